@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predicts GPT3-175B on 32 H200 as the MICRO'25 paper ran it, prints the table beside the published
-// numbers, and fails where a scored row leaves its tolerance.
+// numbers, and fails where a row leaves its tolerance, or a known miss comes within it.
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -75,6 +75,7 @@ spec::Job job_of(const Row& row) {
   job.plan.global_batch_size = 128;
   job.plan.micro_batch_size = row.micro_batch;
   job.plan.sharding = fsdp ? spec::Sharding::parameters : spec::Sharding::none;
+  job.plan.fp32_residual = fsdp;  // as paper/h200 has it
   job.plan.recompute = row.recompute == "full" ? spec::Recompute::full : spec::Recompute::none;
   job.plan.overlap_tensor = row.overlap == "yes" && job.plan.tensor_parallel_size > 1;
   job.plan.optimizer =
@@ -188,27 +189,23 @@ bool within(const Row& row, double value) {
   return miss <= (row.relative ? row.tolerance * std::abs(row.published) : row.tolerance);
 }
 
-TEST_CASE("the paper's GPT3-175B rows come out within their tolerances") {
+TEST_CASE("the paper's GPT3-175B rows come out within their tolerances or are known misses") {
   Predictor predictor;
   fmt::print("{:9} {:5} {:3} {:>3}  {:24} {:>9} {:>9} {:>7}\n", "config", "recom", "ovl", "mbs",
              "quantity", "published", "ours", "error");
   for (const Row& row : read_rows()) {
     const std::optional<double> value = predictor.value(row);
-    const bool scored = row.scored != "no";
     const bool good = value && within(row, *value);
     const double error =
         value ? (row.relative ? 100 * (*value / row.published - 1) : *value - row.published) : NAN;
     fmt::print("{:9} {:5} {:3} {:>3}  {:24} {:>9.3f} {:>9.3f} {:>+7.2f}{} {}\n", row.config,
                row.recompute, row.overlap, row.micro_batch, row.quantity, row.published,
-               value.value_or(NAN), error, row.relative ? "%" : " ",
-               good     ? ""
-               : scored ? "MISS"
-                        : "(miss)");
-    if (!scored) continue;
+               value.value_or(NAN), error, row.relative ? "%" : " ", good ? "" : "miss");
     CAPTURE(row.config);
     CAPTURE(row.quantity);
     CAPTURE(row.micro_batch);
-    CHECK(good);
+    // A known miss that is none any more has to lose the word: the list of misses stays true.
+    CHECK(good == (row.scored != "miss"));
   }
 }
 

@@ -83,14 +83,15 @@ TEST_CASE("files are recognized by what stands in them") {
 
 TEST_CASE("what sbatch is asked for is read in each of its spellings") {
   const auto script = read_job_script(
-      "#SBATCH -N4\n#SBATCH --gres=gpu:h100:8 # all\n#SBATCH --time=1:00\nsrun python -u a/run.py "
-      "x\n",
+      "#SBATCH -N4\n#SBATCH --gres=gpu:h100:8 # all\n#SBATCH --time=1:00\n"
+      "export CUDA_DEVICE_MAX_CONNECTIONS=1\nsrun python -u a/run.py x\n",
       "job.sh");
   REQUIRE(script.has_value());
   CHECK(script->num_nodes == 4);
   CHECK(script->gpus_per_node == 8);
   CHECK(script->gpu_type == "h100");
   CHECK(script->entry == "run.py");
+  CHECK(script->cuda_device_max_connections == 1);
   CHECK_FALSE(read_job_script("echo no\n", "x.sh").has_value());
 }
 

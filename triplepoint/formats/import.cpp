@@ -81,6 +81,16 @@ void read_entry(std::string_view line, JobScript& script) {
   }
 }
 
+/// Exported, or in front of a command; the last one counts.
+void read_connections(std::string_view line, JobScript& script) {
+  constexpr std::string_view name = "CUDA_DEVICE_MAX_CONNECTIONS=";
+  const std::size_t at = line.find(name);
+  if (at == line.npos || (at > 0 && line[at - 1] != ' ')) return;
+  const std::string_view value = line.substr(at + name.size());
+  if (const auto count = whole_number(unquoted(value.substr(0, value.find_first_of(" ;")))))
+    script.cuda_device_max_connections = count;
+}
+
 }  // namespace
 
 std::optional<JobScript> read_job_script(std::string_view text, std::string path) {
@@ -96,6 +106,7 @@ std::optional<JobScript> read_job_script(std::string_view text, std::string path
       read_option(split_option(line.substr(7)), number, script);
     } else if (!line.starts_with('#')) {
       read_entry(line, script);
+      read_connections(line, script);
     }
   }
   return is_slurm ? std::optional(script) : std::nullopt;

@@ -22,7 +22,8 @@ struct JobScript {
   std::optional<int64_t> gpus_per_node;  // --gpus-per-node, --gres=gpu:8, --ntasks-per-node
   std::optional<std::string> gpu_type;   // --constraint or -C, or the type in --gres=gpu:h100:8
   std::optional<std::string> entry;      // the program: "megatron_gpt_generate.py"
-  std::vector<std::string> unreadable;   // "run.sh:3: --nodes is 'x' (...)"
+  std::optional<int64_t> cuda_device_max_connections;  // export CUDA_DEVICE_MAX_CONNECTIONS=1
+  std::vector<std::string> unreadable;                 // "run.sh:3: --nodes is 'x' (...)"
 };
 
 /// Nothing if the text has no #SBATCH line.

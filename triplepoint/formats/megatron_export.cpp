@@ -254,7 +254,15 @@ void write_run(ArgumentWriter& out, const Job& job) {
   out.flag("log-throughput");
 }
 
+/// Megatron-LM refuses to start it with CUDA_DEVICE_MAX_CONNECTIONS=1.
+bool has_fsdp(const Plan& plan) {
+  return plan.sharding == Sharding::parameters || plan.sharding == Sharding::gradients;
+}
+
 void check_task(const Job& job, std::vector<std::string>& unsupported) {
+  if (job.plan.cuda_device_max_connections == 1 && has_fsdp(job.plan))
+    unsupported.push_back(
+        "cuda_device_max_connections 1 (Megatron-LM refuses FSDP with it; the command sets 32)");
   if (job.task == spec::Task::lora || job.plan.lora)
     unsupported.push_back("LoRA (Megatron-LM has none: the command trains every weight)");
   if (job.task == spec::Task::prefill || job.task == spec::Task::decode)
@@ -262,9 +270,9 @@ void check_task(const Job& job, std::vector<std::string>& unsupported) {
 }
 
 std::string launcher(const Job& job) {
-  // One queue orders a transfer before the kernel that it hides behind; two microbatches at once
+  // One queue orders a transfer before the kernel that it hides behind. Two microbatches at once
   // need more of them.
-  const int connections = overlaps_experts(job) ? 32 : 1;
+  const int connections = overlaps_experts(job) || has_fsdp(job.plan) ? 32 : 1;
   return fmt::format(
       "TRIPLEPOINT_CLUSTER={} TRIPLEPOINT_STACK={} TRIPLEPOINT_MODEL={} "
       "TRIPLEPOINT_OPTIMIZER={} \\\n"

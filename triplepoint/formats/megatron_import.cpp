@@ -629,6 +629,12 @@ ImportHints with_own_script(const ImportHints& hints, const std::string& text,
   return all;
 }
 
+/// With one connection FSDP gathers less ahead; more of them change nothing.
+void read_connections(const ShellCommand& command, Plan& plan) {
+  const bool one = variable(command, "CUDA_DEVICE_MAX_CONNECTIONS") == "1";
+  if (one && plan.sharding == spec::Sharding::parameters) plan.cuda_device_max_connections = 1;
+}
+
 }  // namespace
 
 Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
@@ -647,6 +653,7 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
                                 read_machines(settings, command), stated));
   read_graphs(settings, job.stack);
   TPT_TRY(read_plan(cache, settings, stated));
+  read_connections(command, job.plan);
   adopt_names(cache, variable(command, "TRIPLEPOINT_OPTIMIZER"), job);
   report_unknown_keys(settings, "--", is_irrelevant_megatron_argument,
                       irrelevant_megatron_arguments());

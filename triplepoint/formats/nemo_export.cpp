@@ -288,6 +288,9 @@ void write_fsdp(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsu
   const Plan& plan = job.plan;
   yaml.boolean("model.fsdp", true);
   const int64_t in_node = job.cluster.gpus_per_node / plan.tensor_parallel_size;
+  if (plan.cuda_device_max_connections == 1)
+    unsupported.push_back(
+        "cuda_device_max_connections 1 (export CUDA_DEVICE_MAX_CONNECTIONS=1 in the job's script)");
   const bool hybrid = plan.sharding_group_size > 0;
   yaml.text("model.fsdp_sharding_strategy", hybrid                       ? "hybrid"
                                             : plan.reshard_after_forward ? "full"

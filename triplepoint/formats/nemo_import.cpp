@@ -604,6 +604,10 @@ Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const
   const MachineFacts facts = read_machines(cache, settings);
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, facts, stated));
   TPT_TRY(read_plan(cache, settings, data, stated));
+  // With one connection FSDP gathers less ahead; more of them change nothing.
+  if (hints.job_script && hints.job_script->cuda_device_max_connections == 1 &&
+      job.plan.sharding == spec::Sharding::parameters)
+    job.plan.cuda_device_max_connections = 1;
   adopt_names(cache, facts.optimizer, job);
   report_unknown_keys(settings, "", is_irrelevant_nemo_key, irrelevant_nemo_keys());
   auto keys = key_of_code;

@@ -183,6 +183,17 @@ TEST_CASE("a job script that asks for other nodes than the NeMo file is found, w
             "refuses to start); make them equal"));
 }
 
+TEST_CASE("a job script that allows the device one connection is read with a NeMo FSDP file") {
+  ImportHints hints;
+  hints.job_script = read_job_script(
+      "#!/bin/bash\n#SBATCH -N 4\nCUDA_DEVICE_MAX_CONNECTIONS=\"1\" srun python train.py\n",
+      "job.sh");
+  CHECK(
+      import(fixture("fsdp-h200.yaml"), "fsdp.yaml", hints).job.plan.cuda_device_max_connections ==
+      1);
+  CHECK_FALSE(import(fixture("fsdp-h200.yaml"), "fsdp.yaml").job.plan.cuda_device_max_connections);
+}
+
 TEST_CASE("a NeMo job which trains in a folder named inference is found, with the line") {
   CHECK(
       finds(import(fixture("lora.yaml"), "inference/lora.yaml"), inconsistent, Severity::warning,

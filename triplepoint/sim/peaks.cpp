@@ -50,6 +50,21 @@ spec::GpuLoad waiting_for(Seconds time) {
   return load;
 }
 
+/// What a stage does once a step, one load for each op, at the highest clock.
+Row row_of(const EpilogueEstimate& end) {
+  Row row;
+  for (const auto* ops : {&end.gradient_sync, &end.gradient_norm, &end.optimizer})
+    for (const OpEstimate& estimate : *ops) {
+      spec::GpuLoad load;
+      load.duration = estimate.at(1);
+      if (load.duration <= Seconds()) continue;
+      add_work(load, estimate);
+      add_time(load, estimate, load.duration);
+      row.push_back(load);
+    }
+  return row;
+}
+
 /// Time between the end of the step's work, or of the action before, and an action.
 Seconds rest_before(const StageTimeline& timeline, size_t action, Seconds between_steps) {
   const ActionTimes& now = timeline.actions[action];
@@ -127,6 +142,8 @@ class Peaks {
   }
 
   void see_phases() {
+    for (size_t stage = 0; stage < model_.uses.size(); ++stage)
+      endings_.push_back(row_of(model_.epilogue_of(stage)));
     for (size_t p = 0; p < model_.pipelines.size(); ++p)
       for (const LockstepGroup& group : model_.pipelines[p].groups)
         for (const int64_t device : group.devices) {
@@ -201,6 +218,13 @@ class Peaks {
             bursts.push_back(burst_after(rest, power_of(waiting_for(1 * unit::s)), cap,
                                          powers_of(phase, power_of), rests[u][rest]));
     }
+    const Row& ending = endings_[static_cast<size_t>(group.stage)];
+    for (const spec::GpuLoad& load : ending)
+      device.instant_peak = std::max(device.instant_peak, power_of(load));
+    const power::Burst end = end_of_step(
+        ending, power_of, governor_.regulation_share * model_.conditions().power_limit[d]);
+    const auto draws_more = [&](const power::PowerPiece& piece) { return piece.power > lasting; };
+    if (std::ranges::any_of(end.pieces, draws_more)) bursts.push_back(end);
     device.sensor_peak = power::highest_reading(sensor_, bursts, lasting);
   }
 
@@ -209,6 +233,16 @@ class Peaks {
     if (power <= cap) return power;
     const double free = clock::time_to_cap(governor_, mean, power, cap, window_) / window_;
     return free * power + (1 - free) * cap;
+  }
+
+  /// The update of the weights between waits, once a step.
+  template <class PowerOf>
+  power::Burst end_of_step(const Row& row, const PowerOf& power_of, Watts cap) const {
+    const Watts waiting = std::min(cap, power_of(waiting_for(1 * unit::s)));
+    power::Burst burst{.before = waiting, .pieces = {}, .after = waiting, .count = measured_steps};
+    for (const spec::GpuLoad& load : row)
+      burst.pieces.push_back({load.duration, std::min(cap, power_of(load))});
+    return burst;
   }
 
   /// Its opening in parts, and the rest of it at its mean.
@@ -250,6 +284,7 @@ class Peaks {
   BoardRange range_;
   Seconds window_;
   std::map<PhaseKey, SeenPhase> phases_;
+  std::vector<Row> endings_;  // of each stage's steps
   std::map<std::pair<size_t, int64_t>, std::vector<spec::GpuLoad>> kernels_;  // [table, clock]
 };
 

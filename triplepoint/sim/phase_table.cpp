@@ -40,8 +40,13 @@ bool hides(const spec::Op& op, const spec::Plan& plan) {
              op.group == spec::GroupKind::expert;
     case spec::Overlap::tensor:  // the ring of context parallelism runs beside the attention core
       return op.backward || plan.overlap_tensor || op.group == spec::GroupKind::context;
-    case spec::Overlap::prefetch:
-      return plan.prefetch_depth > 0;
+    case spec::Overlap::prefetch: {
+      // The host launches a layer's gather for a forward pass behind the kernels of the layer
+      // before. With one connection to the device it starts behind them as well. Backward gathers
+      // are launched a layer ahead (PyTorch: BackwardPrefetch.BACKWARD_PRE).
+      const bool in_launch_order = plan.cuda_device_max_connections == 1;
+      return plan.prefetch_depth > 0 && (op.backward || !in_launch_order);
+    }
     // FSDP reduces on the stream that gathers: one process group, one NCCL stream.
     case spec::Overlap::gradient:
       return plan.overlap_gradient || plan.sharding == spec::Sharding::parameters;

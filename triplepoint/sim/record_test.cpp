@@ -28,6 +28,10 @@ power_limit = ")") + limit +
   return simulate(*job, horizon);
 }
 
+Seconds step_of(const run::Run& run) {
+  return run.steps.back().end - run.steps.back().begin;
+}
+
 double largest_share(const run::Run& run) {
   double largest = 0;
   for (int32_t device = 0; device < 8; ++device) {
@@ -110,6 +114,48 @@ TEST_CASE("a run knows the conditions it was simulated under") {
   spec::Job other = job;
   other.cluster.gpu.power->leakage *= 1.01;
   CHECK(simulate(other, {}).manifest.numbers != simulate(job, {}).manifest.numbers);
+}
+
+spec::Job sharded(const std::string& more) {
+  const std::string text =
+      "model = \"llama3-70b\"\ncluster = \"hgx-h200\"\nnodes = 4\n[plan]\n"
+      "tensor_parallel_size = 8\nsharding = \"parameters\"\nglobal_batch_size = 8\n"
+      "recompute = \"full\"\n" +
+      more;
+  const auto job = spec::parse_job(spec::default_library(), text, "job.toml");
+  REQUIRE(job.has_value());
+  return *job;
+}
+
+/// Share of the step that rank 0 waits in its tensor-parallel collectives.
+double tensor_wait(const run::Run& run) {
+  Seconds wait;
+  run::for_each_span(run.timeline, 0, [&](const run::Span& span) {
+    if (run.timeline.types[static_cast<size_t>(span.type)].group == spec::GroupKind::tensor)
+      wait += span.wait;
+  });
+  return wait / step_of(run);
+}
+
+TEST_CASE("tensor-parallel ranks wait in their collectives for peers whose FSDP gathers are late") {
+  spec::Job job = sharded("");
+  // Gathers take nearly all of the step. Of it 7 of 8 ranks wait.
+  CHECK(tensor_wait(simulate(job, {})) > 0.6);
+  CHECK(tensor_wait(simulate(job, {})) < 0.875);
+  job.cluster.scale_out.nic_bandwidth *= 1000;
+  job.cluster.scale_out.latency = job.cluster.scale_out.launch = Seconds();
+  CHECK(tensor_wait(simulate(job, {})) < 0.05);
+  job = sharded("");
+  job.plan.sharding = spec::Sharding::optimizer;
+  CHECK(tensor_wait(simulate(job, {})) < 0.05);
+}
+
+TEST_CASE("with one connection to the device forward gathers of FSDP add to the kernels") {
+  const auto step = [](const char* more) { return step_of(simulate(sharded(more), {})); };
+  const Seconds several = step("");
+  CHECK(step("cuda_device_max_connections = 8\n") == several);
+  CHECK(step("cuda_device_max_connections = 1\n") > 1.03 * several);
+  CHECK(step("cuda_device_max_connections = 1\n") < 1.2 * several);
 }
 
 }  // namespace

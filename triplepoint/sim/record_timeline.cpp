@@ -34,11 +34,39 @@ bool by_userbuffers(const OpEstimate& estimate) {
   return estimate.hidden && estimate.op->overlap == spec::Overlap::tensor && !estimate.op->backward;
 }
 
-run::SpanType type_of(const OpEstimate& estimate) {
+bool is_of_tensor_group(const OpEstimate& estimate) {
+  return estimate.op->is_communication() && estimate.op->group == spec::GroupKind::tensor;
+}
+
+/// What a rank waits in one tensor-parallel collective of a repetition for peers whose parameters
+/// come later:
+///
+///   wait = (t - 1)/t (hidden - compute - exposed) / collectives,   t: ranks of the tensor group
+///
+/// Gathers that outlast the kernels pace the group. Each rank gathers in another data-parallel
+/// group, and nothing evens out a lead that one of them has: it gathers ahead until the prefetch
+/// limit. So each rank but the last has its parameters early and waits in the next collective, the
+/// last one waits for its gather. The mean over the group is written for each rank.
+Seconds wait_for_gathers(const spec::Job& job, const GroupEstimate& group, const GroupPoint& point,
+                         double clock_ratio) {
+  if (job.plan.sharding != spec::Sharding::parameters) return {};
+  Seconds exposed;
+  double collectives = 0;
+  for (const OpEstimate& estimate : group.ops) {
+    if (estimate.op->is_communication() && !estimate.hidden) exposed += estimate.at(clock_ratio);
+    if (is_of_tensor_group(estimate)) ++collectives;
+  }
+  const Seconds late = point.hidden - point.compute - exposed;
+  if (collectives == 0 || late <= Seconds()) return {};
+  const double ranks = static_cast<double>(job.plan.tensor_parallel_size);
+  return (ranks - 1) / ranks * late / collectives;
+}
+
+run::SpanType type_of(const OpEstimate& estimate, bool hidden) {
   const spec::Op& op = *estimate.op;
   run::SpanType type{.name = std::string(op.name),
                      .kind = kind_of(op),
-                     .stream = estimate.hidden ? run::Stream::communication : run::Stream::compute,
+                     .stream = hidden ? run::Stream::communication : run::Stream::compute,
                      .op_class = op.op_class,
                      .collective = {},
                      .group = {}};
@@ -159,34 +187,40 @@ class RankWriter {
     const OpEstimate* last = nullptr;
     for (const OpEstimate& estimate : group.ops)
       if (estimate.op->is_communication() && estimate.hidden) last = &estimate;
+    const double ratio = table.ratio(clock_index);
+    const Seconds gathers = wait_for_gathers(model_.job, group, point, ratio);
     for (const OpEstimate& estimate : group.ops) {
       const bool matrix = kind_of(*estimate.op) == run::SpanKind::compute;
-      Seconds time = estimate.at(table.ratio(clock_index));
+      Seconds time = estimate.at(ratio);
       if (matrix) time *= point.compute_stretch;
       if (estimate.hidden) time *= point.hidden_stretch;
+      // A collective in which peers wait holds the kernels behind it.
+      const bool waits_for_gathers = gathers > Seconds() && is_of_tensor_group(estimate);
+      const bool is_hidden = estimate.hidden && !waits_for_gathers;
       if (waits_hidden && &estimate == last) {
         const Seconds end = group.length(point, group_.host_factor) + waited;
-        add_span(piece, estimate, std::max(hidden, end - waited - time), time + waited, waited);
+        add_span(piece, estimate, true, std::max(hidden, end - waited - time), time + waited,
+                 waited);
         continue;
       }
-      const Seconds wait =
-          estimate.op->is_communication() && !estimate.hidden ? late.exposed : Seconds();
-      Seconds& stream = estimate.hidden ? hidden : compute;
-      add_span(piece, estimate, stream, time + wait, wait);
-      stream += time + wait;
+      Seconds wait = estimate.op->is_communication() && !estimate.hidden ? late.exposed : Seconds();
       waited += wait;
+      if (waits_for_gathers) wait += gathers;
+      Seconds& stream = is_hidden ? hidden : compute;
+      add_span(piece, estimate, is_hidden, stream, time + wait, wait);
+      stream += time + wait;
     }
     piece.length = group.length(point, group_.host_factor) + waited;
     return piece;
   }
 
-  void add_span(run::PatternPiece& piece, const OpEstimate& estimate, Seconds from, Seconds length,
-                Seconds wait) {
+  void add_span(run::PatternPiece& piece, const OpEstimate& estimate, bool hidden, Seconds from,
+                Seconds length, Seconds wait) {
     if (length <= Seconds()) return;
     run::Span span;
     span.begin = instant_at(from);
     span.end = instant_at(from + length);
-    span.type = out_.intern(type_of(estimate));
+    span.type = out_.intern(type_of(estimate, hidden));
     span.wait = wait;
     span.bytes = estimate.op->is_communication() ? estimate.op->payload : estimate.op->hbm_bytes;
     span.flops = estimate.op->flops;
@@ -242,8 +276,7 @@ class RankWriter {
       const Seconds in_wait = estimate.op->is_communication() ? wait : Seconds();
       if (estimate.op->is_communication()) wait = Seconds();
       if (length + in_wait <= Seconds()) continue;
-      run::SpanType type = type_of(estimate);
-      type.stream = run::Stream::compute;
+      const run::SpanType type = type_of(estimate, false);
       run::Span written = span(at, at + length + in_wait, type);
       written.wait = in_wait;
       written.bytes =

@@ -340,6 +340,15 @@ class Examination : Findings {
             group, job_.data_parallel_size(), nearest_divisors(job_.data_parallel_size(), group));
   }
 
+  void connections_are_possible() {
+    const std::optional<int64_t> count = plan_.cuda_device_max_connections;
+    if (count && (*count < 1 || *count > 32))
+      error(Code::inconsistent,
+            "cuda_device_max_connections {} is not between 1 and 32 (the range of "
+            "CUDA_DEVICE_MAX_CONNECTIONS); leave it out for the driver's default",
+            *count);
+  }
+
   void sequence_fits() {
     const int64_t cp = plan_.context_parallel_size, tp = plan_.tensor_parallel_size;
     if (cp > 1 && (cp > model_.sequence_length || model_.sequence_length % (2 * cp) != 0))

@@ -361,6 +361,7 @@ void visit_fields(Visitor& visit, Plan& plan) {
   visit("sharding_group_size", plan.sharding_group_size);
   visit("reshard_after_forward", plan.reshard_after_forward);
   visit("prefetch_depth", plan.prefetch_depth);
+  visit("cuda_device_max_connections", plan.cuda_device_max_connections);
   visit("recompute", plan.recompute);
   visit("recompute_layers", plan.recompute_layers);
   visit("recompute_modules", plan.recompute_modules);

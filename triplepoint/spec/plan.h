@@ -76,6 +76,9 @@ struct Plan {
   bool reshard_after_forward = true;  // parameters are gathered again for backward (FSDP)
   int64_t sharding_group_size = 0;  // hybrid sharding: ranks per shard group; 0: the whole DP group
   int64_t prefetch_depth = 1;       // layers gathered ahead (FSDP)
+  // Value of CUDA_DEVICE_MAX_CONNECTIONS; absent: the driver's default. With 1, kernels of all
+  // streams start in the order of their launch, so FSDP gathers for a forward pass do not overlap.
+  std::optional<int64_t> cuda_device_max_connections;
 
   Recompute recompute = Recompute::none;    // activations computed again in the backward pass
   std::optional<int64_t> recompute_layers;  // per stage chunk, block method; absent: all

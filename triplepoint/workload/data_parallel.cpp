@@ -237,8 +237,12 @@ void close_sharded_part(const LayerContext& context, const RankParameters& param
   const bool gathers_again = context.plan().sharding == Sharding::parameters &&
                              context.plan().reshard_after_forward && context.share.training;
   if (!gathers_again) return;
-  gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch,
-                    passes.backward_input);
+  std::vector<Op> gathers;
+  gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch, gathers);
+  for (Op& gather : gathers) {
+    gather.backward = true;
+    passes.backward_input.push_back(std::move(gather));
+  }
   passes.backward_input.push_back(cast_shard(context, parameters));
 }
 
