@@ -50,7 +50,7 @@ std::string paper_figure(int64_t number, const std::vector<Run>& runs) {
     jobs.reserve(runs.size());
     for (const Run& run : runs)
       jobs.push_back(report::paper_job(run.run(), run.metrics(), run.run().manifest.name));
-    return report::paper_figure(number, jobs);
+    return TPT_TRY(report::paper_figure(number, jobs)).svg;
   });
 }
 

@@ -55,6 +55,9 @@ struct LinkUse {
   std::optional<double> scale_up_utilization,
       scale_out_utilization;  // of the datasheet bandwidth, over the step
   std::vector<double> scale_up_per_gpu_bytes, scale_out_per_gpu_bytes;  // sent, one step
+  // Received, one step; of recordings that have these counters. PCIe carries what goes to the host
+  // and to the NICs.
+  std::vector<double> scale_up_received_per_gpu_bytes, pcie_received_per_gpu_bytes;
   std::vector<MessageBucket> messages;
 };
 

@@ -39,6 +39,13 @@ class Report : public Command {
               "write this figure of the MICRO'25 paper as SVG instead of a page: 3, 4, 5, "
               "8, 10, 13, 15 or 17 (docs/report.md)",
               into(figure_))
+        .flag(
+            "--machine", "TEXT",
+            "of a figure: the machine to draw, part of its name as in h100 (default: the one with "
+            "most jobs)",
+            into(choice_.machine))
+        .flag("--model", "TEXT", "of a figure: the model to draw, part of its name",
+              into(choice_.model))
         .add(format_.argument())
         .add(trace_flags(options_));
   }
@@ -47,6 +54,9 @@ class Report : public Command {
     let_interrupts_end_us();
     TPT_TRY(check_trace_flags(options_));
     if (figure_) return draw_figure(console);
+    if (!choice_.machine.empty() || !choice_.model.empty())
+      return error(
+          "--machine and --model choose what a figure draws (a page shows all); add --figure N");
     const study::SourceKind kind =
         sources_.size() > 1 ? study::SourceKind::traces : study::kind_of_source(sources_.front());
     const Path page = output_ ? Path(*output_) : default_page();
@@ -56,14 +66,20 @@ class Report : public Command {
   }
 
  private:
-  Result<int> write(tui::Console& console, const Path& page, const std::string& text) const {
+  /// `left_out`: which of the jobs are not in it; empty: none.
+  Result<int> write(tui::Console& console, const Path& page, const std::string& text,
+                    const std::string& left_out = "") const {
     TPT_TRY(require_other_file(page, sources_));
     TPT_TRY(write_file_atomically(page, text));
     if (format_.is_json()) {
-      print_json(console, {{"source", sources_.front()}, {"page", page.string()}});
-    } else {
-      console.print(fmt::format("wrote {}\n", page.string()));
+      Json json = {{"source", sources_.front()}, {"page", page.string()}};
+      if (!left_out.empty()) json["left_out"] = left_out;
+      print_json(console, json);
+      return exit_ok;
     }
+    console.print(fmt::format("wrote {}\n", page.string()));
+    if (!left_out.empty())
+      tui::print_wrapped(console, left_out + " (--machine and --model choose others)");
     return exit_ok;
   }
 
@@ -73,8 +89,9 @@ class Report : public Command {
       return error(fmt::format("--figure {}: not one that can be drawn; choose one of {}", *figure_,
                                fmt::join(known, ", ")));
     const auto jobs = TPT_TRY(study::load_paper_jobs(sources_));
-    const std::string svg = TPT_TRY(report::paper_figure(*figure_, jobs));
-    return write(console, output_.value_or(fmt::format("figure-{}.svg", *figure_)), svg);
+    const report::PaperFigure drawn = TPT_TRY(report::paper_figure(*figure_, jobs, choice_));
+    return write(console, output_.value_or(fmt::format("figure-{}.svg", *figure_)), drawn.svg,
+                 drawn.left_out);
   }
 
   /// Beside what it shows: "ranks.html" of ranks.tar.gz, "report.html" in a folder.
@@ -103,6 +120,7 @@ class Report : public Command {
   metrics::TraceOptions options_;
   std::optional<std::string> output_;
   std::optional<int64_t> figure_;
+  report::FigureChoice choice_;
   FormatFlag format_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device readings from the series, if the summary is missing.
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "triplepoint/metrics/run/throttle_reasons.h"
@@ -158,6 +159,22 @@ std::vector<run::DeviceSummary> read_devices(const run::Run& run, std::optional<
       fill_amounts(devices[i], readings, (window->end - window->begin) / unit::s / num_steps);
   }
   return devices;
+}
+
+std::vector<double> growth_per_step(const View& view, std::string_view counter) {
+  if (!view.window || view.steps.empty()) return {};
+  const std::map<int32_t, Signals> signals = by_device(view.run);
+  std::vector<double> growth(view.run.devices.size(), std::numeric_limits<double>::quiet_NaN());
+  bool any = false;
+  for (size_t i = 0; i < growth.size(); ++i) {
+    const auto own = signals.find(view.run.devices[i].index);
+    if (own == signals.end()) continue;
+    const auto rate = Readings(own->second, view.window).rate(counter);
+    if (!rate) continue;
+    growth[i] = *rate * (view.duration() / unit::s) / view.num_steps();
+    any = true;
+  }
+  return any ? growth : std::vector<double>();
 }
 
 }  // namespace triplepoint::metrics

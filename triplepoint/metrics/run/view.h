@@ -41,6 +41,10 @@ std::vector<RankParts> step_parts_of_ranks(const run::Run&);
 std::vector<run::DeviceSummary> read_devices(const run::Run&, std::optional<run::Extent> window,
                                              double num_steps);
 
+/// Growth of a counter over one step, one value per device, not-a-number where it does not know;
+/// empty if none does. Defined in device_readings.cpp.
+std::vector<double> growth_per_step(const View&, std::string_view counter);
+
 /// Mean over the devices that know; absent if none does.
 std::optional<double> mean_of(const std::vector<run::DeviceSummary>&,
                               std::optional<double> run::DeviceSummary::*field);

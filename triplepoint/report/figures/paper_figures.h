@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,25 +21,13 @@
 
 namespace triplepoint::report {
 
-/// What the name of a result folder of the paper's artifact says: <model>_<index>_<variant>.
-struct ArtifactName {
-  std::string model, layout, variant;
-  int64_t microbatch = 1, pipeline = 1;
-};
-
-/// Nothing for other names. The index means a layout, which differs between the cluster of 32 and
-/// that of 64 devices; the variant is mbsN (recompute is on in that sweep), or five digits: the
-/// first is overlap, the second recompute. Where the artifact's scripts label Mixtral-8x7B's
-/// indices 1 and 2 otherwise, its own YAML files decide. Source: CharLLM-PPT, scripts/experiments
-/// and scripts/visualization/figure_8.py.
-std::optional<ArtifactName> parse_artifact_name(std::string_view text, int64_t devices);
-
 /// The artifact's scripts take this batch for every run.
 inline constexpr double artifact_batch = 128;
 
 /// What the figures of the paper draw of one run, wherever it comes from.
 struct PaperJob {
   std::string model, machine;   // "gpt3-175b", "32 x H200"
+  std::string task;             // "lora", "prefill", "decode"; empty: pretraining
   std::string layout, variant;  // "TP8-PP4"; "base", "recompute"; a run without a job: its name
   int64_t microbatch = 1, pipeline = 1;
   bool fits_memory = true;
@@ -54,24 +43,54 @@ PaperJob paper_job(const run::Run&, metrics::Metrics, const std::string& name);
 /// The numbers of the figures that can be drawn.
 std::vector<int64_t> paper_figure_numbers();
 
+/// Which jobs a figure may take; empty: no choice. Part of a name, in any case: "h100" of
+/// "64 x H100".
+struct FigureChoice {
+  std::string machine, model;
+};
+
+struct PaperFigure {
+  std::string svg;
+  std::string left_out;  // which of the jobs are not in it, in a sentence; empty: none
+};
+
 /// A figure of "Characterizing the Efficiency of Distributed Training: A Power, Performance, and
 /// Thermal Perspective" (MICRO'25, arXiv 2509.10371) from other runs, as one SVG file:
 ///
 ///   3   kernel seconds of each pipeline stage, machine beside machine
 ///   4   temperature, power, clock and efficiency over layouts
-///   5   bytes sent by each GPU, inside the node and beyond
+///   5   bytes received by each GPU, over NVLink and PCIe
 ///   8   as 4, with optimizations switched on
 ///   10  kernel seconds by class, base beside recompute
 ///   13  as 4, over microbatch sizes
 ///   15  as 3 for one machine, over microbatch sizes
 ///   17  temperature and throttling of each GPU
 ///
-/// Of the jobs, those are drawn that the paper's figure is about (recompute in 4, 13 and 15; base
-/// in 5 and 17; microbatch 1 but for sweeps; one machine but for 3: the one with most jobs); if
-/// none is, all. An error says what is missing.
-Result<std::string> paper_figure(int64_t number, const std::vector<PaperJob>& all);
+/// Of the jobs, those are drawn that the paper's figure is about: recompute and overlap in 3,
+/// recompute in 4, 13 and 15, base in 5 and 17, each with any placement; microbatch 1 but for
+/// sweeps; one machine but for 3: the one with most jobs. Of a model and task without such jobs all
+/// are drawn. An error says what is missing.
+Result<PaperFigure> paper_figure(int64_t number, const std::vector<PaperJob>& all,
+                                 const FigureChoice& = {});
 
 using PaperJobs = std::vector<const PaperJob*>;
+
+/// The jobs that a figure shows; an error lists what there is to choose from.
+Result<PaperJobs> jobs_of_figure(int64_t number, const std::vector<PaperJob>& all,
+                                 const FigureChoice&);
+/// "it shows 12 of 193 jobs: 32 x H200; gpt3-175b; base; microbatch 1", or nothing if it shows all.
+std::string left_out_text(std::size_t all, const PaperJobs& jobs);
+
+/// "gpt3-175b", "gpt3-175b (lora)"
+std::string model_and_task(const PaperJob&);
+
+template <class Key>
+std::vector<std::string> distinct(const PaperJobs& jobs, const Key& key) {
+  std::vector<std::string> found;
+  for (const PaperJob* job : jobs)
+    if (std::find(found.begin(), found.end(), key(*job)) == found.end()) found.push_back(key(*job));
+  return found;
+}
 
 /// Jobs that share a heading: a model, or a machine and layout.
 struct PaperGroup {

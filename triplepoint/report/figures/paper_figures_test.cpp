@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/report/figures/artifact_name.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
@@ -10,7 +11,7 @@ namespace {
 
 PaperJob job(const std::string& layout, const std::string& variant, int64_t microbatch,
              const std::string& machine = "32 x H200") {
-  PaperJob made{"gpt3-175b", machine, layout, variant, microbatch, 4};
+  PaperJob made{"gpt3-175b", machine, "", layout, variant, microbatch, 4};
   metrics::Metrics& m = made.metrics;
   m.temperature_mean_c = 60;
   m.temperature_peak_c = 70;
@@ -43,41 +44,107 @@ std::vector<PaperJob> jobs() {
   return all;
 }
 
+std::string svg_of(int64_t number, const std::vector<PaperJob>& all,
+                   const FigureChoice& choice = {}) {
+  const auto figure = paper_figure(number, all, choice);
+  REQUIRE(figure.has_value());
+  return figure->svg;
+}
+
 TEST_CASE("paper figures: each stands alone, with fonts and colours in it") {
   for (const int64_t number : paper_figure_numbers()) {
-    const auto svg = paper_figure(number, jobs());
-    REQUIRE(svg);
-    CHECK(svg->starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
-    CHECK(contains(*svg, "font-family"));
-    CHECK(!contains(*svg, "class="));
-    CHECK(!contains(*svg, "var(--"));
-    CHECK(!contains(*svg, "nan"));
+    const std::string svg = svg_of(number, jobs());
+    CHECK(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+    CHECK(contains(svg, "font-family"));
+    CHECK(!contains(svg, "class="));
+    CHECK(!contains(svg, "var(--"));
+    CHECK(!contains(svg, "nan"));
   }
 }
 
 TEST_CASE("paper figures: FSDP stands first") {
-  const std::string svg = *paper_figure(4, jobs());
+  const std::string svg = svg_of(4, jobs());
   CHECK(svg.find("TP8-FSDP") < svg.find("TP8-PP4"));
 }
 
 TEST_CASE("paper figures: a job without room is drawn as such") {
-  CHECK(contains(*paper_figure(8, jobs()), "<title>out of memory</title>"));
-  CHECK(contains(*paper_figure(3, jobs()), ">OOM</text>"));
+  CHECK(contains(svg_of(8, jobs()), "<title>out of memory</title>"));
+  CHECK(contains(svg_of(3, jobs()), ">OOM</text>"));
 }
 
 TEST_CASE("paper figures: figure 3 shows all machines, the others one") {
-  CHECK(contains(*paper_figure(3, jobs()), "64 x H100"));
-  CHECK(!contains(*paper_figure(8, jobs()), "TP8-PP8"));
+  CHECK(contains(svg_of(3, jobs()), "64 x H100"));
+  CHECK(!contains(svg_of(8, jobs()), "TP8-PP8"));
 }
 
 TEST_CASE("paper figures: a sweep shows only layouts with several microbatches") {
-  const std::string svg = *paper_figure(13, jobs());
+  const std::string svg = svg_of(13, jobs());
   CHECK(contains(svg, "TP8-PP4 mbs4"));
   CHECK(!contains(svg, "TP8-FSDP"));
 }
 
 TEST_CASE("paper figures: every GPU's bar adds up to the whole") {
-  CHECK(contains(*paper_figure(10, jobs()), "base, compute: 12"));
+  CHECK(contains(svg_of(10, jobs()), "base, compute: 12"));
+}
+
+TEST_CASE("paper figures: figure 3 is about recompute and overlap, as in the paper") {
+  std::vector<PaperJob> all = jobs();
+  all.push_back(job("TP2-PP16", "recompute+overlap", 1));
+  CHECK(contains(svg_of(3, all), "TP2-PP16"));
+  CHECK(!contains(svg_of(3, all), "TP8-PP4"));
+}
+
+TEST_CASE("paper figures: tasks of one model stand apart, with labels that differ") {
+  std::vector<PaperJob> all = jobs();
+  for (const char* variant : {"base", "recompute"}) {
+    all.push_back(job("TP8-PP4", variant, 1));
+    all.back().task = "lora";
+  }
+  const std::string svg = svg_of(8, all);
+  CHECK(contains(svg, ">gpt3-175b</text>"));
+  CHECK(contains(svg, ">gpt3-175b (lora)</text>"));
+  // A task without the variant that the figure is about is drawn with what it has.
+  for (PaperJob& one : all)
+    if (!one.task.empty()) one.variant = "base";
+  CHECK(contains(svg_of(4, all), ">gpt3-175b (lora)</text>"));
+}
+
+TEST_CASE("paper figures: jobs without an efficiency have no axis for it") {
+  std::vector<PaperJob> all = jobs();
+  CHECK(contains(svg_of(4, all), "efficiency, samples"));
+  for (PaperJob& one : all)
+    one.efficiency.reset();
+  CHECK(!contains(svg_of(4, all), "efficiency, samples"));
+}
+
+TEST_CASE("paper figures: placements of the base job are in the maps of heat") {
+  std::vector<PaperJob> all = jobs();
+  all.push_back(job("TP8-PP4", "placed+uneven", 1));
+  const std::string svg = svg_of(17, all);
+  CHECK(contains(svg, "TP8-PP4 base"));
+  CHECK(contains(svg, "TP8-PP4 placed+uneven"));
+}
+
+TEST_CASE("paper figures: a machine and a model can be chosen, and what is left out is said") {
+  const auto of_h100 = paper_figure(17, jobs(), {.machine = "h100", .model = ""});
+  REQUIRE(of_h100.has_value());
+  CHECK(contains(of_h100->svg, "TP8-PP8"));
+  CHECK(!contains(of_h100->svg, "TP8-PP4"));
+  CHECK(of_h100->left_out == "it shows 1 of 8 jobs: 64 x H100; gpt3-175b; base; microbatch 1");
+  CHECK(paper_figure(17, {job("TP8-PP4", "base", 1)})->left_out.empty());
+  const auto none = paper_figure(17, jobs(), {.machine = "", .model = "llama"});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().what ==
+        "no job's model contains 'llama' (there are: gpt3-175b); choose one of them");
+}
+
+TEST_CASE("paper figures: what was received is drawn where counters tell it, else what was sent") {
+  std::vector<PaperJob> all = {job("TP8-PP4", "base", 1)};
+  CHECK(contains(svg_of(5, all), "GPU 0: 0.931 GiB received"));
+  all[0].metrics.links.scale_up_received_per_gpu_bytes.assign(32, 2.0 * 1024 * 1024 * 1024);
+  all[0].metrics.links.pcie_received_per_gpu_bytes.assign(32, 4.0 * 1024 * 1024 * 1024);
+  CHECK(contains(svg_of(5, all), "GPU 0: 2.00 GiB received"));
+  CHECK(contains(svg_of(5, all), "GPU 0: 4.00 GiB received"));
 }
 
 TEST_CASE("paper figures: what is missing is said") {

@@ -117,7 +117,7 @@ void draw_panel(SvgSheet& sheet, const Panel& of, const std::vector<PlotPosition
   for (const PlotPosition& spot : spots)
     best = std::max(best, spot.efficiency);
   efficiency.axis = axis_from_zero(best > 0 ? best : 1, 4);
-  draw_right_axis(sheet, efficiency, "efficiency");
+  if (best > 0) draw_right_axis(sheet, efficiency, "efficiency");
   for (const PlotPosition& spot : spots)
     if (!spot.job->fits_memory)
       sheet.rect(spot.x - step / 2 + 1, box.top, step - 2, box.height, ink::pale, "out of memory");
@@ -137,7 +137,7 @@ void draw_panel(SvgSheet& sheet, const Panel& of, const std::vector<PlotPosition
   if (of.peak != nullptr) curve(sheet, spots, y_of(of.peak), 1, ink::vermilion, "");
 }
 
-void draw_legend(SvgSheet& sheet, double y, bool normalizes) {
+void draw_legend(SvgSheet& sheet, double y, bool has_efficiency, bool normalizes) {
   double x = left;
   const auto entry = [&](int shape, const char* colour, const std::string& words) {
     sheet.marker(shape, x, y - 4, colour);
@@ -146,9 +146,10 @@ void draw_legend(SvgSheet& sheet, double y, bool normalizes) {
   };
   entry(0, ink::blue, "mean over GPUs");
   entry(1, ink::vermilion, "peak");
-  entry(3, ink::grey,
-        normalizes ? "efficiency, samples/(s MJ), over the best of its group"
-                   : "efficiency, samples/(s MJ)");
+  if (has_efficiency)
+    entry(3, ink::grey,
+          normalizes ? "efficiency, samples/(s MJ), over the best of its group"
+                     : "efficiency, samples/(s MJ)");
   sheet.rect(x - 5, y - 10, 11, 11, ink::pale);
   sheet.text(x + 10, y, "out of memory");
 }
@@ -166,7 +167,9 @@ std::string panels_figure(const std::string& title, const std::vector<PaperGroup
     longest = std::max(longest, static_cast<double>(spot.label.size()));
   SvgSheet sheet;
   sheet.text(left, 18, title, {.size = 14, .bold = true});
-  draw_legend(sheet, 36, normalizes_efficiency);
+  const bool has_efficiency =
+      std::ranges::any_of(spots, [](const PlotPosition& spot) { return spot.efficiency >= 0; });
+  draw_legend(sheet, 36, has_efficiency, normalizes_efficiency);
   double y = top;
   for (const Panel& of : panels) {
     draw_panel(sheet, of, spots, {left, y, plot, panel, {}});

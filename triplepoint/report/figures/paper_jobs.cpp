@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the paper's figures draw of one run, from its job or from the name of its folder.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/metrics/run/view.h"
+#include "triplepoint/report/figures/artifact_name.h"
+#include "triplepoint/report/figures/paper_figures.h"
+#include "triplepoint/report/findings/labels.h"
+
+namespace triplepoint::report {
+namespace {
+
+using metrics::KernelSeconds;
+
+/// Mean over the ranks of each stage, in one step.
+std::map<int32_t, KernelSeconds> kernels_of(const run::Run& run) {
+  const metrics::View view = metrics::look_at(run);
+  const std::vector<KernelSeconds> all =
+      metrics::kernel_seconds_of_ranks(view.timeline(), metrics::KernelRules::upstream);
+  std::map<int32_t, KernelSeconds> sums;
+  std::map<int32_t, double> counts;
+  for (const int32_t rank : view.ranks) {
+    const auto i = static_cast<std::size_t>(rank);
+    const int32_t stage = i < view.stage_of_rank.size() ? view.stage_of_rank[i] : -1;
+    // Where stages are not known, each rank that was traced stands for one, as in the artifact.
+    const int32_t place = stage >= 0 ? stage : rank;
+    sums[place] += all[i];
+    counts[place] += 1;
+  }
+  for (auto& [place, sum] : sums)
+    sum *= 1 / (counts[place] * view.num_steps());
+  return sums;
+}
+
+/// A recording of the paper's artifact knows its job by the name of its folder.
+void name_by_artifact(PaperJob& job, const run::Run& run, const metrics::Metrics& metrics,
+                      const std::string& name) {
+  const auto devices = static_cast<int64_t>(run.devices.size());
+  const auto known = parse_artifact_name(name, devices);
+  if (!known) return;
+  job.model = known->model;
+  job.layout = known->layout;
+  job.variant = known->variant;
+  job.microbatch = known->microbatch;
+  job.pipeline = known->pipeline;
+  if (devices > 0)
+    // CSV files name no device; the artifact has 32 H200 and 64 H100.
+    job.machine = fmt::format("{} x {}", devices, devices > 32 ? "H100" : "H200");
+  if (!job.efficiency && metrics.energy_j && metrics.step_time && *metrics.energy_j > 0)
+    job.efficiency = artifact_batch / (*metrics.step_time / unit::s) / (*metrics.energy_j / 1e6);
+}
+
+}  // namespace
+
+PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::string& name) {
+  PaperJob job;
+  job.fits_memory = run.manifest.fits_memory;
+  job.efficiency = metrics.samples_per_s_mj;
+  job.layout = name;
+  for (const run::Device& device : run.devices)
+    job.gpus_per_node = &device == run.devices.data()
+                            ? device.local + 1
+                            : std::max<int64_t>(job.gpus_per_node, device.local + 1);
+  if (run.manifest.job) {
+    const spec::Job& spec = *run.manifest.job;
+    job.model = spec.model.name;
+    const std::string label = group_label(spec);
+    const std::size_t on = label.find(" on ");
+    job.machine = on == std::string::npos ? "" : label.substr(on + 4);
+    job.layout = configuration_label(spec);
+    job.variant = variant_label(spec);
+    if (spec.task != spec::Task::pretrain) {
+      job.task = spec::name_of(spec.task);
+      // The variant's label begins with it.
+      job.variant = job.variant == job.task ? "base" : job.variant.substr(job.task.size() + 1);
+    }
+    job.microbatch = spec.plan.micro_batch_size;
+    job.pipeline = spec.plan.pipeline_parallel_size;
+    job.gpus_per_node = spec.cluster.gpus_per_node;
+  }
+  if (!run.manifest.job) name_by_artifact(job, run, metrics, name);
+  if (!run.timeline.empty() && job.fits_memory) job.kernels = kernels_of(run);
+  job.metrics = std::move(metrics);
+  return job;
+}
+
+}  // namespace triplepoint::report
