@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "advise": "base spec formats run workload sim metrics search",
     "report": "base spec run metrics calibrate search advise",
     "tui": "base spec run telemetry metrics calibrate advise report",
-    "study": "base spec formats run workload sim telemetry metrics calibrate search advise report tui",
+    "study": "base spec formats run workload sim telemetry trace metrics calibrate search advise report tui",
     "flags": "base spec formats run workload sim telemetry metrics search report tui study",
     "cli": "*",
 }

@@ -86,8 +86,12 @@ std::string foreign_command(const spec::Job& job, const JobFiles& files, const M
     case TrainingStack::nemo:
       return fmt::format(
           "$per_rank {}python \"${{NEMO_DIR:-/opt/NeMo}}\"/examples/nlp/language_modeling/"
-          "megatron_gpt_pretraining.py --config-path={} --config-name={}\n",
-          record, shell_word((files.folder / "launch").string()), shell_word(files.stem));
+          "megatron_gpt_pretraining.py --config-path={} --config-name={}{}\n",
+          record, shell_word((files.folder / "launch").string()), shell_word(files.stem),
+          job.stack.profiled
+              ? fmt::format(" model.chakra_profile.trace_dir={}-$repeat-traces",
+                            shell_word((files.folder / "work" / files.stem).string()))
+              : "");
     case TrainingStack::torchtitan:
       return fmt::format(
           "cd \"${{TORCHTITAN_DIR:-.}}\"\n$per_node {}torchrun --nnodes {} --nproc-per-node {} "
@@ -139,6 +143,10 @@ Path JobFiles::recording(int64_t number) const {
 
 Path JobFiles::done(int64_t number) const {
   return folder / "work" / fmt::format("{}-{}.done", stem, number);
+}
+
+Path JobFiles::traces(int64_t number) const {
+  return folder / "work" / fmt::format("{}-{}-traces", stem, number);
 }
 
 std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files,

@@ -39,6 +39,8 @@ struct JobFiles {
   /// What repetition `number` (from 1 on) records, and what says that it came to its end.
   Path recording(int64_t number) const;
   Path done(int64_t number) const;
+  /// Where a profiler leaves traces of it: <job id>_kineto, with NeMo's chakra_profile.
+  Path traces(int64_t number) const;
 };
 
 /// What other tools need besides the script: a configuration or a command line of theirs, and what

@@ -322,9 +322,10 @@ std::vector<NamedText> csv_tables(const Run& run) {
 
 Result<void> write_all(const std::vector<NamedText>& files, const Path& folder) {
   if (auto made = make_folder(folder); !made) return made;
-  for (const NamedText& file : files)
-    if (auto written = write_file_atomically(folder / file.name, file.text); !written)
-      return written;
+  for (const NamedText& file : files) {
+    TPT_TRY(make_folder((folder / file.name).parent_path()));
+    TPT_TRY(write_file_atomically(folder / file.name, file.text));
+  }
   return {};
 }
 

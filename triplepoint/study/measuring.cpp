@@ -18,9 +18,12 @@
 
 #include "triplepoint/run/store.h"
 
+#include "triplepoint/metrics/trace_tables/input.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/study/experiments.h"
 #include "triplepoint/study/machine_load.h"
 #include "triplepoint/study/training.h"
+#include "triplepoint/trace/kineto/job_traces.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
@@ -109,6 +112,19 @@ bool is_about_the_machine(const std::string& note) {
   return note.starts_with(busy_machine_words) || note.starts_with("the MFU of ");
 }
 
+/// The traces that a profiler left of it, on its time line. Traces that cannot be read do not cost
+/// the recording.
+Result<run::Run> with_traces(run::Run run, const Path& folder) {
+  const auto traces = trace::newest_job_traces(folder);
+  if (!traces || !run.timeline.empty()) return run;
+  auto input = metrics::read_trace_input({traces->newest.string()}, {}, trace::HostSpans::ops);
+  if (!input) {
+    run.manifest.notes.push_back("the profiler's traces are left out: " + input.error().what);
+    return run;
+  }
+  return with_timeline(std::move(run), std::move(input->run));
+}
+
 Result<run::Run> load_recording(const formats::JobFiles& files, int64_t repeat,
                                 const spec::Job& job) {
   run::Run run = TPT_TRY(run::load(files.recording(repeat).string()));
@@ -123,7 +139,7 @@ Result<run::Run> load_recording(const formats::JobFiles& files, int64_t repeat,
   run.manifest.job = job;
   run.manifest.name = job.name;
   if (const auto note = peak_note(run, job)) run.manifest.notes.push_back(*note);
-  return run;
+  return with_traces(std::move(run), files.traces(repeat));
 }
 
 struct SlurmState {

@@ -276,9 +276,25 @@ TEST_CASE("other stacks get a launch file in their own words, with the steps tha
   CHECK(files_of("megatron-core").find("--train-iters 7") != std::string::npos);
   CHECK(files_of("megatron-core").find("name-1-marked.py pretrain_gpt.py") != std::string::npos);
   CHECK(files_of("nemo-profiled").find("tensor_model_parallel_size: 2") != std::string::npos);
+  CHECK(files_of("nemo-profiled").find("trace_dir: traces\n") != std::string::npos);
   CHECK(files_of("compiled-pytorch").find("tensor_parallel_degree = 2") != std::string::npos);
   CHECK(files_of("compiled-pytorch").find("steps = 7") != std::string::npos);
   CHECK(files_of("triplepoint-train").empty());
+}
+
+TEST_CASE("a profiled NeMo job leaves its traces where its recording looks for them") {
+  const formats::JobFiles files{"/study", "name-1"};
+  const auto script_of = [&](const std::string& stack) {
+    const spec::Job job =
+        job_of("model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 1\nstack = \"" + stack +
+               "\"\n[plan]\ntensor_parallel_size = 2\nglobal_batch_size = 16\n");
+    return formats::job_script(job, files, {}, "tpt");
+  };
+  CHECK(script_of("nemo-profiled")
+            .find(" model.chakra_profile.trace_dir=/study/work/name-1-$repeat-traces\n") !=
+        std::string::npos);
+  CHECK(files.traces(3) == Path("/study/work/name-1-3-traces"));
+  CHECK(script_of("megatron-core").find("chakra_profile") == std::string::npos);
 }
 
 TEST_CASE("a failure's sentence has the program's own words, not those of the launcher around it") {

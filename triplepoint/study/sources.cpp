@@ -16,7 +16,7 @@
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/trace_tables/input.h"
-#include "triplepoint/metrics/trace_tables/rank_devices.h"
+#include "triplepoint/study/experiments.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
@@ -32,39 +32,14 @@ bool is_study(const Path& folder) {
   return (runs && !runs->empty()) || !all || all->empty();
 }
 
-void shift(run::Timeline& timeline, int64_t by) {
-  const auto moved = [&](Instant time) { return Instant(time.nanoseconds() + by); };
-  for (run::Span& span : timeline.spans) {
-    span.begin = moved(span.begin);
-    span.end = moved(span.end);
-  }
-}
-
-/// The recording with the traces' timeline in it, on the recording's clock.
-Result<run::Run> joined(run::Run traced, const std::string& file) {
-  run::Run recording = TPT_TRY(run::load(file));
-  const auto &here = traced.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
-  if (!here || !there)
-    return error(
-        fmt::format("{}: its times cannot be brought to the traces' (one of them has no wall "
-                    "clock); report them one by one",
-                    file));
-  shift(traced.timeline, *here - *there);
-  if (std::string said = metrics::take_ranks_from_traces(recording, traced); !said.empty())
-    traced.manifest.notes.push_back(std::move(said));
-  recording.timeline = std::move(traced.timeline);
-  std::move(traced.manifest.notes.begin(), traced.manifest.notes.end(),
-            std::back_inserter(recording.manifest.notes));
-  recording.manifest.facts.merge(traced.manifest.facts);
-  return recording;
-}
-
 Result<run::Run> read_run(const std::vector<std::string>& files,
                           const metrics::TraceOptions& options) {
   const bool as_it_is = !options.ranks && !options.step && !options.rules;
   if (files.size() == 1 && metrics::is_run_file(files[0]) && as_it_is) return run::load(files[0]);
-  if (files.size() == 1 && as_it_is && telemetry::looks_like_upstream(files[0]))
+  if (files.size() == 1 && as_it_is && !is_folder(files[0]) &&
+      telemetry::looks_like_upstream(files[0]))
     return telemetry::read_upstream(files[0]);
+  if (files.size() == 1 && is_experiment(files[0])) return read_experiment(files[0], options);
   metrics::TraceInput input =
       TPT_TRY(metrics::read_trace_input(files, options, trace::HostSpans::ops));
   run::Manifest& manifest = input.run.manifest;
@@ -73,28 +48,25 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
   return std::move(input.run);
 }
 
-/// The runs of a study, or the recordings of the artifact in a folder and below; else the source.
+/// The runs of a study, or the experiments in a folder and below; else the source.
 Result<std::vector<std::string>> runs_of(const std::string& source) {
-  std::error_code ignored;
-  if (!is_folder(source) || telemetry::looks_like_upstream(source))
-    return std::vector<std::string>{source};
-  std::vector<std::string> found;
-  for (const Path& file : TPT_TRY(list_files(source, ".run")))
-    found.push_back(file.string());
-  if (!found.empty()) return found;
-  using Walk = std::filesystem::recursive_directory_iterator;
-  for (auto at = Walk(source, ignored); at != Walk(); at.increment(ignored))
-    if (at->is_directory(ignored) && telemetry::looks_like_upstream(at->path()))
-      found.push_back(at->path().string());
-  std::sort(found.begin(), found.end());
-  if (found.empty()) found.push_back(source);  // traces
-  return found;
+  if (!is_folder(source)) return std::vector<std::string>{source};
+  std::vector<Path> found = TPT_TRY(list_files(source, ".run"));
+  if (found.empty()) found = experiments_in(source);
+  if (found.empty()) return std::vector<std::string>{source};  // traces
+  std::vector<std::string> files;
+  for (const Path& file : found)
+    files.push_back(file.string());
+  return files;
 }
 
 }  // namespace
 
 SourceKind kind_of_source(const std::string& source) {
-  if (is_folder(source)) return is_study(source) ? SourceKind::study : SourceKind::traces;
+  if (is_folder(source)) {
+    const bool tree = !is_experiment(source) && !experiments_in(source).empty();
+    return tree || is_study(source) ? SourceKind::study : SourceKind::traces;
+  }
   return source.ends_with(".run") ? SourceKind::run : SourceKind::traces;
 }
 
@@ -118,7 +90,14 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
                     "several, a folder of them is a study",
                     recordings.size()));
   if (traces.empty() || recordings.empty()) return read_run(sources, options);
-  return joined(TPT_TRY(read_run(traces, options)), recordings[0]);
+  run::Run traced = TPT_TRY(read_run(traces, options));
+  run::Run recording = TPT_TRY(run::load(recordings[0]));
+  if (!traced.manifest.epoch_unix_ns || !recording.manifest.epoch_unix_ns)
+    return error(
+        fmt::format("{}: its times cannot be brought to the traces' (one of them has no wall "
+                    "clock); report them one by one",
+                    recordings[0]));
+  return with_timeline(std::move(recording), std::move(traced));
 }
 
 std::vector<spec::Provenance> numbers_of(const run::Run& run) {
@@ -141,22 +120,61 @@ std::vector<spec::Provenance> numbers_of(const run::Run& run) {
   return numbers;
 }
 
+namespace {
+
+Result<report::PaperJob> load_paper_job(const std::string& file) {
+  const std::string name = stem_of_source(file);
+  const bool experiment = is_experiment(file);
+  const auto sums = experiment ? TPT_TRY(read_kernel_stats(file))
+                               : std::optional<std::vector<metrics::KernelSeconds>>();
+  const Result<run::Run> run = load_run_source({file}, {});
+  if (!run && !sums) return error(run.error().what);
+  report::PaperJob job = run ? report::paper_job(*run, metrics::measure(*run), name)
+                             : report::paper_job(run::Run(), {}, name);
+  // Sums of kernels stand in for traces that are not there.
+  if (job.kernels.empty() && sums)
+    for (std::size_t rank = 0; rank < sums->size(); ++rank)
+      if ((*sums)[rank].total() > Seconds())
+        job.kernels[static_cast<int32_t>(rank)] = (*sums)[rank];
+  return job;
+}
+
+/// The job of an empty folder, on the machine of the first experiment beside it.
+report::PaperJob job_out_of_memory(const Path& folder, const std::vector<std::string>& files,
+                                   const std::vector<report::PaperJob>& jobs) {
+  run::Run none;
+  for (std::size_t i = 0; i < files.size() && none.devices.empty(); ++i)
+    if (Path(files[i]).parent_path() == folder.parent_path())
+      none.devices.resize(jobs[i].metrics.temperature_per_gpu_c.size());
+  report::PaperJob job = report::paper_job(none, {}, folder.filename().string());
+  job.fits_memory = false;
+  return job;
+}
+
+}  // namespace
+
 Result<std::vector<report::PaperJob>> load_paper_jobs(const std::vector<std::string>& sources) {
   std::vector<std::string> files;
-  for (const std::string& source : sources)
+  std::vector<Path> empty;
+  for (const std::string& source : sources) {
     for (std::string& one : TPT_TRY(runs_of(source)))
       files.push_back(std::move(one));
+    if (is_folder(source))
+      std::ranges::move(empty_experiments_in(source), std::back_inserter(empty));
+  }
   std::vector<report::PaperJob> jobs(files.size());
   std::vector<std::string> problems(files.size());
   parallel_for(files.size(), available_threads(), [&](std::size_t i) {
-    const Result<run::Run> run = load_run_source({files[i]}, {});
-    if (run)
-      jobs[i] = report::paper_job(*run, metrics::measure(*run), stem_of_source(files[i]));
+    Result<report::PaperJob> job = load_paper_job(files[i]);
+    if (job)
+      jobs[i] = std::move(*job);
     else
-      problems[i] = run.error().what;
+      problems[i] = job.error().what;
   });
   for (const std::string& problem : problems)
     if (!problem.empty()) return error(problem);
+  for (const Path& folder : empty)
+    jobs.push_back(job_out_of_memory(folder, files, jobs));
   return jobs;
 }
 
@@ -215,6 +233,7 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
 /// A folder of runs without a study file.
 Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs) {
   runs = TPT_TRY(list_files(folder, ".run"));
+  if (runs.empty()) runs = experiments_in(folder);
   if (runs.empty())
     return error(
         fmt::format("{}: no study and no .run file in it (a report needs either); make them with "
@@ -222,9 +241,14 @@ Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs
                     folder.string(), folder.string()));
   spec::StudyPlan plan{
       folder.string(), fmt::format("Runs in {}", folder.filename().string()), "", {}};
+  // Folders of a tree go by their own names where these differ.
+  std::set<Path> names;
+  for (const Path& run : runs)
+    names.insert(run.filename());
   for (const Path& run : runs) {
     spec::StudyJob job;
-    job.job.name = run.stem().string();
+    const Path name = names.size() == runs.size() ? run.filename() : run.lexically_relative(folder);
+    job.job.name = is_folder(run) ? name.string() : run.stem().string();
     plan.jobs.push_back(std::move(job));
   }
   return plan;
@@ -249,7 +273,8 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       return;
     }
     if (!path_exists(runs[i])) return;  // not simulated yet
-    const Result<run::Run> run = run::load(runs[i].string());
+    const Result<run::Run> run =
+        is_folder(runs[i]) ? read_experiment(runs[i], {}) : run::load(runs[i].string());
     if (!run) {
       item.problem = run.error().what;
       return;

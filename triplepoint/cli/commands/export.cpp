@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/formats/export.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
@@ -17,6 +20,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/study/experiments.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::cli {
@@ -33,9 +37,10 @@ class Export : public Command {
         .toggle("--toml", "as a Triplepoint job file", toml_)
         .flag("--csv", "FOLDER", "a run as tables: series, spans, devices, steps", into(csv_),
               {.words = Words::folders})
-        .flag("--upstream-csv", "FOLDER",
-              "a run as the paper's artifact writes it: gpu_power_0.csv ...", into(upstream_csv_),
-              {.words = Words::folders})
+        .flag(
+            "--upstream-csv", "FOLDER",
+            "a run as the paper's artifact writes it: gpu_power_0.csv, ..., and traces in 1_kineto",
+            into(upstream_csv_), {.words = Words::folders})
         .flag("--zeus-csv", "FOLDER", "a run as Zeus writes it: power.csv, windows.csv",
               into(zeus_csv_), {.words = Words::folders})
         .flag("-o,--output", "FILE", "instead of standard output", into(output_),
@@ -101,7 +106,11 @@ class Export : public Command {
       return {};
     };
     if (csv_) TPT_TRY(write(csv_, run::csv_tables(run)));
-    if (upstream_csv_) TPT_TRY(write(upstream_csv_, telemetry::artifact_files(run)));
+    if (upstream_csv_) {
+      std::vector<run::NamedText> files = telemetry::artifact_files(run);
+      std::ranges::move(study::kineto_files(run), std::back_inserter(files));
+      TPT_TRY(write(upstream_csv_, files));
+    }
     if (zeus_csv_) TPT_TRY(write(zeus_csv_, telemetry::zeus_files(run)));
     if (format_.is_json())
       print_json(console, {{"run", job_}, {"written", written}});

@@ -2,6 +2,7 @@
 #include "triplepoint/formats/import.h"
 
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -15,7 +16,9 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/study/experiments.h"
 #include "triplepoint/study/import_report.h"
+#include "triplepoint/study/sources.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::cli {
@@ -28,7 +31,8 @@ class Import : public Command {
   Arguments arguments() override {
     return Arguments()
         .word("FILE",
-              "NeMo YAML, config.json, Megatron arguments, or a folder; a sampler's CSV files",
+              "NeMo YAML, config.json, Megatron arguments, or a folder; a sampler's CSV files, or "
+              "the result tree of the MICRO'25 paper's artifact",
               into(path_), {.words = Words::files, .required = true})
         .flag("--cluster", "NAME", "cluster of the job, if the file does not name one",
               into(hints_.cluster), {.words = Words::clusters})
@@ -43,9 +47,13 @@ class Import : public Command {
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
-    if (telemetry::looks_like_upstream(path_)) return import_recording(console);
+    if (study::is_experiment(path_) || telemetry::looks_like_upstream(path_))
+      return import_recordings(console, {path_});
     const spec::Library library = TPT_TRY(spec::require_library());
-    const formats::FolderImport import = TPT_TRY(read(library));
+    const Result<formats::FolderImport> found = read(library);
+    const std::vector<Path> experiments = found ? std::vector<Path>() : recordings_below();
+    if (!experiments.empty()) return import_recordings(console, experiments);
+    const formats::FolderImport import = TPT_TRY(found);
     if (output_) TPT_TRY(write_jobs(library, import));
     format_.is_json() ? print_json(console, study::import_json(import))
                       : study::print_import(console, import);
@@ -58,32 +66,58 @@ class Import : public Command {
     return !is_folder(path_) && spec::has_errors(import.rows.front().imported->diagnoses);
   }
 
-  Result<int> import_recording(tui::Console& console) const {
-    const run::Run run = TPT_TRY(telemetry::read_upstream(path_));
-    std::optional<std::string> file;
-    if (output_) {
-      TPT_TRY(make_folder(*output_));
-      file = (Path(*output_) / (run.manifest.name + ".run")).string();
-      TPT_TRY(run::save(run, *file));
+  std::vector<Path> recordings_below() const {
+    return is_folder(path_) ? study::experiments_in(path_) : std::vector<Path>();
+  }
+
+  /// Each as a .run file; those of a tree in folders like its own.
+  Result<int> import_recordings(tui::Console& console, const std::vector<Path>& sources) const {
+    std::vector<Json> all;
+    for (const Path& source : sources) {
+      const run::Run run = TPT_TRY(study::load_run_source({source.string()}, {}));
+      std::optional<std::string> file;
+      if (output_) {
+        const Path below =
+            source == path_ ? Path() : source.lexically_relative(path_).parent_path();
+        TPT_TRY(make_folder(Path(*output_) / below));
+        file = (Path(*output_) / below / (run.manifest.name + ".run")).string();
+        TPT_TRY(run::save(run, *file));
+      }
+      if (format_.is_json())
+        all.push_back(recording_json(source, run, file));
+      else
+        print_recording(console, source, run, file);
     }
-    if (format_.is_json()) {
-      Json json = {{"recording", path_},
-                   {"producer", run.manifest.producer},
-                   {"devices", run.devices.size()},
-                   {"series", run.series.size()},
-                   {"steps", run.steps.size()},
-                   {"notes", run.manifest.notes}};
-      if (file) json["file"] = *file;
-      print_json(console, json);
-      return exit_ok;
-    }
-    console.print(fmt::format("{}: a recording of {}: {} GPUs, {} series, {} steps\n", path_,
-                              run.manifest.producer, run.devices.size(), run.series.size(),
-                              run.steps.size()));
+    if (format_.is_json()) print_json(console, sources.front() == path_ ? all.front() : Json(all));
+    return exit_ok;
+  }
+
+  static Json recording_json(const Path& source, const run::Run& run,
+                             const std::optional<std::string>& file) {
+    Json json = {{"recording", source.string()},  {"producer", run.manifest.producer},
+                 {"devices", run.devices.size()}, {"series", run.series.size()},
+                 {"steps", run.steps.size()},     {"traced_ranks", traced_ranks(run)},
+                 {"notes", run.manifest.notes}};
+    if (file) json["file"] = *file;
+    return json;
+  }
+
+  static void print_recording(tui::Console& console, const Path& source, const run::Run& run,
+                              const std::optional<std::string>& file) {
+    console.print(
+        fmt::format("{}: a recording of {}: {} GPUs, {} series, {} steps, {} traced ranks\n",
+                    source.string(), run.manifest.producer, run.devices.size(), run.series.size(),
+                    run.steps.size(), traced_ranks(run)));
     for (const std::string& note : run.manifest.notes)
       console.print("  " + note + "\n");
     if (file) console.print("written to " + *file + "\n");
-    return exit_ok;
+  }
+
+  static std::size_t traced_ranks(const run::Run& run) {
+    std::set<int32_t> ranks;
+    for (const run::Span& span : run.timeline.spans)
+      ranks.insert(span.rank);
+    return ranks.size();
   }
 
   Result<formats::FolderImport> read(const spec::Library& library) const {

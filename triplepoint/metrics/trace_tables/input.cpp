@@ -25,6 +25,7 @@
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/trace_steps.h"
+#include "triplepoint/trace/kineto/job_traces.h"
 #include "triplepoint/trace/read.h"
 
 namespace triplepoint::metrics {
@@ -232,11 +233,22 @@ Result<std::vector<int32_t>> parse_ranks(std::string_view text) {
   return ranks;
 }
 
+namespace {
+
+/// A folder of an experiment of the paper's artifact stands for the traces of its newest job.
+std::vector<std::string> with_newest_traces(std::vector<std::string> files) {
+  for (std::string& file : files)
+    if (const auto traces = trace::newest_job_traces(file)) file = traces->newest.string();
+  return files;
+}
+
+}  // namespace
+
 Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
                                     const TraceOptions& options, trace::HostSpans host) {
-  TraceInput input =
-      TPT_TRY(files.size() == 1 && is_run_file(files[0]) ? read_run(files[0])
-                                                         : read_files(files, options, host));
+  TraceInput input = TPT_TRY(files.size() == 1 && is_run_file(files[0])
+                                 ? read_run(files[0])
+                                 : read_files(with_newest_traces(files), options, host));
   if (!input.timeline().instances.empty()) input.run.timeline = run::expand(input.timeline());
   if (input.format == "run") mark_steps(input.run);
   TPT_TRY(apply_kernel_rules(input, options));

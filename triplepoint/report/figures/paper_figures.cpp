@@ -154,11 +154,13 @@ std::vector<double> in_gib(std::vector<double> bytes) {
   return bytes;
 }
 
-Result<std::string> maps(const std::string& title, std::vector<PaperMap> all) {
+Result<std::string> maps(const std::string& title, const char* what, std::vector<PaperMap> all) {
   std::erase_if(all, [](const PaperMap& map) { return map.rows.empty(); });
   if (all.empty())
     return error(
-        "no run has values of single GPUs (the figure shows them); simulate or record the jobs");
+        fmt::format("no job that the figure shows knows the {} of single GPUs; simulate "
+                    "or record the jobs, or choose others with --machine and --model",
+                    what));
   return maps_figure(title, all);
 }
 
@@ -180,7 +182,8 @@ Result<std::string> traffic_figure(const PaperJobs& jobs) {
                                             : links.pcie_received_per_gpu_bytes);
                         });
   up.is_logarithmic = out.is_logarithmic = true;
-  return maps("Traffic of every GPU" + machine_text(jobs), {std::move(up), std::move(out)});
+  return maps("Traffic of every GPU" + machine_text(jobs), "traffic",
+              {std::move(up), std::move(out)});
 }
 
 Result<std::string> heat_figure(const PaperJobs& jobs) {
@@ -188,7 +191,7 @@ Result<std::string> heat_figure(const PaperJobs& jobs) {
                          [](const PaperJob& j) { return j.metrics.temperature_per_gpu_c; });
   heat.adds_mean_row = true;
   PaperMap held = map_of(jobs, "(b) Throttling, share of time", "%", throttled);
-  return maps("Heat and throttling of every GPU" + machine_text(jobs),
+  return maps("Heat and throttling of every GPU" + machine_text(jobs), "temperatures",
               {std::move(heat), std::move(held)});
 }
 

@@ -163,7 +163,13 @@ std::string answers_row(const Group& group) {
   const Answers answers = answers_for(group);
   std::string html = fmt::format("<tr><th scope=\"row\"><a href=\"#group-{}\">{}</a></th>",
                                  group.id, escape(group.title));
-  if (answers.fastest == nullptr) return html + "<td colspan=\"4\">no job ran</td></tr>";
+  if (answers.fastest == nullptr) {
+    const bool ran = std::ranges::any_of(
+        group.rows, [](const StudyRow* row) { return row->metrics.has_value(); });
+    return html +
+           fmt::format("<td colspan=\"4\">{}</td></tr>",
+                       ran ? "not known: no run says how many samples a step has" : "no job ran");
+  }
   html += cell(answers.fastest_text.html()) + cell(answers.energy_text.html()) +
           cell(answers.limit_text.html());
   html += cell(answers.change_text.html().empty() ? "no change in this study"

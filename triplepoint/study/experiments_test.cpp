@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/study/experiments.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/sim/simulate.h"
+#include "triplepoint/study/sources.h"
+#include "triplepoint/telemetry/upstream/upstream.h"
+
+namespace triplepoint::study {
+namespace {
+
+// A result tree as the paper's artifact writes it, small and the same every time: two GPUs, one
+// step of a second.
+
+constexpr int64_t epoch_s = 1'700'000'000;
+
+void write(const Path& file, const std::string& text) {
+  REQUIRE(make_folder(file.parent_path()));
+  REQUIRE(write_file_atomically(file, text));
+}
+
+void write_samples(const Path& folder) {
+  for (int rank = 0; rank < 2; ++rank) {
+    std::string power, heat, nvlink, pcie;
+    for (int i = 0; i <= 20; ++i) {
+      const double time = static_cast<double>(epoch_s) + 0.05 * i;
+      // A reading that failed is a -1.
+      power += fmt::format("{:.3f},{}\n", time, i == 7 ? -1 : 400 + 100 * rank);
+      heat += fmt::format("{:.3f},{}\n", time, 50 + rank);
+      // Both counters wrap: only their low 32 bits are written.
+      nvlink += fmt::format("{:.3f},{}\n", time, (4'294'967'000ULL + 1000 * i) % 4'294'967'296ULL);
+      pcie += fmt::format("{:.3f},{}\n", time, (4'294'900'000ULL + 100'000 * i) % 4'294'967'296ULL);
+    }
+    write(folder / fmt::format("gpu_power_{}.csv", rank), power);
+    write(folder / fmt::format("gpu_thermal_{}.csv", rank), heat);
+    write(folder / fmt::format("nvlink_rx_throughput_{}.csv", rank), nvlink);
+    write(folder / fmt::format("pcie_rx_bytes_{}.csv", rank), pcie);
+  }
+}
+
+/// A GEMM of 300 ms, an all-reduce of 200 ms and a kernel of 100 ms, all of them `factor` longer.
+std::string kineto(int rank, double factor) {
+  std::string events;
+  double at = 1e6 * static_cast<double>(epoch_s) + 1e5;
+  int correlation = 1;
+  for (const auto& [name, ms] :
+       {std::pair("ampere_gemm_f16", 300.0), std::pair("ncclDevKernel_AllReduce_Sum_bf16", 200.0),
+        std::pair("vectorized_elementwise_kernel", 100.0)}) {
+    events += fmt::format(
+        R"({{"ph":"X","cat":"kernel","name":"{}","pid":0,"tid":7,"ts":{:.3f},"dur":{:.3f},)"
+        R"("args":{{"device":0,"stream":7,"correlation":{}}}}},)",
+        name, at, 1000 * ms * factor, correlation++);
+    at += 1000 * ms * factor;
+  }
+  events.pop_back();
+  return fmt::format(
+      R"({{"schemaVersion":1,"distributedInfo":{{"backend":"nccl","rank":{},"world_size":2}},)"
+      R"("traceEvents":[{}]}})",
+      rank, events);
+}
+
+void write_traces(const Path& folder, const char* job, double factor = 1) {
+  for (int rank = 0; rank < 2; ++rank)
+    write(folder / (std::string(job) + "_kineto") / fmt::format("rank-{}.json", rank),
+          kineto(rank, factor));
+}
+
+const char* const stats =
+    "trace_file,kernel_name,count,total_duration_us,mean_duration_us\n"
+    "rank-0.json,ampere_gemm_f16,1,300000,300000\n"
+    "rank-0.json,ncclDevKernel_AllReduce_Sum_bf16,2,200000,100000\n"
+    "rank-8.json,ampere_gemm_f16,1,500000,500000\n";
+
+/// Samples and traces of two jobs; samples alone; traces alone; kernel sums alone; nothing.
+struct Tree {
+  ScratchFolder scratch;
+  Path root = scratch.folder() / "results";
+  Path sweep = root / "optimization-sweep-h200" / "gpt3-175b";
+  Path whole = sweep / "gpt3-175b_1_01000", samples = sweep / "gpt3-175b_2_01000",
+       traces = sweep / "gpt3-175b_3_01000", sums = sweep / "gpt3-175b_1_00000",
+       nothing = sweep / "gpt3-175b_4_00000";
+  Tree() {
+    write_samples(whole);
+    write_traces(whole, "41", 0.5);
+    write_traces(whole, "123");
+    write_samples(samples);
+    write_traces(traces, "7");
+    write(sums / "gpt3-175b_1_00000_kernel_stats.csv", stats);
+    REQUIRE(make_folder(nothing));
+  }
+};
+
+TEST_CASE("experiments of a result tree are found at any depth") {
+  const Tree tree;
+  const std::vector<Path> all = {tree.sums, tree.whole, tree.samples, tree.traces};
+  CHECK(experiments_in(tree.root) == all);
+  CHECK(experiments_in(tree.sweep) == all);
+  CHECK(experiments_in(tree.whole) == std::vector<Path>{tree.whole});
+  CHECK(empty_experiments_in(tree.root) == std::vector<Path>{tree.nothing});
+  CHECK(experiments_in(tree.nothing).empty());
+  CHECK(kind_of_source(tree.root.string()) == SourceKind::study);
+  CHECK(kind_of_source(tree.whole.string()) == SourceKind::traces);
+}
+
+TEST_CASE("samples and traces of an experiment are one run, of its newest job") {
+  const Tree tree;
+  const run::Run run = read_experiment(tree.whole, {}).value();
+  CHECK(run.devices.size() == 2);
+  REQUIRE(run.steps.size() == 1);
+  const metrics::KernelSeconds kernels =
+      metrics::kernel_seconds(run.timeline, 0, metrics::KernelRules::upstream);
+  CHECK(kernels.compute / unit::s == doctest::Approx(0.3));
+  CHECK(kernels.all_reduce / unit::s == doctest::Approx(0.2));
+  CHECK(kernels.memory / unit::s == doctest::Approx(0.1));
+  // On the samples' clock: 100 ms after the first of them.
+  CHECK((run.timeline.spans.front().begin - run.steps.front().begin) / unit::ms ==
+        doctest::Approx(100));
+  const std::vector<std::string>& notes = run.manifest.notes;
+  CHECK(std::find(notes.begin(), notes.end(),
+                  "traces are those of 123_kineto, the newest job; 41_kineto left aside") !=
+        notes.end());
+}
+
+TEST_CASE("an experiment may have samples or traces alone") {
+  const Tree tree;
+  CHECK(read_experiment(tree.samples, {}).value().timeline.empty());
+  const run::Run traced = read_experiment(tree.traces, {}).value();
+  CHECK(traced.series.empty());
+  CHECK_FALSE(traced.timeline.empty());
+  const auto none = read_experiment(tree.sums, {});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().what ==
+        tree.sums.string() +
+            ": neither samples nor traces (only kernel sums, which figures 10 and 15 draw); report "
+            "--figure N");
+}
+
+TEST_CASE("kernel sums of an experiment count by the artifact's rules") {
+  const Tree tree;
+  const auto sums = read_kernel_stats(tree.sums).value();
+  REQUIRE(sums.has_value());
+  REQUIRE(sums->size() == 9);
+  CHECK((*sums)[0].compute / unit::s == doctest::Approx(0.3));
+  CHECK((*sums)[0].all_reduce / unit::s == doctest::Approx(0.2));
+  CHECK((*sums)[8].compute / unit::s == doctest::Approx(0.5));
+  CHECK_FALSE(read_kernel_stats(tree.whole).value().has_value());
+  write(tree.sums / "gpt3-175b_1_00000_kernel_stats.csv", "a,b\n1,2\n");
+  const auto other = read_kernel_stats(tree.sums);
+  REQUIRE_FALSE(other);
+  CHECK(other.error().what.find("no columns of a trace, a kernel and a total duration (there are "
+                                "a, b)") != std::string::npos);
+}
+
+TEST_CASE("figures of a tree show what the artifact's scripts compute, and what left nothing") {
+  const Tree tree;
+  const std::vector<report::PaperJob> jobs = load_paper_jobs({tree.root.string()}).value();
+  REQUIRE(jobs.size() == 5);
+  const auto of = [&](const char* layout, const char* variant) {
+    const auto found = std::find_if(jobs.begin(), jobs.end(), [&](const report::PaperJob& job) {
+      return job.layout == layout && job.variant == variant;
+    });
+    REQUIRE(found != jobs.end());
+    return *found;
+  };
+  const report::PaperJob whole = of("TP2-PP16", "recompute");
+  CHECK(whole.machine == "2 x H200");
+  CHECK(whole.metrics.power_mean_w.value() == doctest::Approx(450));
+  CHECK(whole.metrics.power_peak_w.value() == doctest::Approx(500));
+  CHECK(whole.metrics.temperature_mean_c.value() == doctest::Approx(50.5));
+  // 20 periods of 1000 KiB and of 100,000 B, put together over the wrap.
+  CHECK(whole.metrics.links.scale_up_received_per_gpu_bytes.at(0) ==
+        doctest::Approx(20.0 * 1000 * 1024));
+  CHECK(whole.metrics.links.pcie_received_per_gpu_bytes.at(1) == doctest::Approx(2e6));
+  CHECK(whole.kernels.at(0).compute / unit::s == doctest::Approx(0.3));
+  // 128 samples in a second, 900 J.
+  CHECK(whole.efficiency.value() == doctest::Approx(128 / 900e-6));
+  CHECK(of("TP2-PP16", "base").kernels.at(8).compute / unit::s == doctest::Approx(0.5));
+  CHECK(of("TP8-PP4", "recompute").kernels.at(1).all_reduce / unit::s == doctest::Approx(0.2));
+  CHECK_FALSE(of("TP1-PP32", "base").fits_memory);
+  CHECK(of("TP1-PP32", "base").machine == "2 x H200");
+  for (const int64_t number : {4, 8, 10})
+    CHECK(report::paper_figure(number, jobs).has_value());
+}
+
+TEST_CASE("a tree is a study with a run for each experiment") {
+  const Tree tree;
+  std::filesystem::remove_all(tree.sums);
+  const report::Study study = load_study_source(tree.root.string()).value();
+  REQUIRE(study.rows.size() == 3);
+  CHECK(study.rows[0].name == "gpt3-175b_1_01000");
+}
+
+TEST_CASE("a run exported as an experiment reads back with the same kernels and powers") {
+  const Tree tree;
+  const run::Run run = read_experiment(tree.whole, {}).value();
+  const Path copy = tree.root / "copy" / "gpt3-175b_1_01000";
+  std::vector<run::NamedText> files = telemetry::artifact_files(run);
+  std::ranges::move(kineto_files(run), std::back_inserter(files));
+  REQUIRE(run::write_all(files, copy));
+  const auto before = load_paper_jobs({tree.whole.string()}).value(),
+             after = load_paper_jobs({copy.string()}).value();
+  REQUIRE(after.size() == 1);
+  for (const int32_t rank : {0, 1}) {
+    CHECK(after[0].kernels.at(rank).compute == before[0].kernels.at(rank).compute);
+    CHECK(after[0].kernels.at(rank).all_reduce == before[0].kernels.at(rank).all_reduce);
+    CHECK(after[0].kernels.at(rank).memory == before[0].kernels.at(rank).memory);
+  }
+  CHECK(after[0].metrics.power_mean_w.value() ==
+        doctest::Approx(before[0].metrics.power_mean_w.value()));
+  CHECK(after[0].efficiency.value() == doctest::Approx(before[0].efficiency.value()));
+}
+
+TEST_CASE("a simulated run exported as an experiment keeps its kernel classes") {
+  const auto job = spec::parse_job(spec::default_library(),
+                                   "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 1\n"
+                                   "[plan]\ntensor_parallel_size = 4\npipeline_parallel_size = 2\n"
+                                   "sequence_parallel = true\nglobal_batch_size = 4\n",
+                                   "job.toml");
+  REQUIRE(job.has_value());
+  const run::Run run = sim::simulate(*job, {});
+  const ScratchFolder scratch;
+  std::vector<run::NamedText> files = telemetry::artifact_files(run);
+  std::ranges::move(kineto_files(run), std::back_inserter(files));
+  REQUIRE(run::write_all(files, scratch.folder()));
+  const run::Run read = read_experiment(scratch.folder(), {}).value();
+  CHECK(read.devices.size() == 8);
+  for (const int32_t rank : {0, 4})
+    for (const auto rules : {metrics::KernelRules::ours, metrics::KernelRules::upstream}) {
+      const auto before = metrics::kernel_seconds(run.timeline, rank, rules),
+                 after = metrics::kernel_seconds(read.timeline, rank, rules);
+      const auto same = [](Seconds a, Seconds b) {
+        CHECK(a / unit::s == doctest::Approx(b / unit::s).epsilon(1e-6));
+      };
+      same(after.compute, before.compute);
+      same(after.all_gather, before.all_gather);
+      same(after.reduce_scatter, before.reduce_scatter);
+      same(after.all_reduce, before.all_reduce);
+      same(after.send_recv, before.send_recv);
+      same(after.memory, before.memory);
+    }
+}
+
+}  // namespace
+}  // namespace triplepoint::study
