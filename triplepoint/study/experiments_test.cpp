@@ -220,6 +220,23 @@ TEST_CASE("a run exported as an experiment reads back with the same kernels and 
   CHECK(after[0].efficiency.value() == doctest::Approx(before[0].efficiency.value()));
 }
 
+TEST_CASE("a NeMo log is a run of steps, without a timeline in which all would be idle") {
+  const ScratchFolder scratch;
+  std::string log = "Epoch 0: :   0%|          | 0/3 [00:00<?, ?it/s]\n";
+  for (int step = 0; step < 3; ++step)
+    log += fmt::format(
+        "Epoch 0: :  9%|x         | {}/3 [00:31<05:10, v_num=0, reduced_train_loss=11.00, "
+        "global_step={}.000, consumed_samples={}.0, train_step_timing in s={}.50]\n",
+        step + 1, step, 128 * (step + 1), 24 + step);
+  const run::Run run = load_run_source({scratch.file("nemo.out", log)}, {}).value();
+  CHECK(run.timeline.empty());
+  REQUIRE(run.steps.size() == 3);
+  CHECK((run.steps[2].end - run.steps[2].begin) / unit::s == doctest::Approx(26.5));
+  const metrics::Metrics metrics = metrics::measure(run);
+  CHECK(*metrics.step_time / unit::s == doctest::Approx(25.5));
+  CHECK_FALSE(metrics.bubble_fraction);
+}
+
 TEST_CASE("a simulated run exported as an experiment keeps its kernel classes") {
   const auto job = spec::parse_job(spec::default_library(),
                                    "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 1\n"

@@ -32,8 +32,20 @@ bool is_study(const Path& folder) {
   return (runs && !runs->empty()) || !all || all->empty();
 }
 
+/// A training's log tells when its steps were, not what ran in them: steps instead of a timeline,
+/// in which everything would be idle.
+void take_steps_from_log(run::Run& run) {
+  for (const run::Span& span : run.timeline.spans)
+    run.steps.push_back({.begin = span.begin, .end = span.end});
+  run.timeline = {};
+  run.manifest.notes.emplace_back(
+      "a training's log tells the time of each step, not what ran in it");
+}
+
+enum class Log { alone, beside_recording };
+
 Result<run::Run> read_run(const std::vector<std::string>& files,
-                          const metrics::TraceOptions& options) {
+                          const metrics::TraceOptions& options, Log log) {
   const bool as_it_is = !options.ranks && !options.step && !options.rules;
   if (files.size() == 1 && metrics::is_run_file(files[0]) && as_it_is) return run::load(files[0]);
   if (files.size() == 1 && as_it_is && !is_folder(files[0]) &&
@@ -42,6 +54,7 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
   if (files.size() == 1 && is_experiment(files[0])) return read_experiment(files[0], options);
   metrics::TraceInput input =
       TPT_TRY(metrics::read_trace_input(files, options, trace::HostSpans::ops));
+  if (input.format == "training_log" && log == Log::alone) take_steps_from_log(input.run);
   run::Manifest& manifest = input.run.manifest;
   if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
   std::move(input.remarks.begin(), input.remarks.end(), std::back_inserter(manifest.notes));
@@ -89,8 +102,8 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
         fmt::format("{} .run files were named (a page shows one); triplepoint compare shows "
                     "several, a folder of them is a study",
                     recordings.size()));
-  if (traces.empty() || recordings.empty()) return read_run(sources, options);
-  run::Run traced = TPT_TRY(read_run(traces, options));
+  if (traces.empty() || recordings.empty()) return read_run(sources, options, Log::alone);
+  run::Run traced = TPT_TRY(read_run(traces, options, Log::beside_recording));
   run::Run recording = TPT_TRY(run::load(recordings[0]));
   if (!traced.manifest.epoch_unix_ns || !recording.manifest.epoch_unix_ns)
     return error(
