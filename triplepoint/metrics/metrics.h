@@ -61,6 +61,13 @@ struct LinkUse {
   std::vector<MessageBucket> messages;
 };
 
+/// Standard deviations over GPUs, as the MICRO'25 artifact has them: of each node's GPUs around
+/// their mean (the mean of these over the nodes), and of the nodes' means. Absent where one node or
+/// one GPU a node is known.
+struct Spread {
+  std::optional<double> within_nodes, between_nodes;
+};
+
 /// What a rank's device does in a step: disjoint, and all of the step; mean over ranks. The first
 /// that applies counts.
 struct StepParts {
@@ -116,6 +123,9 @@ struct Metrics {
   std::vector<double> temperature_per_gpu_c, temperature_peak_per_gpu_c;
   std::optional<double> hot_mean_c, cool_mean_c, hot_over_cool, hottest_over_coolest;
   std::vector<int32_t> hot_slots;  // ascending; the others are cool
+  Spread power_spread_w, temperature_spread_c, clock_spread_mhz;
+  // Hottest minus coolest die of a package of several, the mean over packages.
+  std::optional<double> package_difference_c;
   std::optional<double> sm_clock_mean_mhz;
   std::vector<double> sm_clock_per_gpu_mhz, sm_clock_min_per_gpu_mhz;
   std::optional<double> hot_clock_mean_mhz, cool_clock_mean_mhz;

@@ -205,7 +205,7 @@ std::string claims_summary(const std::vector<CheckedClaim>& claims) {
   const auto count = [&](ClaimVerdict verdict) {
     return std::ranges::count(claims, verdict, &CheckedClaim::verdict);
   };
-  return fmt::format("{} claims: {} agree, {} weaker, {} opposite, {} cannot be said",
+  return fmt::format("claims ({}): {} agree, {} weaker, {} opposite, {} cannot be said",
                      claims.size(), count(ClaimVerdict::agrees), count(ClaimVerdict::weaker),
                      count(ClaimVerdict::opposite), count(ClaimVerdict::unknown));
 }

@@ -31,7 +31,7 @@ struct CheckedClaim {
 /// of one job alone is opposite), else opposite.
 std::vector<CheckedClaim> check_claims(const Study& study);
 
-/// "37 claims: 28 agree, 2 weaker, ...".
+/// "claims (37): 28 agree, 2 weaker, ...".
 std::string claims_summary(const std::vector<CheckedClaim>& claims);
 Json claims_json(const std::vector<CheckedClaim>& claims);
 /// The table of a study's page; empty for a study without claims.

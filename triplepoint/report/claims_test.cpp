@@ -107,7 +107,7 @@ TEST_CASE("results and page name every claim with its verdict") {
   CHECK(json[0].at("verdict") == "agrees");
   CHECK(json[0].at("within") == 1);
   const std::string html = claims_section(study);
-  CHECK(html.find("1 claims: 1 agree") != std::string::npos);
+  CHECK(html.find("claims (1): 1 agree") != std::string::npos);
   CHECK(html.find("peaks rise") != std::string::npos);
   CHECK(claims_section({}).empty());
 }

@@ -8,6 +8,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <map>
+#include <utility>
 
 #include "triplepoint/metrics/run/view.h"
 
@@ -87,9 +90,61 @@ void answer_hot_and_cool(const View& view, Metrics& answer) {
   if (cool.value() > 0) answer.hot_over_cool = hot.value() / cool.value();
 }
 
+double standard_deviation(const std::vector<double>& values) {
+  Mean mean, square;
+  for (const double value : values)
+    mean.add(value);
+  for (const double value : values)
+    square.add((value - mean.value()) * (value - mean.value()));
+  return std::sqrt(square.value());
+}
+
+Spread spread_of(const View& view, std::optional<double> DeviceSummary::*field) {
+  std::map<int32_t, std::vector<double>> nodes;
+  for (size_t i = 0; i < view.run.devices.size(); ++i)
+    if (view.devices[i].*field)
+      nodes[view.run.devices[i].node].push_back(*(view.devices[i].*field));
+  Spread spread;
+  Mean within;
+  std::vector<double> means;
+  for (const auto& [node, values] : nodes) {
+    if (values.size() > 1) within.add(standard_deviation(values));
+    Mean mean;
+    for (const double value : values)
+      mean.add(value);
+    means.push_back(mean.value());
+  }
+  if (within.count > 0) spread.within_nodes = within.value();
+  if (means.size() > 1) spread.between_nodes = standard_deviation(means);
+  return spread;
+}
+
+/// Neighbours of a node share a package, as many as the job's GPU says.
+std::optional<double> package_difference(const View& view) {
+  const int32_t dies =
+      view.run.manifest.job ? view.run.manifest.job->cluster.gpu.dies_per_package : 1;
+  if (dies < 2) return std::nullopt;
+  std::map<std::pair<int32_t, int32_t>, std::vector<double>> packages;
+  for (size_t i = 0; i < view.run.devices.size(); ++i)
+    if (view.devices[i].die_mean_c)
+      packages[{view.run.devices[i].node, view.run.devices[i].slot / dies}].push_back(
+          *view.devices[i].die_mean_c);
+  Mean difference;
+  for (const auto& [package, degrees] : packages) {
+    const auto [low, high] = std::minmax_element(degrees.begin(), degrees.end());
+    if (degrees.size() > 1) difference.add(*high - *low);
+  }
+  if (difference.count == 0) return std::nullopt;
+  return difference.value();
+}
+
 }  // namespace
 
 void answer_temperature(const View& view, Metrics& answer) {
+  answer.power_spread_w = spread_of(view, &DeviceSummary::power_mean_w);
+  answer.temperature_spread_c = spread_of(view, &DeviceSummary::die_mean_c);
+  answer.clock_spread_mhz = spread_of(view, &DeviceSummary::sm_clock_mean_mhz);
+  answer.package_difference_c = package_difference(view);
   answer.temperature_mean_c = mean_of(view.devices, &DeviceSummary::die_mean_c);
   answer.temperature_peak_c = maximum_of(view.devices, &DeviceSummary::die_peak_c);
   answer.temperature_per_gpu_c = list_of(view.devices, &DeviceSummary::die_mean_c);

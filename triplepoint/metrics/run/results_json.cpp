@@ -463,6 +463,8 @@ void add_power_and_heat(Json& json, const Metrics& m) {
   json["power_w"] = {{"mean", of(m.power_mean_w)},
                      {"peak", of(m.power_peak_w)},
                      {"kernel_peak", of(m.power_kernel_peak_w)},
+                     {"std_within_nodes", of(m.power_spread_w.within_nodes)},
+                     {"std_between_nodes", of(m.power_spread_w.between_nodes)},
                      {"per_gpu", m.power_per_gpu_w},
                      {"peak_per_gpu", m.power_peak_per_gpu_w}};
   json["energy_j"] = of(m.energy_j);
@@ -475,11 +477,16 @@ void add_power_and_heat(Json& json, const Metrics& m) {
                            {"hot_mean", of(m.hot_mean_c)},
                            {"cool_mean", of(m.cool_mean_c)},
                            {"hot_over_cool", of(m.hot_over_cool)},
+                           {"std_within_nodes", of(m.temperature_spread_c.within_nodes)},
+                           {"std_between_nodes", of(m.temperature_spread_c.between_nodes)},
+                           {"package_difference", of(m.package_difference_c)},
                            {"hottest_over_coolest", of(m.hottest_over_coolest)},
                            {"per_gpu", m.temperature_per_gpu_c},
                            {"peak_per_gpu", m.temperature_peak_per_gpu_c},
                            {"hot_slots", m.hot_slots}};
   json["sm_clock_mhz"] = {{"mean", of(m.sm_clock_mean_mhz)},
+                          {"std_within_nodes", of(m.clock_spread_mhz.within_nodes)},
+                          {"std_between_nodes", of(m.clock_spread_mhz.between_nodes)},
                           {"hot_mean", of(m.hot_clock_mean_mhz)},
                           {"cool_mean", of(m.cool_clock_mean_mhz)},
                           {"slowest_in_hot_slot", of(m.slowest_in_hot_slot)},
