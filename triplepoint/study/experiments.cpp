@@ -46,23 +46,23 @@ void shift(run::Timeline& timeline, int64_t by) {
 }
 
 /// Where the traces' time 0 lies on the recording's clock: by the wall clocks of both, or, where
-/// one has none or the two never meet, with the first span at the begin of the recording's step.
+/// one has none, with the first span at the begin of the recording's step.
 int64_t offset_of(const run::Run& recording, const run::Run& traced, std::string& said) {
   const run::Extent spans = run::extent(traced.timeline).value_or(run::Extent{});
-  const run::Extent window = recording.steps.empty() ? run::Extent{}
-                                                     : run::Extent{recording.steps.front().begin,
-                                                                   recording.steps.back().end};
+  const bool has_steps = !recording.steps.empty();
+  const Instant begin = has_steps ? recording.steps.front().begin : Instant();
   const auto &here = traced.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
-  if (here && there) {
-    const int64_t by = *here - *there;
-    const bool meet = spans.begin.nanoseconds() + by < window.end.nanoseconds() &&
-                      window.begin.nanoseconds() < spans.end.nanoseconds() + by;
-    if (meet || recording.steps.empty()) return by;
+  if (!here || !there) {
+    said = "the traces have no wall clock: their first span is laid at the begin of the step";
+    return begin.nanoseconds() - spans.begin.nanoseconds();
   }
-  said =
-      "the traces' clock and that of the samples do not meet: the first span is laid at the begin "
-      "of the recorded step";
-  return window.begin.nanoseconds() - spans.begin.nanoseconds();
+  const int64_t by = *here - *there;
+  const bool meet = has_steps &&
+                    spans.begin.nanoseconds() + by < recording.steps.back().end.nanoseconds() &&
+                    begin.nanoseconds() < spans.end.nanoseconds() + by;
+  if (has_steps && !meet)
+    said = "the traces are of another time than the recorded steps (are both of one job?)";
+  return by;
 }
 
 /// A name that the artifact's rules and ours put into the op's class: "gemm(qkv)".

@@ -184,6 +184,7 @@ TEST_CASE("figures of a tree show what the artifact's scripts compute, and what 
   CHECK(whole.kernels.at(0).compute / unit::s == doctest::Approx(0.3));
   // 128 samples in a second, 900 J.
   CHECK(whole.efficiency.value() == doctest::Approx(128 / 900e-6));
+  CHECK(of("TP2-PP16", "base").machine == "2 x H200");
   CHECK(of("TP2-PP16", "base").kernels.at(8).compute / unit::s == doctest::Approx(0.5));
   CHECK(of("TP8-PP4", "recompute").kernels.at(1).all_reduce / unit::s == doctest::Approx(0.2));
   CHECK_FALSE(of("TP1-PP32", "base").fits_memory);

@@ -152,16 +152,15 @@ Result<report::PaperJob> load_paper_job(const std::string& file) {
   return job;
 }
 
-/// The job of an empty folder, on the machine of the first experiment beside it.
-report::PaperJob job_out_of_memory(const Path& folder, const std::vector<std::string>& files,
-                                   const std::vector<report::PaperJob>& jobs) {
+/// What the folder of an experiment without samples says by its name, with as many GPUs as the
+/// first experiment beside it that has some.
+report::PaperJob job_by_name(const Path& folder, const std::vector<std::string>& files,
+                             const std::vector<report::PaperJob>& jobs) {
   run::Run none;
   for (std::size_t i = 0; i < files.size() && none.devices.empty(); ++i)
     if (Path(files[i]).parent_path() == folder.parent_path())
       none.devices.resize(jobs[i].metrics.temperature_per_gpu_c.size());
-  report::PaperJob job = report::paper_job(none, {}, folder.filename().string());
-  job.fits_memory = false;
-  return job;
+  return report::paper_job(none, {}, folder.filename().string());
 }
 
 }  // namespace
@@ -186,8 +185,16 @@ Result<std::vector<report::PaperJob>> load_paper_jobs(const std::vector<std::str
   });
   for (const std::string& problem : problems)
     if (!problem.empty()) return error(problem);
-  for (const Path& folder : empty)
-    jobs.push_back(job_out_of_memory(folder, files, jobs));
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!jobs[i].machine.empty() || !is_experiment(files[i])) continue;
+    report::PaperJob named = job_by_name(files[i], files, jobs);
+    named.kernels = std::move(jobs[i].kernels);
+    jobs[i] = std::move(named);
+  }
+  for (const Path& folder : empty) {
+    jobs.push_back(job_by_name(folder, files, jobs));
+    jobs.back().fits_memory = false;
+  }
   return jobs;
 }
 

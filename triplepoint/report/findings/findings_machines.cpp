@@ -129,7 +129,8 @@ struct PairwiseComparison {
   const StudyRow *winner = nullptr, *loser = nullptr;
 };
 
-/// The two machines that lie furthest apart for one model: `high` wins if more is better.
+/// The two machines that lie furthest apart for one model: `high` wins if more is better. More of
+/// the same GPUs is no other machine.
 std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::string_view key,
                                                 bool high) {
   std::optional<PairwiseComparison> best;
@@ -137,6 +138,8 @@ std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::strin
   for (const MachineComparison& comparison : machine_comparisons(groups))
     for (const StudyRow* a : comparison.entries)
       for (const StudyRow* b : comparison.entries) {
+        const bool same_gpus = a->job.cluster.gpu.name == b->job.cluster.gpu.name;
+        if (same_gpus && a->job.world_size() != b->job.world_size()) continue;
         const auto ratio = high ? ratio_at(*a, *b, key) : ratio_at(*b, *a, key);
         if (ratio && *ratio > best_ratio) best = PairwiseComparison{a, b}, best_ratio = *ratio;
       }

@@ -292,6 +292,22 @@ TEST_CASE("two machines are compared for equal GPUs, memory and watts") {
   CHECK(!any_says(find_findings(study), "GPU for GPU"));
 }
 
+TEST_CASE("sizes of one kind of machine are not compared as machines") {
+  Study study = sample_study();
+  std::erase_if(study.rows, [](const StudyRow& row) {
+    return row.job.cluster.gpu.name != "h200" || !row.metrics;
+  });
+  for (StudyRow row : std::vector<StudyRow>(study.rows)) {
+    row.name += "-large";
+    row.job.cluster.num_nodes *= 100;
+    row.metrics->tokens_per_second = 50 * *row.metrics->tokens_per_second;
+    study.rows.push_back(row);
+  }
+  tell_conditions(study);
+  CHECK(!any_says(find_findings(study), "GPU for GPU"));
+  CHECK(!any_says(find_findings(study), "For equal watts"));
+}
+
 /// The first two jobs that ran, and both again on another fabric at a share of their speed.
 Study study_on(spec::ScaleOut other, double first_share, double second_share) {
   Study study = sample_study();
