@@ -25,6 +25,7 @@ namespace triplepoint::study {
 namespace {
 
 using Walk = std::filesystem::recursive_directory_iterator;
+constexpr auto readable = std::filesystem::directory_options::skip_permission_denied;
 
 constexpr std::string_view stats_ending = "_kernel_stats.csv";
 
@@ -113,7 +114,7 @@ std::vector<Path> experiments_in(const Path& folder) {
   if (is_experiment(folder)) return {folder};
   std::vector<Path> found;
   std::error_code ignored;
-  for (auto at = Walk(folder, ignored); at != Walk(); at.increment(ignored)) {
+  for (auto at = Walk(folder, readable, ignored); at != Walk(); at.increment(ignored)) {
     if (!at->is_directory(ignored) || !is_experiment(at->path())) continue;
     found.push_back(at->path());
     at.disable_recursion_pending();
@@ -125,7 +126,7 @@ std::vector<Path> experiments_in(const Path& folder) {
 std::vector<Path> empty_experiments_in(const Path& folder) {
   std::vector<Path> found;
   std::error_code ignored;
-  for (auto at = Walk(folder, ignored); at != Walk(); at.increment(ignored)) {
+  for (auto at = Walk(folder, readable, ignored); at != Walk(); at.increment(ignored)) {
     if (!at->is_directory(ignored)) continue;
     if (is_experiment(at->path())) {
       at.disable_recursion_pending();
@@ -156,22 +157,25 @@ Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
 Result<run::Run> read_experiment(const Path& folder, const metrics::TraceOptions& options) {
   const auto traces = trace::newest_job_traces(folder);
   const bool has_samples = telemetry::looks_like_upstream(folder);
-  if (!traces && has_samples) return telemetry::read_upstream(folder);
+  if (!traces && has_samples) {
+    run::Run run = TPT_TRY(telemetry::read_upstream(folder));
+    if (!run.devices.empty()) return run;
+    return error(
+        fmt::format("{}: no reading in any of its files (the job died before its first "
+                    "sample); leave the folder out",
+                    folder.string()));
+  }
   if (!traces)
     return error(
         fmt::format("{}: neither samples nor traces (only kernel sums, which figures 10 "
                     "and 15 draw); report --figure N",
                     folder.string()));
   metrics::TraceInput input =
-      TPT_TRY(metrics::read_trace_input({traces->newest.string()}, options, trace::HostSpans::ops));
+      TPT_TRY(metrics::read_trace_input({folder.string()}, options, trace::HostSpans::ops));
   run::Manifest& manifest = input.run.manifest;
   if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
   manifest.name = folder.filename().string();
   std::move(input.remarks.begin(), input.remarks.end(), std::back_inserter(manifest.notes));
-  if (!traces->older.empty())
-    manifest.notes.push_back(fmt::format("traces are those of {}, the newest job; {} left aside",
-                                         traces->newest.filename().string(),
-                                         fmt::join(traces->older, ", ")));
   if (!has_samples) return std::move(input.run);
   return with_timeline(TPT_TRY(telemetry::read_upstream(folder)), std::move(input.run));
 }

@@ -163,7 +163,7 @@ TEST_CASE("kernel sums of an experiment count by the artifact's rules") {
 
 TEST_CASE("figures of a tree show what the artifact's scripts compute, and what left nothing") {
   const Tree tree;
-  const std::vector<report::PaperJob> jobs = load_paper_jobs({tree.root.string()}).value();
+  const std::vector<report::PaperJob> jobs = load_paper_jobs({tree.root.string()}).value().jobs;
   REQUIRE(jobs.size() == 5);
   const auto of = [&](const char* layout, const char* variant) {
     const auto found = std::find_if(jobs.begin(), jobs.end(), [&](const report::PaperJob& job) {
@@ -195,10 +195,46 @@ TEST_CASE("figures of a tree show what the artifact's scripts compute, and what 
 
 TEST_CASE("a tree is a study with a run for each experiment") {
   const Tree tree;
-  std::filesystem::remove_all(tree.sums);
   const report::Study study = load_study_source(tree.root.string()).value();
-  REQUIRE(study.rows.size() == 3);
-  CHECK(study.rows[0].name == "gpt3-175b_1_01000");
+  REQUIRE(study.rows.size() == 4);
+  // Kernel sums alone are no run: a row with the reason.
+  CHECK(study.rows[0].name == "gpt3-175b_1_00000");
+  REQUIRE(study.rows[0].diagnoses.size() == 1);
+  CHECK(study.rows[0].diagnoses[0].what.find("neither samples nor traces") != std::string::npos);
+  CHECK(study.rows[1].name == "gpt3-175b_1_01000");
+  CHECK(study.rows[1].metrics.has_value());
+}
+
+TEST_CASE("what a tree holds in part is drawn or left out with a remark") {
+  const Tree tree;
+  write(tree.traces / "7_kineto" / "rank-1.json", kineto(1, 1).substr(0, 420));
+  const Path died = tree.sweep / "gpt3-175b_4_01000";
+  write(died / "gpu_power_0.csv", "");
+  const FigureJobs found = load_paper_jobs({tree.root.string()}).value();
+  CHECK(found.jobs.size() == 5);
+  REQUIRE(found.remarks.size() == 2);
+  CHECK(found.remarks[0].starts_with("gpt3-175b_3_01000: "));
+  CHECK(found.remarks[0].find("rank-1.json: the file ends before its last event") !=
+        std::string::npos);
+  CHECK(found.remarks[1] == "left out: " + died.string() +
+                                ": no reading in any of its files (the job died before its first "
+                                "sample); leave the folder out");
+  CHECK_FALSE(load_paper_jobs({died.string()}));
+}
+
+TEST_CASE("folders of a sweep say the GPU and the task") {
+  const Tree tree;
+  for (const char* sweep : {"optimization-sweep-h100/gpt3-175b", "lora/gpt3-175b"})
+    write_samples(tree.root / sweep / "gpt3-175b_1_01000");
+  const auto jobs = load_paper_jobs({tree.root.string()}).value().jobs;
+  const auto has = [&](const char* machine, const char* task, const char* layout) {
+    return std::any_of(jobs.begin(), jobs.end(), [&](const report::PaperJob& job) {
+      return job.machine == machine && job.task == task && job.layout == layout;
+    });
+  };
+  CHECK(has("2 x H100", "", "TP2-PP32"));
+  CHECK(has("2 x H200", "lora", "TP2-PP16"));
+  CHECK(has("2 x H200", "", "TP2-PP16"));
 }
 
 TEST_CASE("a run exported as an experiment reads back with the same kernels and powers") {
@@ -208,8 +244,8 @@ TEST_CASE("a run exported as an experiment reads back with the same kernels and 
   std::vector<run::NamedText> files = telemetry::artifact_files(run);
   std::ranges::move(kineto_files(run), std::back_inserter(files));
   REQUIRE(run::write_all(files, copy));
-  const auto before = load_paper_jobs({tree.whole.string()}).value(),
-             after = load_paper_jobs({copy.string()}).value();
+  const auto before = load_paper_jobs({tree.whole.string()}).value().jobs,
+             after = load_paper_jobs({copy.string()}).value().jobs;
   REQUIRE(after.size() == 1);
   for (const int32_t rank : {0, 1}) {
     CHECK(after[0].kernels.at(rank).compute == before[0].kernels.at(rank).compute);

@@ -135,15 +135,19 @@ std::vector<spec::Provenance> numbers_of(const run::Run& run) {
 
 namespace {
 
-Result<report::PaperJob> load_paper_job(const std::string& file) {
+Result<report::PaperJob> load_paper_job(const std::string& file, std::string& remark) {
   const std::string name = stem_of_source(file);
   const bool experiment = is_experiment(file);
   const auto sums = experiment ? TPT_TRY(read_kernel_stats(file))
                                : std::optional<std::vector<metrics::KernelSeconds>>();
   const Result<run::Run> run = load_run_source({file}, {});
   if (!run && !sums) return error(run.error().what);
-  report::PaperJob job = run ? report::paper_job(*run, metrics::measure(*run), name)
-                             : report::paper_job(run::Run(), {}, name);
+  if (run)
+    for (const std::string& note : run->manifest.notes)
+      if (note.starts_with(file) || note.starts_with("a file ends"))
+        remark = fmt::format("{}: {}", name, note);
+  report::PaperJob job = run ? report::paper_job(*run, metrics::measure(*run), name, file)
+                             : report::paper_job(run::Run(), {}, name, file);
   // Sums of kernels stand in for traces that are not there.
   if (job.kernels.empty() && sums)
     for (std::size_t rank = 0; rank < sums->size(); ++rank)
@@ -160,12 +164,12 @@ report::PaperJob job_by_name(const Path& folder, const std::vector<std::string>&
   for (std::size_t i = 0; i < files.size() && none.devices.empty(); ++i)
     if (Path(files[i]).parent_path() == folder.parent_path())
       none.devices.resize(jobs[i].metrics.temperature_per_gpu_c.size());
-  return report::paper_job(none, {}, folder.filename().string());
+  return report::paper_job(none, {}, folder.filename().string(), folder.string());
 }
 
 }  // namespace
 
-Result<std::vector<report::PaperJob>> load_paper_jobs(const std::vector<std::string>& sources) {
+Result<FigureJobs> load_paper_jobs(const std::vector<std::string>& sources) {
   std::vector<std::string> files;
   std::vector<Path> empty;
   for (const std::string& source : sources) {
@@ -175,27 +179,36 @@ Result<std::vector<report::PaperJob>> load_paper_jobs(const std::vector<std::str
       std::ranges::move(empty_experiments_in(source), std::back_inserter(empty));
   }
   std::vector<report::PaperJob> jobs(files.size());
-  std::vector<std::string> problems(files.size());
+  std::vector<std::string> problems(files.size()), remarks(files.size());
   parallel_for(files.size(), available_threads(), [&](std::size_t i) {
-    Result<report::PaperJob> job = load_paper_job(files[i]);
+    Result<report::PaperJob> job = load_paper_job(files[i], remarks[i]);
     if (job)
       jobs[i] = std::move(*job);
     else
       problems[i] = job.error().what;
   });
-  for (const std::string& problem : problems)
-    if (!problem.empty()) return error(problem);
+  FigureJobs found;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!jobs[i].machine.empty() || !is_experiment(files[i])) continue;
-    report::PaperJob named = job_by_name(files[i], files, jobs);
-    named.kernels = std::move(jobs[i].kernels);
-    jobs[i] = std::move(named);
+    if (!problems[i].empty()) {
+      if (files.size() == 1 || !is_folder(files[i])) return error(problems[i]);
+      found.remarks.push_back("left out: " + problems[i]);
+      continue;
+    }
+    if (!remarks[i].empty()) found.remarks.push_back(remarks[i]);
+    report::PaperJob job = jobs[i];
+    if (job.machine.empty() && is_experiment(files[i])) {  // no samples tell the number of GPUs
+      const report::PaperJob named = job_by_name(files[i], files, jobs);
+      job.machine = named.machine;
+      job.layout = named.layout;
+      job.pipeline = named.pipeline;
+    }
+    found.jobs.push_back(std::move(job));
   }
   for (const Path& folder : empty) {
-    jobs.push_back(job_by_name(folder, files, jobs));
-    jobs.back().fits_memory = false;
+    found.jobs.push_back(job_by_name(folder, files, jobs));
+    found.jobs.back().fits_memory = false;
   }
-  return jobs;
+  return found;
 }
 
 Result<report::Study> load_study_source(const std::string& folder) {
@@ -295,6 +308,15 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
     if (!path_exists(runs[i])) return;  // not simulated yet
     const Result<run::Run> run =
         is_folder(runs[i]) ? read_experiment(runs[i], {}) : run::load(runs[i].string());
+    if (!run && is_folder(runs[i])) {  // one experiment of a tree does not cost the others
+      plan.jobs[i].diagnoses.push_back({.code = spec::DiagnosisCode::inconsistent,
+                                        .severity = spec::Diagnosis::Severity::error,
+                                        .what = run.error().what});
+      take_diagnoses(item);
+      mark_failed(item);
+      item.row->has_job = false;
+      return;
+    }
     if (!run) {
       item.problem = run.error().what;
       return;

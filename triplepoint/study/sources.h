@@ -34,9 +34,15 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
 /// calibrations. Empty for runs that predict nothing, and for what the library does not hold.
 std::vector<spec::Provenance> numbers_of(const run::Run&);
 
-/// What the paper's figures draw, of every run of the sources: those in a study's folder, each
-/// .run, and traces.
-Result<std::vector<report::PaperJob>> load_paper_jobs(const std::vector<std::string>& sources);
+/// What the paper's figures draw, and what could not be read, or only in part, in sentences.
+struct FigureJobs {
+  std::vector<report::PaperJob> jobs;
+  std::vector<std::string> remarks;
+};
+
+/// Of every run of the sources: those in a study's folder or in the artifact's result tree, each
+/// .run, and traces. Of a folder with several, one that cannot be read is left out with a remark.
+Result<FigureJobs> load_paper_jobs(const std::vector<std::string>& sources);
 
 Result<report::Study> load_study_source(const std::string& folder);
 

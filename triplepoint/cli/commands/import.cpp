@@ -73,8 +73,16 @@ class Import : public Command {
   /// Each as a .run file; those of a tree in folders like its own.
   Result<int> import_recordings(tui::Console& console, const std::vector<Path>& sources) const {
     std::vector<Json> all;
+    bool failed = false;
     for (const Path& source : sources) {
-      const run::Run run = TPT_TRY(study::load_run_source({source.string()}, {}));
+      const Result<run::Run> read = study::load_run_source({source.string()}, {});
+      if (!read && sources.size() == 1) return error(read.error().what);
+      if (!read) {  // one experiment of a tree does not cost the others
+        console.warn("triplepoint: left out: " + read.error().what + "\n");
+        failed = true;
+        continue;
+      }
+      const run::Run& run = *read;
       std::optional<std::string> file;
       if (output_) {
         const Path below =
@@ -89,7 +97,7 @@ class Import : public Command {
         print_recording(console, source, run, file);
     }
     if (format_.is_json()) print_json(console, sources.front() == path_ ? all.front() : Json(all));
-    return exit_ok;
+    return failed ? exit_failed : exit_ok;
   }
 
   static Json recording_json(const Path& source, const run::Run& run,

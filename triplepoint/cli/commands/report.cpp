@@ -88,8 +88,10 @@ class Report : public Command {
     if (std::find(known.begin(), known.end(), *figure_) == known.end())
       return error(fmt::format("--figure {}: not one that can be drawn; choose one of {}", *figure_,
                                fmt::join(known, ", ")));
-    const auto jobs = TPT_TRY(study::load_paper_jobs(sources_));
-    const report::PaperFigure drawn = TPT_TRY(report::paper_figure(*figure_, jobs, choice_));
+    const study::FigureJobs found = TPT_TRY(study::load_paper_jobs(sources_));
+    const report::PaperFigure drawn = TPT_TRY(report::paper_figure(*figure_, found.jobs, choice_));
+    for (const std::string& remark : found.remarks)
+      console.warn("triplepoint: " + remark + "\n");
     return write(console, output_.value_or(fmt::format("figure-{}.svg", *figure_)), drawn.svg,
                  drawn.left_out);
   }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -236,9 +237,17 @@ Result<std::vector<int32_t>> parse_ranks(std::string_view text) {
 namespace {
 
 /// A folder of an experiment of the paper's artifact stands for the traces of its newest job.
-std::vector<std::string> with_newest_traces(std::vector<std::string> files) {
-  for (std::string& file : files)
-    if (const auto traces = trace::newest_job_traces(file)) file = traces->newest.string();
+std::vector<std::string> with_newest_traces(std::vector<std::string> files,
+                                            std::vector<std::string>& remarks) {
+  for (std::string& file : files) {
+    const auto traces = trace::newest_job_traces(file);
+    if (!traces) continue;
+    if (!traces->older.empty())
+      remarks.push_back(fmt::format("traces are those of {}, the newest job; {} left aside",
+                                    traces->newest.filename().string(),
+                                    fmt::join(traces->older, ", ")));
+    file = traces->newest.string();
+  }
   return files;
 }
 
@@ -246,9 +255,12 @@ std::vector<std::string> with_newest_traces(std::vector<std::string> files) {
 
 Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
                                     const TraceOptions& options, trace::HostSpans host) {
-  TraceInput input = TPT_TRY(files.size() == 1 && is_run_file(files[0])
-                                 ? read_run(files[0])
-                                 : read_files(with_newest_traces(files), options, host));
+  std::vector<std::string> left_aside;
+  TraceInput input =
+      TPT_TRY(files.size() == 1 && is_run_file(files[0])
+                  ? read_run(files[0])
+                  : read_files(with_newest_traces(files, left_aside), options, host));
+  std::ranges::move(left_aside, std::back_inserter(input.remarks));
   if (!input.timeline().instances.empty()) input.run.timeline = run::expand(input.timeline());
   if (input.format == "run") mark_steps(input.run);
   TPT_TRY(apply_kernel_rules(input, options));

@@ -36,25 +36,29 @@ std::map<int32_t, KernelSeconds> kernels_of(const run::Run& run) {
 
 /// A recording of the paper's artifact knows its job by the name of its folder.
 void name_by_artifact(PaperJob& job, const run::Run& run, const metrics::Metrics& metrics,
-                      const std::string& name) {
+                      const std::string& name, const std::string& folder) {
   const auto devices = static_cast<int64_t>(run.devices.size());
-  const auto known = parse_artifact_name(name, devices);
+  // CSV files name no device. The sweep's folder does; else 32 are H200 and 64 H100.
+  const auto lies_in = [&](const char* word) { return folder.find(word) != std::string::npos; };
+  const bool is_h100 = lies_in("-h100") || (!lies_in("-h200") && devices > 32);
+  const auto known = parse_artifact_name(name, is_h100 ? 64 : 32);
   if (!known) return;
+  if (lies_in("/lora/") || folder.starts_with("lora/")) job.task = "lora";
+  if (lies_in("/inference/") || folder.starts_with("inference/")) job.task = "inference";
   job.model = known->model;
   job.layout = known->layout;
   job.variant = known->variant;
   job.microbatch = known->microbatch;
   job.pipeline = known->pipeline;
-  if (devices > 0)
-    // CSV files name no device; the artifact has 32 H200 and 64 H100.
-    job.machine = fmt::format("{} x {}", devices, devices > 32 ? "H100" : "H200");
+  if (devices > 0) job.machine = fmt::format("{} x {}", devices, is_h100 ? "H100" : "H200");
   if (!job.efficiency && metrics.energy_j && metrics.step_time && *metrics.energy_j > 0)
     job.efficiency = artifact_batch / (*metrics.step_time / unit::s) / (*metrics.energy_j / 1e6);
 }
 
 }  // namespace
 
-PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::string& name) {
+PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::string& name,
+                   const std::string& folder) {
   PaperJob job;
   job.fits_memory = run.manifest.fits_memory;
   job.efficiency = metrics.samples_per_s_mj;
@@ -80,7 +84,7 @@ PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::str
     job.pipeline = spec.plan.pipeline_parallel_size;
     job.gpus_per_node = spec.cluster.gpus_per_node;
   }
-  if (!run.manifest.job) name_by_artifact(job, run, metrics, name);
+  if (!run.manifest.job) name_by_artifact(job, run, metrics, name, folder);
   if (!run.timeline.empty() && job.fits_memory) job.kernels = kernels_of(run);
   job.metrics = std::move(metrics);
   return job;

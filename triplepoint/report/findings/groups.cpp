@@ -98,6 +98,7 @@ std::string identifier(std::string_view text) {
 }
 
 std::string machine_title(const StudyRow& row) {
+  if (!row.has_job && row.slots.empty()) return "job not known";
   if (!row.has_job) return fmt::format("{} GPUs, job not known", row.slots.size());
   const std::string label = group_label(row.job) + spelled_condition(row);
   return label.substr(row.job.model.name.size() + std::string_view(" on ").size());
