@@ -2,7 +2,6 @@
 #include "triplepoint/study/experiments.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -17,7 +16,9 @@
 #include "triplepoint/metrics/trace_tables/input.h"
 #include "triplepoint/metrics/trace_tables/rank_devices.h"
 #include "triplepoint/report/figures/artifact_name.h"
+#include "triplepoint/telemetry/upstream/artifact.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
+#include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/kineto/job_traces.h"
 #include "triplepoint/trace/kineto/write_kineto.h"
 
@@ -84,16 +85,6 @@ std::string kernel_name(const run::SpanType& type) {
   return named("ncclDevKernel_SendRecv");
 }
 
-int32_t trailing_number(std::string_view text) {
-  if (text.ends_with(".json")) text.remove_suffix(5);
-  std::size_t first = text.size();
-  while (first > 0 && text[first - 1] >= '0' && text[first - 1] <= '9')
-    --first;
-  int32_t number = -1;
-  std::from_chars(text.data() + first, text.data() + text.size(), number);
-  return number;
-}
-
 /// The first column whose title contains one of the words, in the order of the words.
 std::optional<std::size_t> column_with(const CsvTable& table,
                                        std::initializer_list<std::string_view> words) {
@@ -148,6 +139,10 @@ Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
   if (std::string ranks = metrics::take_ranks_from_traces(recording, traced); !ranks.empty())
     traced.manifest.notes.push_back(std::move(ranks));
   recording.timeline = std::move(traced.timeline);
+  // Ranks that were not traced are ranks of the job, too.
+  for (const run::Device& device : recording.devices)
+    recording.timeline.num_ranks =
+        std::max(recording.timeline.num_ranks, device.rank.value_or(-1) + 1);
   std::move(traced.manifest.notes.begin(), traced.manifest.notes.end(),
             std::back_inserter(recording.manifest.notes));
   recording.manifest.facts.merge(traced.manifest.facts);
@@ -167,8 +162,8 @@ Result<run::Run> read_experiment(const Path& folder, const metrics::TraceOptions
   }
   if (!traces)
     return error(
-        fmt::format("{}: neither samples nor traces (only kernel sums, which figures 10 "
-                    "and 15 draw); report --figure N",
+        fmt::format("{}: neither samples nor traces (only kernel sums, which figures 3, "
+                    "10 and 15 draw); report --figure N",
                     folder.string()));
   metrics::TraceInput input =
       TPT_TRY(metrics::read_trace_input({folder.string()}, options, trace::HostSpans::ops));
@@ -210,16 +205,22 @@ Result<std::optional<std::vector<metrics::KernelSeconds>>> read_kernel_stats(con
   timeline.names = run::NameKind::kernels;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const auto microseconds = TPT_TRY(table.number(row, *total));
-    const int32_t rank = trailing_number(table.at(row, *source));
-    if (!microseconds || *microseconds <= 0 || rank < 0) continue;
+    const auto rank = trace::rank_in_name(table.at(row, *source));
+    // Longer than a year is no duration, and overflows.
+    if (!microseconds || !(*microseconds >= 0 && *microseconds < 4e13) || !rank ||
+        *rank >= telemetry::most_ranks)
+      return error(
+          fmt::format("{}:{}: no rank as in rank-0.json, or no duration in microseconds; make the "
+                      "file again with figure_10_parse.py",
+                      file->string(), table.line(row)));
     run::SpanType type;
     type.name = std::string(table.at(row, *kernel));
     type.kind = run::SpanKind::other;
     run::Span span;
     span.end = Instant(static_cast<int64_t>(*microseconds * 1000));
     span.type = timeline.intern(type);
-    span.rank = rank;
-    timeline.num_ranks = std::max(timeline.num_ranks, rank + 1);
+    span.rank = *rank;
+    timeline.num_ranks = std::max(timeline.num_ranks, *rank + 1);
     timeline.spans.push_back(span);
   }
   std::vector<metrics::KernelSeconds> of_ranks =

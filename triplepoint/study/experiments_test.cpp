@@ -141,8 +141,8 @@ TEST_CASE("an experiment may have samples or traces alone") {
   REQUIRE_FALSE(none);
   CHECK(none.error().what ==
         tree.sums.string() +
-            ": neither samples nor traces (only kernel sums, which figures 10 and 15 draw); report "
-            "--figure N");
+            ": neither samples nor traces (only kernel sums, which figures 3, 10 and 15 draw); "
+            "report --figure N");
 }
 
 TEST_CASE("kernel sums of an experiment count by the artifact's rules") {
@@ -154,6 +154,14 @@ TEST_CASE("kernel sums of an experiment count by the artifact's rules") {
   CHECK((*sums)[0].all_reduce / unit::s == doctest::Approx(0.2));
   CHECK((*sums)[8].compute / unit::s == doctest::Approx(0.5));
   CHECK_FALSE(read_kernel_stats(tree.whole).value().has_value());
+  for (const char* bad : {"rank-70000.json,gemm,1,5,5\n", "x.json,gemm,1,5,5\n",
+                          "rank-1.json,gemm,1,,5\n", "rank-1.json,gemm,1,1e300,5\n"}) {
+    write(tree.sums / "gpt3-175b_1_00000_kernel_stats.csv", std::string(stats) + bad);
+    const auto refused = read_kernel_stats(tree.sums);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().what.find("kernel_stats.csv:5: no rank as in rank-0.json, or no "
+                                    "duration in microseconds") != std::string::npos);
+  }
   write(tree.sums / "gpt3-175b_1_00000_kernel_stats.csv", "a,b\n1,2\n");
   const auto other = read_kernel_stats(tree.sums);
   REQUIRE_FALSE(other);
@@ -226,6 +234,8 @@ TEST_CASE("folders of a sweep say the GPU and the task") {
   const Tree tree;
   for (const char* sweep : {"optimization-sweep-h100/gpt3-175b", "lora/gpt3-175b"})
     write_samples(tree.root / sweep / "gpt3-175b_1_01000");
+  // Folders above the sweep say nothing.
+  write_samples(tree.root / "of-our-h100" / "sweep" / "gpt3-175b" / "gpt3-175b_2_01000");
   const auto jobs = load_paper_jobs({tree.root.string()}).value().jobs;
   const auto has = [&](const char* machine, const char* task, const char* layout) {
     return std::any_of(jobs.begin(), jobs.end(), [&](const report::PaperJob& job) {
@@ -235,6 +245,8 @@ TEST_CASE("folders of a sweep say the GPU and the task") {
   CHECK(has("2 x H100", "", "TP2-PP32"));
   CHECK(has("2 x H200", "lora", "TP2-PP16"));
   CHECK(has("2 x H200", "", "TP2-PP16"));
+  CHECK(has("2 x H200", "", "TP4-PP8"));
+  CHECK_FALSE(has("2 x H100", "", "TP4-PP16"));
 }
 
 TEST_CASE("a run exported as an experiment reads back with the same kernels and powers") {

@@ -77,8 +77,8 @@ Result<std::vector<std::string>> runs_of(const std::string& source) {
 
 SourceKind kind_of_source(const std::string& source) {
   if (is_folder(source)) {
-    const bool tree = !is_experiment(source) && !experiments_in(source).empty();
-    return tree || is_study(source) ? SourceKind::study : SourceKind::traces;
+    const auto is_tree = [&] { return !is_experiment(source) && !experiments_in(source).empty(); };
+    return is_study(source) || is_tree() ? SourceKind::study : SourceKind::traces;
   }
   return source.ends_with(".run") ? SourceKind::run : SourceKind::traces;
 }
@@ -164,7 +164,7 @@ report::PaperJob job_by_name(const Path& folder, const std::vector<std::string>&
   for (std::size_t i = 0; i < files.size() && none.devices.empty(); ++i)
     if (Path(files[i]).parent_path() == folder.parent_path())
       none.devices.resize(jobs[i].metrics.temperature_per_gpu_c.size());
-  return report::paper_job(none, {}, folder.filename().string(), folder.string());
+  return report::paper_job(none, {}, folder.filename().string(), folder);
 }
 
 }  // namespace

@@ -162,7 +162,9 @@ std::vector<run::DeviceSummary> read_devices(const run::Run& run, std::optional<
 }
 
 std::vector<double> growth_per_step(const View& view, std::string_view counter) {
-  if (!view.window || view.steps.empty()) return {};
+  const auto has_counter = [&](const Series& series) { return series.signal == counter; };
+  if (!view.window || view.steps.empty() || std::ranges::none_of(view.run.series, has_counter))
+    return {};
   const std::map<int32_t, Signals> signals = by_device(view.run);
   std::vector<double> growth(view.run.devices.size(), std::numeric_limits<double>::quiet_NaN());
   bool any = false;

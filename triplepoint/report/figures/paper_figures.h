@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/run/run.h"
@@ -38,10 +39,10 @@ struct PaperJob {
   std::map<int32_t, metrics::KernelSeconds> kernels;
   std::optional<double> efficiency;  // samples/(s MJ)
 };
-/// `folder`: where it lies. Its folders say the GPU (h100, h200) and the task (lora, inference) of
-/// a recording of the artifact, as in results/optimization-sweep-h100/<model>/<name>.
+/// `place`: its file or folder. The sweep two folders above says the GPU (h100, h200) and the task
+/// (lora, inference) of a recording of the artifact: optimization-sweep-h100/<model>/<name>.
 PaperJob paper_job(const run::Run&, metrics::Metrics, const std::string& name,
-                   const std::string& folder = "");
+                   const Path& place = {});
 
 /// The numbers of the figures that can be drawn.
 std::vector<int64_t> paper_figure_numbers();

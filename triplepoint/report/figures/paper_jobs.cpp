@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the paper's figures draw of one run, from its job or from the name of its folder.
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -34,17 +36,26 @@ std::map<int32_t, KernelSeconds> kernels_of(const run::Run& run) {
   return sums;
 }
 
+/// "optimization-sweep-h200" of optimization-sweep-h200/<model>/<name>.
+std::string sweep_of(Path place) {
+  std::error_code ignored;
+  if (place.empty()) return "";
+  place = std::filesystem::absolute(place, ignored).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();  // "name/"
+  return place.parent_path().parent_path().filename().string();
+}
+
 /// A recording of the paper's artifact knows its job by the name of its folder.
 void name_by_artifact(PaperJob& job, const run::Run& run, const metrics::Metrics& metrics,
-                      const std::string& name, const std::string& folder) {
+                      const std::string& name, const Path& place) {
   const auto devices = static_cast<int64_t>(run.devices.size());
-  // CSV files name no device. The sweep's folder does; else 32 are H200 and 64 H100.
-  const auto lies_in = [&](const char* word) { return folder.find(word) != std::string::npos; };
-  const bool is_h100 = lies_in("-h100") || (!lies_in("-h200") && devices > 32);
+  const std::string sweep = sweep_of(place);
+  const auto says = [&](const char* word) { return sweep.find(word) != std::string::npos; };
+  // CSV files name no device. The sweep does; else 32 are H200 and 64 H100.
+  const bool is_h100 = says("-h100") || (!says("-h200") && devices > 32);
   const auto known = parse_artifact_name(name, is_h100 ? 64 : 32);
   if (!known) return;
-  if (lies_in("/lora/") || folder.starts_with("lora/")) job.task = "lora";
-  if (lies_in("/inference/") || folder.starts_with("inference/")) job.task = "inference";
+  if (sweep == "lora" || sweep == "inference") job.task = sweep;
   job.model = known->model;
   job.layout = known->layout;
   job.variant = known->variant;
@@ -58,7 +69,7 @@ void name_by_artifact(PaperJob& job, const run::Run& run, const metrics::Metrics
 }  // namespace
 
 PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::string& name,
-                   const std::string& folder) {
+                   const Path& place) {
   PaperJob job;
   job.fits_memory = run.manifest.fits_memory;
   job.efficiency = metrics.samples_per_s_mj;
@@ -74,17 +85,15 @@ PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::str
     const std::size_t on = label.find(" on ");
     job.machine = on == std::string::npos ? "" : label.substr(on + 4);
     job.layout = configuration_label(spec);
-    job.variant = variant_label(spec);
-    if (spec.task != spec::Task::pretrain) {
-      job.task = spec::name_of(spec.task);
-      // The variant's label begins with it.
-      job.variant = job.variant == job.task ? "base" : job.variant.substr(job.task.size() + 1);
-    }
+    if (spec.task != spec::Task::pretrain) job.task = spec::name_of(spec.task);
+    spec::Job pretraining = spec;
+    pretraining.task = spec::Task::pretrain;
+    job.variant = variant_label(pretraining);  // without the task
     job.microbatch = spec.plan.micro_batch_size;
     job.pipeline = spec.plan.pipeline_parallel_size;
     job.gpus_per_node = spec.cluster.gpus_per_node;
   }
-  if (!run.manifest.job) name_by_artifact(job, run, metrics, name, folder);
+  if (!run.manifest.job) name_by_artifact(job, run, metrics, name, place);
   if (!run.timeline.empty() && job.fits_memory) job.kernels = kernels_of(run);
   job.metrics = std::move(metrics);
   return job;
