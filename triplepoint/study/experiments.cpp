@@ -132,6 +132,18 @@ std::vector<Path> empty_experiments_in(const Path& folder) {
   return found;
 }
 
+std::vector<std::string> experiment_names(const std::vector<Path>& experiments, const Path& tree) {
+  std::set<Path> own;
+  for (const Path& experiment : experiments)
+    own.insert(experiment.filename());
+  const bool differ = own.size() == experiments.size();
+  std::vector<std::string> names;
+  for (const Path& experiment : experiments)
+    names.push_back(
+        (differ ? experiment.filename() : experiment.lexically_relative(tree)).string());
+  return names;
+}
+
 Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
   std::string said;
   shift(traced.timeline, offset_of(recording, traced, said));

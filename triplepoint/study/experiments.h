@@ -34,6 +34,9 @@ std::vector<Path> experiments_in(const Path& folder);
 /// the artifact's scripts draw as out of memory.
 std::vector<Path> empty_experiments_in(const Path& folder);
 
+/// The names of experiments where these differ, else their paths below the tree.
+std::vector<std::string> experiment_names(const std::vector<Path>& experiments, const Path& tree);
+
 /// Samples and traces of an experiment as one run, on the samples' clock; notes say what was left
 /// aside and how the clocks were brought together.
 Result<run::Run> read_experiment(const Path& folder, const metrics::TraceOptions&);

@@ -274,14 +274,10 @@ Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs
                     folder.string(), folder.string()));
   spec::StudyPlan plan{
       folder.string(), fmt::format("Runs in {}", folder.filename().string()), "", {}};
-  // Folders of a tree go by their own names where these differ.
-  std::set<Path> names;
-  for (const Path& run : runs)
-    names.insert(run.filename());
-  for (const Path& run : runs) {
+  const std::vector<std::string> names = experiment_names(runs, folder);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
     spec::StudyJob job;
-    const Path name = names.size() == runs.size() ? run.filename() : run.lexically_relative(folder);
-    job.job.name = is_folder(run) ? name.string() : run.stem().string();
+    job.job.name = is_folder(runs[i]) ? names[i] : runs[i].stem().string();
     plan.jobs.push_back(std::move(job));
   }
   return plan;
