@@ -21,6 +21,8 @@ std::string_view name_of(Verdict verdict) {
       return "shutdown";
     case Verdict::invalid:
       return "invalid";
+    case Verdict::unreadable:
+      return "unreadable";
   }
   return "";
 }
@@ -64,7 +66,8 @@ Summary summary_of(const Study& study) {
         std::count_if(study.rows.begin(), study.rows.end(),
                       [&](const StudyRow& row) { return row.verdict == verdict; }));
   };
-  return {study.rows.size(), count(Verdict::ok), count(Verdict::oom), count(Verdict::invalid)};
+  return {study.rows.size(), count(Verdict::ok), count(Verdict::oom), count(Verdict::invalid),
+          count(Verdict::unreadable)};
 }
 
 namespace {

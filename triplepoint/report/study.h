@@ -14,7 +14,8 @@
 
 namespace triplepoint::report {
 
-enum class Verdict { ok, oom, shutdown, invalid };
+/// unreadable: an experiment whose files cannot be read, or that left too little of itself.
+enum class Verdict { ok, oom, shutdown, invalid, unreadable };
 std::string_view name_of(Verdict verdict);
 
 /// One job of a study and what came of it.
@@ -53,7 +54,7 @@ std::optional<std::size_t> worst_stage(const StudyRow& row);
 
 /// How many jobs came to what.
 struct Summary {
-  std::size_t jobs = 0, ok = 0, oom = 0, invalid = 0;
+  std::size_t jobs = 0, ok = 0, oom = 0, invalid = 0, unreadable = 0;
 };
 Summary summary_of(const Study& study);
 

@@ -12,6 +12,7 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/study/tree_testing.h"
@@ -126,13 +127,26 @@ TEST_CASE("figures of a tree show what the artifact's scripts compute, and what 
 TEST_CASE("a tree is a study with a run for each experiment") {
   const Tree tree;
   const report::Study study = load_study_source(tree.root.string()).value();
-  REQUIRE(study.rows.size() == 4);
+  REQUIRE(study.rows.size() == 5);
   // Kernel sums alone are no run: a row with the reason.
   CHECK(study.rows[0].name == "gpt3-175b_1_00000");
+  CHECK(study.rows[0].verdict == report::Verdict::unreadable);
   REQUIRE(study.rows[0].diagnoses.size() == 1);
   CHECK(study.rows[0].diagnoses[0].what.find("neither samples nor traces") != std::string::npos);
   CHECK(study.rows[1].name == "gpt3-175b_1_01000");
   CHECK(study.rows[1].metrics.has_value());
+  CHECK(study.rows[4].name == "gpt3-175b_4_00000");
+  CHECK(study.rows[4].verdict == report::Verdict::oom);
+  const report::Summary summary = report::summary_of(study);
+  CHECK(summary.ok == 3);
+  CHECK(summary.oom == 1);
+  CHECK(summary.unreadable == 1);
+  CHECK(summary.invalid == 0);
+  const std::string page = report::study_page(study);
+  CHECK(page.find("<b>1</b> do not fit in memory, <b>0</b> invalid, <b>1</b> <a "
+                  "href=\"#not-readable\">not readable</a>") != std::string::npos);
+  CHECK(page.find("<li><b>gpt3-175b_1_00000</b>: " + tree.sums.string() + ": neither samples") !=
+        std::string::npos);
 }
 
 TEST_CASE("what a tree holds in part is drawn or left out with a remark") {

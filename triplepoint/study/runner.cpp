@@ -277,6 +277,18 @@ void mark_failed(StudyItem& item) {
   item.row->origin = run::Origin::measured;
 }
 
+void take_verdict(StudyItem& item, spec::StudyJob& job, report::Verdict verdict, std::string why) {
+  job.diagnoses.push_back({.code = spec::DiagnosisCode::inconsistent,
+                           .severity = spec::Diagnosis::Severity::error,
+                           .what = std::move(why)});
+  take_diagnoses(item);
+  item.json["verdict"] = report::name_of(verdict);
+  cell_named(item.cells, "verdict") = report::name_of(verdict);
+  item.row->verdict = verdict;
+  item.row->origin = run::Origin::imported;
+  item.row->has_job = false;
+}
+
 Result<void> first_problem(const std::vector<StudyItem>& items) {
   for (const StudyItem& item : items)
     if (!item.problem.empty()) return error(item.problem);
@@ -304,7 +316,8 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
     csv.cell(as_text(item.job->diagnoses));
     csv.end_row();
     jobs.push_back(std::move(item.json));
-    const bool was_played = item.row->verdict != report::Verdict::invalid;
+    const bool was_played = item.row->verdict != report::Verdict::invalid &&
+                            item.row->verdict != report::Verdict::unreadable;
     results.run_files.push_back(was_played ? item.file : Path());
     results.study.rows.push_back(*std::move(item.row));
   }

@@ -267,6 +267,10 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
 Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs) {
   runs = TPT_TRY(list_files(folder, ".run"));
   if (runs.empty()) runs = experiments_in(folder);
+  if (!runs.empty() && is_folder(runs.front())) {
+    std::ranges::move(empty_experiments_in(folder), std::back_inserter(runs));
+    std::sort(runs.begin(), runs.end());
+  }
   if (runs.empty())
     return error(
         fmt::format("{}: no study and no .run file in it (a report needs either); make them with "
@@ -302,15 +306,16 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       return;
     }
     if (!path_exists(runs[i])) return;  // not simulated yet
+    if (is_folder(runs[i]) && !is_experiment(runs[i])) {
+      take_verdict(item, plan.jobs[i], report::Verdict::oom,
+                   "the folder is empty: the job left nothing, which the artifact's scripts take "
+                   "for out of memory");
+      return;
+    }
     const Result<run::Run> run =
         is_folder(runs[i]) ? read_experiment(runs[i], {}) : run::load(runs[i].string());
     if (!run && is_folder(runs[i])) {  // one experiment of a tree does not cost the others
-      plan.jobs[i].diagnoses.push_back({.code = spec::DiagnosisCode::inconsistent,
-                                        .severity = spec::Diagnosis::Severity::error,
-                                        .what = run.error().what});
-      take_diagnoses(item);
-      mark_failed(item);
-      item.row->has_job = false;
+      take_verdict(item, plan.jobs[i], report::Verdict::unreadable, run.error().what);
       return;
     }
     if (!run) {

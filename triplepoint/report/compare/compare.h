@@ -84,7 +84,7 @@ std::vector<std::string> sentences_of(const Comparison&);
 struct ComparedJob {
   std::string name;
   std::vector<std::optional<Side>> sides;
-  std::vector<std::string> verdicts;  // "ok", "oom", "invalid", or "" where the study lacks it
+  std::vector<std::string> verdicts;  // "ok", "oom", "invalid", ..., or "" where the study lacks it
   Comparison numbers;                 // of sides that ran; may be empty
 };
 
