@@ -10,17 +10,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/base/csv.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 #include "triplepoint/metrics/trace_tables/rank_devices.h"
 #include "triplepoint/report/figures/artifact_name.h"
+#include "triplepoint/study/experiment_log.h"
 #include "triplepoint/telemetry/upstream/artifact.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
-#include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/kineto/job_traces.h"
-#include "triplepoint/trace/kineto/write_kineto.h"
 
 namespace triplepoint::study {
 namespace {
@@ -28,16 +27,18 @@ namespace {
 using Walk = std::filesystem::recursive_directory_iterator;
 constexpr auto readable = std::filesystem::directory_options::skip_permission_denied;
 
-constexpr std::string_view stats_ending = "_kernel_stats.csv";
+bool is_named_like_experiment(const Path& folder) {
+  const std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename();
+  return report::parse_artifact_name(name, 32) || report::parse_artifact_name(name, 64);
+}
 
-std::optional<Path> kernel_stats_in(const Path& folder) {
-  std::error_code problem;
-  std::vector<Path> found;
+/// Whether a file of samples has something in it.
+bool has_readings(const Path& folder) {
+  std::error_code problem, ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, problem))
-    if (entry.path().filename().string().ends_with(stats_ending)) found.push_back(entry.path());
-  std::sort(found.begin(), found.end());
-  if (found.empty()) return std::nullopt;
-  return found.front();
+    if (telemetry::artifact_name(entry.path().filename().string()) && entry.file_size(ignored) > 0)
+      return true;
+  return false;
 }
 
 void shift(run::Timeline& timeline, int64_t by) {
@@ -67,69 +68,55 @@ int64_t offset_of(const run::Run& recording, const run::Run& traced, std::string
   return by;
 }
 
-/// A name that the artifact's rules and ours put into the op's class: "gemm(qkv)".
-std::string kernel_name(const run::SpanType& type) {
-  using spec::Collective;
-  const auto named = [&](std::string_view kernel) {
-    return fmt::format("{}({})", kernel, type.name);
-  };
-  if (type.kind == run::SpanKind::compute)
-    return named(type.op_class == spec::OpClass::attention ? "sdpa" : "gemm");
-  if (type.kind == run::SpanKind::memory) return named("elementwise_kernel");
-  const bool nccl =
-      type.kind == run::SpanKind::communication && !type.name.starts_with("userbuffers");
-  if (!nccl) return type.name;
-  if (type.collective == Collective::all_reduce) return named("ncclDevKernel_AllReduce");
-  if (type.collective == Collective::all_gather) return named("ncclDevKernel_AllGather");
-  if (type.collective == Collective::reduce_scatter) return named("ncclDevKernel_ReduceScatter");
-  return named("ncclDevKernel_SendRecv");
-}
-
-/// The first column whose title contains one of the words, in the order of the words.
-std::optional<std::size_t> column_with(const CsvTable& table,
-                                       std::initializer_list<std::string_view> words) {
-  for (const std::string_view word : words)
-    for (std::size_t i = 0; i < table.header().size(); ++i)
-      if (lower_case(table.header()[i]).find(word) != std::string::npos) return i;
-  return std::nullopt;
-}
-
 }  // namespace
 
 bool is_experiment(const Path& folder) {
-  return is_folder(folder) && (telemetry::looks_like_upstream(folder) ||
-                               trace::newest_job_traces(folder) || kernel_stats_in(folder));
+  return is_folder(folder) &&
+         (telemetry::looks_like_upstream(folder) || trace::newest_job_traces(folder) ||
+          has_kernel_stats(folder) || (is_named_like_experiment(folder) && has_logs(folder)));
 }
 
-std::vector<Path> experiments_in(const Path& folder) {
-  if (is_experiment(folder)) return {folder};
-  std::vector<Path> found;
-  std::error_code ignored;
-  for (auto at = Walk(folder, readable, ignored); at != Walk(); at.increment(ignored)) {
-    if (!at->is_directory(ignored) || !is_experiment(at->path())) continue;
-    found.push_back(at->path());
-    at.disable_recursion_pending();
-  }
-  std::sort(found.begin(), found.end());
-  return found;
+std::optional<std::string> out_of_memory(const Path& folder) {
+  if (!is_named_like_experiment(folder) || trace::newest_job_traces(folder) ||
+      has_kernel_stats(folder) || has_readings(folder))
+    return std::nullopt;
+  const auto files = list_files(folder, "");
+  if (files && files->empty())
+    return "the folder is empty: the job left nothing, which the artifact's scripts take for out "
+           "of memory";
+  const auto log = log_without_memory(folder);
+  if (!log || log_in(folder)) return std::nullopt;
+  return fmt::format("{} says that the job ran out of memory", *log);
 }
 
-std::vector<Path> empty_experiments_in(const Path& folder) {
+namespace {
+
+/// Folders below that `is` chooses; nothing in them is looked at.
+template <class Is>
+std::vector<Path> folders_below(const Path& folder, Is is) {
   std::vector<Path> found;
   std::error_code ignored;
   for (auto at = Walk(folder, readable, ignored); at != Walk(); at.increment(ignored)) {
     if (!at->is_directory(ignored)) continue;
-    if (is_experiment(at->path())) {
-      at.disable_recursion_pending();
-      continue;
-    }
-    const bool named = report::parse_artifact_name(at->path().filename().string(), 32) ||
-                       report::parse_artifact_name(at->path().filename().string(), 64);
-    const auto files = list_files(at->path(), "");
-    if (named && files && files->empty()) found.push_back(at->path());
+    const bool chosen = is(at->path());
+    if (chosen) found.push_back(at->path());
+    if (chosen || is_experiment(at->path())) at.disable_recursion_pending();
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+}  // namespace
+
+std::vector<Path> experiments_in(const Path& folder) {
+  const auto is = [](const Path& path) { return is_experiment(path) && !out_of_memory(path); };
+  if (is_experiment(folder)) return {folder};
+  return folders_below(folder, is);
+}
+
+std::vector<Path> out_of_memory_in(const Path& folder) {
+  if (is_experiment(folder)) return {};
+  return folders_below(folder, [](const Path& path) { return out_of_memory(path).has_value(); });
 }
 
 std::vector<std::string> experiment_names(const std::vector<Path>& experiments, const Path& tree) {
@@ -161,83 +148,97 @@ Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
   return recording;
 }
 
-Result<run::Run> read_experiment(const Path& folder, const metrics::TraceOptions& options) {
-  const auto traces = trace::newest_job_traces(folder);
-  const bool has_samples = telemetry::looks_like_upstream(folder);
-  if (!traces && has_samples) {
-    run::Run run = TPT_TRY(telemetry::read_upstream(folder));
-    if (!run.devices.empty()) return run;
-    return error(
-        fmt::format("{}: no reading in any of its files (the job died before its first "
-                    "sample); leave the folder out",
-                    folder.string()));
-  }
-  if (!traces)
-    return error(
-        fmt::format("{}: neither samples nor traces (only kernel sums, which figures 3, "
-                    "10 and 15 draw); report --figure N",
-                    folder.string()));
+namespace {
+
+/// Of one job, with what the reader says of them; what is missing begins with incomplete_note.
+Result<run::Run> read_traces(const Path& folder, const metrics::TraceOptions& options) {
   metrics::TraceInput input =
       TPT_TRY(metrics::read_trace_input({folder.string()}, options, trace::HostSpans::ops));
   run::Manifest& manifest = input.run.manifest;
   if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
   manifest.name = folder.filename().string();
-  std::move(input.remarks.begin(), input.remarks.end(), std::back_inserter(manifest.notes));
-  if (!has_samples) return std::move(input.run);
-  return with_timeline(TPT_TRY(telemetry::read_upstream(folder)), std::move(input.run));
-}
-
-std::vector<run::NamedText> kineto_files(const run::Run& run) {
-  run::Timeline timeline = run.timeline;
-  if (timeline.names == run::NameKind::ops)
-    for (run::SpanType& type : timeline.types)
-      type.name = kernel_name(type);
-  std::set<int32_t> ranks;
-  run::for_each_span(timeline, -1, [&](const run::Span& span) { ranks.insert(span.rank); });
-  std::vector<run::NamedText> files;
-  for (const int32_t rank : ranks)
-    files.push_back({fmt::format("1_kineto/rank-{}.json", rank),
-                     trace::write_kineto(timeline, rank, run.manifest.epoch_unix_ns)});
-  return files;
-}
-
-Result<std::optional<std::vector<metrics::KernelSeconds>>> read_kernel_stats(const Path& folder) {
-  using Kernels = std::optional<std::vector<metrics::KernelSeconds>>;
-  const auto file = kernel_stats_in(folder);
-  if (!file) return Kernels();
-  const CsvTable table = TPT_TRY(CsvTable::parse(TPT_TRY(read_file(*file)), file->string()));
-  const auto source = column_with(table, {"rank", "trace", "file"}),
-             kernel = column_with(table, {"kernel", "name"}), total = column_with(table, {"total"});
-  if (!source || !kernel || !total)
-    return error(
-        fmt::format("{}: no columns of a trace, a kernel and a total duration (there are "
-                    "{}); is it from figure_10_parse.py?",
-                    file->string(), fmt::join(table.header(), ", ")));
-  run::Timeline timeline;
-  timeline.names = run::NameKind::kernels;
-  for (std::size_t row = 0; row < table.rows(); ++row) {
-    const auto microseconds = TPT_TRY(table.number(row, *total));
-    const auto rank = trace::rank_in_name(table.at(row, *source));
-    // Longer than a year is no duration, and overflows.
-    if (!microseconds || !(*microseconds >= 0 && *microseconds < 4e13) || !rank ||
-        *rank >= telemetry::most_ranks)
-      return error(
-          fmt::format("{}:{}: no rank as in rank-0.json, or no duration in microseconds; make the "
-                      "file again with figure_10_parse.py",
-                      file->string(), table.line(row)));
-    run::SpanType type;
-    type.name = std::string(table.at(row, *kernel));
-    type.kind = run::SpanKind::other;
-    run::Span span;
-    span.end = Instant(static_cast<int64_t>(*microseconds * 1000));
-    span.type = timeline.intern(type);
-    span.rank = *rank;
-    timeline.num_ranks = std::max(timeline.num_ranks, *rank + 1);
-    timeline.spans.push_back(span);
+  const std::string here = (folder / "").string();
+  for (std::string& remark : input.remarks) {
+    const bool of_file = remark.starts_with(here);
+    if (of_file) remark.erase(0, here.size());
+    const bool is_missing = of_file || remark.starts_with("a file ends");
+    manifest.notes.push_back((is_missing ? std::string(telemetry::incomplete_note) : "") + remark);
   }
-  std::vector<metrics::KernelSeconds> of_ranks =
-      metrics::kernel_seconds_of_ranks(timeline, metrics::KernelRules::upstream);
-  return Kernels(std::move(of_ranks));
+  return std::move(input.run);
+}
+
+Result<run::Run> read_samples(const Path& folder) {
+  run::Run run = TPT_TRY(telemetry::read_upstream(folder));
+  if (!run.devices.empty()) return run;
+  return error(
+      fmt::format("{}: no reading in any of its files (the job died before its first "
+                  "sample); leave the folder out",
+                  folder.string()));
+}
+
+/// Without samples and traces: the steps of the log alone.
+Result<run::Run> read_log_alone(const Path& folder, const std::optional<ExperimentLog>& log) {
+  if (const auto why = out_of_memory(folder))
+    return error(fmt::format("{}: {}", folder.string(), *why));
+  if (has_kernel_stats(folder) || !has_logs(folder))
+    return error(
+        fmt::format("{}: neither samples nor traces (only kernel sums, which figures 3, "
+                    "10 and 15 draw); report --figure N",
+                    folder.string()));
+  if (!log)
+    return error(
+        fmt::format("{}: neither samples nor traces, and no line of a training step in its logs "
+                    "(did the job fail?); look at the end of the logs",
+                    folder.string()));
+  run::Run run;
+  run.manifest.origin = run::Origin::imported;
+  run.manifest.fidelity = run::Fidelity::real;
+  run.manifest.name = folder.filename().string();
+  run.manifest.producer = fmt::format("triplepoint, from a log of {}", log->log.framework);
+  run.steps = trace::step_records(log->log);
+  run.manifest.notes.emplace_back(
+      "a training's log tells the time of each step, not what ran in it");
+  return run;
+}
+
+/// Samples of fewer GPUs than the traces say that the job has.
+void note_missing_gpus(run::Run& run) {
+  const auto ranks = static_cast<std::size_t>(metrics::job_ranks_of(run));
+  if (!run.devices.empty() && run.devices.size() < ranks)
+    run.manifest.notes.push_back(fmt::format("{}samples of {} of the job's {} GPUs",
+                                             telemetry::incomplete_note, run.devices.size(),
+                                             ranks));
+}
+
+}  // namespace
+
+Result<run::Run> read_experiment(const Path& folder, const metrics::TraceOptions& options,
+                                 ExperimentSteps steps) {
+  const bool has_traces = trace::newest_job_traces(folder).has_value();
+  const bool has_samples = telemetry::looks_like_upstream(folder);
+  const bool needs_log = steps == ExperimentSteps::logged || (!has_traces && !has_samples);
+  const std::optional<ExperimentLog> log = needs_log ? log_in(folder) : std::nullopt;
+  if (!has_traces && !has_samples) return read_log_alone(folder, log);
+  Result<run::Run> traced = has_traces ? read_traces(folder, options) : run::Run();
+  const bool chosen = options.ranks || options.step || options.rules;
+  if (!traced && (!has_samples || chosen)) return traced;
+  run::Run run = has_samples ? TPT_TRY(read_samples(folder)) : *std::move(traced);
+  if (!traced)
+    run.manifest.notes.push_back(
+        fmt::format("{}traces ({})", telemetry::incomplete_note, traced.error().what));
+  else if (has_samples && has_traces)
+    run = TPT_TRY(with_timeline(std::move(run), *std::move(traced)));
+  note_missing_gpus(run);
+  if (log) join_log(run, *log);
+  return run;
+}
+
+std::vector<std::string> missing_parts(const run::Run& run) {
+  std::vector<std::string> parts;
+  for (const std::string& note : run.manifest.notes)
+    if (note.starts_with(telemetry::incomplete_note))
+      parts.push_back(note.substr(telemetry::incomplete_note.size()));
+  return parts;
 }
 
 }  // namespace triplepoint::study

@@ -29,7 +29,7 @@ TEST_CASE("experiments of a result tree are found at any depth") {
   CHECK(experiments_in(tree.root) == all);
   CHECK(experiments_in(tree.sweep) == all);
   CHECK(experiments_in(tree.whole) == std::vector<Path>{tree.whole});
-  CHECK(empty_experiments_in(tree.root) == std::vector<Path>{tree.nothing});
+  CHECK(out_of_memory_in(tree.root) == std::vector<Path>{tree.nothing});
   CHECK(experiments_in(tree.nothing).empty());
   CHECK(kind_of_source(tree.root.string()) == SourceKind::study);
   CHECK(kind_of_source(tree.whole.string()) == SourceKind::traces);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
@@ -51,7 +52,8 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
   if (files.size() == 1 && as_it_is && !is_folder(files[0]) &&
       telemetry::looks_like_upstream(files[0]))
     return telemetry::read_upstream(files[0]);
-  if (files.size() == 1 && is_experiment(files[0])) return read_experiment(files[0], options);
+  if (files.size() == 1 && (is_experiment(files[0]) || out_of_memory(files[0])))
+    return read_experiment(files[0], options);
   metrics::TraceInput input =
       TPT_TRY(metrics::read_trace_input(files, options, trace::HostSpans::ops));
   if (input.format == "training_log" && log == Log::alone) take_steps_from_log(input.run);
@@ -77,6 +79,7 @@ Result<std::vector<std::string>> runs_of(const std::string& source) {
 
 SourceKind kind_of_source(const std::string& source) {
   if (is_folder(source)) {
+    if (out_of_memory(source)) return SourceKind::traces;
     const auto is_tree = [&] { return !is_experiment(source) && !experiments_in(source).empty(); };
     return is_study(source) || is_tree() ? SourceKind::study : SourceKind::traces;
   }
@@ -140,12 +143,12 @@ Result<report::PaperJob> load_paper_job(const std::string& file, std::string& re
   const bool experiment = is_experiment(file);
   const auto sums = experiment ? TPT_TRY(read_kernel_stats(file))
                                : std::optional<std::vector<metrics::KernelSeconds>>();
-  const Result<run::Run> run = load_run_source({file}, {});
+  const Result<run::Run> run = experiment
+                                   ? read_experiment(file, {}, ExperimentSteps::whole_recording)
+                                   : load_run_source({file}, {});
   if (!run && !sums) return error(run.error().what);
-  if (run)
-    for (const std::string& note : run->manifest.notes)
-      if (note.starts_with(file) || note.starts_with("a file ends"))
-        remark = fmt::format("{}: {}", name, note);
+  if (const auto parts = run ? missing_parts(*run) : std::vector<std::string>(); !parts.empty())
+    remark = fmt::format("{}: incomplete: {}", name, fmt::join(parts, "; "));
   report::PaperJob job = run ? report::paper_job(*run, metrics::measure(*run), name, file)
                              : report::paper_job(run::Run(), {}, name, file);
   // Sums of kernels stand in for traces that are not there.
@@ -175,8 +178,7 @@ Result<FigureJobs> load_paper_jobs(const std::vector<std::string>& sources) {
   for (const std::string& source : sources) {
     for (std::string& one : TPT_TRY(runs_of(source)))
       files.push_back(std::move(one));
-    if (is_folder(source))
-      std::ranges::move(empty_experiments_in(source), std::back_inserter(empty));
+    if (is_folder(source)) std::ranges::move(out_of_memory_in(source), std::back_inserter(empty));
   }
   std::vector<report::PaperJob> jobs(files.size());
   std::vector<std::string> problems(files.size()), remarks(files.size());
@@ -268,7 +270,7 @@ Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs
   runs = TPT_TRY(list_files(folder, ".run"));
   if (runs.empty()) runs = experiments_in(folder);
   if (!runs.empty() && is_folder(runs.front())) {
-    std::ranges::move(empty_experiments_in(folder), std::back_inserter(runs));
+    std::ranges::move(out_of_memory_in(folder), std::back_inserter(runs));
     std::sort(runs.begin(), runs.end());
   }
   if (runs.empty())
@@ -306,10 +308,8 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       return;
     }
     if (!path_exists(runs[i])) return;  // not simulated yet
-    if (is_folder(runs[i]) && !is_experiment(runs[i])) {
-      take_verdict(item, plan.jobs[i], report::Verdict::oom,
-                   "the folder is empty: the job left nothing, which the artifact's scripts take "
-                   "for out of memory");
+    if (auto why = is_folder(runs[i]) ? out_of_memory(runs[i]) : std::nullopt) {
+      take_verdict(item, plan.jobs[i], report::Verdict::oom, *std::move(why));
       return;
     }
     const Result<run::Run> run =
@@ -327,6 +327,10 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       plan.jobs[i].job = *run->manifest.job;
       plan.jobs[i].job.name = std::move(name);
     }
+    for (std::string& part : missing_parts(*run))
+      plan.jobs[i].diagnoses.push_back({.code = spec::DiagnosisCode::inconsistent,
+                                        .severity = spec::Diagnosis::Severity::warning,
+                                        .what = "incomplete: " + std::move(part)});
     take_results(item, *run);
   });
   TPT_TRY(first_problem(items));

@@ -34,7 +34,7 @@ std::vector<Path> experiments_among(const std::vector<std::string>& files) {
     std::vector<Path> found = is_folder(file) ? experiments_in(file) : std::vector<Path>();
     if (found.empty()) return {};
     is_tree = is_tree || found.front() != file;
-    std::ranges::move(empty_experiments_in(file), std::back_inserter(found));
+    std::ranges::move(out_of_memory_in(file), std::back_inserter(found));
     std::ranges::move(found, std::back_inserter(all));
   }
   if (!is_tree && all.size() < 2) return {};
@@ -64,8 +64,8 @@ tl::unexpected<Error> is_about_one(const TraceOptions& options, const std::strin
 Experiment analyze(const Path& folder, std::string name, TraceOptions options,
                    TraceAnalysis analysis) {
   Experiment experiment{.name = std::move(name)};
-  if (!is_experiment(folder)) {
-    experiment.problem = "an empty folder (out of memory)";
+  if (auto why = out_of_memory(folder)) {
+    experiment.problem = *std::move(why);
   } else if (!trace::newest_job_traces(folder)) {
     experiment.problem = "no traces";
   } else {

@@ -37,10 +37,10 @@ class Export : public Command {
         .toggle("--toml", "as a Triplepoint job file", toml_)
         .flag("--csv", "FOLDER", "a run as tables: series, spans, devices, steps", into(csv_),
               {.words = Words::folders})
-        .flag(
-            "--upstream-csv", "FOLDER",
-            "a run as the paper's artifact writes it: gpu_power_0.csv, ..., and traces in 1_kineto",
-            into(upstream_csv_), {.words = Words::folders})
+        .flag("--upstream-csv", "FOLDER",
+              "a run as the paper's artifact writes it: gpu_power_0.csv, ..., traces in "
+              "1_kineto, and their kernel sums",
+              into(upstream_csv_), {.words = Words::folders})
         .flag("--zeus-csv", "FOLDER", "a run as Zeus writes it: power.csv, windows.csv",
               into(zeus_csv_), {.words = Words::folders})
         .flag("-o,--output", "FILE", "instead of standard output", into(output_),
@@ -109,6 +109,10 @@ class Export : public Command {
     if (upstream_csv_) {
       std::vector<run::NamedText> files = telemetry::artifact_files(run);
       std::ranges::move(study::kineto_files(run), std::back_inserter(files));
+      const Path folder = absolute_path(*upstream_csv_).lexically_normal();
+      const std::string experiment =
+          (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+      if (auto sums = study::kernel_stats_file(run, experiment)) files.push_back(*std::move(sums));
       TPT_TRY(write(upstream_csv_, files));
     }
     if (zeus_csv_) TPT_TRY(write(zeus_csv_, telemetry::zeus_files(run)));

@@ -47,12 +47,18 @@ class Import : public Command {
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
-    if (study::is_experiment(path_) || telemetry::looks_like_upstream(path_))
+    if (study::is_experiment(path_) || study::out_of_memory(path_) ||
+        telemetry::looks_like_upstream(path_))
       return import_recordings(console, {path_});
     const spec::Library library = TPT_TRY(spec::require_library());
     const Result<formats::FolderImport> found = read(library);
     const std::vector<Path> experiments = found ? std::vector<Path>() : recordings_below();
-    if (!experiments.empty()) return import_recordings(console, experiments);
+    if (!experiments.empty()) {
+      for (const Path& folder : study::out_of_memory_in(path_))
+        console.warn(fmt::format("triplepoint: left out: {}: {}\n", folder.string(),
+                                 *study::out_of_memory(folder)));
+      return import_recordings(console, experiments);
+    }
     const formats::FolderImport import = TPT_TRY(found);
     if (output_) TPT_TRY(write_jobs(library, import));
     format_.is_json() ? print_json(console, study::import_json(import))

@@ -210,9 +210,13 @@ KernelClass class_by_artifact(const Name& name) {
 
 KernelClass classify(const run::SpanType& type, run::NameKind names, KernelRules rules) {
   const KernelClass by_kind = class_by_kind(type);
-  if (rules == KernelRules::ours || !is_kernel(type.kind)) return by_kind;
+  if (rules == KernelRules::ours) return by_kind;
+  const bool traced = names == run::NameKind::kernels;
+  // The artifact's scripts take the profiler's category "kernel" alone, without copies.
+  if (type.kind == run::SpanKind::copy && traced) return KernelClass::none;
+  if (!is_kernel(type.kind)) return by_kind;
   const Name name(type.name);
-  if (names == run::NameKind::kernels) return class_by_artifact(name);
+  if (traced) return class_by_artifact(name);
   if (by_kind == KernelClass::all_to_all) return KernelClass::send_recv;
   const bool communicates = type.kind == run::SpanKind::communication;
   return communicates && name.has({"userbuffer"}) ? KernelClass::memory : by_kind;

@@ -40,14 +40,16 @@ constexpr Column columns[] = {{"step (s)", "step_time_s", 3},
                               {"clock (MHz)", "sm_clock_mhz.mean", 4},
                               {"memory (GiB)", "memory_gib.total", 3}};
 
-/// Errors in full; of warnings the code in words, for they did not keep the job from running.
+/// Errors in full, and what a recording lacks; of other warnings the code in words, for they did
+/// not keep the job from running.
 std::string diagnoses_text(const StudyRow& row) {
   std::string text;
   for (const spec::Diagnosis& diagnosis : row.diagnoses) {
     const bool is_error = diagnosis.severity == spec::Diagnosis::Severity::error;
     std::string code(spec::name_of(diagnosis.code));
     std::ranges::replace(code, '_', ' ');
-    text += fmt::format("{}{}", text.empty() ? "" : "; ", is_error ? diagnosis.what : code);
+    text += fmt::format("{}{}", text.empty() ? "" : "; ",
+                        is_error || !row.has_job ? diagnosis.what : code);
   }
   return text;
 }

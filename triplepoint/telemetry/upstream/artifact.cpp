@@ -227,9 +227,9 @@ class ArtifactReader {
   }
 
   void say_what_is_known() {
-    run_.note(
-        "one step is assumed to be the whole recording: the artifact samples one iteration, and "
-        "its scripts take the time from the first to the last power reading as the step");
+    run_.note(std::string(one_step_note) +
+              ": the artifact samples one iteration, and its scripts take the time from the first "
+              "to the last power reading as the step");
     if (has_links_)
       run_.note(
           "scale_up_tx_bytes and scale_up_rx_bytes are of NVLink 0 only: the artifact's sampler "

@@ -38,6 +38,11 @@ struct ArtifactName {
 };
 std::optional<ArtifactName> artifact_name(std::string_view file_name);
 
+/// How a note begins that says what is missing of a recording.
+inline constexpr std::string_view incomplete_note = "incomplete: ";
+/// How the note begins that takes the whole recording for a step.
+inline constexpr std::string_view one_step_note = "one step is assumed to be the whole recording";
+
 /// No job has more ranks: a name that says so is not the artifact's.
 inline constexpr int32_t most_ranks = 65536;
 /// Where nothing says how many GPUs a node has; all of the paper's nodes have 8.
