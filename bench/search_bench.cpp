@@ -6,6 +6,7 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/search/layout_scan.h"
 #include "triplepoint/search/search.h"
 
 namespace triplepoint::search {

@@ -3,7 +3,7 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/search/search.h"
+#include "triplepoint/search/layout_scan.h"
 #include "triplepoint/search/testing.h"
 
 namespace triplepoint::search {

@@ -8,6 +8,7 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/search/layout_scan.h"
 #include "triplepoint/search/plan_tables.h"
 #include "triplepoint/workload/memory.h"
 

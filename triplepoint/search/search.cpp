@@ -11,9 +11,7 @@
 
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/spec/names.h"
-
-#include "triplepoint/sim/device_phase.h"
+#include "triplepoint/search/layout_scan.h"
 
 namespace triplepoint::search {
 namespace {
@@ -306,10 +304,6 @@ Found merge(std::vector<Found> parts, size_t keep) {
   return whole;
 }
 
-Bytes usable_memory(const spec::Job& job, const Limits& limits) {
-  return job.cluster.gpu.memory.value_or(Bytes()) - limits.headroom;
-}
-
 Found search(const Space& space, const Objective& objective, const Limits& limits,
              const SearchOptions& options) {
   return Search(space, objective, limits, options).run();
@@ -342,170 +336,6 @@ Candidate evaluate_plan(const spec::Job& job, const Objective& objective) {
   candidate.step = evaluator.evaluate(job.plan);
   candidate.value = objective.value(candidate.step.time, candidate.step.energy);
   return candidate;
-}
-
-LayoutScan::LayoutScan(const Space& space, const Limits& limits, Typical typical,
-                       EnergyBound energy)
-    : space_(space),
-      typical_(typical),
-      energy_(energy),
-      usable_(usable_memory(space.base(), limits)),
-      job_(space.base()) {
-  spec::GpuLoad rest;
-  rest.duration = 1 * unit::s;
-  resting_power_ = sim::typical_power(job_, rest, 0, typical.die) / unit::W;
-}
-
-void LayoutScan::enter(const Layout& layout) {
-  const auto group = [](const Layout& of) {
-    return std::tuple(of.rank_order, of.tensor, of.context, of.expert, of.expert_tensor);
-  };
-  const bool same_group = group(layout) == group(entered_);
-  if (same_group && layout.pipeline == entered_.pipeline) return;
-  entered_ = layout;
-  sharded_layers_.clear();
-  sends_.clear();
-  epilogues_.clear();
-  const Shapes shapes = shapes_in_layers(layout);
-  const bool same_ranks = layout.rank_order == spec::RankOrder::tp_cp_ep_dp_pp;
-  if (!same_group || !same_ranks || shapes != shapes_) layers_.clear();
-  shapes_ = shapes;
-}
-
-LayoutScan::Shapes LayoutScan::shapes_in_layers(const Layout& layout) {
-  spec::Plan& plan = job_.plan;
-  plan.tensor_parallel_size = layout.tensor;
-  plan.pipeline_parallel_size = layout.pipeline;
-  plan.context_parallel_size = layout.context;
-  plan.expert_parallel_size = layout.expert;
-  plan.expert_tensor_parallel_size = layout.expert_tensor;
-  plan.rank_order = layout.rank_order;
-  const workload::RankGrid grid(job_);
-  using enum spec::GroupKind;
-  return {grid.shape(tensor), grid.shape(context), grid.shape(expert), grid.shape(expert_tensor)};
-}
-
-int64_t LayoutScan::visit(size_t number, const Visit& visit) {
-  const Layout& layout = space_.layouts()[number];
-  enter(layout);
-  const Variants variants = space_.variants(layout);
-  int64_t index = space_.first_of(number), dropped = 0;
-  for (VariantAt at; at.state < variants.states.size(); ++at.state) {
-    for (at.split = 0; at.split < variants.splits.size(); ++at.split) {
-      dropped += visit_split(layout, variants, at, index, visit);
-      index += variants.count_of(variants.states[at.state]);
-    }
-  }
-  return dropped;
-}
-
-int64_t LayoutScan::visit_split(const Layout& layout, const Variants& variants, VariantAt at,
-                                int64_t index, const Visit& visit) {
-  const StateChoice& state = variants.states[at.state];
-  const auto overlaps = static_cast<int64_t>(state.overlaps.size());
-  job_.plan = space_.plan(layout, variants, at);
-  const ChunkLayout chunks = workload::lay_out_layers(job_);
-  job_.plan.recompute = spec::Recompute::none;
-  job_.plan.recompute_layers.reset();
-  if (exceeds_memory(job_, chunks, MemoryBound::states, usable_)) return variants.count_of(state);
-  int64_t dropped = 0;
-  for (at.schedule = 0; at.schedule < variants.schedules.size(); ++at.schedule)
-    for (at.recompute = 0; at.recompute < variants.recomputes_of(state); ++at.recompute) {
-      job_.plan.schedule = variants.schedules[at.schedule];
-      job_.plan.recompute = variants.recomputes[at.recompute].kind;
-      job_.plan.recompute_layers = variants.recomputes[at.recompute].layers;
-      job_.plan.recompute_modules = variants.recomputes[at.recompute].modules;
-      if (exceeds_memory(job_, chunks, MemoryBound::warm_up, usable_))
-        dropped += overlaps;
-      else
-        visit_overlaps(layout, variants, at, index, count_parts(job_, chunks), visit);
-      index += overlaps;
-    }
-  return dropped;
-}
-
-void LayoutScan::visit_overlaps(const Layout& layout, const Variants& variants, VariantAt at,
-                                int64_t index, const PipelineParts& parts, const Visit& visit) {
-  const StateChoice& state = variants.states[at.state];
-  const SendCosts& sends = sends_of(layout, state);
-  for (at.overlap = 0; at.overlap < state.overlaps.size(); ++at.overlap, ++index) {
-    const uint32_t overlap = state.overlaps[at.overlap];
-    set_overlap(overlap);
-    const StepBound bound =
-        bound_step(job_, {.layers = layers_of(layout, state, overlap),
-                          .parts = parts,
-                          .sends = sends,
-                          .ends = ends_of(layout, state, variants.splits[at.split], overlap),
-                          .resting_power = resting_power_});
-    visit(at, index, bound);
-  }
-}
-
-void LayoutScan::set_overlap(uint32_t overlap) {
-  job_.plan.overlap_tensor = (overlap & overlaps_tensor) != 0;
-  job_.plan.overlap_gradient = (overlap & overlaps_gradient) != 0;
-  job_.plan.overlap_parameter = (overlap & overlaps_parameter) != 0;
-  job_.plan.overlap_pipeline = (overlap & overlaps_pipeline) != 0;
-  job_.plan.overlap_expert = (overlap & overlaps_expert) != 0;
-}
-
-namespace {
-
-/// Modules that selective recompute recomputes, a bit each; 0 without it.
-uint32_t recomputed_modules(const spec::Plan& plan) {
-  uint32_t bits = 0;
-  for (size_t module = 0; module < spec::EnumNames<spec::RecomputeModule>::names.size(); ++module)
-    if (plan.recomputes(static_cast<spec::RecomputeModule>(module))) bits |= 1U << module;
-  return bits;
-}
-
-}  // namespace
-
-const LayerCosts& LayoutScan::layers_of(const Layout& layout, const StateChoice& state,
-                                        uint32_t overlap) {
-  const bool zero_bubble = job_.plan.schedule == spec::Schedule::zero_bubble;
-  const LayerKey key(layout.micro, state.sequence_parallel, zero_bubble, state.reshard, state.group,
-                     overlap & (overlaps_tensor | overlaps_expert), recomputed_modules(job_.plan));
-  const bool fsdp = state.sharding == spec::Sharding::parameters;
-  LayerTable& known = fsdp ? sharded_layers_ : layers_;
-  const auto found = known.find(key);
-  if (found != known.end()) return found->second;
-  LayerCosts costs = estimate(known, key);
-  return known[key] = costs;
-}
-
-/// Without joules, what selective recompute adds is all that sets its plans apart from others.
-LayerCosts LayoutScan::estimate(LayerTable& known, LayerKey key) const {
-  std::get<6>(key) = 0;
-  const auto bare = known.find(key);
-  const bool selective = job_.plan.recompute == spec::Recompute::selective;
-  if (!selective || bare == known.end() || energy_ != EnergyBound::none)
-    return estimate_layers(job_, typical_, energy_);
-  LayerCosts costs = bare->second;
-  estimate_selected(job_, typical_, costs);
-  return costs;
-}
-
-const SendCosts& LayoutScan::sends_of(const Layout& layout, const StateChoice& state) {
-  const auto key = std::tuple(layout.micro, state.sequence_parallel, layout.chunks > 1);
-  const auto found = sends_.find(key);
-  if (found != sends_.end()) return found->second;
-  // The first replica alone, also where FSDP makes many move together: never dearer than all.
-  const spec::Sharding sharding = job_.plan.sharding;
-  job_.plan.sharding = spec::Sharding::none;
-  SendCosts& costs = sends_[key] = estimate_sends(job_, typical_);
-  job_.plan.sharding = sharding;
-  return costs;
-}
-
-const std::vector<EndCost>& LayoutScan::ends_of(const Layout& layout, const StateChoice& state,
-                                                Split split, uint32_t overlap) {
-  const auto key = std::tuple(
-      layout.chunks, state.sequence_parallel, static_cast<int>(state.sharding), state.reshard,
-      state.group, static_cast<int>(split), overlap & (overlaps_gradient | overlaps_parameter));
-  const auto found = epilogues_.find(key);
-  if (found != epilogues_.end()) return found->second;
-  return epilogues_[key] = estimate_epilogues(job_);
 }
 
 }  // namespace triplepoint::search

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <tuple>
 #include <vector>
 
-#include "triplepoint/search/bound.h"
 #include "triplepoint/search/objective.h"
 #include "triplepoint/search/space.h"
 #include "triplepoint/search/step.h"
 #include "triplepoint/search/worker_pool.h"
-#include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::search {
 
@@ -78,51 +73,5 @@ Candidate candidate_at(const Space& space, int64_t index);
 
 /// One plan at the schedule-accurate fidelity, for comparing a plan of one's own.
 Candidate evaluate_plan(const spec::Job&, const Objective&);
-
-/// Bytes a device may use under these limits.
-Bytes usable_memory(const spec::Job&, const Limits&);
-
-/// Walks the plans of one layout after another and bounds each; keeps estimates that plans share.
-/// One per thread.
-class LayoutScan {
- public:
-  LayoutScan(const Space& space, const Limits& limits, Typical typical,
-             EnergyBound energy = EnergyBound::lowest_clock);
-
-  /// Told of every plan that may fit in memory: its place, index and bound.
-  using Visit = std::function<void(const VariantAt&, int64_t index, const StepBound&)>;
-  /// Of the layout with this number in the space; returns how many of its plans cannot fit.
-  int64_t visit(size_t number, const Visit& visit);
-
- private:
-  using Shapes = std::array<workload::GroupShape, 4>;
-  using LayerKey = std::tuple<int64_t, bool, bool, bool, int64_t, uint32_t, uint32_t>;
-  using LayerTable = std::map<LayerKey, LayerCosts>;
-  using ChunkLayout = std::vector<std::vector<workload::ChunkLayers>>;
-
-  void enter(const Layout& layout);
-  Shapes shapes_in_layers(const Layout& layout);
-  int64_t visit_split(const Layout&, const Variants&, VariantAt at, int64_t index, const Visit&);
-  void visit_overlaps(const Layout&, const Variants&, VariantAt at, int64_t index,
-                      const PipelineParts&, const Visit&);
-  const LayerCosts& layers_of(const Layout&, const StateChoice&, uint32_t overlap);
-  LayerCosts estimate(LayerTable&, LayerKey) const;
-  const SendCosts& sends_of(const Layout&, const StateChoice&);
-  const std::vector<EndCost>& ends_of(const Layout&, const StateChoice&, Split, uint32_t overlap);
-  void set_overlap(uint32_t overlap);
-
-  const Space& space_;
-  Typical typical_;
-  EnergyBound energy_;
-  Bytes usable_;
-  double resting_power_ = 0;
-  spec::Job job_;
-  Layout entered_{};
-  Shapes shapes_{};                     // of the groups whose collectives stand inside of layers
-  LayerTable layers_, sharded_layers_;  // sharded: under FSDP, which gathers over the data group
-  std::map<std::tuple<int64_t, bool, bool>, SendCosts> sends_;
-  std::map<std::tuple<int64_t, bool, int, bool, int64_t, int, uint32_t>, std::vector<EndCost>>
-      epilogues_;
-};
 
 }  // namespace triplepoint::search

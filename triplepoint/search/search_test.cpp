@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/search/search.h"
 
+#include "triplepoint/search/layout_scan.h"
 #include "triplepoint/search/testing.h"
 
 namespace triplepoint::search {
