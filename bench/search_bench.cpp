@@ -30,9 +30,10 @@ void bound_a_plan(benchmark::State& state) {
   size_t layout = 0;
   int64_t plans = 0;
   for (auto _ : state) {
-    scan.visit(layout, [](const VariantAt&, int64_t, const StepBound& bound) {
-      benchmark::DoNotOptimize(bound.time);
-    });
+    scan.visit(layout, LayoutScan::every_plan,
+               [](const VariantAt&, int64_t, const StepBound& bound) {
+                 benchmark::DoNotOptimize(bound.time);
+               });
     plans += space.variants(space.layouts()[layout]).count();
     layout = (layout + 1) % space.layouts().size();
   }

@@ -233,10 +233,11 @@ struct PartEstimator {
 
   Cost estimate(const ChunkWork& work, ActionKind kind) {
     std::vector<sim::GroupEstimate> groups = sim::estimate_action(job, graph, work, kind);
-    if (groups.empty() && bound == EnergyBound::none) return {};
+    if (bound == EnergyBound::none)
+      return {.time = sim::duration_at_full_clock(groups, job.stack, typical.host_factor) / unit::s,
+              .energy = 0};
     sim::PhaseTable table = sim::make_phase_table(job, std::move(groups));
     const sim::PhasePoint point = table.at(0, typical.host_factor);
-    if (bound == EnergyBound::none) return {.time = point.duration / unit::s, .energy = 0};
     loads.push_back(point.load);
     if (point.load.duration > Seconds()) {
       const sim::DevicePhase phase = sim::choose_device_phase(job, table,
@@ -276,33 +277,37 @@ struct PartName {
 };
 
 void append(std::vector<workload::OpGroup>& groups, const PartName& part,
-            const std::vector<spec::Op>& ops) {
-  if (!ops.empty()) groups.push_back({part.name, 1, part.is_layer, ops, part.host_share});
+            std::vector<spec::Op> ops) {
+  if (ops.empty()) return;
+  groups.push_back({part.name, 1, part.is_layer, std::move(ops), part.host_share});
 }
 
-Cost estimate_again(PartEstimator& estimator, const PartName& name,
-                    const std::vector<spec::Op>& ops) {
+Cost estimate_again(PartEstimator& estimator, const PartName& name, std::vector<spec::Op> ops) {
   ChunkWork work;
-  append(work.recompute, name, ops);
+  append(work.recompute, name, std::move(ops));
   return estimator.estimate(work, ActionKind::backward);
 }
 
-Cost estimate_selected(PartEstimator& estimator, const PartName& name,
-                       const workload::PartWork& part) {
+Cost estimate_selected(PartEstimator& estimator, const PartName& name, workload::PartWork& part) {
   if (estimator.job.plan.recompute != Recompute::selective) return {};
-  return estimate_again(estimator, name, part.passes.again);
+  return estimate_again(estimator, name, std::move(part.passes.again));
 }
 
-PartCost estimate_part(PartEstimator& estimator, const PartName& name,
-                       const workload::PartWork& part) {
+/// Its passes but for recompute, taken out of the part.
+ChunkWork work_of(const PartName& name, workload::PartWork& part) {
   ChunkWork work;
-  append(work.forward, name, part.passes.forward);
-  append(work.backward_input, name, part.passes.backward_input);
-  append(work.backward_weight, name, part.passes.backward_weight);
-  PartCost cost{.forward = estimator.estimate(work, ActionKind::forward),
-                .backward = {},
-                .recompute = estimate_again(estimator, name, part.recomputed),
-                .selected = estimate_selected(estimator, name, part)};
+  append(work.forward, name, std::move(part.passes.forward));
+  append(work.backward_input, name, std::move(part.passes.backward_input));
+  append(work.backward_weight, name, std::move(part.passes.backward_weight));
+  return work;
+}
+
+PartCost estimate_part(PartEstimator& estimator, const PartName& name, workload::PartWork& part) {
+  PartCost cost;
+  const ChunkWork work = work_of(name, part);
+  cost.forward = estimator.estimate(work, ActionKind::forward);
+  cost.recompute = estimate_again(estimator, name, std::move(part.recomputed));
+  cost.selected = estimate_selected(estimator, name, part);
   for (const ActionKind kind : estimator.backward_kinds())
     cost.backward += estimator.estimate(work, kind);
   return cost;
@@ -344,32 +349,71 @@ constexpr PartName name_of_prediction{"prediction", true};
 
 }  // namespace
 
+namespace {
+
+/// visit(name, part, place): place(LayerCosts&) is where the costs of the part belong.
+template <class Visit>
+void for_each_part(workload::ModelParts& parts, const Visit& visit) {
+  visit(PartName{"embedding"}, parts.embedding,
+        [](LayerCosts& costs) -> PartCost& { return costs.embedding; });
+  visit(PartName{"head"}, parts.head, [](LayerCosts& costs) -> PartCost& { return costs.head; });
+  for (const spec::LayerKind kind : workload::all_layer_kinds) {
+    workload::PartWork& layer = parts.layers[static_cast<size_t>(kind)];
+    if (layer.passes.forward.empty()) continue;
+    visit(name_of(kind), layer, [kind](LayerCosts& costs) -> PartCost& {
+      return costs.layers[static_cast<size_t>(kind)];
+    });
+  }
+  if (!parts.prediction.passes.forward.empty())
+    visit(name_of_prediction, parts.prediction,
+          [](LayerCosts& costs) -> PartCost& { return costs.prediction; });
+}
+
+}  // namespace
+
 LayerCosts estimate_layers(const spec::Job& job, const Typical& typical, EnergyBound bound) {
   const workload::LayerContext context{job, workload::share_of_rank(job)};
-  const workload::ModelParts parts = workload::make_parts(context);
   const workload::WorkGraph graph{.grid = workload::RankGrid(job)};
+  workload::ModelParts parts = workload::make_parts(context);
   PartEstimator estimator{job, typical, graph, bound};
-  LayerCosts costs{.layers = {},
-                   .embedding = estimate_part(estimator, {"embedding"}, parts.embedding),
-                   .prediction = {},
-                   .head = estimate_part(estimator, {"head"}, parts.head)};
-  for (const spec::LayerKind kind : workload::all_layer_kinds)
-    if (const workload::PartWork& layer = parts.layer(kind); !layer.passes.forward.empty())
-      costs.layers[static_cast<size_t>(kind)] = estimate_part(estimator, name_of(kind), layer);
-  if (!parts.prediction.passes.forward.empty())
-    costs.prediction = estimate_part(estimator, name_of_prediction, parts.prediction);
+  LayerCosts costs;
+  for_each_part(parts, [&](const PartName& name, workload::PartWork& part, const auto& place) {
+    place(costs) = estimate_part(estimator, name, part);
+  });
   if (bound != EnergyBound::none) price(estimator, costs);
+  return costs;
+}
+
+std::vector<LayerCosts> estimate_layers(const spec::Job& job, const Typical& typical,
+                                        const std::vector<spec::Plan>& overlaps) {
+  const workload::LayerContext context{job, workload::share_of_rank(job)};
+  const workload::WorkGraph graph{.grid = workload::RankGrid(job)};
+  workload::ModelParts parts = workload::make_parts(context);
+  const PartEstimator estimator{job, typical, graph, EnergyBound::none};
+  std::vector<LayerCosts> costs(overlaps.size());
+  for_each_part(parts, [&](const PartName& name, workload::PartWork& part, const auto& place) {
+    const ChunkWork work = work_of(name, part);
+    const auto add = [&](ActionKind kind, Cost PartCost::*pass) {
+      const std::vector<Seconds> times = sim::durations_at_full_clock(
+          sim::estimate_action(job, graph, work, kind), job.stack, typical.host_factor, overlaps);
+      for (size_t i = 0; i < overlaps.size(); ++i)
+        (place(costs[i]).*pass).time += times[i] / unit::s;
+    };
+    add(ActionKind::forward, &PartCost::forward);
+    for (const ActionKind kind : estimator.backward_kinds())
+      add(kind, &PartCost::backward);
+  });
   return costs;
 }
 
 void estimate_selected(const spec::Job& job, const Typical& typical, LayerCosts& costs) {
   const workload::LayerContext context{job, workload::share_of_rank(job)};
-  const workload::ModelParts parts = workload::make_parts(context);
+  workload::ModelParts parts = workload::make_parts(context);
   const workload::WorkGraph graph{.grid = workload::RankGrid(job)};
   PartEstimator estimator{job, typical, graph, EnergyBound::none};
   for (const spec::LayerKind kind : workload::all_layer_kinds)
     costs.layers[static_cast<size_t>(kind)].selected =
-        estimate_selected(estimator, name_of(kind), parts.layer(kind));
+        estimate_selected(estimator, name_of(kind), parts.layers[static_cast<size_t>(kind)]);
   costs.prediction.selected = estimate_selected(estimator, name_of_prediction, parts.prediction);
 }
 

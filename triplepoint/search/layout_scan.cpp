@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/search/layout_scan.h"
 
+#include <algorithm>
+#include <set>
+
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/sim/device_phase.h"
@@ -31,11 +34,15 @@ void LayoutScan::enter(const Layout& layout) {
   if (same_group && layout.pipeline == entered_.pipeline) return;
   entered_ = layout;
   sharded_layers_.clear();
+  sharded_bare_.clear();
   sends_.clear();
   epilogues_.clear();
   const Shapes shapes = shapes_in_layers(layout);
   const bool same_ranks = layout.rank_order == spec::RankOrder::tp_cp_ep_dp_pp;
-  if (!same_group || !same_ranks || shapes != shapes_) layers_.clear();
+  if (!same_group || !same_ranks || shapes != shapes_) {
+    layers_.clear();
+    bare_.clear();
+  }
   shapes_ = shapes;
 }
 
@@ -52,14 +59,81 @@ LayoutScan::Shapes LayoutScan::shapes_in_layers(const Layout& layout) {
   return {grid.shape(tensor), grid.shape(context), grid.shape(expert), grid.shape(expert_tensor)};
 }
 
-int64_t LayoutScan::visit(size_t number, const Visit& visit) {
+namespace {
+
+/// Overlaps that reach into layers, in the order in which bare layers are estimated.
+constexpr uint32_t overlap_choices[] = {0, overlaps_tensor, overlaps_expert,
+                                        overlaps_tensor | overlaps_expert};
+
+/// Which of them a state may have, a bit each.
+uint32_t choices_of(const StateChoice& state) {
+  uint32_t choices = 0;
+  for (size_t choice = 0; choice < std::size(overlap_choices); ++choice)
+    for (const uint32_t overlap : state.overlaps)
+      if ((overlap & (overlaps_tensor | overlaps_expert)) == overlap_choices[choice])
+        choices |= 1U << choice;
+  return choices;
+}
+
+}  // namespace
+
+std::optional<StepBound> LayoutScan::bound(size_t number) {
+  const Layout& layout = space_.layouts()[number];
+  enter(layout);
+  const Variants variants = space_.variants(layout);
+  std::optional<StepBound> least;
+  for (VariantAt at; at.split < variants.splits.size(); ++at.split) {
+    std::set<const LayerCosts*> seen;
+    for (at.state = 0; at.state < variants.states.size(); ++at.state) {
+      enter_bare(layout, variants, at);
+      const ChunkLayout chunks = workload::lay_out_layers(job_);
+      if (exceeds_memory(job_, chunks, MemoryBound::states, usable_)) continue;
+      const PipelineParts parts = count_parts(job_, chunks);
+      for (const spec::Schedule schedule : variants.schedules) {
+        job_.plan.schedule = schedule;
+        const std::vector<LayerCosts>& layers = bare_layers_of(layout, variants.states[at.state]);
+        const uint32_t choices = choices_of(variants.states[at.state]);
+        for (size_t choice = 0; choice < layers.size(); ++choice) {
+          if ((choices >> choice & 1) == 0 || !seen.insert(&layers[choice]).second) continue;
+          const StepBound bound = bound_bare(layers[choice], parts);
+          if (!least) least = bound;
+          least->time = std::min(least->time, bound.time);
+          least->energy = std::min(least->energy, bound.energy);
+        }
+      }
+    }
+  }
+  return least;
+}
+
+/// Without recompute.
+void LayoutScan::enter_bare(const Layout& layout, const Variants& variants, const VariantAt& at) {
+  job_.plan = space_.plan(layout, variants, at);
+  job_.plan.recompute = spec::Recompute::none;
+  job_.plan.recompute_layers.reset();
+  job_.plan.recompute_modules.clear();
+}
+
+/// Without sends and the end of the step.
+StepBound LayoutScan::bound_bare(const LayerCosts& layers, const PipelineParts& parts) const {
+  const size_t stages = parts.stages.size();
+  const SendCosts no_sends{std::vector<double>(stages), std::vector<double>(stages)};
+  const std::vector<EndCost> no_ends(stages);
+  return bound_step(job_, {.layers = layers,
+                           .parts = parts,
+                           .sends = no_sends,
+                           .ends = no_ends,
+                           .resting_power = resting_power_});
+}
+
+int64_t LayoutScan::visit(size_t number, const MayWin& may_win, const Visit& visit) {
   const Layout& layout = space_.layouts()[number];
   enter(layout);
   const Variants variants = space_.variants(layout);
   int64_t index = space_.first_of(number), dropped = 0;
   for (VariantAt at; at.state < variants.states.size(); ++at.state) {
     for (at.split = 0; at.split < variants.splits.size(); ++at.split) {
-      dropped += visit_split(layout, variants, at, index, visit);
+      dropped += visit_split(layout, variants, at, index, may_win, visit);
       index += variants.count_of(variants.states[at.state]);
     }
   }
@@ -67,18 +141,25 @@ int64_t LayoutScan::visit(size_t number, const Visit& visit) {
 }
 
 int64_t LayoutScan::visit_split(const Layout& layout, const Variants& variants, VariantAt at,
-                                int64_t index, const Visit& visit) {
+                                int64_t index, const MayWin& may_win, const Visit& visit) {
   const StateChoice& state = variants.states[at.state];
   const auto overlaps = static_cast<int64_t>(state.overlaps.size());
-  job_.plan = space_.plan(layout, variants, at);
+  enter_bare(layout, variants, at);
   const ChunkLayout chunks = workload::lay_out_layers(job_);
-  job_.plan.recompute = spec::Recompute::none;
-  job_.plan.recompute_layers.reset();
   if (exceeds_memory(job_, chunks, MemoryBound::states, usable_)) return variants.count_of(state);
+  const PipelineParts bare = count_parts(job_, chunks);
   int64_t dropped = 0;
-  for (at.schedule = 0; at.schedule < variants.schedules.size(); ++at.schedule)
+  for (at.schedule = 0; at.schedule < variants.schedules.size(); ++at.schedule) {
+    const auto recomputes = static_cast<int64_t>(variants.recomputes_of(state));
+    job_.plan.schedule = variants.schedules[at.schedule];
+    job_.plan.recompute = spec::Recompute::none;
+    job_.plan.recompute_layers.reset();
+    job_.plan.recompute_modules.clear();
+    if (!may_win_bare(layout, variants, at, bare, may_win)) {
+      index += recomputes * overlaps;
+      continue;
+    }
     for (at.recompute = 0; at.recompute < variants.recomputes_of(state); ++at.recompute) {
-      job_.plan.schedule = variants.schedules[at.schedule];
       job_.plan.recompute = variants.recomputes[at.recompute].kind;
       job_.plan.recompute_layers = variants.recomputes[at.recompute].layers;
       job_.plan.recompute_modules = variants.recomputes[at.recompute].modules;
@@ -88,24 +169,36 @@ int64_t LayoutScan::visit_split(const Layout& layout, const Variants& variants, 
         visit_overlaps(layout, variants, at, index, count_parts(job_, chunks), visit);
       index += overlaps;
     }
+  }
   return dropped;
+}
+
+/// Whether any plan of a schedule may, by what it takes without recompute.
+bool LayoutScan::may_win_bare(const Layout& layout, const Variants& variants, VariantAt at,
+                              const PipelineParts& bare, const MayWin& may_win) {
+  const size_t overlaps = variants.states[at.state].overlaps.size();
+  for (at.overlap = 0; at.overlap < overlaps; ++at.overlap)
+    if (may_win(bound_overlap(layout, variants, at, bare))) return true;
+  return false;
 }
 
 void LayoutScan::visit_overlaps(const Layout& layout, const Variants& variants, VariantAt at,
                                 int64_t index, const PipelineParts& parts, const Visit& visit) {
+  const size_t overlaps = variants.states[at.state].overlaps.size();
+  for (at.overlap = 0; at.overlap < overlaps; ++at.overlap, ++index)
+    visit(at, index, bound_overlap(layout, variants, at, parts));
+}
+
+StepBound LayoutScan::bound_overlap(const Layout& layout, const Variants& variants,
+                                    const VariantAt& at, const PipelineParts& parts) {
   const StateChoice& state = variants.states[at.state];
-  const SendCosts& sends = sends_of(layout, state);
-  for (at.overlap = 0; at.overlap < state.overlaps.size(); ++at.overlap, ++index) {
-    const uint32_t overlap = state.overlaps[at.overlap];
-    set_overlap(overlap);
-    const StepBound bound =
-        bound_step(job_, {.layers = layers_of(layout, state, overlap),
-                          .parts = parts,
-                          .sends = sends,
-                          .ends = ends_of(layout, state, variants.splits[at.split], overlap),
-                          .resting_power = resting_power_});
-    visit(at, index, bound);
-  }
+  const uint32_t overlap = state.overlaps[at.overlap];
+  set_overlap(overlap);
+  return bound_step(job_, {.layers = layers_of(layout, state, overlap),
+                           .parts = parts,
+                           .sends = sends_of(layout, state),
+                           .ends = ends_of(layout, state, variants.splits[at.split], overlap),
+                           .resting_power = resting_power_});
 }
 
 void LayoutScan::set_overlap(uint32_t overlap) {
@@ -127,6 +220,22 @@ uint32_t recomputed_modules(const spec::Plan& plan) {
 }
 
 }  // namespace
+
+const std::vector<LayerCosts>& LayoutScan::bare_layers_of(const Layout& layout,
+                                                          const StateChoice& state) {
+  const bool zero_bubble = job_.plan.schedule == spec::Schedule::zero_bubble;
+  const BareKey key(layout.micro, state.sequence_parallel, zero_bubble, state.reshard, state.group);
+  const bool fsdp = state.sharding == spec::Sharding::parameters;
+  BareTable& known = fsdp ? sharded_bare_ : bare_;
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  std::vector<spec::Plan> overlaps;
+  for (const uint32_t overlap : overlap_choices) {
+    set_overlap(overlap);
+    overlaps.push_back(job_.plan);
+  }
+  return known[key] = estimate_layers(job_, typical_, overlaps);
+}
 
 const LayerCosts& LayoutScan::layers_of(const Layout& layout, const StateChoice& state,
                                         uint32_t overlap) {

@@ -229,7 +229,7 @@ std::string counts_text(const search::SearchCounts& counts) {
       "simulated.",
       whole(counts.plans), whole(counts.layouts),
       whole(counts.out_of_memory + counts.exact_out_of_memory),
-      whole(counts.bounded - counts.simulated - counts.exact_out_of_memory),
+      whole(counts.plans - counts.out_of_memory - counts.exact_out_of_memory - counts.simulated),
       whole(counts.simulated));
 }
 

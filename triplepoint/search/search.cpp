@@ -17,7 +17,8 @@ namespace triplepoint::search {
 namespace {
 
 constexpr double nothing_found = std::numeric_limits<double>::infinity();
-constexpr size_t layouts_at_once = 32;
+constexpr size_t bounded_at_once = 256, simulated_at_once = 32;  // layouts
+constexpr double slack = 1 + 1e-9;  // bounds of a plan and of what it is part of round apart
 
 /// Workers that threads take and give back. Which one a task gets does not matter: they only keep
 /// estimates.
@@ -57,10 +58,13 @@ struct Worker {
   StepEvaluator evaluator;
 };
 
-/// A layout, the best any of its plans can be, and its plans' number.
+/// A layout, and the best any of its plans can be.
 struct BoundedLayout {
   size_t layout = 0;
   double bound = nothing_found;
+  friend bool operator<(const BoundedLayout& a, const BoundedLayout& b) {
+    return std::pair(a.bound, a.layout) < std::pair(b.bound, b.layout);
+  }
 };
 
 bool is_better(const Candidate& a, const Candidate& b) {
@@ -85,8 +89,8 @@ class Search {
   Found run() {
     found_.counts.plans = space_.size();
     found_.counts.layouts = static_cast<int64_t>(space_.layouts().size());
-    const std::vector<BoundedLayout> order = bound_layouts();
-    simulate_layouts(order);
+    bound_layouts();
+    search_layouts();
     return std::move(found_);
   }
 
@@ -113,7 +117,8 @@ class Search {
     return ours;
   }
 
-  std::vector<BoundedLayout> bound_layouts() {
+  /// Bounds all layouts, each as a whole.
+  void bound_layouts() {
     std::vector<BoundedLayout> bounds(space_.layouts().size());
     const auto groups = this->groups();
     std::vector<SearchCounts> counts(groups.size());
@@ -122,12 +127,9 @@ class Search {
       if (options_.stop() || !is_mine(g)) return;
       workers_.with([&](Worker& worker) {
         for (const size_t i : groups[g]) {
-          bounds[i].layout = i;
-          counts[g].out_of_memory +=
-              worker.scan.visit(i, [&](const VariantAt&, int64_t, const StepBound& bound) {
-                ++counts[g].bounded;
-                bounds[i].bound = std::min(bounds[i].bound, value_of(bound));
-              });
+          const std::optional<StepBound> bound = worker.scan.bound(i);
+          bounds[i] = {i, bound ? value_of(*bound) : nothing_found};
+          if (!bound) counts[g].out_of_memory += space_.first_of(i + 1) - space_.first_of(i);
         }
       });
       if (options_.advance) options_.advance();
@@ -147,40 +149,97 @@ class Search {
     for (const SearchCounts& each : counts)
       found_.counts += each;
     std::erase_if(bounds, [](const BoundedLayout& each) { return each.bound == nothing_found; });
-    std::sort(bounds.begin(), bounds.end(), [](const BoundedLayout& a, const BoundedLayout& b) {
-      return std::pair(a.bound, a.layout) < std::pair(b.bound, b.layout);
-    });
-    return bounds;
+    std::sort(bounds.begin(), bounds.end());
+    roughly_ = std::move(bounds);
   }
 
   double threshold() const {
     return found_.best.size() < options_.keep ? nothing_found : found_.best.back().value;
   }
 
-  void simulate_layouts(const std::vector<BoundedLayout>& order) {
-    if (options_.begin) options_.begin("Simulating schedules", order.size());
-    for (size_t first = 0; first < order.size();) {
+  /// Takes layouts in the order of what is known of them. A layout whose bound as a whole does not
+  /// rule it out is bounded plan by plan, and simulated when that does not either.
+  void search_layouts() {
+    if (options_.begin) options_.begin("Searching", roughly_.size());
+    size_t bounded = 0;
+    while (!anyone(options_.pool, options_.stop())) {
       const double limit = threshold();
-      size_t last = first;
-      while (last < order.size() && last - first < layouts_at_once && order[last].bound <= limit)
-        ++last;
-      if (last == first || anyone(options_.pool, options_.stop())) return;
-      std::vector<std::optional<Candidate>> best(last - first);
-      std::vector<SearchCounts> counts(last - first);
-      parallel_for(last - first, options_.threads, [&](size_t i) {
-        if (options_.stop() || !is_mine(i)) return;
-        workers_.with([&](Worker& worker) {
-          best[i] = simulate_layout(worker, order[first + i].layout, limit, counts[i]);
-        });
-        if (options_.advance) options_.advance();
-      });
-      share(best, counts);
-      for (size_t i = 0; i < best.size(); ++i) {
-        found_.counts += counts[i];
-        if (best[i]) keep(std::move(*best[i]));
-      }
-      first = last;
+      const auto next = [&](const auto& layouts, size_t at) {
+        return at < layouts.size() ? layouts[at].bound : nothing_found;
+      };
+      const double rough = next(roughly_, bounded), exact = next(exactly_, 0);
+      if (rough <= limit && rough <= exact && bounded < roughly_.size())
+        bounded += bound_plans(bounded, limit);
+      else if (exact <= limit && !exactly_.empty())
+        simulate_layouts(limit);
+      else
+        return;
     }
+  }
+
+  /// How many layouts of a list, from `first` on, are taken at once.
+  static size_t batch(const std::vector<BoundedLayout>& layouts, size_t first, double limit,
+                      size_t most) {
+    size_t last = first;
+    while (last < layouts.size() && last - first < most && layouts[last].bound <= limit)
+      ++last;
+    return last - first;
+  }
+
+  /// Bounds the plans of the next layouts; returns of how many.
+  size_t bound_plans(size_t first, double limit) {
+    const size_t number = batch(roughly_, first, limit, bounded_at_once);
+    std::vector<BoundedLayout> bounds(number);
+    for (size_t i = 0; i < number; ++i)
+      bounds[i].layout = roughly_[first + i].layout;
+    // Neighbours share estimates.
+    std::sort(bounds.begin(), bounds.end(),
+              [](const BoundedLayout& a, const BoundedLayout& b) { return a.layout < b.layout; });
+    std::vector<SearchCounts> counts(number);
+    const auto may_win = [&](const StepBound& bound) { return value_of(bound) <= slack * limit; };
+    parallel_for(number, options_.threads, [&](size_t i) {
+      if (options_.stop() || !is_mine(i)) return;
+      workers_.with([&](Worker& worker) {
+        counts[i].out_of_memory += worker.scan.visit(
+            bounds[i].layout, may_win, [&](const VariantAt&, int64_t, const StepBound& bound) {
+              ++counts[i].bounded;
+              bounds[i].bound = std::min(bounds[i].bound, value_of(bound));
+            });
+      });
+      if (options_.advance) options_.advance();
+    });
+    complete(
+        options_.pool, number, [&](Packer& to, size_t i) { to.add(counts[i]).add(bounds[i]); },
+        [&](Unpacker& from, size_t i) {
+          counts[i] = from.take<SearchCounts>();
+          bounds[i] = from.take<BoundedLayout>();
+        });
+    for (const SearchCounts& each : counts)
+      found_.counts += each;
+    std::erase_if(bounds, [&](const BoundedLayout& each) {
+      return each.bound == nothing_found || each.bound > limit;
+    });
+    exactly_.insert(exactly_.end(), bounds.begin(), bounds.end());
+    std::sort(exactly_.begin(), exactly_.end());
+    return number;
+  }
+
+  void simulate_layouts(double limit) {
+    const size_t number = batch(exactly_, 0, limit, simulated_at_once);
+    std::vector<std::optional<Candidate>> best(number);
+    std::vector<SearchCounts> counts(number);
+    parallel_for(number, options_.threads, [&](size_t i) {
+      if (options_.stop() || !is_mine(i)) return;
+      workers_.with([&](Worker& worker) {
+        best[i] = simulate_layout(worker, exactly_[i].layout, limit, counts[i]);
+      });
+    });
+    share(best, counts);
+    for (size_t i = 0; i < number; ++i) {
+      found_.counts += counts[i];
+      if (best[i]) keep(std::move(*best[i]));
+    }
+    exactly_.erase(exactly_.begin(), exactly_.begin() + static_cast<std::ptrdiff_t>(number));
   }
 
   bool is_mine(size_t item) const { return options_.pool == nullptr || options_.pool->has(item); }
@@ -224,9 +283,11 @@ class Search {
       VariantAt at;
     };
     std::vector<Bounded> plans;
-    worker.scan.visit(layout, [&](const VariantAt& at, int64_t index, const StepBound& bound) {
-      if (value_of(bound) <= limit) plans.push_back({value_of(bound), index, at});
-    });
+    const auto may_win = [&](const StepBound& bound) { return value_of(bound) <= slack * limit; };
+    worker.scan.visit(layout, may_win,
+                      [&](const VariantAt& at, int64_t index, const StepBound& bound) {
+                        if (value_of(bound) <= limit) plans.push_back({value_of(bound), index, at});
+                      });
     std::sort(plans.begin(), plans.end(), [](const Bounded& a, const Bounded& b) {
       return std::pair(a.value, a.index) < std::pair(b.value, b.index);
     });
@@ -268,6 +329,7 @@ class Search {
   const SearchOptions& options_;
   Bytes usable_;
   Workers<Worker> workers_;
+  std::vector<BoundedLayout> roughly_, exactly_;  // as a whole; plan by plan. Lowest bound first
   Found found_;
 };
 

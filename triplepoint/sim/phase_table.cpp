@@ -21,6 +21,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "triplepoint/perf/kernel_time.h"
@@ -258,6 +259,7 @@ std::vector<GroupEstimate> estimate_action(const spec::Job& job, const workload:
                               .stall = stall_time(job, *group),
                               .ops = {}});
     at->host += host;
+    at->ops.reserve(at->ops.size() + group->ops.size());
     for (const spec::Op& op : group->ops)
       at->ops.push_back(estimate_op(job, graph, op));
   }
@@ -267,9 +269,7 @@ std::vector<GroupEstimate> estimate_action(const spec::Job& job, const workload:
 PhaseTable::PhaseTable(std::vector<GroupEstimate> groups, const spec::Stack& stack,
                        int64_t clock_steps, double step_ratio)
     : groups_(std::move(groups)),
-      tensor_stretch_(stack.tensor_overlap_compute_loss),
-      compute_loss_(stack.overlap_compute_loss),
-      transfer_stretch_(stack.overlap_transfer_stretch),
+      overlap_(stack),
       step_ratio_(step_ratio),
       points_(static_cast<size_t>(clock_steps) + 1),
       sums_(points_.size()) {}
@@ -286,24 +286,81 @@ struct StreamSums {
   Seconds matrix, other, exposed, hidden, hidden_by_userbuffers;
 };
 
-StreamSums sum_streams(const GroupEstimate& group, double ratio) {
+std::vector<Seconds> times_of(const GroupEstimate& group, double ratio) {
+  std::vector<Seconds> times;
+  times.reserve(group.ops.size());
+  for (const OpEstimate& estimate : group.ops)
+    times.push_back(estimate.at(ratio));
+  return times;
+}
+
+StreamSums sum_streams(const GroupEstimate& group, std::span<const Seconds> times) {
   StreamSums sums;
-  for (const OpEstimate& estimate : group.ops) {
-    const Seconds time = estimate.at(ratio);
+  for (size_t i = 0; i < times.size(); ++i) {
+    const OpEstimate& estimate = group.ops[i];
     if (!estimate.op->is_communication()) {
-      (estimate.op->is_matrix_work() ? sums.matrix : sums.other) += time;
+      (estimate.op->is_matrix_work() ? sums.matrix : sums.other) += times[i];
     } else if (!estimate.hidden) {
-      sums.exposed += time;
+      sums.exposed += times[i];
     } else {
       const bool userbuffers =
           estimate.op->overlap == spec::Overlap::tensor && !estimate.op->backward;
-      (userbuffers ? sums.hidden_by_userbuffers : sums.hidden) += time;
+      (userbuffers ? sums.hidden_by_userbuffers : sums.hidden) += times[i];
     }
   }
   return sums;
 }
 
+/// One repetition of a group whose ops take these times, without its load.
+GroupPoint lay_streams(const StreamSums& sums, const OverlapCosts& overlap) {
+  const Seconds hidden = sums.hidden + sums.hidden_by_userbuffers;
+  GroupPoint point;
+  // While a collective runs it takes SMs and bandwidth. The loss is per second of hidden
+  // collective, a property of the software, and counts as far as kernels are there to hide it
+  // (`covered`). Matrix products carry it, because they fill the chip.
+  if (hidden > Seconds() && sums.matrix > Seconds()) {
+    const double covered = std::min(1.0, (sums.matrix + sums.other) / hidden);
+    const Seconds lost = covered * (overlap.compute_loss * sums.hidden +
+                                    overlap.tensor_compute_loss * sums.hidden_by_userbuffers);
+    point.compute_stretch = 1 + lost / sums.matrix;
+    point.hidden_stretch = 1 + overlap.transfer_stretch * covered;
+  }
+  point.compute = point.compute_stretch * sums.matrix + sums.other;
+  point.hidden = point.hidden_stretch * hidden;
+  // The longer stream sets the pace; exposed collectives stand in the compute stream.
+  point.busy = std::max(point.compute + sums.exposed, point.hidden);
+  return point;
+}
+
 }  // namespace
+
+Seconds duration_at_full_clock(const std::vector<GroupEstimate>& groups, const spec::Stack& stack,
+                               double host_factor) {
+  const OverlapCosts overlap(stack);
+  Seconds duration;
+  for (const GroupEstimate& group : groups) {
+    const GroupPoint point = lay_streams(sum_streams(group, times_of(group, 1)), overlap);
+    duration += static_cast<double>(group.repeat) * group.length(point, host_factor);
+  }
+  return duration;
+}
+
+std::vector<Seconds> durations_at_full_clock(std::vector<GroupEstimate> groups,
+                                             const spec::Stack& stack, double host_factor,
+                                             const std::vector<spec::Plan>& overlaps) {
+  const OverlapCosts overlap(stack);
+  std::vector<Seconds> durations(overlaps.size());
+  for (GroupEstimate& group : groups) {
+    const std::vector<Seconds> times = times_of(group, 1);
+    for (size_t i = 0; i < overlaps.size(); ++i) {
+      for (OpEstimate& estimate : group.ops)
+        estimate.hidden = estimate.op->is_communication() && hides(*estimate.op, overlaps[i]);
+      const GroupPoint point = lay_streams(sum_streams(group, times), overlap);
+      durations[i] += static_cast<double>(group.repeat) * group.length(point, host_factor);
+    }
+  }
+  return durations;
+}
 
 const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
   std::vector<GroupPoint>& points = points_[static_cast<size_t>(clock_index)];
@@ -311,26 +368,12 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
   points.reserve(groups_.size());
   const double r = ratio(clock_index);
   for (const GroupEstimate& group : groups_) {
-    const StreamSums sums = sum_streams(group, r);
-    const Seconds hidden = sums.hidden + sums.hidden_by_userbuffers;
-    GroupPoint point;
-    // While a collective runs it takes SMs and bandwidth. The loss is per second of hidden
-    // collective, a property of the software, and counts as far as kernels are there to hide it
-    // (`covered`). Matrix products carry it, because they fill the chip.
-    if (hidden > Seconds() && sums.matrix > Seconds()) {
-      const double covered = std::min(1.0, (sums.matrix + sums.other) / hidden);
-      const Seconds lost =
-          covered * (compute_loss_ * sums.hidden + tensor_stretch_ * sums.hidden_by_userbuffers);
-      point.compute_stretch = 1 + lost / sums.matrix;
-      point.hidden_stretch = 1 + transfer_stretch_ * covered;
-    }
-    point.compute = point.compute_stretch * sums.matrix + sums.other;
-    point.hidden = point.hidden_stretch * hidden;
-    // The longer stream sets the pace; exposed collectives stand in the compute stream.
-    point.busy = std::max(point.compute + sums.exposed, point.hidden);
-    for (const OpEstimate& estimate : group.ops) {
+    const std::vector<Seconds> times = times_of(group, r);
+    GroupPoint point = lay_streams(sum_streams(group, times), overlap_);
+    for (size_t i = 0; i < times.size(); ++i) {
+      const OpEstimate& estimate = group.ops[i];
       add_work(point.load, estimate);
-      add_time(point.load, estimate, (estimate.hidden ? point.hidden_stretch : 1) * estimate.at(r));
+      add_time(point.load, estimate, (estimate.hidden ? point.hidden_stretch : 1) * times[i]);
     }
     point.load.duration = point.busy;
     point.load.computing = point.compute;

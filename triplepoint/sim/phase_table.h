@@ -48,6 +48,15 @@ struct GroupPoint {
   spec::GpuLoad load;  // duration = busy
 };
 
+/// What streams that run side by side lose (spec::Stack).
+struct OverlapCosts {
+  double compute_loss = 0, tensor_compute_loss = 0, transfer_stretch = 0;
+  explicit OverlapCosts(const spec::Stack& stack)
+      : compute_loss(stack.overlap_compute_loss),
+        tensor_compute_loss(stack.tensor_overlap_compute_loss),
+        transfer_stretch(stack.overlap_transfer_stretch) {}
+};
+
 /// Wall time and load of a whole phase on one GPU; what the governor and the schedule ask for.
 struct PhasePoint {
   Seconds duration;
@@ -75,7 +84,8 @@ class PhaseTable {
 
  private:
   std::vector<GroupEstimate> groups_;
-  double tensor_stretch_, compute_loss_, transfer_stretch_, step_ratio_;
+  OverlapCosts overlap_;
+  double step_ratio_;
   std::vector<std::vector<GroupPoint>> points_;  // [clock index], empty: not asked for yet
   std::vector<spec::GpuLoad> sums_;  // [clock index]: of all groups, if points are there
 };
@@ -84,6 +94,14 @@ class PhaseTable {
 /// by side.
 std::vector<GroupEstimate> estimate_action(const spec::Job&, const workload::WorkGraph&,
                                            const workload::ChunkWork&, workload::ActionKind);
+
+/// Wall time of a phase at the highest clock: PhaseTable::at(0, host_factor).duration.
+Seconds duration_at_full_clock(const std::vector<GroupEstimate>&, const spec::Stack&,
+                               double host_factor);
+/// The same under plans that differ from the one of the estimate in their overlaps alone.
+std::vector<Seconds> durations_at_full_clock(std::vector<GroupEstimate>, const spec::Stack&,
+                                             double host_factor,
+                                             const std::vector<spec::Plan>& overlaps);
 
 /// Adds what an op does, and the time it takes, to a load.
 void add_work(spec::GpuLoad&, const OpEstimate&);

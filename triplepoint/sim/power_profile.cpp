@@ -23,12 +23,13 @@ class Bins {
   Bins(Seconds bin, size_t count) : bin_(bin), sums_(count, 0.0), covered_(count, 0.0) {}
 
   void add(Seconds begin, Seconds end, double value) {
-    const auto index = [&](Seconds t) {
-      return std::min(sums_.size() - 1, static_cast<size_t>(std::max(0.0, std::floor(t / bin_))));
+    const double first = begin / bin_, last = end / bin_;
+    const auto index = [&](double at) {
+      return std::min(sums_.size() - 1, static_cast<size_t>(std::max(0.0, std::floor(at))));
     };
-    for (size_t i = index(begin); i <= index(end); ++i) {
-      const double from = std::max(begin / bin_, static_cast<double>(i));
-      const double to = std::min(end / bin_, static_cast<double>(i) + 1);
+    for (size_t i = index(first); i <= index(last); ++i) {
+      const double from = std::max(first, static_cast<double>(i));
+      const double to = std::min(last, static_cast<double>(i) + 1);
       if (to <= from) continue;
       sums_[i] += (to - from) * value;
       covered_[i] += to - from;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "triplepoint/base/result.h"
@@ -133,12 +134,36 @@ Matrix identity(int64_t size) {
 }
 
 void multiply_add(const Matrix& a, const double* x, double* out) {
-  for (int64_t column = 0; column < a.columns(); ++column) {
-    const double* values = a.column(column);
-    const double factor = x[column];
-    for (int64_t row = 0; row < a.rows(); ++row)
-      out[row] += values[row] * factor;
+  // Rows in blocks whose sums stay in registers. Each sum is over columns in order, as without
+  // blocks; pairs are vectors of the compiler, because it keeps an array of sums in memory.
+  using Pair = double __attribute__((vector_size(16)));
+  const auto load = [](const double* from) {
+    Pair pair;
+    std::memcpy(&pair, from, sizeof(pair));
+    return pair;
+  };
+  constexpr int64_t block = 8;
+  int64_t row = 0;
+  for (; row + block <= a.rows(); row += block) {
+    double* const sums = out + row;
+    Pair first = load(sums), second = load(sums + 2), third = load(sums + 4),
+         fourth = load(sums + 6);
+    for (int64_t column = 0; column < a.columns(); ++column) {
+      const double* const values = a.column(column) + row;
+      const Pair factor = {x[column], x[column]};
+      first += load(values) * factor;
+      second += load(values + 2) * factor;
+      third += load(values + 4) * factor;
+      fourth += load(values + 6) * factor;
+    }
+    std::memcpy(sums, &first, sizeof(first));
+    std::memcpy(sums + 2, &second, sizeof(second));
+    std::memcpy(sums + 4, &third, sizeof(third));
+    std::memcpy(sums + 6, &fourth, sizeof(fourth));
   }
+  for (int64_t column = 0; column < a.columns(); ++column)
+    for (int64_t rest = row; rest < a.rows(); ++rest)
+      out[rest] += a.column(column)[rest] * x[column];
 }
 
 Matrix multiply(const Matrix& a, const Matrix& b) {

@@ -20,6 +20,12 @@ struct Passes {
   std::vector<spec::Op> forward, backward_input, backward_weight;
   std::vector<spec::Op> again;  // of forward: what selective recompute repeats
 
+  Passes() {
+    constexpr size_t most_of_usual_layers = 32;
+    for (std::vector<spec::Op>* ops : {&forward, &backward_input, &backward_weight})
+      ops->reserve(most_of_usual_layers);
+  }
+
   void turn_backward() {
     std::reverse(backward_input.begin(), backward_input.end());
     std::reverse(backward_weight.begin(), backward_weight.end());
