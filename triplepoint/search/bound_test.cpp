@@ -42,6 +42,60 @@ TEST_CASE("no plan is faster or thriftier than its bound") {
   }
 }
 
+TEST_CASE("no plan has a lower bound than its layout") {
+  for (const spec::Job& job : test::few_jobs())
+    for (const EnergyBound energy : {EnergyBound::none, EnergyBound::lowest_clock}) {
+      const Space space(job, Reach::everything, {});
+      LayoutScan scan(space, {}, typical_of(job), energy);
+      int64_t bounded = 0, dropped = 0;
+      double closest = 0, thriftiest = 0;  // of a layout over its plans: at most 1
+      for (size_t layout = 0; layout < space.layouts().size(); layout += 31) {
+        const std::optional<StepBound> whole = scan.bound(layout);
+        int64_t plans = 0;
+        scan.visit(layout, LayoutScan::every_plan,
+                   [&](const VariantAt&, int64_t, const StepBound& bound) {
+                     ++plans;
+                     if (!whole) return;
+                     closest = std::max(closest, whole->time / bound.time);
+                     thriftiest = std::max(thriftiest, whole->energy / bound.energy);
+                   });
+        (whole ? bounded : dropped) += 1;
+        if (!whole) CHECK(plans == 0);
+      }
+      CAPTURE(job.name);
+      CHECK(bounded > 4);
+      CHECK(closest > 0.9);
+      CHECK(closest <= 1 + 1e-12);
+      CHECK(thriftiest <= 1 + 1e-12);
+    }
+}
+
+TEST_CASE("plans that are not asked for are left out, all others are visited") {
+  const spec::Job job = test::few_jobs()[0];
+  const Space space(job, Reach::launchable, {});
+  LayoutScan scan(space, {}, typical_of(job));
+  const auto indices = [&](size_t layout, const LayoutScan::MayWin& may_win, double limit) {
+    std::vector<int64_t> found;
+    scan.visit(layout, may_win, [&](const VariantAt&, int64_t index, const StepBound& bound) {
+      if (bound.time <= limit) found.push_back(index);
+    });
+    return found;
+  };
+  for (size_t layout = 0; layout < space.layouts().size(); layout += 29) {
+    double least = 1e300;
+    scan.visit(layout, LayoutScan::every_plan,
+               [&](const VariantAt&, int64_t, const StepBound& bound) {
+                 least = std::min(least, bound.time);
+               });
+    const double limit = 1.1 * least;
+    const auto may_win = [&](const StepBound& bound) { return bound.time <= limit; };
+    CHECK(indices(layout, may_win, limit) == indices(layout, LayoutScan::every_plan, limit));
+    CHECK(indices(
+              layout, [](const StepBound&) { return false; }, 1e300)
+              .empty());
+  }
+}
+
 TEST_CASE("no plan needs less memory than its bound") {
   for (const spec::Job& base : test::few_jobs()) {
     spec::Job job = base;

@@ -27,8 +27,8 @@ struct Candidate {
 /// What became of all plans. The same for any number of threads.
 struct SearchCounts {
   int64_t plans = 0, layouts = 0;
-  int64_t out_of_memory = 0;       // by the closed form
-  int64_t bounded = 0;             // closed forms of the step computed in the first pass
+  int64_t out_of_memory = 0;       // by the closed form, of plans that time did not rule out before
+  int64_t bounded = 0;             // whose step was bounded
   int64_t layouts_simulated = 0;   // layouts whose bound did not rule them out
   int64_t simulated = 0;           // schedules simulated
   int64_t simulated_on_links = 0;  // of these, event by event over shared links
@@ -57,11 +57,13 @@ struct Found {
 
 /// The best plans of a space, as an exhaustive schedule-accurate search would find them.
 ///
-/// Bounds of all plans first (bound.h); then layouts in the order of their bound, each searched in
-/// the order of its plans' bounds, until the next bound is above the `keep`-th best value found.
-/// A plan is dropped only by a bound that is above what was found, so the answer is that of a
-/// search without bounds; of equal values the lower index wins. Layouts are taken in batches of
-/// fixed size, so that threads change nothing.
+/// Layouts are bounded as a whole first (layout_scan.h), in the order of groups that share
+/// estimates. Then they are taken in the order of what is known of them: a layout whose bound may
+/// still win is bounded plan by plan, and one whose best plan's bound may, too, is searched in the
+/// order of its plans' bounds, until no bound is below the `keep`-th best value found. A plan is
+/// dropped only by a bound that is above what was found, so the answer is that of a search without
+/// bounds; of equal values the lower index wins. Layouts are taken in batches of fixed size, so
+/// that threads change nothing.
 Found search(const Space&, const Objective&, const Limits&, const SearchOptions&);
 
 /// What searches of all shards found, as one search would have: the `keep` best. Counts add up;

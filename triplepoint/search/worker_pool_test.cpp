@@ -108,7 +108,7 @@ TEST_CASE("the shards of a search, merged, find what the whole search finds") {
             search(space, objective, {}, {.keep = 5, .shard = shard, .shards = shards}));
       const Found merged = merge(parts, 5);
       REQUIRE(merged.best.size() == whole.best.size());
-      CHECK(merged.counts.bounded == whole.counts.bounded);
+      CHECK(merged.counts.bounded >= whole.counts.bounded);  // no shard knows what others found
       for (size_t i = 0; i < whole.best.size(); ++i) {
         CHECK(merged.best[i].index == whole.best[i].index);
         CHECK(merged.best[i].value == whole.best[i].value);
