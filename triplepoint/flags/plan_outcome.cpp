@@ -71,7 +71,12 @@ Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& compa
                {"interval_rows", outcome.intervals.rows()},
                {"plans", Json::array()},
                {"refused", Json::array()}};
-  for (const Finalist& plan : outcome.ranking.ranked) {
+  if (outcome.asked.stopped()) json["interrupted"] = true;
+  // The plans of the table, and of the front where it is asked for.
+  const auto& ranked = outcome.ranking.ranked;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    const Finalist& plan = ranked[i];
+    if (i >= outcome.asked.top && !(outcome.asked.pareto && plan.on_front)) continue;
     Json one = search::finalist_json(outcome.asked.base, plan);
     put_interval(one, outcome, plan);
     if (outcome.bill.given())

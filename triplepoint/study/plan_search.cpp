@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/process.h"
 #include "triplepoint/base/text.h"
 
@@ -186,6 +187,9 @@ Result<void> write_plans(tui::Console& console, const spec::Library& library,
   }
   console.warn(fmt::format("{} plan{} as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,
                            count == 1 ? "" : "s", folder.string(), remarks));
+  if (const Path more = folder / fmt::format("{}-job.toml", count + 1); path_exists(more))
+    console.warn(fmt::format("plans from {} on are of an earlier search; remove their files\n",
+                             more.string()));
   return {};
 }
 

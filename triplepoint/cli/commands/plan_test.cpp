@@ -73,6 +73,32 @@ TEST_CASE("plan: -o NAME.html writes the page and nothing else") {
   CHECK(contains(*text, "Best plans"));
 }
 
+TEST_CASE("plan: JSON holds as many plans as the table, and the front where it is asked for") {
+  const std::vector<std::string> two = {"plan",     "--model", "gpt3-5b", "--cluster",
+                                        "dgx-a100", "--nodes", "2",       "--gbs",
+                                        "48",       "--top",   "2"};
+  const auto plans = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = two;
+    words.insert(words.end(), more.begin(), more.end());
+    return Json::parse(ask(words).out).at("plans");
+  };
+  CHECK(plans({"--format", "json"}).size() == 2);
+  const Json front = plans({"--format", "json", "--pareto"});
+  REQUIRE(front.size() > 2);
+  for (size_t i = 2; i < front.size(); ++i)
+    CHECK(front[i].at("on_front") == true);
+}
+
+TEST_CASE("plan: -o says that a folder holds plans of an earlier search") {
+  const ScratchFolder folder;
+  const auto write = [&](const char* top) {
+    return ask({"plan", "--model", "gpt3-5b", "--cluster", "dgx-a100", "--nodes", "2", "--gbs",
+                "48", "--top", top, "-o", folder.path("plans")});
+  };
+  CHECK_FALSE(contains(write("3").err, "earlier search"));
+  CHECK(contains(write("2").err, "plans/3-job.toml on are of an earlier search"));
+}
+
 TEST_CASE("plan: what does not belong together is not merged") {
   const ScratchFolder folder;
   const std::string parts = folder.path("parts");
