@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/run/chunk_codec.h"
+#include "triplepoint/run/series_index.h"
 
 namespace triplepoint::run {
 namespace {
@@ -92,6 +93,21 @@ TEST_CASE("a counter is read between its stamps and never beyond them") {
   CHECK(counter_difference(energy, at(5), at(15)).value() == doctest::Approx(1500));
   CHECK(counter_difference(energy, at(0), at(20)).value() == doctest::Approx(3000));
   CHECK(!counter_difference(energy, at(5), at(21)));
+}
+
+TEST_CASE("an index of the series finds what find_series finds") {
+  Run run;
+  for (const int32_t device : {0, 1, 3})
+    for (const char* signal : {"power_w", "die_c"})
+      run.series.push_back({.signal = signal, .device = device});
+  run.series.push_back({.signal = "inlet_c", .device = 0, .of_node = true});
+  run.series.push_back({.signal = "power_w", .device = 1});  // a second one: the first counts
+  const SeriesIndex index(run);
+  for (const bool of_node : {false, true})
+    for (int32_t device = -1; device < 5; ++device)
+      for (const char* signal : {"power_w", "die_c", "inlet_c", "sm_clock_mhz"})
+        CHECK(index.find(signal, device, of_node) == find_series(run, signal, device, of_node));
+  CHECK(index.find("power_w", 1) == &run.series[2]);
 }
 
 TEST_CASE("the share of time of a bit counts its seconds, not its samples") {

@@ -11,6 +11,7 @@
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/run/series_index.h"
 #include "triplepoint/spec/toml_tree.h"
 
 #include "triplepoint/metrics/run/results_json.h"
@@ -128,17 +129,16 @@ double value_at(const std::vector<double>& values, size_t device) {
   return device < values.size() ? values[device] : std::nan("");
 }
 
-std::optional<double> cycling_of(const run::Run& run, int32_t device, const LifetimeModel& model) {
-  const run::Series* die = run::find_series(run, "die_c", device);
+std::optional<double> cycling_of(const run::Series* die, const LifetimeModel& model) {
   if (die == nullptr || die->times.size() < 3) return std::nullopt;
   const Seconds duration = die->times.back() - die->times.front();
   if (duration < shortest_history) return std::nullopt;
   return cycling_use(model, rainflow(die->values), duration);
 }
 
-std::optional<LifetimeUse> lifetime_use_of_device(const run::Run& run, const Metrics& metrics,
-                                                  const Scale& scale, size_t device,
-                                                  const LifetimeModel& model) {
+/// Without the cycles of its die.
+std::optional<LifetimeUse> lifetime_use_of_device(const Metrics& metrics, const Scale& scale,
+                                                  size_t device, const LifetimeModel& model) {
   const double degrees = value_at(metrics.temperature_per_gpu_c, device);
   const double watts = value_at(metrics.power_per_gpu_w, device);
   if (!std::isfinite(degrees) || !std::isfinite(watts)) return std::nullopt;
@@ -150,7 +150,6 @@ std::optional<LifetimeUse> lifetime_use_of_device(const run::Run& run, const Met
   LifetimeUse use;
   use.electromigration = electromigration_use(model, stress);
   use.oxide = oxide_use(model, stress);
-  use.cycling = cycling_of(run, run.devices[device].index, model);
   return use;
 }
 
@@ -232,9 +231,11 @@ std::optional<RunLifetimeUse> lifetime_use_of(const run::Run& run, const Metrics
   if (!scale || !run::has_trained(run)) return std::nullopt;
   RunLifetimeUse use;
   double sum = 0, known = 0;
+  const run::SeriesIndex series(run);
   for (size_t d = 0; d < run.devices.size(); ++d) {
-    use.devices.push_back(lifetime_use_of_device(run, metrics, *scale, d, model));
+    use.devices.push_back(lifetime_use_of_device(metrics, *scale, d, model));
     if (!use.devices.back()) continue;
+    use.devices.back()->cycling = cycling_of(series.find("die_c", run.devices[d].index), model);
     const double total = use.devices.back()->total();
     if (known == 0 || total > use.highest) use.worst_device = run.devices[d].index;
     use.highest = known == 0 ? total : std::max(use.highest, total);

@@ -12,6 +12,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/series_index.h"
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/table_reader.h"
 
@@ -333,9 +334,10 @@ std::optional<double> throttled_share(const run::Run& run, const run::StepRecord
                                       const run::StepRecord& last) {
   constexpr uint32_t no_throttling = 1U | 2U | 256U;  // idle, application and display clocks
   double sum = 0;
+  const run::SeriesIndex series(run);
   for (const run::Device& device : run.devices) {
-    const run::Series* share = run::find_series(run, "throttled_share", device.index);
-    const run::Series* reasons = run::find_series(run, "throttle_reasons", device.index);
+    const run::Series* share = series.find("throttled_share", device.index);
+    const run::Series* reasons = series.find("throttle_reasons", device.index);
     std::optional<double> known;
     if (share != nullptr) known = run::statistics(*share, first.begin, last.end).time_weighted_mean;
     if (!known && reasons != nullptr)

@@ -10,6 +10,7 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/run/series_index.h"
 #include "triplepoint/spec/fault.h"
 
 namespace triplepoint::metrics {
@@ -65,13 +66,13 @@ double highest_over(const run::Series* series, const TimeRange& stretch) {
 
 std::vector<DeviceSpan> devices_over(const run::Run& run, const TimeRange& stretch) {
   std::vector<DeviceSpan> devices;
+  const run::SeriesIndex series(run);
   for (const run::Device& device : run.devices) {
-    const run::Series* die = run::find_series(run, "die_c", device.index);
-    devices.push_back(
-        {.power_w = mean_over(run::find_series(run, "power_w", device.index), stretch),
-         .clock_mhz = mean_over(run::find_series(run, "sm_clock_mhz", device.index), stretch),
-         .die_c = last_over(die, stretch),
-         .die_peak_c = highest_over(die, stretch)});
+    const run::Series* die = series.find("die_c", device.index);
+    devices.push_back({.power_w = mean_over(series.find("power_w", device.index), stretch),
+                       .clock_mhz = mean_over(series.find("sm_clock_mhz", device.index), stretch),
+                       .die_c = last_over(die, stretch),
+                       .die_peak_c = highest_over(die, stretch)});
   }
   return devices;
 }

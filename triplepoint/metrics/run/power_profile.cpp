@@ -9,6 +9,8 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/run/series_index.h"
+
 namespace triplepoint::metrics {
 namespace {
 
@@ -37,8 +39,9 @@ double swing_of(const Curve& curve) {
 std::vector<const run::Series*> series_of(const run::Run& run, const char* signal, bool of_node,
                                           int32_t count) {
   std::vector<const run::Series*> found;
+  const run::SeriesIndex index(run);
   for (int32_t i = 0; i < count; ++i) {
-    const run::Series* series = run::find_series(run, signal, i, of_node);
+    const run::Series* series = index.find(signal, i, of_node);
     if (series == nullptr || series->times.size() < 3) return {};
     found.push_back(series);
   }

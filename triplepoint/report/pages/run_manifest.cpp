@@ -13,6 +13,8 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/series_index.h"
+
 #include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/pages/html.h"
 
@@ -88,6 +90,7 @@ struct SensorRow {
 
 std::string sensors(const run::Run& run) {
   std::map<std::tuple<std::string, std::string, bool>, SensorRow> rows;  // signal, sensor, of node
+  const run::SeriesIndex index(run);
   for (const run::SeriesSource& source : run.sources) {
     SensorRow& row = rows[{source.signal, source.sensor, source.of_node}];
     row.scope = run::name_of(source.scope);
@@ -96,7 +99,7 @@ std::string sensors(const run::Run& run) {
     row.period = time_text(source.period);
     row.window = time_text(source.window);
     ++row.devices;
-    if (const auto* series = run::find_series(run, source.signal, source.device, source.of_node))
+    if (const auto* series = index.find(source.signal, source.device, source.of_node))
       row.values += static_cast<int64_t>(series->values.size());
   }
   DataTable table{{"signal", "of", "scope", "kind", "sensor", "update period", "averaged over",
