@@ -76,7 +76,7 @@ void ClusterHeat::set_conditions(const Conditions& conditions) {
   flow_limits_ = conditions.flow_limit;
   if (sink_factor_ != conditions.sink_factor) {
     sink_factor_ = conditions.sink_factor;
-    paces_.clear();
+    forget_paces();
   }
   for (size_t node = 0; node < flows_.size(); ++node)
     flows_[node] = std::min(flows_[node], whole_per_cent(flow_limits_[node]));
@@ -106,20 +106,38 @@ KelvinsPerWatt ClusterHeat::own_resistance(size_t device) const {
 
 /// How the state of a node with this flow decays towards its rest.
 const thermal::Propagator& ClusterHeat::pace(size_t node, Seconds duration) {
+  last_paces_.resize(flows_.size());
+  if (last_paces_[node].flow != flows_[node] || last_paces_[node].duration != duration / unit::s) {
+    const size_t index = find_pace(node, duration);  // may forget all others
+    last_paces_.resize(flows_.size());
+    last_paces_[node] = {flows_[node], duration / unit::s, index};
+  }
+  return paces_[last_paces_[node].index];
+}
+
+void ClusterHeat::forget_paces() {
+  paces_.clear();
+  pace_index_.clear();
+  last_paces_.clear();
+}
+
+size_t ClusterHeat::find_pace(size_t node, Seconds duration) {
   const auto sinks = slots_of(sink_factor_, node);
   const bool plain = std::ranges::all_of(sinks, [](double factor) { return factor == 1; });
   const bool shared = plain && pace_ == Pace::shared;
   const PaceKey key{shared ? -1 : static_cast<int64_t>(node), flows_[node], duration / unit::s};
-  const auto found = paces_.find(key);
-  if (found != paces_.end()) return found->second;
-  if (paces_.size() >= most_paces) paces_.clear();
+  const auto found = pace_index_.find(key);
+  if (found != pace_index_.end()) return found->second;
+  if (paces_.size() >= most_paces) forget_paces();
   spec::Chassis chassis = chassis_;
   for (size_t slot = 0; slot < sinks.size(); ++slot)
     chassis.slots[slot].resistance_factor *= sinks[slot];
   const std::span<const double> boards =
       shared ? std::span<const double>() : slots_of(resistance_, node);
   const thermal::ChassisModel model(chassis, ladder_, dies_per_package_, flows_[node], boards);
-  return paces_.emplace(key, model.prepare(duration)).first->second;
+  pace_index_.emplace(key, paces_.size());
+  paces_.push_back(model.prepare(duration));
+  return paces_.size() - 1;
 }
 
 Celsius ClusterHeat::hottest(size_t node) const {

@@ -30,7 +30,10 @@ class ClusterHeat {
 
   /// Inlets, fans and sinks as limits and faults leave them.
   void set_conditions(const Conditions&);
-  void set_pace(Pace pace) { pace_ = pace; }
+  void set_pace(Pace pace) {
+    pace_ = pace;
+    last_paces_.clear();
+  }
   /// Goes on from the temperatures and fans of another job on the same boards.
   void take_over(const ClusterHeat& before);
 
@@ -64,6 +67,8 @@ class ClusterHeat {
   bool meets_fan_target(size_t node, double flow, std::span<const Watts> power);
   void fill_steady(size_t node, std::span<const Watts> power, std::span<double> out) const;
   const thermal::Propagator& pace(size_t node, Seconds duration);
+  size_t find_pace(size_t node, Seconds duration);
+  void forget_paces();
   double next_flow(size_t node, Seconds duration) const;
   Celsius hottest(size_t node) const;
 
@@ -78,7 +83,14 @@ class ClusterHeat {
   std::vector<Kelvins> rises_;
   std::vector<double> flow_limits_, flows_;
   std::vector<double> states_;  // [node][slot][node of the ladder], degrees C
-  std::map<PaceKey, thermal::Propagator> paces_;
+  std::vector<thermal::Propagator> paces_;
+  std::map<PaceKey, size_t> pace_index_;
+  /// What a node asked for last: mostly the same again. Empty, or one per node.
+  struct LastPace {
+    double flow = -1, duration = -1;
+    size_t index = 0;
+  };
+  std::vector<LastPace> last_paces_;
 };
 
 /// Absent for a job whose devices have no thermal path.

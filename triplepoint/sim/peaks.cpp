@@ -120,16 +120,38 @@ class Peaks {
         const std::vector<RestCounts> rests = count_rests(
             model_, stage, step_.timeline.pipelines[p][stage],
             step_.timeline.step_time - step_.timeline.epilogues[p][stage].optimizer_end);
-        for (const int64_t device : group.devices)
-          add_device(group, static_cast<size_t>(device), rests,
-                     devices[static_cast<size_t>(device)]);
+        std::optional<int64_t> index;  // members mostly have one
+        std::vector<SeenUse> uses;
+        for (const int64_t device : group.devices) {
+          const auto d = static_cast<size_t>(device);
+          if (index != highest_index(d))
+            uses = seen_uses(group, *(index = highest_index(d)), rests);
+          add_device({stage, d, *index}, uses, devices[d]);
+        }
       }
     });
   }
 
  private:
-  /// Stage, use, link shares, host factor, clock index.
+  /// Stage, use, link shares, host factor (0: it does not matter), clock index.
   using PhaseKey = std::tuple<size_t, size_t, size_t, double, int64_t>;
+
+  /// A use of the devices of one group, and how often it follows which rest.
+  struct SeenUse {
+    const SeenPhase* phase;
+    const std::vector<spec::GpuLoad>* kernels;
+    const RestCounts* rests;
+  };
+  std::vector<SeenUse> seen_uses(const LockstepGroup& group, int64_t index,
+                                 std::span<const RestCounts> rests) const {
+    std::vector<SeenUse> uses;
+    for (size_t u = 0; u < rests.size(); ++u) {
+      const PhaseUse& use = model_.uses[static_cast<size_t>(group.stage)][u];
+      uses.push_back({&phases_.at(key_of(group, u, index)),
+                      &kernels_.at({model_.table_index(group, use), index}), &rests[u]});
+    }
+    return uses;
+  }
 
   /// Of the highest clock that a device may have: an operator's lock and heat hold it down.
   int64_t highest_index(size_t device) const {
@@ -137,20 +159,30 @@ class Peaks {
     return std::max(model_.conditions().locked_steps[device], heat);
   }
 
+  /// Windows of a phase that is longer than a window do not depend on hosts that are faster than
+  /// its kernels.
   PhaseKey key_of(const LockstepGroup& group, size_t use, int64_t index) const {
-    return {static_cast<size_t>(group.stage), use, group.links, group.host_factor, index};
+    const auto stage = static_cast<size_t>(group.stage);
+    PhaseTable& table = model_.table(group, model_.uses[stage][use]);
+    const bool matters = table.waits_for_host(index, group.host_factor) ||
+                         table.at(index, group.host_factor).duration < window_;
+    return {stage, use, group.links, matters ? group.host_factor : 0, index};
   }
 
   void see_phases() {
     for (size_t stage = 0; stage < model_.uses.size(); ++stage)
       endings_.push_back(row_of(model_.epilogue_of(stage)));
     for (size_t p = 0; p < model_.pipelines.size(); ++p)
-      for (const LockstepGroup& group : model_.pipelines[p].groups)
+      for (const LockstepGroup& group : model_.pipelines[p].groups) {
+        std::optional<int64_t> seen;  // members mostly have one
         for (const int64_t device : group.devices) {
           const int64_t index = highest_index(static_cast<size_t>(device));
+          if (seen == index) continue;
+          seen = index;
           for (size_t u = 0; u < model_.uses[static_cast<size_t>(group.stage)].size(); ++u)
             if (!phases_.contains(key_of(group, u, index))) see_phase(p, group, u, index);
         }
+      }
   }
 
   void see_phase(size_t pipeline, const LockstepGroup& group, size_t u, int64_t index) {
@@ -192,33 +224,38 @@ class Peaks {
     return row;
   }
 
-  void add_device(const LockstepGroup& group, size_t d, std::span<const RestCounts> rests,
+  struct DeviceAtClock {
+    size_t stage, device;
+    int64_t index;
+  };
+  void add_device(const DeviceAtClock& at, std::span<const SeenUse> uses,
                   DeviceStep& device) const {
-    const int64_t index = highest_index(d);
+    const auto& [stage, d, index] = at;
     const auto power_of = [&](const spec::GpuLoad& load) {
-      return power::gpu_power(power_, load, model_.clocks().applied[static_cast<size_t>(index)],
-                              step_.dies[d], model_.hardware.boards[d]);
+      return power::gpu_power(power_, load, model_.clocks().applied[static_cast<size_t>(at.index)],
+                              step_.dies[at.device], model_.hardware.boards[at.device]);
     };
     Watts lasting;
+    const Watts waiting = power_of(waiting_for(1 * unit::s));
     std::vector<power::Burst> bursts;
-    for (size_t u = 0; u < rests.size(); ++u) {
-      const PhaseUse& use = model_.uses[static_cast<size_t>(group.stage)][u];
-      const SeenPhase& phase = phases_.at(key_of(group, u, index));
-      for (const spec::GpuLoad& kernel : kernels_.at({model_.table_index(group, use), index}))
+    for (size_t u = 0; u < uses.size(); ++u) {
+      const SeenPhase& phase = *uses[u].phase;
+      for (const spec::GpuLoad& kernel : *uses[u].kernels)
         device.instant_peak = std::max(device.instant_peak, power_of(kernel));
       const Watts cap = governor_.regulation_share * model_.conditions().power_limit[d];
       const Watts mean = power_of(phase.mean), steady = step_.clocks.devices[d][u].power;
       lasting = std::max(lasting, std::min(mean, steady));
-      if (mean <= cap)
+      if (mean <= cap) {
         for (const spec::GpuLoad& load : phase.hungriest)
           lasting = std::max(lasting, within_cap(mean, power_of(load), cap));
-      else
-        for (size_t rest = 0; rest < rest_classes; ++rest)
-          if (rests[u][rest] > 0)
-            bursts.push_back(burst_after(rest, power_of(waiting_for(1 * unit::s)), cap,
-                                         powers_of(phase, power_of), rests[u][rest]));
+        continue;
+      }
+      const std::vector<power::PowerPiece> pieces = powers_of(phase, power_of);
+      for (size_t rest = 0; rest < rest_classes; ++rest)
+        if (const double steps = (*uses[u].rests)[rest]; steps > 0)
+          bursts.push_back(burst_after(rest, waiting, cap, pieces, steps));
     }
-    const Row& ending = endings_[static_cast<size_t>(group.stage)];
+    const Row& ending = endings_[stage];
     for (const spec::GpuLoad& load : ending)
       device.instant_peak = std::max(device.instant_peak, power_of(load));
     const power::Burst end = end_of_step(

@@ -401,4 +401,11 @@ PhasePoint PhaseTable::at(int64_t clock_index, double host_factor) {
   return phase;
 }
 
+bool PhaseTable::waits_for_host(int64_t clock_index, double host_factor) {
+  const std::vector<GroupPoint>& points = groups_at(clock_index);
+  for (size_t i = 0; i < points.size(); ++i)
+    if (groups_[i].length(points[i], host_factor) != points[i].busy) return true;
+  return false;
+}
+
 }  // namespace triplepoint::sim

@@ -74,6 +74,9 @@ class PhaseTable {
   /// clock_index k means f_max - k * clock_step.
   const std::vector<GroupPoint>& groups_at(int64_t clock_index);
   PhasePoint at(int64_t clock_index, double host_factor);
+  /// Whether some group lasts longer than its work because of its host; else at() is the same for
+  /// all faster hosts.
+  bool waits_for_host(int64_t clock_index, double host_factor);
   /// Computes all points, after which threads may share the table.
   void fill();
 
