@@ -35,23 +35,33 @@ namespace triplepoint::metrics {
 
 namespace {
 
-/// What the spans of one collective share: communicator, label, sequence; or of a simulated one
-/// type, end, arrival of the last peer.
+/// What the spans of one collective share: communicator, label, sequence.
 using CollectiveKey = std::tuple<int64_t, std::string_view, int64_t, int64_t>;
+
+/// The same of a simulated one.
+struct SimulatedKey {
+  int32_t type = 0;
+  int64_t end = 0, arrival = 0;  // of the last peer
+  friend auto operator<=>(const SimulatedKey&, const SimulatedKey&) = default;
+};
+SimulatedKey key_of_simulated(const SpanList& spans, int32_t i) {
+  return {-spans.work(i).type, spans.end(i),
+          spans.begin(i) + run::whole_nanoseconds(spans.work(i).wait)};
+}
 
 class Matcher {
  public:
-  Matcher(const run::Timeline& timeline, int32_t job_ranks) : timeline_(timeline) {
-    TPT_EXPECT(timeline.instances.empty());
-    std::set<int32_t> given;
-    for (const run::Span& span : timeline.spans)
-      given.insert(span.rank);
-    all_ranks_given_ = job_ranks <= static_cast<int32_t>(given.size());
+  Matcher(const SpanList& spans, int32_t job_ranks) : spans_(spans), timeline_(spans.timeline()) {
+    int32_t given = 0;
+    for (int32_t rank = 0; rank < timeline_.num_ranks; ++rank)
+      given += spans.of_rank(rank).first < spans.of_rank(rank).second ? 1 : 0;
+    all_ranks_given_ = job_ranks <= given;
   }
 
   CollectiveMatch match() {
-    for (size_t i = 0; i < timeline_.spans.size(); ++i)
+    for (int32_t i = 0; i < spans_.size(); ++i)
       if (type_of(i).kind == run::SpanKind::communication) sort_in(i);
+    match_simulated();
     for (auto& [stream, ranks] : counted_)
       match_by_count(stream, ranks);
     match_messages();
@@ -64,32 +74,43 @@ class Matcher {
         [](const Collective& a, const Collective& b) { return a.first_begin() < b.first_begin(); });
     for (const Collective& collective : result_.collectives)
       result_.unmatched += !collective.across_ranks();
+    result_.unmatched += static_cast<int64_t>(result_.alone.size());
     return std::move(result_);
   }
 
  private:
   using Stream = std::pair<int64_t, std::string_view>;  // communicator, label
 
-  const run::SpanType& type_of(size_t i) const {
-    return metrics::type_of(timeline_, timeline_.spans[i]);
+  const run::SpanType& type_of(int32_t i) const { return spans_.type(i); }
+
+  void sort_in(int32_t i) {
+    const run::SpanDetail* detail = spans_.detail(i);
+    if (detail == nullptr) return simulated_.push_back({key_of_simulated(spans_, i), i});
+    const std::string_view label = label_of(type_of(i));
+    if (is_message(i))
+      messages_.push_back(i);
+    else if (detail->communicator >= 0 && detail->sequence >= 0)
+      by_key_[{detail->communicator, label, detail->sequence, 0}].push_back(i);
+    else
+      counted_[{detail->communicator, label}][spans_.rank(i)].push_back(i);
   }
 
-  void sort_in(size_t i) {
-    const run::Span& span = timeline_.spans[i];
-    const auto index = static_cast<int32_t>(i);
-    const std::string_view label = label_of(type_of(i));
-    const run::SpanDetail* detail = detail_of(timeline_, i);
-    // The type goes into the place of the communicator, below zero, so that it meets no real one.
-    if (detail == nullptr) {
-      const int64_t arrival = span.begin.nanoseconds() + run::whole_nanoseconds(span.wait);
-      by_key_[{-1 - span.type, label, span.end.nanoseconds(), arrival}].push_back(index);
-    } else if (is_message(i)) {
-      messages_.push_back(index);
-    } else if (detail->communicator >= 0 && detail->sequence >= 0) {
-      by_key_[{detail->communicator, label, detail->sequence, 0}].push_back(index);
-    } else {
-      counted_[{detail->communicator, label}][span.rank].push_back(index);
+  /// There are as many as kernels, and most are alone because one rank of their group is shown.
+  void match_simulated() {
+    std::ranges::sort(simulated_);
+    std::vector<int32_t> parts;
+    for (size_t i = 0; i < simulated_.size();) {
+      const SimulatedKey key = simulated_[i].first;
+      parts.clear();
+      for (; i < simulated_.size() && simulated_[i].first == key; ++i)
+        parts.push_back(simulated_[i].second);
+      if (parts.size() == 1)
+        result_.alone.push_back(parts.front());
+      else
+        result_.collectives.push_back(collective_of({0, label_of(type_of(parts[0])), 0, 0}, parts));
     }
+    simulated_ = {};
+    std::ranges::stable_sort(result_.alone, {}, [&](int32_t i) { return spans_.begin(i); });
   }
 
   /// The n-th of every rank belong together, unless the ranks disagree on how many there are.
@@ -111,9 +132,9 @@ class Matcher {
             .push_back(spans[n]);
   }
 
-  bool is_message(size_t i) const {
+  bool is_message(int32_t i) const {
     return type_of(i).collective == spec::Collective::send_recv &&
-           timeline_.details[i].communicator >= 0;
+           spans_.detail(i)->communicator >= 0;
   }
   const run::Communicator& group_of(int32_t span) const {
     const int32_t communicator = timeline_.details[static_cast<size_t>(span)].communicator;
@@ -131,7 +152,7 @@ class Matcher {
       members_[group_.back()].insert(group.ranks.begin(), group.ranks.end());
     }
     for (const int32_t span : messages_)
-      members_[group_number(span)].insert(timeline_.spans[static_cast<size_t>(span)].rank);
+      members_[group_number(span)].insert(spans_.rank(span));
   }
   int32_t group_number(int32_t span) const {
     return group_[static_cast<size_t>(group_index(span))];
@@ -143,7 +164,7 @@ class Matcher {
     if (group.peer >= 0) return group.peer;
     const std::set<int32_t>& members = members_.at(group_number(span));
     if (members.size() != 2 || group.size > 2) return -1;
-    const int32_t rank = timeline_.spans[static_cast<size_t>(span)].rank;
+    const int32_t rank = spans_.rank(span);
     return *members.begin() == rank ? *members.rbegin() : *members.begin();
   }
 
@@ -164,7 +185,7 @@ class Matcher {
         continue;
       }
       const run::Communicator& group = group_of(span);
-      const int32_t rank = timeline_.spans[static_cast<size_t>(span)].rank;
+      const int32_t rank = spans_.rank(span);
       const bool directed = group.end != run::MessageEnd::none;
       // An exchange of no known direction counts from the lower rank.
       const bool is_source = directed ? group.end == run::MessageEnd::sender : rank < peer;
@@ -210,8 +231,7 @@ class Matcher {
   void add_message(int32_t source, int32_t destination) {
     const int64_t sequence = timeline_.details[static_cast<size_t>(source)].sequence;
     std::vector<int32_t>& spans =
-        by_key_[{group_index(source), label_of(type_of(static_cast<size_t>(source))), sequence,
-                 1 + int64_t{source}}];
+        by_key_[{group_index(source), label_of(type_of(source)), sequence, 1 + int64_t{source}}];
     spans.push_back(source);
     if (destination >= 0) spans.push_back(destination);
   }
@@ -329,26 +349,25 @@ class Matcher {
   }
 
   Collective collective_of(const CollectiveKey& key, const std::vector<int32_t>& spans) const {
-    const auto first = static_cast<size_t>(spans.front());
-    const run::SpanDetail* detail = detail_of(timeline_, first);
+    const int32_t first = spans.front();
+    const run::SpanDetail* detail = spans_.detail(first);
     Collective result{.label = std::get<1>(key), .name = type_of(first).name};
     if (detail != nullptr) {
       result.communicator = detail->communicator;
       result.is_message = is_message(first);
       const bool receives =
           result.is_message && group_of(spans.front()).end == run::MessageEnd::receiver;
-      if (result.is_message && !receives) result.sender = timeline_.spans[first].rank;
+      if (result.is_message && !receives) result.sender = spans_.rank(first);
       result.sequence = std::get<2>(key);
     } else {
-      result.known_arrival = std::get<3>(key);
+      result.known_arrival = key_of_simulated(spans_, first).arrival;
       result.is_message = type_of(first).collective == spec::Collective::send_recv;
     }
     for (int32_t index : spans) {
-      const run::Span& span = timeline_.spans[static_cast<size_t>(index)];
-      result.parts.push_back({span.rank, index, span.begin.nanoseconds(), span.end.nanoseconds()});
+      result.parts.push_back({spans_.rank(index), index, spans_.begin(index), spans_.end(index)});
       // Ranks may state different sizes (a root's buffer, an uneven gather); the largest is the
       // whole array.
-      result.size = std::max(result.size, span.bytes);
+      result.size = std::max(result.size, spans_.work(index).bytes);
     }
     std::sort(result.parts.begin(), result.parts.end(),
               [](const auto& a, const auto& b) { return a.rank < b.rank; });
@@ -368,7 +387,9 @@ class Matcher {
       result.group_size = static_cast<int32_t>(result.parts.size());
   }
 
+  const SpanList& spans_;
   const run::Timeline& timeline_;
+  std::vector<std::pair<SimulatedKey, int32_t>> simulated_;
   bool all_ranks_given_ = true;  // else a group without a name may have ranks that are not given
   std::map<CollectiveKey, std::vector<int32_t>> by_key_;
   std::map<Stream, std::map<int32_t, std::vector<int32_t>>> counted_;
@@ -380,8 +401,37 @@ class Matcher {
 
 }  // namespace
 
+CollectiveMatch match_collectives(const SpanList& spans, int32_t job_ranks) {
+  return Matcher(spans, job_ranks).match();
+}
+
 CollectiveMatch match_collectives(const run::Timeline& timeline, int32_t job_ranks) {
-  return Matcher(timeline, job_ranks).match();
+  const SpanList spans(timeline);
+  CollectiveMatch match = match_collectives(spans, job_ranks);
+  if (match.alone.empty()) return match;
+  std::vector<Collective> all;
+  all.reserve(match.collectives.size() + match.alone.size());
+  for_each_collective(spans, match,
+                      [&](const Collective& collective) { all.push_back(collective); });
+  match.collectives = std::move(all);
+  match.alone.clear();
+  return match;
+}
+
+void make_alone(const SpanList& spans, int32_t i, Collective& made) {
+  const run::SpanType& type = spans.type(i);
+  made.label = label_of(type);
+  made.name = type.name;
+  made.size = std::max(Bytes(), spans.work(i).bytes);
+  made.is_message = type.collective == spec::Collective::send_recv;
+  made.known_arrival = key_of_simulated(spans, i).arrival;
+  made.parts.assign(1, {spans.rank(i), i, spans.begin(i), spans.end(i)});
+}
+
+bool comes_before(const SpanList& spans, int32_t alone, const Collective& collective) {
+  const int64_t begin = spans.begin(alone), other = collective.first_begin();
+  if (begin != other) return begin < other;
+  return key_of_simulated(spans, alone) < key_of_simulated(spans, collective.parts.front().span);
 }
 
 int32_t job_ranks_of(const run::Run& run) {

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <set>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -20,8 +18,6 @@ template <class Less>
 const CollectivePart& extreme_part(const Collective& collective, Less less) {
   return *std::min_element(collective.parts.begin(), collective.parts.end(), less);
 }
-
-using RowKey = std::tuple<std::string_view, int32_t, Bytes, int64_t>;
 
 void add(CollectiveRow& row, const Collective& collective) {
   ++row.occurrences;
@@ -83,23 +79,30 @@ std::optional<double> bus_factor(std::string_view label, int32_t ranks) {
   return std::nullopt;
 }
 
-std::vector<CollectiveRow> tabulate(const std::vector<Collective>& collectives) {
-  std::map<RowKey, std::pair<CollectiveRow, int64_t>> rows;
-  for (const Collective& c : collectives) {
-    auto& [row, transfers] = rows[{c.label, c.group_size, c.size, c.count}];
-    row.label = c.label;
-    row.group_size = c.group_size;
-    row.size = c.size;
-    row.count = c.count;
-    add(row, c);
-    transfers += c.knows_waits();
-  }
+void CollectiveTable::add(const Collective& c) {
+  auto& [row, transfers] = rows_[{c.label, c.group_size, c.size, c.count}];
+  row.label = c.label;
+  row.group_size = c.group_size;
+  row.size = c.size;
+  row.count = c.count;
+  metrics::add(row, c);
+  transfers += c.knows_waits();
+}
+
+std::vector<CollectiveRow> CollectiveTable::rows() const {
   std::vector<CollectiveRow> table;
-  for (auto& [key, entry] : rows) {
-    finish(entry.first, entry.second);
+  for (const auto& [key, entry] : rows_) {
     table.push_back(entry.first);
+    finish(table.back(), entry.second);
   }
   return table;
+}
+
+std::vector<CollectiveRow> tabulate(const std::vector<Collective>& collectives) {
+  CollectiveTable table;
+  for (const Collective& collective : collectives)
+    table.add(collective);
+  return table.rows();
 }
 
 std::vector<MessageSizes> message_sizes(const std::vector<Collective>& collectives) {

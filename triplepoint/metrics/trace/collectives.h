@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/run/timeline.h"
@@ -72,7 +76,17 @@ struct CollectiveRow {
   /// are inside the others).
   std::optional<double> algbw_gb_s, busbw_gb_s;
 };
-/// By label, then group size, then message size.
+/// Adds up collectives one by one.
+class CollectiveTable {
+ public:
+  void add(const Collective&);
+  /// By label, then group size, then message size.
+  std::vector<CollectiveRow> rows() const;
+
+ private:
+  using Key = std::tuple<std::string_view, int32_t, Bytes, int64_t>;
+  std::map<Key, std::pair<CollectiveRow, int64_t>> rows_;  // with those whose waits are known
+};
 std::vector<CollectiveRow> tabulate(const std::vector<Collective>&);
 
 /// Collectives by message size: powers of two, smallest first; without those of unknown size.

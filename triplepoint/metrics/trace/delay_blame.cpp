@@ -12,20 +12,20 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <tuple>
+#include <numeric>
+#include <optional>
+#include <span>
 
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/metrics/trace/kernel_class.h"
-#include "triplepoint/metrics/trace/trace_lanes.h"
+#include "triplepoint/metrics/trace/own_time.h"
 
 namespace triplepoint::metrics {
 
-CommunicationEnds::CommunicationEnds(const std::vector<Collective>& collectives, int32_t ranks,
-                                     bool met)
+CommunicationEnds::CommunicationEnds(const std::vector<Collective>& collectives, int32_t ranks)
     : of_rank_(static_cast<size_t>(ranks)) {
   for (size_t c = 0; c < collectives.size(); ++c) {
-    if (met && !collectives[c].across_ranks()) continue;
+    if (!collectives[c].across_ranks()) continue;
     for (const CollectivePart& part : collectives[c].parts)
       of_rank_[static_cast<size_t>(part.rank)].push_back({part.end, static_cast<int32_t>(c)});
   }
@@ -49,234 +49,191 @@ constexpr double times_noise = 6;         // of the sums of delays
 constexpr double min_cost_share = 0.005;  // of the timeline; a smaller cost is not reported
 constexpr size_t most_kept = 16;          // delays of other ranks that a rank carries
 
-/// One rank's own time before one part of a collective.
-struct OwnTime {
-  int64_t length = 0, busy = 0;
-  int64_t kernel_excess = 0, gap_excess = 0;  // ns beyond the medians of the same ones
-  int32_t slowest = -1;                       // span of the kernel with most excess
-  int64_t most_excess = 0;                    // ns, of that
-  int64_t excess() const { return kernel_excess + gap_excess; }
-  double variance = 0;  // ns^2, as they usually scatter
-  int64_t kernels = 0;
-};
-
-/// How long something usually takes, and how that varies on one rank.
-struct Usual {
-  int64_t middle = 0;
-  double variance = 0;  // of the median rank, so that one rank's troubles are no reason to doubt
-};
-class Durations {
- public:
-  void add(int32_t rank, int64_t time) { of_rank_[rank].push_back(time); }
-  Usual usual() const {
-    Usual usual;
-    std::vector<int64_t> all;
-    std::vector<double> variances;
-    for (const auto& [rank, times] : of_rank_) {
-      all.insert(all.end(), times.begin(), times.end());
-      if (times.size() < 2) continue;
-      double sum = 0, squares = 0;
-      for (const int64_t time : times)
-        sum += static_cast<double>(time);
-      const double mean = sum / static_cast<double>(times.size());
-      for (const int64_t time : times)
-        squares += (static_cast<double>(time) - mean) * (static_cast<double>(time) - mean);
-      variances.push_back(squares / static_cast<double>(times.size() - 1));
-    }
-    usual.middle = lower_median(std::move(all));
-    if (!variances.empty()) usual.variance = lower_median(std::move(variances));
-    return usual;
-  }
-
- private:
-  std::map<int32_t, std::vector<int64_t>> of_rank_;
-};
-
-/// The kernels of every rank, with how long each kind of them, and the gap before it, usually is.
-class Kernels {
- public:
-  explicit Kernels(const run::Timeline& timeline)
-      : timeline_(timeline),
-        of_rank_(static_cast<size_t>(timeline.num_ranks)),
-        gap_(timeline.spans.size(), 0) {
-    std::map<Key, Durations> durations, gaps;
-    int64_t covered = 0;
-    int32_t last_rank = -1;
-    for (size_t i = 0; i < timeline.spans.size(); ++i) {
-      const run::Span& span = timeline.spans[i];
-      const run::SpanKind kind = type_of(timeline, span).kind;
-      if (!is_kernel(kind)) continue;
-      const int64_t begin = span.begin.nanoseconds();
-      if (span.rank != last_rank) first_[span.rank] = begin;
-      if (span.rank == last_rank && begin > covered) gap_[i] = begin - covered;
-      if (span.rank == last_rank) gaps[key_of(i)].add(span.rank, gap_[i]);
-      covered = span.rank == last_rank ? std::max(covered, span.end.nanoseconds())
-                                       : span.end.nanoseconds();
-      last_rank = span.rank;
-      if (kind == run::SpanKind::communication) continue;
-      OfRank& rank = of_rank_[static_cast<size_t>(span.rank)];
-      rank.spans.push_back(static_cast<int32_t>(i));
-      rank.longest = std::max(rank.longest, nanoseconds_of(span));
-      durations[key_of(i)].add(span.rank, nanoseconds_of(span));
-    }
-    for (const auto& [key, all] : durations)
-      usual_[key] = all.usual();
-    for (const auto& [key, all] : gaps)
-      usual_gap_[key] = all.usual();
-    std::vector<int64_t> first;
-    for (const auto& [rank, begin] : first_)
-      first.push_back(begin);
-    if (!first.empty()) usual_first_ = lower_median(std::move(first));
-  }
-
-  /// Of the rank's own time from `begin` until its communication span begins.
-  OwnTime before(const CollectivePart& part, int64_t begin) const {
-    OwnTime own = between(part.rank, begin, part.begin);
-    add_gap(part.span, begin, own);
-    // A rank that was first seen later than others has been late before.
-    const int64_t first = first_.at(part.rank);
-    if (first >= begin && first <= part.begin) own.gap_excess += first - usual_first_;
-    return own;
-  }
-
-  /// Nanoseconds of [begin, end) in which the rank's device runs kernels besides communication.
-  int64_t busy(int32_t rank, int64_t begin, int64_t end) const {
-    return between(rank, begin, end).busy;
-  }
-
- private:
-  struct OfRank {
-    std::vector<int32_t> spans;  // by begin
-    int64_t longest = 0;
-  };
-  using Key = std::pair<int32_t, int64_t>;
-
-  OwnTime between(int32_t rank, int64_t begin, int64_t end) const {
-    OwnTime own{.length = end - begin};
-    int64_t covered = begin;
-    for_each(rank, begin, end, [&](int32_t i) {
-      const run::Span& span = timeline_.spans[static_cast<size_t>(i)];
-      const int64_t first = std::max(span.begin.nanoseconds(), begin);
-      const int64_t last = std::min(span.end.nanoseconds(), end);
-      const int64_t duration = nanoseconds_of(span);
-      if (last <= first || duration <= 0) return;
-      ++own.kernels;
-      const double share = static_cast<double>(last - first) / static_cast<double>(duration);
-      const Usual& usual = usual_.at(key_of(static_cast<size_t>(i)));
-      const int64_t excess = last - first - std::llround(share * static_cast<double>(usual.middle));
-      own.kernel_excess += excess;
-      if (excess > own.most_excess) {
-        own.most_excess = excess;
-        own.slowest = i;
-      }
-      own.variance += usual.variance;
-      add_gap(i, begin, own);
-      own.busy += std::max<int64_t>(0, last - std::max(first, covered));
-      covered = std::max(covered, last);
-    });
-    return own;
-  }
-
-  /// The part behind `begin` of the gap before a span.
-  void add_gap(int32_t span, int64_t begin, OwnTime& own) const {
-    const auto i = static_cast<size_t>(span);
-    const int64_t start = timeline_.spans[i].begin.nanoseconds();
-    const auto usual = usual_gap_.find(key_of(i));
-    if (start < begin || usual == usual_gap_.end()) return;
-    own.gap_excess += std::min(gap_[i], start - begin) - usual->second.middle;
-    own.variance += usual->second.variance;
-  }
-
-  /// Kernels of one name and grid do the same work.
-  Key key_of(size_t i) const {
-    const run::SpanDetail* detail = detail_of(timeline_, i);
-    return {timeline_.spans[i].type, detail == nullptr ? -1 : detail->blocks};
-  }
-  template <class Visit>
-  void for_each(int32_t rank, int64_t begin, int64_t end, Visit visit) const {
-    const OfRank& of = of_rank_[static_cast<size_t>(rank)];
-    const auto begin_of = [&](int32_t i) {
-      return timeline_.spans[static_cast<size_t>(i)].begin.nanoseconds();
-    };
-    auto i = std::lower_bound(of.spans.begin(), of.spans.end(), begin - of.longest,
-                              [&](int32_t span, int64_t time) { return begin_of(span) < time; });
-    for (; i != of.spans.end() && begin_of(*i) < end; ++i)
-      visit(*i);
-  }
-
-  const run::Timeline& timeline_;
-  std::vector<OfRank> of_rank_;
-  std::vector<int64_t> gap_;  // before each span on its rank's device, ns
-  std::map<Key, Usual> usual_, usual_gap_;
-  std::map<int32_t, int64_t> first_;  // when anything was first seen on the rank's device
-  int64_t usual_first_ = 0;
-};
-
 /// What a rank's present lag consists of: nanoseconds by the rank they come from.
 using Delays = std::map<int32_t, int64_t>;
 
 class Propagation {
  public:
-  Propagation(const run::Timeline& timeline, const std::vector<Collective>& collectives)
-      : collectives_(collectives),
-        kernels_(timeline),
-        ends_(collectives, timeline.num_ranks),
-        delays_(static_cast<size_t>(timeline.num_ranks)),
-        sums_(static_cast<size_t>(timeline.num_ranks)),
-        since_(static_cast<size_t>(timeline.num_ranks)) {
-    blame_.ranks.resize(static_cast<size_t>(timeline.num_ranks));
-    blame_.culprits.resize(collectives.size());
-    if (const auto extent = run::extent(timeline)) {
+  Propagation(const SpanList& spans, const CollectiveMatch& match)
+      : spans_(spans),
+        match_(match),
+        collectives_(match.collectives),
+        kernels_(spans),
+        delays_(static_cast<size_t>(spans.timeline().num_ranks)),
+        sums_(delays_.size()),
+        since_(delays_.size()),
+        alone_(delays_.size()),
+        next_alone_(delays_.size(), 0) {
+    blame_.ranks.resize(delays_.size());
+    blame_.culprits.resize(collectives_.size());
+    if (const auto extent = run::extent(spans.timeline())) {
       begin_ = extent->begin.nanoseconds();
       length_ = extent->end.nanoseconds() - begin_;
     }
   }
 
   DelayBlame propagate() {
-    measure_windows();
     std::vector<size_t> order(collectives_.size());
-    for (size_t c = 0; c < order.size(); ++c)
-      order[c] = c;
+    std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return collectives_[a].last_begin() < collectives_[b].last_begin();
     });
+    measure_windows(order);
     for (const size_t c : order)
       visit(c);
+    for (size_t rank = 0; rank < alone_.size(); ++rank)
+      visit_alone(rank);
     judge();
     return std::move(blame_);
   }
 
  private:
-  void measure_windows() {
-    own_.resize(collectives_.size());
-    std::vector<std::pair<size_t, size_t>> parts;
-    std::vector<int64_t> scatter;
-    for (size_t c = 0; c < collectives_.size(); ++c) {
-      own_[c].resize(collectives_[c].parts.size());
-      for (size_t p = 0; p < own_[c].size(); ++p)
-        parts.emplace_back(c, p);
-      if (collectives_[c].across_ranks() && !collectives_[c].is_message)
-        scatter.push_back(collectives_[c].last_end() - collectives_[c].first_end());
+  /// Communication of one rank: a part of a collective, or of one that it shows alone.
+  struct Communication {
+    CollectivePart part;
+    int32_t collective = -1;  // -1: alone
+    int32_t place = 0;        // among its parts; of those alone, among these
+  };
+  /// A rank's delays since it last met another rank.
+  struct Since {
+    int64_t delay = 0;
+    OwnTime own;
+    void add(int64_t more, const OwnTime& window) {
+      delay += more;
+      own.kernel_excess += window.kernel_excess;
+      own.gap_excess += window.gap_excess;
+      if (window.most_excess <= own.most_excess) return;
+      own.most_excess = window.most_excess;
+      own.slowest = window.slowest;
     }
-    const double end_scatter =
-        scatter.empty() ? 0 : static_cast<double>(lower_median(std::move(scatter)));
-    const auto part_at = [&](const auto& place) -> const CollectivePart& {
-      return collectives_[place.first].parts[place.second];
-    };
-    std::stable_sort(parts.begin(), parts.end(), [&](const auto& a, const auto& b) {
-      return part_at(a).begin < part_at(b).begin;
+  };
+  struct Sum {
+    double delay = 0, variance = 0;  // ns, ns^2
+  };
+
+  /// What a rank's windows before communication that it shows alone add up to, between two
+  /// collectives that it shares.
+  struct AloneWindows {
+    int64_t delay = 0;
+    double variance = 0;
+    OwnTime own;
+    bool any = false;
+  };
+
+  std::vector<std::vector<Communication>> communication_of_ranks() const {
+    std::vector<std::vector<Communication>> all(delays_.size());
+    for (size_t c = 0; c < collectives_.size(); ++c)
+      for (size_t p = 0; p < collectives_[c].parts.size(); ++p) {
+        const CollectivePart& part = collectives_[c].parts[p];
+        all[static_cast<size_t>(part.rank)].push_back(
+            {part, static_cast<int32_t>(c), static_cast<int32_t>(p)});
+      }
+    return all;
+  }
+
+  /// Whether one comes before the other in the list of all collectives.
+  bool is_listed_before(const Communication& a, const Communication& b) const {
+    if (a.collective >= 0 && b.collective >= 0) return a.collective < b.collective;
+    if (a.collective < 0 && b.collective < 0) return a.place < b.place;
+    const bool first_alone = a.collective < 0;
+    const auto shared = static_cast<size_t>(first_alone ? b.collective : a.collective);
+    const int32_t alone = first_alone ? a.part.span : b.part.span;
+    return comes_before(spans_, alone, collectives_[shared]) == first_alone;
+  }
+
+  /// All of a rank's, by begin, those that begin together as they are listed.
+  void add_alone(std::vector<Communication>& own, std::span<const int32_t> alone) const {
+    for (const int32_t i : alone)
+      own.push_back({.part = {spans_.rank(i), i, spans_.begin(i), spans_.end(i)},
+                     .place = static_cast<int32_t>(own.size())});
+    std::stable_sort(own.begin(), own.end(), [&](const Communication& a, const Communication& b) {
+      if (a.part.begin != b.part.begin) return a.part.begin < b.part.begin;
+      return is_listed_before(a, b);
     });
-    // Communication that begins together has one window, which counts once.
-    std::vector<int64_t> counted(delays_.size(), INT64_MIN);
-    for (const auto& place : parts) {
-      const CollectivePart& part = part_at(place);
-      int64_t& until = counted[static_cast<size_t>(part.rank)];
-      const int64_t begin = std::max(ends_.before(part, std::min(begin_, part.begin)).time, until);
-      OwnTime& own = own_[place.first][place.second];
-      own = kernels_.before(part, begin);
-      own.variance += end_scatter * end_scatter;
-      until = std::max(until, part.begin);
+  }
+
+  double end_scatter() const {
+    std::vector<int64_t> scatter;
+    for (const Collective& collective : collectives_)
+      if (collective.across_ranks() && !collective.is_message)
+        scatter.push_back(collective.last_end() - collective.first_end());
+    return scatter.empty() ? 0 : static_cast<double>(lower_median(std::move(scatter)));
+  }
+
+  void measure_windows(const std::vector<size_t>& order) {
+    own_.resize(collectives_.size());
+    for (size_t c = 0; c < collectives_.size(); ++c)
+      own_[c].resize(collectives_[c].parts.size());
+    std::vector<std::vector<size_t>> visits(delays_.size());  // collectives of each rank
+    for (const size_t c : order)
+      for (const CollectivePart& part : collectives_[c].parts)
+        visits[static_cast<size_t>(part.rank)].push_back(c);
+    std::vector<std::vector<Communication>> shared = communication_of_ranks();
+    std::vector<std::vector<int32_t>> alone(delays_.size());
+    for (const int32_t i : match_.alone)
+      alone[static_cast<size_t>(spans_.rank(i))].push_back(i);
+    const double scatter = end_scatter();
+    for (size_t rank = 0; rank < delays_.size(); ++rank) {
+      add_alone(shared[rank], alone[rank]);
+      measure_windows_of(shared[rank], visits[rank], scatter * scatter);
+      shared[rank] = {};
     }
+  }
+
+  /// Of one rank.
+  void measure_windows_of(const std::vector<Communication>& all, const std::vector<size_t>& visits,
+                          double variance) {
+    std::vector<int64_t> ends;
+    for (const Communication& one : all)
+      ends.push_back(one.part.end);
+    std::ranges::sort(ends);
+    // Communication that begins together has one window, which counts once.
+    int64_t until = INT64_MIN;
+    size_t visit = 0;
+    for (const Communication& one : all) {
+      const auto after = std::ranges::upper_bound(ends, one.part.begin);
+      const int64_t before =
+          after == ends.begin() ? std::min(begin_, one.part.begin) : *(after - 1);
+      OwnTime own = kernels_.before(one.part, std::max(before, until));
+      own.variance += variance;
+      until = std::max(until, one.part.begin);
+      if (one.collective >= 0) {
+        own_[static_cast<size_t>(one.collective)][static_cast<size_t>(one.place)] = own;
+        continue;
+      }
+      while (visit < visits.size() && is_visited_before(visits[visit], one))
+        ++visit;
+      add_alone_window(static_cast<size_t>(one.part.rank), visit, own);
+    }
+  }
+
+  bool is_visited_before(size_t collective, const Communication& alone) const {
+    const int64_t time = collectives_[collective].last_begin();
+    if (time != alone.part.begin) return time < alone.part.begin;
+    return !comes_before(spans_, alone.part.span, collectives_[collective]);
+  }
+
+  void add_alone_window(size_t rank, size_t visit, const OwnTime& own) {
+    std::vector<AloneWindows>& of_rank = alone_[rank];
+    of_rank.resize(std::max(of_rank.size(), visit + 1));
+    AloneWindows& windows = of_rank[visit];
+    windows.any = true;
+    windows.delay += own.excess();
+    windows.variance += own.variance;
+    Since since{0, windows.own};
+    since.add(own.excess(), own);
+    windows.own = since.own;
+  }
+
+  /// The windows of a rank up to the next collective that it shares.
+  void visit_alone(size_t rank) {
+    const size_t place = next_alone_[rank]++;
+    if (place >= alone_[rank].size() || !alone_[rank][place].any) return;
+    const AloneWindows& windows = alone_[rank][place];
+    delays_[rank][static_cast<int32_t>(rank)] += windows.delay;
+    sums_[rank].delay += static_cast<double>(windows.delay);
+    sums_[rank].variance += windows.variance;
+    since_[rank].add(windows.delay, windows.own);
   }
 
   /// Whether the ranks' windows hold the same work: about as many kernels.
@@ -299,6 +256,8 @@ class Propagation {
   void visit(size_t c) {
     const Collective& collective = collectives_[c];
     const std::vector<OwnTime>& own = own_[c];
+    for (const CollectivePart& part : collective.parts)
+      visit_alone(static_cast<size_t>(part.rank));
     const bool peers = are_peers(collective, own);
     int64_t usual = 0;
     double middle = 0;
@@ -397,38 +356,25 @@ class Propagation {
     }
   }
 
-  /// A rank's delays since it last met another rank.
-  struct Since {
-    int64_t delay = 0;
-    OwnTime own;
-    void add(int64_t more, const OwnTime& window) {
-      delay += more;
-      own.kernel_excess += window.kernel_excess;
-      own.gap_excess += window.gap_excess;
-      if (window.most_excess <= own.most_excess) return;
-      own.most_excess = window.most_excess;
-      own.slowest = window.slowest;
-    }
-  };
-  struct Sum {
-    double delay = 0, variance = 0;  // ns, ns^2
-  };
-
+  const SpanList& spans_;
+  const CollectiveMatch& match_;
   const std::vector<Collective>& collectives_;
-  Kernels kernels_;
-  CommunicationEnds ends_;
+  RankKernels kernels_;
   int64_t begin_ = 0, length_ = 0;
   std::vector<std::vector<OwnTime>> own_;  // by collective and part
   std::vector<Delays> delays_;             // by rank
   std::vector<Sum> sums_;                  // by rank
   std::vector<Since> since_;               // by rank
+  // By rank: before each collective that it shares, in the order of their visits, and at the end.
+  std::vector<std::vector<AloneWindows>> alone_;
+  std::vector<size_t> next_alone_;  // by rank
   DelayBlame blame_;
 };
 
 }  // namespace
 
-DelayBlame blame_delays(const run::Timeline& timeline, const std::vector<Collective>& collectives) {
-  return Propagation(timeline, collectives).propagate();
+DelayBlame blame_delays(const SpanList& spans, const CollectiveMatch& match) {
+  return Propagation(spans, match).propagate();
 }
 
 }  // namespace triplepoint::metrics

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/collective_match.h"
+#include "triplepoint/metrics/trace/span_list.h"
 
 namespace triplepoint::metrics {
 
@@ -46,14 +47,13 @@ struct DelayBlame {
 /// 0.5 % of the timeline.
 /// Source: Boehme, Geimer, Wolf, Voigtlaender, "Identifying the root causes of wait states in
 /// large-scale parallel applications", ICPP 2010.
-DelayBlame blame_delays(const run::Timeline&, const std::vector<Collective>&);
+DelayBlame blame_delays(const SpanList&, const CollectiveMatch&);
 
 /// Begin of the rank's window before each part of a collective, ns: the last end of the rank's
-/// communication that is not after the part's begin, else `otherwise`.
+/// communication with ranks that are shown that is not after the part's begin, else `otherwise`.
 class CommunicationEnds {
  public:
-  /// `met`: only of collectives that several ranks show.
-  CommunicationEnds(const std::vector<Collective>&, int32_t ranks, bool met = false);
+  CommunicationEnds(const std::vector<Collective>&, int32_t ranks);
   struct End {
     int64_t time = 0;
     int32_t collective = -1;  // that ended then; -1: none did before

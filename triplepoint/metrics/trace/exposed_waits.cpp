@@ -16,10 +16,9 @@ bool is_pipeline_message(const run::SpanType& type) {
 
 }  // namespace
 
-bool waits_for_schedule(const Collective& collective, const run::Timeline& timeline) {
+bool waits_for_schedule(const Collective& collective, const SpanList& spans) {
   if (collective.parts.empty()) return collective.is_message;
-  const auto span = static_cast<size_t>(collective.parts.front().span);
-  const run::SpanType& type = type_of(timeline, timeline.spans[span]);
+  const run::SpanType& type = spans.type(collective.parts.front().span);
   return collective.is_message ? is_pipeline_message(type) : ties_stages_together(type);
 }
 

@@ -24,6 +24,6 @@ std::vector<ExposedWaits> exposed_waits(const run::Timeline&, const CollectiveMa
 
 /// Whether a collective waits for the schedule rather than for a late peer: messages between stages
 /// and what ties stages together (see Occupancy).
-bool waits_for_schedule(const Collective&, const run::Timeline&);
+bool waits_for_schedule(const Collective&, const SpanList&);
 
 }  // namespace triplepoint::metrics

@@ -47,7 +47,7 @@ struct Window {
 /// Explains why one rank came later than others; see find_late_ranks.
 class LateCause {
  public:
-  LateCause(const run::Timeline&, const run::Run* telemetry);
+  LateCause(const SpanList&, const run::Run* telemetry);
 
   /// `late` is one of `windows`.
   std::vector<std::string> explain(const Window& late, const std::vector<Window>& windows) const;
@@ -80,7 +80,11 @@ class LateCause {
   std::string throttle_of(const Window&) const;
   std::string heat_of(const Window& late, const std::vector<Window>& windows) const;
 
-  const run::Timeline& timeline_;
+  int32_t launch_of(int32_t span) const {
+    return launches_.empty() ? -1 : launches_[static_cast<size_t>(span)];
+  }
+
+  const SpanList& spans_;
   const run::Run* telemetry_;
   struct OfRank {
     int64_t first = 0;             // when anything was first seen
@@ -89,9 +93,9 @@ class LateCause {
     std::vector<int32_t> loading;  // calls of a data loader
   };
   std::vector<OfRank> ranks_;
-  std::vector<int32_t> launches_;
+  std::vector<int32_t> launches_;  // empty: the timeline knows none
   std::vector<LaneOfSpans> host_lanes_;
-  std::vector<int32_t> host_lane_of_span_;
+  std::vector<int32_t> host_lane_of_span_;          // empty: there is none
   std::vector<std::vector<HostSegment>> segments_;  // by host lane
 };
 
@@ -144,28 +148,28 @@ LargestExcess most_excessive(const Window& late, const std::vector<Window>& wind
   return most;
 }
 
-LateCause::LateCause(const run::Timeline& timeline, const run::Run* telemetry)
-    : timeline_(timeline),
+LateCause::LateCause(const SpanList& spans, const run::Run* telemetry)
+    : spans_(spans),
       telemetry_(telemetry),
-      ranks_(static_cast<size_t>(timeline.num_ranks),
+      ranks_(static_cast<size_t>(spans.timeline().num_ranks),
              {.first = std::numeric_limits<int64_t>::max()}),
-      launches_(launches_of(timeline)),
-      host_lanes_(lanes_of(timeline, LaneKind::host)),
-      host_lane_of_span_(timeline.spans.size(), -1) {
+      host_lanes_(lanes_of(spans, LaneKind::host)) {
+  const run::Timeline& timeline = spans.timeline();
+  if (!timeline.details.empty()) launches_ = launches_of(timeline);
+  if (!host_lanes_.empty()) host_lane_of_span_.assign(static_cast<size_t>(spans.size()), -1);
   std::vector<bool> loading;  // by type
   for (const run::SpanType& type : timeline.types)
     loading.push_back(!is_kernel(type.kind) && loads_data(type.name));
-  for (size_t i = 0; i < timeline.spans.size(); ++i) {
-    const run::Span& span = timeline.spans[i];
-    OfRank& rank = ranks_[static_cast<size_t>(span.rank)];
-    rank.first = std::min(rank.first, span.begin.nanoseconds());
-    if (loading[static_cast<size_t>(span.type)]) rank.loading.push_back(static_cast<int32_t>(i));
-    if (!is_kernel(type_of(timeline, span).kind)) continue;
-    rank.device.push_back(static_cast<int32_t>(i));
-    rank.longest = std::max(rank.longest, nanoseconds_of(span));
+  for (int32_t i = 0; i < spans.size(); ++i) {
+    OfRank& rank = ranks_[static_cast<size_t>(spans.rank(i))];
+    rank.first = std::min(rank.first, spans.begin(i));
+    if (loading[static_cast<size_t>(spans.work(i).type)]) rank.loading.push_back(i);
+    if (!is_kernel(spans.type(i).kind)) continue;
+    rank.device.push_back(i);
+    rank.longest = std::max(rank.longest, spans.duration(i));
   }
   for (size_t lane = 0; lane < host_lanes_.size(); ++lane) {
-    segments_.push_back(innermost_spans(timeline, host_lanes_[lane]));
+    segments_.push_back(innermost_spans(spans, host_lanes_[lane]));
     for (int32_t span : host_lanes_[lane].spans)
       host_lane_of_span_[static_cast<size_t>(span)] = static_cast<int32_t>(lane);
   }
@@ -175,19 +179,17 @@ LateCause::LateCause(const run::Timeline& timeline, const run::Run* telemetry)
 template <class Visit>
 void LateCause::for_each_device_span(const Window& window, Visit visit) const {
   const OfRank& rank = ranks_[static_cast<size_t>(window.rank)];
-  const auto begin_of = [&](int32_t i) {
-    return timeline_.spans[static_cast<size_t>(i)].begin.nanoseconds();
-  };
+  const auto begin_of = [&](int32_t i) { return spans_.begin(i); };
   // Spans are sorted by begin and one that reaches into the window may have begun before it, but by
   // no more than the longest span of the rank.
   auto i = std::lower_bound(rank.device.begin(), rank.device.end(), window.begin - rank.longest,
                             [&](int32_t span, int64_t begin) { return begin_of(span) < begin; });
   for (; i != rank.device.end() && begin_of(*i) < window.end; ++i)
-    visit(timeline_.spans[static_cast<size_t>(*i)]);
+    visit(spans_.at(*i));
 }
 
 LateCause::Parts LateCause::parts_of(const Window& window) const {
-  Activity activity(timeline_);
+  Activity activity(spans_.timeline());
   for_each_device_span(window, [&](run::Span span) {
     span.begin = std::max(span.begin, Instant(window.begin));
     span.end = std::min(span.end, Instant(window.end));
@@ -214,14 +216,14 @@ LateCause::Parts LateCause::parts_of(const Window& window) const {
 LateCause::Times LateCause::kernel_times(const Window& window) const {
   Times times;
   for_each_device_span(window, [&](const run::Span& span) {
-    const run::SpanType& type = type_of(timeline_, span);
+    const run::SpanType& type = type_of(spans_.timeline(), span);
     if (type.kind != run::SpanKind::communication) times[type.name] += overlap_of(span, window);
   });
   return times;
 }
 
 const LaneOfSpans* LateCause::lane_of_launch(const Window& window) const {
-  const int32_t launch = launches_[static_cast<size_t>(window.span)];
+  const int32_t launch = launch_of(window.span);
   if (launch < 0) return nullptr;
   const int32_t lane = host_lane_of_span_[static_cast<size_t>(launch)];
   return lane < 0 ? nullptr : &host_lanes_[static_cast<size_t>(lane)];
@@ -239,7 +241,7 @@ LateCause::Times LateCause::host_times(const Window& window) const {
     const int64_t length =
         std::min(segment->end, window.end) - std::max(segment->begin, window.begin);
     traced += length;
-    times[type_of(timeline_, timeline_.spans[static_cast<size_t>(segment->span)]).name] += length;
+    times[spans_.type(segment->span).name] += length;
   }
   times[std::string(untraced)] += window.length() - traced;
   return times;
@@ -248,15 +250,15 @@ LateCause::Times LateCause::host_times(const Window& window) const {
 int64_t LateCause::data_loading(const Window& window) const {
   int64_t longest = 0;  // calls of it lie inside each other, so they do not add up
   for (int32_t span : ranks_[static_cast<size_t>(window.rank)].loading)
-    longest = std::max(longest, overlap_of(timeline_.spans[static_cast<size_t>(span)], window));
+    longest = std::max(longest, overlap_of(spans_.at(span), window));
   return longest;
 }
 
 /// From the collective before until this one's launch was called.
 int64_t LateCause::launch_delay(const Window& window) const {
-  const int32_t launch = launches_[static_cast<size_t>(window.span)];
+  const int32_t launch = launch_of(window.span);
   if (launch < 0) return 0;
-  return timeline_.spans[static_cast<size_t>(launch)].begin.nanoseconds() - window.begin;
+  return spans_.begin(launch) - window.begin;
 }
 
 std::optional<double> LateCause::mean_of_signal(std::string_view signal,
@@ -390,15 +392,15 @@ constexpr size_t most_links = 6;           // of an inherited chain
 
 class LateWatcher {
  public:
-  LateWatcher(const run::Timeline& timeline, const run::Run* telemetry)
-      : timeline_(timeline), cause_(timeline, telemetry) {
-    if (const auto extent = run::extent(timeline)) begin_ = extent->begin.nanoseconds();
+  LateWatcher(const SpanList& spans, const run::Run* telemetry)
+      : spans_(spans), cause_(spans, telemetry) {
+    if (const auto extent = run::extent(spans.timeline())) begin_ = extent->begin.nanoseconds();
   }
 
   LateRanks watch(const CollectiveMatch& match) {
     add_up_communication();
-    const DelayBlame blame = blame_delays(timeline_, match.collectives);
-    const CommunicationEnds ends(match.collectives, timeline_.num_ranks, true);
+    const DelayBlame blame = blame_delays(spans_, match);
+    const CommunicationEnds ends(match.collectives, spans_.timeline().num_ranks);
     start_of_.assign(match.collectives.size(), -1);
     for (size_t i = 0; i < match.collectives.size(); ++i)
       if (match.collectives[i].across_ranks())
@@ -410,9 +412,9 @@ class LateWatcher {
 
  private:
   void add_up_communication() {
-    for (const run::Span& span : timeline_.spans)
-      if (type_of(timeline_, span).kind == run::SpanKind::communication)
-        of(span.rank).in_communication += nanoseconds_of(span);
+    for (int32_t i = 0; i < spans_.size(); ++i)
+      if (spans_.type(i).kind == run::SpanKind::communication)
+        of(spans_.rank(i)).in_communication += spans_.duration(i);
   }
 
   RankLateness& of(int32_t rank) {
@@ -464,7 +466,7 @@ class LateWatcher {
     const auto late = std::find_if(windows.begin(), windows.end(),
                                    [&](const Window& w) { return w.rank == start.rank; });
     const auto enough = static_cast<int64_t>(min_cause_share * static_cast<double>(start.waits));
-    if (waits_for_schedule(collective, timeline_) && start.blamed <= enough) {
+    if (waits_for_schedule(collective, spans_) && start.blamed <= enough) {
       start.chain = {"order of the pipeline: delays are not the reason"};
       start.by_order = true;
       return;
@@ -492,9 +494,7 @@ class LateWatcher {
     std::vector<std::string> chain = {fmt::format(
         "kernels took {} longer than the same ones elsewhere", time_text(culprit.kernels))};
     if (culprit.slowest >= 0)
-      chain.push_back(fmt::format(
-          "most of it in {}",
-          type_of(timeline_, timeline_.spans[static_cast<size_t>(culprit.slowest)]).name));
+      chain.push_back(fmt::format("most of it in {}", spans_.type(culprit.slowest).name));
     return chain;
   }
 
@@ -533,7 +533,7 @@ class LateWatcher {
     return result;
   }
 
-  const run::Timeline& timeline_;
+  const SpanList& spans_;
   LateCause cause_;
   int64_t begin_ = 0;
   std::map<int32_t, RankLateness> ranks_;
@@ -550,9 +550,14 @@ std::string time_text(int64_t nanoseconds) {
   return fmt::format("{:.2f} s", time / 1e9);
 }
 
+LateRanks find_late_ranks(const SpanList& spans, const CollectiveMatch& match,
+                          const run::Run* telemetry) {
+  return LateWatcher(spans, telemetry).watch(match);
+}
+
 LateRanks find_late_ranks(const run::Timeline& timeline, const CollectiveMatch& match,
                           const run::Run* telemetry) {
-  return LateWatcher(timeline, telemetry).watch(match);
+  return find_late_ranks(SpanList(timeline), match, telemetry);
 }
 
 }  // namespace triplepoint::metrics

@@ -69,6 +69,8 @@ std::string time_text(int64_t nanoseconds);
 /// device where `telemetry` (times on the same line) has them; behind a device without work: a late
 /// launch, and which call its host thread was in, or the data loader.
 /// The timeline is the one of the match.
+LateRanks find_late_ranks(const SpanList&, const CollectiveMatch&,
+                          const run::Run* telemetry = nullptr);
 LateRanks find_late_ranks(const run::Timeline&, const CollectiveMatch&,
                           const run::Run* telemetry = nullptr);
 

@@ -27,11 +27,10 @@ std::string_view name_of(run::Stream stream) {
 /// Rank first; spans without a lane stand behind those with one.
 using LaneKey = std::tuple<int32_t, bool, int32_t>;
 
-LaneKey key_of(const run::Timeline& timeline, size_t i) {
-  const run::Span& span = timeline.spans[i];
-  const run::SpanDetail* detail = detail_of(timeline, i);
-  if (detail != nullptr && detail->lane >= 0) return {span.rank, false, detail->lane};
-  return {span.rank, true, static_cast<int32_t>(type_of(timeline, span).stream)};
+LaneKey key_of(const SpanList& spans, int32_t i) {
+  const run::SpanDetail* detail = spans.detail(i);
+  if (detail != nullptr && detail->lane >= 0) return {spans.rank(i), false, detail->lane};
+  return {spans.rank(i), true, static_cast<int32_t>(spans.type(i).stream)};
 }
 
 LaneOfSpans lane_of(const run::Timeline& timeline, const LaneKey& key) {
@@ -52,25 +51,27 @@ bool belongs(const run::SpanType& type, LaneKind kind) {
 
 std::vector<LaneOfSpans> lanes_of(const run::Timeline& timeline, LaneKind kind) {
   TPT_EXPECT(timeline.instances.empty());
+  return lanes_of(SpanList(timeline), kind);
+}
+
+std::vector<LaneOfSpans> lanes_of(const SpanList& spans, LaneKind kind) {
   std::map<LaneKey, LaneOfSpans> lanes;
   LaneKey last_key{-1, false, -1};
   LaneOfSpans* last = nullptr;  // neighbours often share their lane
-  for (size_t i = 0; i < timeline.spans.size(); ++i) {
-    if (!belongs(type_of(timeline, timeline.spans[i]), kind)) continue;
-    const LaneKey key = key_of(timeline, i);
+  for (int32_t i = 0; i < spans.size(); ++i) {
+    if (!belongs(spans.type(i), kind)) continue;
+    const LaneKey key = key_of(spans, i);
     if (last == nullptr || key != last_key) {
-      last = &lanes.try_emplace(key, lane_of(timeline, key)).first->second;
+      last = &lanes.try_emplace(key, lane_of(spans.timeline(), key)).first->second;
       last_key = key;
     }
-    last->spans.push_back(static_cast<int32_t>(i));
+    last->spans.push_back(i);
   }
   std::vector<LaneOfSpans> list;
   list.reserve(lanes.size());
   for (auto& [key, lane] : lanes) {
     std::stable_sort(lane.spans.begin(), lane.spans.end(), [&](int32_t a, int32_t b) {
-      const run::Span& x = timeline.spans[static_cast<size_t>(a)];
-      const run::Span& y = timeline.spans[static_cast<size_t>(b)];
-      return std::pair(x.begin, y.end) < std::pair(y.begin, x.end);
+      return std::pair(spans.begin(a), spans.end(b)) < std::pair(spans.begin(b), spans.end(a));
     });
     list.push_back(std::move(lane));
   }
@@ -150,12 +151,10 @@ class CallStack {
 
 }  // namespace
 
-std::vector<HostSegment> innermost_spans(const run::Timeline& timeline, const LaneOfSpans& lane) {
+std::vector<HostSegment> innermost_spans(const SpanList& spans, const LaneOfSpans& lane) {
   CallStack nest;
-  for (int32_t index : lane.spans) {
-    const run::Span& span = timeline.spans[static_cast<size_t>(index)];
-    nest.open(span.begin.nanoseconds(), span.end.nanoseconds(), index);
-  }
+  for (int32_t index : lane.spans)
+    nest.open(spans.begin(index), spans.end(index), index);
   return nest.finish();
 }
 

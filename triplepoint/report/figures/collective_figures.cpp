@@ -90,18 +90,15 @@ std::vector<std::string> collective_cells(const CollectiveRow& row, const TimeUn
 struct WaitShares {
   double kernels = 0, pipeline = 0, late_peers = 0;
 };
-WaitShares wait_shares(const std::vector<metrics::Collective>& all, const run::Timeline& timeline) {
-  WaitShares shares;
-  for (const metrics::Collective& collective : all) {
-    if (!collective.knows_waits()) continue;
-    double& waiting =
-        metrics::waits_for_schedule(collective, timeline) ? shares.pipeline : shares.late_peers;
-    for (const metrics::CollectivePart& part : collective.parts) {
-      shares.kernels += static_cast<double>(part.duration());
-      waiting += static_cast<double>(collective.wait_of(part));
-    }
+void add(WaitShares& shares, const metrics::Collective& collective,
+         const metrics::SpanList& spans) {
+  if (!collective.knows_waits()) return;
+  double& waiting =
+      metrics::waits_for_schedule(collective, spans) ? shares.pipeline : shares.late_peers;
+  for (const metrics::CollectivePart& part : collective.parts) {
+    shares.kernels += static_cast<double>(part.duration());
+    waiting += static_cast<double>(collective.wait_of(part));
   }
-  return shares;
 }
 
 std::string collectives_title(const std::vector<CollectiveRow>& rows, const WaitShares& shares) {
@@ -156,16 +153,21 @@ std::vector<std::string> late_start_cells(const std::string& label, const metric
 
 }  // namespace
 
-Figure collectives_figure(const std::vector<metrics::Collective>& all,
-                          const run::Timeline& timeline) {
-  const std::vector<CollectiveRow> rows = metrics::tabulate(all);
+Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::SpanList& spans) {
+  metrics::CollectiveTable added;
+  WaitShares shares;
+  metrics::for_each_collective(spans, match, [&](const metrics::Collective& collective) {
+    added.add(collective);
+    add(shares, collective, spans);
+  });
+  const std::vector<CollectiveRow> rows = added.rows();
   if (rows.empty()) return {};
   std::vector<int64_t> totals;
   totals.reserve(rows.size());
   for (const CollectiveRow& row : rows)
     totals.push_back(row.total);
   const TimeUnit unit = unit_of(rows);
-  BarChart chart{.title = collectives_title(rows, wait_shares(all, timeline)),
+  BarChart chart{.title = collectives_title(rows, shares),
                  .unit = fmt::format("mean kernel of a rank ({})", unit.name),
                  .bars = {},
                  .cuts = false};

@@ -11,6 +11,7 @@
 
 #include "triplepoint/run/trace_tracks.h"
 
+#include "triplepoint/metrics/trace/device_order.h"
 #include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/measures.h"
@@ -34,7 +35,7 @@ std::string figures(const std::string& inside) {
 }
 
 /// Collectives, and who was last into them where that is known.
-std::string collectives_section(const run::Timeline& timeline,
+std::string collectives_section(const metrics::SpanList& spans,
                                 const metrics::CollectiveMatch& match,
                                 const metrics::LateRanks& late) {
   std::string said, drawings;
@@ -45,7 +46,7 @@ std::string collectives_section(const run::Timeline& timeline,
   }
   for (const std::string& remark : match.remarks)
     said += paragraph("Note: " + remark + ".");
-  drawings += html_figure(collectives_figure(match.collectives, timeline));
+  drawings += html_figure(collectives_figure(match, spans));
   if (!late.starts.empty()) drawings += html_figure(late_starts_figure(late, match));
   return section("late", late.starts.empty() ? "Collectives" : "Collectives, and who was late",
                  said + figures(drawings));
@@ -65,32 +66,44 @@ std::string path_part(const run::Timeline& timeline, const metrics::CriticalPath
 }
 
 /// Where the time went, by rank: of a simulated run the parts of its step, as everywhere on its
-/// page; else what the traces tell.
+/// page; else what the traces tell, with the waits that `match` knows.
 std::string breakdown_part(const run::Run& run, const std::vector<metrics::RankBreakdown>& ranks,
-                           const std::vector<metrics::ExposedWaits>& waits) {
+                           const metrics::CollectiveMatch* match) {
   if (run.manifest.origin == run::Origin::simulated)
     if (const auto parts = metrics::step_parts_of_ranks(run); !parts.empty())
       return html_figure(step_parts_figure(parts));
-  return html_figure(breakdown_figure(ranks, waits));
+  if (match == nullptr) return html_figure(breakdown_figure(ranks));
+  if (run.timeline.instances.empty())
+    return html_figure(breakdown_figure(ranks, metrics::exposed_waits(run.timeline, *match)));
+  return html_figure(
+      breakdown_figure(ranks, metrics::exposed_waits(run::expand(run.timeline), *match)));
 }
 
-/// Waits, causes and chains of dependencies, of a timeline without instances.
-TraceSection across_ranks(const run::Run& run, const run::Timeline& timeline,
-                          const metrics::Metrics& metrics,
+metrics::CriticalPath path_of(const metrics::SpanList& spans,
+                              const metrics::CollectiveMatch& match) {
+  const run::Timeline& timeline = spans.timeline();
+  if (metrics::DeviceOrder::holds(timeline)) return metrics::critical_path(spans, match);
+  if (timeline.instances.empty()) return metrics::critical_path(timeline);
+  return metrics::critical_path(run::expand(timeline));
+}
+
+/// Waits, causes and chains of dependencies.
+TraceSection across_ranks(const run::Run& run, const metrics::Metrics& metrics,
                           const std::vector<metrics::RankBreakdown>& ranks) {
+  const metrics::SpanList spans(run.timeline);
   const metrics::CollectiveMatch match =
-      metrics::match_collectives(timeline, metrics::job_ranks_of(run));
-  const metrics::CriticalPath path = metrics::critical_path(timeline);
-  std::string drawings = breakdown_part(run, ranks, metrics::exposed_waits(timeline, match));
-  drawings += path_part(timeline, path);
+      metrics::match_collectives(spans, metrics::job_ranks_of(run));
+  const std::string drawings =
+      breakdown_part(run, ranks, &match) + path_part(run.timeline, path_of(spans, match));
   TraceSection answer{section("time-went", "Where the time went", figures(drawings))};
   metrics::LateRanks late =
-      metrics::find_late_ranks(timeline, match, run.series.empty() ? nullptr : &run);
+      metrics::find_late_ranks(spans, match, run.series.empty() ? nullptr : &run);
   metrics::judge_by_cost(late, run, metrics);
   const std::vector<std::string> sentences = lateness_sentences(late);
   answer.names_stragglers = !late.starts.empty() && !sentences.empty();
   if (!sentences.empty()) answer.straggler = sentences.front();
-  if (!match.collectives.empty()) answer.html += collectives_section(timeline, match, late);
+  if (!match.collectives.empty() || !match.alone.empty())
+    answer.html += collectives_section(spans, match, late);
   return answer;
 }
 
@@ -103,9 +116,8 @@ TraceSection trace_section(const run::Run& run, const metrics::Metrics& metrics)
     return {section("time-went", "Where the time went",
                     paragraph("More than a million spans: collectives, late ranks and the critical "
                               "path are omitted; use triplepoint trace.") +
-                        figures(breakdown_part(run, ranks, {})))};
-  if (run.timeline.instances.empty()) return across_ranks(run, run.timeline, metrics, ranks);
-  return across_ranks(run, run::expand(run.timeline), metrics, ranks);
+                        figures(breakdown_part(run, ranks, nullptr)))};
+  return across_ranks(run, metrics, ranks);
 }
 
 namespace {

@@ -105,8 +105,8 @@ TEST_CASE("a page names no straggler where ranks differ by microseconds only") {
 
 TEST_CASE("a collective's wait and transfer add up to its mean kernel") {
   const run::Run run = ring(4);
-  const auto all = metrics::match_collectives(run.timeline).collectives;
-  const auto row = collectives_figure(all, run.timeline).table.rows.at(0);
+  const metrics::SpanList spans(run.timeline);
+  const auto row = collectives_figure(metrics::match_collectives(spans), spans).table.rows.at(0);
   CHECK(row[5] == "6,997.0");  // from the last begin, at 2.003 ms, to 9 ms
   CHECK(row[11] == "1.5");     // mean of 3, 2, 1, 0
   CHECK(row[8] == "6,998.5");

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/span_list.h"
+
+namespace triplepoint::metrics {
+
+/// One rank's own time before one part of a collective.
+struct OwnTime {
+  int64_t length = 0, busy = 0;
+  int64_t kernel_excess = 0, gap_excess = 0;  // ns beyond the medians of the same ones
+  int32_t slowest = -1;                       // span of the kernel with most excess
+  int64_t most_excess = 0;                    // ns, of that
+  int64_t excess() const { return kernel_excess + gap_excess; }
+  double variance = 0;  // ns^2, as they usually scatter
+  int64_t kernels = 0;
+};
+
+/// The kernels of every rank, with how long each kind of them, and the gap before it, usually is.
+class RankKernels {
+ public:
+  explicit RankKernels(const SpanList&);
+
+  /// Of the rank's own time from `begin` until its communication span begins.
+  OwnTime before(const CollectivePart&, int64_t begin) const;
+  /// Nanoseconds of [begin, end) in which the rank's device runs kernels besides communication.
+  int64_t busy(int32_t rank, int64_t begin, int64_t end) const {
+    return between(rank, begin, end).busy;
+  }
+
+ private:
+  struct OfRank {
+    std::vector<int32_t> spans;  // by begin
+    int64_t longest = 0;
+  };
+  /// How long something usually takes, and how that varies on one rank.
+  struct Usual {
+    int64_t middle = 0;
+    double variance = 0;  // of the median rank, so that one rank's troubles are no reason to doubt
+  };
+  class Durations;
+  /// Type, blocks.
+  using Work = std::pair<int32_t, int64_t>;
+
+  OwnTime between(int32_t rank, int64_t begin, int64_t end) const;
+  void add_gap(int32_t span, int64_t begin, OwnTime&) const;
+  size_t number_work(int32_t span);
+  size_t work_of(int32_t span) const;
+  template <class Visit>
+  void for_each(int32_t rank, int64_t begin, int64_t end, Visit visit) const;
+
+  const SpanList& spans_;
+  std::vector<OfRank> of_rank_;
+  std::vector<int64_t> gap_;  // before each span on its rank's device, ns
+  std::map<Work, size_t> works_;
+  std::vector<std::optional<Usual>> usual_, usual_gap_;  // by work; absent: none is known
+  std::map<int32_t, int64_t> first_;  // when anything was first seen on the rank's device
+  int64_t usual_first_ = 0;
+};
+
+}  // namespace triplepoint::metrics
