@@ -157,7 +157,8 @@ Result<Run> play(const Path& growing, Visitor& visitor) {
 
 Result<void> write_series_rows(const Database& database, const std::vector<Series>& all,
                                const std::vector<size_t>& owners) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO series VALUES(?,?,?,?,?)"));
+  Statement insert = TPT_TRY(
+      database.prepare("INSERT INTO series(id, signal, device, of_node, axis) VALUES(?,?,?,?,?)"));
   for (size_t i = 0; i < all.size(); ++i)
     TPT_TRY(insert.bind(static_cast<int64_t>(i))
                 .bind(std::string_view(all[i].signal))

@@ -79,6 +79,7 @@ Result<Run> read_plain_tables(const Database& database) {
 Result<Run> read_run(const Database& database) {
   Run run = TPT_TRY(read_plain_tables(database));
   ColumnReader reader = TPT_TRY(ColumnReader::create(database));
+  TPT_TRY(read_share_columns(database, reader, run.summaries));
   TPT_TRY(read_timeline(database, reader, run.timeline));
   TPT_TRY(read_series(database, reader, run.series));
   return run;
@@ -143,18 +144,21 @@ RunHeader header_of(Run run) {
 }  // namespace
 
 Result<std::string> to_bytes(const Run& run, const HeadlineMetrics& metrics) {
+  const Layout layout =
+      run.devices.size() < fewest_of_many ? Layout::of_each_device : Layout::of_many_devices;
   Database database = TPT_TRY(Database::create());
-  TPT_TRY(create_tables(database));
+  TPT_TRY(create_tables(database, layout));
   TPT_TRY(database.execute("BEGIN"));
   TPT_TRY(write_manifest(database, run));
-  TPT_TRY(write_devices(database, run));
+  TPT_TRY(write_devices(database, run, layout));
   TPT_TRY(write_sources(database, run));
   TPT_TRY(write_pace_setters(database, run));
   TPT_TRY(write_steps(database, run));
   TPT_TRY(write_metrics(database, metrics));
   ColumnWriter writer = TPT_TRY(ColumnWriter::create(database));
+  if (layout == Layout::of_many_devices) TPT_TRY(write_share_columns(writer, run.summaries));
   TPT_TRY(write_timeline(database, writer, run.timeline));
-  TPT_TRY(write_series(database, writer, run.series));
+  TPT_TRY(write_series(database, writer, run.series, layout));
   TPT_TRY(database.execute("COMMIT"));
   return database.bytes();
 }
@@ -185,7 +189,18 @@ Result<RunHeader> peek(const std::string& path) {
   RunHeader header;
   header.run = TPT_TRY(read_plain_tables(database));
   header.metrics = TPT_TRY(read_metrics(database));
-  header.series = TPT_TRY(read_series_headers(database));
+  if (TPT_TRY(database.ask("PRAGMA user_version")) >=
+      static_cast<int64_t>(Layout::of_many_devices)) {
+    // Chunks hold the values of several devices, so their headers are of no single one.
+    ColumnReader reader = TPT_TRY(ColumnReader::create(database));
+    TPT_TRY(read_share_columns(database, reader, header.run.summaries));
+    std::vector<Series> all;
+    TPT_TRY(read_series(database, reader, all));
+    for (const Series& series : all)
+      header.series.push_back(header_of(series));
+  } else {
+    header.series = TPT_TRY(read_series_headers(database));
+  }
   header.num_spans =
       TPT_TRY(database.ask("SELECT sum(n) FROM chunk WHERE part = 'span' AND name = 'begin_ns'"));
   header.num_instances = TPT_TRY(

@@ -26,7 +26,8 @@ CREATE TABLE summary(position INTEGER PRIMARY KEY, power_mean_w REAL, power_peak
   energy_j REAL, die_mean_c REAL, die_peak_c REAL, sm_clock_mean_mhz REAL, sm_clock_min_mhz REAL, scale_up_b REAL,
   scale_out_b REAL);
 CREATE TABLE summary_share(position INTEGER, what TEXT, name TEXT, value REAL);
-CREATE TABLE series(id INTEGER PRIMARY KEY, signal TEXT, device INTEGER, of_node INTEGER, axis INTEGER);
+CREATE TABLE series(id INTEGER PRIMARY KEY, signal TEXT, device INTEGER, of_node INTEGER, axis INTEGER,
+  devices INTEGER DEFAULT 1, stride INTEGER DEFAULT 1);
 CREATE TABLE source(position INTEGER PRIMARY KEY, signal TEXT, device INTEGER, of_node INTEGER, scope INTEGER,
   kind INTEGER, sensor TEXT, period_s REAL, window_s REAL);
 CREATE TABLE host(node INTEGER PRIMARY KEY, name TEXT);
@@ -48,10 +49,10 @@ CREATE TABLE chunk(id INTEGER PRIMARY KEY, part TEXT, owner INTEGER, name TEXT, 
 
 }  // namespace
 
-Result<bool> create_tables(Database& database) {
+Result<bool> create_tables(Database& database, Layout layout) {
   TPT_TRY(database.execute(tables));
   const std::string marks = fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
-                                        application_id, format_version);
+                                        application_id, static_cast<int>(layout));
   return database.execute(marks.c_str());
 }
 

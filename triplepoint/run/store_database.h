@@ -90,11 +90,14 @@ class Database {
 inline constexpr int application_id = 0x54506E74;
 
 /// Of the format. A reader takes this version and older ones; what an older one did not know keeps
-/// its default.
-inline constexpr int format_version = 1;
+/// its default. Version 2 keeps series and lists of summaries of many devices together; runs of
+/// fewer devices are written as version 1.
+inline constexpr int format_version = 2;
+enum class Layout : uint8_t { of_each_device = 1, of_many_devices = 2 };
+inline constexpr size_t fewest_of_many = 4097;
 
 /// Makes the tables of docs/run-format.md.
-Result<bool> create_tables(Database&);
+Result<bool> create_tables(Database&, Layout = Layout::of_each_device);
 
 /// Whether this is a run whose version we can read; a sentence if not.
 Result<bool> check_format(const Database&);

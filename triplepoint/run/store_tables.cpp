@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -117,7 +120,8 @@ Result<bool> write_shares(Statement& insert, size_t position, std::string_view w
   return true;
 }
 
-Result<bool> write_summaries(const Database& database, const std::vector<DeviceSummary>& all) {
+Result<bool> write_summaries(const Database& database, const std::vector<DeviceSummary>& all,
+                             Layout layout) {
   Statement insert = TPT_TRY(database.prepare("INSERT INTO summary VALUES(?,?,?,?,?,?,?,?,?,?,?)"));
   Statement share = TPT_TRY(database.prepare("INSERT INTO summary_share VALUES(?,?,?,?)"));
   for (size_t i = 0; i < all.size(); ++i) {
@@ -125,6 +129,7 @@ Result<bool> write_summaries(const Database& database, const std::vector<DeviceS
     for (auto field : summary_fields)
       insert.bind(all[i].*field);
     TPT_TRY(insert.run());
+    if (layout == Layout::of_many_devices) continue;
     TPT_TRY(write_shares(share, i, throttle_share, all[i].throttle));
     TPT_TRY(write_shares(share, i, energy_share, all[i].energy_ledger_j));
   }
@@ -154,7 +159,7 @@ Result<bool> read_summaries(const Database& database, std::vector<DeviceSummary>
 
 }  // namespace
 
-Result<bool> write_devices(const Database& database, const Run& run) {
+Result<bool> write_devices(const Database& database, const Run& run, Layout layout) {
   Statement insert = TPT_TRY(database.prepare("INSERT INTO device VALUES(?,?,?,?,?,?,?,?,?)"));
   for (size_t i = 0; i < run.devices.size(); ++i) {
     const Device& device = run.devices[i];
@@ -170,7 +175,7 @@ Result<bool> write_devices(const Database& database, const Run& run) {
                 .bind(std::string_view(device.pci))
                 .run());
   }
-  return write_summaries(database, run.summaries);
+  return write_summaries(database, run.summaries, layout);
 }
 
 Result<bool> read_devices(const Database& database, Run& run) {
@@ -229,6 +234,50 @@ Result<bool> read_steps(const Database& database, Run& run) {
     for (size_t i = 0; i < memory_fields.size(); ++i)
       use.*memory_fields[i] = Bytes(memory.real(static_cast<int>(i) + 1));
     run.memory.push_back(use);
+  }
+  return true;
+}
+
+namespace {
+
+constexpr std::array share_lists = {std::pair(throttle_share, &DeviceSummary::throttle),
+                                    std::pair(energy_share, &DeviceSummary::energy_ledger_j)};
+
+}  // namespace
+
+Result<bool> write_share_columns(ColumnWriter& writer, const std::vector<DeviceSummary>& all) {
+  for (size_t list = 0; list < share_lists.size(); ++list) {
+    const auto member = share_lists[list].second;
+    std::set<std::string> names;
+    for (const DeviceSummary& summary : all)
+      for (const auto& [name, value] : summary.*member)
+        names.insert(name);
+    for (const std::string& name : names) {
+      std::vector<double> column;
+      for (const DeviceSummary& summary : all) {
+        const auto found = (summary.*member).find(name);
+        column.push_back(found == (summary.*member).end() ? std::numeric_limits<double>::quiet_NaN()
+                                                          : found->second);
+      }
+      TPT_TRY(writer.write({"summary_share", wide(list), name}, std::span<const double>(column)));
+    }
+  }
+  return true;
+}
+
+Result<bool> read_share_columns(const Database& database, ColumnReader& reader,
+                                std::vector<DeviceSummary>& all) {
+  Statement row = TPT_TRY(database.prepare(
+      "SELECT DISTINCT owner, name FROM chunk WHERE part = 'summary_share' ORDER BY owner, name"));
+  while (TPT_TRY(row.next())) {
+    const int64_t list = row.integer(0);
+    const std::string name = row.text(1);
+    const std::vector<double> column = TPT_TRY(reader.doubles({"summary_share", list, name}));
+    if (list < 0 || list >= wide(share_lists.size()) || column.size() != all.size())
+      return bad_column("summary_share", name.c_str());
+    for (size_t i = 0; i < all.size(); ++i)
+      if (!std::isnan(column[i]))
+        (all[i].*share_lists[static_cast<size_t>(list)].second)[name] = column[i];
   }
   return true;
 }

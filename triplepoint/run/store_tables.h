@@ -147,8 +147,12 @@ Result<std::vector<Item>> read_items(ColumnReader& reader, std::string_view part
 Result<bool> write_manifest(const Database&, const Run&);
 Result<bool> read_manifest(const Database&, Run&);
 
-Result<bool> write_devices(const Database&, const Run&);  // devices, summaries
+// Devices and summaries; of many devices without the summaries' lists.
+Result<bool> write_devices(const Database&, const Run&, Layout = Layout::of_each_device);
 Result<bool> read_devices(const Database&, Run&);
+// These lists: a column for each name, not-a-number where a device has no such entry.
+Result<bool> write_share_columns(ColumnWriter&, const std::vector<DeviceSummary>&);
+Result<bool> read_share_columns(const Database&, ColumnReader&, std::vector<DeviceSummary>&);
 
 // Where series come from, names of nodes, clock anchors. Runs of before have none.
 Result<bool> write_sources(const Database&, const Run&);

@@ -210,6 +210,68 @@ TEST_CASE("what is loaded equals what was saved, bit for bit") {
   }
 }
 
+/// Series as a transient has them: signals of a device side by side, nodes at the end; one lacks.
+Run run_of_many_devices() {
+  Run run = full_run();
+  run.devices.clear();
+  run.summaries.clear();
+  run.series.clear();
+  const std::vector<Instant> times = {Instant(10), Instant(20), Instant(35)};
+  for (int32_t d = 0; d < 5000; ++d) {
+    run.devices.push_back({.index = d, .node = d / 8, .local = d % 8, .slot = d % 8});
+    DeviceSummary& summary = run.summaries.emplace_back();
+    summary.power_mean_w = 500 + d;
+    if (d % 2 == 0) summary.throttle["software_power_cap"] = 0.25;
+    summary.energy_ledger_j = {{"idle", 1.0 * d}, {"leakage", 0.1}};
+    for (const char* signal : {"power_w", "die_c"})
+      if (d != 4321 || signal == std::string_view("die_c"))
+        run.series.push_back({signal, d, false, times, {500.25 + d, 1.0 / (1 + d), 40.5}});
+  }
+  for (int32_t node = 0; node < 625; ++node)
+    run.series.push_back({"inlet_c", node, true, {Instant(10)}, {25.0 + node}});
+  return run;
+}
+
+TEST_CASE("a run of many devices is kept compactly, and what is loaded equals it") {
+  const Folder folder;
+  const Run run = run_of_many_devices();
+  REQUIRE(save(run, folder.file("many.run")));
+  const Run loaded = load(folder.file("many.run")).value();
+  CHECK(loaded.series == run.series);
+  CHECK(loaded.summaries == run.summaries);
+  CHECK(loaded.devices == run.devices);
+  const RunHeader header = peek(folder.file("many.run")).value();
+  CHECK(header.run.summaries == run.summaries);
+  REQUIRE(header.series.size() == run.series.size());
+  CHECK(header.series[100].device == run.series[100].device);
+  CHECK(header.series[100].maximum == statistics(run.series[100]).maximum);
+  const Database database = Database::open(folder.file("many.run")).value();
+  CHECK(database.ask("SELECT count(*) FROM series").value() < 10);
+  CHECK(database.ask("SELECT count(*) FROM summary_share").value() == 0);
+  CHECK(database.ask("PRAGMA user_version").value() == 2);
+}
+
+TEST_CASE("places of series that cannot be are named damage") {
+  const Folder folder;
+  REQUIRE(save(run_of_many_devices(), folder.file("many.run")));
+  for (const char* change :
+       {"UPDATE series SET stride = 1 WHERE id = 0",
+        "UPDATE series SET devices = 9999999 WHERE id = 0",
+        "UPDATE series SET devices = -1 WHERE id = 0", "UPDATE series SET id = 99999 WHERE id = 0",
+        "UPDATE chunk SET owner = 7 WHERE part = 'summary_share'"}) {
+    CAPTURE(change);
+    fs::copy_file(folder.file("many.run"), folder.file("bad.run"),
+                  fs::copy_options::overwrite_existing);
+    {
+      Database file = Database::create_file(folder.file("bad.run")).value();
+      REQUIRE(file.execute(change));
+    }
+    const auto result = load(folder.file("bad.run"));
+    REQUIRE(!result);
+    CHECK(result.error().what.find("damaged") != std::string::npos);
+  }
+}
+
 TEST_CASE("what a profiler knew of the spans is kept") {
   const Folder folder;
   Run run;

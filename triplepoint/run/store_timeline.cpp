@@ -14,6 +14,11 @@
 namespace triplepoint::run {
 namespace {
 
+tl::unexpected<Error> damaged(const Database& database, std::string_view why) {
+  return error(
+      fmt::format("{} is damaged ({}); try the copy it was made from", database.name(), why));
+}
+
 /// Time axes, each stored once: a sampler reads many signals at one tick.
 class Axes {
  public:
@@ -53,43 +58,162 @@ Result<std::vector<Instant>> read_axis(ColumnReader& reader, int64_t number,
   return times;
 }
 
+/// Series of one signal of devices that follow each other, at the same times: one column.
+struct SeriesRow {
+  Series series;  // of the first device, without values
+  int64_t id = 0, axis = 0;
+  int64_t devices = 1,
+          stride = 1;  // `stride`: from one device's place in the run to the next one's
+  size_t place_of(int64_t device) const { return static_cast<size_t>(id + device * stride); }
+};
+
+/// Whether b is the same as a of the device `apart` behind.
+bool continues(const Series& a, const Series& b, int64_t apart) {
+  return a.signal == b.signal && a.of_node == b.of_node && a.device + apart == b.device &&
+         a.times == b.times;
+}
+
+/// The series at a place and those that continue it.
+SeriesRow row_from(const std::vector<Series>& all, size_t place, Layout layout) {
+  constexpr int64_t widest_stride = 64;  // signals of a device
+  const Series& first = all[place];
+  SeriesRow row{.series = {.signal = first.signal,
+                           .device = first.device,
+                           .of_node = first.of_node,
+                           .times = {},
+                           .values = {}},
+                .id = static_cast<int64_t>(place)};
+  if (layout == Layout::of_each_device || first.times.empty()) return row;
+  const auto goes_on = [&](int64_t device) {
+    const size_t next = row.place_of(device);
+    return next < all.size() && continues(first, all[next], device);
+  };
+  while (row.stride < widest_stride && !goes_on(1))
+    ++row.stride;
+  while (goes_on(row.devices))
+    ++row.devices;
+  if (row.devices == 1) row.stride = 1;
+  return row;
+}
+
+/// The values of all devices of a row, device after device.
+Result<bool> write_values(ColumnWriter& writer, const std::vector<Series>& all,
+                          const SeriesRow& row) {
+  const ColumnKey key{"series", row.id, "value"};
+  if (row.devices == 1)
+    return writer.write(key, std::span<const double>(all[row.place_of(0)].values));
+  std::vector<double> column;
+  for (int64_t device = 0; device < row.devices; ++device) {
+    const std::vector<double>& values = all[row.place_of(device)].values;
+    column.insert(column.end(), values.begin(), values.end());
+    const size_t whole_chunks = column.size() / most_values_per_chunk * most_values_per_chunk;
+    if (whole_chunks == 0) continue;
+    TPT_TRY(writer.write(key, std::span<const double>(column).first(whole_chunks)));
+    column.erase(column.begin(), column.begin() + static_cast<std::ptrdiff_t>(whole_chunks));
+  }
+  return writer.write(key, std::span<const double>(column));
+}
+
+/// Files of before hold each series for itself.
+Result<std::vector<SeriesRow>> read_rows(const Database& database) {
+  const bool has_devices =
+      TPT_TRY(database.ask(
+          "SELECT count(*) FROM pragma_table_info('series') WHERE name = 'devices'")) > 0;
+  Statement row = TPT_TRY(database.prepare(
+      has_devices
+          ? "SELECT id, signal, device, of_node, axis, devices, stride FROM series ORDER BY id"
+          : "SELECT id, signal, device, of_node, axis, 1, 1 FROM series ORDER BY id"));
+  constexpr int64_t most = 1 << 24;
+  std::vector<SeriesRow> rows;
+  while (TPT_TRY(row.next())) {
+    SeriesRow& read = rows.emplace_back();
+    read.id = row.integer(0);
+    read.series.signal = row.text(1);
+    read.series.of_node = row.integer(3) != 0;
+    read.axis = row.integer(4);
+    read.devices = row.integer(5);
+    read.stride = row.integer(6);
+    int32_t last = 0;
+    if (!set_narrow(read.series.device, row.integer(2)) || read.devices < 1 || read.stride < 1 ||
+        read.devices > most || read.stride > most ||
+        (read.devices > 1 && (read.id < 0 || read.id > most)) ||
+        !set_narrow(last, read.series.device + read.devices))
+      return damaged(database,
+                     fmt::format("series \"{}\" is of no possible devices", read.series.signal));
+  }
+  return rows;
+}
+
+/// Cuts the values of a row into the series of its devices.
+Result<std::vector<Series>> read_values(const Database& database, ColumnReader& reader,
+                                        const SeriesRow& row) {
+  std::vector<double> values = TPT_TRY(reader.doubles({"series", row.id, "value"}));
+  const size_t times = row.series.times.size(), devices = static_cast<size_t>(row.devices);
+  if (values.size() != times * devices || (devices > 1 && times == 0))
+    return damaged(database, fmt::format("series \"{}\" has {} values at {} times",
+                                         row.series.signal, values.size(), times));
+  std::vector<Series> own(devices, row.series);
+  for (size_t device = 0; device < devices; ++device) {
+    own[device].device = row.series.device + static_cast<int32_t>(device);
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(device * times);
+    if (devices > 1) own[device].values.assign(begin, begin + static_cast<std::ptrdiff_t>(times));
+  }
+  if (devices == 1) own.front().values = std::move(values);
+  return own;
+}
+
 }  // namespace
 
 Result<bool> write_series(const Database& database, ColumnWriter& writer,
-                          const std::vector<Series>& all) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO series VALUES(?,?,?,?,?)"));
+                          const std::vector<Series>& all, Layout layout) {
+  Statement insert = TPT_TRY(database.prepare("INSERT INTO series VALUES(?,?,?,?,?,?,?)"));
   Axes axes(writer);
+  std::vector<bool> written(all.size(), false);
   for (size_t i = 0; i < all.size(); ++i) {
-    const Series& series = all[i];
-    const auto number = static_cast<int64_t>(i);
-    const int64_t axis = TPT_TRY(axes.number_of(series.times));
-    TPT_TRY(insert.bind(number)
-                .bind(std::string_view(series.signal))
-                .bind(int64_t{series.device})
-                .bind(int64_t{series.of_node ? 1 : 0})
+    if (written[i]) continue;
+    const SeriesRow row = row_from(all, i, layout);
+    const int64_t axis = TPT_TRY(axes.number_of(all[i].times));
+    TPT_TRY(insert.bind(row.id)
+                .bind(std::string_view(row.series.signal))
+                .bind(int64_t{row.series.device})
+                .bind(int64_t{row.series.of_node ? 1 : 0})
                 .bind(axis)
+                .bind(row.devices)
+                .bind(row.stride)
                 .run());
-    TPT_TRY(writer.write({"series", number, "value"}, std::span<const double>(series.values)));
+    TPT_TRY(write_values(writer, all, row));
+    for (int64_t device = 0; device < row.devices; ++device)
+      written[row.place_of(device)] = true;
   }
   return true;
 }
 
 Result<bool> read_series(const Database& database, ColumnReader& reader, std::vector<Series>& all) {
-  Statement row =
-      TPT_TRY(database.prepare("SELECT id, signal, device, of_node, axis FROM series ORDER BY id"));
+  std::vector<SeriesRow> rows = TPT_TRY(read_rows(database));
+  int64_t count = 0;
+  for (const SeriesRow& row : rows)
+    count += row.devices;
   std::map<int64_t, std::vector<Instant>> axes;
-  while (TPT_TRY(row.next())) {
-    Series series{.signal = row.text(1), .of_node = row.integer(3) != 0};
-    const int64_t axis = row.integer(4);
-    if (axes.count(axis) == 0) axes[axis] = TPT_TRY(read_axis(reader, axis, database.name()));
-    series.times = axes[axis];
-    series.values = TPT_TRY(reader.doubles({"series", row.integer(0), "value"}));
-    if (!set_narrow(series.device, row.integer(2)) || series.values.size() != series.times.size())
-      return error(fmt::format(
-          "{} is damaged (series \"{}\" has {} values at {} times); try the copy it was made from",
-          database.name(), series.signal, series.values.size(), series.times.size()));
-    all.push_back(std::move(series));
+  std::vector<std::vector<Series>> of_rows;
+  for (SeriesRow& row : rows) {
+    if (axes.count(row.axis) == 0)
+      axes[row.axis] = TPT_TRY(read_axis(reader, row.axis, database.name()));
+    row.series.times = axes[row.axis];
+    of_rows.push_back(TPT_TRY(read_values(database, reader, row)));
+    row.series.times = {};
   }
+  // Places count only where a row has several devices; else rows are in the order of their ids.
+  const bool has_places = count > static_cast<int64_t>(rows.size());
+  all.resize(static_cast<size_t>(count));
+  std::vector<bool> taken(all.size(), false);
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (size_t device = 0; device < of_rows[i].size(); ++device) {
+      const size_t place = has_places ? rows[i].place_of(static_cast<int64_t>(device)) : i;
+      if (place >= all.size() || taken[place])
+        return damaged(database, "two series have one place");
+      taken[place] = true;
+      all[place] = std::move(of_rows[i][device]);
+    }
   return true;
 }
 
@@ -161,11 +285,6 @@ Result<bool> write_patterns(const Database& database, ColumnWriter& writer,
     }
   }
   return write_items(writer, "piece_span", spans, span_integers, span_doubles);
-}
-
-tl::unexpected<Error> damaged(const Database& database, std::string_view why) {
-  return error(
-      fmt::format("{} is damaged ({}); try the copy it was made from", database.name(), why));
 }
 
 /// An enumerator of an enum that counts from 0 to `count` - 1.

@@ -18,7 +18,8 @@ Result<bool> read_timeline(const Database&, ColumnReader&, Timeline&);
 Result<bool> write_timeline_details(const Database&, ColumnWriter&, const Timeline&);
 Result<bool> read_timeline_details(const Database&, ColumnReader&, Timeline&);
 
-Result<bool> write_series(const Database&, ColumnWriter&, const std::vector<Series>&);
+Result<bool> write_series(const Database&, ColumnWriter&, const std::vector<Series>&,
+                          Layout = Layout::of_each_device);
 Result<bool> read_series(const Database&, ColumnReader&, std::vector<Series>&);
 
 }  // namespace triplepoint::run
