@@ -22,6 +22,13 @@ InferenceSpeed inference_speed(spec::Task task, const Metrics& metrics) {
   return speed;
 }
 
+std::optional<Seconds> compute_of_slowest_stage(const Metrics& metrics) {
+  std::optional<Seconds> longest;
+  for (const Stage& stage : metrics.stages)
+    longest = std::max(longest.value_or(Seconds()), stage.kernels.compute);
+  return longest;
+}
+
 bool is_inference(const run::Run& run) {
   return run.manifest.job && spec::is_inference(run.manifest.job->task);
 }

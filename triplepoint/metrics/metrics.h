@@ -127,6 +127,7 @@ struct Metrics {
   // Hottest minus coolest die of a package of several, the mean over packages.
   std::optional<double> package_difference_c;
   std::optional<double> sm_clock_mean_mhz;
+  std::optional<double> clock_in_passes_mhz;  // mean while passes run, as the run's producer says
   std::vector<double> sm_clock_per_gpu_mhz, sm_clock_min_per_gpu_mhz;
   std::optional<double> hot_clock_mean_mhz, cool_clock_mean_mhz;
   // Of the nodes whose devices differ in clock: share whose slowest device is in a hot slot.
@@ -169,6 +170,9 @@ bool is_inference(const run::Run&);
 
 std::optional<int64_t> data_parallel_size(const spec::Job&);
 std::optional<int64_t> num_microbatches(const spec::Job&);
+
+/// Compute seconds of the pipeline stage that computes longest; absent without stages.
+std::optional<Seconds> compute_of_slowest_stage(const Metrics&);
 
 /// Nodes that one expert-parallel group spans: 1 if its all-to-all stays inside a node.
 std::optional<int64_t> expert_group_nodes(const spec::Job&);

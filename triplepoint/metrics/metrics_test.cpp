@@ -118,7 +118,8 @@ TEST_CASE("lists by device have one entry each, and their mean is the mean over 
   run::Run run = eight_gpus();
   run.summaries[2].throttle = {{"software_power_cap", 0.4}, {"hardware_thermal", 0.0}};
   run.summaries[2].scale_out_bytes = 5.0;
-  run.manifest.facts = {{"clock_lost_to_power_mhz", "197.9"},
+  run.manifest.facts = {{"clock_in_passes_mhz", "1650.2"},
+                        {"clock_lost_to_power_mhz", "197.9"},
                         {"clock_lost_to_temperature_mhz", "n/a"}};
   const Metrics m = measure(run);
   REQUIRE(m.throttle_per_gpu.size() == 1);  // the reason that occurs
@@ -129,6 +130,7 @@ TEST_CASE("lists by device have one entry each, and their mean is the mean over 
   CHECK(m.temperature_peak_per_gpu_c[0] == 70.0);
   CHECK(m.links.scale_up_per_gpu_bytes == std::vector<double>(8, 3e9));
   CHECK(std::isnan(m.links.scale_out_per_gpu_bytes[0]));
+  CHECK(m.clock_in_passes_mhz.value() == Approx(1650.2));
   CHECK(m.clock_lost_to_power_mhz.value() == Approx(197.9));
   CHECK(!m.clock_lost_to_temperature_mhz);
 }

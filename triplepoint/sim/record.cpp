@@ -147,7 +147,8 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
 }
 
 /// Mean clock that the phases of a step lose, in MHz: first to the power cap on boards at inlet
-/// temperature, then to the heat they really have (leakage under the cap, thermal limits).
+/// temperature, then to the heat they really have (leakage under the cap, thermal limits). And the
+/// mean clock of all devices while passes run.
 void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step) {
   std::vector<Celsius> inlets;
   for (size_t d = 0; d < step.dies.size(); ++d)
@@ -157,7 +158,7 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
   // to the clock under the cap on boards as cool as their inlet, and from there to the clock that
   // the step had. The two add up to all that is lost.
   const ClockState cold = choose_clocks(model, inlets);
-  double to_power = 0, to_temperature = 0;
+  double to_power = 0, to_temperature = 0, in_passes = 0, clock_in_passes = 0;
   for (const Pipeline& pipeline : model.pipelines)
     for (const LockstepGroup& group : pipeline.groups)
       for (const int64_t device : group.devices)
@@ -172,12 +173,18 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
           to_power += share * (model.clock_ratio(locked) - model.clock_ratio(then.steps_down()));
           to_temperature +=
               share * (model.clock_ratio(then.steps_down()) - model.clock_ratio(now.steps_down()));
+          in_passes += share;
+          clock_in_passes += share * model.clock_ratio(now.steps_down());
         }
-  const double mean_mhz =
-      *model.job.cluster.gpu.max_clock / unit::MHz / static_cast<double>(step.dies.size());
+  const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
+  const double mean_mhz = max_mhz / static_cast<double>(step.dies.size());
   run.manifest.facts["clock_lost_to_power_mhz"] = fmt::format("{:.1f}", to_power * mean_mhz);
   run.manifest.facts["clock_lost_to_temperature_mhz"] =
       fmt::format("{:.1f}", to_temperature * mean_mhz);
+  // Waiting devices run at the highest clock, so the mean over a step says too little of how far
+  // clocks fall while passes run.
+  run.manifest.facts["clock_in_passes_mhz"] =
+      fmt::format("{:.1f}", clock_in_passes / in_passes * max_mhz);
   // All wait for the hottest GPU, so the mean clock says too little of what heat costs.
   run.manifest.facts["step_without_heat_s"] =
       fmt::format("{}", simulate_step(model, cold).step_time / unit::s);

@@ -68,6 +68,21 @@ double sum(const std::map<std::string, double>& ledger) {
   return all;
 }
 
+TEST_CASE("the clock while passes run is below the mean, which counts waits at the highest clock") {
+  const auto in_passes = [](const run::Run& run) {
+    return std::stod(run.manifest.facts.at("clock_in_passes_mhz"));
+  };
+  const run::Run capped = simulated("400 W", {}), open = simulated("2000 W", {});
+  double mean = 0, lowest = 1e9;
+  for (const run::DeviceSummary& device : capped.summaries) {
+    mean += *device.sm_clock_mean_mhz / 8;
+    lowest = std::min(lowest, *device.sm_clock_min_mhz);
+  }
+  CHECK(in_passes(capped) < mean - 1);
+  CHECK(in_passes(capped) >= lowest - 0.1);
+  CHECK(in_passes(open) == 1980);
+}
+
 TEST_CASE("the energy ledger has no negative part and adds up to mean power over the step") {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     spec::Job job = random_training_job(seed);

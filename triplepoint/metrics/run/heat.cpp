@@ -7,7 +7,6 @@
 // degrees Celsius as the paper does.
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -217,16 +216,6 @@ void compare_slots(const View& view, Metrics& answer) {
   if (differ > 0) answer.slowest_in_hot_slot = by_hot / differ;
 }
 
-std::optional<double> number_of_fact(const run::Run& run, const char* name) {
-  const auto fact = run.manifest.facts.find(name);
-  if (fact == run.manifest.facts.end()) return std::nullopt;
-  double number = 0;
-  const char* end = fact->second.data() + fact->second.size();
-  const auto read = std::from_chars(fact->second.data(), end, number);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return number;
-}
-
 }  // namespace
 
 void answer_throttle(const View& view, Metrics& answer) {
@@ -235,6 +224,7 @@ void answer_throttle(const View& view, Metrics& answer) {
   answer.sm_clock_min_per_gpu_mhz = list_of(view.devices, &DeviceSummary::sm_clock_min_mhz);
   answer.throttle = mean_by_name(view.devices, &DeviceSummary::throttle);
   answer.throttle_per_gpu = shares_of_devices(view.devices);
+  answer.clock_in_passes_mhz = number_of_fact(view.run, "clock_in_passes_mhz");
   answer.clock_lost_to_power_mhz = number_of_fact(view.run, "clock_lost_to_power_mhz");
   answer.clock_lost_to_temperature_mhz = number_of_fact(view.run, "clock_lost_to_temperature_mhz");
   if (const auto seconds = number_of_fact(view.run, "step_without_heat_s"))

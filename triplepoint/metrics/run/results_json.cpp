@@ -437,6 +437,8 @@ void add_speed(Json& json, const Metrics& m, bool has_timeline) {
   json["hfu"] = of(m.hfu);
   json["bubble_fraction"] = of(m.bubble_fraction);
   json["kernel_time_s"] = has_timeline ? kernel_time_s(m.kernels) : Json();
+  if (has_timeline)
+    json["kernel_time_s"]["compute_of_slowest_stage"] = of(compute_of_slowest_stage(m));
   json["stages"] = stages(m);
   json["exposed_communication_s"] = of(m.exposed_communication);
   json["overlapped_communication_s"] = of(m.overlapped_communication);
@@ -490,6 +492,7 @@ void add_power_and_heat(Json& json, const Metrics& m) {
                           {"hot_mean", of(m.hot_clock_mean_mhz)},
                           {"cool_mean", of(m.cool_clock_mean_mhz)},
                           {"slowest_in_hot_slot", of(m.slowest_in_hot_slot)},
+                          {"in_passes", of(m.clock_in_passes_mhz)},
                           {"lost_to_power", of(m.clock_lost_to_power_mhz)},
                           {"lost_to_temperature", of(m.clock_lost_to_temperature_mhz)},
                           {"per_gpu", m.sm_clock_per_gpu_mhz},
