@@ -82,14 +82,17 @@ Watts BurstReadings::highest() const {
   return highest;
 }
 
-Watts highest_reading(const spec::SensorCoefficients& sensor, std::span<const Burst> bursts,
-                      Watts floor) {
-  std::vector<BurstReadings> readings;
+void BurstReadings::forget_below(Watts level) {
+  std::erase_if(segments_, [level](const Segment& segment) {
+    return std::max(segment.from, segment.to) <= level;
+  });
+}
+
+Watts highest_reading(const spec::SensorCoefficients& sensor,
+                      std::span<const BurstReadings> readings, Watts floor) {
   Watts low = floor, high = floor;
-  for (const Burst& burst : bursts) {
-    readings.emplace_back(sensor, burst);
-    high = std::max(high, readings.back().highest());
-  }
+  for (const BurstReadings& burst : readings)
+    high = std::max(high, burst.highest());
   const auto seen_more_often_than_not = [&](Watts level) {
     double log_of_unseen = 0;
     for (const BurstReadings& burst : readings) {

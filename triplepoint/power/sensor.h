@@ -37,6 +37,8 @@ class BurstReadings {
   Seconds time_above(Watts level) const;
   Watts highest() const;
   double count() const { return count_; }
+  /// Keeps what time_above(y) needs for y >= level.
+  void forget_below(Watts level);
 
  private:
   struct Segment {
@@ -52,10 +54,11 @@ class BurstReadings {
 ///
 ///   prod_i (1 - min(m_i(y), T) / T)^count_i = 1/2,   y >= floor,   m_i = time_above of burst i
 ///
-/// floor: a power that lasts, so that it is certainly seen.
+/// floor: a power that lasts, so that it is certainly seen. The bursts may be those of many
+/// devices, whose sensors have no relation either: then it is the highest reading of any of them.
 /// Holds for the instant field; NVML's average field is the mean over one second. A board's gain
 /// error (5 %) is not in it.
 /// Source: "Part-time Power Measurements", SC'24 (arXiv 2312.02741): 25 of 100 ms, A100 and H100.
-Watts highest_reading(const spec::SensorCoefficients&, std::span<const Burst>, Watts floor);
+Watts highest_reading(const spec::SensorCoefficients&, std::span<const BurstReadings>, Watts floor);
 
 }  // namespace triplepoint::power

@@ -53,6 +53,11 @@ Watts summed_reading(const Burst& burst, Seconds end) {
   return sum / steps;
 }
 
+/// Of a sensor that sees one burst beside a power that lasts.
+Watts highest_of(const spec::SensorCoefficients& sensor, const Burst& burst, Watts floor) {
+  return highest_reading(sensor, std::vector{BurstReadings(sensor, burst)}, floor);
+}
+
 TEST_CASE("a burst is seen above a level as long as readings of all moments say") {
   for (const double milliseconds : {3.0, 12.0, 25.0, 40.0, 150.0})
     for (const double watts : {705.0, 750.0, 820.0, 900.0, 990.0}) {
@@ -81,7 +86,7 @@ TEST_CASE("the highest reading is the median over sensors that begin at any mome
     highest.push_back(most);
   }
   std::nth_element(highest.begin(), highest.begin() + 1000, highest.end());
-  CHECK(highest_reading(part_time, std::vector{burst}, 700 * unit::W) / unit::W ==
+  CHECK(highest_of(part_time, burst, 700 * unit::W) / unit::W ==
         Approx(highest[1000]).epsilon(0.01));
 }
 
@@ -90,26 +95,35 @@ TEST_CASE("more bursts and longer ones raise the highest reading, up to the burs
   for (const double count : {1.0, 4.0, 16.0, 256.0}) {
     Burst burst = burst_of(22);
     burst.count = count;
-    const Watts now = highest_reading(part_time, std::vector{burst}, 700 * unit::W);
+    const Watts now = highest_of(part_time, burst, 700 * unit::W);
     CHECK(now > before);
     before = now;
   }
   for (const double milliseconds : {5.0, 15.0, 25.0, 60.0, 200.0}) {
-    const Watts now =
-        highest_reading(part_time, std::vector{burst_of(milliseconds)}, 700 * unit::W);
+    const Watts now = highest_of(part_time, burst_of(milliseconds), 700 * unit::W);
     CHECK(now >= 700 * unit::W);
     CHECK(now <= 1000 * unit::W);
   }
-  CHECK(highest_reading(part_time, std::vector{flat(burst_of(200))}, 700 * unit::W) / unit::W ==
-        Approx(1000));
+  CHECK(highest_of(part_time, flat(burst_of(200)), 700 * unit::W) / unit::W == Approx(1000));
 }
 
 TEST_CASE("a sensor that looks all the time sees the whole of a burst as long as its window") {
   const spec::SensorCoefficients whole{.power_window = 20 * unit::ms,
                                        .power_period = 20 * unit::ms};
-  CHECK(highest_reading(whole, std::vector{flat(burst_of(40))}, 700 * unit::W) / unit::W ==
-        Approx(1000));
-  CHECK(highest_reading(whole, std::vector{burst_of(0)}, 700 * unit::W) <= 700 * unit::W + any);
+  CHECK(highest_of(whole, flat(burst_of(40)), 700 * unit::W) / unit::W == Approx(1000));
+  CHECK(highest_of(whole, burst_of(0), 700 * unit::W) <= 700 * unit::W + any);
+}
+
+TEST_CASE("what lies below a level may be forgotten") {
+  for (const double milliseconds : {3.0, 25.0, 150.0}) {
+    const BurstReadings whole(part_time, burst_of(milliseconds));
+    for (const double watts : {650.0, 720.0, 900.0}) {
+      BurstReadings part = whole;
+      part.forget_below(watts * unit::W);
+      for (double above = watts; above < 1010; above += 10)
+        CHECK(part.time_above(above * unit::W) == whole.time_above(above * unit::W));
+    }
+  }
 }
 
 TEST_CASE("without bursts the sensor shows what lasts") {

@@ -22,8 +22,10 @@
 namespace triplepoint::sim {
 namespace {
 
-// The steps that `triplepoint record` measures unless told otherwise.
-constexpr double measured_steps = 10;
+/// A profiler records one step; `triplepoint record` measures ten unless told otherwise.
+double measured_steps(const spec::Stack& stack) {
+  return stack.profiled ? 1 : 10;
+}
 
 /// One phase at the highest clock, as windows of the sensor see it.
 struct SeenPhase {
@@ -95,6 +97,26 @@ std::vector<RestCounts> count_rests(const StepModel& model, size_t stage,
   return counts;
 }
 
+/// What the sensors of several devices may show above the median of each.
+struct SeenTogether {
+  Watts highest_median;
+  std::vector<power::BurstReadings> bursts;
+
+  void add(Watts median, const std::vector<power::BurstReadings>& readings) {
+    if (median > highest_median) {
+      highest_median = median;
+      for (power::BurstReadings& burst : bursts)
+        burst.forget_below(median);
+      std::erase_if(bursts, [&](const auto& burst) { return burst.highest() <= median; });
+    }
+    for (const power::BurstReadings& burst : readings) {
+      if (burst.highest() <= highest_median) continue;
+      bursts.push_back(burst);
+      bursts.back().forget_below(highest_median);
+    }
+  }
+};
+
 /// Finds the peaks of all devices of a model.
 class Peaks {
  public:
@@ -104,6 +126,7 @@ class Peaks {
         power_(model.power()),
         governor_(*model.job.cluster.gpu.governor),
         sensor_(model.job.cluster.gpu.sensor),
+        steps_(measured_steps(model.job.stack)),
         range_(range_of(model.hardware)) {
     // A sensor without coefficients reads every millisecond.
     constexpr spec::SensorCoefficients prompt{.power_window = 1 * unit::ms,
@@ -113,7 +136,8 @@ class Peaks {
     see_phases();
   }
 
-  void add(std::vector<DeviceStep>& devices) const {
+  Watts add(std::vector<DeviceStep>& devices) const {
+    std::vector<SeenTogether> seen(model_.pipelines.size());
     parallel_for(model_.pipelines.size(), model_.threads(), [&](size_t p) {
       for (const LockstepGroup& group : model_.pipelines[p].groups) {
         const size_t stage = static_cast<size_t>(group.stage);
@@ -126,10 +150,16 @@ class Peaks {
           const auto d = static_cast<size_t>(device);
           if (index != highest_index(d))
             uses = seen_uses(group, *(index = highest_index(d)), rests);
-          add_device({stage, d, *index}, uses, devices[d]);
+          const std::vector<power::BurstReadings> bursts =
+              add_device({stage, d, *index}, uses, devices[d]);
+          seen[p].add(devices[d].sensor_peak, bursts);
         }
       }
     });
+    SeenTogether all;
+    for (const SeenTogether& pipeline : seen)
+      all.add(pipeline.highest_median, pipeline.bursts);
+    return power::highest_reading(sensor_, all.bursts, all.highest_median);
   }
 
  private:
@@ -228,8 +258,10 @@ class Peaks {
     size_t stage, device;
     int64_t index;
   };
-  void add_device(const DeviceAtClock& at, std::span<const SeenUse> uses,
-                  DeviceStep& device) const {
+  /// Returns what its sensor sees of bursts.
+  std::vector<power::BurstReadings> add_device(const DeviceAtClock& at,
+                                               std::span<const SeenUse> uses,
+                                               DeviceStep& device) const {
     const auto& [stage, d, index] = at;
     const auto power_of = [&](const spec::GpuLoad& load) {
       return power::gpu_power(power_, load, model_.clocks().applied[static_cast<size_t>(at.index)],
@@ -237,7 +269,7 @@ class Peaks {
     };
     Watts lasting;
     const Watts waiting = power_of(waiting_for(1 * unit::s));
-    std::vector<power::Burst> bursts;
+    std::vector<power::BurstReadings> bursts;
     for (size_t u = 0; u < uses.size(); ++u) {
       const SeenPhase& phase = *uses[u].phase;
       for (const spec::GpuLoad& kernel : *uses[u].kernels)
@@ -253,7 +285,7 @@ class Peaks {
       const std::vector<power::PowerPiece> pieces = powers_of(phase, power_of);
       for (size_t rest = 0; rest < rest_classes; ++rest)
         if (const double steps = (*uses[u].rests)[rest]; steps > 0)
-          bursts.push_back(burst_after(rest, waiting, cap, pieces, steps));
+          bursts.emplace_back(sensor_, burst_after(rest, waiting, cap, pieces, steps));
     }
     const Row& ending = endings_[stage];
     for (const spec::GpuLoad& load : ending)
@@ -261,8 +293,9 @@ class Peaks {
     const power::Burst end = end_of_step(
         ending, power_of, governor_.regulation_share * model_.conditions().power_limit[d]);
     const auto draws_more = [&](const power::PowerPiece& piece) { return piece.power > lasting; };
-    if (std::ranges::any_of(end.pieces, draws_more)) bursts.push_back(end);
+    if (std::ranges::any_of(end.pieces, draws_more)) bursts.emplace_back(sensor_, end);
     device.sensor_peak = power::highest_reading(sensor_, bursts, lasting);
+    return bursts;
   }
 
   /// What the sensor shows of a window that draws `power` within a phase that draws `mean`.
@@ -276,7 +309,7 @@ class Peaks {
   template <class PowerOf>
   power::Burst end_of_step(const Row& row, const PowerOf& power_of, Watts cap) const {
     const Watts waiting = std::min(cap, power_of(waiting_for(1 * unit::s)));
-    power::Burst burst{.before = waiting, .pieces = {}, .after = waiting, .count = measured_steps};
+    power::Burst burst{.before = waiting, .pieces = {}, .after = waiting, .count = steps_};
     for (const spec::GpuLoad& load : row)
       burst.pieces.push_back({load.duration, std::min(cap, power_of(load))});
     return burst;
@@ -300,8 +333,7 @@ class Peaks {
                            std::vector<power::PowerPiece> pieces, double steps) const {
     const Seconds rested = rest_of_class(rest, governor_.power_time_constant);
     Watts level = clock::filtered_power(governor_, cap, waiting, rested);
-    power::Burst burst{
-        .before = waiting, .pieces = {}, .after = cap, .count = measured_steps * steps};
+    power::Burst burst{.before = waiting, .pieces = {}, .after = cap, .count = steps_ * steps};
     for (power::PowerPiece& piece : pieces) {
       const Seconds free = clock::time_to_cap(governor_, level, piece.power, cap, piece.duration);
       level = clock::filtered_power(governor_, level, piece.power, free);
@@ -318,6 +350,7 @@ class Peaks {
   const spec::PowerCoefficients& power_;
   const spec::GovernorCoefficients& governor_;
   spec::SensorCoefficients sensor_;
+  double steps_;
   BoardRange range_;
   Seconds window_;
   std::map<PhaseKey, SeenPhase> phases_;
@@ -327,8 +360,8 @@ class Peaks {
 
 }  // namespace
 
-void add_peaks(StepModel& model, const CoupledStep& step, std::vector<DeviceStep>& devices) {
-  if (model.has_power()) Peaks(model, step).add(devices);
+Watts add_peaks(StepModel& model, const CoupledStep& step, std::vector<DeviceStep>& devices) {
+  return model.has_power() ? Peaks(model, step).add(devices) : Watts();
 }
 
 }  // namespace triplepoint::sim

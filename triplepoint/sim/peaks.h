@@ -8,13 +8,16 @@
 
 namespace triplepoint::sim {
 
-/// The highest power of each device over ten steps like this one.
+/// The highest power of each device over the measured steps, all like this one: one step where a
+/// profiler runs in it (stack.profiled), else ten.
 ///
 /// sensor_peak: median of the highest reading of the driver's sensor (power/sensor.h). A phase
 /// whose mean exceeds the cap bursts after a rest, at the highest clock until the governor reacts
 /// (clock/governor.h); a phase within the cap shows its hungriest window. instant_peak: of the
 /// kernel with the highest power at the highest clock.
+/// Returns the median of the highest reading of any device: sensors look at different
+/// moments, so it is not below the highest sensor_peak.
 /// Model and limits: docs/models/power.md.
-void add_peaks(StepModel&, const CoupledStep&, std::vector<DeviceStep>&);
+Watts add_peaks(StepModel&, const CoupledStep&, std::vector<DeviceStep>&);
 
 }  // namespace triplepoint::sim

@@ -33,6 +33,38 @@ TEST_CASE("a peak is not below the power of any phase at its clock, nor a sensor
   }
 }
 
+TEST_CASE("one of all sensors shows at least what the highest one usually shows, and no kernel's") {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    StepModel model(random_training_job(seed));
+    const CoupledStep step = step_at(model, std::vector<Celsius>(model.num_devices(), Celsius(60)));
+    std::vector<DeviceStep> devices(model.num_devices());
+    const Watts highest = add_peaks(model, step, devices);
+    Watts of_each, of_kernels;
+    for (const DeviceStep& device : devices) {
+      of_each = std::max(of_each, device.sensor_peak);
+      of_kernels = std::max(of_kernels, device.instant_peak);
+    }
+    CHECK(highest >= of_each);
+    CHECK(highest <= of_kernels * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("where a profiler records one step, sensors see less of it than of ten") {
+  bool lower = false;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    spec::Job job = random_training_job(seed);
+    StepModel ten(job);
+    job.stack.profiled = true;
+    StepModel one(job);
+    const std::vector<DeviceStep> of_ten = peaks_at(ten, 60), of_one = peaks_at(one, 60);
+    for (size_t d = 0; d < of_ten.size(); ++d) {
+      CHECK(of_one[d].sensor_peak <= of_ten[d].sensor_peak);
+      lower = lower || of_one[d].sensor_peak < of_ten[d].sensor_peak;
+    }
+  }
+  CHECK(lower);
+}
+
 TEST_CASE("a hotter die peaks higher, and so does a board that switches more") {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     StepModel model(random_training_job(seed));
