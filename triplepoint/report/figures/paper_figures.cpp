@@ -2,6 +2,7 @@
 #include "triplepoint/report/figures/paper_figures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -137,15 +138,17 @@ PaperMap map_of(const PaperJobs& jobs, std::string title, std::string unit_name,
   return map;
 }
 
-/// Share of time, of the reason that holds longest: reasons overlap.
+/// How far the clock of each GPU is below the fastest, over how far that of the slowest is. The
+/// paper's map spans 0 to 1 in every row, and its sampler reads clocks, not clock events.
 std::vector<double> throttled(const PaperJob& job) {
-  std::vector<double> most;
-  for (const auto& [reason, shares] : job.metrics.throttle_per_gpu) {
-    most.resize(std::max(most.size(), shares.size()), 0);
-    for (std::size_t i = 0; i < shares.size(); ++i)
-      most[i] = std::max(most[i], 100 * shares[i]);
-  }
-  return most;
+  constexpr double no_difference_mhz = 1;
+  std::vector<double> clocks = job.metrics.sm_clock_per_gpu_mhz;
+  double lowest = INFINITY, highest = -INFINITY;
+  for (const double mhz : clocks)
+    if (std::isfinite(mhz)) lowest = std::min(lowest, mhz), highest = std::max(highest, mhz);
+  for (double& mhz : clocks)
+    mhz = highest - lowest < no_difference_mhz ? 0 * mhz : (highest - mhz) / (highest - lowest);
+  return clocks;
 }
 
 std::vector<double> in_gib(std::vector<double> bytes) {
@@ -190,7 +193,9 @@ Result<std::string> heat_figure(const PaperJobs& jobs) {
   PaperMap heat = map_of(jobs, "(a) Temperature, mean over a step", "°C",
                          [](const PaperJob& j) { return j.metrics.temperature_per_gpu_c; });
   heat.adds_mean_row = true;
-  PaperMap held = map_of(jobs, "(b) Throttling, share of time", "%", throttled);
+  PaperMap held =
+      map_of(jobs, "(b) Clock below the fastest GPU of the row, 1: the slowest", "", throttled);
+  held.adds_mean_row = true;
   return maps("Heat and throttling of every GPU" + machine_text(jobs), "temperatures",
               {std::move(heat), std::move(held)});
 }

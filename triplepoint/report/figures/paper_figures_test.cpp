@@ -125,6 +125,19 @@ TEST_CASE("paper figures: placements of the base job are in the maps of heat") {
   CHECK(contains(svg, "TP8-PP4 placed+uneven"));
 }
 
+TEST_CASE("paper figures: clocks of a job's GPUs lie between its fastest and its slowest") {
+  PaperJob capped = job("TP8-PP4", "base", 1), even = job("TP2-PP16", "base", 1);
+  for (int i = 0; i < 32; ++i) {
+    capped.metrics.sm_clock_per_gpu_mhz.push_back(i == 5 ? 1600 : 1700 - i % 2 * 25);
+    even.metrics.sm_clock_per_gpu_mhz.push_back(1980);
+  }
+  const std::string svg = svg_of(17, {capped, even});
+  CHECK(contains(svg, "gpt3-175b TP8-PP4, GPU 5: 1.00<"));
+  CHECK(contains(svg, "gpt3-175b TP8-PP4, GPU 4: 0<"));
+  CHECK(contains(svg, "gpt3-175b TP8-PP4, GPU 7: 0.250<"));
+  CHECK(contains(svg, "gpt3-175b TP2-PP16, GPU 5: 0<"));
+}
+
 TEST_CASE("paper figures: a machine and a model can be chosen, and what is left out is said") {
   const auto of_h100 = paper_figure(17, jobs(), {.machine = "h100", .model = ""});
   REQUIRE(of_h100.has_value());

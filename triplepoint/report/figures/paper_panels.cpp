@@ -274,7 +274,8 @@ void draw_row(SvgSheet& sheet, const PaperMap& map, const Scale& scale, double l
     }
     const double share = scale.share(value);
     sheet.rect(x, y, cell - 0.6, row_height - 1, heat_colour(share),
-               fmt::format("{}, GPU {}: {} {}", row.first, i, significant(value), map.unit));
+               fmt::format("{}, GPU {}: {}{}{}", row.first, i, significant(value),
+                           map.unit.empty() ? "" : " ", map.unit));
   }
 }
 
