@@ -6,6 +6,7 @@
 // window slides over it.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -62,29 +63,49 @@ void append_repetition(Row& row, const GroupEstimate& group, const GroupPoint& p
   }
 }
 
+/// Energy of a row from its begin up to times that never fall.
+class EnergyUntil {
+ public:
+  EnergyUntil(const Row& row, std::span<const Joules> energies) : row_(row), energies_(energies) {}
+
+  Joules at(Seconds time) {
+    for (; next_ < row_.size() && begin_ + row_[next_].duration <= time; ++next_) {
+      begin_ += row_[next_].duration;
+      before_ += energies_[next_];
+    }
+    if (next_ == row_.size()) return before_;
+    return before_ + (time - begin_) / row_[next_].duration * energies_[next_];
+  }
+
+ private:
+  const Row& row_;
+  std::span<const Joules> energies_;
+  size_t next_ = 0;  // the load that holds the last time
+  Seconds begin_;    // of that load
+  Joules before_;
+};
+
 /// Where a window of this length over a row holds the most energy: it begins where a load begins,
 /// or ends where one ends.
 Seconds hungriest_begin(const Row& row, std::span<const Joules> energies, Seconds window) {
-  std::vector<Seconds> times = {Seconds()};
-  std::vector<Joules> sums = {Joules()};
-  for (size_t i = 0; i < row.size(); ++i) {
-    times.push_back(times.back() + row[i].duration);
-    sums.push_back(sums.back() + energies[i]);
-  }
-  const auto sum_until = [&](Seconds time) {
-    const auto after = std::ranges::upper_bound(times, time);
-    if (after == times.end()) return sums.back();
-    const auto i = static_cast<size_t>(after - times.begin()) - 1;
-    return sums[i] + (time - times[i]) / row[i].duration * energies[i];
+  const Seconds length = length_of(row);
+  // Both kinds of windows move forwards only.
+  struct Ends {
+    EnergyUntil begin, end;
   };
-  Seconds best;
-  Joules most = sum_until(window);
-  for (const Seconds edge : times)
-    for (const Seconds begin : {edge, edge - window}) {
-      if (begin < Seconds() || begin + window > times.back()) continue;
-      const Joules energy = sum_until(begin + window) - sum_until(begin);
+  std::array<Ends, 2> ends = {Ends{{row, energies}, {row, energies}},
+                              Ends{{row, energies}, {row, energies}}};
+  Seconds best, edge;
+  Joules most = EnergyUntil(row, energies).at(window);
+  for (size_t i = 0; i <= row.size(); ++i) {
+    for (size_t kind = 0; kind < ends.size(); ++kind) {
+      const Seconds begin = kind == 0 ? edge : edge - window;
+      if (begin < Seconds() || begin + window > length) continue;
+      const Joules energy = ends[kind].end.at(begin + window) - ends[kind].begin.at(begin);
       if (energy > most) most = energy, best = begin;
     }
+    if (i < row.size()) edge += row[i].duration;
+  }
   return best;
 }
 

@@ -58,20 +58,24 @@ struct DeviceBins {
 struct DeviceTimeline {
   size_t device, stage;
   const StageTimeline& timeline;
+  Profiled profiled;
 };
 
 DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const DeviceTimeline& of,
                           Seconds bin, size_t count) {
-  const auto& [device, stage, timeline] = of;
-  Bins power(bin, count), ratio(bin, count), throttled(bin, count);
+  const auto& [device, stage, timeline, profiled] = of;
+  const size_t count_beside = profiled == Profiled::all ? count : 0;
+  Bins power(bin, count), ratio(bin, count_beside), throttled(bin, count_beside);
   Joules in_phases;
   Seconds covered;
   for (const ActionTimes& action : timeline.actions) {
     const DevicePhase& phase = step.clocks.devices[device][model.use_of(stage, action.action)];
     const Seconds begin = action.end - phase.duration;
     power.add(begin, action.end, phase.power / unit::W);
-    ratio.add(begin, action.end, model.clock_ratio(phase.steps_down()));
-    throttled.add(begin, action.end, clock::is_throttled(phase.reason) ? 1 : 0);
+    if (profiled == Profiled::all) {
+      ratio.add(begin, action.end, model.clock_ratio(phase.steps_down()));
+      throttled.add(begin, action.end, clock::is_throttled(phase.reason) ? 1 : 0);
+    }
     in_phases += phase.power * phase.duration;
     covered += phase.duration;
   }
@@ -89,7 +93,8 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const
 
 }  // namespace
 
-StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins) {
+StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins,
+                         Profiled profiled) {
   const size_t devices = step.accounted.devices.size();
   StepProfile profile{.bin = step.timeline.step_time / static_cast<double>(bins),
                       .power = std::vector<std::vector<Watts>>(devices),
@@ -101,8 +106,8 @@ StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins
         const size_t d = static_cast<size_t>(device);
         const size_t stage = static_cast<size_t>(group.stage);
         DeviceBins filled =
-            profile_device(model, step, {d, stage, step.timeline.pipelines[p][stage]}, profile.bin,
-                           static_cast<size_t>(bins));
+            profile_device(model, step, {d, stage, step.timeline.pipelines[p][stage], profiled},
+                           profile.bin, static_cast<size_t>(bins));
         profile.power[d] = std::move(filled.power);
         profile.clock_ratio[d] = std::move(filled.ratio);
         profile.throttled[d] = std::move(filled.throttled);
@@ -114,6 +119,8 @@ std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& pr
   heat.set_pace(ClusterHeat::Pace::own);
   const size_t bins = profile.power.front().size();
   std::vector<std::vector<Celsius>> dies(profile.power.size());
+  for (std::vector<Celsius>& of_device : dies)
+    of_device.reserve(bins);
   std::vector<Watts> power(profile.power.size());
   // The first pass carries the state from the mean of a step to the temperature at its begin; fast
   // poles, which make the ripple, are periodic after it. Slow ones hardly move within a step.

@@ -20,9 +20,12 @@ struct StepProfile {
   std::vector<std::vector<double>> throttled;    // [device][bin]
 };
 
+/// What a profile holds: power alone, or all.
+enum class Profiled { power, all };
+
 /// Lays the simulated phases and waits of each device into bins. What happens outside phases has
 /// one mean power, so that a device's bins add up to its energy.
-StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins);
+StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins, Profiled);
 
 /// Die temperatures along the step, [device][bin], in the periodic state: starts from `heat`,
 /// simulates the step twice and keeps the second pass.

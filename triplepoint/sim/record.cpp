@@ -124,7 +124,8 @@ void record_nodes(run::Run& run, const spec::Job& job, const StepProfile& profil
 /// Power, clock and die temperature of every device along the step, and the peaks they show.
 void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                     Instant begin, StepSeries keep) {
-  const StepProfile profile = profile_step(model, step, profile_bins);
+  const StepProfile profile = profile_step(
+      model, step, profile_bins, keep == StepSeries::all ? Profiled::all : Profiled::power);
   if (keep != StepSeries::none) record_nodes(run, model.job, profile, heat, begin);
   const std::vector<std::vector<Celsius>> dies = ripple(std::move(heat), profile);
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
@@ -244,7 +245,7 @@ namespace {
 
 /// Peaks, lost clocks and the course of power, clock and temperature along the step.
 void record_power(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
-                  Instant begin, StepSeries keep) {
+                  Instant begin, const StepDetail& detail) {
   std::vector<DeviceStep> devices = step.accounted.devices;
   const Watts peak = add_peaks(model, step, devices);
   run.manifest.facts["power_peak_w"] = fmt::format("{:.1f}", peak / unit::W);
@@ -253,20 +254,20 @@ void record_power(run::Run& run, StepModel& model, const CoupledStep& step, Clus
     run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;
     run.summaries[d].die_peak_c = step.dies[d].degrees();
   }
-  record_lost_clocks(run, model, step);
-  if (keep == StepSeries::all) record_inlets(run, heat, begin);
+  if (detail.causes) record_lost_clocks(run, model, step);
+  if (detail.series == StepSeries::all) record_inlets(run, heat, begin);
   if (devices.size() <= most_profiled_devices)
-    record_profile(run, model, step, std::move(heat), begin, keep);
+    record_profile(run, model, step, std::move(heat), begin, detail.series);
 }
 
 }  // namespace
 
 void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
-                 std::optional<ClusterHeat> heat, Instant begin, bool timeline, StepSeries series) {
+                 std::optional<ClusterHeat> heat, Instant begin, const StepDetail& detail) {
   record_summaries(run, model, step);
-  if (heat) record_power(run, model, step, std::move(*heat), begin, series);
-  if (timeline) record_timeline(run.timeline, model, step, begin);
-  run.pace_setters = find_pace_setters(model, step);
+  if (heat) record_power(run, model, step, std::move(*heat), begin, detail);
+  if (detail.timeline) record_timeline(run.timeline, model, step, begin);
+  if (detail.causes) run.pace_setters = find_pace_setters(model, step);
   run.steps.push_back({.begin = begin,
                        .end = begin + step.timeline.step_time,
                        .samples = model.job.plan.global_batch_size,

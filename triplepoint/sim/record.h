@@ -22,13 +22,20 @@ void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& 
 /// of the nodes alone; none.
 enum class StepSeries { none, nodes, all };
 
-/// Writes one simulated step into the run: device summaries, series, and if the horizon wants it
-/// the timeline of the step, which begins at `begin`. Without a power model there are no series.
+/// What is written of a step beside the summaries of its devices.
+struct StepDetail {
+  bool timeline = false, causes = true;  // as in Horizon
+  StepSeries series = StepSeries::none;
+};
+
+/// Writes one simulated step into the run: device summaries, series, causes, and if the horizon
+/// wants it the timeline of the step, which begins at `begin`. Without a power model there are no
+/// series.
 ///
 /// Traced are, as in the paper's artifact, the ranks with tensor, context and data index 0: one per
 /// stage.
 void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
-                 std::optional<ClusterHeat> heat, Instant begin, bool timeline, StepSeries series);
+                 std::optional<ClusterHeat> heat, Instant begin, const StepDetail&);
 
 /// Appends the timeline of the traced ranks.
 void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step,

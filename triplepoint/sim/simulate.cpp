@@ -43,8 +43,10 @@ run::Run simulate_steady(StepModel& model, const Horizon& horizon) {
   if (const auto shutdown = find_shutdown(model.job.cluster.gpu, step.dies))
     run::record_shutdown(run, *shutdown, *model.job.cluster.gpu.governor->shutdown_temperature);
   else
-    record_step(run, model, step, std::move(heat), Instant(), horizon.timeline,
-                horizon.timeline ? StepSeries::all : StepSeries::none);
+    record_step(run, model, step, std::move(heat), Instant(),
+                {.timeline = horizon.timeline,
+                 .causes = horizon.causes,
+                 .series = horizon.timeline ? StepSeries::all : StepSeries::none});
   return run;
 }
 
@@ -57,7 +59,7 @@ run::Run simulate_transient(std::unique_ptr<StepModel> model, const Horizon& hor
 
 run::Run simulate_graph(const spec::Job& job, workload::WorkGraph graph, const Horizon& horizon) {
   if (!graph.memory.fits()) return start_run(job, graph);
-  auto model = std::make_unique<StepModel>(job, std::move(graph));
+  auto model = std::make_unique<StepModel>(job, std::move(graph), horizon.threads);
   if (horizon.duration || horizon.steps) return simulate_transient(std::move(model), horizon);
   return simulate_steady(*model, horizon);
 }

@@ -48,6 +48,19 @@ TEST_CASE("ranks on the cores of one machine have a step time, and no power rath
   }
 }
 
+TEST_CASE("a run without causes, on one thread, is the run with them but for the causes") {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const spec::Job job = random_training_job(seed);
+    const run::Run whole = simulate(job, {.timeline = false});
+    const run::Run bare = simulate(job, {.timeline = false, .causes = false, .threads = 1});
+    CHECK(bare.summaries == whole.summaries);
+    CHECK(bare.steps == whole.steps);
+    CHECK(bare.pace_setters.empty());
+    CHECK(whole.manifest.facts.contains("step_without_heat_s"));
+    CHECK_FALSE(bare.manifest.facts.contains("step_without_heat_s"));
+  }
+}
+
 TEST_CASE("a power limit where no power is known is refused") {
   spec::Job job = laptop_job();
   job.environment.power_limit = 10 * unit::W;

@@ -68,7 +68,8 @@ struct PhaseUse {
 class StepModel {
  public:
   /// Under the conditions that last (sim/conditions.h), until others are set.
-  StepModel(const spec::Job& the_job, workload::WorkGraph the_graph);
+  StepModel(const spec::Job& the_job, workload::WorkGraph the_graph,
+            std::optional<int> most_threads = {});
   explicit StepModel(const spec::Job& the_job)
       : StepModel(the_job, workload::build_work_graph(the_job)) {}
   ~StepModel() = default;

@@ -416,8 +416,10 @@ void TransientSimulation::State::record_detail(run::Run& run, const Horizon& hor
   // Without the devices' series: the run has them already, over all of its time, as means over
   // windows. What nodes draw along a step is in this step alone. The step that record_step() adds
   // is dropped because the run has all steps.
-  record_step(run, *model_, step_, heat_, begin, horizon.timeline,
-              horizon.timeline ? StepSeries::nodes : StepSeries::none);
+  record_step(run, *model_, step_, heat_, begin,
+              {.timeline = horizon.timeline,
+               .causes = horizon.causes,
+               .series = horizon.timeline ? StepSeries::nodes : StepSeries::none});
   run.steps = std::move(steps);
 }
 

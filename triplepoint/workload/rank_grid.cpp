@@ -35,8 +35,11 @@ RankGrid::RankGrid(const spec::Job& job)
       node_order_(job.plan.node_order) {
   TPT_EXPECT(tensor_ * context_ * data_ * pipeline_ == world_);
   TPT_EXPECT(tensor_ * context_ * data_ % (expert_tensor_ * expert_) == 0);
+  std::vector<Place> first_node;
+  for (int64_t rank = 0; rank < std::min(gpus_per_node_, world_); ++rank)
+    first_node.push_back(place_of(rank));
   for (size_t kind = 0; kind < shapes_.size(); ++kind)
-    shapes_[kind] = widest_shape(static_cast<GroupKind>(kind));
+    shapes_[kind] = widest_shape(static_cast<GroupKind>(kind), first_node);
 }
 
 int64_t shard_group_size(const spec::Job& job) {
@@ -123,7 +126,10 @@ RankGrid::Line RankGrid::stages_of(GroupKind kind, int64_t stage) const {
 }
 
 std::vector<int64_t> RankGrid::members(GroupKind kind, int64_t rank) const {
-  const Place place = place_of(rank);
+  return members(kind, place_of(rank));
+}
+
+std::vector<int64_t> RankGrid::members(GroupKind kind, Place place) const {
   const Line slots = line_of(kind, place.slot);
   const Line stages = stages_of(kind, place.stage);
   std::vector<int64_t> ranks;
@@ -134,8 +140,7 @@ std::vector<int64_t> RankGrid::members(GroupKind kind, int64_t rank) const {
   return ranks;
 }
 
-int64_t RankGrid::leader_of(GroupKind kind, int64_t rank) const {
-  const Place place = place_of(rank);
+int64_t RankGrid::leader_of(GroupKind kind, Place place) const {
   return rank_of({line_of(kind, place.slot).first, stages_of(kind, place.stage).first});
 }
 
@@ -160,15 +165,14 @@ GroupShape shape_of_even_ranks(int64_t first, int64_t step, int64_t count, int64
 
 }  // namespace
 
-GroupShape RankGrid::shape_around(GroupKind kind, int64_t rank) const {
-  const Place place = place_of(rank);
+GroupShape RankGrid::shape_around(GroupKind kind, Place place) const {
   const Line slots = line_of(kind, place.slot);
   const bool is_one_stage = stages_of(kind, place.stage).count == 1;
   if (is_one_stage && order_ == spec::RankOrder::tp_cp_ep_dp_pp)
     return shape_of_even_ranks(rank_of({slots.first, place.stage}), slots.step, slots.count,
                                gpus_per_node_);
   // Blocks of ranks and nodes are one to one, whatever the order of nodes.
-  const std::vector<int64_t> ranks = members(kind, rank);  // ascending, so nodes come in runs
+  const std::vector<int64_t> ranks = members(kind, place);  // ascending, so nodes come in runs
   GroupShape shape{.ranks = static_cast<int64_t>(ranks.size()), .nodes = 0, .ranks_per_node = 0};
   int64_t run = 0, before = -1;
   for (const int64_t member : ranks) {
@@ -181,16 +185,21 @@ GroupShape RankGrid::shape_around(GroupKind kind, int64_t rank) const {
   return shape;
 }
 
-GroupShape RankGrid::widest_shape(GroupKind kind) const {
+GroupShape RankGrid::widest_shape(GroupKind kind, const std::vector<Place>& first_node) const {
+  const bool is_one_slot = line_of(kind, 0).count == 1,
+             is_one_stage = stages_of(kind, 0).count == 1;
+  if (is_one_slot && is_one_stage)
+    return {.groups_per_node = static_cast<int64_t>(first_node.size())};
   // A node holds whole blocks of a regular layout or a whole part of one block, so the first node
   // shows every form a group takes.
   GroupShape widest{.ranks = 0, .nodes = 0};
   std::vector<int64_t> leaders;
-  for (int64_t rank = 0; rank < std::min(gpus_per_node_, world_); ++rank) {
-    const int64_t leader = leader_of(kind, rank);
+  leaders.reserve(first_node.size());
+  for (const Place& place : first_node) {
+    const int64_t leader = leader_of(kind, place);
     if (std::find(leaders.begin(), leaders.end(), leader) != leaders.end()) continue;
     leaders.push_back(leader);
-    const GroupShape shape = shape_around(kind, rank);
+    const GroupShape shape = shape_around(kind, place);
     if (shape.nodes > widest.nodes) widest = shape;
   }
   widest.groups_per_node = static_cast<int64_t>(leaders.size());

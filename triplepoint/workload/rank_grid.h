@@ -68,9 +68,10 @@ class RankGrid {
   };
   Line line_of(spec::GroupKind kind, int64_t slot) const;     // slots of a group in one stage
   Line stages_of(spec::GroupKind kind, int64_t stage) const;  // stages a group runs through
-  int64_t leader_of(spec::GroupKind kind, int64_t rank) const;
-  GroupShape shape_around(spec::GroupKind kind, int64_t rank) const;
-  GroupShape widest_shape(spec::GroupKind kind) const;
+  std::vector<int64_t> members(spec::GroupKind kind, Place place) const;
+  int64_t leader_of(spec::GroupKind kind, Place place) const;
+  GroupShape shape_around(spec::GroupKind kind, Place place) const;
+  GroupShape widest_shape(spec::GroupKind kind, const std::vector<Place>& first_node) const;
 
   int64_t world_ = 1, gpus_per_node_ = 8;
   int64_t tensor_ = 1, context_ = 1, expert_ = 1, data_ = 1, pipeline_ = 1, expert_tensor_ = 1,
