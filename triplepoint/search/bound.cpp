@@ -354,19 +354,18 @@ namespace {
 /// visit(name, part, place): place(LayerCosts&) is where the costs of the part belong.
 template <class Visit>
 void for_each_part(workload::ModelParts& parts, const Visit& visit) {
-  visit(PartName{"embedding"}, parts.embedding,
-        [](LayerCosts& costs) -> PartCost& { return costs.embedding; });
-  visit(PartName{"head"}, parts.head, [](LayerCosts& costs) -> PartCost& { return costs.head; });
-  for (const spec::LayerKind kind : workload::all_layer_kinds) {
-    workload::PartWork& layer = parts.layers[static_cast<size_t>(kind)];
-    if (layer.passes.forward.empty()) continue;
-    visit(name_of(kind), layer, [kind](LayerCosts& costs) -> PartCost& {
-      return costs.layers[static_cast<size_t>(kind)];
-    });
-  }
-  if (!parts.prediction.passes.forward.empty())
-    visit(name_of_prediction, parts.prediction,
-          [](LayerCosts& costs) -> PartCost& { return costs.prediction; });
+  const auto visit_part = [&](const PartName& name, workload::PartWork& part, const auto& place) {
+    if (!part.passes.forward.empty()) visit(name, part, place);
+  };
+  visit_part({"embedding"}, parts.embedding,
+             [](LayerCosts& costs) -> PartCost& { return costs.embedding; });
+  visit_part({"head"}, parts.head, [](LayerCosts& costs) -> PartCost& { return costs.head; });
+  for (const spec::LayerKind kind : workload::all_layer_kinds)
+    visit_part(
+        name_of(kind), parts.layers[static_cast<size_t>(kind)],
+        [kind](LayerCosts& costs) -> PartCost& { return costs.layers[static_cast<size_t>(kind)]; });
+  visit_part(name_of_prediction, parts.prediction,
+             [](LayerCosts& costs) -> PartCost& { return costs.prediction; });
 }
 
 }  // namespace
@@ -384,18 +383,33 @@ LayerCosts estimate_layers(const spec::Job& job, const Typical& typical, EnergyB
   return costs;
 }
 
-std::vector<LayerCosts> estimate_layers(const spec::Job& job, const Typical& typical,
-                                        const std::vector<spec::Plan>& overlaps) {
+namespace {
+
+/// A kind with few layers changes a bound by little, and costs as much to estimate as any other.
+workload::ModelParts make_many_layers(const workload::LayerContext& context) {
+  constexpr int64_t few = 8;  // a share of 1 / few
+  const workload::LayerCounts count = workload::whole_model(context.job).count;
+  workload::ModelParts parts;
+  for (const spec::LayerKind kind : workload::all_layer_kinds)
+    if (few * count[kind] >= count.total())
+      parts.layers[static_cast<size_t>(kind)].passes = workload::make_passes(context, kind);
+  return parts;
+}
+
+}  // namespace
+
+std::vector<LayerCosts> estimate_many_layers(const spec::Job& job, const Typical& typical,
+                                             const std::vector<spec::Plan>& overlaps) {
   const workload::LayerContext context{job, workload::share_of_rank(job)};
   const workload::WorkGraph graph{.grid = workload::RankGrid(job)};
-  workload::ModelParts parts = workload::make_parts(context);
+  workload::ModelParts parts = make_many_layers(context);
   const PartEstimator estimator{job, typical, graph, EnergyBound::none};
   std::vector<LayerCosts> costs(overlaps.size());
   for_each_part(parts, [&](const PartName& name, workload::PartWork& part, const auto& place) {
     const ChunkWork work = work_of(name, part);
     const auto add = [&](ActionKind kind, Cost PartCost::*pass) {
-      const std::vector<Seconds> times = sim::durations_at_full_clock(
-          sim::estimate_action(job, graph, work, kind), job.stack, typical.host_factor, overlaps);
+      const std::vector<Seconds> times =
+          sim::durations_at_full_clock({job, graph, work, kind}, typical.host_factor, overlaps);
       for (size_t i = 0; i < overlaps.size(); ++i)
         (place(costs[i]).*pass).time += times[i] / unit::s;
     };

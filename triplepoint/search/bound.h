@@ -60,10 +60,13 @@ LayerCosts estimate_layers(const spec::Job&, const Typical&,
 /// What the modules of selective recompute add, without joules, over what other plans found.
 void estimate_selected(const spec::Job&, const Typical&, LayerCosts&);
 
-/// The same for plans that differ from the job's in their overlaps alone; without recompute,
-/// without joules.
-std::vector<LayerCosts> estimate_layers(const spec::Job&, const Typical&,
-                                        const std::vector<spec::Plan>& overlaps);
+/// Parts of a model that a bound counts: kinds of layers of which there are many, or all.
+enum class CountedParts { many_layers, all };
+
+/// Kinds of layers of which there are many, nothing else: for plans that differ from the job's in
+/// their overlaps alone; without recompute, without joules.
+std::vector<LayerCosts> estimate_many_layers(const spec::Job&, const Typical&,
+                                             const std::vector<spec::Plan>& overlaps);
 
 /// What no plan can beat: of a step, seconds and joules of all devices.
 struct StepBound {

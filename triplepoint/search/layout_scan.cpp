@@ -2,7 +2,6 @@
 #include "triplepoint/search/layout_scan.h"
 
 #include <algorithm>
-#include <set>
 
 #include "triplepoint/spec/names.h"
 
@@ -75,31 +74,60 @@ uint32_t choices_of(const StateChoice& state) {
   return choices;
 }
 
+void lower(std::optional<StepBound>& least, const StepBound& bound) {
+  if (!least) least = bound;
+  least->time = std::min(least->time, bound.time);
+  least->energy = std::min(least->energy, bound.energy);
+}
+
 }  // namespace
 
-std::optional<StepBound> LayoutScan::bound(size_t number) {
+/// What tells estimates of bare layers apart within a group of layouts.
+LayoutScan::BareKey LayoutScan::bare_key(const Layout& layout, const StateChoice& state,
+                                         spec::Schedule schedule) {
+  const bool zero_bubble = schedule == spec::Schedule::zero_bubble;
+  const bool fsdp = state.sharding == spec::Sharding::parameters;
+  return {layout.micro, state.sequence_parallel, zero_bubble, state.reshard, state.group, fsdp};
+}
+
+const LayerCosts& LayoutScan::bare_layers(const Layout& layout, const StateChoice& state,
+                                          size_t choice, CountedParts counted) {
+  if (counted == CountedParts::many_layers) return many_layers_of(layout, state)[choice];
+  set_overlap(overlap_choices[choice]);
+  return layers_of(layout, state, overlap_choices[choice]);
+}
+
+std::optional<StepBound> LayoutScan::bound(size_t number, CountedParts counted) {
   const Layout& layout = space_.layouts()[number];
   enter(layout);
   const Variants variants = space_.variants(layout);
   std::optional<StepBound> least;
   for (VariantAt at; at.split < variants.splits.size(); ++at.split) {
-    std::set<const LayerCosts*> seen;
-    for (at.state = 0; at.state < variants.states.size(); ++at.state) {
+    std::map<BareKey, uint32_t> bounded;  // choices of overlaps
+    ChunkLayout chunks;
+    PipelineParts parts;
+    // Those that share states over more ranks come last, and leave less to do for the others.
+    for (at.state = variants.states.size(); at.state-- > 0;) {
+      const StateChoice& state = variants.states[at.state];
+      const uint32_t choices = choices_of(state);
+      const auto left_of = [&](spec::Schedule schedule) {
+        return choices & ~bounded[bare_key(layout, state, schedule)];
+      };
+      if (std::ranges::all_of(variants.schedules, [&](auto s) { return left_of(s) == 0; }))
+        continue;
       enter_bare(layout, variants, at);
-      const ChunkLayout chunks = workload::lay_out_layers(job_);
+      if (chunks.empty()) {  // the same for all states
+        chunks = workload::lay_out_layers(job_);
+        parts = count_parts(job_, chunks);
+      }
       if (exceeds_memory(job_, chunks, MemoryBound::states, usable_)) continue;
-      const PipelineParts parts = count_parts(job_, chunks);
       for (const spec::Schedule schedule : variants.schedules) {
         job_.plan.schedule = schedule;
-        const std::vector<LayerCosts>& layers = bare_layers_of(layout, variants.states[at.state]);
-        const uint32_t choices = choices_of(variants.states[at.state]);
-        for (size_t choice = 0; choice < layers.size(); ++choice) {
-          if ((choices >> choice & 1) == 0 || !seen.insert(&layers[choice]).second) continue;
-          const StepBound bound = bound_bare(layers[choice], parts);
-          if (!least) least = bound;
-          least->time = std::min(least->time, bound.time);
-          least->energy = std::min(least->energy, bound.energy);
-        }
+        const uint32_t left = left_of(schedule);
+        for (size_t choice = 0; choice < std::size(overlap_choices); ++choice)
+          if ((left >> choice & 1) != 0)
+            lower(least, bound_bare(bare_layers(layout, state, choice, counted), parts));
+        bounded[bare_key(layout, state, schedule)] |= left;
       }
     }
   }
@@ -221,20 +249,28 @@ uint32_t recomputed_modules(const spec::Plan& plan) {
 
 }  // namespace
 
-const std::vector<LayerCosts>& LayoutScan::bare_layers_of(const Layout& layout,
-                                                          const StateChoice& state) {
-  const bool zero_bubble = job_.plan.schedule == spec::Schedule::zero_bubble;
-  const BareKey key(layout.micro, state.sequence_parallel, zero_bubble, state.reshard, state.group);
-  const bool fsdp = state.sharding == spec::Sharding::parameters;
-  BareTable& known = fsdp ? sharded_bare_ : bare_;
+const LayoutScan::BareCosts& LayoutScan::many_layers_of(const Layout& layout,
+                                                        const StateChoice& state) {
+  const BareKey key = bare_key(layout, state, job_.plan.schedule);
+  BareTable& known = std::get<5>(key) ? sharded_bare_ : bare_;
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
-  std::vector<spec::Plan> overlaps;
-  for (const uint32_t overlap : overlap_choices) {
-    set_overlap(overlap);
-    overlaps.push_back(job_.plan);
+  // Overlaps that no plan has are not estimated.
+  const uint32_t possible =
+      (state.sequence_parallel ? overlaps_tensor : 0U) | (layout.expert > 1 ? overlaps_expert : 0U);
+  std::vector<size_t> choices;
+  std::vector<spec::Plan> plans;
+  for (size_t choice = 0; choice < std::size(overlap_choices); ++choice) {
+    if ((overlap_choices[choice] & ~possible) != 0) continue;
+    set_overlap(overlap_choices[choice]);
+    choices.push_back(choice);
+    plans.push_back(job_.plan);
   }
-  return known[key] = estimate_layers(job_, typical_, overlaps);
+  const std::vector<LayerCosts> costs = estimate_many_layers(job_, typical_, plans);
+  BareCosts& kept = known[key];
+  for (size_t i = 0; i < choices.size(); ++i)
+    kept[choices[i]] = costs[i];
+  return kept;
 }
 
 const LayerCosts& LayoutScan::layers_of(const Layout& layout, const StateChoice& state,

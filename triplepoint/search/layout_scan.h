@@ -27,8 +27,9 @@ class LayoutScan {
              EnergyBound energy = EnergyBound::lowest_clock);
 
   /// At most the bound of any plan of the layout, in joules only what devices at rest draw: no
-  /// recompute, no sends, nothing at the step's end. Nothing where no plan fits in memory.
-  std::optional<StepBound> bound(size_t number);
+  /// recompute, no sends, nothing at the step's end. Nothing where no plan fits in memory. Of all
+  /// parts it is what a plan without these has, of many layers alone it costs the least.
+  std::optional<StepBound> bound(size_t number, CountedParts);
 
   /// Told of every plan that may fit in memory: its place, index and bound.
   using Visit = std::function<void(const VariantAt&, int64_t index, const StepBound&)>;
@@ -43,13 +44,16 @@ class LayoutScan {
   using Shapes = std::array<workload::GroupShape, 4>;
   using LayerKey = std::tuple<int64_t, bool, bool, bool, int64_t, uint32_t, uint32_t>;
   using LayerTable = std::map<LayerKey, LayerCosts>;
-  using BareKey = std::tuple<int64_t, bool, bool, bool, int64_t>;
-  using BareTable = std::map<BareKey, std::vector<LayerCosts>>;  // by overlaps
+  using BareKey = std::tuple<int64_t, bool, bool, bool, int64_t, bool>;
+  using BareCosts = std::array<LayerCosts, 4>;  // by overlaps that reach into layers
+  using BareTable = std::map<BareKey, BareCosts>;
   using ChunkLayout = std::vector<std::vector<workload::ChunkLayers>>;
 
   void enter(const Layout& layout);
   Shapes shapes_in_layers(const Layout& layout);
   void enter_bare(const Layout&, const Variants&, const VariantAt&);
+  static BareKey bare_key(const Layout&, const StateChoice&, spec::Schedule);
+  const LayerCosts& bare_layers(const Layout&, const StateChoice&, size_t choice, CountedParts);
   StepBound bound_bare(const LayerCosts&, const PipelineParts&) const;
   int64_t visit_split(const Layout&, const Variants&, VariantAt at, int64_t index, const MayWin&,
                       const Visit&);
@@ -58,7 +62,7 @@ class LayoutScan {
   StepBound bound_overlap(const Layout&, const Variants&, const VariantAt&, const PipelineParts&);
   void visit_overlaps(const Layout&, const Variants&, VariantAt at, int64_t index,
                       const PipelineParts&, const Visit&);
-  const std::vector<LayerCosts>& bare_layers_of(const Layout&, const StateChoice&);
+  const BareCosts& many_layers_of(const Layout&, const StateChoice&);
   const LayerCosts& layers_of(const Layout&, const StateChoice&, uint32_t overlap);
   LayerCosts estimate(LayerTable&, LayerKey) const;
   const SendCosts& sends_of(const Layout&, const StateChoice&);

@@ -127,7 +127,7 @@ class Search {
       if (options_.stop() || !is_mine(g)) return;
       workers_.with([&](Worker& worker) {
         for (const size_t i : groups[g]) {
-          const std::optional<StepBound> bound = worker.scan.bound(i);
+          const auto bound = worker.scan.bound(i, CountedParts::many_layers);
           bounds[i] = {i, bound ? value_of(*bound) : nothing_found};
           if (!bound) counts[g].out_of_memory += space_.first_of(i + 1) - space_.first_of(i);
         }
@@ -186,6 +186,13 @@ class Search {
     return last - first;
   }
 
+  /// What the layout's bound of many layers left out may rule it out.
+  bool layout_may_win(Worker& worker, size_t layout, double limit) const {
+    if (limit == nothing_found) return true;
+    const std::optional<StepBound> bound = worker.scan.bound(layout, CountedParts::all);
+    return bound && value_of(*bound) <= slack * limit;
+  }
+
   /// Bounds the plans of the next layouts; returns of how many.
   size_t bound_plans(size_t first, double limit) {
     const size_t number = batch(roughly_, first, limit, bounded_at_once);
@@ -200,6 +207,7 @@ class Search {
     parallel_for(number, options_.threads, [&](size_t i) {
       if (options_.stop() || !is_mine(i)) return;
       workers_.with([&](Worker& worker) {
+        if (!layout_may_win(worker, bounds[i].layout, limit)) return;
         counts[i].out_of_memory += worker.scan.visit(
             bounds[i].layout, may_win, [&](const VariantAt&, int64_t, const StepBound& bound) {
               ++counts[i].bounded;

@@ -85,10 +85,15 @@ int64_t Variants::count() const {
 
 Space::Space(spec::Job base, Reach reach, Fixed fixed)
     : base_(std::move(base)), reach_(reach), fixed_(std::move(fixed)) {
-  add_layouts();
+  of_parts_.resize(1);
+  for (int64_t parts = 1; parts <= base_.model.num_layers; ++parts) {
+    PartsChoices& choices = of_parts_.emplace_back();
+    for (const Split split : {Split::even, Split::ends_count, Split::head_counts})
+      choices.layers.push_back(layers_of_split(split, base_.model.num_layers, parts));
+    choices.recomputes = recomputes(parts);
+  }
   first_.push_back(0);
-  for (const Layout& layout : layouts_)
-    first_.push_back(first_.back() + variants(layout).count());
+  add_layouts();
 }
 
 void Space::add_layouts() {
@@ -137,10 +142,13 @@ void Space::add_chunks(Layout layout) {
   for (int64_t chunks = 1; chunks * layout.pipeline <= layers; ++chunks) {
     if (chunks > 1 && (layout.pipeline == 1 || microbatches % layout.pipeline != 0)) break;
     layout.chunks = chunks;
-    if (!allows(fixed_.chunks, chunks) || splits(layout).empty() || schedules(layout).empty())
-      continue;
-    if (states(layout).empty() || recomputes(layout).empty()) continue;
+    if (!allows(fixed_.chunks, chunks) || splits(layout).empty()) continue;
+    const auto [known, is_new] = states_.try_emplace(states_key(layout));
+    if (is_new) known->second = states(layout);
+    const int64_t plans = variants(layout).count();
+    if (plans == 0) continue;
     layouts_.push_back(layout);
+    first_.push_back(first_.back() + plans);
   }
 }
 
@@ -167,7 +175,7 @@ std::vector<Split> Space::splits(const Layout& layout) const {
   std::vector<Split> found;
   const int64_t layers = base_.model.num_layers, parts = layout.pipeline * layout.chunks;
   const auto exists = [&](Split split) {
-    return layers_of_split(split, layers, parts).has_value();
+    return choices_of(layout).layers[static_cast<size_t>(split)].has_value();
   };
   if (exists(Split::even) && allows(fixed_.uneven, false)) found.push_back(Split::even);
   if (!allows(fixed_.uneven, true)) return found;
@@ -206,7 +214,7 @@ std::vector<Schedule> Space::schedules(const Layout& layout) const {
   return found;
 }
 
-std::vector<RecomputeChoice> Space::recomputes(const Layout& layout) const {
+std::vector<RecomputeChoice> Space::recomputes(int64_t parts) const {
   std::vector<RecomputeChoice> found;
   if (allows(fixed_.recompute, Recompute::none)) found.push_back({});
   if (allows(fixed_.recompute, Recompute::selective))
@@ -214,7 +222,6 @@ std::vector<RecomputeChoice> Space::recomputes(const Layout& layout) const {
       found.push_back({.kind = Recompute::selective, .modules = modules});
   std::ranges::stable_partition(found, std::not_fn(&RecomputeChoice::has_experts));
   if (!allows(fixed_.recompute, Recompute::full)) return found;
-  const int64_t parts = layout.pipeline * layout.chunks;
   const int64_t layers = (base_.model.num_layers + parts - 1) / parts;
   const int64_t steps = std::min(layers, recompute_steps);
   for (int64_t i = 1; i < steps; ++i) {
@@ -281,6 +288,12 @@ bool Space::leaves_states_whole() const {
   const spec::OptimizerState& state = base_.plan.optimizer;
   const bool keeps_remainders = state.weight_bytes == 2 && state.master_bytes == 2;
   return !keeps_remainders || !fixed_.sharding.empty();
+}
+
+Space::StatesKey Space::states_key(const Layout& layout) const {
+  const bool has_others = base_.plan.global_batch_size > layout.micro * layout.data;
+  return {layout.tensor, layout.pipeline, layout.context,    layout.expert,
+          layout.chunks, layout.data,     has_others ? 1 : 0};
 }
 
 std::vector<StateChoice> Space::states(const Layout& layout) const {
@@ -377,7 +390,8 @@ bool Space::searches_power() const {
 }
 
 Variants Space::variants(const Layout& layout) const {
-  return {states(layout), splits(layout), schedules(layout), recomputes(layout)};
+  return {states_.at(states_key(layout)), splits(layout), schedules(layout),
+          choices_of(layout).recomputes};
 }
 
 size_t Space::layout_number(int64_t index) const {
@@ -439,8 +453,8 @@ spec::Plan Space::plan(const Layout& layout, const Variants& variants, const Var
   plan.overlap_pipeline = (overlap & overlaps_pipeline) != 0;
   plan.overlap_expert = (overlap & overlaps_expert) != 0;
   plan.schedule = variants.schedules[at.schedule];
-  plan.layers_per_stage = *layers_of_split(variants.splits[at.split], base_.model.num_layers,
-                                           layout.pipeline * layout.chunks);
+  plan.layers_per_stage =
+      *choices_of(layout).layers[static_cast<size_t>(variants.splits[at.split])];
   return plan;
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -77,12 +80,12 @@ struct RecomputeChoice {
 
 /// The choices within one layout, independent of each other but for a state's overlaps and
 /// recomputes. A variant is their mixed radix number: state, then split, schedule, recompute,
-/// overlap, the last varies fastest.
+/// overlap, the last varies fastest. Valid as long as the space.
 struct Variants {
-  std::vector<StateChoice> states;
+  std::span<const StateChoice> states;
   std::vector<Split> splits;
   std::vector<spec::Schedule> schedules;
-  std::vector<RecomputeChoice> recomputes;         // those of whole experts last
+  std::span<const RecomputeChoice> recomputes;     // those of whole experts last
   size_t recomputes_of(const StateChoice&) const;  // how many of them, the first ones
   int64_t count_of(const StateChoice&) const;      // variants of one state and one split
   int64_t count() const;
@@ -117,6 +120,14 @@ class Space {
   spec::Plan plan(const Layout&, const Variants&, const VariantAt&) const;
 
  private:
+  /// What the number of parts (stages x chunks) decides.
+  struct PartsChoices {
+    std::vector<std::optional<std::vector<int64_t>>> layers;  // by Split
+    std::vector<RecomputeChoice> recomputes;
+  };
+  const PartsChoices& choices_of(const Layout& layout) const {
+    return of_parts_[static_cast<size_t>(layout.pipeline * layout.chunks)];
+  }
   size_t layout_number(int64_t index) const;
   void add_layouts();
   void add_layouts_in(spec::RankOrder);
@@ -125,6 +136,9 @@ class Space {
   void add_chunks(Layout);
   bool is_legal(const Layout&) const;
   bool leaves_states_whole() const;
+  /// All that states() asks of a layout.
+  using StatesKey = std::array<int64_t, 7>;
+  StatesKey states_key(const Layout&) const;
   std::vector<StateChoice> states(const Layout&) const;
   uint32_t possible_overlaps(const Layout&, const StateChoice&) const;
   bool overlaps_experts(const Layout&, const StateChoice&) const;
@@ -132,13 +146,15 @@ class Space {
   void add_state(const Layout&, StateChoice, std::vector<StateChoice>&) const;
   std::vector<Split> splits(const Layout&) const;
   std::vector<spec::Schedule> schedules(const Layout&) const;
-  std::vector<RecomputeChoice> recomputes(const Layout&) const;
+  std::vector<RecomputeChoice> recomputes(int64_t parts) const;
   std::vector<ModuleSet> module_sets() const;
   std::vector<int64_t> sharding_groups(const Layout&) const;
 
   spec::Job base_;
   Reach reach_;
   Fixed fixed_;
+  std::vector<PartsChoices> of_parts_;                    // by their number
+  std::map<StatesKey, std::vector<StateChoice>> states_;  // of all layouts
   std::vector<Layout> layouts_;
   std::vector<int64_t> first_;  // index of each layout's first plan, and one past the last
 };

@@ -221,47 +221,87 @@ perf::CollectiveTime in_messages(int messages, perf::CollectiveTime one) {
 
 }  // namespace
 
+namespace {
+
+perf::CollectiveTime time_of_collective(const spec::Job& job, const workload::WorkGraph& graph,
+                                        const spec::Op& op) {
+  return in_messages(op.kernels,
+                     perf::collective_time(job.cluster, op.collective, op.payload / op.kernels,
+                                           placement_of(job, graph, op.group)));
+}
+
+perf::KernelTime time_of_kernel(const spec::Job& job, const spec::Op& op) {
+  perf::KernelTime time = perf::kernel_time(job.cluster.gpu, op);
+  put_in_context(job, op, time);
+  return time;
+}
+
+}  // namespace
+
 OpEstimate estimate_op(const spec::Job& job, const workload::WorkGraph& graph, const spec::Op& op) {
   OpEstimate estimate{
       .op = &op, .kernel = {}, .collective = {}, .hidden = false, .energy_flops = {}};
   if (op.is_communication()) {
-    estimate.collective = in_messages(
-        op.kernels, perf::collective_time(job.cluster, op.collective, op.payload / op.kernels,
-                                          placement_of(job, graph, op.group)));
+    estimate.collective = time_of_collective(job, graph, op);
     estimate.hidden = hides(op, job.plan);
   } else {
-    estimate.kernel = perf::kernel_time(job.cluster.gpu, op);
+    estimate.kernel = time_of_kernel(job, op);
     estimate.energy_flops = perf::energy_flops(job.cluster.gpu, op);
-    put_in_context(job, op, estimate.kernel);
   }
   return estimate;
 }
 
-std::vector<GroupEstimate> estimate_action(const spec::Job& job, const workload::WorkGraph& graph,
-                                           const workload::ChunkWork& work, ActionKind kind) {
+namespace {
+
+/// Groups of an action that run side by side, not estimated yet.
+struct JoinedGroups {
+  GroupEstimate estimate;  // but for the ops
+  std::vector<const workload::OpGroup*> parts;
+};
+
+std::vector<JoinedGroups> join_groups(const spec::Job& job, const workload::ChunkWork& work,
+                                      ActionKind kind) {
   // Recompute has groups of the same names and repetitions in front; weight gradients must not join
   // those.
   const auto first_input =
       static_cast<std::ptrdiff_t>(kind == ActionKind::backward ? work.recompute.size() : 0);
-  std::vector<GroupEstimate> groups;
+  std::vector<JoinedGroups> joined;
   for (const auto& [group, host, beside] : passes_of(job, work, kind)) {
-    auto at = groups.end();
+    auto at = joined.end();
     if (beside)
-      at = std::find_if(groups.begin() + first_input, groups.end(),
-                        [&, of = group](const GroupEstimate& candidate) {
-                          return candidate.name == of->name && candidate.repeat == of->repeat;
+      at = std::find_if(joined.begin() + first_input, joined.end(),
+                        [&, of = group](const JoinedGroups& candidate) {
+                          return candidate.estimate.name == of->name &&
+                                 candidate.estimate.repeat == of->repeat;
                         });
-    if (at == groups.end())
-      at = groups.insert(at, {.name = group->name,
-                              .repeat = group->repeat,
-                              .is_layer = group->is_layer,
-                              .host = {},
-                              .stall = stall_time(job, *group),
-                              .ops = {}});
-    at->host += host;
-    at->ops.reserve(at->ops.size() + group->ops.size());
-    for (const spec::Op& op : group->ops)
-      at->ops.push_back(estimate_op(job, graph, op));
+    if (at == joined.end())
+      at = joined.insert(at, {.estimate = {.name = group->name,
+                                           .repeat = group->repeat,
+                                           .is_layer = group->is_layer,
+                                           .host = {},
+                                           .stall = stall_time(job, *group),
+                                           .ops = {}},
+                              .parts = {}});
+    at->estimate.host += host;
+    at->parts.push_back(group);
+  }
+  return joined;
+}
+
+}  // namespace
+
+std::vector<GroupEstimate> estimate_action(const spec::Job& job, const workload::WorkGraph& graph,
+                                           const workload::ChunkWork& work, ActionKind kind) {
+  std::vector<GroupEstimate> groups;
+  for (auto& [estimate, parts] : join_groups(job, work, kind)) {
+    GroupEstimate& group = groups.emplace_back(std::move(estimate));
+    size_t ops = 0;
+    for (const workload::OpGroup* part : parts)
+      ops += part->ops.size();
+    group.ops.reserve(ops);
+    for (const workload::OpGroup* part : parts)
+      for (const spec::Op& op : part->ops)
+        group.ops.push_back(estimate_op(job, graph, op));
   }
   return groups;
 }
@@ -294,19 +334,26 @@ std::vector<Seconds> times_of(const GroupEstimate& group, double ratio) {
   return times;
 }
 
+void add_kernel(StreamSums& sums, const spec::Op& op, Seconds time) {
+  (op.is_matrix_work() ? sums.matrix : sums.other) += time;
+}
+
+void add_collective(StreamSums& sums, const spec::Op& op, bool hidden, Seconds time) {
+  const bool userbuffers = op.overlap == spec::Overlap::tensor && !op.backward;
+  if (!hidden)
+    sums.exposed += time;
+  else
+    (userbuffers ? sums.hidden_by_userbuffers : sums.hidden) += time;
+}
+
 StreamSums sum_streams(const GroupEstimate& group, std::span<const Seconds> times) {
   StreamSums sums;
   for (size_t i = 0; i < times.size(); ++i) {
     const OpEstimate& estimate = group.ops[i];
-    if (!estimate.op->is_communication()) {
-      (estimate.op->is_matrix_work() ? sums.matrix : sums.other) += times[i];
-    } else if (!estimate.hidden) {
-      sums.exposed += times[i];
-    } else {
-      const bool userbuffers =
-          estimate.op->overlap == spec::Overlap::tensor && !estimate.op->backward;
-      (userbuffers ? sums.hidden_by_userbuffers : sums.hidden) += times[i];
-    }
+    if (estimate.op->is_communication())
+      add_collective(sums, *estimate.op, estimate.hidden, times[i]);
+    else
+      add_kernel(sums, *estimate.op, times[i]);
   }
   return sums;
 }
@@ -345,18 +392,27 @@ Seconds duration_at_full_clock(const std::vector<GroupEstimate>& groups, const s
   return duration;
 }
 
-std::vector<Seconds> durations_at_full_clock(std::vector<GroupEstimate> groups,
-                                             const spec::Stack& stack, double host_factor,
+std::vector<Seconds> durations_at_full_clock(const Phase& phase, double host_factor,
                                              const std::vector<spec::Plan>& overlaps) {
-  const OverlapCosts overlap(stack);
+  const auto& [job, graph, work, kind] = phase;
+  const OverlapCosts overlap(job.stack);
   std::vector<Seconds> durations(overlaps.size());
-  for (GroupEstimate& group : groups) {
-    const std::vector<Seconds> times = times_of(group, 1);
+  std::vector<std::pair<const spec::Op*, Seconds>> collectives;
+  for (const auto& [group, parts] : join_groups(job, work, kind)) {
+    StreamSums kernels;
+    collectives.clear();
+    for (const workload::OpGroup* part : parts)
+      for (const spec::Op& op : part->ops)
+        if (op.is_communication())
+          collectives.emplace_back(&op, time_of_collective(job, graph, op).total());
+        else
+          add_kernel(kernels, op, time_of_kernel(job, op).at(1));
     for (size_t i = 0; i < overlaps.size(); ++i) {
-      for (OpEstimate& estimate : group.ops)
-        estimate.hidden = estimate.op->is_communication() && hides(*estimate.op, overlaps[i]);
-      const GroupPoint point = lay_streams(sum_streams(group, times), overlap);
-      durations[i] += static_cast<double>(group.repeat) * group.length(point, host_factor);
+      StreamSums sums = kernels;
+      for (const auto& [op, time] : collectives)
+        add_collective(sums, *op, hides(*op, overlaps[i]), time);
+      durations[i] +=
+          static_cast<double>(group.repeat) * group.length(lay_streams(sums, overlap), host_factor);
     }
   }
   return durations;

@@ -101,9 +101,15 @@ std::vector<GroupEstimate> estimate_action(const spec::Job&, const workload::Wor
 /// Wall time of a phase at the highest clock: PhaseTable::at(0, host_factor).duration.
 Seconds duration_at_full_clock(const std::vector<GroupEstimate>&, const spec::Stack&,
                                double host_factor);
-/// The same under plans that differ from the one of the estimate in their overlaps alone.
-std::vector<Seconds> durations_at_full_clock(std::vector<GroupEstimate>, const spec::Stack&,
-                                             double host_factor,
+/// An action that is not estimated yet.
+struct Phase {
+  const spec::Job& job;
+  const workload::WorkGraph& graph;
+  const workload::ChunkWork& work;
+  workload::ActionKind kind;
+};
+/// The same under plans that differ from the job's in their overlaps alone.
+std::vector<Seconds> durations_at_full_clock(const Phase&, double host_factor,
                                              const std::vector<spec::Plan>& overlaps);
 
 /// Adds what an op does, and the time it takes, to a load.

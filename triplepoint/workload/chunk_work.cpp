@@ -170,13 +170,8 @@ void add_layer(const LayerContext& context, LayerKind kind, Passes& passes) {
 
 PartWork make_layer(const LayerContext& model, LayerKind kind) {
   const LayerContext context = model.of_kind(kind);
-  const RankParameters parameters = layer_parameters(context.job, context.share, kind);
   PartWork part;
-  open_sharded_part(context, parameters, part.passes);
-  add_layer(context, kind, part.passes);
-  close_sharded_part(context, parameters, part.passes);
-  part.passes.turn_backward();
-
+  part.passes = make_passes(model, kind);
   // Three forms of repeating: the whole forward pass (full), marked modules (Passes::again, filled
   // while the ops were made), and what operator checkpointing leaves.
   part.recomputed = ops_to_recompute(context, part.passes.forward);
@@ -283,6 +278,17 @@ void add_recompute(const LayerContext& context, const ChunkParts& chunk, ChunkWo
 }
 
 }  // namespace
+
+Passes make_passes(const LayerContext& model, LayerKind kind) {
+  const LayerContext context = model.of_kind(kind);
+  const RankParameters parameters = layer_parameters(context.job, context.share, kind);
+  Passes passes;
+  open_sharded_part(context, parameters, passes);
+  add_layer(context, kind, passes);
+  close_sharded_part(context, parameters, passes);
+  passes.turn_backward();
+  return passes;
+}
 
 ModelParts make_parts(const LayerContext& context) {
   ModelParts parts;

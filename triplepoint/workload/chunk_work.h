@@ -46,6 +46,8 @@ struct ModelParts {
 };
 
 ModelParts make_parts(const LayerContext&);
+/// The passes of one kind of layer alone.
+Passes make_passes(const LayerContext&, LayerKind);
 
 /// Work of one chunk for one microbatch. Recompute: none; selective: the plan's modules of every
 /// layer; full: the first layers of the chunk as `recomputed_layers` counts them.
