@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,10 @@ struct Exported {
 
 /// A configuration for NeMo's megatron_gpt_pretraining, _finetuning (LoRA) or _generate (prefill).
 ///
-/// import_nemo_yaml reads it back as the same job, except for unsupported settings. Cluster and
-/// stack are named under `run`, which NeMo's scripts leave alone.
-Exported export_nemo_yaml(const spec::Job& job);
+/// It trains for `steps` steps. Under a stack with the profiler it traces the 11th, as the paper's
+/// artifact, or the last of fewer. import_nemo_yaml reads it back as the same job, except for
+/// unsupported settings. Cluster and stack are named under `run`, which NeMo's scripts leave alone.
+Exported export_nemo_yaml(const spec::Job& job, int64_t steps = 20);
 
 /// A shell line that starts Megatron-LM's pretrain_gpt.py under torchrun, on mock data.
 ///

@@ -162,10 +162,21 @@ std::string_view name_of(FileKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+namespace {
+
+/// The hparams.yaml that NeMo's logger leaves: the model's part of a configuration, as "cfg".
+bool is_nemo_hparams(std::string_view text) {
+  return has_line_starting(text, "cfg:") && contains(text, "  num_layers:") &&
+         contains(text, "  hidden_size:");
+}
+
+}  // namespace
+
 FileKind recognize(std::string_view text) {
   if (is_hf_config(text)) return FileKind::hf_config;
   if (has_line_starting(text, "model:") && has_line_starting(text, "trainer:"))
     return FileKind::nemo_yaml;
+  if (is_nemo_hparams(text)) return FileKind::nemo_yaml;
   if (has_megatron_arguments(text)) return FileKind::megatron_args;
   return has_line_starting(text, "#SBATCH") ? FileKind::job_script : FileKind::unknown;
 }

@@ -52,7 +52,8 @@ struct Imported {
 struct ImportHints {
   std::optional<std::string> cluster;  // "hgx-h200"
   std::optional<int64_t> num_nodes;
-  std::optional<std::string> stack;  // "nemo-profiled"
+  std::optional<int64_t> gpus_per_node;  // where neither file nor script says it
+  std::optional<std::string> stack;      // "nemo-profiled"
   std::optional<JobScript> job_script;
   // Keys whose values flags replace, so that the file's need not be readable: the last part of a
   // key, with dashes ("tensor-model-parallel-size"), or all of it.
@@ -60,7 +61,10 @@ struct ImportHints {
   Keys by_flags = {};
 };
 
-/// A configuration of NeMo's megatron_gpt_pretraining, _finetuning or _generate.
+/// A configuration of NeMo's megatron_gpt_pretraining, _finetuning or _generate, or the
+/// hparams.yaml that its logger leaves: the model's part of one, without nodes, devices and names.
+/// A model without a name is the library's of its shape: one whose name stands in `path`, else the
+/// first.
 ///
 /// Keys that change work, memory, layout, precision or overlap are read; keys which do not are
 /// known and passed over; any other key is a diagnosis with file, line and a suggestion. `path` is

@@ -155,7 +155,7 @@ std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files
     case TrainingStack::megatron:
       return {megatron_file(job, files, plan), {files.launch("-marked.py"), marked_program, {}}};
     case TrainingStack::nemo: {
-      formats::Exported exported = formats::export_nemo_yaml(job);
+      formats::Exported exported = formats::export_nemo_yaml(job, plan.steps);
       if (!exported.refused_by_launcher.empty())
         exported.unsupported_settings.push_back(exported.refused_by_launcher);
       exported.unsupported_settings.emplace_back(

@@ -69,6 +69,7 @@ void set_devices(Settings& settings, const ImportHints& hints, const MachineFact
                  spec::Cluster& cluster) {
   std::optional<int64_t> devices = facts.gpus_per_node;
   if (!devices && hints.job_script) devices = hints.job_script->gpus_per_node;
+  if (!devices) devices = hints.gpus_per_node;
   if (!devices || *devices == cluster.gpus_per_node) return;
   if (*devices >= 1 && *devices < cluster.gpus_per_node)
     return spec::use_devices(cluster, *devices);
@@ -169,19 +170,40 @@ Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
   return {};
 }
 
-void adopt_names(LibraryCache& cache, const std::optional<std::string>& optimizer, spec::Job& job) {
-  if (const auto known = cache.model(job.model.name)) {
-    spec::Model same = job.model;
-    same.published_parameters = known->published_parameters;
-    same.published_active_parameters = known->published_active_parameters;
-    // A module for further tokens that is not trained has no word in a launch file, and needs none.
-    if (known->prediction_depths() == 0)
-      same.multi_token_prediction = known->multi_token_prediction;
-    same.sequence_length = known->sequence_length;
-    const int64_t length = std::exchange(job.model.sequence_length, same.sequence_length);
-    if (same == *known) job.model = same;
-    job.model.sequence_length = length;
+namespace {
+
+/// The model with what no launch file has words for as the library has it, where the two are alike
+/// in all else but the sequence length; else nothing.
+std::optional<spec::Model> adopted(const spec::Model& model, const spec::Model& known) {
+  spec::Model same = model;
+  same.name = known.name;
+  same.published_parameters = known.published_parameters;
+  same.published_active_parameters = known.published_active_parameters;
+  // A module for further tokens that is not trained has no word in a launch file, and needs none.
+  if (known.prediction_depths() == 0) same.multi_token_prediction = known.multi_token_prediction;
+  same.sequence_length = known.sequence_length;
+  if (!(same == known)) return std::nullopt;
+  same.sequence_length = model.sequence_length;
+  return same;
+}
+
+}  // namespace
+
+std::optional<spec::Model> model_of_shape(LibraryCache& cache, const spec::Model& model,
+                                          std::string_view path) {
+  std::optional<spec::Model> first;
+  for (const std::string& name : cache.model_names()) {
+    const auto known = cache.model(name);
+    const auto same = known ? adopted(model, *known) : std::nullopt;
+    if (same && path.find(name) != path.npos) return same;
+    if (same && !first) first = same;
   }
+  return first;
+}
+
+void adopt_names(LibraryCache& cache, const std::optional<std::string>& optimizer, spec::Job& job) {
+  if (const auto known = cache.model(job.model.name))
+    if (const auto same = adopted(job.model, *known)) job.model = *same;
   if (!optimizer) return;
   const auto known = cache.optimizer(*optimizer);
   if (!known) return;

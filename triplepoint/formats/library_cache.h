@@ -59,6 +59,11 @@ Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
                                    const ImportHints& hints, const MachineFacts& facts,
                                    spec::StatedJob& stated);
 
+/// The library's model of this shape, of whatever sequence length: the one whose name stands in
+/// `path`, else the first.
+std::optional<spec::Model> model_of_shape(LibraryCache& cache, const spec::Model& model,
+                                          std::string_view path);
+
 /// Names of the library for what the file spells out: the published sizes of the model of that name
 /// and shape, and the optimizer that an exported file names, where it has these bytes.
 void adopt_names(LibraryCache& cache, const std::optional<std::string>& optimizer, spec::Job& job);

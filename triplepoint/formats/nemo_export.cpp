@@ -123,7 +123,7 @@ void write_run(YamlWriter& yaml, const Job& job) {
   yaml.text("run.optimizer", job.plan.optimizer.name);
 }
 
-void write_trainer(YamlWriter& yaml, const Job& job) {
+void write_trainer(YamlWriter& yaml, const Job& job, int64_t steps) {
   yaml.count("trainer.devices", job.cluster.gpus_per_node);
   yaml.count("trainer.num_nodes", job.cluster.num_nodes);
   yaml.text("trainer.accelerator", "gpu");
@@ -136,9 +136,9 @@ void write_trainer(YamlWriter& yaml, const Job& job) {
   yaml.boolean("trainer.enable_checkpointing", false);
   yaml.boolean("trainer.use_distributed_sampler", false);
   yaml.null("trainer.max_epochs");
-  yaml.count("trainer.max_steps", 20);
+  yaml.count("trainer.max_steps", steps);
   yaml.count("trainer.log_every_n_steps", 1);
-  yaml.count("trainer.val_check_interval", 20);
+  yaml.count("trainer.val_check_interval", steps);
   yaml.count("trainer.limit_val_batches", 0);
   yaml.count("trainer.limit_test_batches", 0);
   yaml.count("trainer.accumulate_grad_batches", 1);
@@ -381,7 +381,21 @@ void write_optimizer(YamlWriter& yaml, const Job& job, std::vector<std::string>&
   yaml.number("model.optim.sched.min_lr", 1e-5);
 }
 
-void write_execution(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsupported) {
+/// NeMo counts steps from 0. Traces are in <trace_dir>/<job id>_kineto.
+void write_profile(YamlWriter& yaml, bool is_profiled, int64_t steps) {
+  constexpr int64_t step_of_artifact = 10;
+  const int64_t step = std::min(step_of_artifact, steps - 1);
+  yaml.boolean("model.chakra_profile.enabled", is_profiled);
+  if (!is_profiled) return;
+  yaml.text("model.chakra_profile.trace_dir", "traces");
+  yaml.count("model.chakra_profile.start_step", step);
+  yaml.count("model.chakra_profile.end_step", step);
+  yaml.count("model.chakra_profile.warmup_steps", 0);
+  yaml.count("model.chakra_profile.active_steps", 1);
+}
+
+void write_execution(YamlWriter& yaml, const Job& job, int64_t steps,
+                     std::vector<std::string>& unsupported) {
   const Plan& plan = job.plan;
   yaml.boolean("model.mcore_gpt", true);
   yaml.boolean("model.transformer_engine", true);
@@ -396,14 +410,7 @@ void write_execution(YamlWriter& yaml, const Job& job, std::vector<std::string>&
   yaml.count("model.seed", 1234);
   yaml.null("model.resume_from_checkpoint");
   yaml.null("model.rampup_batch_size");
-  yaml.boolean("model.chakra_profile.enabled", job.stack.profiled);
-  if (job.stack.profiled) {  // the 11th step, as the paper's artifact; <trace_dir>/<job id>_kineto
-    yaml.text("model.chakra_profile.trace_dir", "traces");
-    yaml.count("model.chakra_profile.start_step", 10);
-    yaml.count("model.chakra_profile.end_step", 10);
-    yaml.count("model.chakra_profile.warmup_steps", 0);
-    yaml.count("model.chakra_profile.active_steps", 1);
-  }
+  write_profile(yaml, job.stack.profiled, steps);
   yaml.boolean("model.nsys_profile.enabled", false);
 }
 
@@ -467,20 +474,20 @@ std::string_view entry_script(Task task) {
 
 }  // namespace
 
-Exported export_nemo_yaml(const Job& job) {
+Exported export_nemo_yaml(const Job& job, int64_t steps) {
   Exported result;
   result.unsupported_settings = unsupported_by_launch_files(job);
   result.refused_by_launcher = why_refused(job);
   YamlWriter yaml;
   write_run(yaml, job);
-  write_trainer(yaml, job);
+  write_trainer(yaml, job, steps);
   write_exp_manager(yaml, job);
   write_sizes(yaml, job.plan, result.unsupported_settings);
   write_dimensions(yaml, job.model);
   write_details(yaml, job.model);
   write_experts(yaml, job.model, result.unsupported_settings);
   write_recompute(yaml, job.plan);
-  write_execution(yaml, job, result.unsupported_settings);
+  write_execution(yaml, job, steps, result.unsupported_settings);
   write_optimizer(yaml, job, result.unsupported_settings);
   write_task(yaml, job, result.unsupported_settings);
   result.text = fmt::format(

@@ -66,6 +66,10 @@ Task read_task(Settings& s, const ImportHints& hints) {
     return Task::prefill;
   if (entry.find("pretraining") != entry.npos) return Task::pretrain;
   if (entry.empty() && (skip_train || has_section(s, "inference."))) return Task::prefill;
+  // hparams.yaml of megatron_gpt_generate.py, which keeps nothing of the inference section.
+  const bool is_whole = has_section(s, "trainer.");
+  if (entry.empty() && !is_whole && !lora && has_section(s, "model.data.test_ds."))
+    return Task::prefill;
   return lora ? Task::lora : Task::pretrain;
 }
 
@@ -164,9 +168,11 @@ int64_t read_vocabulary(Settings& s) {
   return 1;
 }
 
+constexpr const char* no_name = "model";
+
 /// Names in files lead a prefix of the framework's: "megatron_llama3-70b".
 std::string read_model_name(Settings& s) {
-  std::string name = s.text("exp_manager.name").value_or(s.text("name").value_or("model"));
+  std::string name = s.text("exp_manager.name").value_or(s.text("name").value_or(no_name));
   constexpr std::string_view prefix = "megatron_";
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
@@ -291,6 +297,8 @@ Result<Model> read_model(LibraryCache& cache, Settings& s, const std::string& da
   read_details(s, model);
   read_length(s, data, model);
   read_experts(s, model);
+  if (model.name == no_name)
+    if (auto known = model_of_shape(cache, model, s.file())) model = *std::move(known);
   compare_with_library(cache, s, model);
   return model;
 }
@@ -580,6 +588,16 @@ MachineFacts read_machines(LibraryCache& cache, Settings& s) {
   return facts;
 }
 
+/// hparams.yaml holds the model's part of a configuration as "cfg".
+void name_model_section(YamlNode& document) {
+  const auto named = [&](const char* key) {
+    return std::find_if(document.entries.begin(), document.entries.end(),
+                        [&](const YamlEntry& entry) { return entry.key == key; });
+  };
+  const auto cfg = named("cfg");
+  if (cfg != document.entries.end() && named("model") == document.entries.end()) cfg->key = "model";
+}
+
 std::string job_name(Settings& s) {
   if (auto name = s.text("run.name")) return *name;
   return std::filesystem::path(s.file()).stem().string();
@@ -589,7 +607,8 @@ std::string job_name(Settings& s) {
 
 Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const std::string& path,
                              const ImportHints& hints) {
-  const YamlNode document = TPT_TRY(parse_yaml(text, path));
+  YamlNode document = TPT_TRY(parse_yaml(text, path));
+  name_model_section(document);
   Settings settings(path);
   settings.set_by_flags(hints.by_flags);
   settings.add_tree(document);

@@ -47,6 +47,34 @@ TEST_CASE("a NeMo pretraining job keeps its layout, batch, recompute, overlap an
       assumes(imported, "vocabulary of 50257 tokens after the tokenizer's name, GPT2BPETokenizer"));
 }
 
+/// What NeMo's logger keeps of a fixture: the model's part alone.
+std::string hparams_of(const std::string& name) {
+  const std::string yaml = fixture(name);
+  return "cfg:" + yaml.substr(yaml.find("\nmodel:") + 7) +
+         "  precision: bf16\n  target: nemo.MegatronGPTModel\n  nemo_version: 1.23.0\n";
+}
+
+TEST_CASE("the hparams.yaml of NeMo's logger is the job but for nodes and names") {
+  const ImportHints hints{.num_nodes = 4};
+  CHECK(recognize(hparams_of("pretrain-h200.yaml")) == FileKind::nemo_yaml);
+  const spec::Job whole = import_fixture("pretrain-h200.yaml").job;
+  const Imported imported = import(hparams_of("pretrain-h200.yaml"), "h200/hparams.yaml", hints);
+  CHECK(imported.diagnoses.empty());
+  CHECK(imported.job.plan == whole.plan);
+  CHECK(imported.job.cluster == whole.cluster);
+  CHECK(imported.job.stack == whole.stack);
+  CHECK(imported.job.model.name == "model");  // a shape that the library does not have
+  spec::Model renamed = imported.job.model;
+  renamed.name = whole.model.name;
+  CHECK(renamed == whole.model);
+  CHECK(import(hparams_of("generate.yaml"), "hparams.yaml", hints).job.task == spec::Task::prefill);
+  CHECK(import(hparams_of("lora.yaml"), "hparams.yaml", hints).job.task == spec::Task::lora);
+  // Devices are those of the caller where the file has none.
+  const Imported two =
+      import(hparams_of("generate.yaml"), "hparams.yaml", {.num_nodes = 1, .gpus_per_node = 2});
+  CHECK(two.job.world_size() == 2);
+}
+
 TEST_CASE("a NeMo job on one replica has nothing to shard") {
   const std::string text = with(fixture("pretrain-h200.yaml"), "num_nodes: 4", "num_nodes: 2");
   CHECK(import(text, "h200.yaml").job.plan.sharding == spec::Sharding::none);

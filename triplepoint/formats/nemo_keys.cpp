@@ -126,6 +126,8 @@ constexpr std::array known_keys{
     KnownKey{"model.chakra_profile.*", "that it is on is read; the rest is where and when"},
     KnownKey{"model.nsys_profile.*", "that it is on is read; the rest is where and when"},
     KnownKey{"model.memory_profile.*", "one rank, outside of the step"},
+    KnownKey{"model.target", "hparams.yaml: the class"},
+    KnownKey{"model.nemo_version", "hparams.yaml"},
 
     KnownKey{"model.tokenizer.additional_special_tokens.*", "few tokens, inside the padding"},
     KnownKey{"model.tokenizer.delimiter", "text of samples"},

@@ -9,6 +9,7 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/formats/export.h"
 #include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/experiments.h"
@@ -176,6 +177,93 @@ TEST_CASE("exported kernel sums of a simulated run are those of its traces") {
 TEST_CASE("a run without kernels has no kernel sums") {
   const Tree tree;
   CHECK_FALSE(kernel_stats_file(read_experiment(tree.samples, {}).value(), "x"));
+}
+
+/// On the two GPUs of the tree: TP2, batches of 32.
+spec::Job job_of_tree() {
+  auto job = spec::parse_job(spec::default_library(),
+                             "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 1\n"
+                             "stack = \"nemo-profiled\"\n[plan]\ntensor_parallel_size = 2\n"
+                             "global_batch_size = 32\nrecompute = \"full\"\n",
+                             "job.toml");
+  REQUIRE(job.has_value());
+  spec::use_devices(job->cluster, 2);
+  return *std::move(job);
+}
+
+/// The model's part, as NeMo's logger keeps it.
+std::string hparams_of(const spec::Job& job) {
+  const std::string yaml = formats::export_nemo_yaml(job).text;
+  return "cfg:" + yaml.substr(yaml.find("\nmodel:") + 7) +
+         "  precision: bf16\n  nemo_version: 1.23.0\n";
+}
+
+TEST_CASE("the configuration in an experiment's folder gives the run its job") {
+  const Tree tree;
+  const spec::Job job = job_of_tree();
+  for (const bool whole_file : {false, true}) {
+    if (whole_file)
+      write(tree.whole / "gpt3-175b_1_01000.yaml", formats::export_nemo_yaml(job).text);
+    else
+      write(tree.whole / "hparams.yaml", hparams_of(job));
+    const run::Run run = read_experiment(tree.whole, {}).value();
+    REQUIRE(run.manifest.job.has_value());
+    CHECK(run.manifest.job->name == "gpt3-175b_1_01000");
+    CHECK(run.manifest.job->model.name == "llama3-8b");
+    CHECK(run.manifest.job->plan.tensor_parallel_size == 2);
+    CHECK(run.manifest.job->plan.recompute == spec::Recompute::full);
+    CHECK(run.manifest.job->stack.name == "nemo-profiled");
+    CHECK(run.manifest.job->world_size() == 2);
+    CHECK(run.steps.at(0).samples == 32);
+    CHECK(run.model_flops.has_value());
+    CHECK(has_note(run, whole_file
+                            ? "the job is that of gpt3-175b_1_01000.yaml; hparams.yaml left aside"
+                            : "the job is that of hparams.yaml"));
+  }
+  // Figures know model, layout and batch of it, whatever the folder is called.
+  const report::PaperJob drawn = load_paper_jobs({tree.whole.string()}).value().jobs.at(0);
+  CHECK(drawn.model == "llama3-8b");
+  CHECK(drawn.machine == "2 x H200");
+  CHECK(drawn.layout == "TP2-PP1");
+  CHECK(drawn.variant == "recompute");
+  CHECK(drawn.efficiency.value() == doctest::Approx(32 / 900e-6));
+  CHECK(drawn.kernels.at(0).compute / unit::s == doctest::Approx(0.3));
+}
+
+TEST_CASE("a configuration that is not that of the recording is a note") {
+  const Tree tree;
+  const auto refused = [&](const std::string& text, const std::string& why) {
+    const Path file = tree.whole / "gpt3-175b_1_01000.yaml";
+    write(file, text);
+    const run::Run run = read_experiment(tree.whole, {}).value();
+    CHECK_FALSE(run.manifest.job.has_value());
+    CHECK(has_note(run, "the job is not known: " + file.string() + why));
+    CHECK(run.steps.at(0).samples == 0);
+  };
+  spec::Job job = job_of_tree();
+  job.plan.tensor_parallel_size = 1;
+  spec::use_devices(job.cluster, 1);
+  refused(formats::export_nemo_yaml(job).text, ": a job of 1 GPUs, but the recording is of 2");
+  refused("trainer:\n  devices: 2\nmodel:\n  hidden_size: 8\n",
+          ": model.num_layers is missing (the model's size depends on it); add it, or take it from "
+          "the checkpoint's own configuration");
+}
+
+TEST_CASE("samples of fewer GPUs than the configuration has are said to be incomplete") {
+  const Tree tree;
+  spec::Job job = job_of_tree();
+  job.cluster.num_nodes = 2;
+  write(tree.samples / "gpt3-175b_2_01000.yaml", formats::export_nemo_yaml(job).text);
+  CHECK(missing_parts(read_experiment(tree.samples, {}).value()) ==
+        std::vector<std::string>{"samples of 2 of the job's 4 GPUs"});
+}
+
+TEST_CASE("a folder with a configuration alone is that of a job that left nothing") {
+  const Tree tree;
+  write(tree.nothing / "hparams.yaml", hparams_of(job_of_tree()));
+  CHECK(out_of_memory_in(tree.root) == std::vector<Path>{tree.nothing});
+  write(tree.nothing / "notes.md", "what we saw");
+  CHECK(out_of_memory_in(tree.root).empty());
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "triplepoint/metrics/trace_tables/input.h"
 #include "triplepoint/metrics/trace_tables/rank_devices.h"
 #include "triplepoint/report/figures/artifact_name.h"
+#include "triplepoint/study/experiment_job.h"
 #include "triplepoint/study/experiment_log.h"
 #include "triplepoint/telemetry/upstream/artifact.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
@@ -39,6 +40,12 @@ bool has_readings(const Path& folder) {
     if (telemetry::artifact_name(entry.path().filename().string()) && entry.file_size(ignored) > 0)
       return true;
   return false;
+}
+
+/// Its configuration, and the events of NeMo's logger.
+bool is_written_at_start(const Path& file) {
+  return file.extension() == ".yaml" || file.extension() == ".yml" ||
+         file.filename().string().starts_with("events.out.tfevents");
 }
 
 void shift(run::Timeline& timeline, int64_t by) {
@@ -81,9 +88,9 @@ std::optional<std::string> out_of_memory(const Path& folder) {
       has_kernel_stats(folder) || has_readings(folder))
     return std::nullopt;
   const auto files = list_files(folder, "");
-  if (files && files->empty())
-    return "the folder is empty: the job left nothing, which the artifact's scripts take for out "
-           "of memory";
+  if (files && std::all_of(files->begin(), files->end(), is_written_at_start))
+    return "the job left no sample, trace or log, which the artifact's scripts take for out of "
+           "memory";
   const auto log = log_without_memory(folder);
   if (!log || log_in(folder)) return std::nullopt;
   return fmt::format("{} says that the job ran out of memory", *log);
@@ -203,7 +210,8 @@ Result<run::Run> read_log_alone(const Path& folder, const std::optional<Experime
 
 /// Samples of fewer GPUs than the traces say that the job has.
 void note_missing_gpus(run::Run& run) {
-  const auto ranks = static_cast<std::size_t>(metrics::job_ranks_of(run));
+  const auto ranks = static_cast<std::size_t>(run.manifest.job ? run.manifest.job->world_size()
+                                                               : metrics::job_ranks_of(run));
   if (!run.devices.empty() && run.devices.size() < ranks)
     run.manifest.notes.push_back(fmt::format("{}samples of {} of the job's {} GPUs",
                                              telemetry::incomplete_note, run.devices.size(),
@@ -218,7 +226,11 @@ Result<run::Run> read_experiment(const Path& folder, const metrics::TraceOptions
   const bool has_samples = telemetry::looks_like_upstream(folder);
   const bool needs_log = steps == ExperimentSteps::logged || (!has_traces && !has_samples);
   const std::optional<ExperimentLog> log = needs_log ? log_in(folder) : std::nullopt;
-  if (!has_traces && !has_samples) return read_log_alone(folder, log);
+  if (!has_traces && !has_samples) {
+    run::Run run = TPT_TRY(read_log_alone(folder, log));
+    join_job(run, folder);
+    return run;
+  }
   Result<run::Run> traced = has_traces ? read_traces(folder, options) : run::Run();
   const bool chosen = options.ranks || options.step || options.rules;
   if (!traced && (!has_samples || chosen)) return traced;
@@ -228,8 +240,9 @@ Result<run::Run> read_experiment(const Path& folder, const metrics::TraceOptions
         fmt::format("{}traces ({})", telemetry::incomplete_note, traced.error().what));
   else if (has_samples && has_traces)
     run = TPT_TRY(with_timeline(std::move(run), *std::move(traced)));
-  note_missing_gpus(run);
   if (log) join_log(run, *log);
+  join_job(run, folder);
+  note_missing_gpus(run);
   return run;
 }
 

@@ -20,6 +20,7 @@
 //   <job id>_kineto/rank-<N>.json          traces; of several jobs the newest counts
 //   <job id>_chakra/rank-<N>.json          execution traces: sizes and FLOPs for the traces
 //   *.out, *.log                           the training's log
+//   <experiment>.yaml, hparams.yaml        NeMo's configuration
 //   <experiment>_kernel_stats.csv          sums per trace and kernel, from figure_10_parse.py
 //
 // Any part may be missing.
@@ -48,9 +49,9 @@ std::vector<std::string> experiment_names(const std::vector<Path>& experiments, 
 /// steps of its log, where these lie in the recording.
 enum class ExperimentSteps { whole_recording, logged };
 
-/// Samples, traces and log of an experiment as one run, on the samples' clock; notes say what was
-/// left aside, what is missing (telemetry::incomplete_note) and how the clocks were brought
-/// together. Traces that cannot be read do not cost the samples.
+/// Samples, traces, log and configuration of an experiment as one run, on the samples' clock; notes
+/// say what was left aside, what is missing (telemetry::incomplete_note) and how the clocks were
+/// brought together. Traces that cannot be read do not cost the samples.
 Result<run::Run> read_experiment(const Path& folder, const metrics::TraceOptions&,
                                  ExperimentSteps = ExperimentSteps::logged);
 

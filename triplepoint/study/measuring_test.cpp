@@ -277,6 +277,10 @@ TEST_CASE("other stacks get a launch file in their own words, with the steps tha
   CHECK(files_of("megatron-core").find("name-1-marked.py pretrain_gpt.py") != std::string::npos);
   CHECK(files_of("nemo-profiled").find("tensor_model_parallel_size: 2") != std::string::npos);
   CHECK(files_of("nemo-profiled").find("trace_dir: traces\n") != std::string::npos);
+  CHECK(files_of("nemo-profiled").find("max_steps: 7\n") != std::string::npos);
+  // Steps count from 0: the last of seven is traced.
+  CHECK(files_of("nemo-profiled").find("start_step: 6\n") != std::string::npos);
+  CHECK(files_of("nemo-profiled").find("end_step: 6\n") != std::string::npos);
   CHECK(files_of("compiled-pytorch").find("tensor_parallel_degree = 2") != std::string::npos);
   CHECK(files_of("compiled-pytorch").find("steps = 7") != std::string::npos);
   CHECK(files_of("triplepoint-train").empty());

@@ -54,9 +54,9 @@ TEST_CASE("a breakdown of a tree has a row for each experiment, and says why one
   for (const char* said :
        {"gpt3-175b_1_00000, gpt3-175b_2_01000: no traces",
         "gpt3-175b_1_01000: traces are those of 123_kineto, the newest job; 41_kineto left aside",
-        "gpt3-175b_4_00000: the folder is empty: the job left nothing, which the artifact's "
-        "scripts "
-        "take for out of memory"})
+        "gpt3-175b_4_00000: the job left no sample, trace or log, which the artifact's scripts "
+        "take "
+        "for out of memory"})
     CHECK(std::count(report->remarks.begin(), report->remarks.end(), said) == 1);
 }
 

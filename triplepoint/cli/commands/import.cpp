@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/formats/import.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -52,8 +53,8 @@ class Import : public Command {
       return import_recordings(console, {path_});
     const spec::Library library = TPT_TRY(spec::require_library());
     const Result<formats::FolderImport> found = read(library);
-    const std::vector<Path> experiments = found ? std::vector<Path>() : recordings_below();
-    if (!experiments.empty()) {
+    const std::vector<Path> experiments = recordings_below();
+    if (!experiments.empty() && (!found || all_lie_in(experiments, *found))) {
       for (const Path& folder : study::out_of_memory_in(path_))
         console.warn(fmt::format("triplepoint: left out: {}: {}\n", folder.string(),
                                  *study::out_of_memory(folder)));
@@ -70,6 +71,16 @@ class Import : public Command {
   /// Whether the one file that was named is not a valid job; a folder may hold some that are not.
   bool is_refused(const formats::FolderImport& import) const {
     return !is_folder(path_) && spec::has_errors(import.rows.front().imported->diagnoses);
+  }
+
+  /// Whether every job file is the configuration of an experiment.
+  bool all_lie_in(const std::vector<Path>& experiments, const formats::FolderImport& jobs) const {
+    return std::all_of(jobs.rows.begin(), jobs.rows.end(), [&](const FolderRow& row) {
+      const Path folder = (Path(path_) / row.path).parent_path().lexically_normal();
+      return std::any_of(experiments.begin(), experiments.end(), [&](const Path& experiment) {
+        return experiment.lexically_normal() == folder;
+      });
+    });
   }
 
   std::vector<Path> recordings_below() const {

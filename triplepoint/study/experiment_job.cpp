@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/study/experiment_job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/formats/import.h"
+#include "triplepoint/metrics/trace/collective_match.h"
+#include "triplepoint/study/recorded_job.h"
+#include "triplepoint/telemetry/upstream/artifact.h"
+
+namespace triplepoint::study {
+namespace {
+
+constexpr const char* logger_file = "hparams.yaml";
+
+bool is_configuration(const Path& file) {
+  const auto text = read_file(file);
+  return text && formats::recognize(*text) == formats::FileKind::nemo_yaml;
+}
+
+/// The best first.
+std::vector<Path> configurations_in(const Path& folder) {
+  std::vector<Path> files;
+  std::error_code problem, ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, problem)) {
+    const Path ending = entry.path().extension();
+    if ((ending == ".yaml" || ending == ".yml") && entry.is_regular_file(ignored) &&
+        is_configuration(entry.path()))
+      files.push_back(entry.path());
+  }
+  const std::string own = folder.filename().string();
+  const auto order = [&](const Path& file) {  // the logger's has no nodes
+    return std::tuple(file.filename() == logger_file, file.stem().string() != own);
+  };
+  std::sort(files.begin(), files.end(), [&](const Path& a, const Path& b) {
+    if (order(a) != order(b)) return order(a) < order(b);
+    return natural_less(a.filename().string(), b.filename().string());
+  });
+  return files;
+}
+
+/// As many as the recording knows of.
+int64_t ranks_of(const run::Run& run) {
+  return std::max({static_cast<int64_t>(metrics::job_ranks_of(run)),
+                   static_cast<int64_t>(run.devices.size()),
+                   static_cast<int64_t>(run.timeline.num_ranks)});
+}
+
+/// What the recording tells of the machine.
+formats::ImportHints hints_of(const run::Run& run) {
+  formats::ImportHints hints;
+  int64_t per_node = 0;
+  for (const run::Device& device : run.devices)
+    per_node = std::max<int64_t>(per_node, device.local + 1);
+  const int64_t ranks = ranks_of(run);
+  if (ranks == 0) return hints;
+  if (per_node == 0) per_node = std::min<int64_t>(ranks, telemetry::usual_gpus_per_node);
+  hints.num_nodes = (ranks + per_node - 1) / per_node;
+  hints.gpus_per_node = per_node;
+  return hints;
+}
+
+Result<spec::Job> read_job(const spec::Library& library, const Path& file, const run::Run& run) {
+  const bool says_nodes = file.filename() != logger_file;
+  formats::Imported imported = TPT_TRY(
+      formats::import_job(library, file, says_nodes ? formats::ImportHints() : hints_of(run)));
+  for (const spec::Diagnosis& diagnosis : imported.diagnoses)
+    if (diagnosis.severity == spec::Diagnosis::Severity::error) return error(diagnosis.what);
+  spec::Job& job = imported.job;
+  const int64_t ranks = ranks_of(run);
+  if (ranks > job.world_size())
+    return error(fmt::format("{}: a job of {} GPUs, but the recording is of {}", file.string(),
+                             job.world_size(), ranks));
+  for (std::size_t i = 0; i < imported.of_file; ++i)
+    job.notes.push_back(imported.diagnoses[i].what);
+  job.name = run.manifest.name;
+  return std::move(job);
+}
+
+}  // namespace
+
+std::optional<Result<spec::Job>> configured_job(const spec::Library& library, const Path& folder,
+                                                const run::Run& run) {
+  const std::vector<Path> files = configurations_in(folder);
+  if (files.empty()) return std::nullopt;
+  Result<spec::Job> job = read_job(library, files.front(), run);
+  if (!job) return job;
+  std::string note = "the job is that of " + files.front().filename().string();
+  std::vector<std::string> others;
+  for (auto file = files.begin() + 1; file != files.end(); ++file)
+    others.push_back(file->filename().string());
+  if (!others.empty()) note += fmt::format("; {} left aside", fmt::join(others, ", "));
+  job->notes.insert(job->notes.begin(), std::move(note));
+  return job;
+}
+
+void join_job(run::Run& run, const Path& folder) {
+  const Result<spec::Library> library = spec::require_library();
+  if (!library) return;  // what needs the job asks for the library, and says so
+  const auto job = configured_job(*library, folder, run);
+  if (!job) return;
+  run.manifest.notes.push_back(*job ? (*job)->notes.front()
+                                    : "the job is not known: " + job->error().what);
+  if (*job) describe_with_job(run, **job);
+}
+
+}  // namespace triplepoint::study
