@@ -30,7 +30,9 @@ constexpr auto readable = std::filesystem::directory_options::skip_permission_de
 
 bool is_named_like_experiment(const Path& folder) {
   const std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename();
-  return report::parse_artifact_name(name, 32) || report::parse_artifact_name(name, 64);
+  using enum report::ArtifactSweep;
+  return report::parse_artifact_name(name, h200) || report::parse_artifact_name(name, h100) ||
+         report::parse_artifact_name(name, adapters);
 }
 
 /// Whether a file of samples has something in it.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -138,35 +139,49 @@ std::vector<spec::Provenance> numbers_of(const run::Run& run) {
 
 namespace {
 
-Result<report::PaperJob> load_paper_job(const std::string& file, std::string& remark) {
+struct LoadedJob {
+  report::PaperJob job;
+  std::optional<std::vector<metrics::KernelSeconds>> sums;  // of kernels, of each rank
+  std::string remark;
+};
+
+Result<LoadedJob> load_paper_job(const std::string& file) {
+  LoadedJob loaded;
   const std::string name = stem_of_source(file);
   const bool experiment = is_experiment(file);
-  const auto sums = experiment ? TPT_TRY(read_kernel_stats(file))
-                               : std::optional<std::vector<metrics::KernelSeconds>>();
+  if (experiment) loaded.sums = TPT_TRY(read_kernel_stats(file));
   const Result<run::Run> run = experiment
                                    ? read_experiment(file, {}, ExperimentSteps::whole_recording)
                                    : load_run_source({file}, {});
-  if (!run && !sums) return error(run.error().what);
+  if (!run && !loaded.sums) return error(run.error().what);
   if (const auto parts = run ? missing_parts(*run) : std::vector<std::string>(); !parts.empty())
-    remark = fmt::format("{}: incomplete: {}", name, fmt::join(parts, "; "));
-  report::PaperJob job = run ? report::paper_job(*run, metrics::measure(*run), name, file)
-                             : report::paper_job(run::Run(), {}, name, file);
-  // Sums of kernels stand in for traces that are not there.
-  if (job.kernels.empty() && sums)
-    for (std::size_t rank = 0; rank < sums->size(); ++rank)
-      if ((*sums)[rank].total() > Seconds())
-        job.kernels[static_cast<int32_t>(rank)] = (*sums)[rank];
-  return job;
+    loaded.remark = fmt::format("{}: incomplete: {}", name, fmt::join(parts, "; "));
+  loaded.job = run ? report::paper_job(*run, metrics::measure(*run), name, file)
+                   : report::paper_job(run::Run(), {}, name, file);
+  return loaded;
+}
+
+/// Sums of kernels stand in for traces that are not there.
+void take_sums(report::PaperJob& job, const std::vector<metrics::KernelSeconds>& of_ranks) {
+  std::map<int32_t, double> counts;
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    if (of_ranks[rank].total() <= Seconds()) continue;
+    const auto stage = static_cast<int32_t>(static_cast<int64_t>(rank) / job.ranks_per_stage);
+    job.kernels[stage] += of_ranks[rank];
+    counts[stage] += 1;
+  }
+  for (auto& [stage, kernels] : job.kernels)
+    kernels *= 1 / counts[stage];
 }
 
 /// What the folder of an experiment without samples says by its name, with as many GPUs as the
 /// first experiment beside it that has some.
 report::PaperJob job_by_name(const Path& folder, const std::vector<std::string>& files,
-                             const std::vector<report::PaperJob>& jobs) {
+                             const std::vector<LoadedJob>& jobs) {
   run::Run none;
   for (std::size_t i = 0; i < files.size() && none.devices.empty(); ++i)
     if (Path(files[i]).parent_path() == folder.parent_path())
-      none.devices.resize(jobs[i].metrics.temperature_per_gpu_c.size());
+      none.devices.resize(jobs[i].job.metrics.temperature_per_gpu_c.size());
   return report::paper_job(none, {}, folder.filename().string(), folder);
 }
 
@@ -180,10 +195,10 @@ Result<FigureJobs> load_paper_jobs(const std::vector<std::string>& sources) {
       files.push_back(std::move(one));
     if (is_folder(source)) std::ranges::move(out_of_memory_in(source), std::back_inserter(empty));
   }
-  std::vector<report::PaperJob> jobs(files.size());
-  std::vector<std::string> problems(files.size()), remarks(files.size());
+  std::vector<LoadedJob> jobs(files.size());
+  std::vector<std::string> problems(files.size());
   parallel_for(files.size(), available_threads(), [&](std::size_t i) {
-    Result<report::PaperJob> job = load_paper_job(files[i], remarks[i]);
+    Result<LoadedJob> job = load_paper_job(files[i]);
     if (job)
       jobs[i] = std::move(*job);
     else
@@ -196,14 +211,16 @@ Result<FigureJobs> load_paper_jobs(const std::vector<std::string>& sources) {
       found.remarks.push_back("left out: " + problems[i]);
       continue;
     }
-    if (!remarks[i].empty()) found.remarks.push_back(remarks[i]);
-    report::PaperJob job = jobs[i];
+    if (!jobs[i].remark.empty()) found.remarks.push_back(jobs[i].remark);
+    report::PaperJob job = jobs[i].job;
     if (job.machine.empty() && is_experiment(files[i])) {  // no samples tell the number of GPUs
       const report::PaperJob named = job_by_name(files[i], files, jobs);
       job.machine = named.machine;
       job.layout = named.layout;
       job.pipeline = named.pipeline;
+      job.ranks_per_stage = named.ranks_per_stage;
     }
+    if (job.kernels.empty() && jobs[i].sums) take_sums(job, *jobs[i].sums);
     found.jobs.push_back(std::move(job));
   }
   for (const Path& folder : empty) {

@@ -31,6 +31,8 @@ struct PaperJob {
   std::string task;             // "lora", "prefill", "decode"; empty: pretraining
   std::string layout, variant;  // "TP8-PP4"; "base", "recompute"; a run without a job: its name
   int64_t microbatch = 1, pipeline = 1;
+  // Pipelines are the outermost groups of ranks; 1 where the layout is not known.
+  int64_t ranks_per_stage = 1;
   bool fits_memory = true;
   int64_t gpus_per_node = 8;
   metrics::Metrics metrics;

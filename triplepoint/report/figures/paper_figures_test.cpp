@@ -172,17 +172,22 @@ TEST_CASE("paper figures: what is missing is said") {
 }
 
 TEST_CASE("artifact names: model, layout, variant and microbatch come out of the name") {
-  const auto sweep = parse_artifact_name("gpt3-175b_1_mbs4", 32);
+  const auto sweep = parse_artifact_name("gpt3-175b_1_mbs4", ArtifactSweep::h200);
   REQUIRE(sweep);
   CHECK(sweep->layout == "TP2-PP16");
   CHECK(sweep->microbatch == 4);
   CHECK(sweep->pipeline == 16);
-  const auto both = parse_artifact_name("mixtral-8x7b_2_11000", 64);
+  const auto both = parse_artifact_name("mixtral-8x7b_2_11000", ArtifactSweep::h100);
   REQUIRE(both);
   CHECK(both->layout == "EP4-TP4-PP1");
   CHECK(both->variant == "recompute+overlap");
+  // Adapters and inference have other layouts, and no recompute.
+  const auto lora = parse_artifact_name("gpt3-175b_5_mbs2", ArtifactSweep::adapters);
+  REQUIRE(lora);
+  CHECK(lora->layout == "TP1-PP1");
+  CHECK(lora->variant == "base");
   for (const char* other : {"job", "gpt3-175b_9_01000", "gpt3-175b_1_2", "_1_mbs1", "a_b_mbs0"})
-    CHECK_FALSE(parse_artifact_name(other, 32));
+    CHECK_FALSE(parse_artifact_name(other, ArtifactSweep::h200));
 }
 
 }  // namespace

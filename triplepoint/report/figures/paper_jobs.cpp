@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/metrics/run/view.h"
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/report/figures/artifact_name.h"
 #include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/findings/labels.h"
@@ -17,7 +18,7 @@ namespace {
 using metrics::KernelSeconds;
 
 /// Mean over the ranks of each stage, in one step.
-std::map<int32_t, KernelSeconds> kernels_of(const run::Run& run) {
+std::map<int32_t, KernelSeconds> kernels_of(const run::Run& run, int64_t ranks_per_stage) {
   const metrics::View view = metrics::look_at(run);
   const std::vector<KernelSeconds> all =
       metrics::kernel_seconds_of_ranks(view.timeline(), metrics::KernelRules::upstream);
@@ -26,8 +27,7 @@ std::map<int32_t, KernelSeconds> kernels_of(const run::Run& run) {
   for (const int32_t rank : view.ranks) {
     const auto i = static_cast<std::size_t>(rank);
     const int32_t stage = i < view.stage_of_rank.size() ? view.stage_of_rank[i] : -1;
-    // Where stages are not known, each rank that was traced stands for one, as in the artifact.
-    const int32_t place = stage >= 0 ? stage : rank;
+    const int32_t place = stage >= 0 ? stage : static_cast<int32_t>(rank / ranks_per_stage);
     sums[place] += all[i];
     counts[place] += 1;
   }
@@ -49,18 +49,23 @@ std::string sweep_of(Path place) {
 void name_by_artifact(PaperJob& job, const run::Run& run, const metrics::Metrics& metrics,
                       const std::string& name, const Path& place) {
   const auto devices = static_cast<int64_t>(run.devices.size());
+  const int64_t ranks = std::max<int64_t>(devices, metrics::job_ranks_of(run));
   const std::string sweep = sweep_of(place);
   const auto says = [&](const char* word) { return sweep.find(word) != std::string::npos; };
   // CSV files name no device. The sweep does; else 32 are H200 and 64 H100.
-  const bool is_h100 = says("-h100") || (!says("-h200") && devices > 32);
-  const auto known = parse_artifact_name(name, is_h100 ? 64 : 32);
+  const bool is_h100 = says("-h100") || (!says("-h200") && ranks > 32);
+  const bool trains = sweep != "lora" && sweep != "inference";
+  const auto known = parse_artifact_name(name, !trains   ? ArtifactSweep::adapters
+                                               : is_h100 ? ArtifactSweep::h100
+                                                         : ArtifactSweep::h200);
   if (!known) return;
-  if (sweep == "lora" || sweep == "inference") job.task = sweep;
+  if (!trains) job.task = sweep;
   job.model = known->model;
   job.layout = known->layout;
   job.variant = known->variant;
   job.microbatch = known->microbatch;
   job.pipeline = known->pipeline;
+  job.ranks_per_stage = std::max<int64_t>(1, (is_h100 ? 64 : 32) / known->pipeline);
   if (devices > 0) job.machine = fmt::format("{} x {}", devices, is_h100 ? "H100" : "H200");
   if (!job.efficiency && metrics.energy_j && metrics.step_time && *metrics.energy_j > 0)
     job.efficiency = artifact_batch / (*metrics.step_time / unit::s) / (*metrics.energy_j / 1e6);
@@ -92,9 +97,11 @@ PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::str
     job.microbatch = spec.plan.micro_batch_size;
     job.pipeline = spec.plan.pipeline_parallel_size;
     job.gpus_per_node = spec.cluster.gpus_per_node;
+    job.ranks_per_stage =
+        std::max<int64_t>(1, spec.world_size() / std::max<int64_t>(1, job.pipeline));
   }
   if (!run.manifest.job) name_by_artifact(job, run, metrics, name, place);
-  if (!run.timeline.empty() && job.fits_memory) job.kernels = kernels_of(run);
+  if (!run.timeline.empty() && job.fits_memory) job.kernels = kernels_of(run, job.ranks_per_stage);
   job.metrics = std::move(metrics);
   return job;
 }
