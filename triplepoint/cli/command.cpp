@@ -86,14 +86,18 @@ constexpr std::array table = {
         "  triplepoint bench compare ours.json theirs.json\n",
         make_bench},
     CommandEntry{
-        "validate", "Compare predictions with tables of measurements.",
+        "validate", "Compare predictions with tables of measurements, or with a result tree.",
         "The columns determine the kind of table: training jobs, kernels, collectives, power,\n"
         "temperatures. A training row is a job: its columns are the keys of a job file and the\n"
         "measured values (docs/formats.md). Rows that cannot be predicted are listed with the\n"
         "reason. Put your own runs into these columns to check the model; validation/normalise.py\n"
-        "converts published tables to jobs.\n\n"
+        "converts published tables to jobs. Of a result tree of the MICRO'25 paper's artifact "
+        "each\n"
+        "experiment is simulated and held against its samples and traces; a row's family is its\n"
+        "quantity.\n\n"
         "  triplepoint validate my_runs.csv\n"
-        "  triplepoint validate validation/*/jobs.csv --format json\n",
+        "  triplepoint validate validation/*/jobs.csv --format json\n"
+        "  triplepoint validate results/ --format csv\n",
         make_validate},
     CommandEntry{
         "calibrate", "Measure this machine and describe it as a cluster.",

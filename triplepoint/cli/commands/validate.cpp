@@ -16,6 +16,7 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/pages/answer_pages.h"
+#include "triplepoint/study/tree_scores.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/tui/result_text.h"
 
@@ -30,8 +31,10 @@ class Validate : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("ROWS.csv", "tables of measurements; the columns determine the kind", into(files_),
-              {.words = Words::files, .required = true, .repeats = true})
+        .word("ROWS.csv",
+              "tables of measurements (the columns determine the kind), or result trees of the "
+              "MICRO'25 paper's artifact",
+              into(files_), {.words = Words::files, .required = true, .repeats = true})
         .add(format_.argument("output format (default table); csv: one line per prediction"))
         .flag("--family", "NAME", "only the rows of this family", into(family_))
         .flag("--worst", "N", "number of worst rows to show (default 5)", into_count(worst_, 0))
@@ -66,22 +69,29 @@ class Validate : public Command {
  private:
   Result<ValidatedFile> validate(tui::Console& console, const spec::Library& library,
                                  const std::string& file) const {
-    std::string text = TPT_TRY(read_file(file));
-    CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), file, CsvTable::BadRows::leave_out));
-    const std::vector<CsvTable::BadRow> left_out = table.left_out();
-    if (family_) table = TPT_TRY(calibrate::rows_of_family(table, *family_));
     std::optional<tui::Progress> progress;
-    calibrate::ScoreContext context{
+    const calibrate::ScoreContext context{
         .library = library,
         .threads = threads_.count(),
         .begin = [&](std::size_t rows) { progress.emplace(console, "Predicting", rows); },
         .advance = [&] { progress->advance(); }};
+    TableScores scores = is_folder(file) ? TPT_TRY(study::score_tree(file, context))
+                                         : TPT_TRY(score_file(file, context));
+    if (family_) keep_family(scores);
+    return ValidatedFile{file, std::move(scores)};
+  }
+
+  Result<TableScores> score_file(const std::string& file,
+                                 const calibrate::ScoreContext& context) const {
+    std::string text = TPT_TRY(read_file(file));
+    CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), file, CsvTable::BadRows::leave_out));
+    const std::vector<CsvTable::BadRow> left_out = table.left_out();
+    if (family_) table = TPT_TRY(calibrate::rows_of_family(table, *family_));
     TableScores scores = TPT_TRY(calibrate::score_table(table, context));
     for (const CsvTable::BadRow& row : left_out)
       scores.skipped.push_back({fmt::format("line {}", row.line), row.what});
     scores.rows += static_cast<int64_t>(left_out.size());
-    if (family_) keep_family(scores);
-    return ValidatedFile{file, std::move(scores)};
+    return scores;
   }
 
   /// Tables that name no family in a column get theirs when they are scored.
