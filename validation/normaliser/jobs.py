@@ -12,6 +12,8 @@ SHARDINGS = ("none", "optimizer", "gradients", "parameters")
 MODULES = {"core_attn": r"att(entio)?n", "mla_up_proj": r"mla_?up_?proj|up.?proj", "layernorm": r"layer.?norms?|rms.?norms?", "moe_act": r"moe_?act|expert act",
            "mlp": r"\bmlp\b", "moe": r"\bmoe\b(?!_?act)", "shared_experts": r"shared.?experts?"}
 OTHER_WORKLOADS = (("infer|prefill|decode|generat|serv", "nothing is trained"), (r"\b(ppo|grpo|rlhf|rl|dpo|reward)\b", "it runs other passes than training"))
+RECIPE_KEYS = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "vp": "virtual_pipeline_size", "cp": "context_parallel_size",
+               "ep": "expert_parallel_size", "mbs": "micro_batch_size", "gbs": "global_batch_size"}  # by column
 TUNED_TOKENS = 8192  # of a microbatch of Megatron's published recipes: 4 x 2048 of GPT-3 5B (NeMo-Framework-Launcher, conf/training/gpt3), 1 x 8192 of Llama 3
 SIZES = {"n_gpus": 1 << 20, "dp": 1 << 20, "tp": 4096, "pp": 4096, "vp": 4096, "cp": 4096, "ep": 4096, "layers": 40960, "hidden": 10**8, "ffn": 10**8, "heads": 10**8,
          "vocab": 10**8, "seq": 10**8, "mbs": 1 << 20, "gbs": 10**8}
@@ -159,9 +161,7 @@ class Job:
         """The first public recipe that this row may have followed: of its model, GPU, precision and release, with no other size than it prints."""
         row, software = self.row, self.software
         for recipe in library.recipes(software.recipes) if software.recipes else ():
-            sizes = {"tensor_parallel_size": "tp", "pipeline_parallel_size": "pp", "virtual_pipeline_size": "vp", "context_parallel_size": "cp",
-                     "expert_parallel_size": "ep", "micro_batch_size": "mbs"}
-            agrees = all(key not in recipe or row.count(title) in (None, recipe[key]) for key, title in sizes.items())
+            agrees = all(key not in recipe or row.count(title) in (None, recipe[key]) for title, key in RECIPE_KEYS.items())
             released = not recipe.get("releases") or any(words.lower() in row.text("framework").lower() for words in recipe["releases"])
             if (recipe["model"] == self.model.base and recipe.get("workload", "pretrain") == (row.text("workload") or "pretrain") and self.machine.gpu_name in recipe["gpus"]
                     and self.precision in recipe.get("precisions", [self.precision]) and released and agrees):
@@ -206,7 +206,14 @@ class Job:
             value = number_after(text, words)
             if value:
                 self.assume(f"{title.upper()} {value}, from its words")
-        return value or None
+        return value or self.of_recipe(title)
+
+    def of_recipe(self, title):
+        """A count that the row does not print and its recipe states."""
+        value = self.recipe.get(RECIPE_KEYS[title])
+        if value and value > 1:
+            self.assume(f"{title.upper()} {value}, as its recipe")
+        return value
 
     @property
     def world(self):
@@ -308,6 +315,12 @@ class Job:
         if batch and batch >= 1 << 19 and batch % sequence == 0:  # a batch in tokens
             self.assume(f"a batch of {batch} tokens")
             return batch // sequence
+        tokens = re.search(r"\btokens/batch ?= ?(\d+)M\b", self.row.text("extra"))
+        if tokens and batch != int(tokens[1]) * 2**20 // sequence:
+            batch = int(tokens[1]) * 2**20 // sequence
+            self.assume(f"a batch of {tokens[1]} M tokens")
+        if batch is None:
+            batch = self.of_recipe("gbs")
         if batch is None:
             per_replica = number_after(self.row.words, r"(?:local|per.?(?:gpu|device|rank|replica)) batch(?: size)?")
             if per_replica and not self.row.count("mbs") and hasattr(self, "tp"):
