@@ -115,7 +115,7 @@ void record_nodes(run::Run& run, const spec::Job& job, const StepProfile& profil
       for (size_t d = node * per_node; d < (node + 1) * per_node; ++d)
         devices += profile.power[d][b];
       const power::NodePower drawn = power::node_power(cluster, devices, flow, 1);
-      series.values.push_back(drawn.total() / unit::W);
+      series.values.push_back(kept_reading(drawn.total() / unit::W));
     }
     run.series.push_back(std::move(series));
   }
@@ -136,11 +136,11 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
     run::Series die = make_series("die_c", d, begin, profile.bin, dies[d].size());
     run::Series clock = make_series("sm_clock_mhz", d, begin, profile.bin, dies[d].size());
     run::Series held = make_series("throttled_share", d, begin, profile.bin, dies[d].size());
-    held.values = profile.throttled[d];
     for (size_t b = 0; b < dies[d].size(); ++b) {
-      power.values.push_back(profile.power[d][b] / unit::W);
-      die.values.push_back(dies[d][b].degrees());
-      clock.values.push_back(profile.clock_ratio[d][b] * max_mhz);
+      power.values.push_back(kept_reading(profile.power[d][b] / unit::W));
+      die.values.push_back(kept_reading(dies[d][b].degrees()));
+      clock.values.push_back(kept_reading(profile.clock_ratio[d][b] * max_mhz));
+      held.values.push_back(kept_share(profile.throttled[d][b]));
     }
     for (run::Series* series : {&power, &die, &clock, &held})
       run.series.push_back(std::move(*series));
@@ -204,7 +204,7 @@ void record_inlets(run::Run& run, const ClusterHeat& heat, Instant at) {
                           .device = static_cast<int32_t>(node),
                           .of_node = true,
                           .times = {at},
-                          .values = {heat.inlet(node).degrees()}});
+                          .values = {kept_reading(heat.inlet(node).degrees())}});
 }
 
 }  // namespace

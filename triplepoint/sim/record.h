@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <optional>
 
 #include "triplepoint/run/run.h"
@@ -27,6 +28,16 @@ struct StepDetail {
   bool timeline = false, causes = true;  // as in Horizon
   StepSeries series = StepSeries::none;
 };
+
+/// A value of a simulated series as it is kept: to a thousandth of its unit (1 mW, 0.001 °C, 1
+/// kHz), shares to a millionth. NVML resolves 1 mW, 1 °C and 1 MHz; digits below cost space in
+/// files (100,000 GPUs x 10 min: 92 MB with all of them) and mean nothing.
+inline double kept_reading(double value) {
+  return std::round(value * 1e3) / 1e3;
+}
+inline double kept_share(double value) {
+  return std::round(value * 1e6) / 1e6;
+}
 
 /// Writes one simulated step into the run: device summaries, series, causes, and if the horizon
 /// wants it the timeline of the step, which begins at `begin`. Without a power model there are no

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include <doctest/doctest.h>
 
@@ -47,6 +48,21 @@ double largest_share(const run::Run& run) {
     }
   }
   return largest;
+}
+
+TEST_CASE("series are kept to a thousandth of their unit, shares to a millionth") {
+  Horizon minutes;
+  minutes.duration = 10 * unit::s;
+  for (const Horizon& horizon : {Horizon{}, minutes}) {
+    const run::Run run = simulated("400 W", horizon);
+    REQUIRE(run.series.size() > 32);
+    for (const run::Series& series : run.series)
+      for (const double value : series.values) {
+        const double steps = series.signal == "throttled_share" ? 1e6 : 1e3;
+        CHECK_MESSAGE(static_cast<double>(std::llround(value * steps)) / steps == value,
+                      series.signal);
+      }
+  }
 }
 
 TEST_CASE("what holds a clock back shows over time, and only where something does") {

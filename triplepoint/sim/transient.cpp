@@ -361,7 +361,8 @@ void TransientSimulation::State::append_series(run::Run& run, Activity activity,
       mhz = device.mean_clock_ratio * (*gpu.max_clock / unit::MHz);
       throttled = (device.throttled_power + device.throttled_thermal) / step_.timeline.step_time;
     }
-    const double values[] = {power[d] / unit::W, dies[d].degrees(), mhz, throttled};
+    const double values[] = {kept_reading(power[d] / unit::W), kept_reading(dies[d].degrees()),
+                             kept_reading(mhz), kept_share(throttled)};
     for (size_t s = 0; s < std::size(values); ++s) {
       run::Series& series = run.series[d * std::size(values) + s];
       series.times.push_back(instant_at(now_));
@@ -371,7 +372,7 @@ void TransientSimulation::State::append_series(run::Run& run, Activity activity,
   for (size_t node = 0; heat_ && node < static_cast<size_t>(heat_->num_nodes()); ++node) {
     run::Series& series = run.series[dies.size() * std::size(signals) + node];
     series.times.push_back(instant_at(now_));
-    series.values.push_back(heat_->inlet(static_cast<int64_t>(node)).degrees());
+    series.values.push_back(kept_reading(heat_->inlet(static_cast<int64_t>(node)).degrees()));
   }
 }
 
