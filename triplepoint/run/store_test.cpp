@@ -251,6 +251,18 @@ TEST_CASE("a run of many devices is kept compactly, and what is loaded equals it
   CHECK(database.ask("PRAGMA user_version").value() == 2);
 }
 
+TEST_CASE("of many devices, two series of one signal and device are both kept") {
+  const Folder folder;
+  Run run = run_of_many_devices();
+  Series again = run.series[0];
+  again.values.front() += 1;
+  run.series.insert(run.series.begin() + 1, again);
+  REQUIRE(save(run, folder.file("twice.run")));
+  const auto loaded = load(folder.file("twice.run"));
+  REQUIRE(loaded);
+  CHECK(loaded->series == run.series);
+}
+
 TEST_CASE("places of series that cannot be are named damage") {
   const Folder folder;
   REQUIRE(save(run_of_many_devices(), folder.file("many.run")));

@@ -73,8 +73,9 @@ bool continues(const Series& a, const Series& b, int64_t apart) {
          a.times == b.times;
 }
 
-/// The series at a place and those that continue it.
-SeriesRow row_from(const std::vector<Series>& all, size_t place, Layout layout) {
+/// The series at a place and those that continue it, without those of rows `written` before.
+SeriesRow row_from(const std::vector<Series>& all, size_t place, Layout layout,
+                   const std::vector<bool>& written) {
   constexpr int64_t widest_stride = 64;  // signals of a device
   const Series& first = all[place];
   SeriesRow row{.series = {.signal = first.signal,
@@ -86,7 +87,7 @@ SeriesRow row_from(const std::vector<Series>& all, size_t place, Layout layout) 
   if (layout == Layout::of_each_device || first.times.empty()) return row;
   const auto goes_on = [&](int64_t device) {
     const size_t next = row.place_of(device);
-    return next < all.size() && continues(first, all[next], device);
+    return next < all.size() && !written[next] && continues(first, all[next], device);
   };
   while (row.stride < widest_stride && !goes_on(1))
     ++row.stride;
@@ -171,7 +172,7 @@ Result<bool> write_series(const Database& database, ColumnWriter& writer,
   std::vector<bool> written(all.size(), false);
   for (size_t i = 0; i < all.size(); ++i) {
     if (written[i]) continue;
-    const SeriesRow row = row_from(all, i, layout);
+    const SeriesRow row = row_from(all, i, layout, written);
     const int64_t axis = TPT_TRY(axes.number_of(all[i].times));
     TPT_TRY(insert.bind(row.id)
                 .bind(std::string_view(row.series.signal))
