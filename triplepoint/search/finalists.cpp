@@ -73,7 +73,7 @@ void add_lifetime_use(Finalist& plan, const run::Run& run, const metrics::Metric
 }
 
 Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& objective,
-                  const Lifetime& lifetime, std::optional<int> threads = {}) {
+                  const Lifetime& lifetime, std::optional<int> threads) {
   const run::Run run = sim::simulate(job, {.timeline = false, .causes = false, .threads = threads});
   const metrics::Metrics measured = metrics::measure(run);
   Finalist plan;
@@ -149,8 +149,8 @@ spec::Job job_of(const spec::Job& base, const Finalist& plan) {
 }
 
 Finalist simulate_in_full(const spec::Job& job, const Objective& objective,
-                          const Lifetime& lifetime) {
-  return simulate(job, evaluate_plan(job, objective), objective, lifetime);
+                          const Lifetime& lifetime, std::optional<int> threads) {
+  return simulate(job, evaluate_plan(job, objective), objective, lifetime, threads);
 }
 
 namespace {
