@@ -234,23 +234,35 @@ class Peaks {
       kernels_.emplace(kernels, hungriest_kernels(power_, table, range_, index));
   }
 
-  /// Phases shorter than the window, with the waits between them, from the first of this use on.
+  /// Phases shorter than the window, with the waits between them, from the first of this use on. A
+  /// window that the step's rest does not fill goes on in the next steps.
   Row actions_from(size_t pipeline, const LockstepGroup& group, size_t u, int64_t index) const {
-    constexpr size_t most_actions = 256;
+    constexpr size_t most_loads = 256;
     const size_t stage = static_cast<size_t>(group.stage);
     const StageTimeline& timeline = step_.timeline.pipelines[pipeline][stage];
+    const auto use_of = [&](size_t i) { return model_.use_of(stage, timeline.actions[i].action); };
     Row row;
-    for (size_t i = 0; i < timeline.actions.size() && row.size() < most_actions; ++i) {
-      const size_t use = model_.use_of(stage, timeline.actions[i].action);
-      if (row.empty() && use != u) continue;
+    const auto add_action = [&](size_t i) {
       const Seconds rest = rest_before(timeline, i, Seconds());
       if (!row.empty() && rest > Seconds()) row.push_back(waiting_for(rest));
-      const PhasePoint phase =
-          model_.table(group, model_.uses[stage][use]).at(index, group.host_factor);
+      const PhaseUse& use = model_.uses[stage][use_of(i)];
+      const PhasePoint phase = model_.table(group, use).at(index, group.host_factor);
       if (phase.duration > Seconds()) row.push_back(phase.load);
+    };
+    size_t i = 0;
+    while (i < timeline.actions.size() && use_of(i) != u)
+      ++i;
+    for (; i < timeline.actions.size() && row.size() < most_loads; ++i)
+      add_action(i);
+    if (row.empty()) return {waiting_for(window_)};
+    const Row& ending = endings_[stage];
+    const Seconds rest = step_.timeline.step_time - timeline.actions.back().end - length_of(ending);
+    while (length_of(row) < window_) {
+      row.insert(row.end(), ending.begin(), ending.end());
+      if (rest > Seconds()) row.push_back(waiting_for(rest));
+      for (i = 0; i < timeline.actions.size(); ++i)
+        add_action(i);
     }
-    const Seconds length = length_of(row);
-    if (length < window_) row.push_back(waiting_for(window_ - length));
     return row;
   }
 

@@ -65,6 +65,26 @@ TEST_CASE("where a profiler records one step, sensors see less of it than of ten
   CHECK(lower);
 }
 
+TEST_CASE("a sensor whose window holds several steps shows at least their mean") {
+  for (const int64_t sequences : {32, 64, 128}) {
+    const auto job = spec::parse_job(
+        spec::default_library(),
+        fmt::format("model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 1\ntask = \"decode\"\n"
+                    "[plan]\ntensor_parallel_size = 8\nmicro_batch_size = {0}\n"
+                    "global_batch_size = {0}\n",
+                    sequences),
+        "job.toml");
+    REQUIRE_MESSAGE(job, job.error().what);
+    StepModel model(*job);
+    const CoupledStep step = step_at(model, std::vector<Celsius>(8, Celsius(60)));
+    REQUIRE(step.timeline.step_time < job->cluster.gpu.sensor.power_window);
+    std::vector<DeviceStep> devices = step.accounted.devices;
+    add_peaks(model, step, devices);
+    for (const DeviceStep& device : devices)
+      CHECK(device.sensor_peak >= device.mean_power);
+  }
+}
+
 TEST_CASE("a hotter die peaks higher, and so does a board that switches more") {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     StepModel model(random_training_job(seed));
