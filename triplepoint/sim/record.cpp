@@ -248,7 +248,7 @@ void record_power(run::Run& run, StepModel& model, const CoupledStep& step, Clus
                   Instant begin, const StepDetail& detail) {
   std::vector<DeviceStep> devices = step.accounted.devices;
   const Watts peak = add_peaks(model, step, devices);
-  run.manifest.facts["power_peak_w"] = fmt::format("{:.1f}", peak / unit::W);
+  run.manifest.facts["power_peak_w"] = fmt::format("{}", peak / unit::W);
   for (size_t d = 0; d < devices.size(); ++d) {
     run.summaries[d].power_peak_w = devices[d].sensor_peak / unit::W;
     run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;

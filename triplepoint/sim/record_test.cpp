@@ -77,6 +77,15 @@ TEST_CASE("what holds a clock back shows over time, and only where something doe
   }
 }
 
+TEST_CASE("the highest reading of all sensors is not below the highest of one") {
+  for (const char* limit : {"300 W", "400 W", "500 W", "600 W", "2000 W"}) {
+    const run::Run run = simulated(limit, {});
+    const double highest = std::stod(run.manifest.facts.at("power_peak_w"));
+    for (const run::DeviceSummary& device : run.summaries)
+      CHECK(highest >= *device.power_peak_w);
+  }
+}
+
 double sum(const std::map<std::string, double>& ledger) {
   double all = 0;
   for (const auto& [purpose, joules] : ledger)
