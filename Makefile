@@ -30,7 +30,7 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report pictures measure test check bench install package wheel test-arm64 package-arm64 try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
+.PHONY: help build calibrations report pictures measure test check bench benches install package wheel test-arm64 package-arm64 try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -73,7 +73,7 @@ test: packages-test  ## the quick suite; shares build/release and its objects wi
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset release -j $(JOBS) -LE 'slow|pages'
 
-check: lint sanitize threads fuzz tidy pages  ## everything else: format, tidy, sanitizers, fuzz targets, slow tests, pages
+check: lint sanitize threads fuzz tidy benches pages  ## everything else: format, tidy, sanitizers, fuzz targets, slow tests, pages
 
 lint: packages-check web  ## what needs no build: format, layers, data, docs, types of the front end
 	python3 tools/check_format.py
@@ -116,9 +116,11 @@ pages: packages-check web  ## slow tests, and the report's pages in a browser
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset release -j $(JOBS) -L 'slow|pages' --no-tests=ignore
 
-bench: packages-bench  ## speed, release build; run it on a machine that does nothing else
+benches: packages-bench  ## the programs with all benchmarks: build/bench
 	cmake --preset bench
 	cmake --build build/bench --target programs benches -j $(JOBS)
+
+bench: benches  ## measure speed and write docs/performance.md; run it on a machine that does nothing else (10 minutes)
 	python3 tools/bench.py build/bench
 
 format: packages-check  ## clang-format in place

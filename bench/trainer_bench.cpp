@@ -20,6 +20,7 @@ using namespace triplepoint;
 using namespace triplepoint::trainer;
 
 constexpr int64_t layers = 4;
+constexpr workload::LayerCounts dense_layers{.of_kind = {layers}};
 
 spec::Job llama(int64_t hidden, int64_t length, int64_t sequences) {
   spec::Job job;
@@ -61,8 +62,7 @@ void layer_passes(benchmark::State& state) {
   const auto alone = endpoint.communicator(spec::GroupKind::tensor, {0});
   const auto math = make_cpu_math(Rounding::none);
   MemoryLedger ledger;
-  Chunk chunk(job, {.first_layer = 0, .dense = layers}, {alone.get(), alone.get(), alone.get()},
-              *math, ledger);
+  Chunk chunk(job, {.count = dense_layers}, {alone.get(), alone.get(), alone.get()}, *math, ledger);
   const Values values(chunk);
   const auto size = static_cast<size_t>(state.range(0) * state.range(1) * state.range(2));
   std::vector<float> x(size, 0.1F), y(size), dy(size, 0.1F), dx(size);
@@ -131,9 +131,8 @@ void whole_step(benchmark::State& state) {
   const auto alone = endpoint.communicator(spec::GroupKind::tensor, {0});
   const auto math = make_cpu_math(Rounding::none);
   MemoryLedger ledger;
-  Chunk chunk(
-      job, {.first_layer = 0, .dense = layers, .moe = 0, .has_embedding = true, .has_head = true},
-      {alone.get(), alone.get(), alone.get()}, *math, ledger);
+  Chunk chunk(job, {.count = dense_layers, .has_embedding = true, .has_head = true},
+              {alone.get(), alone.get(), alone.get()}, *math, ledger);
   Values values(chunk);
   std::deque<std::vector<float>> first, second;
   for (const auto& value : values.values) {
