@@ -100,6 +100,23 @@ struct Stage {
   std::optional<double> power_mean_w, die_mean_c, sm_clock_mean_mhz;
 };
 
+/// Spans in which a GPU clearly cools down (run/bursts.h), means over the GPUs that know. Counts
+/// are of one step, of the whole recording where it has no steps.
+struct CoolDowns {
+  std::optional<double> count, share_of_time;
+  std::optional<Seconds> mean_length;    // absent: there are none
+  std::optional<double> largest_fall_k;  // of any GPU below its level, however short
+  std::vector<double> share_per_gpu;
+};
+
+/// How unevenly GPUs draw power (run/bursts.h), means over the GPUs that know.
+struct Bursts {
+  std::optional<double> swing_w, ramp_up_w_per_s, ramp_down_w_per_s;
+  std::optional<double> duty;                // share of time close to the power limit
+  std::optional<double> microbatch_swing_w;  // as the run's producer says it
+  std::vector<double> swing_per_gpu_w;
+};
+
 /// Everything the tables, JSON and reports show. Absent: the run does not know it. Vectors over
 /// GPUs are in the order of the run's devices and empty if no device knows; one that does not is
 /// not-a-number.
@@ -126,6 +143,8 @@ struct Metrics {
   Spread power_spread_w, temperature_spread_c, clock_spread_mhz;
   // Hottest minus coolest die of a package of several, the mean over packages.
   std::optional<double> package_difference_c;
+  CoolDowns cool_downs;
+  Bursts bursts;
   std::optional<double> sm_clock_mean_mhz;
   std::optional<double> clock_in_passes_mhz;  // mean while passes run, as the run's producer says
   std::vector<double> sm_clock_per_gpu_mhz, sm_clock_min_per_gpu_mhz;

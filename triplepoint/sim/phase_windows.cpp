@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace triplepoint::sim {
 namespace {
@@ -164,6 +165,19 @@ Row row_of(PhaseTable& table, int64_t clock_index, double host_factor, Seconds w
           append_repetition(row, groups[i], points[i], table.ratio(clock_index), host_factor);
   }
   return row;
+}
+
+std::vector<RepeatedRow> repeated_rows(PhaseTable& table, int64_t clock_index, double host_factor) {
+  std::vector<RepeatedRow> rows;
+  const std::vector<GroupPoint>& points = table.groups_at(clock_index);
+  for (size_t g = 0; g < points.size(); ++g) {
+    const GroupEstimate& group = table.groups()[g];
+    if (group.length(points[g], host_factor) <= Seconds()) continue;
+    RepeatedRow repeated{.row = {}, .repeat = static_cast<double>(group.repeat)};
+    append_repetition(repeated.row, group, points[g], table.ratio(clock_index), host_factor);
+    rows.push_back(std::move(repeated));
+  }
+  return rows;
 }
 
 std::vector<spec::GpuLoad> hungriest_windows(const spec::PowerCoefficients& power, const Row& row,

@@ -28,6 +28,13 @@ spec::GpuLoad part_of(const Row&, Seconds from, Seconds length);
 /// repeat side by side.
 Row row_of(PhaseTable&, int64_t clock_index, double host_factor, Seconds window);
 
+/// The rows of a phase's groups of ops, each once, and how often it repeats.
+struct RepeatedRow {
+  Row row;
+  double repeat = 1;
+};
+std::vector<RepeatedRow> repeated_rows(PhaseTable&, int64_t clock_index, double host_factor);
+
 /// The windows of a row that hold the most energy on the boards with the least and the most dynamic
 /// energy. P = x + d y + leakage on a board of factor d, so one of them is nearly the highest on
 /// every board.

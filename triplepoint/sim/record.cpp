@@ -16,6 +16,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/power/power.h"
+#include "triplepoint/sim/microbatch_swing.h"
 #include "triplepoint/sim/pace.h"
 #include "triplepoint/sim/peaks.h"
 #include "triplepoint/sim/power_profile.h"
@@ -254,6 +255,9 @@ void record_power(run::Run& run, StepModel& model, const CoupledStep& step, Clus
     run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;
     run.summaries[d].die_peak_c = step.dies[d].degrees();
   }
+  if (detail.timeline)
+    run.manifest.facts["microbatch_swing_w"] =
+        fmt::format("{:.1f}", microbatch_swing(model, step) / unit::W);
   if (detail.causes) record_lost_clocks(run, model, step);
   if (detail.series == StepSeries::all) record_inlets(run, heat, begin);
   if (devices.size() <= most_profiled_devices)

@@ -131,13 +131,16 @@ std::string overview(const Console& console, const run::Run& run, const metrics:
   row("power", with_unit(m.power_mean_w, "W"),
       fmt::format("a GPU; peak {} by the sensor, {} in a kernel{}", with_unit(m.power_peak_w, "W"),
                   with_unit(m.power_kernel_peak_w, "W"), report::limit_beside_peak(run, m)));
+  if (m.bursts.swing_w)
+    row("power swing", with_unit(m.bursts.swing_w, "W"), report::power_swing_text(m));
   row("energy", with_unit(m.joules_per_token, "J/token"),
       fmt::format(
           "{} a step{}", energy_text(m.energy_j, trains),
           trains ? fmt::format(", {} samples/(s MJ)", significant(m.samples_per_s_mj)) : ""));
   row("temperature", with_unit(m.temperature_mean_c, "°C"),
-      fmt::format("peak {}, hot slots {}, cool slots {}", with_unit(m.temperature_peak_c, "°C"),
-                  significant(m.hot_mean_c), significant(m.cool_mean_c)));
+      fmt::format("peak {}, hot slots {}, cool slots {}{}", with_unit(m.temperature_peak_c, "°C"),
+                  significant(m.hot_mean_c), significant(m.cool_mean_c),
+                  report::cool_down_text(m)));
   row("SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4),
       "throttled: " + (run::shutdown_of(run) ? "–" : throttle_text(m)));
   return table_text(table, console);

@@ -486,6 +486,17 @@ void add_power_and_heat(Json& json, const Metrics& m) {
                            {"per_gpu", m.temperature_per_gpu_c},
                            {"peak_per_gpu", m.temperature_peak_per_gpu_c},
                            {"hot_slots", m.hot_slots}};
+  json["cool_downs"] = {{"count", of(m.cool_downs.count)},
+                        {"share_of_time", of(m.cool_downs.share_of_time)},
+                        {"mean_length_s", of(m.cool_downs.mean_length)},
+                        {"largest_fall_k", of(m.cool_downs.largest_fall_k)},
+                        {"share_per_gpu", m.cool_downs.share_per_gpu}};
+  json["bursts"] = {{"swing_w", of(m.bursts.swing_w)},
+                    {"microbatch_swing_w", of(m.bursts.microbatch_swing_w)},
+                    {"ramp_up_w_per_s", of(m.bursts.ramp_up_w_per_s)},
+                    {"ramp_down_w_per_s", of(m.bursts.ramp_down_w_per_s)},
+                    {"duty", of(m.bursts.duty)},
+                    {"swing_per_gpu_w", m.bursts.swing_per_gpu_w}};
   json["sm_clock_mhz"] = {{"mean", of(m.sm_clock_mean_mhz)},
                           {"std_within_nodes", of(m.clock_spread_mhz.within_nodes)},
                           {"std_between_nodes", of(m.clock_spread_mhz.between_nodes)},

@@ -71,6 +71,7 @@ void answer_bubble(const View&, Metrics&);       // bubble.cpp
 void answer_links(const View&, Metrics&);        // links.cpp
 void answer_energy(const View&, Metrics&);       // energy.cpp, after the speed
 void answer_temperature(const View&, Metrics&);  // heat.cpp
+void answer_bursts(const View&, Metrics&);       // bursts.cpp
 void answer_throttle(const View&, Metrics&);     // heat.cpp, after the temperature
 void answer_straggler(const View&, Metrics&);    // straggler.cpp, after kernels and throttle
 void answer_pace(const View&, Metrics&);         // pace.cpp, after speed and throttle

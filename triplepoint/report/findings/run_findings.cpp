@@ -12,6 +12,7 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/metrics/run/bursts.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/findings/labels.h"
@@ -247,6 +248,25 @@ std::string limit_beside_peak(const run::Run& run, const Metrics& m) {
   const double limit = run.manifest.job->power_limit() / unit::W;
   if (!(limit > 0) || *m.power_peak_w <= limit || *m.power_mean_w > limit) return "";
   return fmt::format(" (limit {} W on average)", significant(limit));
+}
+
+std::string cool_down_text(const Metrics& m) {
+  const metrics::CoolDowns& spans = m.cool_downs;
+  if (!spans.share_of_time) return "";
+  if (!spans.mean_length) return ", no cool-down";
+  return fmt::format(", cools down for {} of the time ({} spans of {} s{})",
+                     percent(*spans.share_of_time), significant(spans.count),
+                     significant(*spans.mean_length / unit::s), m.step_time ? " a step" : "");
+}
+
+std::string power_swing_text(const Metrics& m) {
+  std::string text = "between the quantiles of 5 and 95 % of the time";
+  if (m.bursts.microbatch_swing_w)
+    text += fmt::format("; {} W within a microbatch", significant(*m.bursts.microbatch_swing_w));
+  if (m.bursts.duty)
+    text += fmt::format("; at {} of the limit or more for {} of the time",
+                        percent(metrics::duty_level), percent(*m.bursts.duty));
+  return text;
 }
 
 std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {

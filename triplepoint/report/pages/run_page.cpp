@@ -123,12 +123,13 @@ std::vector<Tile> tiles_of(const run::Run& run, const Metrics& m) {
            fmt::format("{} model TFLOP/s a GPU", significant(m.model_tflops_per_gpu))},
           {"power of a GPU", with_unit(m.power_mean_w, "W"),
            "peak " + with_unit(m.power_peak_w, "W") + limit_beside_peak(run, m)},
+          {"power swing", with_unit(m.bursts.swing_w, "W"), power_swing_text(m)},
           {"energy", with_unit(m.joules_per_token, "J/token"),
            m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)")
                               : with_unit(m.energy_j, "J, all GPUs")},
           {"die temperature", with_unit(m.temperature_mean_c, "°C"),
-           fmt::format("peak {}; hot slots {}, cool {}", with_unit(m.temperature_peak_c, "°C"),
-                       significant(m.hot_mean_c), significant(m.cool_mean_c))},
+           fmt::format("peak {}; hot slots {}, cool {}{}", with_unit(m.temperature_peak_c, "°C"),
+                       significant(m.hot_mean_c), significant(m.cool_mean_c), cool_down_text(m))},
           {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), throttle_words(m)}};
 }
 
