@@ -211,7 +211,7 @@ Result<bool> read_series(const Database& database, ColumnReader& reader, std::ve
     for (size_t device = 0; device < of_rows[i].size(); ++device) {
       const size_t place = has_places ? rows[i].place_of(static_cast<int64_t>(device)) : i;
       if (place >= all.size() || taken[place])
-        return damaged(database, "two series have one place");
+        return damaged(database, "its series do not fill their places one by one");
       taken[place] = true;
       all[place] = std::move(of_rows[i][device]);
     }
