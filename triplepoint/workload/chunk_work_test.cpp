@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <set>
 
 #include <doctest/doctest.h>
@@ -121,6 +122,24 @@ TEST_CASE("without grouped GEMM every local expert is its own launch") {
   CHECK(launches() == std::pair<int, int64_t>{4, 4});
   job.model.moe->grouped_gemm = true;
   CHECK(launches() == std::pair<int, int64_t>{1, 4});
+}
+
+TEST_CASE("biases of experts are added expert by expert, in fp32") {
+  spec::Job job = mixtral({1, 4, 2});
+  const auto bytes_and_kernels = [&] {
+    double elements = 0, bytes[2] = {}, kernels[2] = {};
+    for (const auto& [op, times] : test::ops_of(middle_stage(job))) {
+      if (op.name == "expert_down" && !op.backward)
+        elements = static_cast<double>(op.gemm.m * op.gemm.n * op.gemm.count);
+      if (op.name != "expert_bias") continue;
+      bytes[op.backward ? 1 : 0] = op.hbm_bytes / unit::B;
+      kernels[op.backward ? 1 : 0] = op.kernels;
+    }
+    return std::array{bytes[0] / elements, bytes[1] / elements, kernels[0], kernels[1]};
+  };
+  CHECK(bytes_and_kernels() == std::array<double, 4>{});
+  job.model.biases = true;
+  CHECK(bytes_and_kernels() == std::array{28., 40., 10., 26.});  // four experts on a rank
 }
 
 TEST_CASE("expert TP gathers rows forward and scatters them back, mirrored backward") {

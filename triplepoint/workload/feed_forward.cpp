@@ -180,6 +180,24 @@ void leave_expert_region(const LayerContext& context, const ExpertRows& rows, Pa
         collective("etp_all_gather", Collective::all_gather, GroupKind::expert_tensor, payload));
 }
 
+/// Biases of expert_down, each times its row's probability (fp32), added expert by expert; then all
+/// rows are joined and rounded. Bytes of an element of e bytes, reads and writes:
+///   forward     product 4, sum e + 8, joined 8, rounded 4 + e
+///   backward    to fp32 e + 4, to e per expert 4 + e, joined 2 e; gradients of bias and
+///   probability:
+///               a product (8 and 8, the incoming gradient among them) and its sum (4 and 4)
+/// Source: Megatron-LM, megatron/core/transformer/moe/experts.py (TEGroupedMLP, _apply_bias).
+void add_expert_biases(const LayerContext& context, double elements, int experts, Passes& passes) {
+  if (!context.model().biases) return;
+  const double e = context.share.element;
+  passes.forward.push_back(streaming(context, "expert_bias", spec::OpClass::elementwise,
+                                     (24 + 2 * e) * elements, 2 * experts + 2));
+  if (!context.share.training) return;
+  passes.backward_input.push_back(streaming(context, "expert_bias", spec::OpClass::elementwise,
+                                            (32 + 4 * e) * elements, 6 * experts + 2));
+  passes.backward_input.back().backward = true;
+}
+
 void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& passes) {
   const spec::MixtureOfExperts& moe = *context.model().moe;
   const int64_t ffn = divide_up(moe.ffn_hidden_size, context.share.expert_tensor);
@@ -192,7 +210,8 @@ void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& pa
               .in = expert_width(context),
               .out = context.share.gates * ffn,
               .count = busy,
-              .one_kernel_each = !moe.grouped_gemm},
+              .one_kernel_each = !moe.grouped_gemm,
+              .bias_rows = each * busy},
              passes);
   add_module(context, spec::RecomputeModule::moe_act, passes,
              [&] { add_activation(context, real(each * busy * ffn), passes); });
@@ -207,6 +226,8 @@ void add_experts(const LayerContext& context, const ExpertRows& rows, Passes& pa
               .one_kernel_each = !moe.grouped_gemm,
               .cast_fused = context.stack().fused_activations},
              passes);
+  add_expert_biases(context, real(each * busy) * real(expert_width(context)),
+                    static_cast<int>(busy), passes);
 }
 
 /// Rows made narrower before they are sent, by every rank with the whole matrix.
