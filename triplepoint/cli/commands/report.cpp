@@ -37,7 +37,7 @@ class Report : public Command {
               into(output_), {.words = Words::files})
         .flag("--figure", "N",
               "write this figure of the MICRO'25 paper as SVG instead of a page: 3, 4, 5, "
-              "8, 10, 13, 15 or 17 (docs/report.md)",
+              "8, 10, 13, 15 or 17 (docs/report.md); --format json and csv print its numbers",
               into(figure_))
         .flag(
             "--machine", "TEXT",
@@ -46,7 +46,7 @@ class Report : public Command {
             into(choice_.machine))
         .flag("--model", "TEXT", "of a figure: the model to draw, part of its name",
               into(choice_.model))
-        .add(format_.argument())
+        .add(format_.argument("output format (default table); csv: of a figure, a line per number"))
         .add(trace_flags(options_));
   }
 
@@ -54,6 +54,9 @@ class Report : public Command {
     let_interrupts_end_us();
     TPT_TRY(check_trace_flags(options_));
     if (figure_) return draw_figure(console);
+    if (format_.is_csv())
+      return error(
+          "--format csv prints the numbers of a figure (a page is no table); add --figure N");
     if (!choice_.machine.empty() || !choice_.model.empty())
       return error(
           "--machine and --model choose what a figure draws (a page shows all); add --figure N");
@@ -62,24 +65,21 @@ class Report : public Command {
     const Path page = output_ ? Path(*output_) : default_page();
     const std::string html =
         TPT_TRY(kind == study::SourceKind::study ? page_of_study() : page_of_run());
-    return write(console, page, html);
+    return write_page(console, page, html);
   }
 
  private:
-  /// `left_out`: which of the jobs are not in it; empty: none.
-  Result<int> write(tui::Console& console, const Path& page, const std::string& text,
-                    const std::string& left_out = "") const {
+  Result<void> write(const Path& page, const std::string& text) const {
     TPT_TRY(require_other_file(page, sources_));
-    TPT_TRY(write_file_atomically(page, text));
-    if (format_.is_json()) {
-      Json json = {{"source", sources_.front()}, {"page", page.string()}};
-      if (!left_out.empty()) json["left_out"] = left_out;
-      print_json(console, json);
-      return exit_ok;
-    }
-    console.print(fmt::format("wrote {}\n", page.string()));
-    if (!left_out.empty())
-      tui::print_wrapped(console, left_out + " (--machine and --model choose others)");
+    return write_file_atomically(page, text);
+  }
+
+  Result<int> write_page(tui::Console& console, const Path& page, const std::string& html) const {
+    TPT_TRY(write(page, html));
+    if (format_.is_json())
+      print_json(console, {{"source", sources_.front()}, {"page", page.string()}});
+    else
+      console.print(fmt::format("wrote {}\n", page.string()));
     return exit_ok;
   }
 
@@ -92,8 +92,24 @@ class Report : public Command {
     const report::PaperFigure drawn = TPT_TRY(report::paper_figure(*figure_, found.jobs, choice_));
     for (const std::string& remark : found.remarks)
       console.warn("triplepoint: " + remark + "\n");
-    return write(console, output_.value_or(fmt::format("figure-{}.svg", *figure_)), drawn.svg,
-                 drawn.left_out);
+    const Path file = output_.value_or(fmt::format("figure-{}.svg", *figure_));
+    TPT_TRY(write(file, drawn.svg));
+    if (format_.is_csv()) {
+      console.print(report::figure_csv(*figure_, drawn));
+      return exit_ok;
+    }
+    if (format_.is_json()) {
+      Json json = {{"source", sources_.front()},
+                   {"page", file.string()},
+                   {"figure", *figure_},
+                   {"numbers", report::figure_json(drawn)}};
+      if (!drawn.left_out.empty()) json["left_out"] = drawn.left_out;
+      print_json(console, json);
+      return exit_ok;
+    }
+    console.print(fmt::format("wrote {}\n", file.string()));
+    if (!drawn.left_out.empty()) tui::print_wrapped(console, drawn.left_out);
+    return exit_ok;
   }
 
   /// Beside what it shows: "ranks.html" of ranks.tar.gz, "report.html" in a folder.
@@ -123,7 +139,7 @@ class Report : public Command {
   std::optional<std::string> output_;
   std::optional<int64_t> figure_;
   report::FigureChoice choice_;
-  FormatFlag format_;
+  FormatFlag format_{FormatFlag::Csv::yes};
 };
 
 }  // namespace

@@ -75,7 +75,7 @@ std::string machine_text(const PaperJobs& jobs) {
 
 // ---- the figures
 
-std::string panels(const PaperJobs& jobs, const std::string& what, bool normalizes,
+PaperFigure panels(const PaperJobs& jobs, const std::string& what, bool normalizes,
                    const std::function<std::string(const PaperJob&)>& label) {
   std::vector<PaperGroup> groups = by_model(jobs, label);
   for (PaperGroup& group : groups)
@@ -84,15 +84,15 @@ std::string panels(const PaperJobs& jobs, const std::string& what, bool normaliz
 }
 
 std::vector<KernelStack> stage_stacks(const PaperJob& job) {
-  if (!job.fits_memory) return {{"OOM", std::nullopt}};
+  if (!job.fits_memory) return {{"OOM", std::nullopt, &job}};
   std::vector<KernelStack> stacks;
   stacks.reserve(job.kernels.size());
   for (const auto& [stage, kernels] : job.kernels)
-    stacks.push_back({fmt::format("{}", stage), kernels});
+    stacks.push_back({fmt::format("{}", stage), kernels, &job, stage});
   return stacks;
 }
 
-std::string ranks_figure(PaperJobs jobs, const std::string& what,
+PaperFigure ranks_figure(PaperJobs jobs, const std::string& what,
                          const std::function<std::string(const PaperJob&)>& title) {
   std::stable_sort(jobs.begin(), jobs.end(), [&](const PaperJob* a, const PaperJob* b) {
     return std::tie(a->machine, a->microbatch) < std::tie(b->machine, b->microbatch);
@@ -104,7 +104,7 @@ std::string ranks_figure(PaperJobs jobs, const std::string& what,
   return stacks_figure(fmt::format("{}: {}", jobs.front()->model, what), groups);
 }
 
-std::string classes_figure(const PaperJobs& jobs) {
+PaperFigure classes_figure(const PaperJobs& jobs) {
   std::vector<KernelGroup> groups;
   for (const PaperGroup& model : by_model(jobs, [](const PaperJob& j) { return j.variant; })) {
     for (std::size_t i = 0; i < model.jobs.size(); ++i) {
@@ -117,22 +117,25 @@ std::string classes_figure(const PaperJobs& jobs) {
         mean += kernels;
       if (!job.kernels.empty()) mean *= 1.0 / static_cast<double>(job.kernels.size());
       groups.back().stacks.push_back(
-          {job.variant, job.fits_memory ? std::optional(mean) : std::nullopt});
+          {job.variant, job.fits_memory ? std::optional(mean) : std::nullopt, &job});
     }
   }
   return stacks_figure("Kernel seconds by class" + machine_text(jobs), groups);
 }
 
 PaperMap map_of(const PaperJobs& jobs, std::string title, std::string unit_name,
+                std::string quantity,
                 const std::function<std::vector<double>(const PaperJob&)>& values) {
-  PaperMap map{std::move(title),           std::move(unit_name), {}, false, false,
-               jobs.front()->gpus_per_node};
+  PaperMap map{
+      std::move(title),           std::move(unit_name), std::move(quantity), {}, false, false,
+      jobs.front()->gpus_per_node};
   for (PaperGroup& model : by_model(jobs, [](const PaperJob& j) { return j.layout; })) {
     tell_apart(model);
     for (std::size_t i = 0; i < model.jobs.size(); ++i) {
       if (!model.jobs[i]->fits_memory) continue;
       std::vector<double> row = values(*model.jobs[i]);
-      if (!row.empty()) map.rows.emplace_back(model.title + " " + model.labels[i], std::move(row));
+      if (!row.empty())
+        map.rows.push_back({model.title + " " + model.labels[i], std::move(row), model.jobs[i]});
     }
   }
   return map;
@@ -157,7 +160,7 @@ std::vector<double> in_gib(std::vector<double> bytes) {
   return bytes;
 }
 
-Result<std::string> maps(const std::string& title, const char* what, std::vector<PaperMap> all) {
+Result<PaperFigure> maps(const std::string& title, const char* what, std::vector<PaperMap> all) {
   std::erase_if(all, [](const PaperMap& map) { return map.rows.empty(); });
   if (all.empty())
     return error(
@@ -167,18 +170,18 @@ Result<std::string> maps(const std::string& title, const char* what, std::vector
   return maps_figure(title, all);
 }
 
-Result<std::string> traffic_figure(const PaperJobs& jobs) {
+Result<PaperFigure> traffic_figure(const PaperJobs& jobs) {
   // Simulated collectives and pipelines receive what they send; traffic between nodes takes PCIe to
   // the NICs.
-  PaperMap up =
-      map_of(jobs, "NVLink, inside the node", "GiB received in a step", [](const PaperJob& j) {
-        const metrics::LinkUse& links = j.metrics.links;
-        return in_gib(links.scale_up_received_per_gpu_bytes.empty()
-                          ? links.scale_up_per_gpu_bytes
-                          : links.scale_up_received_per_gpu_bytes);
-      });
+  PaperMap up = map_of(jobs, "NVLink, inside the node", "GiB received in a step",
+                       "nvlink_received_gib", [](const PaperJob& j) {
+                         const metrics::LinkUse& links = j.metrics.links;
+                         return in_gib(links.scale_up_received_per_gpu_bytes.empty()
+                                           ? links.scale_up_per_gpu_bytes
+                                           : links.scale_up_received_per_gpu_bytes);
+                       });
   PaperMap out = map_of(jobs, "PCIe, to the NICs and the host", "GiB received in a step",
-                        [](const PaperJob& j) {
+                        "pcie_received_gib", [](const PaperJob& j) {
                           const metrics::LinkUse& links = j.metrics.links;
                           return in_gib(links.pcie_received_per_gpu_bytes.empty()
                                             ? links.scale_out_per_gpu_bytes
@@ -189,12 +192,12 @@ Result<std::string> traffic_figure(const PaperJobs& jobs) {
               {std::move(up), std::move(out)});
 }
 
-Result<std::string> heat_figure(const PaperJobs& jobs) {
-  PaperMap heat = map_of(jobs, "(a) Temperature, mean over a step", "°C",
+Result<PaperFigure> heat_figure(const PaperJobs& jobs) {
+  PaperMap heat = map_of(jobs, "(a) Temperature, mean over a step", "°C", "temperature_c",
                          [](const PaperJob& j) { return j.metrics.temperature_per_gpu_c; });
   heat.adds_mean_row = true;
-  PaperMap held =
-      map_of(jobs, "(b) Clock below the fastest GPU of the row, 1: the slowest", "", throttled);
+  PaperMap held = map_of(jobs, "(b) Clock below the fastest GPU of the row, 1: the slowest", "",
+                         "clock_below_fastest", throttled);
   held.adds_mean_row = true;
   return maps("Heat and throttling of every GPU" + machine_text(jobs), "temperatures",
               {std::move(heat), std::move(held)});
@@ -213,7 +216,7 @@ std::string with_mbs(const PaperJob& job) {
   return fmt::format("{} mbs{}", job.layout, job.microbatch);
 }
 
-Result<std::string> kernel_figure(int64_t number, PaperJobs jobs) {
+Result<PaperFigure> kernel_figure(int64_t number, PaperJobs jobs) {
   TPT_TRY(require_kernels(jobs));
   sort_jobs(jobs);
   if (number == 10) return classes_figure(jobs);
@@ -222,7 +225,7 @@ Result<std::string> kernel_figure(int64_t number, PaperJobs jobs) {
       number == 3 ? [](const PaperJob& j) { return j.layout; } : with_mbs);
 }
 
-Result<std::string> draw(int64_t number, const PaperJobs& jobs) {
+Result<PaperFigure> draw(int64_t number, const PaperJobs& jobs) {
   switch (number) {
     case 4:
       return panels(jobs, "Temperature, power, clock and efficiency", false,
@@ -256,7 +259,9 @@ Result<PaperFigure> paper_figure(int64_t number, const std::vector<PaperJob>& al
   if (all.empty())
     return error("there is no run to draw (a figure needs some); name runs or studies");
   const PaperJobs jobs = TPT_TRY(jobs_of_figure(number, all, choice));
-  return PaperFigure{TPT_TRY(draw(number, jobs)), left_out_text(all.size(), jobs)};
+  PaperFigure figure = TPT_TRY(draw(number, jobs));
+  figure.left_out = left_out_text(all, jobs, figure.numbers);
+  return figure;
 }
 
 }  // namespace triplepoint::report

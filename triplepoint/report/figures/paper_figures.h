@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/run/run.h"
@@ -40,6 +41,7 @@ struct PaperJob {
   // artifact does.
   std::map<int32_t, metrics::KernelSeconds> kernels;
   std::optional<double> efficiency;  // samples/(s MJ)
+  std::string sweep = {};            // of an experiment of the artifact: "optimization-sweep-h200"
 };
 /// `place`: its file or folder. The sweep two folders above says the GPU (h100, h200) and the task
 /// (lora, inference) of a recording of the artifact: optimization-sweep-h100/<model>/<name>.
@@ -55,10 +57,25 @@ struct FigureChoice {
   std::string machine, model;
 };
 
+/// A number that a figure draws.
+struct FigureNumber {
+  const PaperJob* job = nullptr;  // of those that were given; nothing: mean over the jobs drawn
+  std::string quantity;           // with its unit: "power_mean_w", "kernel_compute_s"
+  std::optional<int32_t> stage = {}, gpu = {};
+  double value = 0;
+};
+
 struct PaperFigure {
   std::string svg;
-  std::string left_out;  // which of the jobs are not in it, in a sentence; empty: none
+  std::vector<FigureNumber> numbers;  // what is drawn; what is not known is not there
+  std::string left_out = {};          // which of the jobs are not in it, in a sentence; empty: none
 };
+
+/// Its numbers as one table: figure, model, task, machine, layout, variant, microbatch, quantity,
+/// stage, gpu, value; and as rows of JSON with the same keys. The layout of a mean over jobs is
+/// "Per-GPU Avg.", as in the artifact's figures.
+std::string figure_csv(int64_t number, const PaperFigure&);
+Json figure_json(const PaperFigure&);
 
 /// A figure of "Characterizing the Efficiency of Distributed Training: A Power, Performance, and
 /// Thermal Perspective" (MICRO'25, arXiv 2509.10371) from other runs, as one SVG file:
@@ -85,7 +102,9 @@ using PaperJobs = std::vector<const PaperJob*>;
 Result<PaperJobs> jobs_of_figure(int64_t number, const std::vector<PaperJob>& all,
                                  const FigureChoice&);
 /// "it shows 12 of 193 jobs: 32 x H200; gpt3-175b; base; microbatch 1", or nothing if it shows all.
-std::string left_out_text(std::size_t all, const PaperJobs& jobs);
+/// Shown are jobs with a number; those that were chosen and have none are named, with why.
+std::string left_out_text(const std::vector<PaperJob>& all, const PaperJobs& chosen,
+                          const std::vector<FigureNumber>& numbers);
 
 /// "gpt3-175b", "gpt3-175b (lora)"
 std::string model_and_task(const PaperJob&);
@@ -98,6 +117,9 @@ std::vector<std::string> distinct(const PaperJobs& jobs, const Key& key) {
   return found;
 }
 
+/// Of a job that has no other number.
+inline constexpr const char* out_of_memory_quantity = "out_of_memory";
+
 /// Jobs that share a heading: a model, or a machine and layout.
 struct PaperGroup {
   std::string title;
@@ -106,29 +128,37 @@ struct PaperGroup {
 };
 
 /// Three panels (temperature, power, clock), each with mean, peak and efficiency.
-std::string panels_figure(const std::string& title, const std::vector<PaperGroup>& groups,
+PaperFigure panels_figure(const std::string& title, const std::vector<PaperGroup>& groups,
                           bool normalizes_efficiency);
 
 /// A stack of kernel classes per label; groups that are many times higher get their own scale.
 struct KernelStack {
   std::string label;
   std::optional<metrics::KernelSeconds> kernels;  // nothing: out of memory
+  const PaperJob* job = nullptr;
+  std::optional<int32_t> stage = {};
 };
 struct KernelGroup {
   std::string heading;  // over neighbours that share it; may be empty
   std::string title;
   std::vector<KernelStack> stacks;
 };
-std::string stacks_figure(const std::string& title, const std::vector<KernelGroup>& groups);
+PaperFigure stacks_figure(const std::string& title, const std::vector<KernelGroup>& groups);
 
 /// GPUs from left to right, jobs from top to bottom.
+inline constexpr const char* mean_row_label = "Per-GPU Avg.";
+struct MapRow {
+  std::string label;
+  std::vector<double> values;
+  const PaperJob* job = nullptr;  // nothing: mean over the rows
+};
 struct PaperMap {
-  std::string title, unit;
-  std::vector<std::pair<std::string, std::vector<double>>> rows;
+  std::string title, unit, quantity;
+  std::vector<MapRow> rows;
   bool adds_mean_row = false;
   bool is_logarithmic = false;  // powers of two
   int64_t per_node = 8;
 };
-std::string maps_figure(const std::string& title, const std::vector<PaperMap>& maps);
+PaperFigure maps_figure(const std::string& title, const std::vector<PaperMap>& maps);
 
 }  // namespace triplepoint::report

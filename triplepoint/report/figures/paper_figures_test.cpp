@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/figures/paper_figures.h"
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "triplepoint/report/figures/artifact_name.h"
@@ -139,11 +141,20 @@ TEST_CASE("paper figures: clocks of a job's GPUs lie between its fastest and its
 }
 
 TEST_CASE("paper figures: a machine and a model can be chosen, and what is left out is said") {
-  const auto of_h100 = paper_figure(17, jobs(), {.machine = "h100", .model = ""});
+  const std::vector<PaperJob> all = jobs();
+  const auto of_h100 = paper_figure(17, all, {.machine = "h100", .model = ""});
   REQUIRE(of_h100.has_value());
   CHECK(contains(of_h100->svg, "TP8-PP8"));
   CHECK(!contains(of_h100->svg, "TP8-PP4"));
-  CHECK(of_h100->left_out == "it shows 1 of 8 jobs: 64 x H100; gpt3-175b; base; microbatch 1");
+  CHECK(of_h100->left_out ==
+        "it shows 1 of 8 jobs: 64 x H100; gpt3-175b; base; microbatch 1; --machine and --model "
+        "choose others");
+  // Of 32 x H200 the third base job ran out of memory, which a map cannot show.
+  CHECK(
+      contains(paper_figure(17, all)->left_out,
+               "it shows 2 of 8 jobs: 32 x H200; gpt3-175b; base; microbatch 1; not drawn, as out "
+               "of memory: gpt3-175b TP1-PP32 base"));
+  CHECK(contains(paper_figure(4, all)->left_out, "it shows 2 of 8 jobs"));
   CHECK(paper_figure(17, {job("TP8-PP4", "base", 1)})->left_out.empty());
   const auto none = paper_figure(17, jobs(), {.machine = "", .model = "llama"});
   REQUIRE_FALSE(none);
@@ -169,6 +180,62 @@ TEST_CASE("paper figures: what is missing is said") {
     CHECK_FALSE(paper_figure(number, bare));
   CHECK_FALSE(paper_figure(6, jobs()));
   CHECK_FALSE(paper_figure(4, {}));
+}
+
+TEST_CASE("paper figures: their numbers are those that are drawn") {
+  std::vector<PaperJob> all = jobs();
+  all[0].metrics.sm_clock_per_gpu_mhz.assign(32, 1700);
+  all[0].metrics.sm_clock_per_gpu_mhz[3] = 1600;
+  all[0].metrics.sm_clock_per_gpu_mhz[4] = std::nan("");
+  const auto values = [&](int64_t number, const char* quantity) {
+    const auto figure = paper_figure(number, all);
+    REQUIRE(figure.has_value());
+    std::vector<double> found;
+    for (const FigureNumber& each : figure->numbers)
+      if (each.quantity == quantity) found.push_back(each.value);
+    return found;
+  };
+  // TP8-FSDP and TP8-PP4 with recompute; TP1-PP32 is base, and no job of figure 4.
+  CHECK(values(4, "power_peak_w") == std::vector<double>{800, 800});
+  CHECK(values(4, "efficiency") == std::vector<double>{0.5, 0.5});
+  CHECK(values(8, "efficiency") == std::vector<double>{1, 1, 1, 1});
+  CHECK(values(8, "out_of_memory") == std::vector<double>{1});
+  CHECK(values(10, "kernel_compute_s") == std::vector<double>{12, 12, 12, 12});
+  CHECK(values(15, "kernel_send_recv_s").size() == 8);  // four stages, microbatches 1 and 4
+  CHECK(values(5, "pcie_received_gib").empty());
+  CHECK(values(5, "nvlink_received_gib").at(1) == doctest::Approx(2e9 / 1073741824.0));
+  // Of the row that knows clocks, and the same again as the mean over rows; one GPU has none.
+  CHECK(values(17, "clock_below_fastest").size() == 62);
+  CHECK(values(17, "clock_below_fastest").at(3) == doctest::Approx(1));
+}
+
+TEST_CASE("paper figures: numbers as a table name job, stage and GPU") {
+  const std::vector<PaperJob> all = jobs();
+  const PaperFigure stages = paper_figure(15, all).value();
+  const std::string csv = figure_csv(15, stages);
+  CHECK(csv.starts_with(
+      "figure,model,task,machine,layout,variant,microbatch,quantity,stage,gpu,value\n"
+      "15,gpt3-175b,,32 x H200,TP8-PP4,recompute,1,kernel_compute_s,0,,12\n"));
+  CHECK(contains(csv, "15,gpt3-175b,,32 x H200,TP8-PP4,recompute,4,kernel_send_recv_s,3,,3\n"));
+  const std::string heat = figure_csv(17, paper_figure(17, all).value());
+  CHECK(contains(heat, "17,gpt3-175b,,32 x H200,TP8-FSDP,base,1,temperature_c,,31,81\n"));
+  CHECK(contains(heat, "17,,,,Per-GPU Avg.,,,temperature_c,,31,81\n"));
+}
+
+TEST_CASE("paper figures: of two recordings of one job that of the figure's sweep is drawn") {
+  std::vector<PaperJob> all = {job("TP8-PP4", "recompute", 1), job("TP8-PP4", "recompute", 2),
+                               job("TP8-PP4", "recompute", 1)};
+  all[0].sweep = all[1].sweep = "microbatch-sweep-h200";
+  all[2].sweep = "optimization-sweep-h200";
+  all[2].metrics.power_mean_w = 601;
+  const auto power = [&](int64_t number) {
+    const PaperFigure figure = paper_figure(number, all).value();
+    for (const FigureNumber& each : figure.numbers)
+      if (each.quantity == "power_mean_w") return each.value;
+    return 0.0;
+  };
+  CHECK(power(4) == 601);
+  CHECK(power(13) == 600);
 }
 
 TEST_CASE("artifact names: model, layout, variant and microbatch come out of the name") {

@@ -47,10 +47,10 @@ std::string sweep_of(Path place) {
 
 /// A recording of the paper's artifact knows its job by the name of its folder.
 void name_by_artifact(PaperJob& job, const run::Run& run, const metrics::Metrics& metrics,
-                      const std::string& name, const Path& place) {
+                      const std::string& name) {
   const auto devices = static_cast<int64_t>(run.devices.size());
   const int64_t ranks = std::max<int64_t>(devices, metrics::job_ranks_of(run));
-  const std::string sweep = sweep_of(place);
+  const std::string& sweep = job.sweep;
   const auto says = [&](const char* word) { return sweep.find(word) != std::string::npos; };
   // CSV files name no device. The sweep does; else 32 are H200 and 64 H100.
   const bool is_h100 = says("-h100") || (!says("-h200") && ranks > 32);
@@ -79,6 +79,7 @@ PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::str
   job.fits_memory = run.manifest.fits_memory;
   job.efficiency = metrics.samples_per_s_mj;
   job.layout = name;
+  job.sweep = sweep_of(place);
   for (const run::Device& device : run.devices)
     job.gpus_per_node = &device == run.devices.data()
                             ? device.local + 1
@@ -100,7 +101,7 @@ PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::str
     job.ranks_per_stage =
         std::max<int64_t>(1, spec.world_size() / std::max<int64_t>(1, job.pipeline));
   }
-  if (!run.manifest.job) name_by_artifact(job, run, metrics, name, place);
+  if (!run.manifest.job) name_by_artifact(job, run, metrics, name);
   if (!run.timeline.empty() && job.fits_memory) job.kernels = kernels_of(run, job.ranks_per_stage);
   job.metrics = std::move(metrics);
   return job;

@@ -20,23 +20,24 @@ constexpr double group_gap = 10, title_character = 6.6;
 using Value = std::optional<double>;
 
 struct Panel {
-  const char *name, *unit;
+  const char *name, *mean_quantity, *peak_quantity;
   bool from_zero;
   Value (*mean)(const metrics::Metrics&);
   Value (*peak)(const metrics::Metrics&);
 };
 
-constexpr Panel panels[] = {
-    {"temperature (°C)", "°C", false,
-     [](const metrics::Metrics& m) { return m.temperature_mean_c; },
-     [](const metrics::Metrics& m) { return m.temperature_peak_c; }},
-    {"power (W)", "W", true, [](const metrics::Metrics& m) { return m.power_mean_w; },
-     [](const metrics::Metrics& m) { return m.power_peak_w; }},
-    {"SM clock (GHz)", "GHz", false,
-     [](const metrics::Metrics& m) {
-       return m.sm_clock_mean_mhz ? Value(*m.sm_clock_mean_mhz / 1e3) : Value();
-     },
-     nullptr}};
+constexpr Panel panels[] = {{"temperature (°C)", "temperature_mean_c", "temperature_peak_c", false,
+                             [](const metrics::Metrics& m) { return m.temperature_mean_c; },
+                             [](const metrics::Metrics& m) { return m.temperature_peak_c; }},
+                            {"power (W)", "power_mean_w", "power_peak_w", true,
+                             [](const metrics::Metrics& m) { return m.power_mean_w; },
+                             [](const metrics::Metrics& m) { return m.power_peak_w; }},
+                            {"SM clock (GHz)", "sm_clock_mean_ghz", nullptr, false,
+                             [](const metrics::Metrics& m) {
+                               return m.sm_clock_mean_mhz ? Value(*m.sm_clock_mean_mhz / 1e3)
+                                                          : Value();
+                             },
+                             nullptr}};
 
 /// Everything in the order in which it is drawn, with its place.
 struct PlotPosition {
@@ -154,9 +155,28 @@ void draw_legend(SvgSheet& sheet, double y, bool has_efficiency, bool normalizes
   sheet.text(x + 10, y, "out of memory");
 }
 
+std::vector<FigureNumber> numbers_of(const std::vector<PlotPosition>& spots) {
+  std::vector<FigureNumber> numbers;
+  for (const PlotPosition& spot : spots) {
+    const auto add = [&](const char* quantity, const Value& value) {
+      if (value) numbers.push_back({.job = spot.job, .quantity = quantity, .value = *value});
+    };
+    if (!spot.job->fits_memory) {
+      add(out_of_memory_quantity, 1);
+      continue;
+    }
+    for (const Panel& of : panels) {
+      add(of.mean_quantity, of.mean(spot.job->metrics));
+      if (of.peak != nullptr) add(of.peak_quantity, of.peak(spot.job->metrics));
+    }
+    if (spot.efficiency >= 0) add("efficiency", spot.efficiency);
+  }
+  return numbers;
+}
+
 }  // namespace
 
-std::string panels_figure(const std::string& title, const std::vector<PaperGroup>& groups,
+PaperFigure panels_figure(const std::string& title, const std::vector<PaperGroup>& groups,
                           bool normalizes_efficiency) {
   const std::vector<PlotPosition> spots = spots_of(groups, normalizes_efficiency);
   const double plot =
@@ -192,7 +212,7 @@ std::string panels_figure(const std::string& title, const std::vector<PaperGroup
     first += group.jobs.size();
   }
   const double width = std::max(left + plot + right, 560.0);
-  return sheet.svg(width, foot + 26, title);
+  return {sheet.svg(width, foot + 26, title), numbers_of(spots)};
 }
 
 // Figures 5 and 17: a colour per GPU and job.
@@ -226,8 +246,8 @@ Axis powers_of_two(double low, double high) {
 
 Scale scale_of(const PaperMap& map) {
   double low = 1e300, high = -1e300;
-  for (const auto& [label, values] : map.rows)
-    for (const double value : values) {
+  for (const MapRow& row : map.rows)
+    for (const double value : row.values) {
       if (!std::isfinite(value) || (map.is_logarithmic && value <= 0)) continue;
       low = std::min(low, value);
       high = std::max(high, value);
@@ -240,19 +260,19 @@ Scale scale_of(const PaperMap& map) {
 }
 
 /// Each GPU over all jobs that have it.
-std::pair<std::string, std::vector<double>> mean_row(const PaperMap& map) {
-  std::pair<std::string, std::vector<double>> mean{"Per-GPU Avg.", {}};
+MapRow mean_row(const PaperMap& map) {
+  MapRow mean{mean_row_label, {}};
   std::size_t most = 0;
-  for (const auto& [label, values] : map.rows)
-    most = std::max(most, values.size());
+  for (const MapRow& row : map.rows)
+    most = std::max(most, row.values.size());
   for (std::size_t i = 0; i < most; ++i) {
     double sum = 0, count = 0;
-    for (const auto& [label, values] : map.rows)
-      if (i < values.size() && std::isfinite(values[i])) {
-        sum += values[i];
+    for (const MapRow& row : map.rows)
+      if (i < row.values.size() && std::isfinite(row.values[i])) {
+        sum += row.values[i];
         count += 1;
       }
-    mean.second.push_back(count > 0 ? sum / count : std::nan(""));
+    mean.values.push_back(count > 0 ? sum / count : std::nan(""));
   }
   return mean;
 }
@@ -263,10 +283,10 @@ double x_of(double left, std::size_t column, int64_t per_node) {
 }
 
 void draw_row(SvgSheet& sheet, const PaperMap& map, const Scale& scale, double left, double y,
-              const std::pair<std::string, std::vector<double>>& row) {
-  sheet.text(left - 6, y + 12.5, row.first, {.anchor = SvgSheet::Anchor::end, .size = 10.5});
-  for (std::size_t i = 0; i < row.second.size(); ++i) {
-    const double value = row.second[i];
+              const MapRow& row) {
+  sheet.text(left - 6, y + 12.5, row.label, {.anchor = SvgSheet::Anchor::end, .size = 10.5});
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    const double value = row.values[i];
     const double x = x_of(left, i, map.per_node);
     if (!std::isfinite(value)) {
       sheet.rect(x, y, cell - 0.6, row_height - 1, ink::pale, "not known");
@@ -274,7 +294,7 @@ void draw_row(SvgSheet& sheet, const PaperMap& map, const Scale& scale, double l
     }
     const double share = scale.share(value);
     sheet.rect(x, y, cell - 0.6, row_height - 1, heat_colour(share),
-               fmt::format("{}, GPU {}: {}{}{}", row.first, i, significant(value),
+               fmt::format("{}, GPU {}: {}{}{}", row.label, i, significant(value),
                            map.unit.empty() ? "" : " ", map.unit));
   }
 }
@@ -297,8 +317,8 @@ double draw_map(SvgSheet& sheet, const PaperMap& map, double left, double y) {
   y += 36;
   const Scale scale = scale_of(map);
   std::size_t most = 0;
-  for (const auto& [label, values] : map.rows)
-    most = std::max(most, values.size());
+  for (const MapRow& row : map.rows)
+    most = std::max(most, row.values.size());
   const auto per_node = static_cast<std::size_t>(std::max<int64_t>(1, map.per_node));
   for (std::size_t node = 0; node * per_node < most; ++node)
     sheet.text(x_of(left, node * per_node, map.per_node), y - 5, fmt::format("node {}", node),
@@ -314,15 +334,34 @@ double draw_map(SvgSheet& sheet, const PaperMap& map, double left, double y) {
   return draw_scale(sheet, map, scale, left, y + 6);
 }
 
+void add_numbers(std::vector<FigureNumber>& numbers, const PaperMap& map, const MapRow& row) {
+  for (std::size_t i = 0; i < row.values.size(); ++i)
+    if (std::isfinite(row.values[i]))
+      numbers.push_back({.job = row.job,
+                         .quantity = map.quantity,
+                         .gpu = static_cast<int32_t>(i),
+                         .value = row.values[i]});
+}
+
+std::vector<FigureNumber> numbers_of(const std::vector<PaperMap>& maps) {
+  std::vector<FigureNumber> numbers;
+  for (const PaperMap& map : maps) {
+    for (const MapRow& row : map.rows)
+      add_numbers(numbers, map, row);
+    if (map.adds_mean_row) add_numbers(numbers, map, mean_row(map));
+  }
+  return numbers;
+}
+
 }  // namespace
 
-std::string maps_figure(const std::string& title, const std::vector<PaperMap>& maps) {
+PaperFigure maps_figure(const std::string& title, const std::vector<PaperMap>& maps) {
   std::size_t longest = 12, columns = 1;
   int64_t per_node = 8;
   for (const PaperMap& map : maps)
-    for (const auto& [label, values] : map.rows) {
-      longest = std::max(longest, label.size());
-      columns = std::max(columns, values.size());
+    for (const MapRow& row : map.rows) {
+      longest = std::max(longest, row.label.size());
+      columns = std::max(columns, row.values.size());
       per_node = map.per_node;
     }
   const double left = static_cast<double>(longest) * character + 16;
@@ -331,7 +370,8 @@ std::string maps_figure(const std::string& title, const std::vector<PaperMap>& m
   double y = map_top;
   for (const PaperMap& map : maps)
     y = draw_map(sheet, map, left, y) + 8;
-  return sheet.svg(std::max(x_of(left, columns, per_node) + 10, 640.0), y, title);
+  return {sheet.svg(std::max(x_of(left, columns, per_node) + 10, 640.0), y, title),
+          numbers_of(maps)};
 }
 
 }  // namespace triplepoint::report

@@ -26,6 +26,7 @@ struct Selection {
   std::vector<std::string> variants;  // empty: all
   bool sweeps_microbatch = false;     // else microbatch 1
   bool takes_all_machines = false;
+  std::string_view sweep = "optimization";  // which the artifact's scripts read
 };
 
 std::string most_frequent_machine(const PaperJobs& jobs) {
@@ -42,17 +43,22 @@ std::string most_frequent_machine(const PaperJobs& jobs) {
   return best;
 }
 
-/// Jobs that are equal in all that figures tell apart are drawn once.
-PaperJobs without_repeats(const PaperJobs& jobs) {
-  std::set<std::tuple<std::string, std::string, std::string, std::string, std::string, int64_t>>
-      seen;
-  PaperJobs kept;
-  for (const PaperJob* job : jobs)
-    if (seen.emplace(job->model, job->machine, job->task, job->layout, job->variant,
-                     job->microbatch)
-            .second)
-      kept.push_back(job);
-  return kept;
+/// Jobs that are equal in all that figures tell apart are drawn once: the first of the sweep, else
+/// the first. In the artifact mbs1 of the microbatch sweep repeats 01000 of the optimization sweep.
+PaperJobs without_repeats(PaperJobs jobs, std::string_view sweep) {
+  const auto key = [](const PaperJob& job) {
+    return std::tie(job.model, job.machine, job.task, job.layout, job.variant, job.microbatch);
+  };
+  const auto is_of = [&](const PaperJob* job) { return job->sweep.starts_with(sweep); };
+  const PaperJobs all = jobs;
+  std::erase_if(jobs, [&](const PaperJob* job) {
+    const auto same = [&](const PaperJob* other) { return key(*other) == key(*job); };
+    const auto first = std::ranges::find_if(all, same);
+    const auto best = std::ranges::find_if(
+        all, [&](const PaperJob* other) { return same(other) && is_of(other); });
+    return job != (best == all.end() ? *first : *best);
+  });
+  return jobs;
 }
 
 /// Devices in another order or layers in uneven parts belong to every variant.
@@ -88,7 +94,7 @@ PaperJobs select(const PaperJobs& all, const Selection& selection) {
     });
   if (!selection.sweeps_microbatch)
     keep(jobs, [](const PaperJob& job) { return job.microbatch == 1; });
-  return without_repeats(jobs);
+  return without_repeats(jobs, selection.sweep);
 }
 
 /// Only layouts that were run with several microbatch sizes; all if none was.
@@ -130,7 +136,7 @@ Selection selection_of(int64_t number) {
       return {{"base", "recompute"}, false, false};
     case 13:
     case 15:
-      return {with_recompute, true, false};
+      return {with_recompute, true, false, "microbatch"};
     default:
       return {};
   }
@@ -185,16 +191,66 @@ Result<PaperJobs> jobs_of_figure(int64_t number, const std::vector<PaperJob>& al
   return drawn(number, TPT_TRY(chosen(all, choice)));
 }
 
-std::string left_out_text(std::size_t all, const PaperJobs& jobs) {
-  if (jobs.size() == all) return "";
-  std::set<std::string> sizes;
-  for (const PaperJob* job : jobs)
-    sizes.insert(fmt::format("{}", job->microbatch));
-  return fmt::format("it shows {} of {} jobs: {}; {}; {}; microbatch {}", jobs.size(), all,
-                     fmt::join(distinct(jobs, [](const PaperJob& j) { return j.machine; }), ", "),
-                     fmt::join(distinct(jobs, model_and_task), ", "),
-                     fmt::join(distinct(jobs, [](const PaperJob& j) { return j.variant; }), ", "),
-                     fmt::join(sizes, ", "));
+namespace {
+
+std::string name_of(const PaperJob& job) {
+  return fmt::format("{} {} {}{}", model_and_task(job), job.layout, job.variant,
+                     job.microbatch == 1 ? "" : fmt::format(" mbs{}", job.microbatch));
+}
+
+/// "a, b and 7 more"
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 4;
+  if (names.size() <= most) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + most, ", "),
+                     names.size() - most);
+}
+
+/// What is chosen and has nothing to draw, with why.
+std::string undrawn_text(const PaperJobs& chosen, const PaperJobs& drawn) {
+  std::vector<std::string> no_memory, unknown;
+  for (const PaperJob* job : chosen)
+    if (std::ranges::find(drawn, job) == drawn.end())
+      (job->fits_memory ? unknown : no_memory).push_back(name_of(*job));
+  std::string text;
+  if (!no_memory.empty())
+    text += fmt::format("; not drawn, as out of memory: {}", listed(no_memory));
+  if (!unknown.empty())
+    text += fmt::format("; not drawn, as without such numbers: {}", listed(unknown));
+  return text;
+}
+
+}  // namespace
+
+std::string left_out_text(const std::vector<PaperJob>& all, const PaperJobs& chosen,
+                          const std::vector<FigureNumber>& numbers) {
+  std::set<const PaperJob*> seen;
+  for (const FigureNumber& number : numbers)
+    seen.insert(number.job);
+  PaperJobs drawn;
+  std::ranges::copy_if(chosen, std::back_inserter(drawn),
+                       [&](const PaperJob* job) { return seen.contains(job); });
+  if (drawn.size() == all.size()) return "";
+  std::set<int64_t> sizes;
+  for (const PaperJob* job : drawn)
+    sizes.insert(job->microbatch);
+  std::string text =
+      fmt::format("it shows {} of {} jobs: {}; {}; {}; microbatch {}", drawn.size(), all.size(),
+                  fmt::join(distinct(drawn, [](const PaperJob& j) { return j.machine; }), ", "),
+                  fmt::join(distinct(drawn, model_and_task), ", "),
+                  fmt::join(distinct(drawn, [](const PaperJob& j) { return j.variant; }), ", "),
+                  fmt::join(sizes, ", "));
+  text += undrawn_text(chosen, drawn);
+  const auto has_others = [&](const auto& name) {
+    return std::ranges::any_of(all, [&](const PaperJob& job) {
+      return std::ranges::none_of(drawn,
+                                  [&](const PaperJob* other) { return name(*other) == name(job); });
+    });
+  };
+  if (has_others([](const PaperJob& job) { return job.machine; }) ||
+      has_others([](const PaperJob& job) { return job.model; }))
+    text += "; --machine and --model choose others";
+  return text;
 }
 
 }  // namespace triplepoint::report

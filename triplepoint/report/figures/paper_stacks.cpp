@@ -18,18 +18,24 @@ constexpr double scale_gap = 76;      // between plots with their own scales
 constexpr double own_scale_over = 6;  // a group higher than others by this factor
 
 struct Class {
-  const char *name, *colour;
+  const char *name, *quantity, *colour;
   Seconds (*of)(const KernelSeconds&);
 };
 constexpr Class classes[] = {
-    {"compute", ink::blue, [](const KernelSeconds& k) { return k.compute; }},
-    {"send/recv", ink::green, [](const KernelSeconds& k) { return k.send_recv; }},
-    {"all-gather", ink::orange, [](const KernelSeconds& k) { return k.all_gather; }},
-    {"reduce-scatter", ink::vermilion, [](const KernelSeconds& k) { return k.reduce_scatter; }},
-    {"all-reduce", ink::yellow, [](const KernelSeconds& k) { return k.all_reduce; }},
-    {"all-to-all", ink::purple, [](const KernelSeconds& k) { return k.all_to_all; }},
-    {"memory, elementwise", ink::sky, [](const KernelSeconds& k) { return k.memory; }},
-    {"other", ink::grey, [](const KernelSeconds& k) { return k.other; }}};
+    {"compute", "kernel_compute_s", ink::blue, [](const KernelSeconds& k) { return k.compute; }},
+    {"send/recv", "kernel_send_recv_s", ink::green,
+     [](const KernelSeconds& k) { return k.send_recv; }},
+    {"all-gather", "kernel_all_gather_s", ink::orange,
+     [](const KernelSeconds& k) { return k.all_gather; }},
+    {"reduce-scatter", "kernel_reduce_scatter_s", ink::vermilion,
+     [](const KernelSeconds& k) { return k.reduce_scatter; }},
+    {"all-reduce", "kernel_all_reduce_s", ink::yellow,
+     [](const KernelSeconds& k) { return k.all_reduce; }},
+    {"all-to-all", "kernel_all_to_all_s", ink::purple,
+     [](const KernelSeconds& k) { return k.all_to_all; }},
+    {"memory, elementwise", "kernel_memory_s", ink::sky,
+     [](const KernelSeconds& k) { return k.memory; }},
+    {"other", "kernel_other_s", ink::grey, [](const KernelSeconds& k) { return k.other; }}};
 
 double highest_of(const KernelGroup& group) {
   double highest = 0;
@@ -130,9 +136,27 @@ void draw_legend(SvgSheet& sheet, const std::vector<KernelGroup>& groups) {
   }
 }
 
+std::vector<FigureNumber> numbers_of(const std::vector<KernelGroup>& groups) {
+  std::vector<FigureNumber> numbers;
+  for (const KernelGroup& group : groups)
+    for (const KernelStack& stack : group.stacks) {
+      FigureNumber number{
+          .job = stack.job, .quantity = out_of_memory_quantity, .stage = stack.stage};
+      number.value = 1;
+      if (!stack.kernels) numbers.push_back(number);
+      if (!stack.kernels) continue;
+      for (const Class& part : classes) {
+        number.quantity = part.quantity;
+        number.value = part.of(*stack.kernels) / unit::s;
+        if (number.value > 0) numbers.push_back(number);
+      }
+    }
+  return numbers;
+}
+
 }  // namespace
 
-std::string stacks_figure(const std::string& title, const std::vector<KernelGroup>& groups) {
+PaperFigure stacks_figure(const std::string& title, const std::vector<KernelGroup>& groups) {
   std::vector<double> heights;
   std::size_t longest = 4;
   for (const KernelGroup& group : groups) {
@@ -152,7 +176,7 @@ std::string stacks_figure(const std::string& title, const std::vector<KernelGrou
   double end = left - scale_gap;
   for (const auto& plot : plots)
     if (!plot.empty()) end = draw_plot(sheet, plot, end + scale_gap, foot);
-  return sheet.svg(std::max(end + 30, 620.0), foot + 46, title);
+  return {sheet.svg(std::max(end + 30, 620.0), foot + 46, title), numbers_of(groups)};
 }
 
 }  // namespace triplepoint::report
