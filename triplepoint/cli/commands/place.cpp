@@ -134,7 +134,7 @@ class Place : public Command {
   advise::PlaceOptions options_;
   std::string by_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  ThreadsFlag threads_{"threads to simulate (default: all cores)"};
+  ThreadsFlag threads_{"placements in parallel (default: all cores)"};
 };
 
 }  // namespace
