@@ -279,7 +279,7 @@ class Peaks {
       return power::gpu_power(power_, load, model_.clocks().applied[static_cast<size_t>(at.index)],
                               step_.dies[at.device], model_.hardware.boards[at.device]);
     };
-    Watts lasting;
+    Watts lasting = device.mean_power;  // of windows over a step, one draws no less
     const Watts waiting = power_of(waiting_for(1 * unit::s));
     std::vector<power::BurstReadings> bursts;
     for (size_t u = 0; u < uses.size(); ++u) {

@@ -13,8 +13,8 @@ namespace triplepoint::sim {
 ///
 /// sensor_peak: median of the highest reading of the driver's sensor (power/sensor.h). A phase
 /// whose mean exceeds the cap bursts after a rest, at the highest clock until the governor reacts
-/// (clock/governor.h); a phase within the cap shows its hungriest window. instant_peak: of the
-/// kernel with the highest power at the highest clock.
+/// (clock/governor.h); a phase within the cap shows its hungriest window; not below the mean_power
+/// that the devices have. instant_peak: of the kernel with the highest power at the highest clock.
 /// Returns the median of the highest reading of any device: sensors look at different
 /// moments, so it is not below the highest sensor_peak.
 /// Model and limits: docs/models/power.md.
