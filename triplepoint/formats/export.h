@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triplepoint/base/files.h"
@@ -27,6 +28,9 @@ struct Exported {
 /// artifact, or the last of fewer. import_nemo_yaml reads it back as the same job, except for
 /// unsupported settings. Cluster and stack are named under `run`, which NeMo's scripts leave alone.
 Exported export_nemo_yaml(const spec::Job& job, int64_t steps = 20);
+
+/// The program of NeMo's examples/nlp/language_modeling that takes it.
+std::string_view nemo_entry_script(spec::Task task);
 
 /// A shell line that starts Megatron-LM's pretrain_gpt.py under torchrun, on mock data.
 ///

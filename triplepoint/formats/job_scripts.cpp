@@ -85,9 +85,10 @@ std::string foreign_command(const spec::Job& job, const JobFiles& files, const M
           record, shell_word(files.launch(".sh").string()));
     case TrainingStack::nemo:
       return fmt::format(
-          "$per_rank {}python \"${{NEMO_DIR:-/opt/NeMo}}\"/examples/nlp/language_modeling/"
-          "megatron_gpt_pretraining.py --config-path={} --config-name={}{}\n",
-          record, shell_word((files.folder / "launch").string()), shell_word(files.stem),
+          "$per_rank {}python \"${{NEMO_DIR:-/opt/NeMo}}\"/examples/nlp/language_modeling/{} "
+          "--config-path={} --config-name={}{}\n",
+          record, formats::nemo_entry_script(job.task),
+          shell_word((files.folder / "launch").string()), shell_word(files.stem),
           job.stack.profiled
               ? fmt::format(" model.chakra_profile.trace_dir={}-$repeat-traces",
                             shell_word((files.folder / "work" / files.stem).string()))

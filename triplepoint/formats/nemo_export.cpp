@@ -466,13 +466,13 @@ void write_task(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsu
   yaml.count("model.data.test_ds.tokens_to_generate", 1);
 }
 
-std::string_view entry_script(Task task) {
+}  // namespace
+
+std::string_view nemo_entry_script(Task task) {
   if (task == Task::pretrain) return "megatron_gpt_pretraining.py";
   return task == Task::lora ? "tuning/megatron_gpt_finetuning.py"
                             : "tuning/megatron_gpt_generate.py";
 }
-
-}  // namespace
 
 Exported export_nemo_yaml(const Job& job, int64_t steps) {
   Exported result;
@@ -495,7 +495,7 @@ Exported export_nemo_yaml(const Job& job, int64_t steps) {
       "#   python examples/nlp/language_modeling/{} --config-path=<folder> --config-name=<this "
       "file>\n"
       "{}{}",
-      job.cluster.num_nodes, job.cluster.gpus_per_node, entry_script(job.task),
+      job.cluster.num_nodes, job.cluster.gpus_per_node, nemo_entry_script(job.task),
       comments_of(result.unsupported_settings), yaml.str());
   return result;
 }

@@ -301,6 +301,16 @@ TEST_CASE("a profiled NeMo job leaves its traces where its recording looks for t
   CHECK(script_of("megatron-core").find("chakra_profile") == std::string::npos);
 }
 
+TEST_CASE("NeMo's program for adapters is started for a LoRA job") {
+  spec::Job job = job_of(
+      "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 1\nstack = \"nemo-profiled\"\n"
+      "[plan]\ntensor_parallel_size = 2\nglobal_batch_size = 16\n");
+  const auto script = [&] { return formats::job_script(job, {"/study", "name-1"}, {}, "tpt"); };
+  CHECK(script().find("language_modeling/megatron_gpt_pretraining.py ") != std::string::npos);
+  job.task = spec::Task::lora;
+  CHECK(script().find("language_modeling/tuning/megatron_gpt_finetuning.py ") != std::string::npos);
+}
+
 TEST_CASE("a failure's sentence has the program's own words, not those of the launcher around it") {
   const std::string printed =
       "step 0 loss 6\ntriplepoint-train: rank 3 waits for rank 1 (30 s); start it again\n"
