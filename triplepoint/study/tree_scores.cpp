@@ -77,12 +77,15 @@ struct ExperimentJob {
   std::vector<std::string> notes;
 };
 
-Result<ExperimentJob> job_by_name(const KnownJobs& known, const Path& folder, run::Run recording) {
+Result<ExperimentJob> job_by_name(const KnownJobs& known, const Path& folder,
+                                  const run::Run& recording) {
   constexpr std::size_t of_paper = 32;  // where no samples tell the number of GPUs
-  if (recording.devices.empty()) recording.devices.resize(of_paper);
-  recording.manifest.job.reset();
+  run::Run machine;                     // what tells it, without the rest of the recording
+  machine.devices = recording.devices;
+  if (machine.devices.empty()) machine.devices.resize(of_paper);
+  machine.manifest.facts = recording.manifest.facts;
   const std::string name = folder.filename().string();
-  const PaperJob label = report::paper_job(recording, {}, name, folder);
+  const PaperJob label = report::paper_job(machine, {}, name, folder);
   if (label.model.empty())
     return error(
         "the job is not known (no NeMo configuration is in the folder, and it is not named like an "

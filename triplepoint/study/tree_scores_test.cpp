@@ -121,6 +121,20 @@ TEST_CASE("an overlap that changes nothing has the job without it") {
         "changes nothing in this layout");
 }
 
+TEST_CASE("the sweep's folder tells LoRA from training, and the GPU") {
+  const Tree tree;
+  write_samples(tree.root / "lora" / "gpt3-175b" / "gpt3-175b_2_mbs2");
+  write_samples(tree.root / "optimization-sweep-h100" / "gpt3-175b" / "gpt3-175b_2_01000");
+  const auto job_of = [&](const char* sweep, const std::string& name) {
+    const TableScores scores = score(tree.root / sweep);
+    return row_of(scores, name, "power_mean_w").notes.front();
+  };
+  CHECK(job_of("lora", "gpt3-175b_2_mbs2") ==
+        "the job is paper/lora:lora_gpt3-175b_TP4-PP8_mbs2 by the folder's name");
+  CHECK(job_of("optimization-sweep-h100", "gpt3-175b_2_01000") ==
+        "the job is paper/h100:h100_gpt3-175b_TP4-PP16_act by the folder's name");
+}
+
 TEST_CASE("experiments whose job is not known are skipped with the reason") {
   const Tree tree;
   write_samples(tree.root / "ours" / "llama" / "run-of-march");
