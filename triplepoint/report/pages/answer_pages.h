@@ -48,7 +48,7 @@ std::string place_page(const std::string& title, const advise::GroupedMachine& s
                        const advise::PlaceResult& result, const PlacedRun& before,
                        const PlacedRun& after);
 
-/// The page of `triplepoint validate`: how far measurements lie from predictions by source, beside
+/// The page of `triplepoint validate`: how far measurements lie from predictions by family, beside
 /// the intervals that predictions promise; every row as a point and in a table; the `worst` rows;
 /// and what was not predicted.
 std::string validation_page(const calibrate::TableScores& all, std::size_t worst);

@@ -97,7 +97,7 @@ std::optional<double> coverage(const NamedRows& rows) {
   return inside / known;
 }
 
-// ---- by source
+// ---- by family
 
 /// Measured over predicted: of eight in ten rows, and where their intervals say that they are.
 std::optional<RangeRow> range_row(const std::string& family, const NamedRows& rows) {
@@ -124,8 +124,8 @@ std::optional<RangeRow> range_row(const std::string& family, const NamedRows& ro
 }
 
 Figure sources_figure(const std::map<std::string, NamedRows>& families) {
-  RangeChart chart{"Measured over predicted, by source", "measured over predicted", {}};
-  DataTable table{{"source", "10 %", "median", "90 %", "interval from", "to"}, {}};
+  RangeChart chart{"Measured over predicted, by family", "measured over predicted", {}};
+  DataTable table{{"family", "10 %", "median", "90 %", "interval from", "to"}, {}};
   for (const auto& [family, rows] : families) {
     const auto range = range_row(family, rows);
     if (!range) continue;
@@ -136,7 +136,7 @@ Figure sources_figure(const std::map<std::string, NamedRows>& families) {
   }
   return {"sources", chart.title,
           "At 1 prediction and measurement agree. Dot: median; line: eight in ten rows; band: the "
-          "interval that predictions of the source promise for eight in ten.",
+          "interval that predictions of the family promise for eight in ten.",
           chart.rows.empty() ? "" : range_chart_svg(chart), std::move(table)};
 }
 
@@ -146,7 +146,7 @@ std::string cell(const std::optional<double>& value, int decimals = 1) {
 
 DataTable errors_table(const std::map<std::string, ErrorSummary>& errors,
                        const std::map<std::string, NamedRows>& families) {
-  DataTable table{{"source", "rows", "median", "mean", "90 %", "largest", "signed mean",
+  DataTable table{{"family", "rows", "median", "mean", "90 %", "largest", "signed mean",
                    "in the interval", "rank in sweeps"},
                   {}};
   for (const auto& [family, error] : errors) {
@@ -204,7 +204,7 @@ std::vector<Figure> figures_of(const NamedRows& rows,
 
 DataTable rows_table(const NamedRows& rows) {
   DataTable table{
-      {"row", "source", "quantity", "measured", "predicted", "error (%)", "interval", "assumed"},
+      {"row", "family", "quantity", "measured", "predicted", "error (%)", "interval", "assumed"},
       {}};
   for (const NamedRow& each : rows) {
     const ScoredRow& row = *each.row;
@@ -341,7 +341,7 @@ std::string errors_section(const ScoreSummary& summary,
   add(summary.families, "Speed and power: error in %");
   add(summary.memory_families, "Memory: error in %");
   add(summary.temperature_families, "Temperature: error in °C");
-  return html_section("by-source", "By source", html);
+  return html_section("by-family", "By family", html);
 }
 
 }  // namespace
@@ -352,9 +352,10 @@ std::string validation_page(const TableScores& all, std::size_t worst) {
   const auto families = rows_by(rows, &ScoredRow::family);
   std::string body = html_header(
       "validation", "Predicted against measured",
-      fmt::format("<b>{}</b> rows of <b>{}</b> sources, <b>{}</b> predicted. Select a point or the "
-                  "name of a row to see its numbers.",
-                  whole(all.rows), families.size(), whole(summary.predicted_rows)));
+      fmt::format(
+          "<b>{}</b> rows of <b>{}</b> families, <b>{}</b> predicted. Select a point or the "
+          "name of a row to see its numbers.",
+          whole(all.rows), families.size(), whole(summary.predicted_rows)));
   body += html_tiles(tiles_of(summary, rows)) + html_figures(figures_of(rows, families)) +
           html_section("findings", "Findings",
                        html_findings(sentences_of(all, summary, rows, families)));
