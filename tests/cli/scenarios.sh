@@ -126,6 +126,14 @@ upstream() {
   "$program" export runs/results.run --zeus-csv zeus >out 2>err
   "$program" import zeus >out 2>err
   grep -q "a recording of Zeus: 8 GPUs, 8 series, 1 steps" out || fail "Zeus: $(cat out err)"
+  "$program" simulate --model llama3-8b --cluster hgx-h200 --nodes 1 --tp 2 --gbs 32 --stack nemo-profiled -o ours.run >out 2>err
+  "$program" export ours.run --upstream-csv ours >out 2>err
+  expect_code 0 $? "an export of a simulation: $(cat err)"
+  "$program" import ours >out 2>err
+  grep -q "the job is that of ours.yaml" out || fail "the job was lost: $(cat out err)"
+  "$program" validate ours --format csv >out 2>err
+  expect_code 0 $? "a validation: $(cat err)"
+  grep -q "^result tree,ours,step_time_s," out || fail "no step time: $(cat out err)"
 }
 
 "$scenario"

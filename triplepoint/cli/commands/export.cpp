@@ -113,6 +113,7 @@ class Export : public Command {
       const std::string experiment =
           (folder.has_filename() ? folder : folder.parent_path()).filename().string();
       if (auto sums = study::kernel_stats_file(run, experiment)) files.push_back(*std::move(sums));
+      if (auto job = configuration(run)) files.push_back({experiment + ".yaml", *std::move(job)});
       TPT_TRY(write(upstream_csv_, files));
     }
     if (zeus_csv_) TPT_TRY(write(zeus_csv_, telemetry::zeus_files(run)));
@@ -121,6 +122,14 @@ class Export : public Command {
     else
       console.print(fmt::format("{} files written\n", written.size()));
     return exit_ok;
+  }
+
+  /// The run's job as a NeMo YAML; nothing where that would be another job.
+  static std::optional<std::string> configuration(const run::Run& run) {
+    if (!run.manifest.job) return std::nullopt;
+    formats::Exported yaml = formats::export_nemo_yaml(*run.manifest.job);
+    const bool is_same = yaml.unsupported_settings.empty() && yaml.refused_by_launcher.empty();
+    return is_same ? std::optional(std::move(yaml.text)) : std::nullopt;
   }
 
   formats::Exported written(const spec::Library& library, const spec::Job& job) const {
