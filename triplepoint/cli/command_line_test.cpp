@@ -402,6 +402,9 @@ TEST_CASE("lists name what simulate takes") {
   CHECK(contains(call({"list", "models"}).out, "gpt3-175b"));
   CHECK(contains(call({"list", "clusters", "--names"}).out, "hgx-h200\n"));
   CHECK(contains(call({"list", "studies"}).out, "paper/h200"));
+  const std::string gpus = call({"list", "gpus"}).out;
+  CHECK(contains(gpus, "989 TFLOP/s bf16"));
+  CHECK(contains(gpus, ", 0.164 TFLOP/s bf16"));  // a core of a CPU
   for (const char* kind : {"models", "gpus", "clusters", "stacks", "studies"})
     CHECK(json_of(call({"list", kind, "--format", "json"}))[kind].size() > 0);
 }

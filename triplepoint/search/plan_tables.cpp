@@ -2,6 +2,7 @@
 #include "triplepoint/search/plan_tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -106,6 +107,15 @@ std::string plan_text(const Finalist& plan) {
   return text;
 }
 
+/// Decimals of kJ that give the least energy two digits, where three do.
+int energy_digits(const std::vector<Finalist>& ranked) {
+  int digits = 0;
+  for (const Finalist& plan : ranked)
+    for (int more = 1; more <= 3; ++more)
+      if (plan.energy / 1e3 < std::pow(10.0, 2 - more)) digits = std::max(digits, more);
+  return digits;
+}
+
 DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranked, size_t top,
                         const metrics::PredictionIntervals& intervals) {
   DataTable table;
@@ -124,7 +134,11 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
       {.key = "power_mean_w", .title = "mean W", .optional = 1},
       {.key = "power_peak_w", .title = "peak W", .optional = 7},
       {.key = "temperature_peak_c", .title = "peak °C", .digits = 1, .optional = 1},
-      {.key = "energy_j", .title = "kJ/step", .scale = 1e3, .optional = 8},
+      {.key = "energy_j",
+       .title = "kJ/step",
+       .scale = 1e3,
+       .digits = energy_digits(ranked),
+       .optional = 8},
       {.key = "lifetime_use", .title = "lifetime use", .digits = 2, .optional = 9},
       {.key = "front", .title = "front", .optional = 10},
       {.key = "why", .title = "why not first", .optional = 2}};

@@ -317,8 +317,11 @@ std::string about_model(const spec::Model& model) {
 std::string about_gpu(const spec::Gpu& gpu) {
   std::string text = gpu.title;
   if (gpu.memory) text += fmt::format(", {:.0f} GiB", *gpu.memory / unit::GiB);
-  if (gpu.peak_bf16)
-    text += fmt::format(", {:.0f} TFLOP/s bf16", *gpu.peak_bf16 / (unit::TFLOP / unit::s));
+  if (gpu.peak_bf16) {
+    const double peak = *gpu.peak_bf16 / (unit::TFLOP / unit::s);
+    text += fmt::format(", {} TFLOP/s bf16",
+                        peak < 10 ? significant(peak) : fmt::format("{:.0f}", peak));
+  }
   if (gpu.tdp) text += fmt::format(", {:.0f} W", *gpu.tdp / unit::W);
   return text;
 }

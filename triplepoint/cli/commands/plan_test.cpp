@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
@@ -87,6 +88,18 @@ TEST_CASE("plan: JSON holds as many plans as the table, and the front where it i
   REQUIRE(front.size() > 2);
   for (size_t i = 2; i < front.size(); ++i)
     CHECK(front[i].at("on_front") == true);
+}
+
+TEST_CASE("plan: the energy of a small step has digits") {
+  const std::vector<std::string> words = {"plan",     "--model", "gpt3-1.3b", "--cluster",
+                                          "hgx-h200", "--nodes", "1",         "--gbs",
+                                          "4",        "--top",   "1"};
+  std::vector<std::string> as_json = words;
+  as_json.insert(as_json.end(), {"--format", "json"});
+  const double joules = Json::parse(ask(as_json).out).at("plans")[0].at("energy_j").get<double>();
+  REQUIRE(joules > 100);
+  REQUIRE(joules < 1000);
+  CHECK(contains(ask(words).out, fmt::format("  {:.2f}  ", joules / 1e3).c_str()));
 }
 
 TEST_CASE("plan: -o says that a folder holds plans of an earlier search") {
