@@ -90,6 +90,13 @@ Number kernel(M m, Seconds (*part)(const metrics::KernelSeconds&)) {
 }
 using K = const metrics::KernelSeconds&;
 
+/// Of a class of kernels.
+Number launches(M m, const char* kernels, Number (*part)(const metrics::Launches&)) {
+  const auto found = m.launches.find(kernels);
+  return found == m.launches.end() ? std::nullopt : part(found->second);
+}
+using L = const metrics::Launches&;
+
 constexpr Key keys[] = {
     {"step_time_s", [](M m) { return seconds(m.step_time); }},
     {"tokens_per_s", [](M m) { return m.tokens_per_second; }},
@@ -127,6 +134,19 @@ constexpr Key keys[] = {
     {"sm_clock_mhz.lost_to_temperature", [](M m) { return m.clock_lost_to_temperature_mhz; }},
     {"links.scale_up_utilization", [](M m) { return m.links.scale_up_utilization; }},
     {"links.scale_out_utilization", [](M m) { return m.links.scale_out_utilization; }},
+    {"launches.total.count",
+     [](M m) { return launches(m, "total", [](L l) { return Number(l.count); }); }},
+    {"launches.total.blocks",
+     [](M m) { return launches(m, "total", [](L l) { return l.blocks; }); }},
+    {"launches.total.warps", [](M m) { return launches(m, "total", [](L l) { return l.warps; }); }},
+    {"launches.total.occupancy",
+     [](M m) { return launches(m, "total", [](L l) { return l.occupancy; }); }},
+    {"launches.compute.blocks",
+     [](M m) { return launches(m, "compute", [](L l) { return l.blocks; }); }},
+    {"launches.compute.warps",
+     [](M m) { return launches(m, "compute", [](L l) { return l.warps; }); }},
+    {"launches.compute.occupancy",
+     [](M m) { return launches(m, "compute", [](L l) { return l.occupancy; }); }},
     {"kernel_time_s.total", [](M m) { return kernel(m, [](K k) { return k.total(); }); }},
     {"kernel_time_s.compute", [](M m) { return kernel(m, [](K k) { return k.compute; }); }},
     {"kernel_time_s.compute_of_slowest_stage",

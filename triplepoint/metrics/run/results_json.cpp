@@ -264,6 +264,19 @@ Json kernel_time_s(const KernelSeconds& kernels) {
           {"waiting", kernels.waiting / unit::s}};
 }
 
+/// Total and compute are always there, so that readers find their keys.
+Json launches_json(const Metrics& metrics) {
+  Json json = {{"total", Json()}, {"compute", Json()}};
+  for (const auto* known : {"total", "compute"})
+    json[known] = {{"count", Json()}, {"blocks", Json()}, {"warps", Json()}, {"occupancy", Json()}};
+  for (const auto& [label, launches] : metrics.launches)
+    json[label] = {{"count", launches.count},
+                   {"blocks", of(launches.blocks)},
+                   {"warps", of(launches.warps)},
+                   {"occupancy", of(launches.occupancy)}};
+  return json;
+}
+
 Json stages(const Metrics& metrics) {
   Json list = Json::array();
   for (const Stage& stage : metrics.stages) {
@@ -439,6 +452,7 @@ void add_speed(Json& json, const Metrics& m, bool has_timeline) {
   json["kernel_time_s"] = has_timeline ? kernel_time_s(m.kernels) : Json();
   if (has_timeline)
     json["kernel_time_s"]["compute_of_slowest_stage"] = of(compute_of_slowest_stage(m));
+  json["launches"] = launches_json(m);
   json["stages"] = stages(m);
   json["exposed_communication_s"] = of(m.exposed_communication);
   json["overlapped_communication_s"] = of(m.overlapped_communication);
