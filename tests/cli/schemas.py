@@ -34,7 +34,7 @@ def kind_of(file):
         return "study" if "study" in root else "job" if "cluster" in root else None
     if parts[1] == "calibrations":
         return "calibration" if file.stem in BLOCKS else None
-    folders = {"models": "model", "gpus": "gpu", "clusters": "cluster", "stacks": "stack", "optimizers": "optimizer", "studies": "study"}
+    folders = {"models": "model", "gpus": "gpu", "clusters": "cluster", "stacks": "stack", "optimizers": "optimizer", "records": "records", "studies": "study"}
     return folders.get(parts[1])
 
 
@@ -76,6 +76,9 @@ BROKEN = {
     "optimizer": ("data/optimizers/distributed_fused_adam.toml", [
         (r"^moment_bytes.*", "", "missing key"), (r"^moment_bytes *=.*", 'moment_bytes = "8 B"', "text for a number"),
         (r"^moment_bytes *=.*", "moment_bytes = -8", "negative number")]),
+    "records": ("data/records/pubmedqa.toml", [
+        (r"^lengths.*", "", "missing key"), (r"^shares *=.*", 'shares = "all"', "text for a list"),
+        (r"^lengths *=.*", 'lengths = ["100 B"]', "text for a count")]),
     "calibration": ("data/calibrations/h200/power.toml", [
         (r"^clock_exponent.*", "", "missing key"), (r"^idle\b", "idel", "unknown key"), (r"^idle *=.*", 'idle = "75 J"', "wrong unit")]),
 }

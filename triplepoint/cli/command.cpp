@@ -242,9 +242,10 @@ constexpr std::array table = {
         "  triplepoint discover -o cluster.toml --nccl-tests all_gather.txt\n"
         "  triplepoint simulate --cluster cluster.toml --model llama3-8b --tp 8\n",
         make_discover},
-    CommandEntry{"list",
-                 "List the models, GPUs, clusters, stacks, optimizers or studies of the library.",
-                 "  triplepoint list models\n", make_list},
+    CommandEntry{
+        "list",
+        "List the models, GPUs, clusters, stacks, optimizers, records or studies of the library.",
+        "  triplepoint list models\n", make_list},
     CommandEntry{"show", "Show the parameters of a model, GPU, cluster, stack, optimizer or study.",
                  "  triplepoint show hgx-h200\n", make_show},
     CommandEntry{

@@ -147,6 +147,29 @@ TEST_CASE(
   CHECK(told({Written("job.sh", megatron.text).path()}).plan == by_list.plan);
 }
 
+TEST_CASE("records are one job by flags and by file, by name and in full") {
+  const std::vector<std::string> sizes = {"--model",  "llama3-8b", "--cluster",
+                                          "hgx-h100", "--gbs",     "64"};
+  const spec::Job by_flags =
+      told(plus(sizes, {"--records", "pubmedqa", "--record-layout", "packed"}));
+  REQUIRE(by_flags.records);
+  CHECK(by_flags.plan.record_layout == spec::RecordLayout::packed);
+  const std::string job = "model = \"llama3-8b\"\ncluster = \"hgx-h100\"\n";
+  const std::string plan = "[plan]\nglobal_batch_size = 64\nrecord_layout = \"packed\"\n";
+  const Written named("job.toml", job + "records = \"pubmedqa\"\n" + plan);
+  CHECK(unnamed(told({named.path()})) == unnamed(by_flags));
+  const Written table("mine.toml", "[records]\nlengths = [100, 300]\nshares = [1, 1]\n");
+  const Written full("job.toml", job + plan +
+                                     "[records]\nname = \"mine\"\nlengths = [100, 300]\n"
+                                     "shares = [1, 1]\n");
+  CHECK(unnamed(told({full.path()})) ==
+        unnamed(told(plus(sizes, {"--records", table.path(), "--record-layout", "packed"}))));
+  CHECK(refusal_of(plus(sizes, {"--records", "pubmed"})).find("pubmedqa") != std::string::npos);
+  const std::string written = spec::write_job(by_flags, library());
+  CHECK(written.find("records = \"pubmedqa\"") != std::string::npos);
+  CHECK(spec::parse_job(library(), written, "job.toml").value().records == by_flags.records);
+}
+
 const std::vector<std::string> llama_sizes = {
     "--num-layers",          "32",    "--hidden-size",      "4096", "--ffn-hidden-size", "14336",
     "--num-attention-heads", "32",    "--num-query-groups", "8",    "--seq-length",      "8192",

@@ -151,6 +151,14 @@ Arguments JobFlags::batch() {
       .flag("--gbs,--global-batch-size", "N",
             "sequences in a step (default 128, or the next that DP divides)", into(gbs_))
       .flag("--seq,--seq-length", "N", "tokens in a sequence (default: the model's)", into(seq_))
+      .flag("--records", "NAME",
+            "lengths of the records, see triplepoint list records; or a file: TOML as in "
+            "data/records (default: every record fills its sequence)",
+            into(records_), {.words = Words::files})
+      .flag("--record-layout", "HOW",
+            "how records become rows: padded to the sequence length (default), padded to the "
+            "longest of the microbatch, or packed",
+            into_word(record_layout_), {.choices = words_of<spec::RecordLayout>()})
       .flag("--precision", "TYPE", "data type of the matrix products (default bf16)",
             into_word(precision_), {.choices = words_of<spec::Precision>()})
       .toggle("--bf16", "the same as --precision bf16", bf16_)
@@ -260,6 +268,7 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
   replaces(gbs_.has_value(), {"global-batch-size"});
   replaces(seq_.has_value(),
            {"seq-length", "encoder-seq-length", "max-seq-length", "max-position-embeddings"});
+  replaces(record_layout_.has_value(), {"pad-to-max-length", "packed-sequence"});
   replaces(precision_ || bf16_ || fp16_ || fp8_,
            {"bf16", "fp16", "fp8", "fp8-format", "precision"});
   replaces(recompute_.has_value(), {"recompute-granularity", "activations-checkpoint-granularity"});
@@ -323,6 +332,8 @@ Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::StatedJ
   }
   if (const int64_t nodes = nodes_.value_or(job.cluster.num_nodes); nodes < 1)
     return error(fmt::format("{} nodes cannot run a job; use --nodes 1 or more", nodes));
+  set(job.plan.record_layout, record_layout_);
+  if (records_) job.records = TPT_TRY(spec::load_records(library, *records_));
   if (!optimizer_) return {};
   job.plan.optimizer = TPT_TRY(spec::load_optimizer(library, *optimizer_));
   stated.stated.insert(spec::JobSetting::optimizer);

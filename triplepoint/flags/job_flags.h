@@ -61,7 +61,8 @@ class JobFlags {
   ModelFlags sizes_;
   std::string file_, beginning_;
   std::set<spec::JobSetting> searched_;  // what a search will choose
-  std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, recompute_method_;
+  std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, recompute_method_,
+      records_;
   std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_, layers_per_virtual_stage_;
   std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;
   std::optional<spec::Sharding> sharding_;
@@ -69,6 +70,7 @@ class JobFlags {
   std::vector<spec::RecomputeModule> recompute_modules_;
   std::optional<spec::Precision> precision_;
   std::optional<spec::Task> task_;
+  std::optional<spec::RecordLayout> record_layout_;
   std::optional<spec::RankOrder> rank_order_;
   std::optional<spec::Cooling> cooling_;
   std::optional<spec::FabricKind> fabric_;

@@ -72,6 +72,11 @@ std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {
   if (job.model.moe && job.model.moe->load_imbalance != 1)
     unsupported.push_back(fmt::format("load imbalance {} between experts (the data decide it)",
                                       job.model.moe->load_imbalance));
+  if (job.records)
+    unsupported.push_back(
+        fmt::format("lengths of the records, {:.4g} tokens on average (they are "
+                    "in the data files)",
+                    job.records->mean_length()));
   if (job.model.layer_pattern)
     unsupported.push_back(fmt::format("the layer pattern {} (layers are written as a decoder's)",
                                       *job.model.layer_pattern));

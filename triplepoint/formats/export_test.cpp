@@ -215,6 +215,23 @@ TEST_CASE(
         std::vector<std::string>{"that the job is inference (the command trains)"});
 }
 
+TEST_CASE("NeMo is told how records become rows, and that their lengths are not in its file") {
+  spec::Job job = job_of("lora.yaml");
+  CHECK(job.plan.record_layout == spec::RecordLayout::longest);
+  for (const auto layout :
+       {spec::RecordLayout::padded, spec::RecordLayout::longest, spec::RecordLayout::packed}) {
+    job.plan.record_layout = layout;
+    CHECK(through_nemo(job).plan.record_layout == layout);
+  }
+  job.records = spec::Records{"mine", {100, 300}, {1, 1}};
+  const std::vector<std::string> nemo = export_nemo_yaml(job).unsupported_settings;
+  REQUIRE(nemo.size() == 2);
+  CHECK(nemo[0].find("200 tokens on average") != std::string::npos);
+  CHECK(nemo[1].find("micro_batch_size 1") != std::string::npos);
+  CHECK(export_megatron_args(job).unsupported_settings.back().find("padded or packed") !=
+        std::string::npos);
+}
+
 TEST_CASE("names that a shell or YAML would take apart survive") {
   spec::Job job = job_of("experts-h100.yaml");
   for (const char* name : {"it's \"quoted\" $HOME `x` \\ #1", "yes", "12", "a: b", "null", "- x"}) {

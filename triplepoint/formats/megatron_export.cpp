@@ -301,6 +301,9 @@ Exported export_megatron_args(const Job& job) {
   write_overlap(out, job, result.unsupported_settings);
   write_run(out, job);
   check_task(job, result.unsupported_settings);
+  if (job.records)
+    result.unsupported_settings.emplace_back(
+        "how records are padded or packed (pretrain_gpt.py fills every sequence)");
   result.text = fmt::format("#!/bin/bash\n# Start on each of {} nodes, in Megatron-LM.\n{}{}{}\n",
                             job.cluster.num_nodes, comments_of(result.unsupported_settings),
                             launcher(job), out.text());

@@ -114,6 +114,7 @@ std::string YamlWriter::str() const {
 using spec::Job;
 using spec::Model;
 using spec::Plan;
+using spec::RecordLayout;
 using spec::Task;
 
 void write_run(YamlWriter& yaml, const Job& job) {
@@ -424,7 +425,7 @@ void write_pretraining_data(YamlWriter& yaml, const Model& model) {
   yaml.null("model.data.index_mapping_dir");
 }
 
-/// Every sample as long as the job says.
+/// Rows as long as the job says; what is in them is in data files.
 void write_samples(YamlWriter& yaml, const Job& job, const std::string& set) {
   const std::string prefix = "model.data." + set + ".";
   yaml.list(prefix + "file_names", {});
@@ -432,7 +433,9 @@ void write_samples(YamlWriter& yaml, const Job& job, const std::string& set) {
   yaml.count(prefix + "micro_batch_size", job.plan.micro_batch_size);
   yaml.count(prefix + "max_seq_length", job.model.sequence_length);
   yaml.count(prefix + "min_seq_length", 1);
-  yaml.boolean(prefix + "pad_to_max_length", true);
+  const RecordLayout layout = job.plan.record_layout;
+  yaml.boolean(prefix + "pad_to_max_length", layout != RecordLayout::longest);
+  if (layout == RecordLayout::packed) yaml.boolean(prefix + "packed_sequence", true);
   yaml.boolean(prefix + "shuffle", false);
   yaml.count(prefix + "num_workers", 0);
   yaml.text(prefix + "prompt_template", "{input} {output}");
@@ -455,6 +458,10 @@ void write_task(YamlWriter& yaml, const Job& job, std::vector<std::string>& unsu
   if (job.task == Task::pretrain) return write_pretraining_data(yaml, job.model);
   if (job.task == Task::lora) {
     write_samples(yaml, job, "train_ds");
+    if (job.plan.record_layout == RecordLayout::packed && job.plan.micro_batch_size > 1)
+      unsupported.push_back(
+          fmt::format("packed rows in microbatches of {} (NeMo packs with micro_batch_size 1)",
+                      job.plan.micro_batch_size));
     return write_lora(yaml, job.plan);
   }
   if (job.task == Task::decode)

@@ -519,6 +519,17 @@ void read_lora(Settings& s, Task task, Plan& plan) {
            "adapters of chosen layers are not modelled: every layer has its own adapter");
 }
 
+/// NeMo pads the records of fine-tuning to the longest unless it is told otherwise.
+void read_record_layout(Settings& s, const std::string& data, spec::Job& job) {
+  if (data.empty()) return;
+  const bool packed = s.boolean(data + "packed_sequence").value_or(false);
+  const bool padded = s.boolean(data + "pad_to_max_length").value_or(false);
+  if (job.task != Task::lora) return;
+  job.plan.record_layout = packed   ? spec::RecordLayout::packed
+                           : padded ? spec::RecordLayout::padded
+                                    : spec::RecordLayout::longest;
+}
+
 void refuse_offloading(Settings& s) {
   if (s.boolean("model.cpu_offloading").value_or(false))
     s.note(DiagnosisCode::unsupported, Severity::error, "model.cpu_offloading",
@@ -559,6 +570,7 @@ Result<void> read_plan(LibraryCache& cache, Settings& s, const std::string& data
   state_settings(s, data, stated);
   TPT_TRY(read_optimizer(cache, s, stated));
   read_lora(s, job.task, job.plan);
+  read_record_layout(s, data, job);
   refuse_offloading(s);
   return {};
 }

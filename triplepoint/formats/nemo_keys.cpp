@@ -249,7 +249,7 @@ constexpr std::array known_keys{
 
 /// The same for every key of model.data.train_ds, validation_ds and test_ds: about the text of
 /// samples. The three sizes are read of the data set that the job runs through, and only there.
-constexpr std::array<std::string_view, 38> dataset_keys{"add_bos",
+constexpr std::array<std::string_view, 39> dataset_keys{"add_bos",
                                                         "add_eos",
                                                         "add_sep",
                                                         "chat",
@@ -278,6 +278,7 @@ constexpr std::array<std::string_view, 38> dataset_keys{"add_bos",
                                                         "num_workers",
                                                         "output_file_path_prefix",
                                                         "output_original_text",
+                                                        "packed_sequence",
                                                         "pad_to_max_length",
                                                         "pin_memory",
                                                         "prompt_template",

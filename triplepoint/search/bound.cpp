@@ -98,7 +98,10 @@ workload::StageProgram warm_up(const spec::Job& job, int64_t stage) {
 class StageBytes {
  public:
   StageBytes(const spec::Job& job, const ChunkLayout& layout, MemoryBound bound)
-      : job_(job), layout_(layout), bound_(bound), context_{job, workload::share_of_rank(job)} {}
+      : job_(job),
+        layout_(layout),
+        bound_(bound),
+        context_{job, workload::largest_share_of_rank(job)} {}
 
   Bytes at(size_t stage) const {
     const bool warms_up = bound_ == MemoryBound::warm_up;

@@ -277,7 +277,7 @@ void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
   if (detail.causes) run.pace_setters = find_pace_setters(model, step);
   run.steps.push_back({.begin = begin,
                        .end = begin + step.timeline.step_time,
-                       .samples = model.job.plan.global_batch_size,
+                       .samples = model.graph.records_per_step,
                        .tokens = model.graph.tokens_per_step});
 }
 

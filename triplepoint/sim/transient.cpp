@@ -300,7 +300,7 @@ void TransientSimulation::State::end_step(Seconds end, Recorded* recorded) {
   if (!recorded) return;
   recorded->run.steps.push_back({.begin = instant_at(begin),
                                  .end = instant_at(end),
-                                 .samples = model_->job.plan.global_batch_size,
+                                 .samples = model_->graph.records_per_step,
                                  .tokens = model_->graph.tokens_per_step});
 }
 

@@ -65,8 +65,8 @@ class Examination : Findings {
     sequence_fits();
     schedule_fits();
     task_is_modelled();
-    for (const auto examine :
-         {diagnose_cluster, diagnose_fabric, diagnose_environment, diagnose_options})
+    for (const auto examine : {diagnose_cluster, diagnose_fabric, diagnose_environment,
+                               diagnose_options, diagnose_records})
       add(examine(job_));
     return all();
   }

@@ -20,6 +20,10 @@ std::vector<Diagnosis> diagnose_options(const Job&);
 /// latent experts and multi-token prediction; and whether the plan can split and train them.
 std::vector<Diagnosis> diagnose_model(const Job&);
 
+/// Whether a job's records are a table that it can train on, in the layout of its plan. Part of
+/// diagnose().
+std::vector<Diagnosis> diagnose_records(const Job&);
+
 /// What is impossible about the fabric between a job's nodes: keys of another kind of fabric, rings
 /// that do not hold the nodes, groups that cut a leaf switch. Part of diagnose().
 std::vector<Diagnosis> diagnose_fabric(const Job&);

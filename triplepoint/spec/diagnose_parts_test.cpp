@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <tuple>
 
 #include <doctest/doctest.h>
 
@@ -35,6 +36,41 @@ bool refuses(const Job& job, const char* word) {
         found.what.find(word) != std::string::npos && found.what.find("; ") != std::string::npos)
       return true;
   return false;
+}
+
+Job with_records(std::vector<int64_t> lengths, std::vector<double> shares) {
+  Job job;
+  job.model.sequence_length = 2048;
+  job.records = Records{"mine", std::move(lengths), std::move(shares)};
+  return job;
+}
+
+std::string found_in_records(const Job& job) {
+  std::string all;
+  for (const Diagnosis& found : diagnose_records(job))
+    all += found.what;
+  return all;
+}
+
+TEST_CASE("a table of records has a share for each length, and only training reads it") {
+  CHECK(found_in_records(with_records({100, 300}, {1, 2})).empty());
+  for (const auto& [lengths, shares, word] :
+       std::vector<std::tuple<std::vector<int64_t>, std::vector<double>, const char*>>{
+           {{}, {}, "0 lengths"},
+           {{100}, {1, 2}, "1 lengths and 2 shares"},
+           {{0}, {1}, "a length of 0"},
+           {{100, 200}, {1, -1}, "negative"},
+           {{100}, {0}, "none is above 0"},
+           {{4096}, {1}, "cut at sequence_length 2048"}}) {
+    CAPTURE(word);
+    CHECK(found_in_records(with_records(lengths, shares)).find(word) != std::string::npos);
+  }
+  Job job = with_records({100}, {1});
+  job.task = Task::decode;
+  CHECK(found_in_records(job).find("task decode") != std::string::npos);
+  job = with_records({100}, {1});
+  job.plan.packed_length = 100;
+  CHECK(found_in_records(job).find("packed_length 100") != std::string::npos);
 }
 
 TEST_CASE("windows and patterns that fit are fine as they come") {

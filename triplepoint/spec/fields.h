@@ -354,6 +354,13 @@ void visit_fields(Visitor& visit, Lora& lora) {
 }
 
 template <class Visitor>
+void visit_fields(Visitor& visit, Records& records) {
+  visit("name", records.name);
+  visit("lengths", records.lengths, Need::required);
+  visit("shares", records.shares, Need::required);
+}
+
+template <class Visitor>
 void visit_fields(Visitor& visit, Plan& plan) {
   visit("tensor_parallel_size", plan.tensor_parallel_size);
   visit("pipeline_parallel_size", plan.pipeline_parallel_size);
@@ -379,6 +386,7 @@ void visit_fields(Visitor& visit, Plan& plan) {
   visit("overlap_pipeline", plan.overlap_pipeline);
   visit("overlap_expert", plan.overlap_expert);
   visit("packed_length", plan.packed_length);
+  visit("record_layout", plan.record_layout);
   visit("gradient_bucket", plan.gradient_bucket);
   visit("schedule", plan.schedule);
   visit("rank_order", plan.rank_order);
@@ -489,6 +497,7 @@ void visit_fields(Visitor& visit, Job& job) {
   visit("cluster", job.cluster, Need::required);
   visit("stack", job.stack);
   visit("plan", job.plan);
+  visit("records", job.records);
   visit("environment", job.environment);
 }
 

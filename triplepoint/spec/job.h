@@ -44,6 +44,8 @@ struct Job {
   Cluster cluster;             // by name or in full
   Stack stack;                 // by name or in full; default: megatron-core, or vllm to answer
   Plan plan;
+  std::optional<Records> records;  // lengths of what it trains on, by name or in full; default:
+                                   // every record fills its sequence
   Environment environment;
   std::string origin;              // file it was read from, or "command line"
   std::vector<std::string> notes;  // what the reader had to assume

@@ -235,6 +235,11 @@ std::optional<std::string> by_name(const Library& library, std::string_view key,
 }
 
 std::optional<std::string> by_name(const Library& library, std::string_view key,
+                                   const Records& records) {
+  return named(load_records, library, key, records);
+}
+
+std::optional<std::string> by_name(const Library& library, std::string_view key,
                                    const Cluster& cluster) {
   Result<Cluster> held = load_cluster(library, cluster.name);
   if (!held) return std::nullopt;

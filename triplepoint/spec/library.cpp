@@ -212,6 +212,10 @@ Result<OptimizerState> NamedThing<OptimizerState>::load(const ReadScope& scope,
   return load_from_folder<OptimizerState>(scope, {"optimizers", "optimizer"}, name);
 }
 
+Result<Records> NamedThing<Records>::load(const ReadScope& scope, std::string_view name) {
+  return load_from_folder<Records>(scope, {"records", "records"}, name);
+}
+
 Result<Library> require_library() {
   return Library{TPT_TRY(data_folder()).string()};
 }
@@ -259,6 +263,10 @@ Result<OptimizerState> load_optimizer(const Library& library, std::string_view n
   return NamedThing<OptimizerState>::load(outermost(library), name);
 }
 
+Result<Records> load_records(const Library& library, std::string_view name) {
+  return NamedThing<Records>::load(outermost(library), name);
+}
+
 std::string default_optimizer(const Stack& stack) {
   return stack.optimizer.empty() ? "distributed_fused_adam" : stack.optimizer;
 }
@@ -295,6 +303,10 @@ std::vector<std::string> list_studies(const Library& library) {
 }
 std::vector<std::string> list_optimizers(const Library& library) {
   return list_folder(library, "optimizers");
+}
+
+std::vector<std::string> list_records(const Library& library) {
+  return list_folder(library, "records");
 }
 
 Result<std::vector<Provenance>> provenance(const Library& library, std::string_view file) {
@@ -348,6 +360,13 @@ std::string about_optimizer(const spec::OptimizerState& optimizer) {
           optimizer.master_bytes,
       optimizer.weight_bytes, optimizer.gradient_bytes, optimizer.moment_bytes,
       optimizer.master_bytes, optimizer.gradient_sync_bytes);
+}
+
+std::string about_records(const spec::Records& records) {
+  const auto [shortest, longest] = std::ranges::minmax_element(records.lengths);
+  if (shortest == records.lengths.end()) return "no records";
+  return fmt::format("{:.4g} tokens a record on average, {} to {}", records.mean_length(),
+                     *shortest, *longest);
 }
 
 std::string about_study(const spec::StudyPlan& study) {

@@ -18,6 +18,7 @@ std::string about_gpu(const spec::Gpu& gpu);
 std::string about_cluster(const spec::Cluster& cluster);
 std::string about_stack(const spec::Stack& stack);
 std::string about_optimizer(const spec::OptimizerState& optimizer);
+std::string about_records(const spec::Records& records);
 std::string about_study(const spec::StudyPlan& study);
 
 /// The library's GPU for the name that a driver gives it ("NVIDIA H100 80GB HBM3"), or nothing.

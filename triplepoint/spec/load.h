@@ -44,6 +44,7 @@ Result<Cluster> load_cluster(const Library&,
                              std::string_view name);  // with its gpu, calibrations merged
 Result<Stack> load_stack(const Library&, std::string_view name);
 Result<OptimizerState> load_optimizer(const Library&, std::string_view name);
+Result<Records> load_records(const Library&, std::string_view name);
 
 /// What a job runs with that names no optimizer: the stack's own, or, of a stack that has none, the
 /// one that NeMo and Megatron share.
@@ -94,6 +95,7 @@ std::vector<std::string> list_clusters(const Library&);
 std::vector<std::string> list_stacks(const Library&);
 std::vector<std::string> list_studies(const Library&);
 std::vector<std::string> list_optimizers(const Library&);
+std::vector<std::string> list_records(const Library&);
 
 /// The numbers of one library file ("gpus/h200", "calibrations/h200/power") with value, kind and
 /// source.

@@ -106,6 +106,10 @@ struct EnumNames<RankOrder> {
   static constexpr auto names = words({"tp-cp-ep-dp-pp", "tp-pp-dp"});
 };
 template <>
+struct EnumNames<RecordLayout> {
+  static constexpr auto names = words({"padded", "longest", "packed"});
+};
+template <>
 struct EnumNames<ContextExchange> {
   static constexpr auto names = words({"ring", "all_gather"});
 };

@@ -10,6 +10,7 @@
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/spec/op.h"
+#include "triplepoint/spec/records.h"
 
 namespace triplepoint::spec {
 
@@ -91,6 +92,8 @@ struct Plan {
   bool overlap_expert = false;           // MoE all-to-all behind the compute of another microbatch
   std::optional<int64_t> packed_length;  // tokens of one document in a packed sequence: attention
                                          // stays inside of it; absent: one document a sequence
+  // How the job's records become rows of a microbatch; changes nothing where it states none.
+  RecordLayout record_layout = RecordLayout::padded;
   std::optional<Bytes> gradient_bucket;
 
   Schedule schedule = Schedule::one_f_one_b;  // default: interleaved where there are virtual stages
@@ -109,7 +112,7 @@ struct Plan {
   bool fp8_attention = false;  // attention's two products in 8 bits, too (Transformer Engine's
                                // fp8_dpa), where linear layers are
   OptimizerState optimizer;    // by name or in full; default: the stack's
-  std::optional<Lora> lora;    // adapters are trained, all else is frozen
+  std::optional<Lora> lora;            // adapters are trained, all else is frozen
   friend bool operator==(const Plan&, const Plan&) = default;
 
   /// Is this part among those that selective recompute recomputes, whether or not it is on?

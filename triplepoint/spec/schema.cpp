@@ -130,6 +130,7 @@ class Parts {
   std::vector<std::string> names(Type<Cluster>) const { return list_clusters(library_); }
   std::vector<std::string> names(Type<Stack>) const { return list_stacks(library_); }
   std::vector<std::string> names(Type<OptimizerState>) const { return list_optimizers(library_); }
+  std::vector<std::string> names(Type<Records>) const { return list_records(library_); }
 
   /// As a name, a table that changes what is named as its base, or a complete table.
   template <class T>
@@ -336,6 +337,8 @@ constexpr std::array kinds{
     Kind{"stack", [](const Library& library) { return library_file<Stack>(library, "stack"); }},
     Kind{"optimizer",
          [](const Library& library) { return library_file<OptimizerState>(library, "optimizer"); }},
+    Kind{"records",
+         [](const Library& library) { return library_file<Records>(library, "records"); }},
     Kind{"calibration", calibration_file}};
 
 }  // namespace

@@ -16,9 +16,9 @@ using Kind = TomlValue::Kind;
 constexpr std::size_t most_jobs = 100'000;
 
 const std::vector<std::string>& study_job_keys() {
-  static const std::vector<std::string> keys = {"name",        "task",  "model", "sequence_length",
-                                                "cluster",     "nodes", "stack", "plan",
-                                                "environment", "notes"};
+  static const std::vector<std::string> keys = {"name",        "task",  "model",  "sequence_length",
+                                                "cluster",     "nodes", "stack",  "plan",
+                                                "environment", "notes", "records"};
   return keys;
 }
 

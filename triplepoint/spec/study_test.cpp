@@ -261,7 +261,7 @@ TEST_CASE("the LoRA study holds exactly the distinct LoRA jobs of the paper's ar
   for (std::size_t row = 0; row < table->rows(); ++row)
     if (upstream.is_lora(row)) asked.insert(upstream.key(row));
   for (const StudyJob& entry : study_of("paper/lora").jobs)
-    if (entry.job.task == Task::lora) held.insert(key_of(entry.job));
+    if (entry.job.task == Task::lora && !entry.job.records) held.insert(key_of(entry.job));
   CHECK(asked.size() == 68);
   CHECK(held == asked);
 }

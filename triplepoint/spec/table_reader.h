@@ -67,6 +67,10 @@ template <>
 struct NamedThing<OptimizerState> {
   static Result<OptimizerState> load(const ReadScope&, std::string_view name);
 };
+template <>
+struct NamedThing<Records> {
+  static Result<Records> load(const ReadScope&, std::string_view name);
+};
 
 template <class T>
 concept HasName = requires(const ReadScope& scope) {

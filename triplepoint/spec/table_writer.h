@@ -59,6 +59,7 @@ std::optional<std::string> by_name(const Library&, std::string_view key, const M
 std::optional<std::string> by_name(const Library&, std::string_view key, const Cluster&);
 std::optional<std::string> by_name(const Library&, std::string_view key, const Stack&);
 std::optional<std::string> by_name(const Library&, std::string_view key, const OptimizerState&);
+std::optional<std::string> by_name(const Library&, std::string_view key, const Records&);
 
 /// Writes fields as "key = value" lines, and structs as tables behind them (TOML wants that order).
 /// With a library, things it holds are named.

@@ -262,7 +262,7 @@ void describe_with_job(run::Run& recording, const spec::Job& job) {
   recording.peak_flops = peak_of(job);
   for (run::StepRecord& step : recording.steps) {
     if (step.tokens == 0) step.tokens = graph.tokens_per_step;
-    if (step.samples == 0) step.samples = job.plan.global_batch_size;
+    if (step.samples == 0) step.samples = graph.records_per_step;
   }
   name_types(recording.timeline, ops_of(graph));
   sort_kinds(recording.timeline);

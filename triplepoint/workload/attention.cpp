@@ -6,8 +6,11 @@
 // that a query sees; what a kernel computes beyond them (masked halves of blocks) is the kernel
 // model's part (perf/kernel_time.cpp), except for the unfused core, which is made of plain products
 // over the square. Documents packed into one sequence attend only to themselves: more, shorter
-// sequences.
+// sequences. Of records that are padded to different lengths the core has the mean of their
+// squares.
 #include "triplepoint/workload/attention.h"
+
+#include <cmath>
 
 #include "triplepoint/workload/op_makers.h"
 
@@ -20,6 +23,7 @@ using spec::Op;
 using spec::OpClass;
 using spec::Overlap;
 using spec::RecomputeModule;
+using spec::RecordLayout;
 
 double query_width(const LayerContext& context) {
   return real(context.share.heads * core_head_dim(context.model()));
@@ -30,8 +34,19 @@ struct Documents {
   int64_t count, query_length, key_length;
 };
 
+/// As many of the mean length as the row holds.
+Documents packed_records(const LayerContext& context) {
+  const RankShare& share = context.share;
+  const double row = real(share.key_length);
+  const int64_t length = std::max<int64_t>(1, std::llround(share.squares / row));
+  const double count = real(share.sequences) * row / real(length);
+  return {std::max<int64_t>(1, std::llround(count)), divide_up(length, share.context), length};
+}
+
 Documents documents_of(const LayerContext& context) {
   const RankShare& share = context.share;
+  const bool packs = context.job.records && context.plan().record_layout == RecordLayout::packed;
+  if (packs) return packed_records(context);
   const int64_t length = context.plan().packed_length.value_or(share.key_length);
   if (length >= share.key_length) return {share.sequences, share.query_length, share.key_length};
   return {share.sequences * divide_up(share.key_length, length), divide_up(length, share.context),
@@ -40,6 +55,9 @@ Documents documents_of(const LayerContext& context) {
 
 /// Elements of all score matrices over all heads of the rank.
 double scores(const LayerContext& context) {
+  const RankShare& share = context.share;
+  if (context.job.records)
+    return real(share.sequences * share.heads) * share.squares / real(share.context);
   const Documents documents = documents_of(context);
   return real(documents.count * context.share.heads) * real(documents.query_length) *
          real(documents.key_length);

@@ -476,7 +476,7 @@ Bytes StageMemory::total() const {
 }
 
 MemoryVerdict estimate_memory(const spec::Job& job, const std::vector<StageProgram>& programs) {
-  const LayerContext context{job, share_of_rank(job)};
+  const LayerContext context{job, largest_share_of_rank(job)};
   const auto layout = lay_out_layers(job);
   MemoryVerdict verdict;
   verdict.limit = job.cluster.gpu.memory.value_or(Bytes());

@@ -7,8 +7,11 @@
 // flops are in the ops (op_makers.cpp, attention.cpp) and differ on purpose.
 #include "triplepoint/workload/model_flops.h"
 
+#include <cmath>
+
 #include "triplepoint/workload/attention.h"
 #include "triplepoint/workload/layer_layout.h"
+#include "triplepoint/workload/record_rows.h"
 
 namespace triplepoint::workload {
 namespace {
@@ -69,31 +72,30 @@ double layer_weights(const spec::Model& model, LayerKind kind) {
   return weights;
 }
 
-/// Per token: attention in full, twice what a causal kernel does, windows too; the scan of a state
-/// space as Megatron-LM counts it.
-double core_flops(const spec::Model& model, LayerKind kind) {
+/// Per token that attends to `keys`: attention in full, twice what a causal kernel does, windows
+/// too; the scan of a state space as Megatron-LM counts it.
+double core_flops(const spec::Model& model, LayerKind kind, double keys) {
   if (kind == LayerKind::state_space)
     return 7 * real(model.state_space->inner_width() * model.state_space->state_size);
   if (!spec::has_attention(kind)) return 0;
   const double heads = real(model.num_attention_heads), width = real(core_head_dim(model));
-  if (!spec::is_windowed(kind))
-    return 4 * real(model.sequence_length * model.num_attention_heads) * width;
+  if (!spec::is_windowed(kind)) return 4 * (keys * heads) * width;
   // The factor 2 keeps the convention of full attention, which counts twice what a causal mask
   // leaves.
-  return 4 * 2 * mean_keys(model.sequence_length, model.sliding_window->size) * heads * width;
+  return 4 * 2 * mean_keys(std::llround(keys), model.sliding_window->size) * heads * width;
 }
 
-double forward_flops(const spec::Model& model, LayerKind kind) {
-  return 2 * layer_weights(model, kind) + core_flops(model, kind);
+double forward_flops(const spec::Model& model, LayerKind kind, double keys) {
+  return 2 * layer_weights(model, kind) + core_flops(model, kind, keys);
 }
 
 /// Per token and layer: the products of what selective recompute repeats.
-double selected_flops(const spec::Job& job, LayerKind kind) {
+double selected_flops(const spec::Job& job, LayerKind kind, double keys) {
   const spec::Model& model = job.model;
   const auto again = [&](RecomputeModule module) { return job.plan.recomputes(module); };
   double flops = 0;
   if (spec::has_attention(kind)) {
-    if (again(RecomputeModule::core_attn)) flops += core_flops(model, kind);
+    if (again(RecomputeModule::core_attn)) flops += core_flops(model, kind, keys);
     if (model.latent_attention && again(RecomputeModule::mla_up_proj))
       flops += 2 * latent_up_weights(model);
   }
@@ -105,14 +107,14 @@ double selected_flops(const spec::Job& job, LayerKind kind) {
 }
 
 /// Per token: what recompute repeats in a chunk.
-double repeated_flops(const spec::Job& job, const ChunkLayers& chunk) {
+double repeated_flops(const spec::Job& job, const ChunkLayers& chunk, double keys) {
   const bool selective = job.plan.recompute == spec::Recompute::selective;
   const LayerCounts again = selective ? chunk.count : recomputed_layers(job, chunk);
   double flops = 0;
   for (const LayerKind kind : all_layer_kinds)
     if (again[kind] > 0)
       flops += real(again[kind]) *
-               (selective ? selected_flops(job, kind) : forward_flops(job.model, kind));
+               (selective ? selected_flops(job, kind, keys) : forward_flops(job.model, kind, keys));
   return flops;
 }
 
@@ -128,46 +130,77 @@ double passes_over_core(const spec::Job& job) {
 }
 
 /// One layer and token, in all passes.
-double trained_flops(const spec::Job& job, LayerKind kind) {
-  const double core = core_flops(job.model, kind);
-  return passes_over_matrices(job) * (forward_flops(job.model, kind) - core) +
+double trained_flops(const spec::Job& job, LayerKind kind, double keys) {
+  const double core = core_flops(job.model, kind, keys);
+  return passes_over_matrices(job) * (forward_flops(job.model, kind, keys) - core) +
          passes_over_core(job) * core;
 }
 
 /// Per token, of all depths of multi-token prediction.
-double prediction_flops(const spec::Job& job, double head) {
+double prediction_flops(const spec::Job& job, double head, double keys) {
   const double hidden = real(job.model.hidden_size);
   double depth = head + passes_over_matrices(job) * 2 * 2 * hidden * hidden;
   for (const LayerKind kind : spec::kinds_of_prediction(job.model))
-    depth += trained_flops(job, kind);
+    depth += trained_flops(job, kind, keys);
   return real(job.model.prediction_depths()) * depth;
+}
+
+/// Tokens of a step, and how many each attends to: the convention of full attention.
+struct Counted {
+  double tokens, keys;
+};
+
+/// Of the records alone.
+Counted counted_tokens(const spec::Job& job) {
+  const RowContent row = row_content(job);
+  return {real(tokens_per_step(job)), row.squares / row.tokens};
+}
+
+/// Of the rows that are computed, padding included.
+Counted computed_tokens(const spec::Job& job) {
+  const RowShape row = row_shape(job);
+  return {real(job.plan.global_batch_size * row.length), row.squares / real(row.length)};
+}
+
+struct StepSum {
+  double model = 0, repeated = 0;
+};
+
+StepSum sum_of_step(const spec::Job& job, const Counted& counted) {
+  const bool training = job.task == spec::Task::pretrain || job.task == spec::Task::lora;
+  const auto [tokens, keys] = counted;
+  double per_token = 0, repeated = 0;
+  for (const auto& stage : lay_out_layers(job)) {
+    for (const ChunkLayers& chunk : stage) {
+      for (const LayerKind kind : all_layer_kinds)
+        if (chunk.count[kind] > 0)
+          per_token += real(chunk.count[kind]) * trained_flops(job, kind, keys);
+      if (training) repeated += repeated_flops(job, chunk, keys);
+    }
+  }
+  const double head = 2 * real(job.model.hidden_size) *
+                      real(spec::padded_vocabulary(job.model, 1)) * passes_over_matrices(job);
+  const double head_tokens = training ? tokens : real(job.plan.global_batch_size);
+  double model_flops = per_token * tokens + head * head_tokens;
+  if (training) model_flops += prediction_flops(job, head, keys) * tokens;
+  return {model_flops, repeated * tokens};
 }
 
 }  // namespace
 
 int64_t tokens_per_step(const spec::Job& job) {
-  return job.plan.global_batch_size *
-         (job.task == spec::Task::decode ? 1 : job.model.sequence_length);
+  if (job.task == spec::Task::decode) return job.plan.global_batch_size;
+  return std::llround(real(job.plan.global_batch_size) * row_content(job).tokens);
+}
+
+int64_t records_per_step(const spec::Job& job) {
+  return std::llround(real(job.plan.global_batch_size) * row_content(job).records);
 }
 
 StepFlops count_step_flops(const spec::Job& job) {
-  const bool training = job.task == spec::Task::pretrain || job.task == spec::Task::lora;
-  const double matrices = passes_over_matrices(job);
-  double per_token = 0, repeated = 0;
-  for (const auto& stage : lay_out_layers(job)) {
-    for (const ChunkLayers& chunk : stage) {
-      for (const LayerKind kind : all_layer_kinds)
-        if (chunk.count[kind] > 0) per_token += real(chunk.count[kind]) * trained_flops(job, kind);
-      if (training) repeated += repeated_flops(job, chunk);
-    }
-  }
-  const double head =
-      2 * real(job.model.hidden_size) * real(spec::padded_vocabulary(job.model, 1)) * matrices;
-  const double tokens = real(tokens_per_step(job));
-  const double head_tokens = training ? tokens : real(job.plan.global_batch_size);
-  double model_flops = per_token * tokens + head * head_tokens;
-  if (training) model_flops += prediction_flops(job, head) * tokens;
-  return {model_flops * unit::FLOP, (model_flops + repeated * tokens) * unit::FLOP};
+  const StepSum useful = sum_of_step(job, counted_tokens(job));
+  const StepSum computed = job.records ? sum_of_step(job, computed_tokens(job)) : useful;
+  return {useful.model * unit::FLOP, (computed.model + computed.repeated) * unit::FLOP};
 }
 
 }  // namespace triplepoint::workload

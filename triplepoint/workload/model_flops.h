@@ -19,8 +19,11 @@ namespace triplepoint::workload {
 /// of multi-token prediction a layer, 4 h^2 and the logits again. V is the padded vocabulary
 /// without tensor parallelism.
 ///
-/// hardware_flops, of HFU: model_flops and what recompute repeats: forward of the layers that are
-/// recomputed, or their attention cores.
+/// Of a job that states its records, padding counts nothing, and s is sum l^2 / sum l over records
+/// of l tokens.
+///
+/// hardware_flops, of HFU: the same of the rows as they are computed, padding included, and what
+/// recompute repeats: forward of the layers that are recomputed, or their attention cores.
 /// Holds for any layout; a decoding step counts one token per sequence.
 /// Sources: Narayanan et al. SC'21, appendix; Korthikanti et al. 2022, section 6 and appendix A;
 /// Chowdhery et al. 2022 (PaLM), appendix B.
@@ -29,7 +32,11 @@ struct StepFlops {
 };
 StepFlops count_step_flops(const spec::Job& job);
 
-/// Tokens of the global batch: gbs * s; gbs where one token is decoded for each sequence.
+/// Tokens of the global batch that count, without padding: gbs * s, or of the job's records
+/// (record_rows.h); gbs where one token is decoded for each sequence.
 int64_t tokens_per_step(const spec::Job& job);
+
+/// Records of the global batch: gbs, times the records that a packed row holds.
+int64_t records_per_step(const spec::Job& job);
 
 }  // namespace triplepoint::workload

@@ -13,6 +13,8 @@
 
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/workload/record_rows.h"
+
 namespace triplepoint::workload {
 namespace {
 
@@ -231,10 +233,10 @@ void divide_ranks(RankShare& share, const spec::Job& job) {
   share.shard = plan.sharding == spec::Sharding::none ? 1 : shard_group_size(job);
 }
 
-void divide_tokens(RankShare& share, const spec::Job& job) {
+void divide_tokens(RankShare& share, const spec::Job& job, int64_t row) {
   const bool decoding = job.task == spec::Task::decode;
   share.sequences = job.plan.micro_batch_size;
-  share.key_length = job.model.sequence_length;
+  share.key_length = row;
   share.query_length = decoding ? 1 : divide_up(share.key_length, share.context);
   share.tokens = share.sequences * share.query_length;
   share.sequence_parallel = job.plan.sequence_parallel && share.tensor > 1 && !decoding;
@@ -253,17 +255,32 @@ void divide_model(RankShare& share, const spec::Job& job) {
   share.gates = model.activation == spec::Activation::swiglu ? 2 : 1;
 }
 
-}  // namespace
-
-RankShare share_of_rank(const spec::Job& job) {
+RankShare share_of_rows(const spec::Job& job, int64_t row) {
   RankShare share;
   divide_ranks(share, job);
-  divide_tokens(share, job);
+  divide_tokens(share, job, row);
   divide_model(share, job);
   share.element = job.plan.precision == spec::Precision::fp32 ? 4 : 2;
   share.residual = spec::has_fp32_residual(job) ? 4 : share.element;
   share.training = job.task == spec::Task::pretrain || job.task == spec::Task::lora;
   share.frozen = job.plan.lora.has_value();
+  return share;
+}
+
+}  // namespace
+
+RankShare share_of_rank(const spec::Job& job) {
+  const RowShape row = row_shape(job);
+  RankShare share = share_of_rows(job, row.length);
+  share.squares = row.squares;
+  return share;
+}
+
+RankShare largest_share_of_rank(const spec::Job& job) {
+  const RowShape row = row_shape(job);
+  if (row.largest == row.length) return share_of_rank(job);
+  RankShare share = share_of_rows(job, row.largest);
+  share.squares = real(row.largest) * real(row.largest);
   return share;
 }
 

@@ -95,7 +95,8 @@ struct RankShare {
 
   int64_t sequences = 1;       // of one microbatch
   int64_t query_length = 0;    // of one sequence on this rank: sequence / CP; 1 when decoding
-  int64_t key_length = 0;      // whole sequence
+  int64_t key_length = 0;      // whole row
+  double squares = 0;          // sum of the squared lengths of what attends together in a row
   int64_t tokens = 0;          // sequences * query_length
   int64_t sharded_tokens = 0;  // tokens / TP under sequence parallelism
   bool sequence_parallel = false;
@@ -113,6 +114,9 @@ struct RankShare {
 };
 
 RankShare share_of_rank(const spec::Job& job);
+
+/// The same of the microbatch with the longest rows, which memory has to hold.
+RankShare largest_share_of_rank(const spec::Job& job);
 
 /// ceil(a / b) for positive counts.
 constexpr int64_t divide_up(int64_t a, int64_t b) {

@@ -88,6 +88,7 @@ void add_totals(const spec::Job& job, WorkGraph& graph) {
   graph.hardware_flops = flops.hardware;
   graph.parameters = spec::count_parameters(job.model).total();
   graph.tokens_per_step = tokens_per_step(job);
+  graph.records_per_step = records_per_step(job);
 }
 
 }  // namespace

@@ -32,9 +32,10 @@ struct WorkGraph {
 
   Flops model_flops =
       {};  // one step, all ranks, without recomputation (MFU's numerator; causal attention in full)
-  Flops hardware_flops = {};  // the same with recomputation (HFU's numerator)
-  double parameters = 0;      // of the whole model
-  int64_t tokens_per_step = 0;
+  Flops hardware_flops = {};     // the same with recomputation (HFU's numerator)
+  double parameters = 0;         // of the whole model
+  int64_t tokens_per_step = 0;   // of records, without padding
+  int64_t records_per_step = 0;  // sequences, where the job states no records
 };
 
 /// Expands a valid job (no errors from spec::diagnose) into work.

@@ -42,6 +42,9 @@ std::vector<Line> lines_of(const spec::Library& library, const std::string& kind
   if (kind == "optimizers")
     for (const auto& name : spec::list_optimizers(library))
       lines.push_back(line_of(name, spec::load_optimizer(library, name), spec::about_optimizer));
+  if (kind == "records")
+    for (const auto& name : spec::list_records(library))
+      lines.push_back(line_of(name, spec::load_records(library, name), spec::about_records));
   if (kind == "studies")
     for (const auto& name : spec::list_studies(library))
       lines.push_back(line_of(name, spec::load_study(library, name), spec::about_study));
@@ -55,6 +58,7 @@ std::string bare_names(const spec::Library& library, const std::string& kind) {
                      : kind == "clusters"   ? spec::list_clusters(library)
                      : kind == "stacks"     ? spec::list_stacks(library)
                      : kind == "optimizers" ? spec::list_optimizers(library)
+                     : kind == "records"    ? spec::list_records(library)
                                             : spec::list_studies(library);
   return names.empty() ? "" : fmt::format("{}\n", fmt::join(names, "\n"));
 }
@@ -64,7 +68,8 @@ class List : public Command {
   Arguments arguments() override {
     return Arguments()
         .word("KIND", "what to list", into(kind_),
-              {.choices = {"models", "gpus", "clusters", "stacks", "optimizers", "studies"},
+              {.choices = {"models", "gpus", "clusters", "stacks", "optimizers", "records",
+                           "studies"},
                .required = true})
         .add(format_.argument())
         .toggle("--names", "only the names, one per line", names_);

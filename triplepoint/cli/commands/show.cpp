@@ -55,6 +55,10 @@ constexpr Kind kinds[] = {
      [](const Library& l, const std::string& n) -> Result<std::string> {
        return spec::about_optimizer(TPT_TRY(spec::load_optimizer(l, n)));
      }},
+    {"records", "records", "records", spec::list_records,
+     [](const Library& l, const std::string& n) -> Result<std::string> {
+       return spec::about_records(TPT_TRY(spec::load_records(l, n)));
+     }},
 };
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -93,11 +97,11 @@ class Show : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word(
-            "NAME",
-            "of a model, GPU, cluster, stack, optimizer or study, or a file: one of these in TOML, "
-            "a config.json, or a job",
-            into(name_), {.words = Words::files, .required = true})
+        .word("NAME",
+              "of a model, GPU, cluster, stack, optimizer, records or study, or a file: one of "
+              "these in TOML, "
+              "a config.json, or a job",
+              into(name_), {.words = Words::files, .required = true})
         .add(format_.argument());
   }
 

@@ -396,6 +396,7 @@ void check_job(std::vector<std::string>& broken, const SuiteJob& wanted, const s
                                  spec::name_of(wanted.precision)));
   if (job.task != spec::Task::pretrain || job.plan.lora)
     broken.emplace_back("not all weights are trained");
+  if (job.records) broken.emplace_back("records do not fill their sequences");
   if (job.plan.packed_length) broken.emplace_back("sequences are packed");
 }
 

@@ -12,6 +12,8 @@
 
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/fault_effects.h"
+#include "triplepoint/workload/rank_grid.h"
+#include "triplepoint/workload/record_rows.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -402,6 +404,18 @@ void add_conditions(Json& json, const run::Run& run) {
   if (!run.manifest.numbers.empty()) json["numbers"] = run.manifest.numbers;
 }
 
+/// The job's records, and the rows that they become; null where every record fills its sequence.
+Json records(const spec::Job& job) {
+  if (!job.records || spec::has_errors(spec::diagnose(job))) return {};
+  const workload::RowContent content = workload::row_content(job);
+  return {{"name", job.records->name},
+          {"layout", spec::enum_name(job.plan.record_layout)},
+          {"mean_tokens", content.tokens / content.records},
+          {"records_per_row", content.records},
+          {"row_tokens", workload::row_shape(job).length},
+          {"used_share", content.tokens / workload::real(workload::row_shape(job).length)}};
+}
+
 Json plan_and_cluster(const run::Run& run) {
   if (!run.manifest.job) return {};
   const spec::Job& job = *run.manifest.job;
@@ -426,6 +440,7 @@ Json plan_and_cluster(const run::Run& run) {
           {"global_batch_size", plan.global_batch_size},
           {"num_microbatches", of(num_microbatches(job))},
           {"sequence_length", job.model.sequence_length},
+          {"records", records(job)},
           {"sequence_parallel", plan.sequence_parallel},
           {"sharding", spec::enum_name(plan.sharding)},
           {"recompute", trains ? Json(spec::enum_name(plan.recompute)) : Json()},

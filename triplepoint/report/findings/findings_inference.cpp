@@ -89,7 +89,8 @@ std::vector<Pair> shared_weights(const Groups& groups) {
 /// The same job in all but what is trained.
 bool trains_the_same(const spec::Job& a, const spec::Job& b) {
   return a.model == b.model && a.cluster == b.cluster && a.environment == b.environment &&
-         a.stack == b.stack && a.plan.micro_batch_size == b.plan.micro_batch_size &&
+         a.stack == b.stack && a.records == b.records &&
+         a.plan.micro_batch_size == b.plan.micro_batch_size &&
          a.plan.recompute == b.plan.recompute && configuration_label(a) == configuration_label(b);
 }
 

@@ -213,7 +213,8 @@ Settings settings_of(const StudyRow& row) {
 bool same_otherwise(const spec::Job& a, const spec::Job& b, bool same_layout) {
   const spec::Plan &p = a.plan, &q = b.plan;
   if (p.global_batch_size != q.global_batch_size || p.precision != q.precision ||
-      p.schedule != q.schedule || p.rank_order != q.rank_order || p.lora != q.lora)
+      p.schedule != q.schedule || p.rank_order != q.rank_order || p.lora != q.lora ||
+      p.record_layout != q.record_layout || a.records != b.records)
     return false;
   if (same_layout && (p.sharding != q.sharding || p.sequence_parallel != q.sequence_parallel ||
                       p.layers_per_stage != q.layers_per_stage || p.optimizer != q.optimizer))

@@ -17,6 +17,18 @@ bool has_uneven_layers(const spec::Plan& plan) {
   return std::adjacent_find(layers.begin(), layers.end(), std::not_equal_to<>()) != layers.end();
 }
 
+const char* records_label(spec::RecordLayout layout) {
+  switch (layout) {
+    case spec::RecordLayout::padded:
+      return "padded records";
+    case spec::RecordLayout::longest:
+      return "records padded to the longest";
+    case spec::RecordLayout::packed:
+      return "packed records";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string configuration_label(const spec::Job& job) {
@@ -44,6 +56,7 @@ std::string variant_label(const spec::Job& job) {
       plan.overlap_pipeline || plan.overlap_expert) {
     parts.emplace_back("overlap");
   }
+  if (job.records) parts.emplace_back(records_label(plan.record_layout));
   if (!plan.device_order.empty() || !plan.node_order.empty()) parts.emplace_back("placed");
   if (has_uneven_layers(plan)) parts.emplace_back("uneven");
   return parts.empty() ? "base" : fmt::format("{}", fmt::join(parts, "+"));
@@ -67,7 +80,8 @@ std::string throttle_reason_text(const std::string& reason) {
 }
 
 std::string default_name(const spec::Job& job) {
-  const std::string variant = variant_label(job);
+  std::string variant = variant_label(job);
+  std::replace(variant.begin(), variant.end(), ' ', '-');
   return fmt::format("{}-{}{}-mbs{}", job.model.name, configuration_label(job),
                      variant == "base" ? "" : "-" + variant, job.plan.micro_batch_size);
 }
