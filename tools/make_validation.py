@@ -217,7 +217,7 @@ def write_index(index):
         f"Training jobs: {jobs}.\n\nOther tables: {tables}.\n")
 
 
-CLAIM_STUDIES = ["paper/all", "paper/lora", "paper/thermal-aware", "paper/power-fault"]
+CLAIM_STUDIES = ["paper/all", "paper/lora", "paper/thermal-aware", "paper/power-fault", "what-if/messages"]
 CLAIM_COLUMNS = ["study", "text", "place", "verdict", "comparison", "least", "most", "pairs", "within", "lowest", "median", "highest", "missing", "remark"]
 
 

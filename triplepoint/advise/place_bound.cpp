@@ -47,8 +47,11 @@ ColdestPasses::Pass pass_of(const sim::StepModel& model, const sim::ClockState& 
   pass.sync = sim::exposed_time(end.gradient_sync, slowest_of(clocks, group, last)) / unit::s;
   if (model.graph.stages > 1) {
     const sim::StageBoundaries& boundary = model.sends.boundaries[pipeline][stage];
-    pass.send_next = (boundary.next.latency + boundary.next.transfer) / unit::s;
-    pass.send_previous = (boundary.previous.latency + boundary.previous.transfer) / unit::s;
+    // What leaves together is one send of several microbatches.
+    pass.send_next =
+        (boundary.next.latency + boundary.next.transfer) / unit::s / boundary.next.microbatches;
+    pass.send_previous = (boundary.previous.latency + boundary.previous.transfer) / unit::s /
+                         boundary.previous.microbatches;
   }
   constexpr Seconds everything = 1e9 * unit::s;
   pass.end = (sim::total_time(end.gradient_norm) + sim::total_time(end.optimizer) +

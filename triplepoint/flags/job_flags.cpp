@@ -204,6 +204,16 @@ Arguments JobFlags::schedule_and_overlap() {
       .flag("--overlap", "LIST",
             "communication overlapped with computation: tp, dp, pp, ep, or none (default none)",
             into(overlap_))
+      .flag("--send-chunk", "SIZE",
+            "largest message of a send between stages, as in 4MB (default: one message a send)",
+            into_quantity(send_chunk_))
+      .flag("--send-nics", "N", "NICs that one send is spread over (default 1)", into(send_nics_))
+      .flag("--send-microbatches", "N", "microbatches whose tensors leave as one send (default 1)",
+            into(send_microbatches_))
+      .toggle("--scatter-gather",
+              "without sequence parallelism: each tensor rank sends its part of the tensor that "
+              "all hold, gathered behind the send",
+              scatter_gather_)
       .toggle("--tp-comm-overlap", "the same as --overlap tp", tensor_overlap_)
       .toggle("--overlap-grad-reduce", "the gradients' half of --overlap dp", gradient_overlap_)
       .toggle("--overlap-param-gather", "the parameters' half of --overlap dp", parameter_overlap_)
@@ -235,6 +245,7 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
   set_memory_savings(stated);
   set_precision(stated);
   TPT_TRY(set_overlap(stated.job));
+  set_sends(stated.job.plan);
   set_order(stated.job);
   set_environment(stated.job);
   spec::Job job = TPT_TRY(spec::with_defaults(library, stated));
@@ -427,6 +438,15 @@ Result<void> JobFlags::set_overlap(spec::Job& job) const {
   plan.overlap_parameter |= parameter_overlap_;
   plan.overlap_expert |= expert_overlap_;
   return {};
+}
+
+void JobFlags::set_sends(spec::Plan& plan) const {
+  if (!send_chunk_ && !send_nics_ && !send_microbatches_ && !scatter_gather_) return;
+  if (!plan.sends) plan.sends.emplace();
+  set(plan.sends->chunk, send_chunk_);
+  set(plan.sends->nics, send_nics_);
+  set(plan.sends->microbatches, send_microbatches_);
+  if (scatter_gather_) plan.sends->scatter_gather = true;
 }
 
 void JobFlags::set_order(spec::Job& job) const {

@@ -54,6 +54,7 @@ class JobFlags {
   void set_memory_savings(spec::StatedJob& stated) const;
   void set_precision(spec::StatedJob& stated) const;
   Result<void> set_overlap(spec::Job& job) const;
+  void set_sends(spec::Plan& plan) const;
   void set_order(spec::Job& job) const;
   void set_environment(spec::Job& job) const;
   void set_fabric(spec::ScaleOut& fabric) const;
@@ -79,6 +80,9 @@ class JobFlags {
   std::optional<std::vector<int64_t>> placement_, layers_per_stage_;
   std::optional<Celsius> ambient_;
   std::optional<Watts> power_limit_;
+  std::optional<Bytes> send_chunk_;
+  std::optional<int64_t> send_nics_, send_microbatches_;
+  bool scatter_gather_ = false;
   std::optional<uint64_t> seed_;
   bool sequence_parallel_ = false, distributed_optimizer_ = false, fsdp_ = false;
   bool tensor_overlap_ = false, gradient_overlap_ = false, parameter_overlap_ = false,

@@ -18,6 +18,11 @@ Result<study::PlanQuestion> PlanFlags::question(const spec::Library& library, co
                                                 const metrics::BillRates& rates) const {
   if (base.task != spec::Task::pretrain && base.task != spec::Task::lora)
     return error("plan supports only training (the job has another task); leave its task out");
+  if (base.plan.sends && base.plan.sends->microbatches > 1)
+    return error(
+        "plan does not search with sends of several microbatches (its bounds are those of single "
+        "sends); leave out sends.microbatches, and simulate the plan "
+        "with them");
   TPT_TRY(spec::require_valid(search::without_layout(base)));
   return study::PlanQuestion{.base = base,
                              .objective = search_.objective(base, rates),

@@ -72,6 +72,9 @@ std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {
   if (job.model.moe && job.model.moe->load_imbalance != 1)
     unsupported.push_back(fmt::format("load imbalance {} between experts (the data decide it)",
                                       job.model.moe->load_imbalance));
+  if (job.plan.sends)
+    unsupported.emplace_back(
+        "[plan.sends], how tensors between stages are cut and joined (they are one send each)");
   if (job.records)
     unsupported.push_back(
         fmt::format("lengths of the records, {:.4g} tokens on average (they are "

@@ -421,4 +421,26 @@ CollectiveTime point_to_point_time(const Cluster& cluster, Bytes payload, bool s
                      : message_over_nic(cluster, payload.in_base_units(), users);
 }
 
+CollectiveTime cut_send_time(const Cluster& cluster, Bytes payload, bool same_domain, Bytes chunk,
+                             int64_t nics) {
+  const double ways = same_domain ? 1 : static_cast<double>(std::max<int64_t>(1, nics));
+  const Bytes part = payload / ways;
+  if (chunk <= Bytes() || part <= chunk) {
+    CollectiveTime whole = point_to_point_time(cluster, part, same_domain, 1);
+    whole.scale_out_bytes = ways * whole.scale_out_bytes;
+    return whole;
+  }
+  const double full = std::floor(part / chunk);
+  const CollectiveTime each = point_to_point_time(cluster, chunk, same_domain, 1);
+  // What rounding leaves of a part that its chunks divide is no message.
+  const Bytes rest = part - full * chunk;
+  const CollectiveTime last =
+      rest > 1e-9 * chunk ? point_to_point_time(cluster, rest, same_domain, 1) : CollectiveTime{};
+  return {.latency = full * each.latency + last.latency,
+          .transfer = full * each.transfer + last.transfer,
+          .scale_up_bytes = full * each.scale_up_bytes + last.scale_up_bytes,
+          .scale_out_bytes = ways * (full * each.scale_out_bytes + last.scale_out_bytes),
+          .algorithm = each.algorithm};
+}
+
 }  // namespace triplepoint::perf

@@ -69,6 +69,13 @@ CollectiveTime collective_time(const spec::Cluster&, spec::Collective, Bytes pay
 CollectiveTime point_to_point_time(const spec::Cluster&, Bytes payload, bool same_domain,
                                    double sharers);
 
+/// The same of a send that is spread over `nics` NICs (between domains) and cut into messages of at
+/// most `chunk`, one behind the other on each NIC. Zero chunk: one message.
+///
+///   t = sum over messages of t(message),  messages of S / nics: k of `chunk`, and the rest
+CollectiveTime cut_send_time(const spec::Cluster&, Bytes payload, bool same_domain, Bytes chunk,
+                             int64_t nics);
+
 /// nccl-tests' conversion from algbw to busbw.
 double bus_bandwidth_factor(spec::Collective, int64_t ranks);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "triplepoint/perf/fabric.h"
+#include "triplepoint/sim/phase_table.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -35,8 +36,9 @@ class LinkMap {
         capacities[node * static_cast<size_t>(2 * nics_) + link] *= share[node];
   }
 
-  perf::Route route(int64_t from, int64_t to) const {
-    return fabric_.route(port_of(from), port_of(to));
+  /// Over the `way`-th of the NICs that a send uses.
+  perf::Route route(int64_t from, int64_t to, int64_t way) const {
+    return fabric_.route(port_of(from, way), port_of(to, way));
   }
 
   void add_path(const perf::Route& route, std::vector<LinkUse>& links) const {
@@ -55,9 +57,10 @@ class LinkMap {
  private:
   int64_t first_of_fabric() const { return 2 * cluster_.num_nodes * nics_; }
   int64_t node_of(int64_t device) const { return device / cluster_.gpus_per_node; }
-  perf::Port port_of(int64_t device) const {
+  perf::Port port_of(int64_t device, int64_t way) const {
     const int64_t local = device % cluster_.gpus_per_node;
-    return {.node = node_of(device), .rail = local * nics_ / cluster_.gpus_per_node};
+    return {.node = node_of(device),
+            .rail = (local * nics_ / cluster_.gpus_per_node + way) % nics_};
   }
   int32_t nic_link(perf::Port port, int64_t inwards) const {
     return static_cast<int32_t>((2 * port.node + inwards) * nics_ + port.rail);
@@ -75,6 +78,22 @@ double widest_way(const spec::Cluster& cluster) {
              : 1;
 }
 
+/// Whether ranks of a tensor group that all hold a boundary's tensor send a part each.
+bool sends_by_parts(const spec::Job& job) {
+  return job.plan.sends && job.plan.sends->scatter_gather && !job.plan.sequence_parallel &&
+         job.plan.tensor_parallel_size > 1;
+}
+
+perf::CollectiveTime gather_of(const spec::Job& job, const workload::WorkGraph& graph) {
+  if (!sends_by_parts(job)) return {};
+  spec::Op gather;
+  gather.op_class = spec::OpClass::communication;
+  gather.collective = spec::Collective::all_gather;
+  gather.group = spec::GroupKind::tensor;
+  gather.payload = static_cast<double>(job.plan.tensor_parallel_size) * send_size(job, graph);
+  return estimate_op(job, graph, gather).collective;
+}
+
 class BoundaryEstimator {
  public:
   BoundaryEstimator(const spec::Job& job, const workload::WorkGraph& graph,
@@ -83,12 +102,15 @@ class BoundaryEstimator {
         cluster_(job.cluster),
         conditions_(conditions),
         links_(job.cluster),
-        inside_(perf::point_to_point_time(job.cluster, graph.boundary_bytes, true, 1)),
-        outside_(perf::point_to_point_time(job.cluster, graph.boundary_bytes, false, 1)) {
+        sends_(job.plan.sends.value_or(spec::PipelineSends())),
+        bytes_(send_size(job, graph)),
+        gather_(gather_of(job, graph)),
+        inside_(send_time(job.cluster, true)),
+        outside_(send_time(job.cluster, false)) {
     const bool sends = outside_.transfer > Seconds();
-    capacities_ =
-        links_.capacities(sends ? graph.boundary_bytes / outside_.transfer / widest_way(job.cluster)
-                                : job.cluster.scale_out.nic_bandwidth);
+    // A send over several NICs puts its share on each; capacities count in whole sends.
+    capacities_ = links_.capacities(sends ? bytes_ / outside_.transfer / widest_way(job.cluster)
+                                          : job.cluster.scale_out.nic_bandwidth);
     if (conditions) links_.slow_down(conditions->scale_out_share, capacities_);
   }
 
@@ -134,17 +156,20 @@ class BoundaryEstimator {
     for (size_t r = 0; r < from.devices.size(); ++r) {
       // Ranks r of both groups have equal coordinates but for the stage, so they are peers.
       if (!links_.crosses_domains(from.devices[r], to.devices[r])) continue;
-      const perf::Route route = links_.route(from.devices[r], to.devices[r]);
-      links_.add_path(route, boundary.links);
-      detour = std::max(detour, detour_of(route));
+      for (int64_t way = 0; way < sends_.nics; ++way) {
+        const perf::Route route = links_.route(from.devices[r], to.devices[r], way);
+        links_.add_path(route, boundary.links);
+        detour = std::max(detour, detour_of(route));
+      }
       ++crossing;
     }
     const double share = crossing / static_cast<double>(from.devices.size());
     estimate = slowed_estimate(from, to, crossing > 0);
-    estimate.latency += detour;
-    estimate.scale_up_bytes = (1 - share) * graph_.boundary_bytes;
-    estimate.scale_out_bytes = share * graph_.boundary_bytes;
-    boundary.bytes_per_rank = graph_.boundary_bytes;
+    estimate.latency += detour + gather_.total();
+    estimate.scale_up_bytes = (1 - share) * bytes_ + gather_.scale_up_bytes;
+    estimate.scale_out_bytes = share * bytes_ + gather_.scale_out_bytes;
+    boundary.bytes_per_rank = bytes_;
+    boundary.microbatches = static_cast<int32_t>(sends_.microbatches);
     boundary.latency = estimate.latency;
     boundary.transfer = estimate.transfer;
   }
@@ -172,18 +197,32 @@ class BoundaryEstimator {
     spec::Cluster slow = cluster_;
     slow.scale_up.bandwidth *= share;
     slow.scale_out.nic_bandwidth *= share;
-    return perf::point_to_point_time(slow, graph_.boundary_bytes, !crosses, 1);
+    return send_time(slow, !crosses);
+  }
+
+  perf::CollectiveTime send_time(const spec::Cluster& cluster, bool same_domain) const {
+    return perf::cut_send_time(cluster, bytes_, same_domain, sends_.chunk.value_or(Bytes()),
+                               sends_.nics);
   }
 
   const workload::WorkGraph& graph_;
   const spec::Cluster& cluster_;
   const Conditions* conditions_;
   LinkMap links_;
+  spec::PipelineSends sends_;
+  Bytes bytes_;                  // of one rank's send
+  perf::CollectiveTime gather_;  // behind it, in the receivers' tensor group
   perf::CollectiveTime inside_, outside_;
   std::vector<BytesPerSecond> capacities_;
 };
 
 }  // namespace
+
+Bytes send_size(const spec::Job& job, const workload::WorkGraph& graph) {
+  if (!job.plan.sends) return graph.boundary_bytes;
+  const double parts = sends_by_parts(job) ? static_cast<double>(job.plan.tensor_parallel_size) : 1;
+  return static_cast<double>(job.plan.sends->microbatches) / parts * graph.boundary_bytes;
+}
 
 BoundaryEstimates estimate_boundaries(const spec::Job& job, const workload::WorkGraph& graph,
                                       std::span<const Pipeline> pipelines,

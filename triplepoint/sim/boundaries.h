@@ -15,6 +15,10 @@
 
 namespace triplepoint::sim {
 
+/// What one rank sends at once over a boundary: the tensors of the microbatches that leave
+/// together; under scatter-gather the rank's part of what all tensor ranks hold.
+Bytes send_size(const spec::Job& job, const workload::WorkGraph& graph);
+
 /// How the tensors between stages travel: what one rank's part costs alone, and which links it
 /// meets others on.
 struct BoundaryEstimates {
@@ -33,6 +37,9 @@ struct BoundaryEstimates {
 ///   capacity of a NIC = what one message of this size reaches on it (perf::point_to_point_time)
 ///   latency           = the fabric's, hop_latency for each switch beyond the first, and scale-up's
 ///                       for handing over
+///
+/// A send over n NICs uses the one next to the device and those behind it, a share of 1/n of each.
+/// Under scatter-gather the receivers gather the tensor in their tensor group behind the send.
 ///
 /// so that n messages over one NIC take n times as long as one: sends of stages are not
 /// coordinated, and many small ones do not fill a link better than a single one. Source of that:

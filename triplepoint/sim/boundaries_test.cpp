@@ -180,6 +180,68 @@ TEST_CASE("on rails a tensor for another rail is handed over and leaves by that 
   CHECK(longer / job.cluster.scale_up.latency == Approx(1));
 }
 
+TEST_CASE("a send in four chunks is four messages, one behind the other") {
+  spec::Job job = job_on(2, 1, 16);
+  const Seconds whole = TestBoundaries(job).lone(7, Direction::next);
+  job.plan.sends = spec::PipelineSends{.chunk = 4 * unit::MB};
+  CHECK(TestBoundaries(job).lone(7, Direction::next) == whole);
+  job.plan.sends->chunk = 1 * unit::MB;
+  const Seconds piece = perf::point_to_point_time(job.cluster, 1 * unit::MB, false, 1).total();
+  CHECK(TestBoundaries(job).lone(7, Direction::next) / piece == Approx(4));
+  job.plan.sends->chunk = 3 * unit::MB;  // and a rest of 1 MB
+  const Seconds most = perf::point_to_point_time(job.cluster, 3 * unit::MB, false, 1).total();
+  CHECK(TestBoundaries(job).lone(7, Direction::next) / (most + piece) == Approx(1));
+}
+
+TEST_CASE("a send over all NICs loads each with its share, and eight of them share what four do") {
+  spec::Job job = job_on(8, 8, 8);
+  job.cluster.scale_out.half_size = {};  // a message's rate does not depend on its size
+  const TestBoundaries one(job);
+  job.plan.sends = spec::PipelineSends{.nics = 4};
+  const TestBoundaries all(job);
+  CHECK(all.estimate.boundaries[0][0].next.links.size() ==
+        4 * one.estimate.boundaries[0][0].next.links.size());
+  // Two ranks a NIC before, eight quarters a NIC now.
+  CHECK(all.lone(0, Direction::next) / one.lone(0, Direction::next) == Approx(1));
+  job.plan.tensor_parallel_size = 1;
+  job.plan.pipeline_parallel_size = 64;
+  const TestBoundaries alone(job);
+  job.plan.sends->nics = 1;
+  const Boundary &wide = alone.estimate.boundaries[0][7].next,
+                 &narrow = TestBoundaries(job).estimate.boundaries[0][7].next;
+  CHECK(narrow.transfer / wide.transfer == Approx(4));
+}
+
+TEST_CASE("microbatches that leave together are one message of all their bytes") {
+  spec::Job job = job_on(2, 1, 16);
+  job.plan.sends = spec::PipelineSends{.microbatches = 4};
+  const TestBoundaries test(job);
+  const Boundary& boundary = test.estimate.boundaries[0][7].next;
+  CHECK(boundary.bytes_per_rank == 16 * unit::MB);
+  CHECK(boundary.microbatches == 4);
+  CHECK(test.lone(7, Direction::next) ==
+        perf::point_to_point_time(job.cluster, 16 * unit::MB, false, 1).total());
+}
+
+TEST_CASE("scatter-gather sends a part each, and gathers in the node behind it") {
+  spec::Job job = job_on(2, 8, 2);
+  const TestBoundaries whole(job);
+  job.plan.sends = spec::PipelineSends{.scatter_gather = true};
+  const TestBoundaries parts(job);
+  const Boundary& boundary = parts.estimate.boundaries[0][0].next;
+  CHECK(boundary.bytes_per_rank == whole.graph.boundary_bytes / 8);
+  const Seconds gather =
+      perf::collective_time(job.cluster, spec::Collective::all_gather, whole.graph.boundary_bytes,
+                            {.ranks = 8, .nodes = 1, .ranks_per_node = 8})
+          .total();
+  const Seconds message =
+      perf::point_to_point_time(job.cluster, whole.graph.boundary_bytes / 8, false, 1).latency;
+  CHECK((boundary.latency - message) / gather == Approx(1));
+  job.plan.sequence_parallel = true;  // each rank holds its part only
+  CHECK(TestBoundaries(job).estimate.boundaries[0][0].next.bytes_per_rank ==
+        whole.graph.boundary_bytes);
+}
+
 TEST_CASE("what is never sent does not count for sharing") {
   spec::Job job = job_on(4, 8, 4);
   job.task = spec::Task::prefill;

@@ -72,12 +72,17 @@ std::vector<spec::GpuLoad> exchanges(const StepModel& model, const StageTimeline
   std::vector<spec::GpuLoad> loads(model.uses[stage].size()), alone;
   for (const PhaseUse& use : model.uses[stage])
     alone.push_back(model.exchange_after(pipeline, stage, use.kind));
+  const bool leaves_later = model.job.plan.sends && model.job.plan.sends->microbatches > 1;
   for (const ActionTimes& action : timeline.actions) {
     const size_t use = model.use_of(stage, action.action);
     // Bytes are those of the estimate, times those of the schedule, in which sends share links. The
-    // last chunk's result stays on its stage: nothing is sent, so no bytes move.
+    // last chunk's result stays on its stage: nothing is sent, so no bytes move. Nor do they where
+    // the tensor leaves later, with those of other microbatches.
     spec::GpuLoad exchange = alone[use];
-    if (action.sent == Seconds()) exchange.scale_up_bytes = exchange.scale_out_bytes = Bytes();
+    if (action.sent == Seconds()) {
+      exchange.scale_up_bytes = exchange.scale_out_bytes = Bytes();
+      if (leaves_later) exchange.communicating_scale_out = Seconds();
+    }
     exchange.communicating = action.sent;
     if (exchange.scale_out_bytes > Bytes()) exchange.communicating_scale_out = action.sent;
     exchange.duration = model.job.stack.microbatch_gap;

@@ -260,7 +260,7 @@ class RankWriter {
       if (action.sent > Seconds()) {
         const Seconds from = action.end + action.queued;
         run::Span sending = span(from, from + action.sent, send);
-        sending.bytes = model_.graph.boundary_bytes;
+        sending.bytes = send_size(model_.job, model_.graph);
         sending.microbatch = action.action.microbatch;
         out_.spans.push_back(sending);
       }

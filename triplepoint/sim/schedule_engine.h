@@ -69,6 +69,9 @@ struct Begun {
 ///   end     = begin + gap + duration              (shared_cores: end_action)
 ///   arrival = max(end, wire is free) + alone      (shared_links: end_send)
 ///
+/// Where microbatches are sent together, a send leaves behind the last of them and brings the
+/// inputs of all; their number divides that of the step's microbatches.
+///
 /// Needs no event queue: a stage runs on until it misses an input and continues when that arrives,
 /// so an action costs constant time, about 11 ns without a record. Every stage is its own resource,
 /// so the order in which stages run here does not enter the result. Only where others determine an
@@ -136,6 +139,8 @@ class ScheduleEngine {
   static constexpr double not_yet = std::numeric_limits<double>::infinity();
 
   double* cell(std::vector<double>& arrivals, size_t virtual_stage, int32_t microbatch) {
+    // What is sent together arrives together.
+    if (together_ > 1) microbatch /= together_;
     return &arrivals[virtual_stage * microbatches_ + static_cast<size_t>(microbatch)];
   }
   const double* input_of(const workload::Action& action, size_t virtual_stage);
@@ -150,6 +155,7 @@ class ScheduleEngine {
   SendMode mode_ = SendMode::blocking;
   double gap_ = 0;
   size_t microbatches_ = 0, last_virtual_ = 0;
+  int32_t together_ = 1;  // microbatches of a send
   // Arrivals by virtual stage (chunk * stages + stage) and microbatch.
   std::vector<double> forward_, backward_;
   std::vector<Stage> stages_;
@@ -219,6 +225,9 @@ void ScheduleEngine<Record, delays>::start(std::span<const StageTimes> stages,
   mode_ = mode;
   gap_ = rules.gap.in_base_units();
   microbatches_ = count_microbatches(*stages[0].program);
+  together_ = 1;
+  for (const Wire& wire : wires)
+    together_ = std::max(together_, wire.microbatches);
   last_virtual_ = stages.size() * stages[0].durations.size() - 1;
   forward_.assign((last_virtual_ + 1) * microbatches_, not_yet);
   backward_.assign(forward_.size(), not_yet);
@@ -292,6 +301,7 @@ template <class Record, Delays delays>
 void ScheduleEngine<Record, delays>::end_at(size_t s, const workload::Action& action, double end) {
   stages_[s].free = end;
   record_.end_action(s, Seconds(end));
+  if (together_ > 1 && (action.microbatch + 1) % together_ != 0) return;
   const size_t n = stages_.size(), v = static_cast<size_t>(action.chunk) * n + s;
   if (action.kind == workload::ActionKind::forward) {
     if (v < last_virtual_)

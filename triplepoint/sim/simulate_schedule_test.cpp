@@ -107,6 +107,33 @@ TEST_CASE("overlapped sends over one boundary leave one after the other") {
   CHECK(free / unit::ms == Approx(1 + 16 * 2.5));
 }
 
+TEST_CASE("microbatches sent together are a pipeline of fewer, longer microbatches") {
+  constexpr Seconds wire = 0.3 * unit::ms;
+  for (const int64_t together : {2, 4})
+    for (const int64_t p : {2, 4, 8}) {
+      CAPTURE(together);
+      CAPTURE(p);
+      constexpr int64_t m = 16;
+      spec::Job spec_job;
+      spec_job.cluster.num_nodes = 1;
+      spec_job.cluster.gpus_per_node = p;
+      spec_job.plan.pipeline_parallel_size = p;
+      spec_job.plan.global_batch_size = m;
+      spec_job.plan.sends = spec::PipelineSends{.microbatches = together};
+      Boundary send = fixed_send(wire);
+      send.microbatches = static_cast<int32_t>(together);
+      TestJob grouped, longer;
+      add_pipeline(grouped, workload::build_programs(spec_job), 1, forward_time, backward_time,
+                   send);
+      const auto factor = static_cast<double>(together);
+      add_pipeline(longer, workload::build_schedule(Schedule::one_f_one_b, p, m / together, 1), 1,
+                   factor * forward_time, factor * backward_time, fixed_send(wire));
+      for (const SendMode mode : {SendMode::blocking, SendMode::overlapped})
+        CHECK(finish_of(grouped.timelines(mode).front()) / unit::ms ==
+              Approx(finish_of(longer.timelines(mode).front()) / unit::ms));
+    }
+}
+
 TEST_CASE("replicas that share nothing run as if each were alone, equal or not") {
   EqualPipeline job(Schedule::one_f_one_b, 4, 8, 1, 0.1 * unit::ms);
   const auto alone = job.timelines().front();

@@ -88,7 +88,10 @@ class Builder {
     else
       uses_.back().clear();
     const Seconds data = linked_down ? bytes / rate * unit::s : boundary.transfer;
-    return {.latency = boundary.latency, .alone = boundary.latency + data, .bytes = bytes};
+    return {.latency = boundary.latency,
+            .alone = boundary.latency + data,
+            .bytes = bytes,
+            .microbatches = boundary.microbatches};
   }
 
   /// Links that can bind, one of those with equal users; renumbered.

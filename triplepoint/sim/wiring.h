@@ -23,6 +23,7 @@ struct Boundary {
   Bytes bytes_per_rank;
   Seconds latency;   // first; it uses no link
   Seconds transfer;  // of one rank's part, alone: its own limit is bytes_per_rank / transfer
+  int32_t microbatches = 1;  // whose tensors leave together
   std::vector<LinkUse> links;
 };
 
@@ -44,6 +45,7 @@ struct Wire {
   Seconds latency;
   Seconds alone;  // latency and data, on unshared links
   double bytes = 0;
+  int32_t microbatches = 1;      // of one send, which leaves behind the last of them
   int32_t flow_class = no_flow;  // no_flow: without contention, it always takes `alone`
   friend bool operator==(const Wire&, const Wire&) = default;
 };

@@ -66,7 +66,7 @@ class Examination : Findings {
     schedule_fits();
     task_is_modelled();
     for (const auto examine : {diagnose_cluster, diagnose_fabric, diagnose_environment,
-                               diagnose_options, diagnose_records})
+                               diagnose_options, diagnose_records, diagnose_sends})
       add(examine(job_));
     return all();
   }

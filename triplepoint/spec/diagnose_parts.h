@@ -24,6 +24,10 @@ std::vector<Diagnosis> diagnose_model(const Job&);
 /// diagnose().
 std::vector<Diagnosis> diagnose_records(const Job&);
 
+/// Whether the sends between a job's stages can be cut and joined as its plan says. Part of
+/// diagnose().
+std::vector<Diagnosis> diagnose_sends(const Job&);
+
 /// What is impossible about the fabric between a job's nodes: keys of another kind of fabric, rings
 /// that do not hold the nodes, groups that cut a leaf switch. Part of diagnose().
 std::vector<Diagnosis> diagnose_fabric(const Job&);

@@ -73,6 +73,38 @@ TEST_CASE("a table of records has a share for each length, and only training rea
   CHECK(found_in_records(job).find("packed_length 100") != std::string::npos);
 }
 
+std::string found_in_sends(const Job& job) {
+  std::string all;
+  for (const Diagnosis& found : diagnose_sends(job))
+    all += found.what;
+  return all;
+}
+
+TEST_CASE("sends can be cut and joined as far as NICs, microbatches and schedule allow") {
+  Job job;
+  job.cluster.scale_out.nics_per_node = 4;
+  job.cluster.num_nodes = 1;
+  job.cluster.gpus_per_node = 8;
+  job.plan.pipeline_parallel_size = 4;
+  job.plan.tensor_parallel_size = 2;
+  job.plan.global_batch_size = 12;
+  job.plan.sends = PipelineSends{.chunk = 1 * unit::MB, .nics = 4, .microbatches = 3};
+  CHECK(found_in_sends(job).empty());
+  job.plan.sends->nics = 5;
+  CHECK(found_in_sends(job).find("sends.nics is 5") != std::string::npos);
+  job.plan.sends = PipelineSends{.microbatches = 5};
+  CHECK(found_in_sends(job).find("does not divide 12 microbatches") != std::string::npos);
+  job.plan.sends->microbatches = 2;
+  job.plan.schedule = Schedule::zero_bubble;
+  CHECK(found_in_sends(job).find("zero_bubble") != std::string::npos);
+  job.plan.sends = PipelineSends{.scatter_gather = true};
+  CHECK(found_in_sends(job).empty());
+  job.plan.sequence_parallel = true;
+  CHECK(found_in_sends(job).find("its own part") != std::string::npos);
+  job.plan.pipeline_parallel_size = 1;
+  CHECK(found_in_sends(job).find("no stage sends") != std::string::npos);
+}
+
 TEST_CASE("windows and patterns that fit are fine as they come") {
   CHECK(diagnose_model(hybrid()).empty());
   CHECK(diagnose_model(windowed()).empty());

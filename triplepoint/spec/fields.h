@@ -354,6 +354,14 @@ void visit_fields(Visitor& visit, Lora& lora) {
 }
 
 template <class Visitor>
+void visit_fields(Visitor& visit, PipelineSends& sends) {
+  visit("chunk", sends.chunk);
+  visit("nics", sends.nics);
+  visit("microbatches", sends.microbatches);
+  visit("scatter_gather", sends.scatter_gather);
+}
+
+template <class Visitor>
 void visit_fields(Visitor& visit, Records& records) {
   visit("name", records.name);
   visit("lengths", records.lengths, Need::required);
@@ -397,6 +405,7 @@ void visit_fields(Visitor& visit, Plan& plan) {
   visit("fp8_attention", plan.fp8_attention);
   visit("fp32_residual", plan.fp32_residual);
   visit("optimizer", plan.optimizer);
+  visit("sends", plan.sends);
   visit("lora", plan.lora);
 }
 

@@ -53,6 +53,16 @@ struct Lora {
   friend bool operator==(const Lora&, const Lora&) = default;
 };
 
+/// How the tensors between pipeline stages are sent.
+struct PipelineSends {
+  std::optional<Bytes> chunk;   // largest message of a send; absent: one message
+  int64_t nics = 1;             // NICs of a node that one send is spread over
+  int64_t microbatches = 1;     // whose tensors leave together, as one send
+  bool scatter_gather = false;  // a tensor that all tensor ranks hold is sent by parts, one a rank,
+                                // and gathered behind the send
+  friend bool operator==(const PipelineSends&, const PipelineSends&) = default;
+};
+
 /// Layout of a model over ranks, and its schedule. Sizes are ranks per group; data_parallel_size is
 /// derived.
 struct Plan {
@@ -112,6 +122,7 @@ struct Plan {
   bool fp8_attention = false;  // attention's two products in 8 bits, too (Transformer Engine's
                                // fp8_dpa), where linear layers are
   OptimizerState optimizer;    // by name or in full; default: the stack's
+  std::optional<PipelineSends> sends;  // between stages; default: one message each, over one NIC
   std::optional<Lora> lora;            // adapters are trained, all else is frozen
   friend bool operator==(const Plan&, const Plan&) = default;
 

@@ -148,7 +148,32 @@ std::vector<StageProgram> build_forward_schedule(int64_t stages, int64_t microba
   return std::vector<StageProgram>(static_cast<size_t>(stages), write.take());
 }
 
+namespace {
+
+/// Each action as that of `count` microbatches in a row.
+std::vector<StageProgram> in_groups(const std::vector<StageProgram>& programs, int64_t count) {
+  std::vector<StageProgram> grouped(programs.size());
+  for (size_t stage = 0; stage < programs.size(); ++stage)
+    for (Action action : programs[stage]) {
+      const auto first = static_cast<int32_t>(action.microbatch * count);
+      for (int32_t i = 0; i < count; ++i) {
+        action.microbatch = first + i;
+        grouped[stage].push_back(action);
+      }
+    }
+  return grouped;
+}
+
+}  // namespace
+
 std::vector<StageProgram> build_programs(const spec::Job& job) {
+  const int64_t together = job.plan.sends ? job.plan.sends->microbatches : 1;
+  if (together > 1 && job.num_microbatches() % together == 0) {
+    spec::Job of_groups = job;
+    of_groups.plan.sends->microbatches = 1;
+    of_groups.plan.global_batch_size /= together;
+    return in_groups(build_programs(of_groups), together);
+  }
   const int64_t stages = job.plan.pipeline_parallel_size, chunks = job.plan.virtual_pipeline_size;
   const bool training = job.task == spec::Task::pretrain || job.task == spec::Task::lora;
   if (!training) return build_forward_schedule(stages, job.num_microbatches(), chunks);

@@ -42,7 +42,9 @@ std::vector<StageProgram> build_schedule(spec::Schedule, int64_t stages, int64_t
 std::vector<StageProgram> build_forward_schedule(int64_t stages, int64_t microbatches,
                                                  int64_t virtual_stages);
 
-/// What the stages of a job run: plan.schedule in training, forwards alone in inference.
+/// What the stages of a job run: plan.schedule in training, forwards alone in inference. Where
+/// microbatches are sent together, the schedule's unit is that number of them, one behind the
+/// other.
 std::vector<StageProgram> build_programs(const spec::Job& job);
 
 /// Microbatches whose activations a stage holds at most (in units of one chunk's activations).

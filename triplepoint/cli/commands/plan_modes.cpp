@@ -96,6 +96,10 @@ Result<bool> write_setting(tui::Console& console, const spec::Library& library,
 
 Result<void> require_clocks(const spec::Job& job) {
   TPT_TRY(spec::require_valid(job));
+  if (job.plan.sends && job.plan.sends->microbatches > 1)
+    return error(
+        "--clocks plans no sends of several microbatches (its slacks are those of single sends); "
+        "leave out sends.microbatches");
   if (job.task == spec::Task::pretrain || job.task == spec::Task::lora) return {};
   return error("--clocks supports only training (the job has another task); leave its task out");
 }

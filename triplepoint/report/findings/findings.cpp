@@ -349,6 +349,7 @@ std::vector<Finding> find_findings(const Study& study) {
                     about_overlap,
                     about_overlap_in_vain,
                     about_full_sharding,
+                    about_sends,
                     about_machines,
                     about_machines_per_watt,
                     about_fabrics,

@@ -110,6 +110,8 @@ MaybeFinding about_what_recompute_unlocks(const Groups&);
 MaybeFinding about_overlap(const Groups&);
 MaybeFinding about_overlap_in_vain(const Groups&);
 MaybeFinding about_full_sharding(const Groups&);
+/// Whether the size of messages is why tensor with pipeline parallelism leaves the links unused.
+MaybeFinding about_sends(const Groups&);
 // findings_machines.cpp
 MaybeFinding about_machines(const Groups&);
 MaybeFinding about_machines_per_watt(const Groups&);

@@ -316,4 +316,65 @@ MaybeFinding about_full_sharding(const Groups& groups) {
   return finding;
 }
 
+namespace {
+
+constexpr std::string_view link_use = "links.scale_out_utilization";
+
+/// Pairs that differ in their sends alone, of tensor with pipeline parallelism: the same bytes in
+/// other messages.
+std::vector<Pair> other_sends(const Groups& groups) {
+  std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::sends);
+  std::erase_if(pairs, [](const Pair& pair) {
+    const spec::Plan &plan = pair.from->job.plan, &other = pair.to->job.plan;
+    return plan.sends || other.sends->scatter_gather || plan.tensor_parallel_size == 1 ||
+           plan.pipeline_parallel_size == 1 || !gain(pair) || !number_at(*pair.from, link_use) ||
+           !number_at(*pair.to, link_use);
+  });
+  return pairs;
+}
+
+/// What the fastest way of sending shows to be the reason, if it gains clearly.
+const char* why_links_are_idle(const Pair& most) {
+  const spec::PipelineSends& sends = *most.to->job.plan.sends;
+  if (*gain(most) < clear_change) return ", and other messages gain little: ";
+  if (sends.microbatches > 1) return ", and the size of its messages costs speed: ";
+  return sends.nics > 1 ? ", and one NIC a send costs speed: " : ", and whole sends cost speed: ";
+}
+
+void say_sent_otherwise(Finding& finding, const Pair& pair) {
+  finding.group(*pair.to).say(" as ").name(*pair.to, pair.to->name);
+  if (*gain(pair) >= 1)
+    finding.say(" is ").more(*pair.to, *pair.from, speed).say(" faster than ");
+  else
+    finding.say(" is ").less(*pair.to, *pair.from, speed).say(" slower than ");
+  finding.name(*pair.from, pair.from->name)
+      .say(" and uses ")
+      .share(*pair.to, link_use)
+      .say(" instead of ")
+      .share(*pair.from, link_use)
+      .say(" of its NICs");
+}
+
+}  // namespace
+
+MaybeFinding about_sends(const Groups& groups) {
+  const std::vector<Pair> pairs = other_sends(groups);
+  const auto most = strongest(pairs, gain);
+  const auto least =
+      strongest(pairs, [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
+  if (!most || !least) return std::nullopt;
+  const auto idle = [](const Pair& pair) { return *number_at(*pair.from, link_use) < 0.1; };
+  if (!std::all_of(pairs.begin(), pairs.end(), idle)) return std::nullopt;
+  Finding finding(anchor_of("throughput", *most->to));
+  finding.say("Tensor with pipeline parallelism leaves the links between nodes idle")
+      .say(why_links_are_idle(*most));
+  say_sent_otherwise(finding, *most);
+  if (most->to != least->to) {
+    finding.say("; ");
+    say_sent_otherwise(finding, *least);
+  }
+  finding.say(".");
+  return finding;
+}
+
 }  // namespace triplepoint::report

@@ -195,6 +195,7 @@ struct Settings {
   std::pair<spec::Recompute, std::optional<int64_t>> recompute;
   std::array<bool, 5> overlap{};
   std::vector<int64_t> device_order;
+  std::optional<spec::PipelineSends> sends;
 };
 
 Settings settings_of(const StudyRow& row) {
@@ -205,7 +206,8 @@ Settings settings_of(const StudyRow& row) {
           {plan.recompute, plan.recompute_layers},
           {plan.overlap_tensor, plan.overlap_gradient, plan.overlap_parameter,
            plan.overlap_pipeline, plan.overlap_expert},
-          plan.device_order};
+          plan.device_order,
+          plan.sends};
 }
 
 /// Nothing that no setting turns differs. A layout brings its own sharding, its layers per stage,
@@ -240,6 +242,7 @@ std::optional<PlanSetting> only_difference(const Settings& a, const Settings& b)
     turned.push_back(PlanSetting::recompute);
   if (!wants_same_overlap(a, b, same_layout)) turned.push_back(PlanSetting::overlap);
   if (a.device_order != b.device_order) turned.push_back(PlanSetting::placement);
+  if (a.sends != b.sends) turned.push_back(PlanSetting::sends);
   if (turned.size() != 1 || !same_otherwise(a.row->job, b.row->job, same_layout))
     return std::nullopt;
   return turned.front();

@@ -52,7 +52,7 @@ std::string variant_style(const StudyRow& row);
 std::string identifier(std::string_view text);
 
 /// What one may turn to make a job another one.
-enum class PlanSetting { layout, microbatch, recompute, overlap, placement };
+enum class PlanSetting { layout, microbatch, recompute, overlap, placement, sends };
 
 /// Two jobs of a group that differ in one setting and in nothing else.
 struct Pair {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/unit_text.h"
 
 namespace triplepoint::report {
 namespace {
@@ -27,6 +28,15 @@ const char* records_label(spec::RecordLayout layout) {
       return "packed records";
   }
   return "";
+}
+
+/// "sends of 1 MB over 4 NICs"; "default sends" where nothing is asked.
+std::string sends_label(const spec::PipelineSends& sends) {
+  std::string label = sends.scatter_gather ? "scatter-gather sends" : "sends";
+  if (sends.chunk) label += " of " + to_text(*sends.chunk);
+  if (sends.microbatches > 1) label += fmt::format(" of {} microbatches", sends.microbatches);
+  if (sends.nics > 1) label += fmt::format(" over {} NICs", sends.nics);
+  return label == "sends" ? "default sends" : label;
 }
 
 }  // namespace
@@ -56,6 +66,7 @@ std::string variant_label(const spec::Job& job) {
       plan.overlap_pipeline || plan.overlap_expert) {
     parts.emplace_back("overlap");
   }
+  if (plan.sends) parts.push_back(sends_label(*plan.sends));
   if (job.records) parts.emplace_back(records_label(plan.record_layout));
   if (!plan.device_order.empty() || !plan.node_order.empty()) parts.emplace_back("placed");
   if (has_uneven_layers(plan)) parts.emplace_back("uneven");

@@ -92,6 +92,9 @@ void say_change(Finding& text, const Pair& pair) {
     case PlanSetting::placement:
       text.say("Place the ranks on the GPUs of a node as ").name(to, to.name).say(" does");
       break;
+    case PlanSetting::sends:
+      text.say("Send between stages as ").name(to, to.name).say(" does");
+      break;
   }
   text.say(": ");
   say_worth(text, from, to);
