@@ -154,6 +154,12 @@ struct Metrics {
   Spread power_spread_w, temperature_spread_c, clock_spread_mhz;
   // Hottest minus coolest die of a package of several, the mean over packages.
   std::optional<double> package_difference_c;
+  std::optional<double> memory_mean_c, memory_peak_c;  // of the GPU's memory
+  std::vector<double> memory_per_gpu_c;
+  // Share of the time in which a kernel sits on the GPU, as NVML's utilization.
+  std::optional<double> utilization;
+  std::vector<double> utilization_per_gpu;
+  Spread memory_spread_c, utilization_spread;
   CoolDowns cool_downs;
   Bursts bursts;
   std::optional<double> sm_clock_mean_mhz;

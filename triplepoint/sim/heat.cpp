@@ -201,4 +201,14 @@ std::vector<Celsius> ClusterHeat::dies() const {
   return dies;
 }
 
+std::vector<Celsius> ClusterHeat::memories(std::span<const Watts> memory_power) const {
+  const size_t nodes = state_size_ / per_node_, lid = std::min<size_t>(1, nodes - 1);
+  std::vector<Celsius> memories;
+  memories.reserve(memory_power.size());
+  for (size_t d = 0; d < memory_power.size(); ++d)
+    memories.push_back(Celsius(states_[d * nodes + lid]) +
+                       ladder_.memory_resistance * memory_power[d]);
+  return memories;
+}
+
 }  // namespace triplepoint::sim

@@ -44,6 +44,9 @@ class ClusterHeat {
   void advance(std::span<const Watts> power, Seconds duration);
 
   std::vector<Celsius> dies() const;
+  /// The hottest HBM stack of each device: node 1 of its ladder, and its own power times the
+  /// ladder's memory_resistance. HBM has no heat capacity here.
+  std::vector<Celsius> memories(std::span<const Watts> memory_power) const;
   /// By how much a device's die rises, in steady state at the present flow, with its own power.
   KelvinsPerWatt own_resistance(size_t device) const;
   int64_t num_nodes() const { return static_cast<int64_t>(flows_.size()); }

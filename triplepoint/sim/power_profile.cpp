@@ -51,30 +51,67 @@ class Bins {
 
 struct DeviceBins {
   std::vector<Watts> power;
-  std::vector<double> ratio, throttled;
+  std::vector<double> ratio, throttled, utilization;
 };
+
+/// Share of a time in which a kernel sits on the device.
+double share_with_kernel(const spec::GpuLoad& load, Seconds time) {
+  if (time <= Seconds()) return 0;
+  return std::min(1.0, (load.computing + load.communicating + load.waiting) / time);
+}
+
+/// Of each use of a device, of phases that are alone.
+std::vector<double> utilization_of_phases(StepModel& model, const CoupledStep& step, size_t device,
+                                          const LockstepGroup& group) {
+  std::vector<double> shares;
+  const std::vector<PhaseUse>& uses = model.uses[static_cast<size_t>(group.stage)];
+  for (size_t u = 0; u < uses.size(); ++u) {
+    const int64_t index = step.clocks.devices[device][u].clock_index;
+    const PhasePoint phase = model.table(group, uses[u]).at(index, group.host_factor);
+    shares.push_back(share_with_kernel(phase.load, phase.duration));
+  }
+  return shares;
+}
+
+/// Of the time outside of phases: gaps and sends between them, waits, the end of the step.
+double utilization_outside(const StepModel& model, size_t stage, const StageTimeline& timeline,
+                           const GroupStep& group, Seconds time) {
+  spec::GpuLoad all = group.outside;
+  for (const spec::GpuLoad& load : group.between)
+    all += load;
+  for (const ActionTimes& action : timeline.actions)
+    all.waiting += receive_gap(model, stage, action.action);
+  return share_with_kernel(all, time);
+}
 
 /// One device and the actions it ran.
 struct DeviceTimeline {
-  size_t device, stage;
-  const StageTimeline& timeline;
+  size_t device, pipeline;
+  const LockstepGroup& group;
   Profiled profiled;
 };
 
-DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const DeviceTimeline& of,
+DeviceBins profile_device(StepModel& model, const CoupledStep& step, const DeviceTimeline& of,
                           Seconds bin, size_t count) {
-  const auto& [device, stage, timeline, profiled] = of;
+  const auto& [device, pipeline, group, profiled] = of;
+  const auto stage = static_cast<size_t>(group.stage);
+  const StageTimeline& timeline = step.timeline.pipelines[pipeline][stage];
   const size_t count_beside = profiled == Profiled::all ? count : 0;
-  Bins power(bin, count), ratio(bin, count_beside), throttled(bin, count_beside);
+  Bins power(bin, count), ratio(bin, count_beside), throttled(bin, count_beside),
+      utilization(bin, count_beside);
+  std::vector<double> in_use;
+  if (profiled == Profiled::all) in_use = utilization_of_phases(model, step, device, group);
   Joules in_phases;
   Seconds covered;
   for (const ActionTimes& action : timeline.actions) {
-    const DevicePhase& phase = step.clocks.devices[device][model.use_of(stage, action.action)];
+    const size_t use = model.use_of(stage, action.action);
+    const DevicePhase& phase = step.clocks.devices[device][use];
     const Seconds begin = action.end - phase.duration;
     power.add(begin, action.end, phase.power / unit::W);
     if (profiled == Profiled::all) {
       ratio.add(begin, action.end, model.clock_ratio(phase.steps_down()));
       throttled.add(begin, action.end, clock::is_throttled(phase.reason) ? 1 : 0);
+      utilization.add(begin, action.end, in_use[use]);
     }
     in_phases += phase.power * phase.duration;
     covered += phase.duration;
@@ -85,7 +122,9 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const
   DeviceBins bins{
       .power = {},
       .ratio = ratio.means(model.resting_clock_ratio(device, step.clocks.heat_ceiling[device])),
-      .throttled = throttled.means(0)};
+      .throttled = throttled.means(0),
+      .utilization = utilization.means(utilization_outside(
+          model, stage, timeline, step.accounted.groups[pipeline][stage], open))};
   for (const double watts : power.means(rest / unit::W))
     bins.power.push_back(watts * unit::W);
   return bins;
@@ -93,34 +132,61 @@ DeviceBins profile_device(const StepModel& model, const CoupledStep& step, const
 
 }  // namespace
 
+Seconds receive_gap(const StepModel& model, size_t stage, const workload::Action& action) {
+  const int64_t stages = model.graph.stages;
+  const int64_t place = action.chunk * stages + static_cast<int64_t>(stage);
+  const bool forward = action.kind == workload::ActionKind::forward;
+  const bool receives = forward ? place > 0 : place + 1 < stages * model.graph.virtual_stages;
+  return receives ? model.job.stack.microbatch_gap : Seconds();
+}
+
 StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins,
                          Profiled profiled) {
   const size_t devices = step.accounted.devices.size();
   StepProfile profile{.bin = step.timeline.step_time / static_cast<double>(bins),
                       .power = std::vector<std::vector<Watts>>(devices),
                       .clock_ratio = std::vector<std::vector<double>>(devices),
-                      .throttled = std::vector<std::vector<double>>(devices)};
+                      .throttled = std::vector<std::vector<double>>(devices),
+                      .utilization = std::vector<std::vector<double>>(devices)};
   for (size_t p = 0; p < model.pipelines.size(); ++p)
     for (const LockstepGroup& group : model.pipelines[p].groups)
       for (const int64_t device : group.devices) {
         const size_t d = static_cast<size_t>(device);
-        const size_t stage = static_cast<size_t>(group.stage);
-        DeviceBins filled =
-            profile_device(model, step, {d, stage, step.timeline.pipelines[p][stage], profiled},
-                           profile.bin, static_cast<size_t>(bins));
+        DeviceBins filled = profile_device(model, step, {d, p, group, profiled}, profile.bin,
+                                           static_cast<size_t>(bins));
         profile.power[d] = std::move(filled.power);
         profile.clock_ratio[d] = std::move(filled.ratio);
         profile.throttled[d] = std::move(filled.throttled);
+        profile.utilization[d] = std::move(filled.utilization);
       }
   return profile;
 }
 
-std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& profile) {
+std::optional<std::vector<Watts>> memory_powers(const StepModel& model, const CoupledStep& step) {
+  const spec::Gpu& gpu = model.job.cluster.gpu;
+  if (!gpu.thermal || !gpu.thermal->memory_idle) return std::nullopt;
+  const spec::PowerCoefficients& power = model.power();
+  std::vector<Watts> powers;
+  for (const DeviceStep& device : step.accounted.devices) {
+    const power::ClockPoint clock = power::clock_point(power, device.mean_clock_ratio);
+    // The ledger has the bytes with their way across the chip, which follows the SM clock.
+    const double across = power.hbm_clocked_share * clock.ratio * clock.voltage_squared;
+    const double in_memory = 1 - power.hbm_clocked_share;
+    const Watts traffic = device.ledger.memory / step.timeline.step_time;
+    powers.push_back(*gpu.thermal->memory_idle + in_memory / (in_memory + across) * traffic);
+  }
+  return powers;
+}
+
+Ripple ripple(ClusterHeat heat, const StepProfile& profile,
+              const std::optional<std::vector<Watts>>& memory_power) {
   heat.set_pace(ClusterHeat::Pace::own);
   const size_t bins = profile.power.front().size();
-  std::vector<std::vector<Celsius>> dies(profile.power.size());
-  for (std::vector<Celsius>& of_device : dies)
+  Ripple ripple;
+  ripple.dies.resize(profile.power.size());
+  for (std::vector<Celsius>& of_device : ripple.dies)
     of_device.reserve(bins);
+  if (memory_power) ripple.memories.resize(profile.power.size());
   std::vector<Watts> power(profile.power.size());
   // The first pass carries the state from the mean of a step to the temperature at its begin; fast
   // poles, which make the ripple, are periodic after it. Slow ones hardly move within a step.
@@ -132,9 +198,13 @@ std::vector<std::vector<Celsius>> ripple(ClusterHeat heat, const StepProfile& pr
       if (pass == 0) continue;
       const std::vector<Celsius> now = heat.dies();
       for (size_t d = 0; d < now.size(); ++d)
-        dies[d].push_back(now[d]);
+        ripple.dies[d].push_back(now[d]);
+      if (!memory_power) continue;
+      const std::vector<Celsius> memories = heat.memories(*memory_power);
+      for (size_t d = 0; d < memories.size(); ++d)
+        ripple.memories[d].push_back(memories[d]);
     }
-  return dies;
+  return ripple;
 }
 
 }  // namespace triplepoint::sim

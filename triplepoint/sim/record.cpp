@@ -122,13 +122,16 @@ void record_nodes(run::Run& run, const spec::Job& job, const StepProfile& profil
   }
 }
 
-/// Power, clock and die temperature of every device along the step, and the peaks they show.
+/// Power, clock, temperatures and utilization of every device along the step, and the peaks they
+/// show.
 void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                     Instant begin, StepSeries keep) {
   const StepProfile profile = profile_step(
       model, step, profile_bins, keep == StepSeries::all ? Profiled::all : Profiled::power);
   if (keep != StepSeries::none) record_nodes(run, model.job, profile, heat, begin);
-  const std::vector<std::vector<Celsius>> dies = ripple(std::move(heat), profile);
+  const auto memory_power =
+      keep == StepSeries::all ? memory_powers(model, step) : std::optional<std::vector<Watts>>();
+  const auto& [dies, memories] = ripple(std::move(heat), profile, memory_power);
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
   for (size_t d = 0; d < dies.size(); ++d) {
     run.summaries[d].die_peak_c = std::max_element(dies[d].begin(), dies[d].end())->degrees();
@@ -143,8 +146,15 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
       clock.values.push_back(kept_reading(profile.clock_ratio[d][b] * max_mhz));
       held.values.push_back(kept_share(profile.throttled[d][b]));
     }
-    for (run::Series* series : {&power, &die, &clock, &held})
+    run::Series use = make_series("utilization", d, begin, profile.bin, dies[d].size());
+    for (const double share : profile.utilization[d])
+      use.values.push_back(kept_share(share));
+    for (run::Series* series : {&power, &die, &clock, &held, &use})
       run.series.push_back(std::move(*series));
+    if (memories.empty()) continue;
+    run.series.push_back(make_series("memory_c", d, begin, profile.bin, dies[d].size()));
+    for (const Celsius memory : memories[d])
+      run.series.back().values.push_back(kept_reading(memory.degrees()));
   }
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/power/power.h"
 #include "triplepoint/sim/jobs_testing.h"
 #include "triplepoint/sim/simulate.h"
 
@@ -58,7 +62,8 @@ TEST_CASE("series are kept to a thousandth of their unit, shares to a millionth"
     REQUIRE(run.series.size() > 32);
     for (const run::Series& series : run.series)
       for (const double value : series.values) {
-        const double steps = series.signal == "throttled_share" ? 1e6 : 1e3;
+        const bool is_share = series.signal == "throttled_share" || series.signal == "utilization";
+        const double steps = is_share ? 1e6 : 1e3;
         CHECK_MESSAGE(static_cast<double>(std::llround(value * steps)) / steps == value,
                       series.signal);
       }
@@ -196,6 +201,72 @@ TEST_CASE("with one connection to the device forward gathers of FSDP add to the 
   CHECK(step("cuda_device_max_connections = 8\n") == several);
   CHECK(step("cuda_device_max_connections = 1\n") > 1.03 * several);
   CHECK(step("cuda_device_max_connections = 1\n") < 1.2 * several);
+}
+
+double total_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+/// Time in which some kernel of the rank's timeline runs.
+Seconds time_with_kernel(const run::Timeline& timeline, int32_t rank) {
+  std::vector<std::pair<Instant, Instant>> kernels;
+  run::for_each_span(timeline, rank, [&](const run::Span& span) {
+    if (timeline.types[static_cast<size_t>(span.type)].kind <= run::SpanKind::other)
+      kernels.emplace_back(span.begin, span.end);
+  });
+  std::ranges::sort(kernels);
+  Seconds sum;
+  Instant until = kernels.front().first;
+  for (const auto& [begin, end] : kernels) {
+    sum += std::max(Seconds(), end - std::max(begin, until));
+    until = std::max(until, end);
+  }
+  return sum;
+}
+
+TEST_CASE("utilization over a step is the share in which the timeline has a kernel") {
+  spec::Job job = simulated("700 W", {}).manifest.job.value();
+  for (const int64_t stages : {1, 4}) {
+    job.plan.tensor_parallel_size = 8 / stages;
+    job.plan.pipeline_parallel_size = stages;
+    const run::Run run = simulate(job, {});
+    for (const run::Device& device : run.devices) {
+      const run::Series* use = run::find_series(run, "utilization", device.index);
+      REQUIRE(use != nullptr);
+      for (const double share : use->values) {
+        CHECK(share >= 0);
+        CHECK(share <= 1);
+      }
+      if (*device.rank % job.plan.tensor_parallel_size != 0) continue;  // not traced
+      const double mean = total_of(use->values) / static_cast<double>(use->values.size());
+      const Seconds with_kernel = time_with_kernel(run.timeline, *device.rank);
+      CHECK(mean == doctest::Approx(with_kernel / step_of(run)).epsilon(0.03));
+    }
+  }
+}
+
+TEST_CASE("memory is as warm as the lid, and what it draws times its resistance above it") {
+  const run::Run run = simulated("700 W", {});
+  const spec::Gpu& gpu = run.manifest.job->cluster.gpu;
+  const run::Series* memory = run::find_series(run, "memory_c", 3);
+  const run::Series* die = run::find_series(run, "die_c", 3);
+  REQUIRE(memory != nullptr);
+  const double bins = static_cast<double>(die->values.size());
+  const double rise = (total_of(memory->values) - total_of(die->values)) / bins;
+  // In a periodic state the means are those of the mean power. Of the traffic's energy the part on
+  // the chip, which follows the clock, does not heat the memory.
+  const run::DeviceSummary& summary = run.summaries[3];
+  const spec::PowerCoefficients& power = *gpu.power;
+  const power::ClockPoint clock =
+      power::clock_point(power, *summary.sm_clock_mean_mhz / (*gpu.max_clock / unit::MHz));
+  const double in_memory = 1 - power.hbm_clocked_share;
+  const double across = power.hbm_clocked_share * clock.ratio * clock.voltage_squared;
+  const double traffic = summary.energy_ledger_j.at("memory") / (step_of(run) / unit::s) *
+                         in_memory / (in_memory + across);
+  const double above = (*gpu.thermal->memory_idle / unit::W + traffic) *
+                       (gpu.thermal->memory_resistance / (unit::K / unit::W));
+  const double below = *summary.power_mean_w * (gpu.thermal->resistances[0] / (unit::K / unit::W));
+  CHECK(std::abs(rise - (above - below)) < 0.05 * below + 0.1);  // boards differ from their type
 }
 
 TEST_CASE("launches of collectives are the spans of the timeline") {

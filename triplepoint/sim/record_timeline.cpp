@@ -9,6 +9,7 @@
 // the difference to the phase's mean lies in the waits of its exposed collectives, if it has any.
 #include <algorithm>
 
+#include "triplepoint/sim/power_profile.h"
 #include "triplepoint/sim/record.h"
 
 namespace triplepoint::sim {
@@ -227,21 +228,11 @@ class RankWriter {
     piece.spans.push_back(span);
   }
 
-  /// A receive is posted when the host turns to the exchange, so its kernel also sits through the
-  /// host's gap; what starts a pipeline or turns around at its end receives nothing.
-  Seconds resident_gap(const workload::Action& action) const {
-    const int64_t stages = model_.graph.stages;
-    const int64_t place = action.chunk * stages + static_cast<int64_t>(stage_);
-    const bool forward = action.kind == workload::ActionKind::forward;
-    const bool receives = forward ? place > 0 : place + 1 < stages * model_.graph.virtual_stages;
-    return receives ? model_.job.stack.microbatch_gap : Seconds();
-  }
-
   void write_actions() {
     static const run::SpanType receive = pipeline_type("pipeline_receive"),
                                send = pipeline_type("pipeline_send");
     for (const ActionTimes& action : timeline_.actions) {
-      const Seconds until = action.begin + resident_gap(action.action);
+      const Seconds until = action.begin + receive_gap(model_, stage_, action.action);
       if (until > action.ready) {
         run::Span waiting = span(action.ready, until, receive);
         waiting.wait = until - action.ready;

@@ -155,6 +155,7 @@ void visit_fields(Visitor& visit, ThermalLadder& thermal) {
   visit("resistances", thermal.resistances, Need::required);
   visit("capacities", thermal.capacities, Need::required);
   visit("memory_resistance", thermal.memory_resistance, Need::required);
+  visit("memory_idle", thermal.memory_idle);
   visit("lateral_resistance", thermal.lateral_resistance);
 }
 

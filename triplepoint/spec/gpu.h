@@ -82,6 +82,7 @@ struct ThermalLadder {
   std::vector<KelvinsPerWatt> resistances;  // r[i] between node i and node i+1 (last: to coolant)
   std::vector<JoulesPerKelvin> capacities;  // of node i
   KelvinsPerWatt memory_resistance;         // HBM above the first node, per watt of HBM power
+  std::optional<Watts> memory_idle;         // of the HBM without traffic, at full memory clock
   std::optional<KelvinsPerWatt> lateral_resistance;  // between neighbour dies' node 1 (shared lid)
   friend bool operator==(const ThermalLadder&, const ThermalLadder&) = default;
 };

@@ -141,6 +141,25 @@ TEST_CASE("of a run: means over the GPUs, counts of one step") {
   CHECK(measure(limited).bursts.duty.value() == Approx(0.5));
 }
 
+TEST_CASE("temperature of memory and utilization are what the series tell over the steps") {
+  run::Run run = two_gpus();
+  CHECK(!measure(run).memory_mean_c);
+  CHECK(measure(run).utilization_per_gpu.empty());
+  run.series.push_back(series_of("memory_c", square(80, 90, 0.5), 1 * unit::s));
+  run.series.push_back(series_of("utilization", square(0.2, 1, 0.5), 1 * unit::s));
+  run.series.push_back(series_of("utilization", square(1, 1, 0.5), 1 * unit::s));
+  run.series.back().device = 1;
+  const Metrics m = measure(run);
+  CHECK(m.memory_mean_c.value() == Approx(85));
+  CHECK(m.memory_peak_c.value() == 90);
+  CHECK(std::isnan(m.memory_per_gpu_c.at(1)));  // it has no such sensor
+  CHECK(m.utilization_per_gpu.at(0) == Approx(0.6));
+  CHECK(m.utilization_per_gpu.at(1) == Approx(1));
+  CHECK(m.utilization.value() == Approx(0.8));
+  CHECK(m.utilization_spread.within_nodes.value() == Approx(0.2));
+  CHECK(!m.utilization_spread.between_nodes);
+}
+
 TEST_CASE("a simulated transient, which has means over windows, tells neither") {
   run::Run run = two_gpus();
   run.manifest.origin = run::Origin::simulated;

@@ -4,6 +4,8 @@
 #include <limits>
 #include <string_view>
 
+#include "triplepoint/run/series_index.h"
+
 #include "triplepoint/metrics/run/throttle_reasons.h"
 #include "triplepoint/metrics/run/view.h"
 
@@ -177,6 +179,28 @@ std::vector<double> growth_per_step(const View& view, std::string_view counter) 
     any = true;
   }
   return any ? growth : std::vector<double>();
+}
+
+DeviceStatistics statistics_of_devices(const View& view, std::string_view signal) {
+  const auto has_signal = [&](const Series& series) { return series.signal == signal; };
+  if (std::ranges::none_of(view.run.series, has_signal)) return {};
+  const run::SeriesIndex index(view.run);
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  DeviceStatistics statistics;
+  bool any = false;
+  for (const run::Device& device : view.run.devices) {
+    const Series* series = index.find(signal, device.index);
+    run::SeriesStatistics all;
+    if (series != nullptr && !series->times.empty()) {
+      const run::Extent window =
+          view.window.value_or(run::Extent{series->times.front(), series->times.back()});
+      all = run::statistics(*series, window.begin, window.end);
+    }
+    any = any || all.count > 0;
+    statistics.means.push_back(all.count > 0 ? all.time_weighted_mean : unknown);
+    statistics.maxima.push_back(all.count > 0 ? all.maximum : unknown);
+  }
+  return any ? statistics : DeviceStatistics();
 }
 
 }  // namespace triplepoint::metrics

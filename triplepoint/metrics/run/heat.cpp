@@ -98,11 +98,12 @@ double standard_deviation(const std::vector<double>& values) {
   return std::sqrt(square.value());
 }
 
-Spread spread_of(const View& view, std::optional<double> DeviceSummary::*field) {
+/// Of a value for each device, not-a-number where it does not know.
+Spread spread_of(const View& view, const std::vector<double>& values_of_devices) {
   std::map<int32_t, std::vector<double>> nodes;
-  for (size_t i = 0; i < view.run.devices.size(); ++i)
-    if (view.devices[i].*field)
-      nodes[view.run.devices[i].node].push_back(*(view.devices[i].*field));
+  for (size_t i = 0; i < values_of_devices.size(); ++i)
+    if (std::isfinite(values_of_devices[i]))
+      nodes[view.run.devices[i].node].push_back(values_of_devices[i]);
   Spread spread;
   Mean within;
   std::vector<double> means;
@@ -116,6 +117,33 @@ Spread spread_of(const View& view, std::optional<double> DeviceSummary::*field) 
   if (within.count > 0) spread.within_nodes = within.value();
   if (means.size() > 1) spread.between_nodes = standard_deviation(means);
   return spread;
+}
+
+Spread spread_of(const View& view, std::optional<double> DeviceSummary::*field) {
+  std::vector<double> values = list_of(view.devices, field);
+  values.resize(std::min(values.size(), view.run.devices.size()));
+  return spread_of(view, values);
+}
+
+std::optional<double> mean_of_known(const std::vector<double>& values) {
+  Mean mean;
+  for (const double value : values)
+    if (std::isfinite(value)) mean.add(value);
+  return mean.count > 0 ? std::optional(mean.value()) : std::nullopt;
+}
+
+/// What only series tell: temperatures of memory, and utilization.
+void answer_memory_and_utilization(const View& view, Metrics& answer) {
+  const DeviceStatistics memory = statistics_of_devices(view, "memory_c");
+  answer.memory_per_gpu_c = memory.means;
+  answer.memory_mean_c = mean_of_known(memory.means);
+  answer.memory_spread_c = spread_of(view, memory.means);
+  for (const double peak : memory.maxima)
+    if (std::isfinite(peak))
+      answer.memory_peak_c = std::max(answer.memory_peak_c.value_or(peak), peak);
+  answer.utilization_per_gpu = statistics_of_devices(view, "utilization").means;
+  answer.utilization = mean_of_known(answer.utilization_per_gpu);
+  answer.utilization_spread = spread_of(view, answer.utilization_per_gpu);
 }
 
 /// Neighbours of a node share a package, as many as the job's GPU says.
@@ -140,6 +168,7 @@ std::optional<double> package_difference(const View& view) {
 }  // namespace
 
 void answer_temperature(const View& view, Metrics& answer) {
+  answer_memory_and_utilization(view, answer);
   answer.power_spread_w = spread_of(view, &DeviceSummary::power_mean_w);
   answer.temperature_spread_c = spread_of(view, &DeviceSummary::die_mean_c);
   answer.clock_spread_mhz = spread_of(view, &DeviceSummary::sm_clock_mean_mhz);

@@ -515,6 +515,15 @@ void add_power_and_heat(Json& json, const Metrics& m) {
                            {"per_gpu", m.temperature_per_gpu_c},
                            {"peak_per_gpu", m.temperature_peak_per_gpu_c},
                            {"hot_slots", m.hot_slots}};
+  json["memory_temperature_c"] = {{"mean", of(m.memory_mean_c)},
+                                  {"peak", of(m.memory_peak_c)},
+                                  {"std_within_nodes", of(m.memory_spread_c.within_nodes)},
+                                  {"std_between_nodes", of(m.memory_spread_c.between_nodes)},
+                                  {"per_gpu", m.memory_per_gpu_c}};
+  json["utilization"] = {{"mean", of(m.utilization)},
+                         {"std_within_nodes", of(m.utilization_spread.within_nodes)},
+                         {"std_between_nodes", of(m.utilization_spread.between_nodes)},
+                         {"per_gpu", m.utilization_per_gpu}};
   json["cool_downs"] = {{"count", of(m.cool_downs.count)},
                         {"share_of_time", of(m.cool_downs.share_of_time)},
                         {"mean_length_s", of(m.cool_downs.mean_length)},

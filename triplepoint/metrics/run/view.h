@@ -45,6 +45,13 @@ std::vector<run::DeviceSummary> read_devices(const run::Run&, std::optional<run:
 /// empty if none does. Defined in device_readings.cpp.
 std::vector<double> growth_per_step(const View&, std::string_view counter);
 
+/// Mean over time and maximum of a signal in the window, one value per device, not-a-number where
+/// it does not know; empty if none does. Defined in device_readings.cpp.
+struct DeviceStatistics {
+  std::vector<double> means, maxima;
+};
+DeviceStatistics statistics_of_devices(const View&, std::string_view signal);
+
 /// Mean over the devices that know; absent if none does.
 std::optional<double> mean_of(const std::vector<run::DeviceSummary>&,
                               std::optional<double> run::DeviceSummary::*field);

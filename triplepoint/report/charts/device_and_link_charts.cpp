@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/report/charts/charts.h"
@@ -29,6 +30,8 @@ struct Signal {
   Values (*of)(const metrics::Metrics&);
   bool by_slot = true;  // slots of a chassis differ in it
   int decimals = 1;
+  const metrics::Spread metrics::Metrics::*spread = nullptr;  // null: none is told
+  double scale = 1;                                           // of the spread, to the map's unit
 };
 
 Values throttled(const metrics::Metrics& m) {
@@ -49,18 +52,32 @@ Values in_gigabytes(Values bytes) {
   return bytes;
 }
 
+Values in_per_cent(Values shares) {
+  for (double& share : shares)
+    share *= per_cent;
+  return shares;
+}
+
 std::vector<Signal> signals() {
   using M = const metrics::Metrics&;
-  return {{"temperature", "mean °C", "is hottest", "is coolest",
-           [](M m) { return m.temperature_per_gpu_c; }},
-          {"power", "mean W", "draws most", "draws least", [](M m) { return m.power_per_gpu_w; }},
-          {"clock", "mean MHz", "is fastest", "is slowest",
-           [](M m) { return m.sm_clock_per_gpu_mhz; }, true, 0},
-          {"throttling", "% of time", "is held back most", "is held back least", throttled},
-          {"scale-up traffic", "GB sent inside the node, a step", "sends most", "sends least",
-           [](M m) { return in_gigabytes(m.links.scale_up_per_gpu_bytes); }, false, 2},
-          {"scale-out traffic", "GB sent between nodes, a step", "sends most", "sends least",
-           [](M m) { return in_gigabytes(m.links.scale_out_per_gpu_bytes); }, false, 2}};
+  return {
+      {"temperature", "mean °C", "is hottest", "is coolest",
+       [](M m) { return m.temperature_per_gpu_c; }, true, 1,
+       &metrics::Metrics::temperature_spread_c},
+      {"memory temperature", "mean °C", "has the hottest memory", "the coolest",
+       [](M m) { return m.memory_per_gpu_c; }, true, 1, &metrics::Metrics::memory_spread_c},
+      {"power", "mean W", "draws most", "draws least", [](M m) { return m.power_per_gpu_w; }, true,
+       1, &metrics::Metrics::power_spread_w},
+      {"clock", "mean MHz", "is fastest", "is slowest", [](M m) { return m.sm_clock_per_gpu_mhz; },
+       true, 0, &metrics::Metrics::clock_spread_mhz},
+      {"utilization", "% of time with a kernel", "is used most", "is used least",
+       [](M m) { return in_per_cent(m.utilization_per_gpu); }, false, 1,
+       &metrics::Metrics::utilization_spread, per_cent},
+      {"throttling", "% of time", "is held back most", "is held back least", throttled},
+      {"scale-up traffic", "GB sent inside the node, a step", "sends most", "sends least",
+       [](M m) { return in_gigabytes(m.links.scale_up_per_gpu_bytes); }, false, 2},
+      {"scale-out traffic", "GB sent between nodes, a step", "sends most", "sends least",
+       [](M m) { return in_gigabytes(m.links.scale_out_per_gpu_bytes); }, false, 2}};
 }
 
 bool says_something(const Values& values) {
@@ -196,6 +213,24 @@ std::string note_of(const Columns& columns, bool slots) {
   return note + ".";
 }
 
+/// " Standard deviation, median of the jobs: 5.6 °C within a node, 0.4 between nodes.", or nothing.
+std::string spread_text(const Signal& signal, const Group& group) {
+  if (signal.spread == nullptr) return "";
+  Values within, between;
+  for (const StudyRow* row : group.that_ran()) {
+    const metrics::Spread& spread = row->metrics.value().*signal.spread;
+    if (spread.within_nodes) within.push_back(*spread.within_nodes * signal.scale);
+    if (spread.between_nodes) between.push_back(*spread.between_nodes * signal.scale);
+  }
+  if (within.empty() && between.empty()) return "";
+  std::string text = " Standard deviation, median of the jobs:";
+  if (!within.empty()) text += fmt::format(" {} within a node", significant(median(within)));
+  if (!between.empty())
+    text += fmt::format("{} {} between the means of nodes", within.empty() ? "" : ",",
+                        significant(median(between)));
+  return text + ".";
+}
+
 void round_values(HeatMap& map, int decimals) {
   const double scale = std::pow(10.0, decimals);
   for (HeatRow& row : map.rows)
@@ -223,7 +258,7 @@ std::optional<DeviceMap> map_of(const Signal& signal, const Group& group) {
   map.title = capitalized(signal.id) + ": " + found;
   DeviceMap made{{fmt::format("heat-{}-{}", identifier(signal.id), group.id),
                   map.title,
-                  note_of(columns, slots),
+                  note_of(columns, slots) + spread_text(signal, group),
                   heat_map_svg(map),
                   {},
                   true},

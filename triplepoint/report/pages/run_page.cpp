@@ -297,9 +297,21 @@ Figure memory_figure(const run::Run& run) {
           html_legend(legend_of(memory_parts({}))) + bar_chart_svg(chart), std::move(table)};
 }
 
+/// " Standard deviation: 5.6 °C within a node, 0.4 °C between the means of nodes.", or nothing.
+std::string spread_text(const metrics::Spread& spread, const std::string& unit_name) {
+  if (!spread.within_nodes && !spread.between_nodes) return "";
+  std::string text = " Standard deviation:";
+  if (spread.within_nodes)
+    text += fmt::format(" {} {} within a node", significant(spread.within_nodes), unit_name);
+  if (spread.between_nodes)
+    text += fmt::format("{} {} {} between the means of nodes", spread.within_nodes ? "," : "",
+                        significant(spread.between_nodes), unit_name);
+  return text + ".";
+}
+
 /// Nodes below each other, local devices from left to right.
 Figure device_map(const run::Run& run, const std::vector<double>& values, const std::string& name,
-                  const std::string& unit_name) {
+                  const std::string& unit_name, const metrics::Spread& spread) {
   HeatMap map;
   map.unit = unit_name;
   map.names_nodes = false;  // the rows do
@@ -329,8 +341,9 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
     cells.resize(table.columns.size());
     table.rows.push_back(std::move(cells));
   }
-  return {"map-" + name, map.title, "A row is a node, a column a local device.", heat_map_svg(map),
-          std::move(table)};
+  return {"map-" + name, map.title,
+          "A row is a node, a column a local device." + spread_text(spread, unit_name),
+          heat_map_svg(map), std::move(table)};
 }
 
 using LifetimeUse = std::optional<metrics::RunLifetimeUse>;
@@ -342,19 +355,34 @@ std::vector<double> lifetime_use_totals(const metrics::RunLifetimeUse& use) {
   return totals;
 }
 
+std::vector<double> in_per_cent(std::vector<double> shares) {
+  for (double& share : shares)
+    share *= 100;
+  return shares;
+}
+std::optional<double> in_per_cent(std::optional<double> share) {
+  if (share) *share *= 100;
+  return share;
+}
+
 /// Heat in the chassis, and a map per number that devices know.
 std::string devices_section(const run::Run& run, const Metrics& metrics, const LifetimeUse& use) {
   std::string html;
   const Figure chassis = chassis_figure(run, metrics);
   if (!chassis.drawing.empty()) html += html_figure(chassis);
-  const auto add = [&](const std::vector<double>& values, const char* name, const char* unit_name) {
+  const auto add = [&](const std::vector<double>& values, const char* name, const char* unit_name,
+                       const metrics::Spread& spread = {}) {
     const bool any =
         std::any_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-    if (any) html += html_figure(device_map(run, values, name, unit_name));
+    if (any) html += html_figure(device_map(run, values, name, unit_name, spread));
   };
-  add(metrics.temperature_per_gpu_c, "temperature", "°C");
-  add(metrics.power_per_gpu_w, "power", "W");
-  add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz");
+  add(metrics.temperature_per_gpu_c, "temperature", "°C", metrics.temperature_spread_c);
+  add(metrics.memory_per_gpu_c, "memory-temperature", "°C", metrics.memory_spread_c);
+  add(metrics.power_per_gpu_w, "power", "W", metrics.power_spread_w);
+  add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz", metrics.clock_spread_mhz);
+  const auto& [within, between] = metrics.utilization_spread;
+  add(in_per_cent(metrics.utilization_per_gpu), "utilization", "% of time with a kernel",
+      {.within_nodes = in_per_cent(within), .between_nodes = in_per_cent(between)});
   if (use) add(lifetime_use_totals(*use), "lifetime-use", "times the reference");
   if (html.empty()) return "";
   return html_section("devices", "The devices", "<div class=\"figures\">" + html + "</div>");
