@@ -163,9 +163,11 @@ Result<CrossoverAnswer> find_crossovers(
     answer.points.push_back(TPT_TRY(point_at(asked, value, planner)));
   }
   const bool continuous = asked.over == Varied::nic_bandwidth;
+  std::size_t led = 0;  // the last point that has a leader: one may overtake through equality
   for (std::size_t i = 1; i < answer.points.size(); ++i) {
-    if (!crosses(answer.points[i - 1], answer.points[i])) continue;
-    CrossoverPoint low = answer.points[i - 1], high = answer.points[i];
+    if (leader(answer.points[i]) == 0) continue;
+    CrossoverPoint low = answer.points[std::exchange(led, i)], high = answer.points[i];
+    if (!crosses(low, high)) continue;
     for (int n = 0; continuous && n < asked.halvings && !stopped(); ++n) {
       CrossoverPoint middle = TPT_TRY(point_at(asked, std::sqrt(low.value * high.value), planner));
       middle.halved = true;
@@ -173,7 +175,7 @@ Result<CrossoverAnswer> find_crossovers(
       const auto at = std::ranges::find_if(
           answer.points, [&](const CrossoverPoint& point) { return point.value > middle.value; });
       answer.points.insert(at, middle);
-      ++i;  // what stands at i is now the upper end of the asked interval again
+      led = ++i;  // what stands at i is now the upper end of the asked interval again
     }
     answer.crossovers.push_back({low.value, high.value, leader(high) > 0});
   }

@@ -63,7 +63,7 @@ struct CrossoverPoint {
   std::optional<double> advantage() const;
 };
 
-/// Between two neighbouring values the better cluster changes.
+/// Between two neighbouring values the better cluster changes; between them both may be equal.
 struct Crossover {
   double low = 0, high = 0;
   bool base_leads_above = false;  // beyond it, base is the better one
@@ -77,8 +77,8 @@ struct CrossoverAnswer {
 /// Plans both clusters at each value, each distinct job once, and halves the interval of every
 /// crossover of a continuous quantity at its geometric mean.
 ///
-/// A crossover lies between two neighbouring values with another sign of log(advantage); more
-/// than one between two asked values are seen as one or none.
+/// A crossover lies between two neighbouring values with another sign of log(advantage), of those
+/// that have one; more than one between two asked values are seen as one or none.
 /// `best_plan`: gives the best plan of a job, or says why there is none. An error of it ends all.
 Result<CrossoverAnswer> find_crossovers(
     const CrossoverQuestion&, const std::function<Result<PlannedSide>(const spec::Job&)>& best_plan,

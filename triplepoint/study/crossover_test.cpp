@@ -80,6 +80,22 @@ TEST_CASE("a cluster without a plan loses to one that has one") {
   CHECK(std::isinf(*answer.points[0].advantage()));
 }
 
+TEST_CASE("one cluster overtakes the other through equality") {
+  const auto by_nodes = [](const spec::Job& job) -> Result<PlannedSide> {
+    return planned(job, 16 / static_cast<double>(job.cluster.num_nodes));
+  };
+  // Base has 4 nodes throughout.
+  const auto answer =
+      find_crossovers(question(Varied::against_nodes, {2, 4, 8}), by_nodes, never).value();
+  REQUIRE(answer.crossovers.size() == 1);
+  CHECK(answer.crossovers[0].low == 2);
+  CHECK(answer.crossovers[0].high == 8);
+  CHECK_FALSE(answer.crossovers[0].base_leads_above);
+  CHECK(find_crossovers(question(Varied::against_nodes, {2, 4}), by_nodes, never)
+            .value()
+            .crossovers.empty());
+}
+
 TEST_CASE("each distinct job is planned once, however often it stands in the question") {
   int asked_jobs = 0;
   const auto count = [&](const spec::Job& job) -> Result<PlannedSide> {

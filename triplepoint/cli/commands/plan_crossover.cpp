@@ -185,12 +185,13 @@ std::string no_crossover(const CrossoverAnswer& answer, const CrossoverQuestion&
   if (least > most) return fmt::format("Neither cluster has a plan between {}.", range);
   if (least == 1 && most == 1)
     return fmt::format("No crossover between {}: both are equal at every value.", range);
-  const bool base_leads = most > 1;
+  const bool base_leads = most > 1, everywhere = least > 1 || most < 1;
   const double low = base_leads ? least : 1 / most, high = base_leads ? most : 1 / least;
   const std::string by =
       !std::isfinite(high) ? "" : fmt::format(", by a factor of {:.4g} to {:.4g}", low, high);
-  return fmt::format("No crossover between {}: {} is better at every value{}.", range,
-                     base_leads ? names.base : names.against, by);
+  return fmt::format("No crossover between {}: {} is {} at every value{}.", range,
+                     base_leads ? names.base : names.against,
+                     everywhere ? "better" : "better or equal", by);
 }
 
 std::vector<std::string> statements(const CrossoverAnswer& answer, const CrossoverQuestion& asked) {
