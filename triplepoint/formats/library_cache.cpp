@@ -55,7 +55,7 @@ std::string choose_cluster(LibraryCache& cache, Settings& settings, const Import
   if (hints.job_script && hints.job_script->gpu_type)
     if (auto found = cluster_named_in(*hints.job_script->gpu_type, cache.cluster_names()))
       return *found;
-  if (auto found = cluster_named_in(settings.file(), cache.cluster_names())) {
+  if (auto found = cluster_named_in(place_of(settings, hints), cache.cluster_names())) {
     settings.assume(
         fmt::format("the file does not name its GPUs: cluster {} after its path", *found));
     return *found;
@@ -190,12 +190,12 @@ std::optional<spec::Model> adopted(const spec::Model& model, const spec::Model& 
 }  // namespace
 
 std::optional<spec::Model> model_of_shape(LibraryCache& cache, const spec::Model& model,
-                                          std::string_view path) {
+                                          std::string_view place) {
   std::optional<spec::Model> first;
   for (const std::string& name : cache.model_names()) {
     const auto known = cache.model(name);
     const auto same = known ? adopted(model, *known) : std::nullopt;
-    if (same && path.find(name) != path.npos) return same;
+    if (same && place.find(name) != place.npos) return same;
     if (same && !first) first = same;
   }
   return first;

@@ -59,10 +59,15 @@ Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
                                    const ImportHints& hints, const MachineFacts& facts,
                                    spec::StatedJob& stated);
 
+/// In which words stand for what the file does not say: the hint's, else the path of the file.
+inline const std::string& place_of(const Settings& settings, const ImportHints& hints) {
+  return hints.place.empty() ? settings.file() : hints.place;
+}
+
 /// The library's model of this shape, of whatever sequence length: the one whose name stands in
-/// `path`, else the first.
+/// `place`, else the first.
 std::optional<spec::Model> model_of_shape(LibraryCache& cache, const spec::Model& model,
-                                          std::string_view path);
+                                          std::string_view place);
 
 /// Names of the library for what the file spells out: the published sizes of the model of that name
 /// and shape, and the optimizer that an exported file names, where it has these bytes.

@@ -290,7 +290,8 @@ void compare_with_library(LibraryCache& cache, Settings& s, const Model& model) 
                            each.key, each.mine, model.name, each.theirs));
 }
 
-Result<Model> read_model(LibraryCache& cache, Settings& s, const std::string& data) {
+Result<Model> read_model(LibraryCache& cache, Settings& s, const std::string& data,
+                         const std::string& place) {
   Model model;
   model.name = read_model_name(s);
   TPT_TRY(read_dimensions(s, model));
@@ -298,7 +299,7 @@ Result<Model> read_model(LibraryCache& cache, Settings& s, const std::string& da
   read_length(s, data, model);
   read_experts(s, model);
   if (model.name == no_name)
-    if (auto known = model_of_shape(cache, model, s.file())) model = *std::move(known);
+    if (auto known = model_of_shape(cache, model, place)) model = *std::move(known);
   compare_with_library(cache, s, model);
   return model;
 }
@@ -631,7 +632,7 @@ Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const
   job.task = read_task(settings, hints);
   check_task(settings, job.task);
   const std::string data = data_section(settings, job.task);
-  job.model = TPT_TRY(read_model(cache, settings, data));
+  job.model = TPT_TRY(read_model(cache, settings, data, place_of(settings, hints)));
   const MachineFacts facts = read_machines(cache, settings);
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, facts, stated));
   TPT_TRY(read_plan(cache, settings, data, stated));

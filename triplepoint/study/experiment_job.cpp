@@ -51,12 +51,21 @@ std::vector<Path> configurations_in(const Path& folder) {
   return files;
 }
 
-/// As many as the recording knows of.
+}  // namespace
+
 int64_t ranks_of(const run::Run& run) {
   return std::max({static_cast<int64_t>(metrics::job_ranks_of(run)),
                    static_cast<int64_t>(run.devices.size()),
                    static_cast<int64_t>(run.timeline.num_ranks)});
 }
+
+Result<void> require_ranks(const std::string& source, const spec::Job& job, int64_t ranks) {
+  if (ranks <= job.world_size()) return {};
+  return error(fmt::format("{}: a job of {} GPUs, but the recording is of {}", source,
+                           job.world_size(), ranks));
+}
+
+namespace {
 
 /// What the recording tells of the machine.
 formats::ImportHints hints_of(const run::Run& run) {
@@ -72,17 +81,25 @@ formats::ImportHints hints_of(const run::Run& run) {
   return hints;
 }
 
+/// The file and its folders, nearest first: the sweep's GPU counts, not that of a disk's name, and
+/// wherever the command runs.
+std::string place_of(const Path& file) {
+  std::string place;
+  for (Path left = absolute_path(file).lexically_normal(); left.has_relative_path();
+       left = left.parent_path())
+    place += left.filename().string() + "/";
+  return place;
+}
+
 Result<spec::Job> read_job(const spec::Library& library, const Path& file, const run::Run& run) {
   const bool says_nodes = file.filename() != logger_file;
-  formats::Imported imported = TPT_TRY(
-      formats::import_job(library, file, says_nodes ? formats::ImportHints() : hints_of(run)));
+  formats::ImportHints hints = says_nodes ? formats::ImportHints() : hints_of(run);
+  hints.place = place_of(file);
+  formats::Imported imported = TPT_TRY(formats::import_job(library, file, std::move(hints)));
   for (const spec::Diagnosis& diagnosis : imported.diagnoses)
     if (diagnosis.severity == spec::Diagnosis::Severity::error) return error(diagnosis.what);
   spec::Job& job = imported.job;
-  const int64_t ranks = ranks_of(run);
-  if (ranks > job.world_size())
-    return error(fmt::format("{}: a job of {} GPUs, but the recording is of {}", file.string(),
-                             job.world_size(), ranks));
+  TPT_TRY(require_ranks(file.string(), job, ranks_of(run)));
   for (std::size_t i = 0; i < imported.of_file; ++i)
     job.notes.push_back(imported.diagnoses[i].what);
   job.name = run.manifest.name;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
@@ -18,6 +20,12 @@ namespace triplepoint::study {
 /// a job that could not run, or has fewer GPUs than the recording.
 std::optional<Result<spec::Job>> configured_job(const spec::Library&, const Path& folder,
                                                 const run::Run& run);
+
+/// As many as the recording knows of.
+int64_t ranks_of(const run::Run&);
+
+/// An error where a recording is of more ranks than the job, which `source` names, has GPUs.
+Result<void> require_ranks(const std::string& source, const spec::Job&, int64_t ranks);
 
 /// Writes into the run of an experiment what its configuration says (describe_with_job); a note
 /// says why not, where it cannot be the job's.

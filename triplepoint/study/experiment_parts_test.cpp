@@ -230,6 +230,17 @@ TEST_CASE("the configuration in an experiment's folder gives the run its job") {
   CHECK(drawn.kernels.at(0).compute / unit::s == doctest::Approx(0.3));
 }
 
+TEST_CASE("the nearest folder tells the GPUs of a configuration that names none") {
+  const ScratchFolder scratch;
+  const Path sweep = scratch.folder() / "h200-disk" / "optimization-sweep-h100";
+  const Path folder = sweep / "llama3-8b" / "ours";
+  write_samples(folder);
+  write(folder / "hparams.yaml", hparams_of(job_of_tree()));
+  const run::Run run = read_experiment(folder, {}).value();
+  REQUIRE(run.manifest.job.has_value());
+  CHECK(run.manifest.job->cluster.name == "hgx-h100");
+}
+
 TEST_CASE("a configuration that is not that of the recording is a note") {
   const Tree tree;
   const auto refused = [&](const std::string& text, const std::string& why) {

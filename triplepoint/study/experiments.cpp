@@ -23,13 +23,22 @@
 #include "triplepoint/trace/kineto/job_traces.h"
 
 namespace triplepoint::study {
+
+Path by_own_name(const Path& folder) {
+  Path own = folder.lexically_normal();
+  if (!own.has_filename()) own = own.parent_path();
+  if (own.filename() != "." && own.filename() != ".." && !own.empty()) return own;
+  own = absolute_path(folder).lexically_normal();
+  return own.has_filename() ? own : own.parent_path();
+}
+
 namespace {
 
 using Walk = std::filesystem::recursive_directory_iterator;
 constexpr auto readable = std::filesystem::directory_options::skip_permission_denied;
 
 bool is_named_like_experiment(const Path& folder) {
-  const std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename();
+  const std::string name = by_own_name(folder).filename();
   using enum report::ArtifactSweep;
   return report::parse_artifact_name(name, h200) || report::parse_artifact_name(name, h100) ||
          report::parse_artifact_name(name, adapters);

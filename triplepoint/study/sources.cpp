@@ -92,8 +92,7 @@ std::string stem_of_source(Path file) {
   const auto ends = [&](std::string_view ending) { return file.extension() == ending; };
   while (std::any_of(std::begin(endings), std::end(endings), ends))
     file.replace_extension();
-  if (file.filename().empty()) file = file.parent_path();  // "study/"
-  return file.filename().string();
+  return by_own_name(file).filename().string();
 }
 
 Result<run::Run> load_run_source(const std::vector<std::string>& sources,

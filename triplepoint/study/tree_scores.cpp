@@ -163,6 +163,12 @@ Result<Recorded> read_recorded(const Path& folder) {
   return recorded;
 }
 
+/// As many as samples, traces or kernel sums are of.
+int64_t ranks_in(const Recorded& recorded) {
+  const int64_t summed = recorded.kernels.empty() ? 0 : recorded.kernels.rbegin()->first + 1;
+  return std::max(ranks_of(recorded.run), summed);
+}
+
 // ---- one experiment ---------------------------------------------------------------------------
 
 struct Experiment {
@@ -280,6 +286,8 @@ class Scorer {
     const Recorded recorded =
         experiment.out_of_memory ? Recorded() : TPT_TRY(read_recorded(experiment.folder));
     const ExperimentJob found = TPT_TRY(job_of(library_, known_, experiment.folder, recorded.run));
+    TPT_TRY(require_ranks("the job is not known: " + found.notes.front(), found.job,
+                          ranks_in(recorded)));
     const run::Run simulated = sim::simulate(found.job, {});
     experiment.fits = simulated.manifest.fits_memory;
     if (experiment.out_of_memory) return {};
@@ -313,7 +321,8 @@ class Scorer {
   metrics::PredictionIntervals intervals_;
 };
 
-std::vector<Experiment> experiments_of(const Path& tree) {
+std::vector<Experiment> experiments_of(const Path& given) {
+  const Path tree = by_own_name(given);
   std::vector<Path> folders = experiments_in(tree), empty = out_of_memory_in(tree);
   if (out_of_memory(tree)) empty.push_back(tree);
   folders.insert(folders.end(), empty.begin(), empty.end());

@@ -112,6 +112,23 @@ TEST_CASE("experiments of a tree are held against the paper's jobs of their name
   CHECK(scores.skipped.empty());
 }
 
+TEST_CASE("an experiment is known by its name, however its folder is written") {
+  const Tree tree;
+  for (const Path& folder : {tree.samples / "", tree.samples / ".", tree.samples / "2041" / ".."}) {
+    const TableScores scores = score(folder);
+    CHECK(scores.skipped.empty());
+    CHECK(row_of(scores, "gpt3-175b_2_01000", "power_mean_w").measured == doctest::Approx(450));
+  }
+}
+
+TEST_CASE("a recording of more ranks than the job of its name is not held against it") {
+  const Tree tree;
+  write(tree.samples / "9_kineto" / "rank-40.json", kineto(40, 1));
+  CHECK(reason_of(score(tree.samples), "gpt3-175b_2_01000") ==
+        "the job is not known: the job is paper/h200:h200_gpt3-175b_TP4-PP8_act by the folder's "
+        "name: a job of 32 GPUs, but the recording is of 41");
+}
+
 TEST_CASE("an overlap that changes nothing has the job without it") {
   const Tree tree;
   write_samples(tree.sweep / "mixtral-8x22b_1_11000");
