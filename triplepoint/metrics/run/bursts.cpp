@@ -80,16 +80,24 @@ std::optional<DeviceCoolDowns> find_cool_downs(const Series& die_c, run::Extent 
   const Readings readings = readings_in(die_c, window);
   const size_t count = readings.values.size();
   if (count < fewest_temperatures) return std::nullopt;
-  const Seconds watched = total_of(readings.lengths);
-  if (watched / static_cast<double>(count) > shortest_cool_down) return std::nullopt;
+  if (total_of(readings.lengths) / static_cast<double>(count) > shortest_cool_down)
+    return std::nullopt;
+  Seconds watched;  // without gaps, in which nothing is known
+  for (const Seconds length : readings.lengths)
+    if (length <= shortest_cool_down) watched += length;
+  if (watched <= Seconds()) return std::nullopt;
   const double level = lower_quantile(readings.values, level_quantile);
   const auto at_level =
       std::ranges::find_if(readings.values, [&](double degrees) { return degrees >= level; });
   const auto first = static_cast<size_t>(at_level - readings.values.begin());
   CoolDownSpans spans(level);
   // What comes before is warm-up, or in a step that repeats follows its end.
-  for (size_t i = first; i < count + (course == Course::periodic ? first : 0); ++i)
-    spans.add(readings.values[i % count], readings.lengths[i % count]);
+  for (size_t i = first; i < count + (course == Course::periodic ? first : 0); ++i) {
+    const Seconds length = readings.lengths[i % count];
+    const bool is_gap = length > shortest_cool_down;
+    spans.add(readings.values[i % count], is_gap ? Seconds() : length);
+    if (is_gap) spans.end();
+  }
   spans.end();
   DeviceCoolDowns found = spans.found();
   found.share_of_time = found.time / watched;
@@ -133,7 +141,8 @@ std::optional<Course> course_of(const run::Run& run) {
 
 /// What the driver says of the device's limit, else what the job says.
 std::optional<double> limit_of(const run::Run& run, const Series* limits, size_t device) {
-  if (limits != nullptr && !limits->values.empty()) return limits->values.back();
+  if (limits != nullptr && !limits->values.empty() && limits->values.back() > 0)
+    return limits->values.back();
   const std::optional<spec::Job>& job = run.manifest.job;
   if (!job || (!job->cluster.gpu.tdp && !job->environment.power_limit)) return std::nullopt;
   const std::vector<Watts>& each = job->environment.device_power_limits;

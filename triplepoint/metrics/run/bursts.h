@@ -22,7 +22,8 @@ enum class Course { once, periodic };
 /// depth: five steps of the 1 °C in which NVML and AMD SMI tell die temperatures, so that neither
 /// rounding nor noise of a reading makes a cool-down. shortest: die, lid and base of a heat sink
 /// have time constants of up to 2 s (data/calibrations); a shorter fall does not reach its fins.
-/// Holds where readings are no further apart than `shortest`.
+/// Holds where readings are no further apart than `shortest`; a longer gap ends a cool-down and is
+/// no time of the window.
 inline constexpr double cool_down_depth_k = 5;
 inline constexpr Seconds shortest_cool_down = 2 * unit::s;
 

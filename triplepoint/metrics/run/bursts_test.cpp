@@ -74,6 +74,17 @@ TEST_CASE("in a step that repeats, a cool-down over its end is one") {
   CHECK(cool_downs_of(degrees, Course::once).time == 8 * unit::s);
 }
 
+TEST_CASE("nothing is known of a gap between readings") {
+  run::Series series = series_of("die_c", dip(8, 49, 50), 1 * unit::s);
+  for (size_t i = 50; i < 100; ++i)
+    series.times[i] = instant_at(static_cast<double>(i + 60) * unit::s);
+  const auto found = find_cool_downs(series, first(160), Course::once);
+  REQUIRE(found.has_value());
+  CHECK(found->count == 0);
+  CHECK(found->share_of_time == 0);
+  CHECK(found->largest_fall_k == Approx(8));
+}
+
 TEST_CASE("readings too far apart tell no cool-downs") {
   const run::Series sparse = series_of("die_c", dip(8, 40, 50), 3 * unit::s);
   CHECK(!find_cool_downs(sparse, first(300), Course::once));
@@ -139,6 +150,8 @@ TEST_CASE("of a run: means over the GPUs, counts of one step") {
   run::Run limited = two_gpus();
   limited.series.push_back(series_of("power_limit_w", {500}, 1 * unit::s));
   CHECK(measure(limited).bursts.duty.value() == Approx(0.5));
+  limited.series.back().values = {0};  // none that was read
+  CHECK(!measure(limited).bursts.duty);
 }
 
 TEST_CASE("temperature of memory and utilization are what the series tell over the steps") {
