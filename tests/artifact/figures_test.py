@@ -141,7 +141,8 @@ def panels(experiments, normalizes):
               "power_mean_w": average(each.means("gpu_power").values()),
               "power_peak_w": each.peak("gpu_power"),
               "sm_clock_mean_ghz": average(each.means("sm_clock").values()) / 1e3,
-              "efficiency": each.efficiency() / (best[each.model] if normalizes else 1)}
+              "efficiency_over_best" if normalizes else "efficiency_samples_per_s_mj":
+                  each.efficiency() / (best[each.model] if normalizes else 1)}
         for quantity, value in of.items():
             numbers[*each.key(), quantity, None] = value
     return numbers
@@ -275,7 +276,7 @@ def said(program, figure, tree, folder):
 
 def tolerance(quantity):
     """Ours takes one window for all GPUs, and energy as mean power x time. GPUs end up to 10 ms apart here."""
-    if quantity in ("efficiency", "nvlink_received_gib", "pcie_received_gib"):
+    if quantity.startswith("efficiency_") or quantity in ("nvlink_received_gib", "pcie_received_gib"):
         return 0.015
     if quantity.startswith("kernel_"):
         return 1e-6

@@ -117,6 +117,11 @@ upstream() {
   grep -q "CharLLM-PPT" page.html || fail "the page does not say where the run comes from"
   "$program" report results --figure 17 -o figure.svg >out 2>err
   expect_code 0 $? "a figure of a result folder: $(cat err)"
+  mkdir -p tree/a/b && cp -r results tree/a/b/gpt3-175b_1_00000 && cp -r results tree/a/b/gpt3-175b_1_01000
+  "$program" report tree --figure 4 -o figure.svg --format csv >out 2>err
+  expect_code 0 $? "the numbers of a figure: $(cat err)"
+  grep -q "efficiency_samples_per_s_mj" out || fail "no efficiency with its unit: $(cat out)"
+  grep -q "it shows 1 of 2 jobs" err || fail "does not say what the figure leaves out: $(cat err)"
   "$program" import results -o runs >out 2>err
   expect_code 0 $? "an import: $(cat err)"
   grep -q "8 GPUs, 16 series, 1 steps" out || fail "read something else: $(cat out)"

@@ -95,6 +95,7 @@ class Report : public Command {
     const Path file = output_.value_or(fmt::format("figure-{}.svg", *figure_));
     TPT_TRY(write(file, drawn.svg));
     if (format_.is_csv()) {
+      if (!drawn.left_out.empty()) console.warn("triplepoint: " + drawn.left_out + "\n");
       console.print(report::figure_csv(*figure_, drawn));
       return exit_ok;
     }

@@ -197,8 +197,8 @@ TEST_CASE("paper figures: their numbers are those that are drawn") {
   };
   // TP8-FSDP and TP8-PP4 with recompute; TP1-PP32 is base, and no job of figure 4.
   CHECK(values(4, "power_peak_w") == std::vector<double>{800, 800});
-  CHECK(values(4, "efficiency") == std::vector<double>{0.5, 0.5});
-  CHECK(values(8, "efficiency") == std::vector<double>{1, 1, 1, 1});
+  CHECK(values(4, "efficiency_samples_per_s_mj") == std::vector<double>{0.5, 0.5});
+  CHECK(values(8, "efficiency_over_best") == std::vector<double>{1, 1, 1, 1});
   CHECK(values(8, "out_of_memory") == std::vector<double>{1});
   CHECK(values(10, "kernel_compute_s") == std::vector<double>{12, 12, 12, 12});
   CHECK(values(15, "kernel_send_recv_s").size() == 8);  // four stages, microbatches 1 and 4

@@ -155,7 +155,7 @@ void draw_legend(SvgSheet& sheet, double y, bool has_efficiency, bool normalizes
   sheet.text(x + 10, y, "out of memory");
 }
 
-std::vector<FigureNumber> numbers_of(const std::vector<PlotPosition>& spots) {
+std::vector<FigureNumber> numbers_of(const std::vector<PlotPosition>& spots, bool normalizes) {
   std::vector<FigureNumber> numbers;
   for (const PlotPosition& spot : spots) {
     const auto add = [&](const char* quantity, const Value& value) {
@@ -169,7 +169,8 @@ std::vector<FigureNumber> numbers_of(const std::vector<PlotPosition>& spots) {
       add(of.mean_quantity, of.mean(spot.job->metrics));
       if (of.peak != nullptr) add(of.peak_quantity, of.peak(spot.job->metrics));
     }
-    if (spot.efficiency >= 0) add("efficiency", spot.efficiency);
+    if (spot.efficiency >= 0)
+      add(normalizes ? "efficiency_over_best" : "efficiency_samples_per_s_mj", spot.efficiency);
   }
   return numbers;
 }
@@ -212,7 +213,7 @@ PaperFigure panels_figure(const std::string& title, const std::vector<PaperGroup
     first += group.jobs.size();
   }
   const double width = std::max(left + plot + right, 560.0);
-  return {sheet.svg(width, foot + 26, title), numbers_of(spots)};
+  return {sheet.svg(width, foot + 26, title), numbers_of(spots, normalizes_efficiency)};
 }
 
 // Figures 5 and 17: a colour per GPU and job.
