@@ -11,10 +11,13 @@ namespace triplepoint::perf {
 /// Thread blocks and warps of an op's kernels, all launches together, as a profiler tells them of
 /// real ones.
 ///
-///   gemm, grouped_gemm   b = ceil(m/tm) ceil(n/tn) count s    of the tile that kernel_time.h
-///   chooses attention            b = batch heads ceil(rows / attention_tile) communication b =
-///   collective_blocks; of messages and all-to-alls point_to_point_blocks all others           b =
-///   ceil(bytes / stream_block)
+///   gemm, grouped_gemm   b = ceil(m/tm) ceil(n/tn) count s, of the tile that kernel_time.h takes
+///
+///   attention            b = batch heads ceil(rows / attention_tile)
+///
+///   communication        b = collective_blocks; messages, all-to-alls: point_to_point_blocks
+///
+///   all others           b = ceil(bytes / stream_block)
 ///
 ///   blocks    = launches b
 ///   warps     = blocks ceil(threads / warp)
