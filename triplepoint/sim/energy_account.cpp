@@ -72,7 +72,6 @@ std::vector<spec::GpuLoad> exchanges(const StepModel& model, const StageTimeline
   std::vector<spec::GpuLoad> loads(model.uses[stage].size()), alone;
   for (const PhaseUse& use : model.uses[stage])
     alone.push_back(model.exchange_after(pipeline, stage, use.kind));
-  const bool leaves_later = model.job.plan.sends && model.job.plan.sends->microbatches > 1;
   for (const ActionTimes& action : timeline.actions) {
     const size_t use = model.use_of(stage, action.action);
     // Bytes are those of the estimate, times those of the schedule, in which sends share links. The
@@ -81,7 +80,7 @@ std::vector<spec::GpuLoad> exchanges(const StepModel& model, const StageTimeline
     spec::GpuLoad exchange = alone[use];
     if (action.sent == Seconds()) {
       exchange.scale_up_bytes = exchange.scale_out_bytes = Bytes();
-      if (leaves_later) exchange.communicating_scale_out = Seconds();
+      exchange.communicating_scale_out = Seconds();
     }
     exchange.communicating = action.sent;
     if (exchange.scale_out_bytes > Bytes()) exchange.communicating_scale_out = action.sent;
