@@ -254,18 +254,16 @@ std::string cool_down_text(const Metrics& m) {
   const metrics::CoolDowns& spans = m.cool_downs;
   if (!spans.share_of_time) return "";
   if (!spans.mean_length) return ", no cool-down";
-  return fmt::format(", cools down for {} of the time ({} spans of {} s{})",
-                     percent(*spans.share_of_time), significant(spans.count),
-                     significant(*spans.mean_length / unit::s), m.step_time ? " a step" : "");
+  return fmt::format(", cooling down {} of the time", percent(*spans.share_of_time));
 }
 
 std::string power_swing_text(const Metrics& m) {
-  std::string text = "between the quantiles of 5 and 95 % of the time";
+  std::string text = "from the 5 to the 95 % quantile";
   if (m.bursts.microbatch_swing_w)
     text += fmt::format("; {} W within a microbatch", significant(*m.bursts.microbatch_swing_w));
   if (m.bursts.duty)
-    text += fmt::format("; at {} of the limit or more for {} of the time",
-                        percent(metrics::duty_level), percent(*m.bursts.duty));
+    text += fmt::format("; {} of the time at {} of the limit", percent(*m.bursts.duty),
+                        percent(metrics::duty_level));
   return text;
 }
 

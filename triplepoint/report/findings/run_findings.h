@@ -32,11 +32,10 @@ std::string limit_not_kept(const run::Run&, const metrics::Metrics&);
 /// where no peak exceeds it or the average does as well.
 std::string limit_beside_peak(const run::Run&, const metrics::Metrics&);
 
-/// ", cools down for 12 % of the time (2 spans a step of 3.1 s)" or ", no cool-down"; empty where
-/// the run's series do not tell.
+/// ", cooling down 12 % of the time" or ", no cool-down"; empty where the run's series do not tell.
 std::string cool_down_text(const metrics::Metrics&);
-/// "between the quantiles of 5 and 95 % of the time; 410 W within a microbatch; at 90 % of the
-/// limit or more for 61 % of the time": what belongs to the swing of power.
+/// "from the 5 to the 95 % quantile; 410 W within a microbatch; 61 % of the time at 90 % of the
+/// limit" (or more): what belongs to the swing of power.
 std::string power_swing_text(const metrics::Metrics&);
 
 }  // namespace triplepoint::report
