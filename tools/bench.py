@@ -157,8 +157,9 @@ class Bench:
         return [line.split(": ", 1)[1] for line in answer.stdout.splitlines()]
 
     def from_python(self):
-        folder = self.build / "python"
-        if not self.wanted("python_bench") or not folder.exists():
+        """Where the package is built: here, or in build/release."""
+        folder = next((f for f in (self.build / "python", ROOT / "build/release/python") if list(f.glob("triplepoint/_core*"))), None)
+        if not self.wanted("python_bench") or not folder:
             return []
         answer = subprocess.run([sys.executable, ROOT / "bench/python_bench.py", folder], capture_output=True, text=True, check=True)
         seconds = re.search(r"([\d.]+) s of CPU one by one from Python, ([\d.]+) s in one sweep: (\S+)", answer.stdout)
@@ -167,7 +168,7 @@ class Bench:
 
 
 def shown(command):
-    return command if command.startswith("mpirun") else "triplepoint " + command
+    return command.replace("mpirun -n 2 ", "mpirun -n 2 triplepoint ") if command.startswith("mpirun") else "triplepoint " + command
 
 
 def time_text(seconds):
