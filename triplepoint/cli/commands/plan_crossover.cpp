@@ -175,23 +175,26 @@ std::vector<std::string> missing_sentences(const CrossoverAnswer& answer,
 std::string no_crossover(const CrossoverAnswer& answer, const CrossoverQuestion& asked,
                          const Names& names) {
   double least = INFINITY, most = 0;
+  const char* where = "every value";
   for (const CrossoverPoint& point : answer.points)
     if (const auto advantage = point.advantage()) {
       least = std::min(least, *advantage);
       most = std::max(most, *advantage);
+    } else {
+      where = "every value at which a plan is found";
     }
   const std::string range =
       range_text(asked, answer.points.front().value, answer.points.back().value);
   if (least > most) return fmt::format("Neither cluster has a plan between {}.", range);
   if (least == 1 && most == 1)
-    return fmt::format("No crossover between {}: both are equal at every value.", range);
+    return fmt::format("No crossover between {}: both are equal at {}.", range, where);
   const bool base_leads = most > 1, everywhere = least > 1 || most < 1;
   const double low = base_leads ? least : 1 / most, high = base_leads ? most : 1 / least;
   const std::string by =
       !std::isfinite(high) ? "" : fmt::format(", by a factor of {:.4g} to {:.4g}", low, high);
-  return fmt::format("No crossover between {}: {} is {} at every value{}.", range,
+  return fmt::format("No crossover between {}: {} is {} at {}{}.", range,
                      base_leads ? names.base : names.against,
-                     everywhere ? "better" : "better or equal", by);
+                     everywhere ? "better" : "better or equal", where, by);
 }
 
 std::vector<std::string> statements(const CrossoverAnswer& answer, const CrossoverQuestion& asked) {
