@@ -340,7 +340,7 @@ class Job:
     def take_batch(self):
         self.spread_over_context()
         replicas, accumulation = self.replicas, self.accumulation()
-        micro, batch = self.row.count("mbs") or 0, self.batch_said()
+        micro, batch = self.row.count("mbs") or self.of_recipe("mbs") or 0, self.batch_said()
         if not micro:
             local = number_after(self.row.words, r"(?:local|per.?(?:gpu|device)) (?:micro.?)?batch(?: size)?")
             if local and self.pp == 1 and (not batch or batch % (local * replicas) == 0):
