@@ -5,7 +5,7 @@
     readme.py TRIPLEPOINT ROOT VERSION
     readme.py --script ROOT      prints the commands, for a machine without Python (tools/try_package.sh)
 
-The blocks that install (apt, tar, docker) are run by `make try-package`; here their files must have the packages' names.
+The blocks that install (make, apt, tar, docker) are run by .ci/run and `make try-package`; here their targets and files must have the right names.
 """
 import os
 import pathlib
@@ -18,7 +18,7 @@ import threading
 import time
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.S | re.M)
-INSTALLS = ("apt ", "tar ", "docker ")
+INSTALLS = ("apt ", "tar ", "docker ", "make ")
 LONGEST = 300  # seconds
 
 
