@@ -8,24 +8,18 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/report/findings/labels.h"
+#include "triplepoint/study/runner.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 namespace {
 
 using formats::FolderRow;
-using Severity = spec::Diagnosis::Severity;
 
 /// "job", "invalid" or "unreadable".
 std::string state_of(const FolderRow& row) {
   if (!row.imported) return "unreadable";
   return spec::has_errors(row.imported->diagnoses) ? "invalid" : "job";
-}
-
-Json diagnosis_json(const spec::Diagnosis& diagnosis) {
-  return {{"code", spec::name_of(diagnosis.code)},
-          {"severity", diagnosis.severity == Severity::error ? "error" : "warning"},
-          {"what", diagnosis.what}};
 }
 
 Json job_json(const spec::Job& job) {
@@ -49,9 +43,7 @@ Json as_json(const FolderRow& row) {
   Json json = {{"file", row.path}, {"state", state_of(row)}};
   if (row.imported) {
     json["job"] = job_json(row.imported->job);
-    json["diagnoses"] = Json::array();
-    for (const spec::Diagnosis& diagnosis : row.imported->diagnoses)
-      json["diagnoses"].push_back(diagnosis_json(diagnosis));
+    json["diagnoses"] = study::as_json(row.imported->diagnoses);
     json["assumed"] = row.imported->assumed;
   } else {
     json["problem"] = row.problem;

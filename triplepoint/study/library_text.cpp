@@ -91,6 +91,16 @@ std::string own_model_text(const spec::Library& library, const spec::Job& job) {
   return fmt::format("model {}{}: {}", job.model.name, known ? ", changed" : "", model_text(job));
 }
 
+void print_warnings(tui::Console& console, const spec::Job& job) {
+  for (const spec::Diagnosis& diagnosis : spec::diagnose(job)) {
+    // Of a launch file it is a note already, with its line.
+    const auto says_it = [&](const std::string& note) { return note.ends_with(diagnosis.what); };
+    if (diagnosis.severity == spec::Diagnosis::Severity::warning &&
+        std::ranges::none_of(job.notes, says_it))
+      console.warn(fmt::format("triplepoint: {}\n", diagnosis.what));
+  }
+}
+
 Json study_json(const spec::StudyPlan& study) {
   Json jobs = Json::array();
   for (const spec::StudyJob& entry : study.jobs)

@@ -32,6 +32,9 @@ Result<std::string> model_text(const spec::Library&, const spec::Model&);
 /// "llama3-8b, changed"); else empty. A job's length of sequences does not make another model.
 std::string own_model_text(const spec::Library&, const spec::Job&);
 
+/// What the job asks for in vain or against itself, on standard error.
+void print_warnings(tui::Console&, const spec::Job&);
+
 /// A study with its jobs.
 Json study_json(const spec::StudyPlan&);
 void print_study(tui::Console&, const spec::StudyPlan&);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -174,6 +175,18 @@ std::string study_table(const tui::Console& console, const report::Study& study)
   return tui::table_text(table, console);
 }
 
+void print_warnings(tui::Console& console, const report::Study& study) {
+  std::map<std::string, std::vector<std::string>> jobs_of;
+  for (const StudyRow& row : study.rows)
+    for (const spec::Diagnosis& diagnosis : row.diagnoses)
+      if (diagnosis.severity == spec::Diagnosis::Severity::warning)
+        jobs_of[diagnosis.what].push_back(row.name);
+  for (const auto& [what, jobs] : jobs_of)
+    console.warn(fmt::format(
+        "triplepoint: {}{}: {}\n", jobs.front(),
+        jobs.size() > 1 ? fmt::format(" and {} more", jobs.size() - 1) : std::string(), what));
+}
+
 void print_results(tui::Console& console, const StudyResults& results, const Path& folder) {
   console.print(study_table(console, results.study) + "\n");
   for (const report::Finding& finding : report::find_findings(results.study))
@@ -213,6 +226,7 @@ std::optional<metrics::RunLifetimeUse> run_lifetime_use(const run::Run& run,
 Json results_json(const JobResults& results) {
   Json json = {{"schema", results_schema}};
   json.update(metrics::results_json(results.run, results.metrics));
+  json["diagnoses"] = as_json(spec::diagnose(*results.run.manifest.job));
   if (results.step_time) {
     json["step_time_low_s"] = results.step_time->low;
     json["step_time_high_s"] = results.step_time->high;

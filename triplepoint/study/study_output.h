@@ -43,6 +43,8 @@ Path page_of(Path run_file);
 
 /// One line per job: verdict, speed, energy, power, heat, clock, memory.
 std::string study_table(const tui::Console& console, const report::Study& study);
+/// What jobs ask for in vain or against themselves, on standard error: each once, with a job.
+void print_warnings(tui::Console& console, const report::Study& study);
 /// The table, the findings, and where the files are.
 void print_results(tui::Console& console, const StudyResults& results, const Path& folder);
 

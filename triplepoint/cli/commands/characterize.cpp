@@ -59,6 +59,7 @@ class Characterize : public Command {
     study::StudyResults results = TPT_TRY(play(console, library, plan, folder));
     TPT_TRY(study::write_run_pages(console, results, folder, pages(), threads_.count()));
     TPT_TRY(study::write_results(results, folder));
+    study::print_warnings(console, results.study);
     format_.is_json() ? console.print(results.json)
                       : study::print_results(console, results, folder);
     return results.left > 0 ? say_how_to_go_on(console, results, folder) : exit_ok;

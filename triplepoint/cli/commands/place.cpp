@@ -19,6 +19,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/findings/labels.h"
+#include "triplepoint/study/library_text.h"
 #include "triplepoint/study/place_telemetry.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/result_text.h"
@@ -70,6 +71,7 @@ class Place : public Command {
     spec::Job job = seen.job && !named ? *seen.job : TPT_TRY(flags_.job(library));
     TPT_TRY(spec::require_valid(job));
     TPT_TRY(spec::require_training(job, "placements are searched"));
+    study::print_warnings(console, job);
     if (job.name.empty()) job.name = report::default_name(job);
     return place_job(console, library, job, seen);
   }

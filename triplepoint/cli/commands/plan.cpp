@@ -82,7 +82,7 @@ class PlanCommand : public Command {
     const SearchFlags& searched = plan_.searched();
     TPT_TRY(searched.check_spread(output_.has_value(), pool_ != nullptr));
     const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library));
-    const spec::Job base = TPT_TRY(flags_.job(library));
+    const spec::Job base = TPT_TRY(job(console, library));
     if (const std::string own = study::own_model_text(library, base);
         !own.empty() && !format_.is_json())
       console.print(own + "\n");
@@ -122,8 +122,14 @@ class PlanCommand : public Command {
   }
 
  private:
+  Result<spec::Job> job(tui::Console& console, const spec::Library& library) const {
+    spec::Job job = TPT_TRY(flags_.job(library));
+    if (leads()) study::print_warnings(console, job);
+    return job;
+  }
+
   Result<int> plan_clocks(tui::Console& console, const spec::Library& library) const {
-    return plan_the_clocks(console, library, TPT_TRY(flags_.job(library)),
+    return plan_the_clocks(console, library, TPT_TRY(job(console, library)),
                            {.slowdown = slowdown_.value_or(0),
                             .format = format_.word(),
                             .output = output_,
@@ -146,7 +152,7 @@ class PlanCommand : public Command {
 
   Result<int> compare_clusters(tui::Console& console, const spec::Library& library) const {
     const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library));
-    const spec::Job base = TPT_TRY(flags_.job(library));
+    const spec::Job base = TPT_TRY(job(console, library));
     const auto best_plan = [&](const spec::Job& job) -> Result<study::PlannedSide> {
       study::PlanQuestion asked = TPT_TRY(plan_.question(library, job, rates));
       asked.top = 1;

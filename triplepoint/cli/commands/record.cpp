@@ -7,6 +7,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/record_flags.h"
+#include "triplepoint/study/library_text.h"
 #include "triplepoint/study/recording.h"
 #include "triplepoint/tui/console.h"
 
@@ -30,6 +31,7 @@ class Record : public Command {
     study::RecordingRequest request = TPT_TRY(flags_.request());
     request.command = command_;
     request.output = output_;
+    if (request.job) study::print_warnings(console, *request.job);
     return study::record_command(console, request);
   }
 

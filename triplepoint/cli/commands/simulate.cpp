@@ -55,6 +55,7 @@ class Simulate : public Command {
         !own.empty() && !format_.is_json())
       console.print(own + "\n");
     const study::JobResults results = TPT_TRY(simulation_.results(library, std::move(job)));
+    study::print_warnings(console, *results.run.manifest.job);
     TPT_TRY(write_files(results.run));
     format_.is_json() ? print_json(console, study::results_json(results))
                       : study::print_results(console, results);

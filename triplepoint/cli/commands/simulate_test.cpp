@@ -131,6 +131,43 @@ TEST_CASE("flags with which a job fits are named where it does not") {
   CHECK(contains(call(job).out, "It fits with " + (*json)["fits_with"].get<std::string>()));
 }
 
+TEST_CASE("an option without effect is named once on standard error, and in JSON") {
+  const std::string what = "record_layout packed without records";
+  const auto says_once = [&](const Words& words) {
+    const Outcome outcome = call(words);
+    const auto at = outcome.err.find(what);
+    CHECK_MESSAGE(outcome.code == exit_ok, words.front() << ": " << outcome.err);
+    CHECK_MESSAGE(at != std::string::npos, words.front());
+    CHECK(outcome.err.find(what, at + 1) == std::string::npos);
+    CHECK(!contains(outcome.out, what));
+  };
+  const Words inert = with(plain_job, {"--record-layout", "packed"});
+  says_once(inert);
+  const Words job(inert.begin() + 1, inert.end());
+  says_once(with({"place", "--judge", "1"}, job));
+  says_once({"plan", "--model", "llama3-8b", "--cluster", "hgx-h200", "--record-layout", "packed"});
+  CHECK(call(plain_job).err.empty());
+  CHECK(json_of(plain_job)["diagnoses"].empty());
+  const Json diagnoses = json_of(inert)["diagnoses"];
+  REQUIRE(diagnoses.size() == 1);
+  CHECK(diagnoses[0]["code"] == "inert_option");
+  CHECK(diagnoses[0]["severity"] == "warning");
+}
+
+TEST_CASE("what a launch file sets without effect is a note with its line, and no warning") {
+  const ScratchFolder scratch;
+  const std::string file =
+      scratch.file("job.sh",
+                   "torchrun pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+                   "--num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 "
+                   "--micro-batch-size 1 --global-batch-size 32 --tensor-model-parallel-size 1 "
+                   "--sequence-parallel --overlap-grad-reduce --bf16\n");
+  const Outcome outcome = call({"simulate", file, "--cluster", "hgx-h200"});
+  REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
+  CHECK(contains(outcome.out, "sequence_parallel with tensor_parallel_size 1"));
+  CHECK(!contains(outcome.err, "sequence_parallel"));
+}
+
 TEST_CASE("what a step does is disjoint and adds up, with and without a pipeline") {
   const Words one_stage = with(plain_job, {"--fault", "gpu=3,power=0.5"});
   const Words stages = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200",

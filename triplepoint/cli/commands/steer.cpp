@@ -13,6 +13,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/report/pages/answer_pages.h"
+#include "triplepoint/study/library_text.h"
 #include "triplepoint/study/steering.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/result_text.h"
@@ -81,6 +82,7 @@ class Steer : public Command {
     if (!watch_.run.empty()) return watch(console, library);
     spec::Job job = TPT_TRY(flags_.job(library));
     TPT_TRY(add_faults(job, faults_));
+    study::print_warnings(console, job);
     const auto all = TPT_TRY(study::steer_scenarios(console, job, scenario_, options_));
     if (output_)
       TPT_TRY(write_file_atomically(*output_, report::steer_page(job, all, options_.goal)));
@@ -108,6 +110,7 @@ class Steer : public Command {
   Result<int> watch(tui::Console& console, const spec::Library& library) {
     if (flags_.cluster() || !flags_.require_no_job_but_cluster())
       watch_.job = TPT_TRY(flags_.job(library));
+    if (watch_.job) study::print_warnings(console, *watch_.job);
     watch_.hook_timeout = hook_timeout_.value_or(watch_.hook_timeout);
     watch_.warm_up = warm_up_.value_or(watch_.warm_up);
     watch_.json = format_.is_json();

@@ -12,6 +12,7 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/study/library_text.h"
 #include "triplepoint/study/training.h"
 #include "triplepoint/tui/console.h"
 
@@ -51,6 +52,7 @@ class Train : public Command {
     spec::Job job = TPT_TRY(flags_.job(library));
     if (ranks_) TPT_TRY(study::spread_ranks(job, *ranks_));
     TPT_TRY(study::require_trainable(job));
+    study::print_warnings(console, job);
     const study::ProcessEnvironment around = study::process_environment();
     if (wants_trainers_help())
       return study::run_launch(console, {TPT_TRY(study::find_trainer(around)).string(), "--help"},
