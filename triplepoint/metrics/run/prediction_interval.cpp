@@ -91,6 +91,12 @@ std::string nodes_of(int64_t nodes) {
   return nodes <= most_of_a_few ? "2-16" : "17+";
 }
 
+/// Where the attention core takes nearly all of the time.
+std::string sequence_of(int64_t tokens) {
+  constexpr int64_t long_sequence = 131072;
+  return tokens < long_sequence ? "under 128k" : "128k+";
+}
+
 /// Nothing was measured of inference, nor of clusters that are processes of one machine.
 bool has_rows(const spec::Job& job) {
   return !spec::is_inference(job.task) && job.cluster.shared_cores == 0;
@@ -140,6 +146,7 @@ Regime PredictionIntervals::regime_of(const spec::Job& job) const {
           {"bits", bits_of(job.plan.precision)},
           {"kernels", measured ? "measured" : "not measured"},
           {"nodes", nodes_of(job.cluster.num_nodes)},
+          {"sequence", sequence_of(job.model.sequence_length)},
           {"vendor", gpu.vendor},
           {"task", std::string(spec::name_of(job.task))}};
 }

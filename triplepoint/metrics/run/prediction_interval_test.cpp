@@ -60,7 +60,10 @@ TEST_CASE("a job tells its regime") {
   CHECK(level(regime, "bits") == "8");
   CHECK(level(regime, "kernels") == "measured");
   CHECK(level(regime, "nodes") == "2-16");
+  CHECK(level(regime, "sequence") == "under 128k");
   CHECK(level(intervals().regime_of(job_with("llama3-8b", "mi300x")), "kernels") == "not measured");
+  job.model.sequence_length = 131072;
+  CHECK(level(intervals().regime_of(job), "sequence") == "128k+");
 }
 
 TEST_CASE("inference has no interval") {
