@@ -2,11 +2,13 @@
 #include "triplepoint/telemetry/recorder/recorder.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <spawn.h>
@@ -76,12 +78,31 @@ void record_for(Recorder& recorder, int64_t ticks) {
   }
 }
 
+/// Longest time without a turn of the recorder while it records for a second.
+std::chrono::nanoseconds record_a_second(Recorder& recorder) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last = Clock::now();
+  std::chrono::nanoseconds longest{};
+  for (int64_t ticks = 1; ticks <= 200; ++ticks) {
+    record_for(recorder, ticks);
+    longest = std::max(longest, Clock::now() - std::exchange(last, Clock::now()));
+  }
+  return longest;
+}
+
+/// Where others keep the machine busy, stamps lie off their readings; then it is recorded again.
+RecordingSummary record_in_a_calm_second(const Path& file) {
+  for (int attempt = 0;; ++attempt) {
+    auto recorder = Recorder::begin(plan_for(file), one_gpu()).value();
+    const bool calm = record_a_second(*recorder) < std::chrono::milliseconds(25);
+    RecordingSummary summary = recorder->finish().value();
+    if (calm || attempt == 9) return summary;
+  }
+}
+
 TEST_CASE("a recording is a run with devices, series, sources, clocks and summaries") {
   const Folder folder;
-  auto recorder = Recorder::begin(plan_for(folder / "a.run"), one_gpu()).value();
-  // A second: where readings are late on a busy machine, the energy at its ends stays small.
-  record_for(*recorder, 200);
-  const RecordingSummary summary = recorder->finish().value();
+  const RecordingSummary summary = record_in_a_calm_second(folder / "a.run");
   const run::Run run = run::load((folder / "a.run").string()).value();
   CHECK(run.manifest.origin == run::Origin::measured);
   CHECK(run.manifest.hosts == std::vector<std::string>{"node1"});
