@@ -66,6 +66,21 @@ spec::GpuLoad load_outside_phases(const StepModel& model, const StepTimeline& st
   return load;
 }
 
+Seconds kernel_time(const spec::GpuLoad& load) {
+  return load.computing + load.communicating + load.waiting;
+}
+
+/// Of what lies between phases: receives count that are there while the host prepares what follows.
+Seconds kernels_between(const StepModel& model, size_t stage, const StageTimeline& timeline,
+                        const std::vector<spec::GpuLoad>& loads) {
+  Seconds sum;
+  for (const spec::GpuLoad& between : loads)
+    sum += kernel_time(between);
+  for (const ActionTimes& action : timeline.actions)
+    sum += receive_gap(model, stage, action.action);
+  return sum;
+}
+
 /// All gaps and sends of a simulated step, by the phase they follow.
 std::vector<spec::GpuLoad> exchanges(const StepModel& model, const StageTimeline& timeline,
                                      size_t pipeline, size_t stage) {
@@ -96,11 +111,15 @@ void update_group(const StepModel& model, const StepTimeline& step, size_t pipel
                   bool rescheduled, GroupStep& group) {
   // Gaps and sends are the costly part (a walk over all actions) and depend on the schedule alone;
   // the rest depends on the length of the step, which changes more often.
-  if (rescheduled)
-    group.between = exchanges(model, step.pipelines[pipeline][stage], pipeline, stage);
+  if (rescheduled) {
+    const StageTimeline& timeline = step.pipelines[pipeline][stage];
+    group.between = exchanges(model, timeline, pipeline, stage);
+    group.with_kernel_between = kernels_between(model, stage, timeline, group.between);
+  }
   group.outside = load_outside_phases(model, step, pipeline, stage);
   group.in_phases = Seconds();
   group.step_time = step.step_time;
+  group.with_kernel = group.with_kernel_between + kernel_time(group.outside);
   for (size_t u = 0; u < model.uses[stage].size(); ++u)
     group.in_phases +=
         static_cast<double>(model.uses[stage][u].count) * step.phase_durations[pipeline][stage][u] +
@@ -133,6 +152,7 @@ DeviceStep account_phases(StepModel& model, const std::vector<DevicePhase>& phas
     for (const auto& [index, share] : clocks_of(phase)) {
       if (share == 0) continue;
       spec::GpuLoad lasting = model.table(group, use).at(index, group.host_factor).load;
+      sum.with_kernel += share * count * std::min(lasting.duration, kernel_time(lasting));
       lasting.duration += lockstep;
       lasting.waiting += lockstep;
       if (model.has_power()) {
@@ -151,6 +171,7 @@ DeviceStep account_phases(StepModel& model, const std::vector<DevicePhase>& phas
     sum.scale_out_bytes += between.scale_out_bytes;
     const Seconds at_this_clock = count * (phase.duration + lockstep) + between.duration;
     sum.in_phases += at_this_clock;
+    sum.alone += count * phase.duration;
     sum.clock_seconds += model.clock_ratio(phase.steps_down()) * (at_this_clock / unit::s);
     if (phase.reason == ClockEventReason::software_power_cap)
       sum.throttled_power += at_this_clock;
@@ -189,6 +210,28 @@ void account_rest(const StepModel& model, const GroupStep& group, size_t device,
 }
 
 }  // namespace
+
+Seconds receive_gap(const StepModel& model, size_t stage, const workload::Action& action) {
+  const int64_t stages = model.graph.stages;
+  const int64_t place = action.chunk * stages + static_cast<int64_t>(stage);
+  const bool forward = action.kind == workload::ActionKind::forward;
+  const bool receives = forward ? place > 0 : place + 1 < stages * model.graph.virtual_stages;
+  return receives ? model.job.stack.microbatch_gap : Seconds();
+}
+
+double share_with_kernel(const spec::GpuLoad& load, Seconds time) {
+  return time > Seconds() ? std::min(1.0, kernel_time(load) / time) : 0;
+}
+
+double utilization_outside(const DeviceStep& device, const GroupStep& group) {
+  const Seconds open = device.duration - device.alone;
+  return open > Seconds() ? std::min(1.0, group.with_kernel / open) : 0;
+}
+
+double mean_utilization(const DeviceStep& device, const GroupStep& group) {
+  const Seconds open = device.duration - device.alone;
+  return (device.with_kernel + utilization_outside(device, group) * open) / device.duration;
+}
 
 AccountedStep account_step(StepModel& model, const ClockState& clocks, const StepTimeline& step) {
   const size_t pipelines = model.pipelines.size();

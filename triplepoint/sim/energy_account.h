@@ -21,7 +21,8 @@ struct DeviceStep {
   /// Of a die at the reference temperature: of the phases and what lies between them, and of all.
   power::EnergyLedger phases_at_reference, at_reference;
   Seconds in_phases, duration;
-  double clock_seconds = 0;  // clock ratio times time in phases
+  Seconds alone, with_kernel;  // phases without waiting for the group; and a kernel in them
+  double clock_seconds = 0;    // clock ratio times time in phases
 };
 
 /// What the members of a lockstep group have in common over a step that was simulated.
@@ -30,6 +31,7 @@ struct GroupStep {
       between;            // [phase use]: gaps and sends that follow it, of all the step
   spec::GpuLoad outside;  // waiting for data and the step's end; no duration
   Seconds in_phases;      // phases at the lockstep group's pace, and what lies between
+  Seconds with_kernel_between, with_kernel;  // of `between`, and of that and outside
   Seconds step_time;
 };
 
@@ -55,6 +57,22 @@ void update_account(StepModel&, const ClockState&, const StepTimeline&, const Ch
 
 /// The same clocks at other temperatures.
 void set_dies(const StepModel&, std::span<const Celsius> die, std::vector<DeviceStep>& devices);
+
+/// For how long of the host's gap before an action a receive sits on the device: it is posted when
+/// the host turns to the exchange. What starts a pipeline or turns around at its end receives
+/// nothing.
+Seconds receive_gap(const StepModel&, size_t stage, const workload::Action&);
+
+/// Share of a time in which a kernel sits on a device, as NVML's utilization has it: computing,
+/// communicating, or waiting in a collective or a receive.
+double share_with_kernel(const spec::GpuLoad&, Seconds time);
+
+/// The same of what a device does outside of its phases: gaps and sends between them, waits, the
+/// end of the step.
+double utilization_outside(const DeviceStep&, const GroupStep&);
+
+/// The same of the whole step.
+double mean_utilization(const DeviceStep&, const GroupStep&);
 
 /// A device that heat holds `heat_ceiling` steps below the maximum, where the others need `length`
 /// for a step.

@@ -54,12 +54,6 @@ struct DeviceBins {
   std::vector<double> ratio, throttled, utilization;
 };
 
-/// Share of a time in which a kernel sits on the device.
-double share_with_kernel(const spec::GpuLoad& load, Seconds time) {
-  if (time <= Seconds()) return 0;
-  return std::min(1.0, (load.computing + load.communicating + load.waiting) / time);
-}
-
 /// Of each use of a device, of phases that are alone.
 std::vector<double> utilization_of_phases(StepModel& model, const CoupledStep& step, size_t device,
                                           const LockstepGroup& group) {
@@ -71,17 +65,6 @@ std::vector<double> utilization_of_phases(StepModel& model, const CoupledStep& s
     shares.push_back(share_with_kernel(phase.load, phase.duration));
   }
   return shares;
-}
-
-/// Of the time outside of phases: gaps and sends between them, waits, the end of the step.
-double utilization_outside(const StepModel& model, size_t stage, const StageTimeline& timeline,
-                           const GroupStep& group, Seconds time) {
-  spec::GpuLoad all = group.outside;
-  for (const spec::GpuLoad& load : group.between)
-    all += load;
-  for (const ActionTimes& action : timeline.actions)
-    all.waiting += receive_gap(model, stage, action.action);
-  return share_with_kernel(all, time);
 }
 
 /// One device and the actions it ran.
@@ -124,21 +107,13 @@ DeviceBins profile_device(StepModel& model, const CoupledStep& step, const Devic
       .ratio = ratio.means(model.resting_clock_ratio(device, step.clocks.heat_ceiling[device])),
       .throttled = throttled.means(0),
       .utilization = utilization.means(utilization_outside(
-          model, stage, timeline, step.accounted.groups[pipeline][stage], open))};
+          step.accounted.devices[device], step.accounted.groups[pipeline][stage]))};
   for (const double watts : power.means(rest / unit::W))
     bins.power.push_back(watts * unit::W);
   return bins;
 }
 
 }  // namespace
-
-Seconds receive_gap(const StepModel& model, size_t stage, const workload::Action& action) {
-  const int64_t stages = model.graph.stages;
-  const int64_t place = action.chunk * stages + static_cast<int64_t>(stage);
-  const bool forward = action.kind == workload::ActionKind::forward;
-  const bool receives = forward ? place > 0 : place + 1 < stages * model.graph.virtual_stages;
-  return receives ? model.job.stack.microbatch_gap : Seconds();
-}
 
 StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins,
                          Profiled profiled) {

@@ -12,11 +12,6 @@
 
 namespace triplepoint::sim {
 
-/// For how long of the host's gap before an action a receive sits on the device: it is posted when
-/// the host turns to the exchange. What starts a pipeline or turns around at its end receives
-/// nothing.
-Seconds receive_gap(const StepModel& model, size_t stage, const workload::Action& action);
-
 /// One step of every device in equal bins: mean power and clock in each, and the shares of its time
 /// in which something held the clock back and in which a kernel was there.
 struct StepProfile {

@@ -26,8 +26,6 @@ namespace {
 
 // Enough to see the warm-up and drain of a step on a page; a finer look is in the timeline.
 constexpr int64_t profile_bins = 200;
-// Above this the die ripple of single boards is left out: 100,000 curves are not readable.
-constexpr size_t most_profiled_devices = 2048;
 
 run::MemoryUse memory_use(const workload::StageMemory& stage) {
   return {.weights = stage.weights,

@@ -32,6 +32,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/power/power.h"
+#include "triplepoint/sim/power_profile.h"
 #include "triplepoint/sim/record.h"
 #include "triplepoint/sim/steady_state.h"
 
@@ -44,7 +45,6 @@ constexpr std::array window_lengths = {1.0, 2.0, 5.0, 10.0};  // s
 constexpr Kelvins move_to_shorten = 0.25 * unit::K, move_to_lengthen = 0.08 * unit::K;
 constexpr double ceiling_to_shorten = 1, ceiling_to_lengthen = 0.25;  // clock steps
 constexpr Seconds no_deadline = std::numeric_limits<double>::infinity() * unit::s;
-constexpr const char* signals[] = {"power_w", "die_c", "sm_clock_mhz", "throttled_share"};
 
 /// The same training, whatever the room and the limits.
 bool trains_alike(const spec::Job& a, const spec::Job& b) {
@@ -52,20 +52,45 @@ bool trains_alike(const spec::Job& a, const spec::Job& b) {
          a.plan == b.plan;
 }
 
-void start_series(run::Run& run, int64_t num_nodes) {
+/// Series of a device, in the order in which values are appended.
+std::vector<const char*> signals_of(const spec::Job& job) {
+  std::vector<const char*> signals = {"power_w", "die_c", "sm_clock_mhz", "throttled_share"};
+  if (job.cluster.num_gpus() > static_cast<int64_t>(most_profiled_devices)) return signals;
+  signals.push_back("utilization");
+  if (job.cluster.gpu.thermal->memory_idle) signals.push_back("memory_c");
+  return signals;
+}
+
+/// Readings of all devices, then of all nodes, window by window. They become series at the end: to
+/// lengthen a hundred thousand series in turn takes longer than to simulate the window.
+struct Readings {
+  std::vector<Instant> times;
+  std::vector<double> values;  // [window][device, signal] and then [node]
+};
+
+run::Series empty_series(const char* signal, size_t device, bool of_node) {
+  return {.signal = signal,
+          .device = static_cast<int32_t>(device),
+          .of_node = of_node,
+          .times = {},
+          .values = {}};
+}
+
+void write_series(run::Run& run, const std::vector<const char*>& signals, int64_t num_nodes,
+                  const Readings& readings) {
   for (size_t d = 0; d < run.devices.size(); ++d)
     for (const char* signal : signals)
-      run.series.push_back({.signal = signal,
-                            .device = static_cast<int32_t>(d),
-                            .of_node = false,
-                            .times = {},
-                            .values = {}});
+      run.series.push_back(empty_series(signal, d, false));
   for (int64_t node = 0; node < num_nodes; ++node)
-    run.series.push_back({.signal = "inlet_c",
-                          .device = static_cast<int32_t>(node),
-                          .of_node = true,
-                          .times = {},
-                          .values = {}});
+    run.series.push_back(empty_series("inlet_c", static_cast<size_t>(node), true));
+  const size_t width = run.series.size();
+  for (size_t i = 0; i < width; ++i) {
+    run::Series& series = run.series[i];
+    series.times = readings.times;
+    series.values.reserve(readings.times.size());
+    for (size_t at = i; at < readings.values.size(); at += width)
+      series.values.push_back(readings.values[at]);
+  }
 }
 
 /// How long the next window may be, from what the last one moved.
@@ -115,6 +140,7 @@ class TransientSimulation::State {
     run::Run& run;
     const Horizon& horizon;
     Seconds until;  // infinite: the horizon counts steps
+    Readings readings = {};
   };
 
   void meet_changes();
@@ -129,7 +155,8 @@ class TransientSimulation::State {
   void pass(Activity, Seconds end, Recorded*);
   void train(Seconds window, Recorded*);
   void end_step(Seconds end, Recorded*);
-  void append_series(run::Run&, Activity, const std::vector<Watts>& power) const;
+  std::vector<Celsius> memories(Activity) const;
+  void read(Activity, const std::vector<Watts>& power, Readings&) const;
 
   std::unique_ptr<StepModel> model_;
   std::optional<ClusterHeat> heat_;
@@ -335,7 +362,7 @@ void TransientSimulation::State::pass(Activity activity, Seconds end, Recorded* 
   }
   if (heat_) heat_->advance(powers, window);
   now_ = end;
-  if (recorded) append_series(recorded->run, activity, powers);
+  if (recorded) read(activity, powers, recorded->readings);
   look_at_heat(window, before);
   fresh_ = false;
   if (!model_->job.environment.faults.empty()) meet_changes();
@@ -349,31 +376,46 @@ void TransientSimulation::State::pause(Seconds duration) {
   window_.restart();
 }
 
-/// A series tells the window behind its stamp, and the die at it.
-void TransientSimulation::State::append_series(run::Run& run, Activity activity,
-                                               const std::vector<Watts>& power) const {
+/// HBM at its rest above the lids of this moment: see docs/models/thermal.md.
+std::vector<Celsius> TransientSimulation::State::memories(Activity activity) const {
+  const auto& idle = model_->job.cluster.gpu.thermal->memory_idle;
+  if (!idle) return {};
+  std::vector<Watts> powers = activity == Activity::training
+                                  ? *memory_powers(*model_, step_)
+                                  : std::vector<Watts>(model_->num_devices(), *idle);
+  if (shutdown_) powers[static_cast<size_t>(shutdown_->device)] = Watts();
+  return heat_->memories(powers);
+}
+
+/// A series tells the window behind its stamp, and the temperatures at it.
+void TransientSimulation::State::read(Activity activity, const std::vector<Watts>& power,
+                                      Readings& readings) const {
+  if (!heat_) return;
+  readings.times.push_back(instant_at(now_));
   const spec::Gpu& gpu = model_->job.cluster.gpu;
   const std::vector<Celsius> dies = this->dies();
+  const size_t count = signals_of(model_->job).size();
+  const std::vector<Celsius> memories =
+      dies.size() <= most_profiled_devices ? this->memories(activity) : std::vector<Celsius>();
   for (size_t d = 0; d < dies.size(); ++d) {
-    double mhz = gpu.governor->min_clock / unit::MHz, throttled = 0;
+    double mhz = gpu.governor->min_clock / unit::MHz, throttled = 0, in_use = 0;
     if (activity == Activity::training) {
       const DeviceStep& device = step_.accounted.devices[d];
+      const auto [pipeline, stage] = model_->place_of(d);
       mhz = device.mean_clock_ratio * (*gpu.max_clock / unit::MHz);
       throttled = (device.throttled_power + device.throttled_thermal) / step_.timeline.step_time;
+      in_use = mean_utilization(device, step_.accounted.groups[pipeline][stage]);
     }
-    const double values[] = {kept_reading(power[d] / unit::W), kept_reading(dies[d].degrees()),
-                             kept_reading(mhz), kept_share(throttled)};
-    for (size_t s = 0; s < std::size(values); ++s) {
-      run::Series& series = run.series[d * std::size(values) + s];
-      series.times.push_back(instant_at(now_));
-      series.values.push_back(values[s]);
-    }
+    const double values[] = {kept_reading(power[d] / unit::W),
+                             kept_reading(dies[d].degrees()),
+                             kept_reading(mhz),
+                             kept_share(throttled),
+                             kept_share(in_use),
+                             memories.empty() ? 0 : kept_reading(memories[d].degrees())};
+    readings.values.insert(readings.values.end(), values, values + count);
   }
-  for (size_t node = 0; heat_ && node < static_cast<size_t>(heat_->num_nodes()); ++node) {
-    run::Series& series = run.series[dies.size() * std::size(signals) + node];
-    series.times.push_back(instant_at(now_));
-    series.values.push_back(kept_reading(heat_->inlet(static_cast<int64_t>(node)).degrees()));
-  }
+  for (int64_t node = 0; node < heat_->num_nodes(); ++node)
+    readings.values.push_back(kept_reading(heat_->inlet(node).degrees()));
 }
 
 /// When the last of the steps asked for ends, at the present clocks.
@@ -386,7 +428,6 @@ Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) co
 
 run::Run TransientSimulation::State::advance(const Horizon& horizon) {
   run::Run run = start_run(model_->job, model_->graph);
-  if (heat_) start_series(run, heat_->num_nodes());
   Recorded recorded{run, horizon, horizon.duration ? now_ + *horizon.duration : no_deadline};
   // A job that died ends no steps: where only they are counted, it is over.
   const auto goes_on = [&] {
@@ -399,6 +440,7 @@ run::Run TransientSimulation::State::advance(const Horizon& horizon) {
     if (doing == Activity::training) refresh_step();
     pass(doing, window_end(std::min(recorded.until, to_end_of_steps(recorded))), &recorded);
   }
+  if (heat_) write_series(run, signals_of(model_->job), heat_->num_nodes(), recorded.readings);
   if (shutdown_) {  // no step goes on that could be described
     run::record_shutdown(run, *shutdown_, *model_->job.cluster.gpu.governor->shutdown_temperature);
     return run;

@@ -48,8 +48,9 @@ class TransientSimulation {
   Seconds now() const;
   /// Goes where the present job leads in the end, without time passing; faults of this moment hold.
   void solve_steady_state();
-  /// Trains on: steps and series (power_w, die_c, sm_clock_mhz, throttled_share per device) of that
-  /// time on the simulation's clock, and summaries of the last step.
+  /// Trains on: steps and series (power_w, die_c, sm_clock_mhz, throttled_share per device, and of
+  /// clusters that are not too large utilization and memory_c) of that time on the simulation's
+  /// clock, and summaries of the last step.
   run::Run advance(Seconds duration);
   /// Advances by the horizon's duration or number of steps.
   run::Run advance(const Horizon& horizon);

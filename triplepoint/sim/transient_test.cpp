@@ -118,6 +118,35 @@ TEST_CASE("time leads to the steady state, and stays there") {
   CHECK(other.summaries[3].power_mean_w.has_value());
 }
 
+TEST_CASE("memory temperature and utilization of a long transient are those of the steady step") {
+  for (const char* layout : {"", "pipeline_parallel_size = 2\n"}) {
+    const spec::Job job = small_job(layout);
+    const run::Run steady = simulate(job, {});
+    TransientSimulation simulation(job);
+    const run::Run transient = simulation.advance(20 * 60 * unit::s);
+    for (int32_t device = 0; device < 16; ++device) {
+      const auto mean = [&](const char* signal) {
+        return run::statistics(series_of(steady, signal, device)).time_weighted_mean;
+      };
+      CHECK(last(transient, "memory_c", device) == doctest::Approx(mean("memory_c")).epsilon(0.01));
+      CHECK(last(transient, "utilization", device) ==
+            doctest::Approx(mean("utilization")).epsilon(0.005));
+    }
+  }
+}
+
+TEST_CASE("memory warms with the package, and cools to its idle power while training stands") {
+  TransientSimulation simulation(small_job());
+  const run::Run warming = simulation.advance(60 * unit::s);
+  const run::Series& memory = series_of(warming, "memory_c", 3);
+  CHECK(std::ranges::is_sorted(memory.values));
+  CHECK(memory.times == series_of(warming, "die_c", 3).times);
+  const spec::ThermalLadder& ladder = *simulation.job().cluster.gpu.thermal;
+  const double idle_rise = ladder.memory_resistance * *ladder.memory_idle / unit::K;
+  CHECK(memory.values.front() > 25 + idle_rise);
+  CHECK(memory.values.back() > memory.values.front() + 5);
+}
+
 TEST_CASE("a transient is one simulation advanced once") {
   const spec::Job job = small_job();
   TransientSimulation simulation(job);
