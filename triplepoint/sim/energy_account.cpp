@@ -225,7 +225,10 @@ double share_with_kernel(const spec::GpuLoad& load, Seconds time) {
 
 double utilization_outside(const DeviceStep& device, const GroupStep& group) {
   const Seconds open = device.duration - device.alone;
-  return open > Seconds() ? std::min(1.0, group.with_kernel / open) : 0;
+  Seconds waits_for_group = device.in_phases - device.alone;
+  for (const spec::GpuLoad& between : group.between)
+    waits_for_group -= between.duration;
+  return open > Seconds() ? std::min(1.0, (group.with_kernel + waits_for_group) / open) : 0;
 }
 
 double mean_utilization(const DeviceStep& device, const GroupStep& group) {

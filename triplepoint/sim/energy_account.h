@@ -67,8 +67,8 @@ Seconds receive_gap(const StepModel&, size_t stage, const workload::Action&);
 /// communicating, or waiting in a collective or a receive.
 double share_with_kernel(const spec::GpuLoad&, Seconds time);
 
-/// The same of what a device does outside of its phases: gaps and sends between them, waits, the
-/// end of the step.
+/// The same of what a device does outside of its phases: gaps and sends between them, waits for its
+/// lockstep group (in a collective), the end of the step.
 double utilization_outside(const DeviceStep&, const GroupStep&);
 
 /// The same of the whole step.

@@ -245,6 +245,19 @@ TEST_CASE("utilization over a step is the share in which the timeline has a kern
   }
 }
 
+TEST_CASE("a GPU that waits in collectives for a slower one is in use meanwhile") {
+  spec::Job job = simulated("700 W", {}).manifest.job.value();
+  job.environment.faults = {*spec::parse_fault("gpu=3,power=0.5")};
+  const run::Run run = simulate(job, {});
+  std::vector<double> means;
+  for (int32_t device = 0; device < 8; ++device)
+    means.push_back(
+        run::statistics(*run::find_series(run, "utilization", device)).time_weighted_mean);
+  const auto [least, most] = std::ranges::minmax(means);
+  CHECK(most - least < 0.01);
+  CHECK(least > 0.95);
+}
+
 TEST_CASE("memory is as warm as the lid, and what it draws times its resistance above it") {
   const run::Run run = simulated("700 W", {});
   const spec::Gpu& gpu = run.manifest.job->cluster.gpu;
