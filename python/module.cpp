@@ -41,6 +41,7 @@ std::vector<std::string> names_of(const std::string& kind) {
   if (kind == "gpus") return spec::list_gpus(library);
   if (kind == "clusters") return spec::list_clusters(library);
   if (kind == "stacks") return spec::list_stacks(library);
+  if (kind == "records") return spec::list_records(library);
   return spec::list_optimizers(library);
 }
 

@@ -404,6 +404,7 @@ except ImportError as problem:
         self.assertIn("needs the whole package", done.stdout)
 
     def test_names_are_listed(self):
+        self.assertIn("pubmedqa", tp.names("records"))
         for name in tp.names("clusters"):
             self.assertIn(name, program("list", "clusters").stdout)
         self.assertIn("simulate", dir(tp))

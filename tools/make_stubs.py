@@ -81,7 +81,7 @@ def simulate(job: Job | _File, /, *, {simulate}) -> Run:
     """{simulate.doc}"""
 def read(*files: _File) -> Run:
     """{read}"""
-def names(kind: Literal["models", "gpus", "clusters", "stacks", "optimizers"]) -> list[str]:
+def names(kind: Literal["models", "gpus", "clusters", "stacks", "optimizers", "records"]) -> list[str]:
     """{names}"""
 def version() -> str:
     """{version}"""

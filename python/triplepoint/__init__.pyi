@@ -253,8 +253,8 @@ def simulate(job: Job | _File, /, *, duration: float | str | None = None, steps:
     """
 def read(*files: _File) -> Run:
     """A .run file, or traces of all ranks (files, folders, tars), as a ``Run``."""
-def names(kind: Literal["models", "gpus", "clusters", "stacks", "optimizers"]) -> list[str]:
-    """What the library has: names of "models", "gpus", "clusters", "stacks" or "optimizers"."""
+def names(kind: Literal["models", "gpus", "clusters", "stacks", "optimizers", "records"]) -> list[str]:
+    """What the library has: names of "models", "gpus", "clusters", "stacks", "optimizers" or "records"."""
 def version() -> str:
     """The program's version, with commit and date where they are known."""
 

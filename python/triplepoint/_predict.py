@@ -36,9 +36,9 @@ def version():
 
 
 def names(kind):
-    """What the library has: names of "models", "gpus", "clusters", "stacks" or "optimizers"."""
-    if kind not in ("models", "gpus", "clusters", "stacks", "optimizers"):
-        raise Error(f'the library has no "{kind}"; try models, gpus, clusters, stacks or optimizers')
+    """What the library has: names of "models", "gpus", "clusters", "stacks", "optimizers" or "records"."""
+    if kind not in ("models", "gpus", "clusters", "stacks", "optimizers", "records"):
+        raise Error(f'the library has no "{kind}"; try models, gpus, clusters, stacks, optimizers or records')
     return _core.names(kind)
 
 

@@ -17,6 +17,7 @@
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/trace/collective_match.h"
+#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/study/recorded_job.h"
 #include "triplepoint/telemetry/upstream/artifact.h"
 
@@ -108,6 +109,27 @@ Result<spec::Job> read_job(const spec::Library& library, const Path& file, const
 
 }  // namespace
 
+namespace {
+
+std::string words_of(const report::PaperJob& job) {
+  return fmt::format("{} {} with microbatch {}", report::model_and_task(job), job.layout,
+                     job.microbatch);
+}
+
+/// What the folder's name says where that is another job; empty where it agrees or says nothing.
+std::string other_job_by_name(const Path& folder, const spec::Job& job) {
+  run::Run named, configured;
+  named.devices.resize(static_cast<std::size_t>(job.world_size()));
+  configured.manifest.job = job;
+  const std::string name = folder.filename().string();
+  const report::PaperJob by_name = report::paper_job(named, {}, name, folder);
+  if (by_name.model.empty()) return {};
+  const std::string said = words_of(by_name);
+  return said == words_of(report::paper_job(configured, {}, name)) ? std::string() : said;
+}
+
+}  // namespace
+
 std::optional<Result<spec::Job>> configured_job(const spec::Library& library, const Path& folder,
                                                 const run::Run& run) {
   const std::vector<Path> files = configurations_in(folder);
@@ -119,6 +141,8 @@ std::optional<Result<spec::Job>> configured_job(const spec::Library& library, co
   for (auto file = files.begin() + 1; file != files.end(); ++file)
     others.push_back(file->filename().string());
   if (!others.empty()) note += fmt::format("; {} left aside", fmt::join(others, ", "));
+  if (const std::string other = other_job_by_name(folder, *job); !other.empty())
+    note += fmt::format("; the folder's name says {}", other);
   job->notes.insert(job->notes.begin(), std::move(note));
   return job;
 }

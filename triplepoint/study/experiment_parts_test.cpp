@@ -216,9 +216,10 @@ TEST_CASE("the configuration in an experiment's folder gives the run its job") {
     CHECK(run.manifest.job->world_size() == 2);
     CHECK(run.steps.at(0).samples == 32);
     CHECK(run.model_flops.has_value());
-    CHECK(has_note(run, whole_file
-                            ? "the job is that of gpt3-175b_1_01000.yaml; hparams.yaml left aside"
-                            : "the job is that of hparams.yaml"));
+    const std::string file =
+        whole_file ? "gpt3-175b_1_01000.yaml; hparams.yaml left aside" : "hparams.yaml";
+    CHECK(has_note(run, "the job is that of " + file +
+                            "; the folder's name says gpt3-175b TP2-PP16 with microbatch 1"));
   }
   // Figures know model, layout and batch of it, whatever the folder is called.
   const report::PaperJob drawn = load_paper_jobs({tree.whole.string()}).value().jobs.at(0);

@@ -352,6 +352,7 @@ void count_verdict(const Experiment& experiment, calibrate::FitVerdicts& fit) {
 
 Result<TableScores> score_tree(const Path& tree, const calibrate::ScoreContext& context) {
   std::vector<Experiment> all = experiments_of(tree);
+  if (all.empty()) TPT_TRY(list_files(tree, ""));  // one that may not be read seems empty
   if (all.empty())
     return error(
         fmt::format("{}: no table of measurements and no experiment of the MICRO'25 artifact "

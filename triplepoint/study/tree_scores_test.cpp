@@ -11,6 +11,7 @@
 
 #include "triplepoint/formats/export.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/study/experiment_job.h"
 #include "triplepoint/study/experiments.h"
 #include "triplepoint/study/tree_testing.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
@@ -175,6 +176,34 @@ TEST_CASE("experiments whose job is not known are skipped with the reason") {
             "the value");
   CHECK(reason_of(scores, "a").find("no reading in any of its files") != std::string::npos);
   CHECK(scores.skipped.size() == 5);
+}
+
+TEST_CASE("a configuration that is another job than its folder's name says so in the note") {
+  const auto job = [](const char* microbatch) {
+    auto parsed =
+        spec::parse_job(spec::default_library(),
+                        std::string("model = \"gpt3-175b\"\ncluster = \"hgx-h200\"\nnodes = 4\n"
+                                    "stack = \"nemo-profiled\"\n[plan]\ntensor_parallel_size = 8\n"
+                                    "pipeline_parallel_size = 4\nsequence_parallel = true\n"
+                                    "global_batch_size = 128\nmicro_batch_size = ") +
+                            microbatch + "\n",
+                        "job.toml");
+    REQUIRE(parsed.has_value());
+    return *parsed;
+  };
+  const ScratchFolder scratch;
+  const Path folder =
+      scratch.folder() / "optimization-sweep-h200" / "gpt3-175b" / "gpt3-175b_3_00000";
+  const auto note_of = [&](const spec::Job& configured) {
+    write(folder / "job.yaml", formats::export_nemo_yaml(configured).text);
+    const auto found = configured_job(spec::default_library(), folder, {});
+    REQUIRE(found.has_value());
+    REQUIRE_MESSAGE(found->has_value(), (*found ? "" : found->error().what));
+    return (*found)->notes.front();
+  };
+  CHECK(note_of(job("1")) == "the job is that of job.yaml");
+  CHECK(note_of(job("4")) ==
+        "the job is that of job.yaml; the folder's name says gpt3-175b TP8-PP4 with microbatch 1");
 }
 
 TEST_CASE("a folder without experiments is no result tree") {

@@ -63,10 +63,23 @@ class Validate : public Command {
     } else {
       tui::print_validation(console, validated, worst);
     }
+    for (const ValidatedFile& each : validated)
+      TPT_TRY(require_some(each));
     return exit_ok;
   }
 
  private:
+  /// Rows of a table may be left out on purpose; an experiment was meant to be compared.
+  static Result<void> require_some(const ValidatedFile& validated) {
+    const auto& [file, scores] = validated;
+    if (!is_folder(file) || static_cast<int64_t>(scores.skipped.size()) < scores.rows) return {};
+    const calibrate::SkippedRow& first = scores.skipped.front();
+    return error(
+        fmt::format("{}: nothing was validated (all experiments were skipped: {}); "
+                    "of {}: {}",
+                    file, scores.rows, first.row_id, first.reason));
+  }
+
   Result<ValidatedFile> validate(tui::Console& console, const spec::Library& library,
                                  const std::string& file) const {
     std::optional<tui::Progress> progress;

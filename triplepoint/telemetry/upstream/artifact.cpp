@@ -170,6 +170,7 @@ class ArtifactReader {
         value *= metric.factor;
     }
     if (metric.metric == "gpu_power" && !samples.empty()) {
+      most_readings_ = std::max(most_readings_, samples.unix_ns.size());
       begin_ = std::min(begin_, samples.unix_ns.front());
       end_ = std::max(end_, samples.unix_ns.back());
     }
@@ -227,9 +228,15 @@ class ArtifactReader {
   }
 
   void say_what_is_known() {
-    run_.note(std::string(one_step_note) +
-              ": the artifact samples one iteration, and its scripts take the time from the first "
-              "to the last power reading as the step");
+    if (most_readings_ == 1)
+      run_.note(
+          "no step is known: no GPU has more than one power reading (a step lasts from the first "
+          "to the last)");
+    else
+      run_.note(
+          std::string(one_step_note) +
+          ": the artifact samples one iteration, and its scripts take the time from the first "
+          "to the last power reading as the step");
     if (has_links_)
       run_.note(
           "scale_up_tx_bytes and scale_up_rx_bytes are of NVLink 0 only: the artifact's sampler "
@@ -241,7 +248,7 @@ class ArtifactReader {
   }
 
   void add_window(run::Run& run) const {
-    if (end_ <= begin_) return;
+    if (most_readings_ < 2 || end_ <= begin_) return;
     run.steps.push_back({.begin = run_.instant_of(begin_), .end = run_.instant_of(end_)});
   }
 
@@ -250,6 +257,7 @@ class ArtifactReader {
   std::set<std::pair<std::string, int32_t>> seen_;
   std::set<std::string_view> left_out_;
   bool has_links_ = false;
+  std::size_t most_readings_ = 0;  // of power, of one GPU
   int64_t begin_ = std::numeric_limits<int64_t>::max(), end_ = 0;
 };
 

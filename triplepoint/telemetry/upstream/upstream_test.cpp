@@ -97,6 +97,19 @@ TEST_CASE("the step of an artifact's recording is what its scripts take for it")
   CHECK(run.steps[0].begin == Instant(500'000'000));
 }
 
+TEST_CASE("one power reading of each GPU gives no step, and that is said") {
+  const ScratchFolder scratch;
+  for (int rank = 0; rank < 2; ++rank)
+    scratch.file(fmt::format("gpu_power_{}.csv", rank),
+                 fmt::format("1700000000.{:03},400\n", 2 * rank));
+  const auto run = read_artifact(scratch.folder());
+  REQUIRE(run.has_value());
+  CHECK(run->steps.empty());
+  CHECK(std::ranges::any_of(run->manifest.notes, [](const std::string& note) {
+    return note.starts_with("no step is known: no GPU has more than one power reading");
+  }));
+}
+
 TEST_CASE("readings that failed are left out and counted") {
   const ResultFolder folder;
   folder.put("gpu_power_0.csv", "1700000000.0,300\n1700000000.1,-1\n1700000000.2,310\n");
