@@ -42,7 +42,8 @@ std::string reason(int code) {
   return std::generic_category().message(code);
 }
 
-std::string way_out(int code) {
+std::string way_out(std::string_view verb, int code) {
+  const bool looks = verb == "read" || verb == "list";
   switch (code) {
     case ENOSPC:
     case EDQUOT:
@@ -50,7 +51,8 @@ std::string way_out(int code) {
     case EACCES:
     case EPERM:
     case EROFS:
-      return "change its permissions or write to another folder";
+      return looks ? "change its permissions, or run as a user who may read it"
+                   : "change its permissions or write to another folder";
     case ENOENT:
     case ENOTDIR:
       return "check the path";
@@ -61,7 +63,7 @@ std::string way_out(int code) {
 
 tl::unexpected<Error> cannot(const char* verb, const Path& path, int code) {
   return error(
-      fmt::format("cannot {} {} ({}); {}", verb, path.string(), reason(code), way_out(code)));
+      fmt::format("cannot {} {} ({}); {}", verb, path.string(), reason(code), way_out(verb, code)));
 }
 
 constexpr std::size_t most_bytes = std::size_t{1} << 30;

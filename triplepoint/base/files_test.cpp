@@ -102,6 +102,20 @@ TEST_CASE("a full disk is an error with a way out") {
   CHECK_FALSE(std::filesystem::exists(folder / "file"));
 }
 
+TEST_CASE("what may not be read says who may, and nothing of writing") {
+  if (::geteuid() == 0) {
+    MESSAGE("skipped: root may read everything");
+    return;
+  }
+  const TemporaryFolder folder("closed");
+  REQUIRE(write_file_atomically(folder / "file", "text"));
+  std::filesystem::permissions(folder / "file", std::filesystem::perms::none);
+  CHECK(read_file(folder / "file").error().what ==
+        fmt::format("cannot read {} (Permission denied); change its permissions, or run as a user "
+                    "who may read it",
+                    (folder / "file").string()));
+}
+
 TEST_CASE("a device is written to, not replaced, and says when it is full") {
   if (!std::filesystem::is_character_file("/dev/full")) {
     MESSAGE("skipped: no /dev/full on this system");

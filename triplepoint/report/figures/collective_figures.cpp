@@ -215,9 +215,11 @@ Figure late_starts_figure(const metrics::LateRanks& late, const metrics::Collect
   for (const metrics::LateStart& start : late.starts)
     for_late.push_back(start.by_order ? 0 : start.waits);
   if (const auto worst = largest(for_late, 1); !worst.empty() && for_late[worst[0]] > 0)
-    chart.title = fmt::format(
-        "Collective {} is the most expensive: other ranks waited {} for rank {}", labels[worst[0]],
-        in_words(static_cast<double>(waits[worst[0]]), unit), late.starts[worst[0]].rank);
+    chart.title =
+        fmt::format("{}ollective {} is the most expensive: other ranks waited {} for rank {}",
+                    worst == largest(waits, 1) ? "C" : "Waits for the pipeline's order apart, c",
+                    labels[worst[0]], in_words(static_cast<double>(waits[worst[0]]), unit),
+                    late.starts[worst[0]].rank);
   for (const std::size_t i : largest(waits, most_bars)) {
     const metrics::LateStart& start = late.starts[i];
     Bar bar{.label = fmt::format("{}, rank {}", labels[i], start.rank), .parts = {}};

@@ -94,6 +94,17 @@ TEST_CASE("the page names who was waited for and whom a naive reading blames") {
   CHECK(late_starts_figure(late, match).table.rows[0][2] == "600.0");  // 300 + 200 + 100 us
 }
 
+TEST_CASE("the dearest collective is named beside longer waits for the pipeline's order") {
+  const metrics::CollectiveMatch match = metrics::match_collectives(ring(4, 100'000).timeline);
+  metrics::LateRanks late;
+  late.starts = {{.collective = 0, .rank = 1, .waits = 100'000},
+                 {.collective = 0, .rank = 2, .waits = 900'000, .by_order = true}};
+  CHECK(contains(late_starts_figure(late, match).title,
+                 "Waits for the pipeline's order apart, collective 1: "));
+  late.starts[1].by_order = false;
+  CHECK(late_starts_figure(late, match).title.starts_with("Collective 2: "));
+}
+
 TEST_CASE("a page names no straggler where ranks differ by microseconds only") {
   const run::Run run = ring(4);
   const metrics::LateRanks late =

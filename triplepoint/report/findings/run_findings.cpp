@@ -82,7 +82,7 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   std::string text =
       fmt::format("The hottest GPU is {} at {} °C on average", index, significant(*hottest));
   if (index < run.devices.size())
-    text += fmt::format(" (node {}, {})", run.devices[index].node, run.devices[index].local);
+    text += fmt::format(" (node {}, slot {})", run.devices[index].node, run.devices[index].slot);
   if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
     text += fmt::format("; downstream slots run {} °C hotter than those at the inlet",
                         significant(gap->rear_c - gap->front_c));
@@ -262,7 +262,7 @@ std::string power_swing_text(const Metrics& m) {
   if (m.bursts.microbatch_swing_w)
     text += fmt::format("; {} W within a microbatch", significant(*m.bursts.microbatch_swing_w));
   if (m.bursts.duty)
-    text += fmt::format("; {} of the time at {} of the limit", percent(*m.bursts.duty),
+    text += fmt::format("; {} of the time at {} of the limit or above", percent(*m.bursts.duty),
                         percent(metrics::duty_level));
   return text;
 }

@@ -179,7 +179,7 @@ std::vector<Share> shares_of_step(const StudyRow& row) {
       {"exposed_communication_s", "step_time_s", "communication that nothing hides", 0},
       {"kernel_time_s.memory", "step_time_s", "norms and elementwise kernels", 0},
       {"launch_gaps_s", "step_time_s", "late launches of the host", 0},
-      {"kernel_time_s.compute", "step_time_s", "computing", 0}};
+      {"kernel_time_s.compute", "step_time_s", "matrix products and attention", 0}};
   for (Share& share : shares) {
     const auto part = number_at(row, share.key);
     const auto whole = share.whole.empty() ? std::optional<double>(1) : number_at(row, share.whole);

@@ -2,6 +2,7 @@
 #include "triplepoint/report/pages/run_page.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
@@ -309,6 +310,13 @@ std::string spread_text(const metrics::Spread& spread, const std::string& unit_n
   return text + ".";
 }
 
+/// "Memory temperature" of "memory-temperature".
+std::string title_of(std::string name) {
+  std::ranges::replace(name, '-', ' ');
+  name.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(name.front())));
+  return name;
+}
+
 /// Nodes below each other, local devices from left to right.
 Figure device_map(const run::Run& run, const std::vector<double>& values, const std::string& name,
                   const std::string& unit_name, const metrics::Spread& spread) {
@@ -329,8 +337,8 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
   std::copy_if(values.begin(), values.end(), std::back_inserter(known),
                [](double value) { return std::isfinite(value); });
   const auto [low, high] = std::minmax_element(known.begin(), known.end());
-  map.title =
-      fmt::format("{}: {} to {} {}", name, significant(*low), significant(*high), unit_name);
+  map.title = fmt::format("{}: {} to {} {}", title_of(name), significant(*low), significant(*high),
+                          unit_name);
   DataTable table{{"node"}, {}};
   for (int32_t i = 0; i < per_node; ++i)
     table.columns.push_back(fmt::format("GPU {}", i));
@@ -381,7 +389,7 @@ std::string devices_section(const run::Run& run, const Metrics& metrics, const L
   add(metrics.power_per_gpu_w, "power", "W", metrics.power_spread_w);
   add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz", metrics.clock_spread_mhz);
   const auto& [within, between] = metrics.utilization_spread;
-  add(in_per_cent(metrics.utilization_per_gpu), "utilization", "% of time with a kernel",
+  add(in_per_cent(metrics.utilization_per_gpu), "utilization", "%",
       {.within_nodes = in_per_cent(within), .between_nodes = in_per_cent(between)});
   if (use) add(lifetime_use_totals(*use), "lifetime-use", "times the reference");
   if (html.empty()) return "";
