@@ -263,12 +263,14 @@ struct PartEstimator {
   /// What the load costs beyond a device at rest for as long. A phase is a mean over its parts, so
   /// no phase runs at a lower clock than its hungriest part would alone.
   double least_energy(const spec::GpuLoad& load) const {
-    spec::GpuLoad rest;
-    rest.duration = load.duration;
     if (load.duration <= Seconds()) return 0;
     const Watts power = sim::typical_power(job, load, lowest_clock, typical.die);
-    const Watts resting = sim::typical_power(job, rest, lowest_clock, typical.die);
-    return (power - resting) * load.duration / unit::J;
+    return (power - resting_power()) * load.duration / unit::J;
+  }
+  Watts resting_power() const {
+    spec::GpuLoad rest;
+    rest.duration = 1 * unit::s;
+    return sim::typical_power(job, rest, lowest_clock, typical.die);
   }
 };
 
@@ -333,6 +335,7 @@ void price(const PartEstimator& estimator, LayerCosts& costs) {
     if (layer.forward.time > 0) price_part(layer);
   if (next < estimator.loads.size()) price_part(costs.prediction);
   TPT_EXPECT(next == estimator.loads.size());
+  costs.resting_power = estimator.resting_power() / unit::W;
 }
 
 }  // namespace

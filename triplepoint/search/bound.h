@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct PartCost {
 struct LayerCosts {
   std::array<PartCost, spec::layer_kind_count> layers;  // by LayerKind
   PartCost embedding, prediction, head;
+  double resting_power =
+      0;  // watts of a device at rest at the lowest clock of any phase; 0: unknown
 };
 
 /// Where and under what estimates hold: die temperature of a mean device, host time over the mean.
@@ -72,6 +75,8 @@ std::vector<LayerCosts> estimate_many_layers(const spec::Job&, const Typical&,
 struct StepBound {
   double time = 0, energy = 0;
 };
+/// Whether a plan of this bound is asked for; plans of a higher one are not either.
+using MayWin = std::function<bool(const StepBound&)>;
 
 /// How a pipeline's layers lie, as the bound reads it; one per (layout, split).
 struct StageParts {
@@ -106,7 +111,7 @@ struct BoundInputs {
   const PipelineParts& parts;
   const SendCosts& sends;
   const std::vector<EndCost>& ends;
-  double resting_power = 0;  // watts of a device that holds its lowest clock
+  double resting_power = 0;  // watts that a device draws at least, whatever it does
 };
 
 /// Lower bound of the schedule-accurate step.
@@ -120,8 +125,8 @@ struct BoundInputs {
 /// m: microbatches. Zero bubble: the last input gradient may precede weight gradients, so the
 /// return is left out. Exact for equal stages without blocking sends; waiting on shared links,
 /// lower clocks and the bubbles of unequal stages only add to it.
-/// Energy: every joule at the lowest clock of a phase, and devices at rest at their lowest for the
-/// rest of the bound time.
+/// Energy: what every phase adds at the lowest clock of any to the power of a device at rest at
+/// that clock, and this power for the bound time.
 StepBound bound_step(const spec::Job& job, const BoundInputs& inputs);
 
 /// What of a stage's memory a bound counts: states and buffers; activations at the end of the

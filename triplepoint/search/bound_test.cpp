@@ -2,6 +2,7 @@
 #include "triplepoint/search/bound.h"
 
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/search/layout_scan.h"
 #include "triplepoint/search/step.h"
@@ -39,6 +40,32 @@ TEST_CASE("no plan is faster or thriftier than its bound") {
   for (const spec::Job& job : test::few_jobs()) {
     CAPTURE(job.name);
     CHECK(compare_some(job, 3) > 25);
+  }
+}
+
+TEST_CASE("no plan is faster or thriftier than its bound under a power limit, with warm dies") {
+  for (const size_t which : {0U, 2U}) {
+    spec::Job job = test::few_jobs()[which];
+    job.environment.power_limit = 0.6 * job.power_limit();
+    job.environment.ambient = Celsius(40);
+    CAPTURE(job.name);
+    CHECK(compare_some(job, 5) > 25);
+  }
+}
+
+TEST_CASE("the energy that a bound finds is most of what a plan needs") {
+  for (const spec::Job& job : test::few_jobs()) {
+    const Space space(job, Reach::launchable, test::must(parse_fixed("cp=1,recompute=none")));
+    LayoutScan scan(space, {}, typical_of(job));
+    StepEvaluator evaluator(job, typical_of(job));
+    std::vector<double> found;
+    for (size_t layout = 0; layout < space.layouts().size(); layout += 7)
+      scan.visit(layout, LayoutScan::every_plan,
+                 [&](const VariantAt&, int64_t index, const StepBound& bound) {
+                   found.push_back(bound.energy / evaluator.evaluate(space.plan(index)).energy);
+                 });
+    CAPTURE(job.name);
+    CHECK(median(found) > 0.8);
   }
 }
 
@@ -85,26 +112,25 @@ TEST_CASE("plans that are not asked for are left out, all others are visited") {
   const spec::Job job = test::few_jobs()[0];
   const Space space(job, Reach::launchable, {});
   LayoutScan scan(space, {}, typical_of(job));
-  const auto indices = [&](size_t layout, const LayoutScan::MayWin& may_win, double limit) {
-    std::vector<int64_t> found;
-    scan.visit(layout, may_win, [&](const VariantAt&, int64_t index, const StepBound& bound) {
-      if (bound.time <= limit) found.push_back(index);
-    });
-    return found;
-  };
-  for (size_t layout = 0; layout < space.layouts().size(); layout += 29) {
-    double least = 1e300;
-    scan.visit(layout, LayoutScan::every_plan,
-               [&](const VariantAt&, int64_t, const StepBound& bound) {
-                 least = std::min(least, bound.time);
-               });
-    const double limit = 1.1 * least;
-    const auto may_win = [&](const StepBound& bound) { return bound.time <= limit; };
-    CHECK(indices(layout, may_win, limit) == indices(layout, LayoutScan::every_plan, limit));
-    CHECK(indices(
-              layout, [](const StepBound&) { return false; }, 1e300)
-              .empty());
-  }
+  for (double StepBound::*of : {&StepBound::time, &StepBound::energy})
+    for (size_t layout = 0; layout < space.layouts().size(); layout += 29) {
+      const auto indices = [&](const MayWin& may_win, double limit) {
+        std::vector<int64_t> found;
+        scan.visit(layout, may_win, [&](const VariantAt&, int64_t index, const StepBound& bound) {
+          if (bound.*of <= limit) found.push_back(index);
+        });
+        return found;
+      };
+      double least = 1e300;
+      scan.visit(layout, LayoutScan::every_plan,
+                 [&](const VariantAt&, int64_t, const StepBound& bound) {
+                   least = std::min(least, bound.*of);
+                 });
+      const double limit = 1.1 * least;
+      const auto may_win = [&](const StepBound& bound) { return bound.*of <= limit; };
+      CHECK(indices(may_win, limit) == indices(LayoutScan::every_plan, limit));
+      CHECK(indices([](const StepBound&) { return false; }, 1e300).empty());
+    }
 }
 
 TEST_CASE("no plan needs less memory than its bound") {

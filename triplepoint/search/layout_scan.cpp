@@ -222,11 +222,12 @@ StepBound LayoutScan::bound_overlap(const Layout& layout, const Variants& varian
   const StateChoice& state = variants.states[at.state];
   const uint32_t overlap = state.overlaps[at.overlap];
   set_overlap(overlap);
-  return bound_step(job_, {.layers = layers_of(layout, state, overlap),
+  const LayerCosts& layers = layers_of(layout, state, overlap);
+  return bound_step(job_, {.layers = layers,
                            .parts = parts,
                            .sends = sends_of(layout, state),
                            .ends = ends_of(layout, state, variants.splits[at.split], overlap),
-                           .resting_power = resting_power_});
+                           .resting_power = std::max(resting_power_, layers.resting_power)});
 }
 
 void LayoutScan::set_overlap(uint32_t overlap) {

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -33,8 +32,6 @@ class LayoutScan {
 
   /// Told of every plan that may fit in memory: its place, index and bound.
   using Visit = std::function<void(const VariantAt&, int64_t index, const StepBound&)>;
-  /// Whether a plan of this bound is asked for; plans of a higher one are not either.
-  using MayWin = std::function<bool(const StepBound&)>;
   static bool every_plan(const StepBound&) { return true; }
   /// Plans of the layout with this number in the space, but for some of those that are not asked
   /// for; returns how many of the others cannot fit.

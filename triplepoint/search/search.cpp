@@ -18,7 +18,13 @@ namespace {
 
 constexpr double nothing_found = std::numeric_limits<double>::infinity();
 constexpr size_t bounded_at_once = 256, simulated_at_once = 32;  // layouts
-constexpr double slack = 1 + 1e-9;  // bounds of a plan and of what it is part of round apart
+
+/// Whether something of this bound may be as good as `value`. A bound sums in another order than
+/// what it bounds, and so lies above it by a few roundings: of equally good plans none is dropped
+/// for these.
+bool may_reach(double bound, double value) {
+  return bound <= (1 + 1e-9) * value;
+}
 
 /// Workers that threads take and give back. Which one a task gets does not matter: they only keep
 /// estimates.
@@ -168,9 +174,9 @@ class Search {
         return at < layouts.size() ? layouts[at].bound : nothing_found;
       };
       const double rough = next(roughly_, bounded), exact = next(exactly_, 0);
-      if (rough <= limit && rough <= exact && bounded < roughly_.size())
+      if (may_reach(rough, limit) && rough <= exact && bounded < roughly_.size())
         bounded += bound_plans(bounded, limit);
-      else if (exact <= limit && !exactly_.empty())
+      else if (may_reach(exact, limit) && !exactly_.empty())
         simulate_layouts(limit);
       else
         return;
@@ -181,7 +187,7 @@ class Search {
   static size_t batch(const std::vector<BoundedLayout>& layouts, size_t first, double limit,
                       size_t most) {
     size_t last = first;
-    while (last < layouts.size() && last - first < most && layouts[last].bound <= limit)
+    while (last < layouts.size() && last - first < most && may_reach(layouts[last].bound, limit))
       ++last;
     return last - first;
   }
@@ -190,7 +196,7 @@ class Search {
   bool layout_may_win(Worker& worker, size_t layout, double limit) const {
     if (limit == nothing_found) return true;
     const std::optional<StepBound> bound = worker.scan.bound(layout, CountedParts::all);
-    return bound && value_of(*bound) <= slack * limit;
+    return bound && may_reach(value_of(*bound), limit);
   }
 
   /// Bounds the plans of the next layouts; returns of how many.
@@ -203,7 +209,7 @@ class Search {
     std::sort(bounds.begin(), bounds.end(),
               [](const BoundedLayout& a, const BoundedLayout& b) { return a.layout < b.layout; });
     std::vector<SearchCounts> counts(number);
-    const auto may_win = [&](const StepBound& bound) { return value_of(bound) <= slack * limit; };
+    const auto may_win = [&](const StepBound& bound) { return may_reach(value_of(bound), limit); };
     parallel_for(number, options_.threads, [&](size_t i) {
       if (options_.stop() || !is_mine(i)) return;
       workers_.with([&](Worker& worker) {
@@ -225,7 +231,7 @@ class Search {
     for (const SearchCounts& each : counts)
       found_.counts += each;
     std::erase_if(bounds, [&](const BoundedLayout& each) {
-      return each.bound == nothing_found || each.bound > limit;
+      return each.bound == nothing_found || !may_reach(each.bound, limit);
     });
     exactly_.insert(exactly_.end(), bounds.begin(), bounds.end());
     std::sort(exactly_.begin(), exactly_.end());
@@ -291,33 +297,37 @@ class Search {
       VariantAt at;
     };
     std::vector<Bounded> plans;
-    const auto may_win = [&](const StepBound& bound) { return value_of(bound) <= slack * limit; };
+    std::optional<Candidate> best;
+    const auto may_win = [&](const StepBound& bound) {
+      return may_reach(value_of(bound), best ? std::min(best->value, limit) : limit);
+    };
     worker.scan.visit(layout, may_win,
                       [&](const VariantAt& at, int64_t index, const StepBound& bound) {
-                        if (value_of(bound) <= limit) plans.push_back({value_of(bound), index, at});
+                        if (may_win(bound)) plans.push_back({value_of(bound), index, at});
                       });
     std::sort(plans.begin(), plans.end(), [](const Bounded& a, const Bounded& b) {
       return std::pair(a.value, a.index) < std::pair(b.value, b.index);
     });
     const Layout& sizes = space_.layouts()[layout];
     const Variants variants = space_.variants(sizes);
-    std::optional<Candidate> best;
     ++counts.layouts_simulated;
     for (const Bounded& bounded : plans) {
-      if ((best && bounded.value > best->value) || options_.stop()) break;
+      if ((best && !may_reach(bounded.value, best->value)) || options_.stop()) break;
       Candidate candidate{.index = bounded.index,
                           .layout = sizes,
                           .plan = space_.plan(sizes, variants, bounded.at),
                           .bound = bounded.value,
                           .step = {},
                           .memory = {}};
-      if (!simulate_plan(worker, candidate, counts)) continue;
+      if (!simulate_plan(worker, candidate, may_win, counts)) continue;
       if (!best || is_better(candidate, *best)) best = std::move(candidate);
     }
     return best;
   }
 
-  bool simulate_plan(Worker& worker, Candidate& candidate, SearchCounts& counts) const {
+  /// Nothing comes of plans that are too large, or cannot win.
+  bool simulate_plan(Worker& worker, Candidate& candidate, const MayWin& may_win,
+                     SearchCounts& counts) const {
     const workload::MemoryVerdict memory = worker.evaluator.memory(candidate.plan);
     candidate.memory = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
     if (candidate.memory > usable_) {
@@ -325,10 +335,12 @@ class Search {
       return false;
     }
     const int64_t linked = worker.evaluator.linked();
-    candidate.step = worker.evaluator.evaluate(candidate.plan);
-    candidate.value = objective_.value(candidate.step.time, candidate.step.energy);
+    const std::optional<StepEstimate> step = worker.evaluator.evaluate(candidate.plan, may_win);
     ++counts.simulated;
     counts.simulated_on_links += worker.evaluator.linked() - linked;
+    if (!step) return false;
+    candidate.step = *step;
+    candidate.value = objective_.value(step->time, step->energy);
     return true;
   }
 

@@ -65,6 +65,51 @@ TEST_CASE("the search finds the optimum of an exhaustive one, for every objectiv
   }
 }
 
+TEST_CASE("a plan is turned down without its shared links only where it cannot win with them") {
+  const spec::Job job = test::job_on("llama3-70b", "hgx-h200", {.nodes = 2, .batch = 32});
+  const Space space(job, Reach::launchable, test::must(parse_fixed("tp=2,cp=1,recompute=none")));
+  StepEvaluator evaluator(job, typical_of(job));
+  int64_t turned_down = 0, slowed = 0;
+  for (int64_t i = 0; i < space.size(); i += 1 + space.size() / 200) {
+    const spec::Plan plan = space.plan(i);
+    const StepEstimate step = evaluator.evaluate(plan);
+    StepBound alone;
+    const auto note = [&](const StepBound& bound) {
+      alone = bound;
+      return true;
+    };
+    CHECK(evaluator.evaluate(plan, note)->time == step.time);
+    if (alone.time == 0) continue;  // nothing shares its links
+    CHECK(alone.time <= step.time * (1 + 1e-12));
+    CHECK(alone.energy <= step.energy * (1 + 1e-12));
+    slowed += alone.time < 0.999 * step.time ? 1 : 0;
+    const int64_t linked = evaluator.linked();
+    CHECK_FALSE(evaluator.evaluate(plan, [](const StepBound&) { return false; }));
+    CHECK(evaluator.linked() == linked);
+    ++turned_down;
+  }
+  CHECK(turned_down > 20);
+  CHECK(slowed > 0);
+}
+
+TEST_CASE("of equally good plans the first of the space is found") {
+  // With one microbatch stages work one after the other: where layers stand changes nothing but the
+  // last bits of a bound.
+  const spec::Job job =
+      test::job_on("gpt3-1.3b", "dgx-a100", {.nodes = 2, .batch = 16, .layers = 8});
+  const Space space(job, Reach::launchable,
+                    test::must(parse_fixed("tp=2,pp=4,cp=1,mbs=8,sp=off,recompute=none")));
+  REQUIRE(space.layouts().size() == 1);
+  const std::vector<Best> expected = exhaust(space, {});
+  for (size_t g = 0; g < expected.size(); ++g) {
+    CAPTURE(name_of(all_goals[g]));
+    const Found found = search(space, objective_of(all_goals[g]), {}, {.keep = 1});
+    REQUIRE(found.best.size() == 1);
+    CHECK(found.best[0].value == expected[g].value);
+    CHECK(found.best[0].index == expected[g].index);
+  }
+}
+
 TEST_CASE("any number of threads finds the same plans and counts the same work") {
   const spec::Job job = test::job_on("gpt3-175b", "hgx-h200", {.nodes = 4, .batch = 128});
   const Space space(job, Reach::launchable, test::must(parse_fixed("cp=1,sp=on")));

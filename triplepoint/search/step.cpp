@@ -151,14 +151,14 @@ class PhaseEstimator {
 /// What stages do in a step, from when their schedules end: the step's time, energy and terms.
 class Account {
  public:
-  Account(const spec::Job& job, const workload::WorkGraph& graph, const PhaseEstimates& phases,
-          const std::vector<Seconds>& finishes)
-      : job_(job), graph_(graph), phases_(phases), finishes_(finishes) {
+  Account(const spec::Job& job, const workload::WorkGraph& graph, const PhaseEstimates& phases)
+      : job_(job), graph_(graph), phases_(phases) {
     for (const workload::StepWork& work : graph.step_works)
       epilogues_.push_back(sim::estimate_epilogue(job, graph, work));
   }
 
-  StepEstimate estimate(Celsius die) const {
+  StepEstimate estimate(std::vector<Seconds> finishes, Celsius die) {
+    finishes_ = std::move(finishes);
     StepEstimate estimate;
     estimate.time = step_time() / unit::s;
     spec::GpuLoad waiting;
@@ -250,7 +250,7 @@ class Account {
   const spec::Job& job_;
   const workload::WorkGraph& graph_;
   const PhaseEstimates& phases_;
-  const std::vector<Seconds>& finishes_;
+  std::vector<Seconds> finishes_;
   std::vector<sim::EpilogueEstimate> epilogues_;
 };
 
@@ -297,16 +297,18 @@ workload::MemoryVerdict StepEvaluator::memory(const spec::Plan& plan) {
 }
 
 StepEstimate StepEvaluator::evaluate(const spec::Plan& plan) {
+  return *evaluate(plan, [](const StepBound&) { return true; });
+}
+
+std::optional<StepEstimate> StepEvaluator::evaluate(const spec::Plan& plan, const MayWin& may_win) {
   job_.plan = plan;
   workload::WorkGraph graph = workload::build_work_without_programs(job_);
   // Lent for as long as the plan is simulated: programs of many microbatches are long.
   std::vector<workload::StageProgram>& programs = programs_of(plan);
   std::swap(graph.programs, programs);
-  const PhaseEstimates phases = estimate(graph);
-  const std::vector<Seconds> finished = finishes(phases, graph);
-  const StepEstimate estimate = Account(job_, graph, phases, finished).estimate(typical_.die);
+  const std::optional<StepEstimate> step = schedule(estimate(graph), graph, may_win);
   std::swap(graph.programs, programs);
-  return estimate;
+  return step;
 }
 
 PhaseEstimates StepEvaluator::estimate(const workload::WorkGraph& graph) const {
@@ -328,37 +330,50 @@ PhaseEstimates StepEvaluator::estimate(const workload::WorkGraph& graph) const {
   return phases;
 }
 
-std::vector<Seconds> StepEvaluator::finishes(const PhaseEstimates& phases,
-                                             const workload::WorkGraph& graph) {
+namespace {
+
+sim::ScheduleRules rules_of(const spec::Job& job) {
+  return {.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
+}
+
+void raise(std::vector<Seconds>& latest, size_t stage, Seconds finish) {
+  latest[stage] = std::max(latest[stage], finish);
+}
+
+}  // namespace
+
+std::optional<StepEstimate> StepEvaluator::schedule(const PhaseEstimates& phases,
+                                                    const workload::WorkGraph& graph,
+                                                    const MayWin& may_win) {
   const std::vector<sim::StageTimes> times = stage_times(phases, graph);
-  const sim::ScheduleRules rules{.gap = job_.stack.microbatch_gap,
-                                 .start = job_.stack.step_overhead};
   const sim::Wiring wiring(phases.boundaries.boundaries, phases.boundaries.capacities, phases.mode);
+  Account account(job_, graph, phases);
+  const StepEstimate alone = account.estimate(finishes_alone(times, wiring, phases), typical_.die);
   const bool flows =
       std::any_of(wiring.clusters().begin(), wiring.clusters().end(),
                   [](const sim::Wiring::Cluster& cluster) { return cluster.has_flows; });
-  std::vector<Seconds> latest(times.size());
-  const auto take = [&](size_t stage, Seconds finish) {
-    latest[stage] = std::max(latest[stage], finish);
-  };
-  if (!flows) {
-    for (size_t p = 0; p < wiring.num_pipelines(); ++p) {
-      if (p > 0 && std::ranges::equal(wiring.wires(p), wiring.wires(p - 1))) continue;
-      const auto found = scheduler_.finish_times(times, wiring.wires(p), phases.mode, rules);
-      for (size_t s = 0; s < latest.size(); ++s)
-        take(s, found[s]);
-    }
-    return latest;
-  }
-  if (wiring.num_pipelines() == 1) {
-    const auto found = scheduler_.finish_times(times, wiring.wires(0), phases.mode, rules);
-    if (scheduler_.links_suffice(wiring, 0)) return {found.begin(), found.end()};
-  }
+  if (!flows || (wiring.num_pipelines() == 1 && scheduler_.links_suffice(wiring, 0))) return alone;
+  if (!may_win({.time = alone.time, .energy = alone.energy})) return std::nullopt;
   ++linked_;
+  std::vector<Seconds> latest(times.size());
   const std::vector<std::vector<sim::StageTimes>> all(phases.pipelines.size(), times);
-  for (const auto& pipeline : sim::simulate_schedule(all, wiring, rules))
+  for (const auto& pipeline : sim::simulate_schedule(all, wiring, rules_of(job_)))
     for (size_t s = 0; s < latest.size(); ++s)
-      take(s, pipeline[s].finish);
+      raise(latest, s, pipeline[s].finish);
+  return account.estimate(std::move(latest), typical_.die);
+}
+
+/// Where every send has its links to itself.
+std::vector<Seconds> StepEvaluator::finishes_alone(const std::vector<sim::StageTimes>& times,
+                                                   const sim::Wiring& wiring,
+                                                   const PhaseEstimates& phases) {
+  std::vector<Seconds> latest(times.size());
+  for (size_t p = 0; p < wiring.num_pipelines(); ++p) {
+    if (p > 0 && std::ranges::equal(wiring.wires(p), wiring.wires(p - 1))) continue;
+    const auto found = scheduler_.finish_times(times, wiring.wires(p), phases.mode, rules_of(job_));
+    for (size_t s = 0; s < latest.size(); ++s)
+      raise(latest, s, found[s]);
+  }
   return latest;
 }
 

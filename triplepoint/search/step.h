@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -94,13 +96,19 @@ class StepEvaluator {
   /// The plan with its memory, exactly.
   workload::MemoryVerdict memory(const spec::Plan& plan);
   StepEstimate evaluate(const spec::Plan& plan);
+  /// The same; nothing for plans that are not asked for, whose links are not looked at: sends that
+  /// share none end no later.
+  std::optional<StepEstimate> evaluate(const spec::Plan& plan, const MayWin& may_win);
   /// Evaluations that went through shared links, event by event.
   int64_t linked() const { return linked_; }
 
  private:
   std::vector<workload::StageProgram>& programs_of(const spec::Plan& plan);
   PhaseEstimates estimate(const workload::WorkGraph& graph) const;
-  std::vector<Seconds> finishes(const PhaseEstimates& phases, const workload::WorkGraph& graph);
+  std::optional<StepEstimate> schedule(const PhaseEstimates& phases,
+                                       const workload::WorkGraph& graph, const MayWin& may_win);
+  std::vector<Seconds> finishes_alone(const std::vector<sim::StageTimes>& times,
+                                      const sim::Wiring& wiring, const PhaseEstimates& phases);
 
   spec::Job job_;
   Typical typical_;
