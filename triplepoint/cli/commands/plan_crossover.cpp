@@ -172,6 +172,12 @@ std::vector<std::string> missing_sentences(const CrossoverAnswer& answer,
   return sentences;
 }
 
+/// "1.214 to 1.329", or "1.329" where both read alike.
+std::string span_text(double low, double high) {
+  const std::string from = fmt::format("{:.4g}", low), to = fmt::format("{:.4g}", high);
+  return from == to ? to : from + " to " + to;
+}
+
 std::string no_crossover(const CrossoverAnswer& answer, const CrossoverQuestion& asked,
                          const Names& names) {
   double least = INFINITY, most = 0;
@@ -190,8 +196,7 @@ std::string no_crossover(const CrossoverAnswer& answer, const CrossoverQuestion&
     return fmt::format("No crossover between {}: both are equal at {}.", range, where);
   const bool base_leads = most > 1, everywhere = least > 1 || most < 1;
   const double low = base_leads ? least : 1 / most, high = base_leads ? most : 1 / least;
-  const std::string by =
-      !std::isfinite(high) ? "" : fmt::format(", by a factor of {:.4g} to {:.4g}", low, high);
+  const std::string by = std::isfinite(high) ? ", by a factor of " + span_text(low, high) : "";
   return fmt::format("No crossover between {}: {} is {} at {}{}.", range,
                      base_leads ? names.base : names.against,
                      everywhere ? "better" : "better or equal", where, by);

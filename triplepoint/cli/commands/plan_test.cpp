@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `plan` as it is called: parts and their merge, clocks; and what `simulate` says of wear and
 // swing.
+#include <algorithm>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -85,6 +86,18 @@ TEST_CASE("plan: where one cluster overtakes another is said with the plans of b
   const std::string svg = read_file(Path(folder.path("out")) / "crossover.svg").value();
   CHECK(contains(svg, "nodes of the other cluster"));
   CHECK(contains(svg, "dgx-h100"));
+}
+
+TEST_CASE("plan: a factor that is the same at all values is said once") {
+  std::vector<std::string> words =
+      against_words({"--values", "100 Gb/s,200 Gb/s", "--format", "json"});
+  words[std::find(words.begin(), words.end(), "--nodes") - words.begin() + 1] = "1";  // no NIC
+  const Answer answer = ask(words);
+  REQUIRE(answer.code == exit_ok);
+  const std::string said = Json::parse(answer.out).at("statements")[0];
+  const size_t at = said.find(", by a factor of ");
+  REQUIRE(at != std::string::npos);
+  CHECK(said.find(" to ", at) == std::string::npos);
 }
 
 TEST_CASE("plan: a comparison of clusters says what it cannot do") {
