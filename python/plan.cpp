@@ -76,6 +76,7 @@ Plans as_plans(const flags::PlanOutcome& outcome) {
 Result<Plans> find_plans(const Job& job, const FlagTexts& texts, Work& work) {
   flags::PlanFlags flags;
   TPT_TRY(store_all(plan_arguments(flags), texts));
+  const ThreadLimit limit = flags.thread_limit();
   const spec::Library library = TPT_TRY(spec::require_library());
   const metrics::BillRates rates = TPT_TRY(flags.billed().rates(library));
   const spec::Job base = TPT_TRY(base_of(job, library));

@@ -398,12 +398,11 @@ sim::CoupledStep settled(sim::StepModel& model) {
 JudgedStep judge(const Setting& setting, const std::vector<Hertz>& clocks,
                  const std::vector<Watts>& caps) {
   std::vector<JudgedStep> steps(setting.machines.size());
-  const int threads = std::max(1, setting.threads / static_cast<int>(steps.size()));
   parallel_for(steps.size(), setting.threads, [&](size_t i) {
     spec::Job job = setting.machines[i];
     if (!clocks.empty()) job.environment.device_clock_limits = clocks;
     if (!caps.empty()) job.environment.device_power_limits = caps;
-    sim::StepModel model(job, setting.graph, threads);
+    sim::StepModel model(job, setting.graph);
     steps[i] = judged(settled(model));
   });
   return mean_of(steps);
@@ -537,7 +536,7 @@ class ClockPlanner {
     for (const double slowdown : ladder)
       if (slowdown == 0 || slowdown <= options_.most_slowdown) steps.push_back(slowdown);
     if (options_.begin) options_.begin("Judging clocks", steps.size() + 1);
-    sim::StepModel model(expected_, graph_, options_.threads);
+    sim::StepModel model(expected_, graph_);
     const sim::CoupledStep step = settled(model);
     plan_.baseline = judge(setting_, {}, {});
     Walks walks(model, step);
@@ -651,6 +650,7 @@ class ClockPlanner {
 }  // namespace
 
 ClockPlan plan_clocks(const spec::Job& job, const ClockOptions& options) {
+  const ThreadLimit limit(options.threads);
   return ClockPlanner(job, options).run();
 }
 

@@ -512,6 +512,7 @@ const char* name_of(PlacementKind kind) {
 }
 
 PlaceResult place(const spec::Job& job, const ColdMap& map, const PlaceOptions& options) {
+  const ThreadLimit limit(options.threads);
   return Placer(job, map, options).run();
 }
 

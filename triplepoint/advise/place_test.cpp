@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/threads_testing.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -277,6 +278,21 @@ TEST_CASE("any number of threads gives the same placement") {
     CHECK(a.placements[i].outcome.step_time == b.placements[i].outcome.step_time);
   }
   CHECK(a.counts.judged == b.counts.judged);
+}
+
+TEST_CASE("a placement on a thousand GPUs starts no more threads than it may") {
+  spec::Job job = small_job(8, 8, 4, 128);
+  job.plan.global_batch_size = 64;
+  const ColdMap map = map_of(job);
+  for (const int threads : {1, 3}) {
+    PlaceOptions options;
+    options.largest_shift = 1;
+    options.most_judged = 4;
+    options.threads = threads;
+    const auto started = most_threads_in([&] { place(job, map, options); });
+    CHECK(started < threads);
+    CHECK((started > 0) == (threads > 1));
+  }
 }
 
 }  // namespace

@@ -45,5 +45,39 @@ TEST_CASE("there is at least one thread") {
   CHECK(available_threads() >= 1);
 }
 
+TEST_CASE("under a limit no more threads are available, and one inside of it can only lower it") {
+  const int all = available_threads();
+  {
+    const ThreadLimit limit(6);
+    CHECK(available_threads() == 6);
+    const ThreadLimit lower(4), higher(8);
+    CHECK(available_threads() == 4);
+  }
+  CHECK(available_threads() == all);
+}
+
+TEST_CASE("threads that run tasks share what is allowed among them") {
+  const auto shares = [](std::size_t items, int threads) {
+    std::vector<int> shares(items);
+    parallel_for(items, threads, [&](std::size_t i) { shares[i] = available_threads(); });
+    return shares;
+  };
+  CHECK(shares(2, 7) == std::vector<int>(2, 3));
+  CHECK(shares(9, 3) == std::vector<int>(9, 1));
+  CHECK(shares(9, 1) == std::vector<int>(9, 1));
+  const ThreadLimit limit(2);
+  CHECK(shares(1, 7) == std::vector<int>(1, 2));
+  CHECK(shares(2, 7) == std::vector<int>(2, 1));
+}
+
+TEST_CASE("under a limit of one thread tasks run in order on the caller's") {
+  const ThreadLimit limit(1);
+  std::vector<std::size_t> order;
+  parallel_for(50, 8, [&](std::size_t i) { order.push_back(i); });
+  std::vector<std::size_t> expected(50);
+  std::iota(expected.begin(), expected.end(), std::size_t{0});
+  CHECK(order == expected);
+}
+
 }  // namespace
 }  // namespace triplepoint

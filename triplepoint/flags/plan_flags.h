@@ -29,6 +29,7 @@ class PlanFlags {
   SearchFlags& searched() { return search_; }
   const BillFlags& billed() const { return bill_; }
   int thread_count() const { return threads_.count(); }
+  ThreadLimit thread_limit() const { return threads_.limit(); }
   Result<study::PlanQuestion> question(const spec::Library&, const spec::Job& base,
                                        const metrics::BillRates&) const;
 

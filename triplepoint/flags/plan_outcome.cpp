@@ -102,7 +102,7 @@ std::optional<search::OtherPlan> own_plan(const study::PlanQuestion& asked) {
                        plan.sharding == spec::Sharding::parameters ||
                        plan.recompute != spec::Recompute::none;
   if (!is_told || spec::has_errors(spec::diagnose(asked.base))) return std::nullopt;
-  return search::judged_plan("your job", asked.base, asked.objective, asked.limits, asked.threads);
+  return search::judged_plan("your job", asked.base, asked.objective, asked.limits);
 }
 
 std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
@@ -145,7 +145,7 @@ Result<void> write_plan_page(const Path& file, const PlanOutcome& outcome,
       .best =
           search::ranking_table(asked.base, outcome.ranking.ranked, asked.top, outcome.intervals),
       .own = outcome.own,
-      .others = search::neighbours_of(first, asked.objective, asked.limits, asked.threads),
+      .others = search::neighbours_of(first, asked.objective, asked.limits),
       .limits = limits_in_words(asked.limits),
       .sentences = sentences};
   return write_file_atomically(file, report::plan_page(content));

@@ -9,6 +9,7 @@
 
 #include "triplepoint/base/http_server.h"
 #include "triplepoint/base/json_fwd.h"
+#include "triplepoint/base/parallel.h"
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/spec/job.h"
@@ -51,6 +52,8 @@ class ThreadsFlag {
   /// As asked for; else all that there are.
   int count() const;
   int count_or(int64_t usual) const { return static_cast<int>(asked_.value_or(usual)); }
+  /// For as long as the verb runs: nothing that it calls starts more threads.
+  ThreadLimit limit() const { return ThreadLimit(count()); }
 
  private:
   std::string help_;

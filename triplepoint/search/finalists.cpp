@@ -73,8 +73,8 @@ void add_lifetime_use(Finalist& plan, const run::Run& run, const metrics::Metric
 }
 
 Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& objective,
-                  const Lifetime& lifetime, std::optional<int> threads) {
-  const run::Run run = sim::simulate(job, {.timeline = false, .causes = false, .threads = threads});
+                  const Lifetime& lifetime) {
+  const run::Run run = sim::simulate(job, {.timeline = false, .causes = false});
   const metrics::Metrics measured = metrics::measure(run);
   Finalist plan;
   plan.candidate = std::move(candidate);
@@ -149,8 +149,8 @@ spec::Job job_of(const spec::Job& base, const Finalist& plan) {
 }
 
 Finalist simulate_in_full(const spec::Job& job, const Objective& objective,
-                          const Lifetime& lifetime, std::optional<int> threads) {
-  return simulate(job, evaluate_plan(job, objective), objective, lifetime, threads);
+                          const Lifetime& lifetime) {
+  return simulate(job, evaluate_plan(job, objective), objective, lifetime);
 }
 
 namespace {
@@ -251,8 +251,7 @@ class Finals {
       if ((options_.search.stop() && !was_stopped) || (pool != nullptr && !pool->has(i))) return;
       spec::Job job = space_.base();
       job.plan = fresh[i].plan;
-      simulated[i] =
-          simulate(job, fresh[i], objective_, options_.lifetime, threads_each(fresh.size()));
+      simulated[i] = simulate(job, fresh[i], objective_, options_.lifetime);
       if (options_.search.advance) options_.search.advance();
     });
     complete(
@@ -265,11 +264,6 @@ class Finals {
       plan.refused = over_limit(plan, limits_, space_.base().cluster);
       plans_.push_back(std::move(plan));
     }
-  }
-
-  /// Of simulations that run side by side.
-  int threads_each(size_t simulations) const {
-    return std::max(1, options_.search.threads / static_cast<int>(simulations));
   }
 
   /// How many steps the power limit can be lowered; 0: it is not searched.
@@ -287,8 +281,7 @@ class Finals {
     const Watts limit = job.power_limit() - static_cast<double>(steps) * power_limit_step;
     job.plan = plan.candidate.plan;
     job.environment.power_limit = limit;
-    Finalist lowered =
-        simulate(job, plan.candidate, objective_, options_.lifetime, threads_each(options_.top));
+    Finalist lowered = simulate(job, plan.candidate, objective_, options_.lifetime);
     lowered.power_limit = limit;
     lowered.refused = over_limit(lowered, limits_, space_.base().cluster);
     return lowered;

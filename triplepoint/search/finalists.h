@@ -76,10 +76,9 @@ inline constexpr Watts power_limit_step = 10 * unit::W;
 /// The job with the plan and its power limit.
 spec::Job job_of(const spec::Job& base, const Finalist&);
 
-/// One job in full; for comparing a plan of one's own. threads: at most; absent: all cores.
+/// One job in full; for comparing a plan of one's own.
 Finalist simulate_in_full(const spec::Job&, const Objective&,
-                          const std::optional<metrics::LifetimeModel>& lifetime = {},
-                          std::optional<int> threads = {});
+                          const std::optional<metrics::LifetimeModel>& lifetime = {});
 
 /// Maximum number of plans that limits may refuse before the search stops.
 inline constexpr size_t most_finalists = 128;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/search/finalists.h"
 
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
 #include <numeric>
-#include <thread>
+
+#include "triplepoint/base/parallel.h"
+#include "triplepoint/base/threads_testing.h"
 
 #include "triplepoint/search/neighbours.h"
 #include "triplepoint/search/testing.h"
@@ -61,32 +60,17 @@ TEST_CASE("the same finalists at any number of threads, to the bit") {
   }
 }
 
-/// The most threads of this process while something is done, beside those that it has now.
-template <class Task>
-std::ptrdiff_t most_threads_in(const Task& task) {
-  const auto threads = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
-  };
-  const std::ptrdiff_t before = threads() + 1;  // with the one that counts
-  std::atomic<bool> done = false;
-  std::ptrdiff_t most = 0;
-  std::jthread counter([&] {
-    while (!done)
-      most = std::max(most, threads());
-  });
-  task();
-  done = true;
-  counter.join();
-  return most - before;
-}
-
-TEST_CASE("plans beside the ranking are simulated on as many threads as the search has") {
+TEST_CASE("plans beside the ranking are simulated on as many threads as are available") {
   spec::Job job = test::job_on("gpt3-175b", "hgx-h200", {.nodes = 128, .batch = 256});
   job.plan.tensor_parallel_size = 8;
   job.plan.pipeline_parallel_size = 4;
   job.plan.recompute = spec::Recompute::full;
-  CHECK(most_threads_in([&] { judged_plan("own", job, {}, {}, 1); }) <= 0);
-  CHECK(most_threads_in([&] { judged_plan("own", job, {}, {}, 4); }) > 0);
+  for (const int threads : {1, 4}) {
+    const ThreadLimit limit(threads);
+    const auto started = most_threads_in([&] { judged_plan("own", job, {}, {}); });
+    CHECK(started < threads);
+    CHECK((started > 0) == (threads > 1));
+  }
 }
 
 TEST_CASE("a limit refuses what is above it, and says so") {

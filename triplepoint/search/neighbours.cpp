@@ -119,7 +119,7 @@ std::string flags_between(const spec::Job& job, const spec::Job& other) {
 }
 
 OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& objective,
-                      const Limits& limits, int threads) {
+                      const Limits& limits) {
   OtherPlan other{.what = std::move(what), .plan = {}, .missing = {}};
   other.plan.candidate = evaluate_plan(job, objective);
   const Bytes usable = usable_memory(job, limits);
@@ -128,7 +128,7 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& o
     other.plan.time = other.plan.candidate.step.time;
     other.plan.terms = other.plan.candidate.step.terms;
   } else {
-    other.plan = simulate_in_full(job, objective, {}, threads);
+    other.plan = simulate_in_full(job, objective);
   }
   return other;
 }
@@ -142,7 +142,7 @@ int64_t replicas_of(const spec::Job& job) {
 }  // namespace
 
 std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& objective,
-                                     const Limits& limits, int threads) {
+                                     const Limits& limits) {
   Plans plans;
   add_sizes(plans, job.plan, "TP", &spec::Plan::tensor_parallel_size);
   add_sizes(plans, job.plan, "PP", &spec::Plan::pipeline_parallel_size);
@@ -158,7 +158,7 @@ std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& obje
     const bool can_shard = replicas_of(job) == 1 && replicas_of(next) > 1;
     if (can_shard) next.plan.sharding = spec::Sharding::optimizer;
     if (!spec::has_errors(spec::diagnose(next)))
-      others.push_back(judged_plan(what, next, objective, limits, threads));
+      others.push_back(judged_plan(what, next, objective, limits));
   }
   return others;
 }

@@ -16,14 +16,12 @@ struct OtherPlan {
   Bytes missing;     // memory beyond what a device may use; 0: it fits
 };
 
-/// Any plan of the job, simulated in full if it fits, on as many threads.
-OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective&, const Limits&,
-                      int threads);
+/// Any plan of the job, simulated in full if it fits.
+OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective&, const Limits&);
 
 /// The plans beside a plan: one size twice or half as large, recomputation the other way, nothing
 /// overlapped; those that a job may have.
-std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective&, const Limits&,
-                                     int threads);
+std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective&, const Limits&);
 
 /// "Your job, TP8 PP4 ..., takes 26.6 s a step, +38 % against plan 1: bubble +12 %."
 std::string own_text(const OtherPlan& own, const Finalist& first);

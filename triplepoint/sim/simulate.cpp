@@ -59,7 +59,7 @@ run::Run simulate_transient(std::unique_ptr<StepModel> model, const Horizon& hor
 
 run::Run simulate_graph(const spec::Job& job, workload::WorkGraph graph, const Horizon& horizon) {
   if (!graph.memory.fits()) return start_run(job, graph);
-  auto model = std::make_unique<StepModel>(job, std::move(graph), horizon.threads);
+  auto model = std::make_unique<StepModel>(job, std::move(graph));
   if (horizon.duration || horizon.steps) return simulate_transient(std::move(model), horizon);
   return simulate_steady(*model, horizon);
 }

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/parallel.h"
+
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/sim/jobs_testing.h"
@@ -52,7 +54,8 @@ TEST_CASE("a run without causes, on one thread, is the run with them but for the
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const spec::Job job = random_training_job(seed);
     const run::Run whole = simulate(job, {.timeline = false});
-    const run::Run bare = simulate(job, {.timeline = false, .causes = false, .threads = 1});
+    const ThreadLimit one(1);
+    const run::Run bare = simulate(job, {.timeline = false, .causes = false});
     CHECK(bare.summaries == whole.summaries);
     CHECK(bare.steps == whole.steps);
     CHECK(bare.pace_setters.empty());

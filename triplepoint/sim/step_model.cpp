@@ -36,8 +36,7 @@ constexpr int64_t fewest_devices_for_threads = 1024;
 
 }  // namespace
 
-StepModel::StepModel(const spec::Job& the_job, workload::WorkGraph the_graph,
-                     std::optional<int> most_threads)
+StepModel::StepModel(const spec::Job& the_job, workload::WorkGraph the_graph)
     : job(the_job),
       graph(std::move(the_graph)),
       hardware(draw_hardware_variation(job)),
@@ -51,8 +50,7 @@ StepModel::StepModel(const spec::Job& the_job, workload::WorkGraph the_graph,
     clock_steps_ = clock::steps_to_lowest_clock(governor, max_clock);
     clocks_ = clock_scale(job.cluster.gpu, clock_steps_);
   }
-  if (job.cluster.num_gpus() >= fewest_devices_for_threads)
-    threads_ = most_threads.value_or(available_threads());
+  if (job.cluster.num_gpus() >= fewest_devices_for_threads) threads_ = available_threads();
   set_conditions(lasting_conditions(job));
 }
 

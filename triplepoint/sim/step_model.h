@@ -68,8 +68,7 @@ struct PhaseUse {
 class StepModel {
  public:
   /// Under the conditions that last (sim/conditions.h), until others are set.
-  StepModel(const spec::Job& the_job, workload::WorkGraph the_graph,
-            std::optional<int> most_threads = {});
+  StepModel(const spec::Job& the_job, workload::WorkGraph the_graph);
   explicit StepModel(const spec::Job& the_job)
       : StepModel(the_job, workload::build_work_graph(the_job)) {}
   ~StepModel() = default;

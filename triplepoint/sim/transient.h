@@ -21,7 +21,6 @@ struct Horizon {
   std::optional<int64_t> steps;     // likewise, this many training steps
   bool timeline = true;             // keep the detailed step's timeline and series
   bool causes = true;               // find which clocks are lost to what, and who sets the pace
-  std::optional<int> threads = {};  // at most; absent: as many as the process may run
 };
 
 /// A cluster that keeps its time and heat while what runs on it changes: what a controller acts on

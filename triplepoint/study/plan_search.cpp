@@ -75,7 +75,7 @@ Result<Finalist> named_plan(const spec::Library& library, const PlanQuestion& as
   job.plan = TPT_TRY(spec::with_defaults(library, std::move(stated))).plan;
   job.plan.global_batch_size = asked.base.plan.global_batch_size;
   TPT_TRY(spec::require_valid(job));
-  Finalist plan = search::simulate_in_full(job, asked.objective, asked.lifetime, asked.threads);
+  Finalist plan = search::simulate_in_full(job, asked.objective, asked.lifetime);
   if (plan.time == 0)
     return error(
         fmt::format("--explain: the plan of {} does not fit in memory (it has no step "

@@ -59,6 +59,7 @@ class Place : public Command {
   }
 
   Result<int> run(tui::Console& console) override {
+    const ThreadLimit limit = threads_.limit();
     TPT_TRY(check_words());
     Telemetry seen = TPT_TRY(study::read_telemetry(from_, choice_));
     const spec::Library library = TPT_TRY(spec::require_library());
@@ -136,7 +137,7 @@ class Place : public Command {
   advise::PlaceOptions options_;
   std::string by_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  ThreadsFlag threads_{"placements in parallel (default: all cores)"};
+  ThreadsFlag threads_{"threads to simulate placements (default: all cores)"};
 };
 
 }  // namespace

@@ -72,6 +72,7 @@ class PlanCommand : public Command {
   }
 
   Result<int> run(tui::Console& console) override {
+    const ThreadLimit limit = plan_.thread_limit();
     if (pool_ == nullptr) TPT_TRY(become_distributed_search());
     const spec::Library library = TPT_TRY(spec::require_library());
     if (slowdown_ && !clocks_)

@@ -46,6 +46,7 @@ class Validate : public Command {
   }
 
   Result<int> run(tui::Console& console) override {
+    const ThreadLimit limit = threads_.limit();
     let_interrupts_end_us();
     spec::Library library = TPT_TRY(spec::require_library());
     if (leave_out_) library = TPT_TRY(spec::without_source(library, *leave_out_));
