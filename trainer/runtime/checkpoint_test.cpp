@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/scratch_folder.h"
 
 #include "trainer/runtime/jobs_testing.h"
 #include "trainer/runtime/world.h"
@@ -71,24 +72,6 @@ TEST_CASE("a file of blocks that was cut or changed anywhere is refused with its
 
 namespace {
 
-class Folder {
- public:
-  explicit Folder(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              ("tpt-" + name + "-" + std::to_string(::getpid()))) {
-    std::filesystem::remove_all(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  Folder(Folder&&) = delete;
-  Folder& operator=(Folder&&) = delete;
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
-
 TrainSettings settings_of(int64_t steps) {
   TrainSettings settings;
   settings.steps = steps;
@@ -134,29 +117,29 @@ spec::Job sharded(spec::Sharding sharding, int64_t ranks) {
 TEST_CASE("a training goes on after a checkpoint as if nothing had happened, bit for bit") {
   for (const auto sharding :
        {spec::Sharding::none, spec::Sharding::optimizer, spec::Sharding::parameters}) {
-    const Folder folder("resume");
+    const ScratchFolder folder;
     spec::Job job = sharded(sharding, 2);
-    CHECK(interrupted(job, job, folder.path()) == losses(job, settings_of(6)));
+    CHECK(interrupted(job, job, folder.folder()) == losses(job, settings_of(6)));
   }
 }
 
 TEST_CASE("so does one whose sequences are cut over ranks") {
   for (const auto exchange : {spec::ContextExchange::ring, spec::ContextExchange::all_gather})
     for (const auto sharding : {spec::Sharding::optimizer, spec::Sharding::parameters}) {
-      const Folder folder("resume-context");
+      const ScratchFolder folder;
       spec::Job job = sharded(sharding, 4);
       job.plan.context_parallel_size = 2;
       job.plan.context_exchange = exchange;
-      CHECK(interrupted(job, job, folder.path()) == losses(job, settings_of(6)));
+      CHECK(interrupted(job, job, folder.folder()) == losses(job, settings_of(6)));
     }
 }
 
 TEST_CASE("bf16 with masters goes on bit for bit, too") {
-  const Folder folder("resume16");
+  const ScratchFolder folder;
   spec::Job job = sharded(spec::Sharding::optimizer, 2);
   job.plan.precision = spec::Precision::bf16;
   job.plan.optimizer.master_bytes = 4;
-  CHECK(interrupted(job, job, folder.path()) == losses(job, settings_of(6)));
+  CHECK(interrupted(job, job, folder.folder()) == losses(job, settings_of(6)));
 }
 
 TEST_CASE("bf16 trains alike however states are sharded, and nearly as fp32") {
@@ -191,8 +174,8 @@ TEST_CASE("a checkpoint can be resumed in another layout") {
                                                                 {stages, tensor}, {stages, alone},
                                                                 {parts, alone},   {stages, parts}};
   for (const auto& [first, second] : changes) {
-    const Folder folder("relayout");
-    const std::vector<double> changed = interrupted(first, second, folder.path());
+    const ScratchFolder folder;
+    const std::vector<double> changed = interrupted(first, second, folder.folder());
     REQUIRE(changed.size() == whole.size());
     for (size_t i = 0; i < whole.size(); ++i)
       CHECK(changed[i] == doctest::Approx(whole[i]).epsilon(1e-5));
@@ -200,28 +183,28 @@ TEST_CASE("a checkpoint can be resumed in another layout") {
 }
 
 TEST_CASE("a checkpoint without a manifest is not there, and two are kept") {
-  const Folder folder("manifest");
+  const ScratchFolder folder;
   const spec::Job job = sharded(spec::Sharding::none, 1);
   TrainSettings settings = settings_of(8);
-  settings.checkpoint_folder = folder.path().string();
+  settings.checkpoint_folder = folder.folder().string();
   settings.checkpoint_every = 2;
   const std::vector<double> whole = losses(job, settings);
-  CHECK_FALSE(std::filesystem::exists(folder.path() / "step-00000004"));
-  CHECK(std::filesystem::exists(folder.path() / "step-00000006" / "manifest.json"));
+  CHECK_FALSE(std::filesystem::exists(folder / "step-00000004"));
+  CHECK(std::filesystem::exists(folder / "step-00000006" / "manifest.json"));
   // As a kill before the last rename leaves it, and one while an old checkpoint is removed.
-  const Path half = folder.path() / "step-00000003";
+  const Path half = folder / "step-00000003";
   REQUIRE(make_folder(half));
   REQUIRE(write_file_atomically(half / "rank-0000.tpt", "half"));
-  std::filesystem::remove(folder.path() / "step-00000008" / "manifest.json");
+  std::filesystem::remove(folder / "step-00000008" / "manifest.json");
   settings.resume = true;
   CHECK(losses(job, settings) == std::vector<double>(whole.begin() + 6, whole.end()));
   CHECK_FALSE(std::filesystem::exists(half));
 }
 
 TEST_CASE("a checkpoint of another model, another seed or with broken bytes is refused by name") {
-  const Folder folder("refused");
+  const ScratchFolder folder;
   TrainSettings settings = settings_of(2);
-  settings.checkpoint_folder = folder.path().string();
+  settings.checkpoint_folder = folder.folder().string();
   losses(sharded(spec::Sharding::none, 2), settings);
   settings.resume = true;
   const auto refusal = [&](const spec::Job& job) {
@@ -235,7 +218,7 @@ TEST_CASE("a checkpoint of another model, another seed or with broken bytes is r
   settings.seed = 9;
   CHECK(refusal(sharded(spec::Sharding::none, 2)).find("--seed 1") != std::string::npos);
   settings.seed = 1;
-  const Path part = folder.path() / "step-00000002" / "rank-0000.tpt";
+  const Path part = folder / "step-00000002" / "rank-0000.tpt";
   std::string text = *read_file(part);
   text[text.size() / 2] ^= 1;
   REQUIRE(write_file_atomically(part, text));
@@ -247,15 +230,15 @@ namespace {
 /// A training of two steps with a checkpoint after each, and what its continuation says.
 class Kept {
  public:
-  explicit Kept(const std::string& name) : folder_(name) {
-    settings.checkpoint_folder = folder_.path().string();
+  Kept() {
+    settings.checkpoint_folder = folder_.folder().string();
     settings.checkpoint_every = 1;
     losses(job, settings);
     settings.steps = 4;
     settings.resume = true;
   }
-  Path newest() const { return folder_.path() / "step-00000002"; }
-  Path folder() const { return folder_.path(); }
+  Path newest() const { return folder_ / "step-00000002"; }
+  Path folder() const { return folder_.folder(); }
   std::string refusal() const {
     const Result<TrainOutcome> outcome = run(job, settings);
     REQUIRE_FALSE(outcome);
@@ -278,7 +261,7 @@ class Kept {
   spec::Job job = sharded(spec::Sharding::none, 1);
 
  private:
-  Folder folder_;
+  ScratchFolder folder_;
 };
 
 }  // namespace
@@ -290,18 +273,18 @@ TEST_CASE("a manifest that was changed, or has another format or step, is refuse
            {"\"format\": 2", "\"format\": 99", "has format 99"},
            {"\"format\": 2", "\"form\": 2", "no format"},
            {"{", "[", ""}}) {
-    const Kept kept("changed");
+    const Kept kept;
     kept.change_manifest(from, to);
     CHECK(kept.refusal().find("manifest.json") != std::string::npos);
     CHECK(kept.refusal().find(says) != std::string::npos);
   }
-  const Kept kept("moved");
+  const Kept kept;
   std::filesystem::rename(kept.newest(), kept.folder() / "step-00000003");
   kept.says("it is of step 2");
 }
 
 TEST_CASE("a training goes on with its own data, batches and model only") {
-  Kept kept("identity");
+  Kept kept;
   const Path text = kept.folder() / "book.txt";
   kept.job.plan.global_batch_size *= 2;
   kept.says("global_batch_size");
@@ -316,14 +299,14 @@ TEST_CASE("a training goes on with its own data, batches and model only") {
 }
 
 TEST_CASE("a training goes on with a file of its bytes, wherever it lies") {
-  const Folder folder("bytes");
-  REQUIRE(make_folder(folder.path()));
-  const Path first = folder.path() / "a.txt", moved = folder.path() / "b.txt";
+  const ScratchFolder folder;
+  REQUIRE(make_folder(folder.folder()));
+  const Path first = folder / "a.txt", moved = folder / "b.txt";
   REQUIRE(write_file_atomically(first, std::string(20000, 'a')));
   spec::Job job = sharded(spec::Sharding::none, 1);
   job.model.vocabulary_size = 256;
   TrainSettings settings = settings_of(1);
-  settings.checkpoint_folder = (folder.path() / "kept").string();
+  settings.checkpoint_folder = (folder / "kept").string();
   settings.data = first.string();
   losses(job, settings);
   std::filesystem::rename(first, moved);
@@ -339,7 +322,7 @@ TEST_CASE("a training goes on with a file of its bytes, wherever it lies") {
 }
 
 TEST_CASE("a rank's file of another checkpoint is refused") {
-  const Kept kept("mixed");
+  const Kept kept;
   std::filesystem::copy_file(kept.folder() / "step-00000001" / "rank-0000.tpt",
                              kept.newest() / "rank-0000.tpt",
                              std::filesystem::copy_options::overwrite_existing);
@@ -347,7 +330,7 @@ TEST_CASE("a rank's file of another checkpoint is refused") {
 }
 
 TEST_CASE("checkpoints are not replaced by another training, nor by two at once") {
-  Kept kept("owned");
+  Kept kept;
   kept.settings.resume = false;
   kept.says("--resume");
   kept.settings.resume = true;
@@ -363,7 +346,7 @@ TEST_CASE("checkpoints are not replaced by another training, nor by two at once"
 
 TEST_CASE("a training whose numbers are not finite stops and leaves the checkpoints before") {
   for (const int64_t ranks : {1, 4}) {
-    Kept kept("diverges");
+    Kept kept;
     kept.job = sharded(spec::Sharding::optimizer, ranks);
     if (ranks > 1) kept.job.plan.tensor_parallel_size = kept.job.plan.pipeline_parallel_size = 2;
     kept.settings.steps = 8;
@@ -377,18 +360,18 @@ TEST_CASE("a training whose numbers are not finite stops and leaves the checkpoi
 }
 
 TEST_CASE("a tiny model learns a text by heart") {
-  const Folder folder("text");
-  REQUIRE(make_folder(folder.path()));
+  const ScratchFolder folder;
+  REQUIRE(make_folder(folder.folder()));
   const std::string poem =
       "Shall I compare thee to a summer's day? Thou art more lovely and more temperate: "
       "Rough winds do shake the darling buds of May, and summer's lease hath all too short a date.";
-  REQUIRE(write_file_atomically(folder.path() / "poem.txt", poem));
+  REQUIRE(write_file_atomically(folder / "poem.txt", poem));
   spec::Job job = sharded(spec::Sharding::optimizer, 2);
   job.model.vocabulary_size = 256;
   job.plan.global_batch_size = 10;
   job.plan.micro_batch_size = 5;
   TrainSettings settings = settings_of(150);
-  settings.data = (folder.path() / "poem.txt").string();
+  settings.data = (folder / "poem.txt").string();
   settings.rate.peak = 1e-2;
   settings.adam.weight_decay = 0;
   const std::vector<double> all = losses(job, settings);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/runtime/token_source.h"
 
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -9,30 +8,10 @@
 #include <unistd.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/scratch_folder.h"
 
 namespace triplepoint::trainer {
 namespace {
-
-class Folder {
- public:
-  Folder()
-      : path_(std::filesystem::temp_directory_path() /
-              ("tpt-tokens-" + std::to_string(::getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  Folder(Folder&&) = delete;
-  Folder& operator=(Folder&&) = delete;
-  std::string write(const std::string& name, const std::string& text) const {
-    REQUIRE(write_file_atomically(path_ / name, text));
-    return (path_ / name).string();
-  }
-
- private:
-  Path path_;
-};
 
 template <class T>
 void put(std::string& text, T value) {
@@ -95,9 +74,9 @@ TEST_CASE("every window of a file comes once per epoch") {
 }
 
 TEST_CASE("a text's bytes are its tokens") {
-  const Folder folder;
+  const ScratchFolder folder;
   const std::string text = "to be, or not to be, that is the question";
-  const std::string file = folder.write("text.txt", text);
+  const std::string file = folder.file("text.txt", text);
   const auto source = open_tokens(file, {8, 256, 1});
   REQUIRE(source);
   for (int64_t sample = 0; sample < 5; ++sample) {
@@ -109,13 +88,13 @@ TEST_CASE("a text's bytes are its tokens") {
 }
 
 TEST_CASE("a Megatron dataset of any whole type gives its tokens") {
-  const Folder folder;
+  const ScratchFolder folder;
   const auto dataset = [&](uint8_t code, auto zero) {
     std::string bin;
     for (int i = 0; i < 20; ++i)
       put(bin, static_cast<decltype(zero)>(i));
-    folder.write("data.bin", bin);
-    return folder.write("data.idx", index_of(code, 20));
+    folder.file("data.bin", bin);
+    return folder.file("data.idx", index_of(code, 20));
   };
   for (const std::string& file :
        {dataset(1, uint8_t{}), dataset(3, int16_t{}), dataset(4, int32_t{}), dataset(5, int64_t{}),
@@ -129,25 +108,25 @@ TEST_CASE("a Megatron dataset of any whole type gives its tokens") {
 }
 
 TEST_CASE("data that cannot be used is refused with its name and a reason") {
-  const Folder folder;
+  const ScratchFolder folder;
   const auto refusal = [](const std::string& data, const TokenNeeds& needs) {
     const auto source = open_tokens(data, needs);
     REQUIRE_FALSE(source);
     CHECK(source.error().what.find("; ") != std::string::npos);
     return source.error().what;
   };
-  const std::string text = folder.write("short.txt", "abc");
+  const std::string text = folder.file("short.txt", "abc");
   CHECK(refusal(text, {8, 256, 1}).find("less than one sequence") != std::string::npos);
   CHECK(refusal(text, {2, 100, 1}).find("256") != std::string::npos);
   CHECK(refusal("/nowhere/at/all", {2, 256, 1}).find("/nowhere/at/all") == 0);
-  folder.write("data.bin", std::string(40, 'a'));
-  const std::string index = folder.write("data.idx", index_of(1, 40));
+  folder.file("data.bin", std::string(40, 'a'));
+  const std::string index = folder.file("data.idx", index_of(1, 40));
   CHECK(refusal(index, {8, 60, 1}).find("vocabulary") != std::string::npos);
-  folder.write("data.idx", index_of(6, 40));
+  folder.file("data.idx", index_of(6, 40));
   CHECK(refusal(index, {8, 256, 1}).find("whole numbers") != std::string::npos);
-  folder.write("data.idx", index_of(1, 40).substr(0, 50));
+  folder.file("data.idx", index_of(1, 40).substr(0, 50));
   CHECK(refusal(index, {8, 256, 1}).find("do not fit") != std::string::npos);
-  folder.write("data.idx", "something else, quite long enough for a head of an index");
+  folder.file("data.idx", "something else, quite long enough for a head of an index");
   CHECK(refusal(index, {8, 256, 1}).find("MMIDIDX") != std::string::npos);
 }
 

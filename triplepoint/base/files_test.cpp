@@ -29,28 +29,8 @@ TEST_CASE("the environment says first where the data are, and is held to it") {
     ::setenv("TRIPLEPOINT_DATA", kept.c_str(), 1);
 }
 
-/// A temporary folder for one test, removed at the end.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const char* name)
-      : path_(std::filesystem::temp_directory_path() /
-              fmt::format("triplepoint-{}-{}", name, ::getpid())) {
-    std::filesystem::create_directories(path_);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  TemporaryFolder(TemporaryFolder&&) = delete;
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  Path operator/(const char* name) const { return path_ / name; }
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
-
 TEST_CASE("what was written is read back, byte for byte, also nothing and more than one block") {
-  const TemporaryFolder folder("round");
+  const ScratchFolder folder;
   for (const std::string& content :
        {std::string(), std::string("a\0b\r\n", 5), std::string(200000, 'x')}) {
     REQUIRE(write_file_atomically(folder / "file", content));
@@ -59,13 +39,13 @@ TEST_CASE("what was written is read back, byte for byte, also nothing and more t
 }
 
 TEST_CASE("writing leaves nothing but the file") {
-  const TemporaryFolder folder("clean");
+  const ScratchFolder folder;
   REQUIRE(write_file_atomically(folder / "file", "text"));
-  CHECK(list_files(folder.path(), "").value() == std::vector<Path>{folder / "file"});
+  CHECK(list_files(folder.folder(), "").value() == std::vector<Path>{folder / "file"});
 }
 
 TEST_CASE("a file is replaced under its old permissions, through a link") {
-  const TemporaryFolder folder("link");
+  const ScratchFolder folder;
   REQUIRE(write_file_atomically(folder / "file", "old"));
   std::filesystem::permissions(folder / "file", std::filesystem::perms::owner_all);
   std::filesystem::create_symlink("file", folder / "link");
@@ -77,11 +57,11 @@ TEST_CASE("a file is replaced under its old permissions, through a link") {
 }
 
 TEST_CASE("a missing file, a folder and a missing folder are errors that name path and reason") {
-  const TemporaryFolder folder("missing");
+  const ScratchFolder folder;
   CHECK(read_file(folder / "none").error().what ==
         fmt::format("cannot read {} (No such file or directory); check the path",
                     (folder / "none").string()));
-  CHECK(read_file(folder.path()).error().what.find("Is a directory") != std::string::npos);
+  CHECK(read_file(folder.folder()).error().what.find("Is a directory") != std::string::npos);
   CHECK_FALSE(write_file_atomically(folder / "none/file", "text"));
   CHECK_FALSE(list_files(folder / "none", ""));
 }
@@ -91,7 +71,7 @@ TEST_CASE("a full disk is an error with a way out") {
     MESSAGE("skipped: no /dev/full on this system");
     return;
   }
-  const TemporaryFolder folder("full");
+  const ScratchFolder folder;
   // The temporary file goes through a link onto the device that is always full.
   const std::string temporary = fmt::format("file.{}.tmp", ::getpid());
   std::filesystem::create_symlink("/dev/full", folder / temporary.c_str());
@@ -107,7 +87,7 @@ TEST_CASE("what may not be read says who may, and nothing of writing") {
     MESSAGE("skipped: root may read everything");
     return;
   }
-  const TemporaryFolder folder("closed");
+  const ScratchFolder folder;
   REQUIRE(write_file_atomically(folder / "file", "text"));
   std::filesystem::permissions(folder / "file", std::filesystem::perms::none);
   CHECK(read_file(folder / "file").error().what ==
@@ -121,7 +101,7 @@ TEST_CASE("a device is written to, not replaced, and says when it is full") {
     MESSAGE("skipped: no /dev/full on this system");
     return;
   }
-  const TemporaryFolder folder("device");
+  const ScratchFolder folder;
   std::filesystem::create_symlink("/dev/full", folder / "device");
   CHECK(write_file_atomically(folder / "device", "text").error().what ==
         fmt::format(
@@ -131,7 +111,7 @@ TEST_CASE("a device is written to, not replaced, and says when it is full") {
 }
 
 TEST_CASE("a pipe gets the content and stays a pipe") {
-  const TemporaryFolder folder("pipe");
+  const ScratchFolder folder;
   const Path pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
@@ -146,12 +126,12 @@ TEST_CASE("a pipe gets the content and stays a pipe") {
 }
 
 TEST_CASE("files are listed by extension, below too, sorted") {
-  const TemporaryFolder folder("list");
+  const ScratchFolder folder;
   REQUIRE(make_folder(folder / "b/c"));
   REQUIRE(make_folder(folder / "b/c"));
   for (const char* name : {"b/c/x.toml", "z.toml", "a.toml", "a.csv"})
     REQUIRE(write_file_atomically(folder / name, ""));
-  CHECK(list_files(folder.path(), ".toml").value() ==
+  CHECK(list_files(folder.folder(), ".toml").value() ==
         std::vector<Path>{folder / "a.toml", folder / "b/c/x.toml", folder / "z.toml"});
 }
 
@@ -186,7 +166,7 @@ TEST_CASE("a file without an end is not read into all memory") {
 }
 
 TEST_CASE("a folder cannot be made where a file stands") {
-  const TemporaryFolder folder("blocked");
+  const ScratchFolder folder;
   REQUIRE(write_file_atomically(folder / "file", ""));
   CHECK_FALSE(make_folder(folder / "file"));
   CHECK_FALSE(make_folder(folder / "file/below"));

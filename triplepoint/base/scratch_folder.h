@@ -3,7 +3,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 #include <doctest/doctest.h>
 
@@ -29,9 +31,14 @@ class ScratchFolder {
   }
 
   const Path& folder() const { return folder_; }
+  Path operator/(const Path& name) const { return folder_ / name; }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  /// Not write_file_atomically: hundreds of flushes to disk would take most of a test's time.
   std::string file(const std::string& name, std::string_view content) const {
-    REQUIRE(write_file_atomically(folder_ / name, content));
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    std::ofstream file(folder_ / name, std::ios::binary);
+    file << content;
+    REQUIRE(file.good());
     return path(name);
   }
 

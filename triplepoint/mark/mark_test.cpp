@@ -27,7 +27,7 @@ void mark_one_step() {
 TEST_CASE("what a program says arrives whole and in its order") {
   const MarkFolder folder;
   REQUIRE(run_child(folder, mark_one_step) == 0);
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   const std::vector<Event> events = all_events(reader);
   REQUIRE(events.size() == 6);
   const EventKind kinds[] = {EventKind::step_begin, EventKind::region_begin, EventKind::span,
@@ -90,7 +90,7 @@ TEST_CASE("the rank is what the innermost launcher says") {
         setenv(name.c_str(), value.c_str(), 1);
       triplepoint_value("here", 1);
     });
-    Reader reader = *Reader::watch(folder.path());
+    Reader reader = *Reader::watch(folder.folder());
     all_events(reader);
     const Process process = reader.processes().at(0);
     std::filesystem::remove(folder.only_file());
@@ -130,7 +130,7 @@ TEST_CASE("threads that mark at once lose nothing and keep their order") {
             for (std::thread& thread : team)
               thread.join();
           }) == 0);
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   std::map<std::string_view, double> next;
   std::map<std::string_view, int32_t> thread_of;
   bool in_order = true, one_thread_each = true;
@@ -154,7 +154,7 @@ TEST_CASE("a ring without a reader keeps the newest entries and counts the lost 
             for (int i = 0; i < marks; ++i)
               triplepoint_value("i", i);
           }) == 0);
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   const std::vector<Event> events = all_events(reader);
   CHECK(reader.lost() == marks - triplepoint_wire_entry_count);
   REQUIRE(events.size() == triplepoint_wire_entry_count);
@@ -171,7 +171,7 @@ TEST_CASE("a recorder that asks for a larger ring loses less") {
                 triplepoint_value("i", i);
             }) == 0);
   }
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   // What is no power of two is not heeded.
   CHECK(all_events(reader).size() == marks + 2 * triplepoint_wire_entry_count);
   CHECK(reader.lost() == 2 * (marks - triplepoint_wire_entry_count));
@@ -184,7 +184,7 @@ TEST_CASE("what is read while it is written is right, and all is accounted for")
     for (int64_t i = 0; i < marks; ++i)
       triplepoint_span(i % 2 ? "odd" : "even", "dp", double(i), double(2 * i), i + 1, 3 * i + 1);
   });
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   int64_t found = 0;
   bool all_right = true;
   const auto look = [&](const Event& event) {
@@ -217,7 +217,7 @@ TEST_CASE("a program killed while it marks loses at most the mark it was at") {
     usleep(100);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   const auto events = static_cast<int64_t>(all_events(reader).size());
   CHECK(events + reader.lost() >= said->load());
   CHECK(events + reader.lost() <= said->load() + 1);
@@ -242,7 +242,7 @@ TEST_CASE("a child of a program that marks has its own marks") {
               fork_and_mark([] { return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); });
             }) == 0);
   }
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   std::map<int32_t, std::vector<std::string_view>> names;
   for (const Event& event : all_events(reader))
     names[event.process].push_back(event.name);
@@ -261,7 +261,7 @@ TEST_CASE("more names than there is room for leave marks without a name, and har
               triplepoint_value(("name " + std::to_string(i)).c_str(), i);
             triplepoint_value(std::string(500, 'x').c_str(), names);
           }) == 0);
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   const std::vector<Event> events = all_events(reader);
   REQUIRE(events.size() == names + 1);
   bool own_or_none = true;

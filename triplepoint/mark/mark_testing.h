@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "triplepoint/base/scratch_folder.h"
+
 #include "triplepoint/mark/mark.h"
 #include "triplepoint/mark/reader.h"
 #include "triplepoint/mark/wire.h"
@@ -18,29 +20,15 @@
 namespace triplepoint::mark {
 
 /// A folder for marks that is gone when the test is.
-class MarkFolder {
+class MarkFolder : public ScratchFolder {
  public:
-  MarkFolder() {
-    static int count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("triplepoint_marks_" + std::to_string(getpid()) + "_" + std::to_string(count++));
-    std::filesystem::create_directories(path_);
-  }
-  MarkFolder(const MarkFolder&) = delete;
-  MarkFolder& operator=(const MarkFolder&) = delete;
-  ~MarkFolder() { std::filesystem::remove_all(path_); }
-
-  const Path& path() const { return path_; }
   std::vector<Path> files() const {
     std::vector<Path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(path_))
+    for (const auto& entry : std::filesystem::directory_iterator(folder()))
       files.push_back(entry.path());
     return files;
   }
   Path only_file() const { return files().at(0); }
-
- private:
-  Path path_;
 };
 
 inline std::string bytes_of(const Path& path) {
@@ -57,7 +45,7 @@ template <class Work>
 pid_t start_child(const MarkFolder& folder, const Work& work) {
   const pid_t child = fork();
   if (child != 0) return child;
-  setenv("TRIPLEPOINT_MARKS", folder.path().c_str(), 1);
+  setenv("TRIPLEPOINT_MARKS", folder.folder().c_str(), 1);
   setenv("TRIPLEPOINT_MARK_LIBRARY", TPT_MARK_LIBRARY, 1);
   work();
   _exit(0);

@@ -52,7 +52,7 @@ TEST_CASE("an entry that a dead program never finished is lost, those after it a
   std::string bytes = file_of_five(folder);
   put(bytes, entry_offset(2), uint64_t{0});
   put_bytes(folder.only_file(), bytes);
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   CHECK(values_of(all_events(reader)) == std::vector<double>{0, 1, 3, 4});
   CHECK(reader.lost() == 1);
 }
@@ -64,7 +64,7 @@ TEST_CASE("an entry that a living program is about to finish is waited for") {
   put(half, offsetof(triplepoint_wire_header, pid), int64_t{getpid()});
   put(half, entry_offset(2), uint64_t{0});
   put_bytes(folder.only_file(), half);
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   CHECK(values_of(all_events(reader)) == std::vector<double>{0, 1});
   CHECK(all_events(reader).empty());
   put_bytes(folder.only_file(), whole);
@@ -77,7 +77,7 @@ TEST_CASE("an entry that was changed on the way is not believed") {
   std::string bytes = file_of_five(folder);
   bytes[entry_offset(3) + offsetof(triplepoint_wire_entry, amount)] ^= 1;
   put_bytes(folder.only_file(), bytes);
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   CHECK(values_of(all_events(reader)) == std::vector<double>{0, 1, 2, 4});
   CHECK(reader.lost() == 1);
 }
@@ -89,9 +89,9 @@ TEST_CASE("a file that is not ready is looked at again, a foreign one never") {
   std::string unready = bytes;
   std::memset(unready.data(), 0, 8);
   put_bytes(path, unready);
-  put_bytes(folder.path() / "9-9.marks", std::string(10000, 'x'));
-  put_bytes(folder.path() / "notes.txt", "not ours");
-  Reader reader = *Reader::watch(folder.path());
+  put_bytes(folder / "9-9.marks", std::string(10000, 'x'));
+  put_bytes(folder / "notes.txt", "not ours");
+  Reader reader = *Reader::watch(folder.folder());
   CHECK(all_events(reader).empty());
   put_bytes(path, bytes);
   CHECK(all_events(reader).size() == 5);
@@ -104,7 +104,7 @@ TEST_CASE("names come out as text that any table can hold") {
     triplepoint_region_begin(
         "bell \a, cut \xC3, surrogate \xED\xA0\x80, good \xC3\xA4\xE2\x82\xAC");
   });
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   const std::vector<Event> events = all_events(reader);
   REQUIRE(events.size() == 1);
   CHECK(events[0].name == "bell ?, cut ?, surrogate ???, good \xC3\xA4\xE2\x82\xAC");
@@ -128,7 +128,7 @@ TEST_CASE("no bytes upset a reader, and what it yields makes sense") {
     }
     if (round % 3 == 0) broken.resize(below(broken.size()));
     put_bytes(path, broken);
-    Reader reader = *Reader::watch(folder.path());
+    Reader reader = *Reader::watch(folder.folder());
     for (const Event& event : all_events(reader)) {
       CHECK(event.begin_ns >= 0);
       CHECK(event.number >= -1);
@@ -141,7 +141,7 @@ TEST_CASE("no bytes upset a reader, and what it yields makes sense") {
 TEST_CASE("a file that is cut while it is read yields no more, and no signal") {
   const MarkFolder folder;
   const std::string bytes = file_of_five(folder);
-  Reader reader = *Reader::watch(folder.path());
+  Reader reader = *Reader::watch(folder.folder());
   put_bytes(folder.only_file(), bytes.substr(0, 100));
   CHECK(all_events(reader).empty());
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/run/store.h"
 
@@ -18,26 +19,6 @@ namespace triplepoint::run {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() {
-    static int count = 0;
-    path_ = fs::temp_directory_path() /
-            ("triplepoint_growing_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
-    fs::create_directories(path_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  Folder(Folder&&) = delete;
-  Folder& operator=(Folder&&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  Path run() const { return path_ / "a.run"; }
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
 
 Run start_of_recording() {
   Run run;
@@ -129,20 +110,20 @@ void check_same(const Run& run, const Run& expected) {
 }
 
 TEST_CASE("a growing run is readable after every sync, also across folds") {
-  const Folder folder;
-  GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
+  const ScratchFolder folder;
+  GrowingRun run = GrowingRun::create(folder / "a.run", start_of_recording()).value();
   declare_all(run);
   for (int64_t tick = 0; tick < 1500; ++tick) {
     add_tick(run, tick);
     if (tick % 10 != 9) continue;
     REQUIRE(run.sync());
     if (tick % 130 == 129 || tick == 609) {
-      const Run now = load(folder.run()).value();
+      const Run now = load(folder / "a.run").value();
       check_same(now, expected_after(tick + 1));
       CHECK(now.manifest.notes.back().find("not finished") != std::string::npos);
     }
   }
-  const RunHeader header = peek(folder.run()).value();
+  const RunHeader header = peek(folder / "a.run").value();
   CHECK(header.series.size() == 5);
   CHECK(header.series[0].count == 1500);
   CHECK(header.num_spans == 150);
@@ -150,8 +131,8 @@ TEST_CASE("a growing run is readable after every sync, also across folds") {
 
 TEST_CASE("a finished run is what grew, in one file") {
   for (int64_t ticks : {0, 7, 100, 3000}) {
-    const Folder folder;
-    GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
+    const ScratchFolder folder;
+    GrowingRun run = GrowingRun::create(folder / "a.run", start_of_recording()).value();
     declare_all(run);
     for (int64_t tick = 0; tick < ticks; ++tick) {
       add_tick(run, tick);
@@ -160,18 +141,18 @@ TEST_CASE("a finished run is what grew, in one file") {
     Run closing = run.head();
     closing.summaries = {{.power_mean_w = 1.5}, {}};
     REQUIRE(run.finish(closing, {{"step_time_s", 2}}));
-    const Run finished = load(folder.run()).value();
+    const Run finished = load(folder / "a.run").value();
     check_same(finished, expected_after(ticks));
     CHECK(finished.manifest.notes.empty());
     CHECK(finished.summaries == closing.summaries);
-    CHECK(peek(folder.run()).value().metrics.at("step_time_s") == 2);
-    CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+    CHECK(peek(folder / "a.run").value().metrics.at("step_time_s") == 2);
+    CHECK(std::distance(fs::directory_iterator(folder.folder()), {}) == 1);
   }
 }
 
 TEST_CASE("who closes a run can ask for its series") {
-  const Folder folder;
-  GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
+  const ScratchFolder folder;
+  GrowingRun run = GrowingRun::create(folder / "a.run", start_of_recording()).value();
   declare_all(run);
   for (int64_t tick = 0; tick < 700; ++tick) {
     add_tick(run, tick);
@@ -188,26 +169,26 @@ TEST_CASE("who closes a run can ask for its series") {
         return run.head();
       },
       {}));
-  check_same(load(folder.run()).value(), expected);
+  check_same(load(folder / "a.run").value(), expected);
 }
 
 TEST_CASE("cut at every byte, a growing run opens and has lost no more than what was cut") {
-  const Folder folder;
-  GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
+  const ScratchFolder folder;
+  GrowingRun run = GrowingRun::create(folder / "a.run", start_of_recording()).value();
   declare_all(run);
   const int64_t ticks = GrowingRun::fold_after * 10 + 40;
   for (int64_t tick = 0; tick < ticks; ++tick) {
     add_tick(run, tick);
     if (tick % 10 == 9) REQUIRE(run.sync());
   }
-  const std::string main = read_file(folder.run()).value();
-  const std::string tail = read_file(tail_of(folder.run())).value();
-  const Folder copy;
+  const std::string main = read_file(folder / "a.run").value();
+  const std::string tail = read_file(tail_of(folder / "a.run")).value();
+  const ScratchFolder copy;
   size_t values = 0;
   const auto load_cut = [&](const std::string& main_bytes, const std::string& tail_bytes) {
-    REQUIRE(write_file_atomically(copy.run(), main_bytes));
-    REQUIRE(write_file_atomically(tail_of(copy.run()), tail_bytes));
-    const auto loaded = load(copy.run());
+    REQUIRE(write_file_atomically(copy / "a.run", main_bytes));
+    REQUIRE(write_file_atomically(tail_of(copy / "a.run"), tail_bytes));
+    const auto loaded = load(copy / "a.run");
     REQUIRE(loaded);
     values = loaded->series.empty() ? 0 : loaded->series[0].values.size();
     for (size_t i = 0; i < values; ++i)
@@ -229,9 +210,9 @@ TEST_CASE("cut at every byte, a growing run opens and has lost no more than what
 }
 
 TEST_CASE("killed at 200 random moments, a run has everything up to its last sync") {
-  const Folder folder;
+  const ScratchFolder folder;
   for (uint64_t round = 0; round < 200; ++round) {
-    const Path path = folder.path() / (std::to_string(round) + ".run");
+    const Path path = folder / (std::to_string(round) + ".run");
     int pipe_ends[2];
     REQUIRE(pipe(pipe_ends) == 0);
     const pid_t child = fork();
@@ -264,10 +245,10 @@ TEST_CASE("killed at 200 random moments, a run has everything up to its last syn
 }
 
 TEST_CASE("reading a growing run changes nothing, and sees it grow while it is folded") {
-  const Folder folder;
+  const ScratchFolder folder;
   const pid_t child = fork();
   if (child == 0) {
-    GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
+    GrowingRun run = GrowingRun::create(folder / "a.run", start_of_recording()).value();
     declare_all(run);
     for (int64_t tick = 0; tick < 4000; ++tick) {
       add_tick(run, tick);
@@ -278,7 +259,7 @@ TEST_CASE("reading a growing run changes nothing, and sees it grow while it is f
   size_t last = 0;
   int status = 0;
   while (waitpid(child, &status, WNOHANG) == 0) {
-    const auto run = load(folder.run());
+    const auto run = load(folder / "a.run");
     if (!run || run->series.empty()) continue;
     const size_t now = run->series[0].values.size();
     // A tail that is emptied under the reader's hands may cost it what came last.
@@ -287,12 +268,12 @@ TEST_CASE("reading a growing run changes nothing, and sees it grow while it is f
     last = now;
   }
   CHECK(WEXITSTATUS(status) == 0);
-  check_same(load(folder.run()).value(), expected_after(4000));
+  check_same(load(folder / "a.run").value(), expected_after(4000));
 }
 
 TEST_CASE("while the disk is full values wait, and are dropped only when too many wait") {
-  const Folder folder;
-  GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
+  const ScratchFolder folder;
+  GrowingRun run = GrowingRun::create(folder / "a.run", start_of_recording()).value();
   declare_all(run);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
@@ -308,10 +289,10 @@ TEST_CASE("while the disk is full values wait, and are dropped only when too man
   CHECK(refused);
   CHECK(run.num_dropped() == 0);
   CHECK_FALSE(run.finish(run.head(), {}));
-  CHECK(load(folder.run()));
+  CHECK(load(folder / "a.run"));
   setrlimit(RLIMIT_FSIZE, &before);
   REQUIRE(run.sync());
-  check_same(load(folder.run()).value(), expected_after(tick));
+  check_same(load(folder / "a.run").value(), expected_after(tick));
   REQUIRE(setrlimit(RLIMIT_FSIZE, &tight) == 0);
   for (; run.num_dropped() == 0; ++tick)
     add_tick(run, tick);
@@ -319,12 +300,12 @@ TEST_CASE("while the disk is full values wait, and are dropped only when too man
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, old);
   REQUIRE(run.finish(run.head(), {}));
-  CHECK(load(folder.run()));
+  CHECK(load(folder / "a.run"));
 }
 
 TEST_CASE("a recording takes less than two bytes a value") {
-  const Folder folder;
-  GrowingRun run = GrowingRun::create(folder.run(), start_of_recording()).value();
+  const ScratchFolder folder;
+  GrowingRun run = GrowingRun::create(folder / "a.run", start_of_recording()).value();
   constexpr size_t devices = 8, signals = 24, ticks = 3600;
   for (size_t series = 0; series < devices * signals; ++series)
     run.declare({.signal = "signal" + std::to_string(series % signals),
@@ -362,7 +343,7 @@ TEST_CASE("a recording takes less than two bytes a value") {
     if (tick % 10 == 9) REQUIRE(run.sync());
   }
   REQUIRE(run.finish(run.head(), {}));
-  CHECK(static_cast<double>(fs::file_size(folder.run())) /
+  CHECK(static_cast<double>(fs::file_size(folder / "a.run")) /
             static_cast<double>(devices * signals * ticks) <
         2);
 }

@@ -3,36 +3,17 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/scratch_folder.h"
 
 namespace triplepoint::run {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A path that is free, and free again after the test.
-class FreePath {
- public:
-  FreePath()
-      : path_(fs::temp_directory_path() / ("triplepoint_journal_" + std::to_string(getpid()))) {
-    fs::remove(path_);
-  }
-  FreePath(const FreePath&) = delete;
-  FreePath& operator=(const FreePath&) = delete;
-  FreePath(FreePath&&) = delete;
-  FreePath& operator=(FreePath&&) = delete;
-  ~FreePath() { fs::remove(path_); }
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
 
 std::string body_of(uint64_t number) {
   std::string body;
@@ -64,15 +45,15 @@ bool is_beginning(const std::vector<JournalBlock>& blocks) {
 }
 
 TEST_CASE("blocks come back as they were appended") {
-  const FreePath file;
-  const std::string bytes = some_journal(file.path());
+  const ScratchFolder folder;
+  const Path file = folder / "journal";
+  const std::string bytes = some_journal(file);
   const std::vector<JournalBlock> blocks = blocks_of(bytes);
   CHECK(blocks.size() == num_blocks);
   CHECK(is_beginning(blocks));
   std::vector<JournalBlock> from_file;
-  const JournalExtent extent = read_journal_file(file.path(), [&](const JournalBlock& b) {
-                                 from_file.push_back(b);
-                               }).value();
+  const JournalExtent extent =
+      read_journal_file(file, [&](const JournalBlock& b) { from_file.push_back(b); }).value();
   CHECK(extent.run == 77);
   CHECK(extent.sound_bytes == bytes.size());
   CHECK(extent.file_bytes == bytes.size());
@@ -80,8 +61,9 @@ TEST_CASE("blocks come back as they were appended") {
 }
 
 TEST_CASE("a journal cut at any byte has all blocks that are whole") {
-  const FreePath file;
-  const std::string bytes = some_journal(file.path());
+  const ScratchFolder folder;
+  const Path file = folder / "journal";
+  const std::string bytes = some_journal(file);
   size_t before = 0;
   for (size_t cut = 24; cut <= bytes.size(); ++cut) {
     const std::vector<JournalBlock> blocks = blocks_of(std::string_view(bytes).substr(0, cut));
@@ -95,8 +77,9 @@ TEST_CASE("a journal cut at any byte has all blocks that are whole") {
 }
 
 TEST_CASE("no changed byte goes unnoticed") {
-  const FreePath file;
-  const std::string bytes = some_journal(file.path());
+  const ScratchFolder folder;
+  const Path file = folder / "journal";
+  const std::string bytes = some_journal(file);
   for (size_t place = 24; place < bytes.size(); ++place) {
     std::string changed = bytes;
     changed[place] = static_cast<char>(changed[place] ^ 0x10);
@@ -107,10 +90,11 @@ TEST_CASE("no changed byte goes unnoticed") {
 }
 
 TEST_CASE("a block that found no room can be appended when there is room again") {
-  const FreePath file;
-  JournalWriter writer = JournalWriter::create(file.path(), 1).value();
+  const ScratchFolder folder;
+  const Path file = folder / "journal";
+  JournalWriter writer = JournalWriter::create(file, 1).value();
   REQUIRE(writer.append(1, body_of(1)));
-  const uint64_t size = fs::file_size(file.path());
+  const uint64_t size = fs::file_size(file);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto old = std::signal(SIGXFSZ, SIG_IGN);
@@ -121,22 +105,23 @@ TEST_CASE("a block that found no room can be appended when there is room again")
   std::signal(SIGXFSZ, old);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().what.find("free some space") != std::string::npos);
-  CHECK(blocks_of(read_file(file.path()).value()).size() == 1);
+  CHECK(blocks_of(read_file(file).value()).size() == 1);
   REQUIRE(writer.append(2, body_of(2)));
-  CHECK(is_beginning(blocks_of(read_file(file.path()).value())));
-  CHECK(blocks_of(read_file(file.path()).value()).size() == 2);
+  CHECK(is_beginning(blocks_of(read_file(file).value())));
+  CHECK(blocks_of(read_file(file).value()).size() == 2);
 }
 
 TEST_CASE("a journal is never written over, and can be emptied") {
-  const FreePath file;
-  some_journal(file.path());
-  CHECK_FALSE(JournalWriter::create(file.path(), 2));
-  fs::remove(file.path());
-  JournalWriter writer = JournalWriter::create(file.path(), 3).value();
+  const ScratchFolder folder;
+  const Path file = folder / "journal";
+  some_journal(file);
+  CHECK_FALSE(JournalWriter::create(file, 2));
+  fs::remove(file);
+  JournalWriter writer = JournalWriter::create(file, 3).value();
   REQUIRE(writer.append(9, body_of(9)));
   REQUIRE(writer.clear());
   REQUIRE(writer.append(1, body_of(1)));
-  CHECK(is_beginning(blocks_of(read_file(file.path()).value())));
+  CHECK(is_beginning(blocks_of(read_file(file).value())));
 }
 
 }  // namespace

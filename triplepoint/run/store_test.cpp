@@ -12,6 +12,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/run/store_database.h"
 #include "triplepoint/run/store_timeline.h"
@@ -20,25 +21,6 @@ namespace triplepoint::run {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder that is gone when the test is.
-class Folder {
- public:
-  Folder() {
-    static int count = 0;
-    path_ = fs::temp_directory_path() /
-            ("triplepoint_store_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
-    fs::create_directories(path_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  std::string file(const char* name) const { return (path_ / name).string(); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 spec::Job small_job() {
   spec::Job job;
@@ -212,10 +194,10 @@ void check_equal(const Run& a, const Run& b) {
 }
 
 TEST_CASE("what is loaded equals what was saved, bit for bit") {
-  const Folder folder;
+  const ScratchFolder folder;
   for (const Run& run : {Run{}, full_run()}) {
-    REQUIRE(save(run, folder.file("a.run")));
-    const Result<Run> loaded = load(folder.file("a.run"));
+    REQUIRE(save(run, folder.path("a.run")));
+    const Result<Run> loaded = load(folder.path("a.run"));
     REQUIRE_MESSAGE(loaded, loaded.error().what);
     check_equal(*loaded, run);
   }
@@ -244,63 +226,63 @@ Run run_of_many_devices() {
 }
 
 TEST_CASE("a run of many devices is kept compactly, and what is loaded equals it") {
-  const Folder folder;
+  const ScratchFolder folder;
   const Run run = run_of_many_devices();
-  REQUIRE(save(run, folder.file("many.run")));
-  const Run loaded = load(folder.file("many.run")).value();
+  REQUIRE(save(run, folder.path("many.run")));
+  const Run loaded = load(folder.path("many.run")).value();
   CHECK(loaded.series == run.series);
   CHECK(loaded.summaries == run.summaries);
   CHECK(loaded.devices == run.devices);
-  const RunHeader header = peek(folder.file("many.run")).value();
+  const RunHeader header = peek(folder.path("many.run")).value();
   CHECK(header.run.summaries == run.summaries);
   REQUIRE(header.series.size() == run.series.size());
   CHECK(header.series[100].device == run.series[100].device);
   CHECK(header.series[100].maximum == statistics(run.series[100]).maximum);
-  const Database database = Database::open(folder.file("many.run")).value();
+  const Database database = Database::open(folder.path("many.run")).value();
   CHECK(database.ask("SELECT count(*) FROM series").value() < 10);
   CHECK(database.ask("SELECT count(*) FROM summary_share").value() == 0);
   CHECK(database.ask("PRAGMA user_version").value() == 2);
 }
 
 TEST_CASE("of many devices, two series of one signal and device are both kept") {
-  const Folder folder;
+  const ScratchFolder folder;
   Run run = run_of_many_devices();
   Series again = run.series[0];
   again.values.front() += 1;
   run.series.insert(run.series.begin() + 1, again);
-  REQUIRE(save(run, folder.file("twice.run")));
-  const auto loaded = load(folder.file("twice.run"));
+  REQUIRE(save(run, folder.path("twice.run")));
+  const auto loaded = load(folder.path("twice.run"));
   REQUIRE(loaded);
   CHECK(loaded->series == run.series);
 }
 
 TEST_CASE("places of series that cannot be are named damage") {
-  const Folder folder;
-  REQUIRE(save(run_of_many_devices(), folder.file("many.run")));
+  const ScratchFolder folder;
+  REQUIRE(save(run_of_many_devices(), folder.path("many.run")));
   for (const char* change :
        {"UPDATE series SET stride = 1 WHERE id = 0",
         "UPDATE series SET devices = 9999999 WHERE id = 0",
         "UPDATE series SET devices = -1 WHERE id = 0", "UPDATE series SET id = 99999 WHERE id = 0",
         "UPDATE chunk SET owner = 7 WHERE part = 'summary_share'"}) {
     CAPTURE(change);
-    fs::copy_file(folder.file("many.run"), folder.file("bad.run"),
+    fs::copy_file(folder.path("many.run"), folder.path("bad.run"),
                   fs::copy_options::overwrite_existing);
     {
-      Database file = Database::create_file(folder.file("bad.run")).value();
+      Database file = Database::create_file(folder.path("bad.run")).value();
       REQUIRE(file.execute(change));
     }
-    const auto result = load(folder.file("bad.run"));
+    const auto result = load(folder.path("bad.run"));
     REQUIRE(!result);
     CHECK(result.error().what.find("damaged") != std::string::npos);
   }
 }
 
 TEST_CASE("what a profiler knew of the spans is kept") {
-  const Folder folder;
+  const ScratchFolder folder;
   Run run;
   run.timeline = profiled();
-  REQUIRE(save(run, folder.file("a.run")));
-  CHECK(load(folder.file("a.run")).value().timeline == profiled());
+  REQUIRE(save(run, folder.path("a.run")));
+  CHECK(load(folder.path("a.run")).value().timeline == profiled());
 }
 
 TEST_CASE("a file from before profilers were read has spans without details") {
@@ -318,8 +300,8 @@ TEST_CASE("a file from before profilers were read has spans without details") {
 }
 
 TEST_CASE("a file from before recordings has no sources, hosts and addresses") {
-  const Folder folder;
-  const std::string path = folder.file("a.run");
+  const ScratchFolder folder;
+  const std::string path = folder.path("a.run");
   REQUIRE(save(full_run(), path));
   {
     Database old = Database::create_file(path).value();
@@ -337,8 +319,8 @@ TEST_CASE("a file from before recordings has no sources, hosts and addresses") {
 }
 
 TEST_CASE("spans of a file that are in no order are put in order") {
-  const Folder folder;
-  const std::string path = folder.file("a.run");
+  const ScratchFolder folder;
+  const std::string path = folder.path("a.run");
   Run run;
   run.timeline = patterned();
   REQUIRE(save(run, path));
@@ -358,18 +340,18 @@ TEST_CASE("equal runs are equal files") {
 }
 
 TEST_CASE("saving replaces the old file and leaves nothing beside it") {
-  const Folder folder;
-  REQUIRE(save(full_run(), folder.file("a.run")));
-  REQUIRE(save(Run{}, folder.file("a.run")));
-  CHECK(load(folder.file("a.run")).value().devices.empty());
-  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+  const ScratchFolder folder;
+  REQUIRE(save(full_run(), folder.path("a.run")));
+  REQUIRE(save(Run{}, folder.path("a.run")));
+  CHECK(load(folder.path("a.run")).value().devices.empty());
+  CHECK(std::distance(fs::directory_iterator(folder.folder()), fs::directory_iterator()) == 1);
 }
 
 TEST_CASE("a peek shows everything but the values") {
-  const Folder folder;
+  const ScratchFolder folder;
   const Run run = full_run();
-  REQUIRE(save(run, folder.file("a.run"), {{"step_time_s", 2.5}}));
-  const RunHeader header = peek(folder.file("a.run")).value();
+  REQUIRE(save(run, folder.path("a.run"), {{"step_time_s", 2.5}}));
+  const RunHeader header = peek(folder.path("a.run")).value();
   CHECK(header.run.manifest.job == run.manifest.job);
   CHECK(header.run.summaries == run.summaries);
   CHECK(header.run.series.empty());
@@ -392,13 +374,13 @@ std::string why(const Result<Run>& result) {
 }
 
 TEST_CASE("what is no run file is named so") {
-  const Folder folder;
-  CHECK(why(load(folder.file("missing.run"))).find("missing.run") != std::string::npos);
-  CHECK(why(load(folder.path().string())).find("folder") != std::string::npos);
-  std::ofstream(folder.file("text.run")) << "step,power\n1,2\n";
-  CHECK(why(load(folder.file("text.run"))).find("is no run file") != std::string::npos);
-  std::ofstream(folder.file("empty.run")).close();
-  CHECK(why(load(folder.file("empty.run"))).find("is no run file") != std::string::npos);
+  const ScratchFolder folder;
+  CHECK(why(load(folder.path("missing.run"))).find("missing.run") != std::string::npos);
+  CHECK(why(load(folder.folder().string())).find("folder") != std::string::npos);
+  std::ofstream(folder.path("text.run")) << "step,power\n1,2\n";
+  CHECK(why(load(folder.path("text.run"))).find("is no run file") != std::string::npos);
+  std::ofstream(folder.path("empty.run")).close();
+  CHECK(why(load(folder.path("empty.run"))).find("is no run file") != std::string::npos);
 }
 
 TEST_CASE("a database of another program is no run file") {
@@ -474,30 +456,30 @@ class SmallDisk {
 };
 
 TEST_CASE("where there is no room for a run, saving says so and the old file stays") {
-  const Folder folder;
-  REQUIRE(save(full_run(), folder.file("a.run")));
+  const ScratchFolder folder;
+  REQUIRE(save(full_run(), folder.path("a.run")));
   {
     const SmallDisk disk(10000);
-    const Result<bool> saved = save(Run{}, folder.file("a.run"));
+    const Result<bool> saved = save(Run{}, folder.path("a.run"));
     REQUIRE(!saved);
     CHECK(saved.error().what.find("cannot write") != std::string::npos);
   }
-  CHECK(load(folder.file("a.run")).value().devices.size() == 2);
-  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+  CHECK(load(folder.path("a.run")).value().devices.size() == 2);
+  CHECK(std::distance(fs::directory_iterator(folder.folder()), fs::directory_iterator()) == 1);
 }
 
 TEST_CASE("a place that cannot be written is a sentence") {
-  const Folder folder;
-  std::ofstream(folder.file("file")).close();
-  CHECK(save(Run{}, folder.file("file/a.run")).error().what.find("cannot write") !=
+  const ScratchFolder folder;
+  std::ofstream(folder.path("file")).close();
+  CHECK(save(Run{}, folder.path("file/a.run")).error().what.find("cannot write") !=
         std::string::npos);
   if (::geteuid() == 0) {
     MESSAGE("read-only folders are not checked: root may write into them");
     return;
   }
-  fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
-  CHECK(save(Run{}, folder.file("a.run")).error().what.find("cannot write") != std::string::npos);
-  fs::permissions(folder.path(), fs::perms::owner_all);
+  fs::permissions(folder.folder(), fs::perms::owner_read | fs::perms::owner_exec);
+  CHECK(save(Run{}, folder.path("a.run")).error().what.find("cannot write") != std::string::npos);
+  fs::permissions(folder.folder(), fs::perms::owner_all);
 }
 
 TEST_CASE("a job that this version cannot read does not lose the run") {

@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "triplepoint/base/scratch_folder.h"
+
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/telemetry/recorder/child_process.h"
@@ -27,26 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 using doubles::ScriptedSensor;
 using run::ReadingKind;
-
-class Folder {
- public:
-  Folder() {
-    static int count = 0;
-    path_ = fs::temp_directory_path() /
-            ("triplepoint_recorder_" + std::to_string(getpid()) + "_" + std::to_string(count++));
-    fs::create_directories(path_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  Folder(Folder&&) = delete;
-  Folder& operator=(Folder&&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  Path operator/(const char* name) const { return path_ / name; }
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
 
 std::vector<std::unique_ptr<Sensor>> one_gpu() {
   auto sensor = std::make_unique<ScriptedSensor>("scripted");
@@ -101,7 +83,7 @@ RecordingSummary record_in_a_calm_second(const Path& file) {
 }
 
 TEST_CASE("a recording is a run with devices, series, sources, clocks and summaries") {
-  const Folder folder;
+  const ScratchFolder folder;
   const RecordingSummary summary = record_in_a_calm_second(folder / "a.run");
   const run::Run run = run::load((folder / "a.run").string()).value();
   CHECK(run.manifest.origin == run::Origin::measured);
@@ -123,7 +105,7 @@ TEST_CASE("a recording is a run with devices, series, sources, clocks and summar
 }
 
 TEST_CASE("a recording that is under way can be read, and its recorder's end changes nothing") {
-  const Folder folder;
+  const ScratchFolder folder;
   auto recorder = Recorder::begin(plan_for(folder / "a.run"), one_gpu()).value();
   record_for(*recorder, 300);  // over a second, so that it was synced
   const run::Run growing = run::load((folder / "a.run").string()).value();
@@ -137,12 +119,12 @@ TEST_CASE("a recording that is under way can be read, and its recorder's end cha
 }
 
 TEST_CASE("what is recorded is refused where it cannot be written") {
-  const Folder folder;
+  const ScratchFolder folder;
   CHECK_FALSE(Recorder::begin(plan_for(folder / "no/such/a.run"), one_gpu()));
 }
 
 TEST_CASE("an old recording is kept under another name") {
-  const Folder folder;
+  const ScratchFolder folder;
   REQUIRE(write_file_atomically(folder / "a.run", "first"));
   CHECK(keep_old_recording(folder / "a.run").value() == folder / "a.1.run");
   CHECK_FALSE(keep_old_recording(folder / "a.run").value());
@@ -153,7 +135,7 @@ TEST_CASE("an old recording is kept under another name") {
 }
 
 TEST_CASE("nothing but an old recording makes room for a new one") {
-  const Folder folder;
+  const ScratchFolder folder;
   REQUIRE(write_file_atomically(folder / "job.toml", "mine"));
   REQUIRE(make_folder(folder / "runs.run"));
   std::filesystem::create_symlink("/dev/null", folder / "device.run");
@@ -304,7 +286,7 @@ constexpr int many_ranks = 64;
 }
 
 TEST_CASE("of all ranks that begin at once exactly one records, and it knows when others end") {
-  const Folder folder;
+  const ScratchFolder folder;
   int ready[2], go[2];
   REQUIRE(pipe(ready) == 0);
   REQUIRE(pipe(go) == 0);
@@ -313,7 +295,7 @@ TEST_CASE("of all ranks that begin at once exactly one records, and it knows whe
     const pid_t child = fork();
     if (child == 0) {
       close(go[1]);
-      be_rank(rank, folder.path(), ready[1], go[0]);
+      be_rank(rank, folder.folder(), ready[1], go[0]);
     }
     children.push_back(child);
   }
@@ -332,9 +314,9 @@ TEST_CASE("of all ranks that begin at once exactly one records, and it knows whe
 }
 
 TEST_CASE("launches of different names, and processes without a launcher, do not meet") {
-  const Folder folder;
+  const ScratchFolder folder;
   const auto join = [&](const LaunchEnvironment& place, int64_t parent) {
-    return NodeGathering::join(place, parent, folder.path()).value();
+    return NodeGathering::join(place, parent, folder.folder()).value();
   };
   const auto first = join({.rank = 0, .job = "one"}, 5), other = join({.rank = 0, .job = "two"}, 5);
   CHECK(first.leads());
@@ -348,20 +330,20 @@ TEST_CASE("launches of different names, and processes without a launcher, do not
 }
 
 TEST_CASE("the folder of a launch is private, and is removed with its recorder") {
-  const Folder folder;
+  const ScratchFolder folder;
   Path place;
   {
-    const auto gathering = NodeGathering::join({}, 1, folder.path()).value();
+    const auto gathering = NodeGathering::join({}, 1, folder.folder()).value();
     place = gathering.marks().parent_path();
     CHECK(fs::exists(gathering.marks()));
     CHECK((fs::status(place).permissions() & fs::perms::others_all) == fs::perms::none);
   }
   CHECK_FALSE(fs::exists(place));
   const LaunchEnvironment named{.rank = 0, .job = "open"};
-  place = NodeGathering::join(named, 1, folder.path()).value().marks().parent_path();
+  place = NodeGathering::join(named, 1, folder.folder()).value().marks().parent_path();
   fs::create_directories(place);
   fs::permissions(place, fs::perms::all);
-  CHECK_FALSE(NodeGathering::join(named, 1, folder.path()));
+  CHECK_FALSE(NodeGathering::join(named, 1, folder.folder()));
 }
 
 }  // namespace

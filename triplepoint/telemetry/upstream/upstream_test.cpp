@@ -3,38 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include <doctest/doctest.h>
-#include <unistd.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/telemetry/upstream/imported_run.h"
 
 namespace triplepoint::telemetry {
 namespace {
-
-/// A folder that is gone when the test is.
-class ResultFolder {
- public:
-  ResultFolder() {
-    static int count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("triplepoint_upstream_" + std::to_string(getpid()) + "_" + std::to_string(count++));
-    std::filesystem::create_directories(path_);
-  }
-  ResultFolder(const ResultFolder&) = delete;
-  ResultFolder& operator=(const ResultFolder&) = delete;
-  ~ResultFolder() { std::filesystem::remove_all(path_); }
-  const Path& path() const { return path_; }
-  Path put(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-    return path_ / name;
-  }
-
- private:
-  Path path_;
-};
 
 run::Series series_of(const char* signal, int32_t device, double factor, bool of_node = false) {
   run::Series series{.signal = signal, .device = device, .of_node = of_node};
@@ -65,11 +43,11 @@ run::Run measured_run() {
 }
 
 TEST_CASE("a run written as the artifact's files is read back to the nanosecond") {
-  const ResultFolder folder;
+  const ScratchFolder folder;
   const run::Run run = measured_run();
-  REQUIRE(run::write_all(artifact_files(run), folder.path()));
-  REQUIRE(looks_like_upstream(folder.path()));
-  const run::Run read = read_upstream(folder.path()).value();
+  REQUIRE(run::write_all(artifact_files(run), folder.folder()));
+  REQUIRE(looks_like_upstream(folder.folder()));
+  const run::Run read = read_upstream(folder.folder()).value();
   CHECK(read.manifest.origin == run::Origin::imported);
   CHECK(read.manifest.epoch_unix_ns == run.manifest.epoch_unix_ns);
   CHECK(read.series.size() == run.series.size());
@@ -88,10 +66,10 @@ TEST_CASE("a run written as the artifact's files is read back to the nanosecond"
 }
 
 TEST_CASE("the step of an artifact's recording is what its scripts take for it") {
-  const ResultFolder folder;
-  folder.put("gpu_power_0.csv", "1700000000.5,300\n1700000002.0,500\n");
-  folder.put("gpu_thermal_0.csv", "1700000000.0,40\n1700000009.0,50\n");
-  const run::Run run = read_upstream(folder.path()).value();
+  const ScratchFolder folder;
+  folder.file("gpu_power_0.csv", "1700000000.5,300\n1700000002.0,500\n");
+  folder.file("gpu_thermal_0.csv", "1700000000.0,40\n1700000009.0,50\n");
+  const run::Run run = read_upstream(folder.folder()).value();
   REQUIRE(run.steps.size() == 1);
   CHECK((run.steps[0].end - run.steps[0].begin) / unit::s == doctest::Approx(1.5));
   CHECK(run.steps[0].begin == Instant(500'000'000));
@@ -111,10 +89,10 @@ TEST_CASE("one power reading of each GPU gives no step, and that is said") {
 }
 
 TEST_CASE("readings that failed are left out and counted") {
-  const ResultFolder folder;
-  folder.put("gpu_power_0.csv", "1700000000.0,300\n1700000000.1,-1\n1700000000.2,310\n");
-  folder.put("gpu_power_1.csv", "");
-  const run::Run run = read_upstream(folder.path()).value();
+  const ScratchFolder folder;
+  folder.file("gpu_power_0.csv", "1700000000.0,300\n1700000000.1,-1\n1700000000.2,310\n");
+  folder.file("gpu_power_1.csv", "");
+  const run::Run run = read_upstream(folder.folder()).value();
   CHECK(find_series(run, "power_instant_w", 0)->values == std::vector<double>{300, 310});
   CHECK(find_series(run, "power_instant_w", 1) == nullptr);
   const auto says = [](const std::string& note) {
@@ -136,46 +114,46 @@ TEST_CASE("counters of which the low 32 bits were kept are put together again") 
 }
 
 TEST_CASE("a node's counters are summed over its devices, its temperature is the highest") {
-  const ResultFolder folder;
-  folder.put("gpu_power_0.csv", "1700000000,300\n1700000001,300\n");
-  folder.put("system_ib_tx_bytes_rank_0_id_mlx5_0.csv", "1700000000,100\n1700000001,150\n");
-  folder.put("system_ib_tx_bytes_rank_0_id_mlx5_1.csv", "1700000000,7\n1700000001,8\n");
-  folder.put("system_cpu_temp_rank_0_id_0.csv", "1700000000,40\n1700000001,60\n");
-  folder.put("system_cpu_temp_rank_0_id_1.csv", "1700000000,50\n1700000001,50\n");
-  folder.put("system_memory_used_0.csv", "1700000000,1000\n1700000001,1000\n");
-  folder.put("system_memory_free_0.csv", "1700000000,900\n1700000001,600\n");
-  const run::Run run = read_upstream(folder.path()).value();
+  const ScratchFolder folder;
+  folder.file("gpu_power_0.csv", "1700000000,300\n1700000001,300\n");
+  folder.file("system_ib_tx_bytes_rank_0_id_mlx5_0.csv", "1700000000,100\n1700000001,150\n");
+  folder.file("system_ib_tx_bytes_rank_0_id_mlx5_1.csv", "1700000000,7\n1700000001,8\n");
+  folder.file("system_cpu_temp_rank_0_id_0.csv", "1700000000,40\n1700000001,60\n");
+  folder.file("system_cpu_temp_rank_0_id_1.csv", "1700000000,50\n1700000001,50\n");
+  folder.file("system_memory_used_0.csv", "1700000000,1000\n1700000001,1000\n");
+  folder.file("system_memory_free_0.csv", "1700000000,900\n1700000001,600\n");
+  const run::Run run = read_upstream(folder.folder()).value();
   CHECK(find_series(run, "scale_out_tx_bytes", 0, true)->values == std::vector<double>{0, 51});
   CHECK(find_series(run, "cpu_c", 0, true)->values == std::vector<double>{50, 60});
   CHECK(find_series(run, "memory_used_b", 0, true)->values == std::vector<double>{100, 400});
 }
 
 TEST_CASE("a row that was cut off at the end is no error, one in the middle is") {
-  const ResultFolder folder;
-  folder.put("gpu_power_0.csv", "1700000000.0,300\n17000");
-  CHECK(read_upstream(folder.path()).value().series[0].values.size() == 1);
-  folder.put("gpu_power_0.csv", "1700000000.0,300\noops\n1700000001.0,300\n");
-  const auto refused = read_upstream(folder.path());
+  const ScratchFolder folder;
+  folder.file("gpu_power_0.csv", "1700000000.0,300\n17000");
+  CHECK(read_upstream(folder.folder()).value().series[0].values.size() == 1);
+  folder.file("gpu_power_0.csv", "1700000000.0,300\noops\n1700000001.0,300\n");
+  const auto refused = read_upstream(folder.folder());
   REQUIRE_FALSE(refused);
   CHECK(refused.error().what.find("gpu_power_0.csv:2: \"oops\"") != std::string::npos);
 }
 
 TEST_CASE("a folder of something else is not taken for a recording") {
-  const ResultFolder folder;
-  folder.put("results.csv", "name,value\na,1\n");
-  folder.put("gpu_power_99999999999.csv", "1.0,300\n");
-  folder.put("notes_3.csv", "hello\n");
-  CHECK_FALSE(looks_like_upstream(folder.path()));
-  CHECK_FALSE(looks_like_upstream(folder.path() / "no such file"));
-  CHECK_FALSE(read_upstream(folder.path()));
+  const ScratchFolder folder;
+  folder.file("results.csv", "name,value\na,1\n");
+  folder.file("gpu_power_99999999999.csv", "1.0,300\n");
+  folder.file("notes_3.csv", "hello\n");
+  CHECK_FALSE(looks_like_upstream(folder.folder()));
+  CHECK_FALSE(looks_like_upstream(folder / "no such file"));
+  CHECK_FALSE(read_upstream(folder.folder()));
 }
 
 TEST_CASE("Zeus' power CSV is read with and without a header") {
-  const ResultFolder folder;
+  const ScratchFolder folder;
   const std::string rows = "1700000000.25,300.5,310\n1700000000.35,301,\n";
-  const run::Run bare = read_upstream(folder.put("bare.csv", rows)).value();
+  const run::Run bare = read_upstream(folder.file("bare.csv", rows)).value();
   const run::Run titled =
-      read_upstream(folder.put("titled.csv", "time,power2,power5\n" + rows)).value();
+      read_upstream(folder.file("titled.csv", "time,power2,power5\n" + rows)).value();
   CHECK(find_series(bare, "power_instant_w", 0)->values == std::vector<double>{300.5, 301});
   CHECK(find_series(bare, "power_instant_w", 1)->values == std::vector<double>{310});
   CHECK(find_series(titled, "power_instant_w", 2)->values == std::vector<double>{300.5, 301});
@@ -184,24 +162,24 @@ TEST_CASE("Zeus' power CSV is read with and without a header") {
 }
 
 TEST_CASE("the CSV of Zeus' older monitor has calendar times and milliwatts") {
-  const ResultFolder folder;
-  const run::Run run = read_upstream(folder.put("bs32+gpu3.power.csv",
-                                                "Time,Power\n2022-07-13 02:07:36.708783111,32402\n"
-                                                "2022-07-13 02:07:36.761689374,32312\n"))
+  const ScratchFolder folder;
+  const run::Run run = read_upstream(folder.file("bs32+gpu3.power.csv",
+                                                 "Time,Power\n2022-07-13 02:07:36.708783111,32402\n"
+                                                 "2022-07-13 02:07:36.761689374,32312\n"))
                            .value();
   CHECK(find_series(run, "power_instant_w", 3)->values == std::vector<double>{32.402, 32.312});
   CHECK(run.manifest.epoch_unix_ns == 1'657'678'056'708'783'111);  // date -u -d ... +%s
 }
 
 TEST_CASE("the steps of ZeusMonitor's log are its commonest windows, nested ones are not") {
-  const ResultFolder folder;
+  const ScratchFolder folder;
   const run::Run run =
-      read_upstream(folder.put("windows.csv",
-                               "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n"
-                               "1700000000,step,2,600,700\n"
-                               "1700000000.5,forward,0.5,100,100\n"
-                               "1700000002,step,2,610,710\n"
-                               "1700000000,epoch,4,1210,1410\n"))
+      read_upstream(folder.file("windows.csv",
+                                "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n"
+                                "1700000000,step,2,600,700\n"
+                                "1700000000.5,forward,0.5,100,100\n"
+                                "1700000002,step,2,610,710\n"
+                                "1700000000,epoch,4,1210,1410\n"))
           .value();
   REQUIRE(run.steps.size() == 2);
   CHECK((run.steps[1].end - run.steps[1].begin) / unit::s == 2);
@@ -211,11 +189,11 @@ TEST_CASE("the steps of ZeusMonitor's log are its commonest windows, nested ones
 }
 
 TEST_CASE("a run written as Zeus' files is read back, energy and all") {
-  const ResultFolder folder;
+  const ScratchFolder folder;
   run::Run run = measured_run();
   run.steps = {{.begin = Instant(0), .end = Instant(500'001'230)}};
-  REQUIRE(run::write_all(zeus_files(run), folder.path()));
-  const run::Run read = read_upstream(folder.path()).value();
+  REQUIRE(run::write_all(zeus_files(run), folder.folder()));
+  const run::Run read = read_upstream(folder.folder()).value();
   for (int32_t i = 0; i < 4; ++i) {
     const run::Series& power = *find_series(run, "power_instant_w", i);
     CHECK(find_series(read, "power_instant_w", i)->times == power.times);
