@@ -55,6 +55,7 @@ class Examination : Findings {
     sizes_are_positive();
     if (!none()) return all();  // nothing can be divided by zero
     sizes_are_plausible();
+    add(diagnose_model(job_));
     if (!none()) return all();
     const bool fits = world_is_divisible();
     layers_fit_stages();
@@ -62,6 +63,7 @@ class Examination : Findings {
     if (fits)
       batch_is_divisible(), passes_are_plausible(), experts_fit(), sharding_fits(),
           inert_overlaps();
+    connections_are_possible();
     sequence_fits();
     schedule_fits();
     task_is_modelled();

@@ -17,7 +17,8 @@ namespace triplepoint::spec {
 std::vector<Diagnosis> diagnose_options(const Job&);
 
 /// Whether the model's parts belong together: its pattern of layers, windows, state-space layers,
-/// latent experts and multi-token prediction; and whether the plan can split and train them.
+/// latent experts and multi-token prediction; and whether the plan can split and train them. Part
+/// of diagnose().
 std::vector<Diagnosis> diagnose_model(const Job&);
 
 /// Whether a job's records are a table that it can train on, in the layout of its plan. Part of

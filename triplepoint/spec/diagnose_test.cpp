@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
@@ -432,6 +433,23 @@ TEST_CASE("a shard group has to divide the replicas") {
       Code::inconsistent,
       "sharding_group_size 5 does not divide data_parallel_size 32 (every group holds one copy of "
       "the state); try 4 or 8");
+}
+
+TEST_CASE("a pattern of layers has a letter for each") {
+  refused(
+      sound_job(), [](Job& job) { job.model.layer_pattern = std::string(95, '*'); },
+      Code::inconsistent,
+      "layer_pattern has 95 letters (num_layers is 96); write one for each layer");
+}
+
+TEST_CASE("connections to the device are as many as the driver can open") {
+  for (const int64_t count : {0, 33})
+    refused(
+        sound_job(), [&](Job& job) { job.plan.cuda_device_max_connections = count; },
+        Code::inconsistent,
+        fmt::format("cuda_device_max_connections {} is not between 1 and 32 (the range of "
+                    "CUDA_DEVICE_MAX_CONNECTIONS); leave it out for the driver's default",
+                    count));
 }
 
 TEST_CASE("prompts and tokens are tasks as training is, but one token has no context to split") {
