@@ -31,7 +31,6 @@ class MemoryLedger {
   void release(MemoryTerm term, int64_t bytes) { add(term, -bytes); }
 
   int64_t now(MemoryTerm term) const { return now_[static_cast<size_t>(term)]; }
-  int64_t peak_total() const { return peak_total_; }
   int64_t at_peak(MemoryTerm term) const { return at_peak_[static_cast<size_t>(term)]; }
 
  private:

@@ -18,18 +18,6 @@ namespace triplepoint::doubles {
 /// A value over time (s since the sensor's begin); nothing where the reading fails.
 using Signal = std::function<std::optional<double>(double)>;
 
-/// The same, integrated from 0 to t: what a counter shows. By the midpoint rule in steps of 1 ms.
-inline Signal integral_of(const std::function<double(double)>& rate) {
-  return [rate, sum = 0.0, at = int64_t{0}](double t) mutable -> std::optional<double> {
-    const auto end = static_cast<int64_t>(t * 1000);
-    if (end < at) at = 0, sum = 0;
-    for (; at < end; ++at)
-      sum += rate((static_cast<double>(at) + 0.5) / 1000) / 1000;
-    return sum +
-           rate((static_cast<double>(at) / 1000 + t) / 2) * (t - static_cast<double>(at) / 1000);
-  };
-}
-
 /// What a sensor shows that averages over a window which ends at its update: the mean of `signal`
 /// over [t - window, t].
 inline Signal averaged(const std::function<double(double)>& signal, double window) {
@@ -94,7 +82,6 @@ class ScriptedSensor final : public telemetry::Sensor {
 
   int64_t begin_ns() const { return begin_ns_; }
   int64_t reads() const { return reads_; }
-  int64_t slow_reads() const { return slow_reads_; }
 
   std::string_view name() const override { return name_; }
   const std::vector<run::Device>& devices() const override { return devices_; }
@@ -103,7 +90,6 @@ class ScriptedSensor final : public telemetry::Sensor {
 
   void read(bool slow, std::vector<telemetry::Reading>& readings) override {
     ++reads_;
-    if (slow) ++slow_reads_;
     spend();
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       const telemetry::Channel& channel = channels_[c];
@@ -175,7 +161,7 @@ class ScriptedSensor final : public telemetry::Sensor {
   std::vector<Trouble> troubles_;
   std::vector<Loss> lost_;
   double cpu_s_ = 0, sleep_s_ = 0;
-  int64_t reads_ = 0, slow_reads_ = 0;
+  int64_t reads_ = 0;
 };
 
 }  // namespace triplepoint::doubles

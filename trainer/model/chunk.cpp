@@ -532,8 +532,4 @@ double Chunk::take_loss_sum() {
   return parts_->head ? parts_->context.math.take_losses() : 0.0;
 }
 
-int64_t Chunk::workspace_bytes() const {
-  return parts_->context.pool.workspace_peak();
-}
-
 }  // namespace triplepoint::trainer

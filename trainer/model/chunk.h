@@ -61,10 +61,6 @@ class Chunk {
 
   double take_loss_sum();  // of all tokens since the last call, of this rank's data
 
-  /// Most bytes of arrays that live within one operation (gradients on their way): what a
-  /// framework's reserve holds, and no term of the ledger.
-  int64_t workspace_bytes() const;
-
  private:
   struct Parts;
   std::unique_ptr<Parts> parts_;

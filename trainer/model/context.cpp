@@ -72,12 +72,7 @@ std::vector<float*>& BufferPool::idle_of(int64_t capacity, Storage storage) {
 }
 
 void BufferPool::tell(int64_t bytes, std::optional<MemoryTerm> term) {
-  if (term) {
-    ledger_.add(*term, bytes);
-    return;
-  }
-  workspace_ += bytes;
-  workspace_peak_ = std::max(workspace_peak_, workspace_);
+  if (term) ledger_.add(*term, bytes);
 }
 
 float* BufferPool::take(int64_t count, std::optional<MemoryTerm> term, Storage storage) {

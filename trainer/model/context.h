@@ -53,8 +53,6 @@ class BufferPool {
   float* take(int64_t count, std::optional<MemoryTerm> term, Storage = Storage::value);
   void give(float* array, int64_t count, std::optional<MemoryTerm> term, Storage = Storage::value);
 
-  int64_t workspace_peak() const { return workspace_peak_; }  // bytes without a term
-
  private:
   struct Idle {
     int64_t capacity;
@@ -66,7 +64,6 @@ class BufferPool {
 
   MemoryLedger& ledger_;
   std::vector<Idle> idle_;
-  int64_t workspace_ = 0, workspace_peak_ = 0;
 };
 
 /// An array of a pool; empty unless made by one.

@@ -163,11 +163,6 @@ Finding& Finding::minus(const StudyRow& row, std::string_view key, std::string_v
               with_unit(significant(value, 2), unit)});
 }
 
-Finding& Finding::more_than(const StudyRow& row, std::string_view key, std::string_view other) {
-  return compare(Form::more, {row.name, std::string(key)}, {row.name, std::string(other)},
-                 known_number(row, key) / known_number(row, other) - 1);
-}
-
 Finding& Finding::less_than(const StudyRow& row, std::string_view key, std::string_view other) {
   return compare(Form::less, {row.name, std::string(key)}, {row.name, std::string(other)},
                  1 - known_number(row, key) / known_number(row, other));

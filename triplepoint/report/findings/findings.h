@@ -59,11 +59,10 @@ class Finding {
   Finding& less(const StudyRow& row, const StudyRow& over, std::string_view key);
   Finding& difference(const StudyRow& row, const StudyRow& from, std::string_view key,
                       std::string_view unit);
-  /// Two numbers of one job: a share, a difference, or "31 %" more or less.
+  /// Two numbers of one job: a share, a difference, or "31 %" less.
   Finding& share_of(const StudyRow& row, std::string_view key, std::string_view whole);
   Finding& minus(const StudyRow& row, std::string_view key, std::string_view other,
                  std::string_view unit);
-  Finding& more_than(const StudyRow& row, std::string_view key, std::string_view other);
   Finding& less_than(const StudyRow& row, std::string_view key, std::string_view other);
   Finding& add(Evidence evidence);
 

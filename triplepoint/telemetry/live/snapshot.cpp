@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
@@ -312,13 +311,6 @@ std::vector<ClockReason> clock_reasons(uint64_t bits) {
     reasons.push_back(
         {static_cast<uint32_t>(bits), fmt::format("bits 0x{:x}", bits), ReasonClass::hardware});
   return reasons;
-}
-
-std::string reasons_text(uint64_t bits) {
-  std::vector<std::string> real, benign;
-  for (const ClockReason& reason : clock_reasons(bits))
-    (reason.kind == ReasonClass::benign ? benign : real).push_back(reason.name);
-  return fmt::format("{}", fmt::join(real.empty() ? benign : real, ", "));
 }
 
 std::string reason_of_residency(const std::string& signal) {

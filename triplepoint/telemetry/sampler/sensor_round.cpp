@@ -78,13 +78,6 @@ void SensorRound::adopt(const Sensor& sensor) {
   }
 }
 
-std::vector<Gap> SensorRound::gaps() const {
-  std::vector<Gap> gaps;
-  for (const auto& sensor : sensors_)
-    gaps.insert(gaps.end(), sensor->gaps().begin(), sensor->gaps().end());
-  return gaps;
-}
-
 SensorRound::Calls SensorRound::read(int64_t tick, bool slow, std::vector<Sample>& samples) {
   Calls calls;
   for (size_t i = 0; i < sensors_.size(); ++i) {

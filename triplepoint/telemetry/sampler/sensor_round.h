@@ -58,7 +58,6 @@ class SensorRound {
 
   const std::vector<run::Device>& devices() const { return devices_; }
   const std::vector<run::SeriesSource>& channels() const { return channels_; }
-  std::vector<Gap> gaps() const;
 
   struct Calls {
     int64_t all_ns = 0, longest_ns = 0;

@@ -73,7 +73,6 @@ class ImportedRun {
   /// The run without steps; add those with instant_of().
   run::Run& finished();
   Instant instant_of(int64_t unix_ns) const;
-  int64_t first_unix_ns() const { return epoch_; }
 
  private:
   struct Pending {

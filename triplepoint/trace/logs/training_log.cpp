@@ -35,13 +35,7 @@ std::optional<LoggedStep> read_megatron(std::string_view text) {
   if (!step) return std::nullopt;
   LoggedStep logged{.step = *step};
   logged.time = scaled(number_after(text, "elapsed time per iteration (ms)"), unit::ms);
-  logged.loss = number_after(text, "lm loss");
-  logged.gradient_norm = number_after(text, "grad norm");
-  logged.learning_rate = number_after(text, "learning rate");
   logged.samples = integer_after(text, "global batch size");
-  logged.flops_per_gpu =
-      scaled(number_after(text, "throughput per GPU (TFLOP/s/GPU)"), 1e12 * unit::FLOP / unit::s);
-  logged.tokens_per_second_per_gpu = number_after(text, "tokens/s/GPU");
   return logged;
 }
 
@@ -50,12 +44,7 @@ std::optional<LoggedStep> read_nemo(std::string_view text) {
   if (!step) return std::nullopt;
   LoggedStep logged{.step = *step};
   logged.time = scaled(number_after(text, "train_step_timing in s"), unit::s);
-  logged.loss = number_after(text, "reduced_train_loss");
-  logged.gradient_norm = number_after(text, "grad_norm");
-  logged.learning_rate = number_after(text, "lr");
   logged.samples = integer_after(text, "global_batch_size");
-  logged.flops_per_gpu = scaled(number_after(text, "TFLOPS_per_GPU"), 1e12 * unit::FLOP / unit::s);
-  logged.memory = scaled(number_after(text, "max_memory_allocated"), unit::B);
   return logged;
 }
 
@@ -63,15 +52,6 @@ std::optional<LoggedStep> read_torchtitan(std::string_view text) {
   const auto step = integer_after(text, "step");
   if (!step) return std::nullopt;
   LoggedStep logged{.step = *step};
-  logged.loss = number_after(text, "loss");
-  logged.gradient_norm = number_after(text, "grad_norm");
-  logged.learning_rate = number_after(text, "lr");
-  logged.tokens_per_second_per_gpu = number_after(text, "tps");
-  if (!logged.tokens_per_second_per_gpu)
-    logged.tokens_per_second_per_gpu = number_after(text, "wps");  // of 2024
-  logged.flops_per_gpu = scaled(number_after(text, "tflops"), 1e12 * unit::FLOP / unit::s);
-  if (const auto per_cent = number_after(text, "mfu")) logged.mfu = *per_cent / 100;
-  logged.memory = scaled(number_after(text, "memory"), 1073741824. * unit::B);
   return logged;
 }
 
@@ -96,8 +76,6 @@ class LogReader {
   explicit LogReader(TrainingLog& log) : log_(log) {}
 
   void read(std::string_view line) {
-    if (line.find("Mn") != std::string_view::npos && line.find("/Rnk") != std::string_view::npos)
-      return read_extremes(line);
     for (const Dialect& dialect : dialects)
       if (line.find(dialect.proof) != std::string_view::npos &&
           line.find(dialect.marker) != std::string_view::npos)
@@ -147,46 +125,8 @@ class LogReader {
       if (!mine) mine = other;
     };
     add(first.time, step.time);
-    add(first.loss, step.loss);
-    add(first.gradient_norm, step.gradient_norm);
     add(first.samples, step.samples);
     add(first.at, step.at);
-  }
-
-  /// "MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: 3468.20ms/0 | ..."
-  void read_extremes(std::string_view line) {
-    for (size_t at = line.find("Mn"); at != std::string_view::npos; at = line.find("Mn", at + 2)) {
-      const size_t name_end = line.find("/Rnk", at);
-      if (name_end == std::string_view::npos || name_end - at > 12) continue;
-      RankExtremes pair{.step = last_step_,
-                        .quantity = std::string(line.substr(at + 2, name_end - at - 2))};
-      const std::string most = fmt::format("Mx{}/Rnk", pair.quantity);
-      const auto low = value_and_rank(line, line.substr(at, name_end + 4 - at), &pair.unit);
-      const auto high = value_and_rank(line.substr(at), most, nullptr);
-      if (!low || !high) continue;
-      std::tie(pair.least, pair.least_rank) = *low;
-      std::tie(pair.most, pair.most_rank) = *high;
-      log_.extremes.push_back(std::move(pair));
-    }
-  }
-
-  static std::optional<std::pair<double, int32_t>> value_and_rank(std::string_view line,
-                                                                  std::string_view key,
-                                                                  std::string* unit_text) {
-    const auto value = number_after(line, key);
-    const size_t at = line.find(key);
-    if (!value || at == std::string_view::npos) return std::nullopt;
-    std::string_view cell = line.substr(at + key.size());
-    cell = cell.substr(0, cell.find('|'));
-    const size_t slash = cell.find('/');
-    if (slash == std::string_view::npos) return std::nullopt;
-    const auto rank = integer_after(cell, "/");
-    if (!rank || *rank < 0 || *rank > INT32_MAX) return std::nullopt;
-    if (unit_text) {
-      const size_t begin = cell.find_last_of("0123456789.", slash);
-      *unit_text = cell.substr(begin + 1, slash - begin - 1);
-    }
-    return std::pair(*value, static_cast<int32_t>(*rank));
   }
 
   void read_preamble(std::string_view line) {
@@ -266,45 +206,6 @@ std::vector<run::StepRecord> step_records(const TrainingLog& log) {
   for (const Placed& placed : place(log))
     records.push_back(placed.record);
   return records;
-}
-
-std::vector<run::Series> series_of(const TrainingLog& log) {
-  struct Column {
-    const char* signal;
-    std::optional<double> (*value)(const LoggedStep&);
-  };
-  static constexpr std::array columns = {
-      Column{"training_loss", [](const LoggedStep& s) { return s.loss; }},
-      Column{"gradient_norm", [](const LoggedStep& s) { return s.gradient_norm; }},
-      Column{"learning_rate", [](const LoggedStep& s) { return s.learning_rate; }},
-      Column{"throughput_tflops",
-             [](const LoggedStep& s) -> std::optional<double> {
-               if (!s.flops_per_gpu) return std::nullopt;
-               return *s.flops_per_gpu / (1e12 * unit::FLOP / unit::s);
-             }},
-      Column{"tokens_per_second", [](const LoggedStep& s) { return s.tokens_per_second_per_gpu; }},
-      Column{"mfu", [](const LoggedStep& s) { return s.mfu; }},
-      Column{"memory_bytes",
-             [](const LoggedStep& s) -> std::optional<double> {
-               if (!s.memory) return std::nullopt;
-               return *s.memory / unit::B;
-             }},
-  };
-  const std::vector<Placed> steps = place(log);
-  std::vector<run::Series> all;
-  for (const Column& column : columns) {
-    run::Series series{.signal = column.signal};
-    for (const Placed& placed : steps) {
-      const auto value = column.value(log.steps[placed.index]);
-      // Clocks that were set back would break the order of a series.
-      const bool in_order = series.times.empty() || series.times.back() <= placed.record.end;
-      if (!value || !in_order) continue;
-      series.times.push_back(placed.record.end);
-      series.values.push_back(*value);
-    }
-    if (!series.times.empty()) all.push_back(std::move(series));
-  }
-  return all;
 }
 
 bool looks_like_training_log(std::string_view head) {

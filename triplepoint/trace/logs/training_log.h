@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,23 +22,8 @@ struct LoggedStep {
   int64_t step = 0;
   std::optional<Seconds> time;  // of one step
   std::optional<Instant> at;  // when it was printed, by the log's own clock: no time zone is known
-  std::optional<double> loss, gradient_norm, learning_rate;
   std::optional<int64_t> samples, tokens;  // of one step, all ranks
-  std::optional<FlopsPerSecond> flops_per_gpu;
-  std::optional<double> tokens_per_second_per_gpu, mfu;  // mfu as the log says it, 0..1
-  std::optional<Bytes> memory;
   friend bool operator==(const LoggedStep&, const LoggedStep&) = default;
-};
-
-/// The least and the most of one quantity over the ranks, and whose it is. Megatron's straggler
-/// detector and NVIDIA's resiliency extension print these.
-struct RankExtremes {
-  int64_t step = -1;     // of the step line before it; -1: none
-  std::string quantity;  // "Rtt", "Pwr", "Tmp", "Utl", "Clk", "DRtt", "Etpt", as printed
-  std::string unit;      // "ms", "W", "C", "%", "MHz", "TF", as printed
-  double least = 0, most = 0;
-  int32_t least_rank = -1, most_rank = -1;
-  friend bool operator==(const RankExtremes&, const RankExtremes&) = default;
 };
 
 /// What the logs of a training say. One entry per step, ascending; what several ranks print is
@@ -48,7 +32,6 @@ struct TrainingLog {
   std::string framework;  // "megatron-lm", "nemo", "torchtitan"; empty: no step line was found
   std::optional<int64_t> sequence_length;
   std::vector<LoggedStep> steps;
-  std::vector<RankExtremes> extremes;
   int64_t repeated = 0;  // step lines about a step that was known: other ranks, progress bars
   bool truncated = false;
 };
@@ -62,10 +45,6 @@ Result<TrainingLog> parse_training_log(Input&);
 /// Steps whose length is known. By the stamps where the log has them, else one after the other
 /// from 0; the earliest begin is 0.
 std::vector<run::StepRecord> step_records(const TrainingLog&);
-
-/// training_loss, gradient_norm, learning_rate, throughput_tflops, tokens_per_second, mfu and
-/// memory_bytes over the ends of the steps, as series of device 0.
-std::vector<run::Series> series_of(const TrainingLog&);
 
 bool looks_like_training_log(std::string_view head);
 /// One span per step on rank 0.

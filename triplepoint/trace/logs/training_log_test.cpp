@@ -31,7 +31,7 @@ std::string megatron_step(int step, double ms, bool stamped = true) {
 
 }  // namespace
 
-TEST_CASE("a Megatron-LM log gives time, loss, samples and speed of its steps") {
+TEST_CASE("a Megatron-LM log gives time and samples of its steps") {
   for (const bool stamped : {true, false}) {
     std::string text = "  seq_length ...................................... 4096\n";
     for (int step = 10; step < 20; ++step)
@@ -42,12 +42,8 @@ TEST_CASE("a Megatron-LM log gives time, loss, samples and speed of its steps") 
     REQUIRE(log.steps.size() == 10);
     for (const LoggedStep& step : log.steps) {
       CHECK(*step.time / unit::ms == doctest::Approx(800 + step.step));
-      CHECK(*step.loss == doctest::Approx(10. / static_cast<double>(step.step)));
       CHECK(step.samples == 256);
       CHECK(step.tokens == 256 * 4096);
-      CHECK(step.gradient_norm == 1.25);
-      CHECK(step.learning_rate == 1.5e-4);
-      CHECK(*step.flops_per_gpu / (1e12 * unit::FLOP / unit::s) == doctest::Approx(412.3));
       CHECK(step.at.has_value() == stamped);
     }
     const auto records = step_records(log);
@@ -58,7 +54,6 @@ TEST_CASE("a Megatron-LM log gives time, loss, samples and speed of its steps") 
             doctest::Approx(810. + static_cast<double>(i)));
     // Stamps come a second apart, and steps in between are shorter.
     if (stamped) CHECK((records[9].end - records[0].end) / unit::s == doctest::Approx(9));
-    CHECK(series_of(log).size() == 4);
   }
 }
 
@@ -67,8 +62,7 @@ TEST_CASE("the oldest Megatron lines, without colons, are understood") {
       " iteration       10/     100 | elapsed time per iteration (ms): 8120.3 | "
       "learning rate 1.500E-04 | lm loss 1.041E+01 | loss scale 4294967296.0 |\n");
   REQUIRE(log.steps.size() == 1);
-  CHECK(log.steps[0].loss == doctest::Approx(10.41));
-  CHECK(log.steps[0].learning_rate == doctest::Approx(1.5e-4));
+  CHECK(*log.steps[0].time / unit::ms == doctest::Approx(8120.3));
 }
 
 TEST_CASE("NeMo's progress bar and its lines give the same steps") {
@@ -90,7 +84,6 @@ TEST_CASE("NeMo's progress bar and its lines give the same steps") {
   for (size_t i = 0; i < 5; ++i) {
     CHECK(from_bar.steps[i].step == from_lines.steps[i].step);
     CHECK(from_bar.steps[i].time == from_lines.steps[i].time);
-    CHECK(from_bar.steps[i].loss == from_lines.steps[i].loss);
   }
   CHECK(from_lines.steps[0].samples == 128);
   CHECK(from_bar.framework == "nemo");
@@ -117,9 +110,6 @@ TEST_CASE("torchtitan's steps get their time from the stamps, and colours do not
   REQUIRE(log.steps.size() == 4);
   CHECK_FALSE(log.steps[0].time);  // nothing says when it began
   CHECK(*log.steps[1].time / unit::s == doctest::Approx(2));
-  CHECK(log.steps[1].tokens_per_second_per_gpu == 193831);
-  CHECK(*log.steps[1].mfu == doctest::Approx(0.0186));
-  CHECK(*log.steps[1].memory / unit::B == 1.5 * 1073741824);
   CHECK(step_records(log).size() == 3);
 }
 
@@ -131,22 +121,6 @@ TEST_CASE("ranks that write into each other's lines do not double the steps") {
   CHECK(log.steps[0].step == 3);
   CHECK(log.steps[1].step == 4);
   CHECK(log.repeated == 2);
-}
-
-TEST_CASE("the straggler line names the ranks of the extremes, old style and new") {
-  const TrainingLog log = parsed(
-      megatron_step(7, 3460) +
-      " 0: INFO:megatron.core.utils:[2024-03-14 23:07:56] | MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: "
-      "3468.20ms/0 | MnPwr/Rnk: 601796W/8 | MxPwr/Rnk: 683801W/18 | MnTmp/Rnk: 52C/0 | MxTmp/Rnk: "
-      "65C/21 | MnUtl/Rnk: 97%/8 | MxUtl/Rnk: 100%/6 | MnClk/Rnk: 1950MHz/28 | MxClk/Rnk: "
-      "1980MHz/0 "
-      "| MnDRtt/Rnk: 14.27ms/23 | MxDRtt/Rnk: 34.65ms/3 | MnEtpt/Rnk: 296.02TF/0 | MxEtpt/Rnk: "
-      "297.32TF/8\n");
-  REQUIRE(log.extremes.size() == 7);
-  CHECK(log.extremes[0] == RankExtremes{7, "Rtt", "ms", 3453.08, 3468.20, 8, 0});
-  CHECK(log.extremes[2] == RankExtremes{7, "Tmp", "C", 52, 65, 0, 21});
-  CHECK(log.extremes[3].unit == "%");
-  CHECK(log.extremes[6] == RankExtremes{7, "Etpt", "TF", 296.02, 297.32, 0, 8});
 }
 
 TEST_CASE("a log without steps is an error that says what was looked for") {

@@ -169,11 +169,6 @@ Result<NcclTests> parse_nccl_tests(Input& input) {
   return tests;
 }
 
-bool looks_like_nccl_tests(std::string_view head) {
-  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
-  return has("algbw") && has("busbw") && has("size");
-}
-
 std::optional<spec::Collective> collective_of(const NcclTestRow& row) {
   return collective_of(std::string_view(row.operation));
 }
