@@ -2,45 +2,17 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/formats/import.h"
 
 namespace triplepoint::formats {
-
-/// A folder that goes away with the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tpt-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  TemporaryFolder(TemporaryFolder&&) = delete;
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-
-  const Path& path() const { return path_; }
-  /// Not write_file_atomically: hundreds of flushes to disk would take most of a test's time.
-  void put(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream file(path_ / name, std::ios::binary);
-    file << text;
-    REQUIRE(file.good());
-  }
-
- private:
-  Path path_;
-};
 
 inline const std::string testdata = TPT_SOURCE_DIR "/triplepoint/formats/testdata/";
 

@@ -9,19 +9,19 @@
 namespace triplepoint::formats {
 namespace {
 
-FolderImport import_all(const TemporaryFolder& folder) {
-  const auto imported = import_folder(spec::default_library(), folder.path(), {});
+FolderImport import_all(const ScratchFolder& folder) {
+  const auto imported = import_folder(spec::default_library(), folder.folder(), {});
   REQUIRE_MESSAGE(imported.has_value(), (imported ? "" : imported.error().what));
   return *imported;
 }
 
 TEST_CASE("a folder's jobs come in natural order, other files are named as skipped") {
-  const TemporaryFolder folder;
-  folder.put("b/job10.yaml", with(fixture("lora.yaml"), "name: lora", "name: ten"));
-  folder.put("b/job9.yaml", with(fixture("lora.yaml"), "adapter_dim: 16", "adapter_dim: 9"));
-  folder.put("a/run.sh", fixture("pretrain_gpt.sh"));
-  folder.put("a/config.json", fixture("llama.json"));
-  folder.put("notes.txt", "nothing");
+  const ScratchFolder folder;
+  folder.file("b/job10.yaml", with(fixture("lora.yaml"), "name: lora", "name: ten"));
+  folder.file("b/job9.yaml", with(fixture("lora.yaml"), "adapter_dim: 16", "adapter_dim: 9"));
+  folder.file("a/run.sh", fixture("pretrain_gpt.sh"));
+  folder.file("a/config.json", fixture("llama.json"));
+  folder.file("notes.txt", "nothing");
   const FolderImport import = import_all(folder);
   REQUIRE(import.rows.size() == 3);
   CHECK(import.rows[0].path == "a/run.sh");
@@ -32,10 +32,10 @@ TEST_CASE("a folder's jobs come in natural order, other files are named as skipp
 
 TEST_CASE(
     "a file with the same bytes is a copy, one that cannot be read is a row with its problem") {
-  const TemporaryFolder folder;
-  folder.put("1.yaml", fixture("lora.yaml"));
-  folder.put("2.yaml", fixture("lora.yaml"));
-  folder.put("3.yaml", "trainer: {}\nmodel: {}\nmodel: {}\n");
+  const ScratchFolder folder;
+  folder.file("1.yaml", fixture("lora.yaml"));
+  folder.file("2.yaml", fixture("lora.yaml"));
+  folder.file("3.yaml", "trainer: {}\nmodel: {}\nmodel: {}\n");
   const FolderImport import = import_all(folder);
   REQUIRE(import.rows.size() == 3);
   CHECK(import.distinct() == 2);
@@ -47,27 +47,27 @@ TEST_CASE(
 }
 
 TEST_CASE("an option that changes nothing is found by the job beside it") {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const std::string base = with(fixture("pretrain-h200.yaml"), "num_nodes: 4", "num_nodes: 2");
-  folder.put("h200_00000.yaml", with(base, "overlap_grad_sync: true", "overlap_grad_sync: false"));
-  folder.put("h200_10000.yaml", base);
+  folder.file("h200_00000.yaml", with(base, "overlap_grad_sync: true", "overlap_grad_sync: false"));
+  folder.file("h200_10000.yaml", base);
   const FolderImport import = import_all(folder);
   REQUIRE(import.rows.size() == 2);
   CHECK(import.rows[1].plays_like == "h200_00000.yaml");
   CHECK(finds(
       *import.rows[1].imported, spec::DiagnosisCode::inert_option,
       spec::Diagnosis::Severity::warning,
-      (folder.path() / "h200_10000.yaml").string() +
+      (folder.folder() / "h200_10000.yaml").string() +
           ": is the same job as h200_00000.yaml (model.optim.overlap_grad_sync changes nothing "
           "here); leave one of the two out"));
 }
 
 TEST_CASE("a Slurm script in a folder beside the file names its GPUs and nodes") {
-  const TemporaryFolder folder;
-  folder.put("job.yaml", fixture("lora.yaml"));
-  folder.put("scripts/job.sh",
-             "#!/bin/bash\n#SBATCH --constraint=H100\n#SBATCH --nodes 4\nsrun x.py\n");
-  const auto imported = import_job(spec::default_library(), folder.path() / "job.yaml", {});
+  const ScratchFolder folder;
+  folder.file("job.yaml", fixture("lora.yaml"));
+  folder.file("scripts/job.sh",
+              "#!/bin/bash\n#SBATCH --constraint=H100\n#SBATCH --nodes 4\nsrun x.py\n");
+  const auto imported = import_job(spec::default_library(), folder.folder() / "job.yaml", {});
   REQUIRE(imported.has_value());
   CHECK(imported->job.cluster.name == "hgx-h100");
 }

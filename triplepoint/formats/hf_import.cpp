@@ -14,6 +14,7 @@
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/library_cache.h"
+#include "triplepoint/formats/settings.h"
 
 namespace triplepoint::formats {
 namespace {
@@ -21,8 +22,6 @@ namespace {
 using spec::DiagnosisCode;
 using spec::Model;
 using Severity = spec::Diagnosis::Severity;
-
-constexpr int64_t largest_dimension = 10'000'000;
 
 /// Reads a config.json by the names that model families give to one thing. A value that cannot be
 /// read is noted, and counts as absent.

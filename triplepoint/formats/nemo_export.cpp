@@ -4,112 +4,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "triplepoint/base/quoting.h"
 
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"
+#include "triplepoint/formats/yaml_writer.h"
 
 namespace triplepoint::formats {
 namespace {
-
-/// Writes YAML tables in block style; "model.optim.name" makes the tables it needs. Keys keep the
-/// order in which they first came.
-class YamlWriter {
- public:
-  void text(std::string_view key, std::string_view value);  // quoted where YAML would read it else
-  void count(std::string_view key, int64_t value);
-  void number(std::string_view key, double value);  // shortest form that reads back the same
-  void boolean(std::string_view key, bool value);
-  void null(std::string_view key);
-  void list(std::string_view key, const std::vector<std::string>& words);
-
-  std::string str() const;
-
- private:
-  struct Node {
-    std::string name;
-    std::string value;  // of a leaf, as written
-    std::vector<Node> entries;
-  };
-  void put(std::string_view key, std::string value);
-  static void write(const Node& node, int indent, std::string& into);
-
-  Node root_;
-};
-
-/// "${a}" as a text: OmegaConf, which reads NeMo's files, would look it up.
-std::string without_references(std::string_view text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i).starts_with("${")) result += '\\';
-    result += text[i];
-  }
-  return result;
-}
-
-void YamlWriter::put(std::string_view key, std::string value) {
-  Node* node = &root_;
-  for (;;) {
-    const std::size_t dot = std::min(key.find('.'), key.size());
-    const std::string_view name = key.substr(0, dot);
-    auto& entries = node->entries;
-    auto entry = std::find_if(entries.begin(), entries.end(),
-                              [&](const Node& each) { return each.name == name; });
-    if (entry == entries.end()) entry = entries.insert(entry, {std::string(name), {}, {}});
-    node = &*entry;
-    if (dot == key.size()) break;
-    key.remove_prefix(dot + 1);
-  }
-  node->value = std::move(value);
-}
-
-void YamlWriter::text(std::string_view key, std::string_view value) {
-  put(key, yaml_text(without_references(value)));
-}
-void YamlWriter::count(std::string_view key, int64_t value) {
-  put(key, fmt::format("{}", value));
-}
-void YamlWriter::number(std::string_view key, double value) {
-  put(key, fmt::format("{}", value));
-}
-void YamlWriter::boolean(std::string_view key, bool value) {
-  put(key, value ? "true" : "false");
-}
-void YamlWriter::null(std::string_view key) {
-  put(key, "null");
-}
-
-void YamlWriter::list(std::string_view key, const std::vector<std::string>& words) {
-  std::vector<std::string> items;
-  items.reserve(words.size());
-  for (const std::string& word : words)
-    items.push_back(yaml_text(word));
-  put(key, fmt::format("[{}]", fmt::join(items, ", ")));
-}
-
-void YamlWriter::write(const Node& node, int indent, std::string& into) {
-  for (const Node& child : node.entries) {
-    into += fmt::format("{:{}}{}:", "", indent, child.name);
-    if (child.entries.empty()) {
-      into += fmt::format(" {}\n", child.value);
-      continue;
-    }
-    into += '\n';
-    write(child, indent + 2, into);
-  }
-}
-
-std::string YamlWriter::str() const {
-  std::string text;
-  write(root_, 0, text);
-  return text;
-}
 
 using spec::Job;
 using spec::Model;

@@ -202,6 +202,14 @@ std::optional<int64_t> Settings::count(std::string_view key, int64_t least, int6
   return std::nullopt;
 }
 
+Result<int64_t> Settings::required(std::string_view key, std::string_view instead) {
+  if (const auto value = count(key, 1, largest_dimension)) return *value;
+  if (is_by_flags(key)) return 1;  // until the flag's value takes its place
+  if (!diagnoses_.empty() && line(key) > 0) return error(diagnoses_.back().what);
+  return error(fmt::format("{}{}{} is missing (the model's size depends on it); add it{}",
+                           place(key), prefix_, key, instead));
+}
+
 std::optional<std::vector<std::string>> Settings::list(std::string_view key) {
   const Setting* setting = ask(key);
   if (setting == nullptr) return std::nullopt;

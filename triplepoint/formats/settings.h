@@ -12,11 +12,16 @@
 #include <string_view>
 #include <vector>
 
+#include "triplepoint/base/result.h"
+
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/formats/yaml_document.h"
 
 namespace triplepoint::formats {
+
+inline constexpr int64_t largest_dimension = 10'000'000;
+inline constexpr int64_t most_ranks = 1'000'000;  // products of three sizes still fit 64 bits
 
 /// One value of a launch file: "model.optim.name" in a NeMo YAML, "num-layers" on a command line.
 struct Setting {
@@ -58,6 +63,8 @@ class Settings {
   /// A whole number in [least, most].
   std::optional<int64_t> count(std::string_view key, int64_t least = 1,
                                int64_t most = 1'000'000'000);
+  /// A dimension of the model, which has to be there. `instead`: what else helps where it is not.
+  Result<int64_t> required(std::string_view key, std::string_view instead = {});
   std::optional<std::vector<std::string>> list(std::string_view key);
   /// Present at all; on a command line, a flag.
   bool flag(std::string_view key);

@@ -482,6 +482,11 @@ std::string joined_lines(std::string_view text) {
 
 }  // namespace
 
+std::optional<std::string> ShellCommand::variable(const std::string& name) const {
+  const auto found = variables.find(name);
+  return found == variables.end() ? std::nullopt : std::optional(found->second);
+}
+
 Result<ShellCommand> find_command(std::string_view text, std::string_view name) {
   if (text.size() > largest_text)
     return error(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@ struct ShellWord {
 struct ShellCommand {
   std::vector<ShellWord> words;
   std::map<std::string, std::string> variables;  // known at its end; arrays joined by blanks
+
+  std::optional<std::string> variable(const std::string& name) const;
 };
 
 /// Finds the command of a shell text which has the most words that start with "--".

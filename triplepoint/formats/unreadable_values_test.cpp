@@ -42,10 +42,10 @@ bool names_key(const Result<spec::StatedJob>& read, const std::string& key) {
   });
 }
 
-Result<spec::StatedJob> read_text(const TemporaryFolder& folder, const std::string& name,
+Result<spec::StatedJob> read_text(const ScratchFolder& folder, const std::string& name,
                                   const std::string& text, const ImportHints& hints = {}) {
-  folder.put(name, text);
-  return read_stated_job(shipped(), (folder.path() / name).string(), hints);
+  folder.file(name, text);
+  return read_stated_job(shipped(), (folder.folder() / name).string(), hints);
 }
 
 std::string sentence(const Result<spec::StatedJob>& read) {
@@ -62,7 +62,7 @@ TEST_CASE("a broken value of any Megatron argument that is read is refused or na
   // Names, which any word can be.
   const std::set<std::string, std::less<>> free_text = {"tokenizer-type", "tokenizer-model",
                                                         "wandb-exp-name"};
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   LibraryCache cache(shipped());
   const auto base = import_megatron(cache, arguments, "run.sh", four_nodes);
   REQUIRE_MESSAGE(base, (base ? "" : base.error().what));
@@ -136,7 +136,7 @@ TEST_CASE("a broken value of any NeMo key that is read is refused or named") {
                                                         "model.tokenizer.model",
                                                         "model.tokenizer.type",
                                                         "model.peft.lora_tuning.layer_selection"};
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   LibraryCache cache(shipped());
   const auto base = import_nemo(cache, yaml_of(nemo_values()), "run.yaml", {});
   REQUIRE_MESSAGE(base, (base ? "" : base.error().what));
@@ -200,10 +200,10 @@ TEST_CASE("a broken value of any config.json key that is read is refused or name
 }
 
 TEST_CASE("what a file gets wrong ends every command, unless a flag sets that key") {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const std::string bad =
       with(arguments, "--tensor-model-parallel-size 2", "\\\n --tensor-model-parallel-size $TP");
-  const std::string place = (folder.path() / "run.sh").string() + ":2: ";
+  const std::string place = (folder.folder() / "run.sh").string() + ":2: ";
   CHECK(sentence(read_text(folder, "run.sh", bad, four_nodes)) ==
         place +
             "--tensor-model-parallel-size is '$TP' (it must be a whole number from 1 to "
@@ -216,7 +216,7 @@ TEST_CASE("what a file gets wrong ends every command, unless a flag sets that ke
 }
 
 TEST_CASE("arguments that a script does not say are refused, and the option before keeps its own") {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const auto extra = [&](const std::string& word) {
     const auto read = read_text(folder, "run.sh", arguments + " --lr 0.1 " + word, four_nodes);
     return sentence(read).substr(sentence(read).find("run.sh"));
@@ -229,7 +229,7 @@ TEST_CASE("arguments that a script does not say are refused, and the option befo
 }
 
 TEST_CASE("what an importer only warns of is a note of the job") {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const auto read =
       read_text(folder, "run.sh", arguments + " --zero-stage 3 --deepspeed", four_nodes);
   REQUIRE(read);
@@ -238,11 +238,11 @@ TEST_CASE("what an importer only warns of is a note of the job") {
 }
 
 TEST_CASE("a number of nodes that sbatch cannot read is refused where nothing else says it") {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const std::string script = "#SBATCH --nodes=$N\n" + arguments + "\n";
   ImportHints hints{.cluster = "hgx-h200", .num_nodes = {}, .stack = {}, .job_script = {}};
   CHECK(sentence(read_text(folder, "run.sh", script, hints)) ==
-        (folder.path() / "run.sh").string() +
+        (folder.folder() / "run.sh").string() +
             ":1: --nodes is '$N' (sbatch takes a whole number); correct it or give --nodes");
   CHECK(read_text(folder, "run.sh", script, four_nodes));
 }

@@ -38,7 +38,7 @@ std::string gunzip(const std::string& path) {
 }
 
 /// Plain files of a tar archive (POSIX ustar: 512-byte headers, octal sizes, name and prefix).
-void untar(const std::string& archive, const TemporaryFolder& into) {
+void untar(const std::string& archive, const ScratchFolder& into) {
   const auto field = [&](std::size_t at, std::size_t size) {
     const std::string text = archive.substr(at, size);
     return text.substr(0, text.find('\0'));
@@ -49,13 +49,13 @@ void untar(const std::string& archive, const TemporaryFolder& into) {
     std::string name = field(at + 345, 155);
     if (!name.empty()) name += '/';
     name += field(at, 100);
-    if (type == '0' || type == '\0') into.put(name, archive.substr(at + 512, size));
+    if (type == '0' || type == '\0') into.file(name, archive.substr(at + 512, size));
     at += 512 + (size + 511) / 512 * 512;
   }
 }
 
 struct Matrix {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   CsvTable table;
   FolderImport import;
   std::map<std::string, std::size_t> row_of_path;  // in the table
@@ -63,12 +63,12 @@ struct Matrix {
 
 /// Slurm scripts are not in the archive; the table says how many nodes each asked for and which
 /// GPU.
-void write_job_scripts(const CsvTable& table, const TemporaryFolder& folder) {
+void write_job_scripts(const CsvTable& table, const ScratchFolder& folder) {
   const auto column = [&](std::string_view name) { return *table.require_column(name); };
   for (std::size_t row = 0; row < table.rows(); ++row) {
     Path script = table.at(row, column("path"));
     script.replace_extension(".sh");
-    folder.put(
+    folder.file(
         script.string(),
         fmt::format("#!/bin/bash\n#SBATCH -C {}\n#SBATCH --nodes={}\n"
                     "#SBATCH --gpus-per-node=8\nsrun python3 -u examples/{} --config-name=x\n",
@@ -87,7 +87,7 @@ std::unique_ptr<Matrix> read_matrix(bool with_scripts) {
   matrix->table = CsvTable::parse(read_file(csv).value(), csv).value();
   untar(gunzip(shared_data + "charllm_experiment_yamls.tar.gz"), matrix->folder);
   if (with_scripts) write_job_scripts(matrix->table, matrix->folder);
-  const auto import = import_folder(spec::default_library(), matrix->folder.path(), {});
+  const auto import = import_folder(spec::default_library(), matrix->folder.folder(), {});
   REQUIRE_MESSAGE(import.has_value(), (import ? "" : import.error().what));
   matrix->import = *import;
   const std::size_t path = matrix->table.require_column("path").value();
