@@ -76,7 +76,7 @@ class JobFlags {
   std::optional<spec::Cooling> cooling_;
   std::optional<spec::FabricKind> fabric_;
   std::optional<double> oversubscription_;
-  std::optional<std::string> schedule_;
+  std::optional<spec::Schedule> schedule_;
   std::optional<std::vector<int64_t>> placement_, layers_per_stage_;
   std::optional<Celsius> ambient_;
   std::optional<Watts> power_limit_;
