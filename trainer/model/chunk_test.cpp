@@ -153,12 +153,7 @@ int64_t kept_by(const spec::Job& job) {
   const auto ranks = static_cast<int>(job.world_size());
   on_transports(thread_transports(ranks), {}, [&](Endpoint& endpoint) {
     const workload::RankGrid grid(job);
-    const auto group = [&](spec::GroupKind kind) {
-      std::vector<int> members;
-      for (const int64_t member : grid.members(kind, endpoint.rank()))
-        members.push_back(static_cast<int>(member));
-      return endpoint.communicator(kind, members);
-    };
+    const auto group = [&](spec::GroupKind kind) { return group_of(grid, endpoint, kind); };
     const auto tensor = group(spec::GroupKind::tensor), expert = group(spec::GroupKind::expert),
                cut = group(spec::GroupKind::expert_tensor);
     MemoryLedger ledger;

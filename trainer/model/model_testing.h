@@ -253,6 +253,14 @@ struct RankWork {
   }
 };
 
+/// The group of this kind that holds the endpoint's rank.
+inline auto group_of(const workload::RankGrid& grid, Endpoint& endpoint, spec::GroupKind kind) {
+  std::vector<int> members;
+  for (const int64_t member : grid.members(kind, endpoint.rank()))
+    members.push_back(static_cast<int>(member));
+  return endpoint.communicator(kind, members);
+}
+
 /// Loss and gradients of the whole model, run on as many threads as the job's TP, CP and DP ask
 /// for.
 inline Outcome play(const spec::Job& job, Backward backward = Backward::whole) {
@@ -264,12 +272,7 @@ inline Outcome play(const spec::Job& job, Backward backward = Backward::whole) {
   std::mutex mutex;
   const auto ranks = static_cast<int>(grid.world_size());
   on_transports(thread_transports(ranks), {}, [&](Endpoint& endpoint) {
-    const auto group = [&](spec::GroupKind kind) {
-      std::vector<int> members;
-      for (const int64_t member : grid.members(kind, endpoint.rank()))
-        members.push_back(static_cast<int>(member));
-      return endpoint.communicator(kind, members);
-    };
+    const auto group = [&](spec::GroupKind kind) { return group_of(grid, endpoint, kind); };
     const auto tensor = group(spec::GroupKind::tensor), expert = group(spec::GroupKind::expert),
                expert_tensor = group(spec::GroupKind::expert_tensor),
                context = group(spec::GroupKind::context);

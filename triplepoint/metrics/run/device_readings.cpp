@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "triplepoint/run/series_index.h"
+#include "triplepoint/run/throttle_reasons.h"
 
-#include "triplepoint/metrics/run/throttle_reasons.h"
 #include "triplepoint/metrics/run/view.h"
 
 namespace triplepoint::metrics {
@@ -78,7 +78,7 @@ class Readings {
   /// From residency counters where there are any: they see what falls between samples.
   std::map<std::string, double> throttle() const {
     std::map<std::string, double> shares;
-    for (const ThrottleReason& reason : throttle_reasons) {
+    for (const run::ThrottleReason& reason : run::throttle_reasons) {
       auto share = rate(reason.counter);
       if (share) *share *= 1e-9;  // of a second
       if (const Series* bits = find("throttle_reasons"); bits != nullptr && !share) {

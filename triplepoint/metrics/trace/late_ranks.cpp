@@ -23,8 +23,8 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/run/throttle_reasons.h"
 
-#include "triplepoint/metrics/run/throttle_reasons.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/delay_blame.h"
 #include "triplepoint/metrics/trace/exposed_waits.h"
@@ -279,8 +279,8 @@ std::string LateCause::throttle_of(const Window& window) const {
   for (const run::Device& device : telemetry_->devices) {
     if (device.rank != window.rank) continue;
     const Instant begin(window.begin), end(window.end);
-    for (const ThrottleReason& reason : throttle_reasons) {
-      const auto share = throttled_share(*telemetry_, device.index, reason, begin, end);
+    for (const run::ThrottleReason& reason : run::throttle_reasons) {
+      const auto share = run::throttled_share(*telemetry_, device.index, reason, begin, end);
       if (share.value_or(0) > 0)
         words += fmt::format("{}{} {:.0f} % of the time", words.empty() ? "" : ", ", reason.name,
                              *share * 100);

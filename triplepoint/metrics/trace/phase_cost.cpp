@@ -15,7 +15,7 @@
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/metrics/run/throttle_reasons.h"
+#include "triplepoint/run/throttle_reasons.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -467,7 +467,7 @@ class RankCosts {
   }
 
   void add_throttle(const Phase& phase, PhaseCost& cost) const {
-    for (const ThrottleReason& reason : throttle_reasons) {
+    for (const run::ThrottleReason& reason : run::throttle_reasons) {
       auto share = counted_share(phase, reason);
       if (!share) share = polled_share(phase, reason);
       cost.throttle_known = cost.throttle_known || share.has_value();
@@ -476,7 +476,7 @@ class RankCosts {
   }
 
   /// By the residency counter, which sees what falls between samples.
-  std::optional<double> counted_share(const Phase& phase, const ThrottleReason& reason) const {
+  std::optional<double> counted_share(const Phase& phase, const run::ThrottleReason& reason) const {
     const run::Series* counter = run::find_series(run_, reason.counter, device_);
     if (counter == nullptr) return std::nullopt;
     double held_ns = 0;
@@ -492,7 +492,7 @@ class RankCosts {
     return held_ns / static_cast<double>(known);
   }
 
-  std::optional<double> polled_share(const Phase& phase, const ThrottleReason& reason) const {
+  std::optional<double> polled_share(const Phase& phase, const run::ThrottleReason& reason) const {
     const run::Series* series = run::find_series(run_, "throttle_reasons", device_);
     if (series == nullptr) return std::nullopt;
     int64_t held = 0, known = 0;

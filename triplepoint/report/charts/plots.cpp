@@ -13,7 +13,7 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/metrics/run/throttle_reasons.h"
+#include "triplepoint/run/throttle_reasons.h"
 
 namespace triplepoint::report {
 namespace {
@@ -66,7 +66,7 @@ std::vector<const run::Series*> series_of(const run::Run& run, const Signal& sig
 run::Series counted_throttling(const run::Run& run, const run::Series& stamps) {
   std::vector<const run::Series*> counters;
   uint32_t uncounted = 0;
-  for (const metrics::ThrottleReason& reason : metrics::throttle_reasons) {
+  for (const run::ThrottleReason& reason : run::throttle_reasons) {
     const run::Series* counter = run::find_series(run, reason.counter, stamps.device);
     counter != nullptr ? counters.push_back(counter) : void(uncounted |= reason.bit);
   }

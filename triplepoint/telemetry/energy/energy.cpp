@@ -2,28 +2,15 @@
 #include "triplepoint/telemetry/energy/energy.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/run/throttle_reasons.h"
+
 namespace triplepoint::telemetry {
 namespace {
-
-/// Bits as in nvmlClocksEventReason*, and the residency counter of the same cause. Source: nvml.h.
-struct Reason {
-  uint32_t bit;
-  const char* name;
-  const char* counter;
-};
-constexpr std::array<Reason, 6> reasons = {
-    {{4, "software_power_cap", "throttle_ns_sw_power_cap"},
-     {8, "hardware_slowdown", "throttle_ns_hw_slowdown"},
-     {16, "sync_boost", "throttle_ns_sync_boost"},
-     {32, "software_thermal", "throttle_ns_sw_thermal_slowdown"},
-     {64, "hardware_thermal", "throttle_ns_hw_thermal_slowdown"},
-     {128, "hardware_power_brake", "throttle_ns_hw_power_brake"}}};
 
 /// Growth of a counter over the part of [begin, end] that it covers.
 std::optional<double> growth(const run::Series* counter, Instant begin, Instant end) {
@@ -44,14 +31,14 @@ std::map<std::string, ThrottleResidency> throttle_residency(const run::Run& run,
                                                             Instant begin, Instant end) {
   std::map<std::string, ThrottleResidency> all;
   const run::Series* bits = run::find_series(run, "throttle_reasons", device);
-  for (const Reason& reason : reasons) {
+  for (const run::ThrottleReason& reason : run::throttle_reasons) {
     ThrottleResidency residency;
     if (const auto ns = growth(run::find_series(run, reason.counter, device), begin, end))
       residency.counted = *ns * unit::ns;
     if (bits != nullptr)
       if (const auto share = run::share_of_time(*bits, reason.bit, begin, end))
         residency.polled = *share * (end - begin);
-    if (residency.counted || residency.polled) all[reason.name] = residency;
+    if (residency.counted || residency.polled) all[std::string(reason.name)] = residency;
   }
   return all;
 }

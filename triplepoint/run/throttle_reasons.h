@@ -9,7 +9,7 @@
 
 #include "triplepoint/run/run.h"
 
-namespace triplepoint::metrics {
+namespace triplepoint::run {
 
 struct ThrottleReason {
   uint32_t bit = 0;
@@ -30,16 +30,16 @@ inline constexpr std::array<ThrottleReason, 6> throttle_reasons = {
 
 /// Share of [begin, end] for which a reason held the device's clock back: from its residency
 /// counter where there is one, which sees what falls between samples; else from the polled bits.
-inline std::optional<double> throttled_share(const run::Run& run, int32_t device,
+inline std::optional<double> throttled_share(const Run& run, int32_t device,
                                              const ThrottleReason& reason, Instant begin,
                                              Instant end) {
   if (end <= begin) return std::nullopt;
-  if (const auto* counter = run::find_series(run, reason.counter, device))
-    if (const auto held_ns = run::counter_difference(*counter, begin, end))
+  if (const auto* counter = find_series(run, reason.counter, device))
+    if (const auto held_ns = counter_difference(*counter, begin, end))
       return *held_ns / ((end - begin) / unit::ns);
-  const run::Series* bits = run::find_series(run, "throttle_reasons", device);
+  const Series* bits = find_series(run, "throttle_reasons", device);
   if (bits == nullptr) return std::nullopt;
-  return run::share_of_time(*bits, reason.bit, begin, end);
+  return share_of_time(*bits, reason.bit, begin, end);
 }
 
-}  // namespace triplepoint::metrics
+}  // namespace triplepoint::run
