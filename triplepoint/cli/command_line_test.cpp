@@ -23,22 +23,12 @@ namespace {
 
 using testing::call;
 using testing::contains;
+using testing::json_of;
 using testing::Outcome;
+using testing::plus;
 
 const std::vector<std::string> small_job = {
     "simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--tp", "4", "--gbs", "16"};
-
-std::vector<std::string> plus(std::vector<std::string> words,
-                              const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-Json json_of(const Outcome& outcome) {
-  CAPTURE(outcome.err);
-  REQUIRE(outcome.code == exit_ok);
-  return *parse_json(outcome.out, "output");
-}
 
 // ---- wrong use: exit code 2 and a way out
 
@@ -289,100 +279,6 @@ TEST_CASE("an output that cannot be written is an error, and nothing half writte
 
 // ---- what it is for
 
-TEST_CASE("simulate prints one object with the promised keys") {
-  const Json json = json_of(call(plus(small_job, {"--format", "json"})));
-  for (const char* key :
-       {"verdict", "memory_gib", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
-        "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "kernel_time_s", "stages",
-        "exposed_communication_s", "power_w", "energy_j", "joules_per_token", "samples_per_s_mj",
-        "temperature_c", "sm_clock_mhz", "throttle"}) {
-    CAPTURE(key);
-    CHECK(json.contains(key));
-  }
-  CHECK(json["verdict"] == "ok");
-  CHECK(json["step_time_s"].get<double>() > 0);
-}
-
-TEST_CASE("a flag and its Megatron name mean the same") {
-  const auto base = std::vector<std::string>{"simulate", "--model",  "llama3-8b", "--cluster",
-                                             "hgx-h200", "--format", "json"};
-  const Json ours =
-      json_of(call(plus(base, {"--tp", "2", "--pp", "2", "--mbs", "2", "--gbs", "32", "--seq",
-                               "4096", "--recompute", "full", "--sharding", "optimizer"})));
-  const Json theirs = json_of(
-      call(plus(base, {"--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size", "2",
-                       "--micro-batch-size", "2", "--global-batch-size", "32", "--seq-length",
-                       "4096", "--recompute-granularity", "full", "--use-distributed-optimizer"})));
-  CHECK(ours == theirs);
-}
-
-TEST_CASE("virtual stages may be told by number or by layers") {
-  const auto base =
-      std::vector<std::string>{"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--pp",
-                               "4",        "--gbs",   "32",        "--format",  "json"};
-  CHECK(json_of(call(plus(base, {"--vpp", "2"}))) ==
-        json_of(call(plus(base, {"--num-layers-per-virtual-pipeline-stage", "4"}))));
-}
-
-TEST_CASE("data parallelism shards the optimizer unless told otherwise") {
-  const Json json = json_of(call(plus(small_job, {"--format", "json"})));
-  CHECK(json["configuration"]["data_parallel_size"] == 2);
-  CHECK(json["configuration"]["sharding"] == "optimizer");
-  CHECK(json_of(call(plus(small_job, {"--sharding", "none", "--format",
-                                      "json"})))["configuration"]["sharding"] == "none");
-}
-
-/// 405B on 512 H100 as NVIDIA's recipe lays it out, which keeps gradients in 16 bits.
-const std::vector<std::string> llama_405b = {
-    "simulate",
-    "--model",
-    "llama3-405b",
-    "--cluster",
-    "dgx-h100",
-    "--nodes",
-    "64",
-    "--tp",
-    "8",
-    "--pp",
-    "8",
-    "--cp",
-    "2",
-    "--vpp",
-    "8",
-    "--sequence-parallel",
-    "--gbs",
-    "256",
-    "--sharding",
-    "optimizer",
-    "--layers-per-stage",
-    "1,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,"
-    "2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1",
-    "--stack",
-    "megatron-core",
-    "--format",
-    "json"};
-
-TEST_CASE("a job takes its stack's optimizer, and --optimizer another") {
-  CHECK(json_of(call(llama_405b))["verdict"] == "ok");
-  const Json floats =
-      json_of(call(plus(llama_405b, {"--optimizer", "megatron_distributed_optim"})));
-  CHECK(floats["verdict"] == "oom");
-  const Outcome wrong = call(plus(llama_405b, {"--optimizer", "adamw_8bits"}));
-  CHECK(wrong.code != exit_ok);
-  CHECK(contains(wrong.err, "adamw_8bit"));
-  CHECK(contains(call({"show", "adamw_8bit"}).out, "bytes per parameter"));
-  CHECK(contains(call({"list", "optimizers", "--names"}).out, "muon\n"));
-}
-
-TEST_CASE("a job without room is a result: exit code 0, its memory, no speed") {
-  const Outcome outcome = call({"simulate", "--model", "gpt3-175b", "--cluster", "hgx-h200", "--tp",
-                                "8", "--gbs", "128", "--format", "json"});
-  const Json json = json_of(outcome);
-  CHECK(json["verdict"] == "oom");
-  CHECK(json["memory_gib"]["total"].get<double>() > json["memory_gib"]["limit"].get<double>());
-  CHECK(!json.contains("step_time_s"));
-}
-
 TEST_CASE("a stored run becomes a page, and its job can be exported and simulated again") {
   const ScratchFolder scratch;
   const std::string run = scratch.path("small.run");
@@ -396,38 +292,6 @@ TEST_CASE("a stored run becomes a page, and its job can be exported and simulate
   const std::string job = scratch.file("again.toml", exported.out);
   CHECK(json_of(call({"simulate", job, "--format", "json"}))["step_time_s"] ==
         json_of(call({"simulate", run, "--format", "json"}))["step_time_s"]);
-}
-
-TEST_CASE("lists name what simulate takes") {
-  CHECK(contains(call({"list", "models"}).out, "gpt3-175b"));
-  CHECK(contains(call({"list", "clusters", "--names"}).out, "hgx-h200\n"));
-  CHECK(contains(call({"list", "studies"}).out, "paper/h200"));
-  const std::string gpus = call({"list", "gpus"}).out;
-  CHECK(contains(gpus, "989 TFLOP/s bf16"));
-  CHECK(contains(gpus, ", 0.164 TFLOP/s bf16"));  // a core of a CPU
-  for (const char* kind : {"models", "gpus", "clusters", "stacks", "studies"})
-    CHECK(json_of(call({"list", kind, "--format", "json"}))[kind].size() > 0);
-}
-
-TEST_CASE("a folder without launch files and a file that is no study are refused as such") {
-  const ScratchFolder scratch;
-  const Outcome import = call({"import", scratch.folder().string()});
-  CHECK(import.code == exit_failed);
-  CHECK(contains(import.err, "holds no launch file"));
-  CHECK(contains(call({"characterize", scratch.file("empty.yaml", "")}).err, "is no study"));
-}
-
-TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {
-  const ScratchFolder scratch;
-  const std::string file = scratch.file("odd.args",
-                                        "--num-layers 7 --hidden-size 1024 "
-                                        "--num-attention-heads 16 --seq-length 1024 "
-                                        "--pipeline-model-parallel-size 4 --micro-batch-size 1 "
-                                        "--global-batch-size 8\n");
-  const Outcome alone = call({"import", file});
-  CHECK(alone.code == exit_failed);
-  CHECK(alone.out.find("1 invalid") != std::string::npos);
-  CHECK(call({"import", scratch.path("")}).code == exit_ok);
 }
 
 TEST_CASE("every JSON object has its schema, first") {
@@ -446,34 +310,6 @@ TEST_CASE("every JSON object has its schema, first") {
     REQUIRE(found.is_object());
     CHECK(found.begin().key() == "schema");
   }
-}
-
-TEST_CASE("show says where a number comes from") {
-  const Json json = json_of(call({"show", "h200", "--format", "json"}));
-  REQUIRE(!json.empty());
-  for (const Json& number : json["shown"][0]["numbers"])
-    CHECK(!number["source"].get<std::string>().empty());
-}
-
-TEST_CASE("a model that the library does not have is described, one that it has is not") {
-  const std::vector<std::string> job = {"simulate", "--model", "llama3-8b", "--cluster",
-                                        "hgx-h200", "--seq",   "4096"};
-  CHECK(contains(call(plus(job, {"--num-layers", "16"})).out,
-                 "model llama3-8b-custom: 4.54 B parameters, 16 layers, sequence 4096; "));
-  CHECK(!contains(call(job).out, "B parameters"));
-}
-
-TEST_CASE("show reads a file: a model in TOML, a job") {
-  const ScratchFolder scratch;
-  const Path data = Path(spec::default_library().root);
-  const std::string own = scratch.path("own.toml"), job = scratch.path("job.toml");
-  std::filesystem::copy_file(data / "models/llama3-8b.toml", own);
-  CHECK(contains(call({"show", own}).out, "8.03 B parameters"));
-  REQUIRE(write_file_atomically(job, "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n"));
-  const std::string about = call({"show", job}).out;
-  for (const char* part : {"llama3-8b on 8 x H200", "8.03 B parameters", "PFLOP", "memory: fits"})
-    CHECK_MESSAGE(contains(about, part), part);
-  CHECK(contains(call({"show", scratch.path("none.toml")}).err, "there is no such file"));
 }
 
 // ---- terminal

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
@@ -27,6 +28,19 @@ inline Outcome call(const std::vector<std::string>& words, tui::Console::Abiliti
   tui::Console console(out, err, abilities);
   const int code = run_command_line(words, console);
   return {code, out.str(), err.str()};
+}
+
+using Words = std::vector<std::string>;
+
+inline Words plus(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// What a command printed with --format json.
+inline Json json_of(const Outcome& outcome) {
+  REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
+  return parse_json(outcome.out, "output").value();
 }
 
 inline bool contains(const std::string& text, std::string_view part) {

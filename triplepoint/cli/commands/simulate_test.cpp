@@ -26,20 +26,16 @@ namespace {
 using testing::call;
 using testing::contains;
 using testing::Outcome;
-using Words = std::vector<std::string>;
+using testing::plus;
+using testing::Words;
 
 const Words plain_job = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--nodes",
                          "1",        "--tp",    "8",         "--gbs",     "32"};
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 /// A run of the plain job under these flags.
 std::string simulated(const ScratchFolder& scratch, const std::string& name, const Words& flags) {
   const std::string path = scratch.path(name + ".run");
-  const Outcome outcome = call(with(with(plain_job, flags), {"-o", path}));
+  const Outcome outcome = call(plus(plus(plain_job, flags), {"-o", path}));
   REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
   return path;
 }
@@ -54,11 +50,109 @@ std::string page_of(const ScratchFolder& scratch, const std::string& run) {
 }
 
 Json json_of(const Words& words) {
-  const Outcome outcome = call(with(words, {"--format", "json"}));
-  REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
-  const auto json = parse_json(outcome.out, "json");
-  REQUIRE(json);
-  return *json;
+  return testing::json_of(call(plus(words, {"--format", "json"})));
+}
+
+const Words small_job = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200",
+                         "--tp",     "4",       "--gbs",     "16"};
+
+TEST_CASE("simulate prints one object with the promised keys") {
+  const Json json = testing::json_of(call(plus(small_job, {"--format", "json"})));
+  for (const char* key :
+       {"verdict", "memory_gib", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
+        "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "kernel_time_s", "stages",
+        "exposed_communication_s", "power_w", "energy_j", "joules_per_token", "samples_per_s_mj",
+        "temperature_c", "sm_clock_mhz", "throttle"}) {
+    CAPTURE(key);
+    CHECK(json.contains(key));
+  }
+  CHECK(json["verdict"] == "ok");
+  CHECK(json["step_time_s"].get<double>() > 0);
+}
+
+TEST_CASE("a flag and its Megatron name mean the same") {
+  const auto base =
+      Words{"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--format", "json"};
+  const Json ours = testing::json_of(
+      call(plus(base, {"--tp", "2", "--pp", "2", "--mbs", "2", "--gbs", "32", "--seq", "4096",
+                       "--recompute", "full", "--sharding", "optimizer"})));
+  const Json theirs = json_of(
+      call(plus(base, {"--tensor-model-parallel-size", "2", "--pipeline-model-parallel-size", "2",
+                       "--micro-batch-size", "2", "--global-batch-size", "32", "--seq-length",
+                       "4096", "--recompute-granularity", "full", "--use-distributed-optimizer"})));
+  CHECK(ours == theirs);
+}
+
+TEST_CASE("virtual stages may be told by number or by layers") {
+  const auto base = Words{"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--pp",
+                          "4",        "--gbs",   "32",        "--format",  "json"};
+  CHECK(testing::json_of(call(plus(base, {"--vpp", "2"}))) ==
+        testing::json_of(call(plus(base, {"--num-layers-per-virtual-pipeline-stage", "4"}))));
+}
+
+TEST_CASE("data parallelism shards the optimizer unless told otherwise") {
+  const Json json = testing::json_of(call(plus(small_job, {"--format", "json"})));
+  CHECK(json["configuration"]["data_parallel_size"] == 2);
+  CHECK(json["configuration"]["sharding"] == "optimizer");
+  CHECK(testing::json_of(call(plus(small_job, {"--sharding", "none", "--format",
+                                               "json"})))["configuration"]["sharding"] == "none");
+}
+
+/// 405B on 512 H100 as NVIDIA's recipe lays it out, which keeps gradients in 16 bits.
+const Words llama_405b = {"simulate",
+                          "--model",
+                          "llama3-405b",
+                          "--cluster",
+                          "dgx-h100",
+                          "--nodes",
+                          "64",
+                          "--tp",
+                          "8",
+                          "--pp",
+                          "8",
+                          "--cp",
+                          "2",
+                          "--vpp",
+                          "8",
+                          "--sequence-parallel",
+                          "--gbs",
+                          "256",
+                          "--sharding",
+                          "optimizer",
+                          "--layers-per-stage",
+                          "1,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,"
+                          "2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1",
+                          "--stack",
+                          "megatron-core",
+                          "--format",
+                          "json"};
+
+TEST_CASE("a job takes its stack's optimizer, and --optimizer another") {
+  CHECK(testing::json_of(call(llama_405b))["verdict"] == "ok");
+  const Json floats =
+      testing::json_of(call(plus(llama_405b, {"--optimizer", "megatron_distributed_optim"})));
+  CHECK(floats["verdict"] == "oom");
+  const Outcome wrong = call(plus(llama_405b, {"--optimizer", "adamw_8bits"}));
+  CHECK(wrong.code != exit_ok);
+  CHECK(contains(wrong.err, "adamw_8bit"));
+  CHECK(contains(call({"show", "adamw_8bit"}).out, "bytes per parameter"));
+  CHECK(contains(call({"list", "optimizers", "--names"}).out, "muon\n"));
+}
+
+TEST_CASE("a job without room is a result: exit code 0, its memory, no speed") {
+  const Outcome outcome = call({"simulate", "--model", "gpt3-175b", "--cluster", "hgx-h200", "--tp",
+                                "8", "--gbs", "128", "--format", "json"});
+  const Json json = testing::json_of(outcome);
+  CHECK(json["verdict"] == "oom");
+  CHECK(json["memory_gib"]["total"].get<double>() > json["memory_gib"]["limit"].get<double>());
+  CHECK(!json.contains("step_time_s"));
+}
+
+TEST_CASE("a model that the library does not have is described, one that it has is not") {
+  const Words job = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--seq", "4096"};
+  CHECK(contains(call(plus(job, {"--num-layers", "16"})).out,
+                 "model llama3-8b-custom: 4.54 B parameters, 16 layers, sequence 4096; "));
+  CHECK(!contains(call(job).out, "B parameters"));
 }
 
 TEST_CASE("inlet, power limit and faults of a simulated run are on its page and in comparisons") {
@@ -94,7 +188,7 @@ TEST_CASE("a GPU at half power is named by the page, the terminal and a comparis
   CHECK(!contains(page, "The pipeline's bubble"));
   CHECK(!contains(page_of(scratch, base), "the others: "));
   CHECK(contains(call({"compare", base, fault}).out, std::string("In fault: ") + named));
-  CHECK(contains(call(with(plain_job, {"--fault", "gpu=3,power=0.5"})).out, named));
+  CHECK(contains(call(plus(plain_job, {"--fault", "gpu=3,power=0.5"})).out, named));
   CHECK(!contains(call(plain_job).out, "the others"));
 }
 
@@ -102,14 +196,14 @@ TEST_CASE("a limit that the lowest clock cannot keep is said, and one that is ke
   const ScratchFolder scratch;
   const char* above = "GPU 3 draws ";
   const std::vector<std::string> lost = {"--fault", "gpu=3,power=0.1"};
-  CHECK(contains(call(with(plain_job, lost)).out, above));
+  CHECK(contains(call(plus(plain_job, lost)).out, above));
   CHECK(contains(page_of(scratch, simulated(scratch, "lost", lost)), above));
-  CHECK(!contains(call(with(plain_job, {"--fault", "gpu=3,power=0.5"})).out, above));
+  CHECK(!contains(call(plus(plain_job, {"--fault", "gpu=3,power=0.5"})).out, above));
 }
 
 TEST_CASE("a peak above the limit is explained, and only such a peak") {
   const char* words = "(limit 500 W on average)";
-  CHECK(contains(call(with(plain_job, {"--power-limit", "500 W"})).out, words));
+  CHECK(contains(call(plus(plain_job, {"--power-limit", "500 W"})).out, words));
   CHECK(!contains(
       call({"simulate", "--model", "llama3-8b", "--cluster", "dgx-a100", "--tp", "8", "--gbs", "8"})
           .out,
@@ -119,7 +213,7 @@ TEST_CASE("a peak above the limit is explained, and only such a peak") {
 TEST_CASE("flags with which a job fits are named where it does not") {
   const std::vector<std::string> job = {"simulate", "--model", "llama3-70b", "--cluster",
                                         "hgx-h200", "--gbs",   "8"};
-  const Outcome outcome = call(with(job, {"--format", "json"}));
+  const Outcome outcome = call(plus(job, {"--format", "json"}));
   const auto json = parse_json(outcome.out, "out");
   REQUIRE(json);
   REQUIRE((*json)["verdict"] == "oom");
@@ -127,7 +221,7 @@ TEST_CASE("flags with which a job fits are named where it does not") {
   std::vector<std::string> flags;
   for (std::string word; words >> word;)
     flags.push_back(word);
-  CHECK(contains(call(with(job, flags)).out, "fits in memory"));
+  CHECK(contains(call(plus(job, flags)).out, "fits in memory"));
   CHECK(contains(call(job).out, "It fits with " + (*json)["fits_with"].get<std::string>()));
 }
 
@@ -141,10 +235,10 @@ TEST_CASE("an option without effect is named once on standard error, and in JSON
     CHECK(outcome.err.find(what, at + 1) == std::string::npos);
     CHECK(!contains(outcome.out, what));
   };
-  const Words inert = with(plain_job, {"--record-layout", "packed"});
+  const Words inert = plus(plain_job, {"--record-layout", "packed"});
   says_once(inert);
   const Words job(inert.begin() + 1, inert.end());
-  says_once(with({"place", "--judge", "1"}, job));
+  says_once(plus({"place", "--judge", "1"}, job));
   says_once({"plan", "--model", "llama3-8b", "--cluster", "hgx-h200", "--record-layout", "packed"});
   CHECK(call(plain_job).err.empty());
   CHECK(json_of(plain_job)["diagnoses"].empty());
@@ -179,7 +273,7 @@ TEST_CASE("a result tree of which every experiment is skipped fails and says why
 }
 
 TEST_CASE("what a step does is disjoint and adds up, with and without a pipeline") {
-  const Words one_stage = with(plain_job, {"--fault", "gpu=3,power=0.5"});
+  const Words one_stage = plus(plain_job, {"--fault", "gpu=3,power=0.5"});
   const Words stages = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200",
                         "--nodes",  "2",       "--tp",      "2",         "--pp",
                         "4",        "--gbs",   "64",        "--fault",   "gpu=3,power=0.5"};
@@ -205,7 +299,7 @@ TEST_CASE("a steady state and a long transient of the same job agree") {
   const Words job = {"simulate", "--model",        "llama3-8b", "--cluster", "hgx-h200", "--nodes",
                      "2",        "--tp",           "4",         "--pp",      "2",        "--gbs",
                      "64",       "--power-profile"};
-  const Json steady = json_of(job), transient = json_of(with(job, {"--duration", "20min"}));
+  const Json steady = json_of(job), transient = json_of(plus(job, {"--duration", "20min"}));
   const auto same = [&](const char* pointer, double tolerance) {
     const Json::json_pointer at{pointer};
     CAPTURE(pointer);
@@ -230,7 +324,7 @@ TEST_CASE("a steady state and a long transient of the same job agree") {
 }
 
 TEST_CASE("a swing within the allowed one asks for no floor") {
-  const std::string text = call(with(plain_job, {"--task", "prefill", "--power-profile"})).out;
+  const std::string text = call(plus(plain_job, {"--task", "prefill", "--power-profile"})).out;
   CHECK(contains(text, "no floor and no stagger are needed"));
   CHECK(!contains(text, "burns 0 kJ"));
 }

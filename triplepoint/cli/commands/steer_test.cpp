@@ -23,16 +23,11 @@ namespace {
 using testing::call;
 using testing::contains;
 using testing::Outcome;
+using testing::plus;
 
 const std::vector<std::string> small_job = {"steer",    "--model", "llama3-8b", "--cluster",
                                             "hgx-h200", "--nodes", "2",         "--tp",
                                             "8",        "--gbs",   "32"};
-
-std::vector<std::string> plus(std::vector<std::string> words,
-                              const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 // ---- the hook
 

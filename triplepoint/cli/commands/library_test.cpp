@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What there is (list, show), and what comes from others (import).
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/cli/command_testing.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using testing::call;
+using testing::contains;
+using testing::json_of;
+using testing::Outcome;
+
+TEST_CASE("lists name what simulate takes") {
+  CHECK(contains(call({"list", "models"}).out, "gpt3-175b"));
+  CHECK(contains(call({"list", "clusters", "--names"}).out, "hgx-h200\n"));
+  CHECK(contains(call({"list", "studies"}).out, "paper/h200"));
+  const std::string gpus = call({"list", "gpus"}).out;
+  CHECK(contains(gpus, "989 TFLOP/s bf16"));
+  CHECK(contains(gpus, ", 0.164 TFLOP/s bf16"));  // a core of a CPU
+  for (const char* kind : {"models", "gpus", "clusters", "stacks", "studies"})
+    CHECK(json_of(call({"list", kind, "--format", "json"}))[kind].size() > 0);
+}
+
+TEST_CASE("a folder without launch files and a file that is no study are refused as such") {
+  const ScratchFolder scratch;
+  const Outcome import = call({"import", scratch.folder().string()});
+  CHECK(import.code == exit_failed);
+  CHECK(contains(import.err, "holds no launch file"));
+  CHECK(contains(call({"characterize", scratch.file("empty.yaml", "")}).err, "is no study"));
+}
+
+TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.file("odd.args",
+                                        "--num-layers 7 --hidden-size 1024 "
+                                        "--num-attention-heads 16 --seq-length 1024 "
+                                        "--pipeline-model-parallel-size 4 --micro-batch-size 1 "
+                                        "--global-batch-size 8\n");
+  const Outcome alone = call({"import", file});
+  CHECK(alone.code == exit_failed);
+  CHECK(alone.out.find("1 invalid") != std::string::npos);
+  CHECK(call({"import", scratch.path("")}).code == exit_ok);
+}
+
+TEST_CASE("show says where a number comes from") {
+  const Json json = json_of(call({"show", "h200", "--format", "json"}));
+  REQUIRE(!json.empty());
+  for (const Json& number : json["shown"][0]["numbers"])
+    CHECK(!number["source"].get<std::string>().empty());
+}
+
+TEST_CASE("show reads a file: a model in TOML, a job") {
+  const ScratchFolder scratch;
+  const Path data = Path(spec::default_library().root);
+  const std::string own = scratch.path("own.toml"), job = scratch.path("job.toml");
+  std::filesystem::copy_file(data / "models/llama3-8b.toml", own);
+  CHECK(contains(call({"show", own}).out, "8.03 B parameters"));
+  REQUIRE(write_file_atomically(job, "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n"));
+  const std::string about = call({"show", job}).out;
+  for (const char* part : {"llama3-8b on 8 x H200", "8.03 B parameters", "PFLOP", "memory: fits"})
+    CHECK_MESSAGE(contains(about, part), part);
+  CHECK(contains(call({"show", scratch.path("none.toml")}).err, "there is no such file"));
+}
+
+}  // namespace
+}  // namespace triplepoint::cli
