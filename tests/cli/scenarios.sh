@@ -92,6 +92,13 @@ completion() {
   COMP_CWORD=3
   _triplepoint
   [[ " ${COMPREPLY[*]} " == *" gpt3-175b "* ]] || fail "does not complete gpt3-175b: ${COMPREPLY[*]}"
+  touch own.toml
+  COMP_WORDS=(triplepoint simulate --model ow)
+  _triplepoint
+  [[ " ${COMPREPLY[*]} " == *" own.toml "* ]] || fail "does not complete own.toml: ${COMPREPLY[*]}"
+  COMP_WORDS=(triplepoint simulate --tp "")
+  _triplepoint
+  [ ${#COMPREPLY[@]} -eq 0 ] || fail "completes a number by ${COMPREPLY[*]}"
   COMP_WORDS=(triplepoint sim)
   COMP_CWORD=1
   _triplepoint

@@ -202,6 +202,8 @@ TEST_CASE("completion scripts know every command and flag") {
     for (const CommandEntry& entry : commands())
       CHECK(contains(script, entry.name));
     CHECK(contains(script, "tensor-model-parallel-size"));
+    for (const char* kind : {"models", "gpus", "clusters", "stacks", "optimizers", "records"})
+      CHECK(contains(script, std::string("triplepoint list ") + kind + " --names"));
   }
 }
 

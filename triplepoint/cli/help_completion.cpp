@@ -20,14 +20,28 @@ std::vector<std::string> names_of(const Argument& argument) {
   return *split_list(argument.names);
 }
 
-/// What a shell offers for the argument: its choices, or what a command lists that the shell runs.
+/// The kinds that `triplepoint list` lists for the argument.
+std::vector<std::string> kinds_of(Words words) {
+  constexpr std::array lists = {"",       "",           "",        "models",  "clusters",
+                                "stacks", "optimizers", "records", "studies", ""};
+  if (words == Words::library)
+    return {"models", "gpus", "clusters", "stacks", "optimizers", "records", "studies"};
+  const std::string list = lists[static_cast<std::size_t>(words)];
+  return list.empty() ? std::vector<std::string>() : std::vector<std::string>{list};
+}
+
+/// What a shell offers for the argument: its choices, or what commands list that the shell runs.
 /// `run`: how the shell writes that, without its parenthesis.
 std::string offered(const Argument& argument, std::string_view run = "$") {
-  constexpr std::array lists = {"",         "",       "",           "models",
-                                "clusters", "stacks", "optimizers", "studies"};
-  const std::string_view list = lists[static_cast<std::size_t>(argument.words)];
-  if (list.empty()) return joined(argument.choices);
-  return fmt::format("{}(triplepoint list {} --names 2>/dev/null)", run, list);
+  std::vector<std::string> lists;
+  for (const std::string& kind : kinds_of(argument.words))
+    lists.push_back(fmt::format("triplepoint list {} --names 2>/dev/null", kind));
+  if (lists.empty()) return joined(argument.choices);
+  return fmt::format("{}({})", run, joined(lists, "; "));
+}
+
+bool takes_files(const Argument& argument) {
+  return argument.words != Words::none;
 }
 
 /// The text with `escape` before each of `characters`.
@@ -49,21 +63,25 @@ std::string all_commands() {
 
 // ---- bash
 
+constexpr std::string_view bash_files = " $(compgen -f -- \"$current\")";
+
+std::string bash_words(const std::string& words) {
+  return words.empty() ? "" : fmt::format("$(compgen -W \"{}\" -- \"$current\")", words);
+}
+
 /// The body of `case $previous` for the flags of one command that take a value.
 std::string bash_values(const std::vector<Argument>& arguments) {
   std::string body;
   for (const Argument& argument : arguments) {
     if (!argument.is_flag() || argument.value.empty()) continue;
-    const std::string words = offered(argument);
-    const std::string action =
-        words.empty() ? "_filedir 2>/dev/null || COMPREPLY=($(compgen -f -- \"$current\"))"
-                      : fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$current\"))", words);
-    body += fmt::format("        {}) {}; return;;\n", joined(names_of(argument), "|"), action);
+    body += fmt::format("        {}) COMPREPLY=({}{}); return;;\n", joined(names_of(argument), "|"),
+                        bash_words(offered(argument)), takes_files(argument) ? bash_files : "");
   }
   return body;
 }
 
-std::string bash_words(const std::vector<Argument>& arguments) {
+/// The flags of a command, and what its words may be.
+std::string bash_all(const std::vector<Argument>& arguments) {
   std::string words;
   for (const Argument& argument : arguments) {
     const std::string some = argument.is_flag() ? joined(names_of(argument)) : offered(argument);
@@ -72,10 +90,9 @@ std::string bash_words(const std::vector<Argument>& arguments) {
   return words + "--help";
 }
 
-bool takes_files(const std::vector<Argument>& arguments) {
+bool a_word_takes_files(const std::vector<Argument>& arguments) {
   return std::any_of(arguments.begin(), arguments.end(), [](const Argument& argument) {
-    return !argument.is_flag() &&
-           (argument.words == Words::files || argument.words == Words::folders);
+    return !argument.is_flag() && takes_files(argument);
   });
 }
 
@@ -94,9 +111,8 @@ std::string bash_script() {
     const Arguments arguments = entry.make()->arguments();
     script += fmt::format("    {})\n      case $previous in\n{}      esac\n", entry.name,
                           bash_values(arguments));
-    script += fmt::format("      COMPREPLY=($(compgen -W \"{}\" -- \"$current\"){});;\n",
-                          bash_words(arguments),
-                          takes_files(arguments) ? " $(compgen -f -- \"$current\")" : "");
+    script += fmt::format("      COMPREPLY=({}{});;\n", bash_words(bash_all(arguments)),
+                          a_word_takes_files(arguments) ? bash_files : "");
   }
   return script + "  esac\n}\ncomplete -o filenames -F _triplepoint triplepoint\n";
 }
@@ -112,8 +128,8 @@ std::string zsh_quoted(std::string_view text) {
 
 std::string zsh_action(const Argument& argument) {
   const std::string words = offered(argument);
-  if (!words.empty()) return fmt::format("({})", words);
-  return argument.words == Words::none ? " " : "_files";
+  if (!takes_files(argument)) return words.empty() ? " " : fmt::format("({})", words);
+  return words.empty() ? "_files" : fmt::format("{{compadd -- {}; _files}}", words);
 }
 
 std::string zsh_argument(const Argument& argument) {
@@ -161,7 +177,7 @@ std::string fish_argument(std::string_view command, const Argument& argument) {
   for (const std::string& name : names_of(argument)) {
     line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   }
-  if (!argument.value.empty()) line += argument.words == Words::files ? " -r" : " -x";
+  if (!argument.value.empty()) line += takes_files(argument) ? " -r" : " -x";
   return line + words + fmt::format(" -d '{}'\n", escaped(argument.help, "'", "\\"));
 }
 

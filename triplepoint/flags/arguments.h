@@ -10,8 +10,20 @@
 
 namespace triplepoint::flags {
 
-/// What a shell may offer for an argument.
-enum class Words { none, files, folders, models, clusters, stacks, optimizers, studies };
+/// What a shell may offer for an argument; `library` is every name that `show` knows. Where a name
+/// of the library stands, a file of one's own may stand as well.
+enum class Words {
+  none,
+  files,
+  folders,
+  models,
+  clusters,
+  stacks,
+  optimizers,
+  records,
+  studies,
+  library
+};
 
 /// Reads the text of an argument into a variable; a switch gets "".
 using Store = std::function<Result<void>(std::string_view)>;

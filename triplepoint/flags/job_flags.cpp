@@ -138,7 +138,7 @@ Arguments JobFlags::batch() {
       .flag("--records", "NAME",
             "lengths of the records, see triplepoint list records; or a file: TOML as in "
             "data/records (default: every record fills its sequence)",
-            into(records_), {.words = Words::files})
+            into(records_), {.words = Words::records})
       .flag("--record-layout", "HOW",
             "how records become rows: padded to the sequence length (default), padded to the "
             "longest of the microbatch, or packed",

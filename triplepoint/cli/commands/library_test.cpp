@@ -37,6 +37,9 @@ TEST_CASE("a folder without launch files and a file that is no study are refused
   CHECK(import.code == exit_failed);
   CHECK(contains(import.err, "holds no launch file"));
   CHECK(contains(call({"characterize", scratch.file("empty.yaml", "")}).err, "is no study"));
+  const Outcome job = call({"import", scratch.file("job.toml", "model = \"llama3-8b\"\n")});
+  CHECK(job.code == exit_failed);
+  CHECK(contains(job.err, "job.toml needs no import"));
 }
 
 TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {

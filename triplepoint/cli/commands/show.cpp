@@ -101,7 +101,7 @@ class Show : public Command {
               "of a model, GPU, cluster, stack, optimizer, records or study, or a file: one of "
               "these in TOML, "
               "a config.json, or a job",
-              into(name_), {.words = Words::files, .required = true})
+              into(name_), {.words = Words::library, .required = true})
         .add(format_.argument());
   }
 

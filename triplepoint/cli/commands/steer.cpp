@@ -26,10 +26,10 @@ class Steer : public Command {
   Arguments arguments() override {
     return flags_.arguments()
         .group("Disturbance")
-        .flag("--scenario", "NAME",
-              "heat-wave, dead-fan, power-cap, degraded-cooling, slow-node, flapping-link, "
-              "noisy-host, or all (default: the job's own faults, else all)",
-              into(scenario_))
+        .flag("--scenario", "NAME", "what goes wrong (default: the job's own faults, else all)",
+              into(scenario_),
+              {.choices = {"heat-wave", "dead-fan", "power-cap", "degraded-cooling", "slow-node",
+                           "flapping-link", "noisy-host", "all"}})
         .flag("--fault", "WHAT",
               "custom fault, as in node=1,power=0.6@5min..20min (see simulate --help); repeatable",
               into(faults_), {.repeats = true})
@@ -62,7 +62,7 @@ class Steer : public Command {
               into_time(warm_up_))
         .flag("--hook", "COMMAND",
               "command that receives each advice as JSON on standard input; exit status 0: applied",
-              into(watch_.hook))
+              into(watch_.hook), {.words = Words::files})
         .flag("--hook-timeout", "TIME", "time limit of the hook (default 30s)",
               into_time(hook_timeout_, 1 * unit::s))
         .group("Output")
