@@ -51,8 +51,9 @@ std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {
   if (room.cooling) unsupported.push_back("the cooling (a property of the room)");
   if (room.power_limit)
     unsupported.push_back(
-        fmt::format("power limit {0} (set it on each node: nvidia-smi -pl {1:.0f})",
-                    to_text(*room.power_limit), *room.power_limit / unit::W));
+        fmt::format("power limit {} (set it on each node: {} {:.0f})", to_text(*room.power_limit),
+                    job.cluster.gpu.vendor == "amd" ? "amd-smi set --power-cap" : "nvidia-smi -pl",
+                    *room.power_limit / unit::W));
   if (room.seed != spec::Environment().seed)
     unsupported.push_back(
         fmt::format("seed {} of the boards' spread (real boards have their own)", room.seed));

@@ -138,6 +138,9 @@ TEST_CASE("what no launch file can say stands on top of it") {
     CHECK(exported.unsupported_settings == std::vector<std::string>{limit, order});
     CHECK(exported.text.find("# not in this file: " + limit + "\n") != std::string::npos);
   }
+  job.cluster.gpu.vendor = "amd";
+  CHECK(export_megatron_args(job).unsupported_settings[0] ==
+        "power limit 500 W (set it on each node: amd-smi set --power-cap 500)");
 }
 
 TEST_CASE("an optimizer that the launcher would give other bytes is named") {

@@ -40,13 +40,31 @@ class ClusterExamination : Findings {
   }
 
  private:
-  void needs(bool known, std::string_view what, std::string_view key) {
+  void needs(bool known, std::string_view what, std::string_view key,
+             std::string_view instead = "another GPU") {
     if (known) return;
     const std::string& gpu = job_.cluster.gpu.name;
     error(Code::unsupported,
           "the {} of {} is unknown (no source states it); add {} to {} with its source, or choose "
-          "another GPU",
-          what, gpu, key, file_of(key, gpu));
+          "{}",
+          what, gpu, key, file_of(key, gpu), instead);
+  }
+
+  /// "precision fp16, or another GPU": those that the GPU has a peak for.
+  static std::string other_precisions(const Gpu& gpu) {
+    std::vector<std::string_view> known;
+    for (const Precision precision : {Precision::bf16, Precision::fp16, Precision::fp8,
+                                      Precision::fp32, Precision::mxfp8, Precision::nvfp4})
+      if (gpu.peak(precision)) known.push_back(enum_name(precision));
+    if (known.empty()) return "another GPU";
+    return fmt::format("precision {}, or another GPU", fmt::join(known, " or "));
+  }
+
+  /// Block formats share the peak of their bits.
+  static std::string peak_key(Precision precision) {
+    return precision == Precision::mxfp8   ? "peak_fp8"
+           : precision == Precision::nvfp4 ? "peak_fp4"
+                                           : fmt::format("peak_{}", enum_name(precision));
   }
 
   static std::string file_of(std::string_view key, const std::string& gpu) {
@@ -57,9 +75,9 @@ class ClusterExamination : Findings {
 
   void gpu_numbers_are_known() {
     const Gpu& gpu = job_.cluster.gpu;
-    const std::string_view precision = enum_name(plan_.precision);
-    needs(gpu.peak(plan_.precision).has_value(), fmt::format("dense {} peak", precision),
-          fmt::format("peak_{}", precision));
+    needs(gpu.peak(plan_.precision).has_value(),
+          fmt::format("dense {} peak", enum_name(plan_.precision)), peak_key(plan_.precision),
+          other_precisions(gpu));
     needs(gpu.hbm_bandwidth.has_value(), "memory bandwidth", "hbm_bandwidth");
     needs(gpu.memory.has_value(), "memory size", "memory");
     if (predicted_without_power(job_)) return;

@@ -302,7 +302,13 @@ TEST_CASE("a precision without a peak is refused") {
       },
       Code::unsupported,
       "the dense fp8 peak of h200 is unknown (no source states it); add "
-      "peak_fp8 to gpus/h200.toml with its source, or choose another GPU");
+      "peak_fp8 to gpus/h200.toml with its source, or choose precision bf16 or fp16 or fp32, or "
+      "another GPU");
+  refused(
+      sound_job(), [](Job& job) { job.plan.precision = Precision::nvfp4; }, Code::unsupported,
+      "the dense nvfp4 peak of h200 is unknown (no source states it); add "
+      "peak_fp4 to gpus/h200.toml with its source, or choose precision bf16 or fp16 or fp8 or fp32 "
+      "or mxfp8, or another GPU");
 }
 
 TEST_CASE("a chassis has a slot for every GPU") {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/telemetry/recorder/closing.h"
 
 namespace triplepoint::telemetry {
@@ -104,20 +106,22 @@ std::string step_line(const RecordingSummary& summary) {
 }
 
 std::string host_line(const RecordingSummary& summary) {
-  std::string line;
+  std::vector<std::string> parts, recorder;
   const auto rate = [&](const char* name, const std::optional<double>& bytes_per_s) {
-    if (bytes_per_s) line += fmt::format("{} {:.3g} GB/s   ", name, *bytes_per_s / 1e9);
+    if (bytes_per_s) parts.push_back(fmt::format("{} {:.3g} GB/s", name, *bytes_per_s / 1e9));
   };
   rate("NVLink/xGMI", summary.scale_up_bytes_per_s);
   rate("PCIe", summary.pcie_bytes_per_s);
   if (summary.cpu_busy_share)
-    line += fmt::format("CPU {:.0f} % busy   ", 100 * *summary.cpu_busy_share);
-  line += fmt::format("recorder {:.2g} % of one core", 100 * summary.sampler_share);
-  if (summary.lost_ticks > 0) line += fmt::format(", {} ticks lost", summary.lost_ticks);
+    parts.push_back(fmt::format("CPU {:.0f} % busy", 100 * *summary.cpu_busy_share));
+  if (summary.duration >= 1 * unit::s)  // of a shorter one it is the cost of starting
+    recorder.push_back(fmt::format("recorder {:.2g} % of one core", 100 * summary.sampler_share));
+  if (summary.lost_ticks > 0) recorder.push_back(fmt::format("{} ticks lost", summary.lost_ticks));
   if (summary.dropped_values > 0)
-    line += fmt::format(", {:.1f} s lost (disk full: {} values)", summary.lost / unit::s,
-                        summary.dropped_values);
-  return line;
+    recorder.push_back(fmt::format("{:.1f} s lost (disk full: {} values)", summary.lost / unit::s,
+                                   summary.dropped_values));
+  if (!recorder.empty()) parts.push_back(joined(recorder, ", "));
+  return joined(parts, "   ");
 }
 
 }  // namespace
