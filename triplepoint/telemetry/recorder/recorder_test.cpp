@@ -104,6 +104,16 @@ TEST_CASE("a recording is a run with devices, series, sources, clocks and summar
   CHECK(text_of(summary, "a.run").find("software_power_cap") != std::string::npos);
 }
 
+TEST_CASE("a recording below a second does not name the recorder's share of a core") {
+  RecordingSummary summary;
+  summary.sampler_share = 1.2;
+  for (const double seconds : {0.2, 2.0}) {
+    summary.duration = seconds * unit::s;
+    const bool says = text_of(summary, "a.run").find("of one core") != std::string::npos;
+    CHECK(says == (seconds > 1));
+  }
+}
+
 TEST_CASE("a recording that is under way can be read, and its recorder's end changes nothing") {
   const ScratchFolder folder;
   auto recorder = Recorder::begin(plan_for(folder / "a.run"), one_gpu()).value();
