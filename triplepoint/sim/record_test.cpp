@@ -158,7 +158,11 @@ TEST_CASE("a run knows the conditions it was simulated under") {
   }
   spec::Job other = job;
   other.cluster.gpu.power->leakage *= 1.01;
-  CHECK(simulate(other, {}).manifest.numbers != simulate(job, {}).manifest.numbers);
+  const std::string numbers = simulate(job, {}).manifest.numbers;
+  CHECK(simulate(other, {}).manifest.numbers != numbers);
+  other = job;
+  other.cluster.num_nodes = 2 * job.cluster.num_nodes;
+  CHECK(simulate(other, {}).manifest.numbers == numbers);
 }
 
 spec::Job sharded(const std::string& more) {

@@ -68,9 +68,9 @@ class Examination : Findings {
     const Cooling wanted = job_.environment.cooling.value_or(own);
     if (wanted == own || (wanted == Cooling::liquid && cluster.liquid_chassis)) return;
     error(Code::unsupported,
-          "{} has no {} chassis (its slots and coolant are not known); leave cooling at {} or add "
-          "[cluster.liquid_chassis]",
-          cluster.name, enum_name(wanted), enum_name(own));
+          "{} has no {} chassis (its slots and coolant are not known); leave cooling at {}{}",
+          cluster.name, enum_name(wanted), enum_name(own),
+          wanted == Cooling::liquid ? " or add [cluster.liquid_chassis]" : "");
   }
 
   void ambient_is_possible() {

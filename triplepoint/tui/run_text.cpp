@@ -138,8 +138,7 @@ std::string overview(const Console& console, const run::Run& run, const metrics:
           "{} a step{}", energy_text(m.energy_j, trains),
           trains ? fmt::format(", {} samples/(s MJ)", significant(m.samples_per_s_mj)) : ""));
   row("temperature", with_unit(m.temperature_mean_c, "°C"),
-      fmt::format("peak {}, hot slots {}, cool slots {}{}", with_unit(m.temperature_peak_c, "°C"),
-                  significant(m.hot_mean_c), significant(m.cool_mean_c),
+      fmt::format("peak {}{}{}", with_unit(m.temperature_peak_c, "°C"), report::slots_text(m),
                   report::cool_down_text(m)));
   row("SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4),
       "throttled: " + (run::shutdown_of(run) ? "–" : throttle_text(m)));

@@ -7,6 +7,7 @@
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/labels.h"
+#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
@@ -14,7 +15,6 @@ namespace {
 
 using Rows = std::vector<const StudyRow*>;
 
-constexpr double least_gap_c = 2;          // between hot and cool slots, to be worth a sentence
 constexpr double least_clock_loss = 2e-3;  // of hot slots against cool ones
 constexpr double clear_clock_loss = 1e-2;  // that a step shows
 constexpr double least_chance = 0.05;      // below it a pattern is not chance
@@ -178,7 +178,7 @@ MaybeFinding about_slots(const Groups& groups) {
         1 - least_clock_loss)
       slowed.push_back(row);
   const StudyRow* worst = largest(slowed.empty() ? all_that_ran(groups) : slowed, heat);
-  if (worst == nullptr || gap_of(*worst) < least_gap_c) return std::nullopt;
+  if (worst == nullptr || gap_of(*worst) < least_slot_gap_c) return std::nullopt;
   Finding finding("heat-temperature-" + identifier(group_title(*worst)));
   finding
       .say(slots_set_pace(*worst) ? "The GPU slot matters: in "

@@ -10,6 +10,7 @@
 
 #include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/study.h"
 #include "triplepoint/report/study_testing.h"
@@ -236,6 +237,16 @@ TEST_CASE("the same machine at another inlet is not another machine") {
   study.rows[1].job.cluster.scale_out.oversubscription = 4;
   tell_conditions(study);
   CHECK(any_says(find_findings(study), "The same GPUs in another machine"));
+}
+
+TEST_CASE("slots whose dies are about as warm are not called hot and cool") {
+  metrics::Metrics m;
+  CHECK(slots_text(m).empty());
+  m.cool_mean_c = 53.5;
+  m.hot_mean_c = 53.9;  // boards alone, as in an immersion tank
+  CHECK(slots_text(m).empty());
+  m.hot_mean_c = 65.9;
+  CHECK(slots_text(m) == ", hot slots 65.9, cool slots 53.5");
 }
 
 TEST_CASE("findings that the results do not bear out are not there") {

@@ -257,6 +257,13 @@ std::string cool_down_text(const Metrics& m) {
   return fmt::format(", cooling down {} of the time", percent(*spans.share_of_time));
 }
 
+std::string slots_text(const Metrics& m) {
+  if (!m.hot_mean_c || !m.cool_mean_c || *m.hot_mean_c - *m.cool_mean_c < least_slot_gap_c)
+    return "";
+  return fmt::format(", hot slots {}, cool slots {}", significant(m.hot_mean_c),
+                     significant(m.cool_mean_c));
+}
+
 std::string power_swing_text(const Metrics& m) {
   std::string text = "from the 5 to the 95 % quantile";
   if (m.bursts.microbatch_swing_w)

@@ -129,8 +129,8 @@ std::vector<Tile> tiles_of(const run::Run& run, const Metrics& m) {
            m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)")
                               : with_unit(m.energy_j, "J, all GPUs")},
           {"die temperature", with_unit(m.temperature_mean_c, "°C"),
-           fmt::format("peak {}; hot slots {}, cool {}{}", with_unit(m.temperature_peak_c, "°C"),
-                       significant(m.hot_mean_c), significant(m.cool_mean_c), cool_down_text(m))},
+           fmt::format("peak {}{}{}", with_unit(m.temperature_peak_c, "°C"), slots_text(m),
+                       cool_down_text(m))},
           {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), throttle_words(m)}};
 }
 
