@@ -348,7 +348,15 @@ TEST_CASE("a cooling is one the node can have") {
       sound_job(), [](Job& job) { job.environment.cooling = Cooling::immersion; },
       Code::unsupported,
       "hgx-h200 has no immersion chassis (its slots and coolant are not known); leave cooling at "
-      "air "
+      "air");
+  refused(
+      sound_job(),
+      [](Job& job) {
+        job.cluster.liquid_chassis.reset();
+        job.environment.cooling = Cooling::liquid;
+      },
+      Code::unsupported,
+      "hgx-h200 has no liquid chassis (its slots and coolant are not known); leave cooling at air "
       "or add [cluster.liquid_chassis]");
 }
 

@@ -341,6 +341,8 @@ TEST_CASE("a command that hangs is killed with all it started") {
   REQUIRE_FALSE(text);
   CHECK(text.error().what.find("takes longer than") != std::string::npos);
   CHECK(output_of({"/bin/sh", "-c", "echo hello; exit 0"}, 30 * unit::s) == std::string("hello\n"));
+  CHECK(output_of({"/bin/sh", "-c", "exit 3 # secret"}, 30 * unit::s).error().what ==
+        "--node-power-command failed (status 3)");
   CHECK_FALSE(output_of({"/no/such/program"}, 1 * unit::s));
 }
 

@@ -37,6 +37,11 @@ std::optional<double> plain_watts(std::string_view text) {
                                                                               : std::nullopt;
 }
 
+/// The program, or the flag whose line a shell runs: the line itself may hold a password.
+std::string name_of(const std::vector<std::string>& command) {
+  return command.front() == "/bin/sh" ? "--node-power-command" : command.front();
+}
+
 /// Asks once, to see whether it works; then a thread goes on asking.
 std::unique_ptr<Sensor> open_command(std::string name, CommandNumber number, std::vector<Gap>& gaps,
                                      const std::string& remedy) {
@@ -45,7 +50,7 @@ std::unique_ptr<Sensor> open_command(std::string name, CommandNumber number, std
   const auto first = text ? number.parse(*text) : std::nullopt;
   if (first) return std::make_unique<CommandSensor>(std::move(name), std::move(number), *first);
   gaps.push_back(
-      {what, text ? number.command.front() + " prints no power" : text.error().what, remedy});
+      {what, text ? name_of(number.command) + " prints no power" : text.error().what, remedy});
   return nullptr;
 }
 
@@ -291,9 +296,9 @@ Result<std::string> output_of(const std::vector<std::string>& command, Seconds l
   while (ended && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (!ended)
-    return error(fmt::format("{} takes longer than {:.0f} s", command.front(), limit / unit::s));
+    return error(fmt::format("{} takes longer than {:.0f} s", name_of(command), limit / unit::s));
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    return error(fmt::format("{} failed (status {})", command.front(),
+    return error(fmt::format("{} failed (status {})", name_of(command),
                              WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)));
   return text;
 }
@@ -340,7 +345,7 @@ void CommandSensor::ask() {
   if (std::exchange(failing_, true)) return;
   troubles_.push_back(
       fmt::format("{} cannot be read ({}); its series has a gap", channels_.front().about.signal,
-                  text ? number_.command.front() + " prints no number" : text.error().what));
+                  text ? name_of(number_.command) + " prints no number" : text.error().what));
 }
 
 void CommandSensor::read(bool slow, std::vector<Reading>& readings) {
