@@ -395,8 +395,8 @@ void TransientSimulation::State::read(Activity activity, const std::vector<Watts
   const spec::Gpu& gpu = model_->job.cluster.gpu;
   const std::vector<Celsius> dies = this->dies();
   const size_t count = signals_of(model_->job).size();
-  const std::vector<Celsius> memories =
-      dies.size() <= most_profiled_devices ? this->memories(activity) : std::vector<Celsius>();
+  const bool all = dies.size() <= most_profiled_devices;  // as in signals_of()
+  const std::vector<Celsius> memories = all ? this->memories(activity) : std::vector<Celsius>();
   for (size_t d = 0; d < dies.size(); ++d) {
     double mhz = gpu.governor->min_clock / unit::MHz, throttled = 0, in_use = 0;
     if (activity == Activity::training) {
@@ -404,7 +404,7 @@ void TransientSimulation::State::read(Activity activity, const std::vector<Watts
       const auto [pipeline, stage] = model_->place_of(d);
       mhz = device.mean_clock_ratio * (*gpu.max_clock / unit::MHz);
       throttled = (device.throttled_power + device.throttled_thermal) / step_.timeline.step_time;
-      in_use = mean_utilization(device, step_.accounted.groups[pipeline][stage]);
+      if (all) in_use = mean_utilization(device, step_.accounted.groups[pipeline][stage]);
     }
     const double values[] = {kept_reading(power[d] / unit::W),
                              kept_reading(dies[d].degrees()),

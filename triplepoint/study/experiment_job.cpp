@@ -107,10 +107,6 @@ Result<spec::Job> read_job(const spec::Library& library, const Path& file, const
   return std::move(job);
 }
 
-}  // namespace
-
-namespace {
-
 std::string words_of(const report::PaperJob& job) {
   return fmt::format("{} {} with microbatch {}", report::model_and_task(job), job.layout,
                      job.microbatch);

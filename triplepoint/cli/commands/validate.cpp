@@ -73,7 +73,9 @@ class Validate : public Command {
   /// Rows of a table may be left out on purpose; an experiment was meant to be compared.
   static Result<void> require_some(const ValidatedFile& validated) {
     const auto& [file, scores] = validated;
-    if (!is_folder(file) || static_cast<int64_t>(scores.skipped.size()) < scores.rows) return {};
+    if (!is_folder(file) || scores.skipped.empty() ||
+        static_cast<int64_t>(scores.skipped.size()) < scores.rows)
+      return {};
     const calibrate::SkippedRow& first = scores.skipped.front();
     return error(
         fmt::format("{}: nothing was validated (all experiments were skipped: {}); "

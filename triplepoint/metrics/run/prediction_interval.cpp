@@ -91,7 +91,7 @@ std::string nodes_of(int64_t nodes) {
   return nodes <= most_of_a_few ? "2-16" : "17+";
 }
 
-/// Where the attention core takes nearly all of the time.
+/// Sequences whose attention core takes most of the time.
 std::string sequence_of(int64_t tokens) {
   constexpr int64_t long_sequence = 131072;
   return tokens < long_sequence ? "under 128k" : "128k+";

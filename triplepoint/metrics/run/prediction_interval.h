@@ -14,8 +14,8 @@
 namespace triplepoint::metrics {
 
 /// What a job says, by itself, of how far off its prediction may be: features and their levels
-/// ({"experts", "moe"}). Features: stack, experts, bits, kernels, nodes,
-/// sequence, vendor, task.
+/// ({"experts", "moe"}). Features: stack, experts, bits, kernels, nodes, sequence,
+/// vendor, task.
 using Regime = std::vector<std::pair<std::string, std::string>>;
 
 /// The measured value lies between these for 80 of 100 jobs.
