@@ -189,6 +189,9 @@ std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t st
   return layers;
 }
 
+namespace {
+
+/// Nothing where dense and MoE layers alternate.
 std::optional<int64_t> leading_dense_layers(std::string_view pattern, int64_t num_layers) {
   pattern = trimmed(pattern);
   if (pattern == "1") return 0;
@@ -197,6 +200,29 @@ std::optional<int64_t> leading_dense_layers(std::string_view pattern, int64_t nu
   const std::size_t dense = std::min(layers->find('1'), layers->size());
   if (layers->find('0', dense) != std::string::npos) return std::nullopt;
   return static_cast<int64_t>(dense);
+}
+
+}  // namespace
+
+int64_t read_dense_layers(Settings& settings, std::string_view key, int64_t num_layers) {
+  const auto pattern = settings.text(key);
+  if (!pattern) return 0;
+  if (const auto dense = leading_dense_layers(*pattern, num_layers)) return *dense;
+  settings.note(DiagnosisCode::unsupported, Diagnosis::Severity::error, key,
+                fmt::format("{} '{}' is not modelled (dense layers may only come first); try 1 or "
+                            "\"([0]*n+[1]*m)\" with n + m layers",
+                            settings.shown(key), pattern->substr(0, 60)));
+  return 0;
+}
+
+spec::ContextExchange read_context_exchange(Settings& settings, std::string_view key) {
+  const auto kinds = settings.list(key);
+  const std::string kind = kinds && !kinds->empty() ? kinds->front() : "p2p";
+  if (kind == "all_gather" || kind == "allgather") return spec::ContextExchange::all_gather;
+  if (kind != "p2p")
+    settings.assume(fmt::format("keys and values pass around a ring, not by {} ({})", kind,
+                                settings.shown(key)));
+  return spec::ContextExchange::ring;
 }
 
 namespace {

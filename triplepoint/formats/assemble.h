@@ -43,9 +43,14 @@ std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t st
                                                   std::optional<int64_t> first,
                                                   std::optional<int64_t> last);
 
-/// Which layers are MoE layers, as Megatron writes it: 1, "([0]*3+[1]*58)". The number of leading
-/// dense layers; nothing where dense and MoE layers alternate otherwise.
-std::optional<int64_t> leading_dense_layers(std::string_view pattern, int64_t num_layers);
+/// Leading dense layers of a setting that says which layers are MoE layers, as Megatron writes it:
+/// 1,
+/// "([0]*3+[1]*58)". Patterns in which dense and MoE layers alternate are noted as an error.
+int64_t read_dense_layers(Settings& settings, std::string_view key, int64_t num_layers);
+
+/// How context ranks exchange keys and values, from the setting `key`. Its list has one word per
+/// layer; layers are alike here.
+spec::ContextExchange read_context_exchange(Settings& settings, std::string_view key);
 
 /// What decides how many bytes an optimizer keeps of a parameter, besides its name.
 struct OptimizerContext {

@@ -127,18 +127,6 @@ void read_details(Settings& s, Model& model) {
                     model.sequence_length, *positions));
 }
 
-int64_t read_dense_layers(Settings& s, const Model& model) {
-  const auto pattern = s.text("moe-layer-freq");
-  if (!pattern) return 0;
-  if (const auto dense = leading_dense_layers(*pattern, model.num_layers)) return *dense;
-  s.note(
-      DiagnosisCode::unsupported, Severity::error, "moe-layer-freq",
-      fmt::format("--moe-layer-freq '{}' is not modelled (dense layers may only come first); try "
-                  "1 or \"([0]*n+[1]*m)\" with n + m layers",
-                  pattern->substr(0, 60)));
-  return 0;
-}
-
 void read_experts(Settings& s, Model& model) {
   const auto experts = s.count("num-experts", 1, largest_dimension);
   const int64_t topk = s.count("moe-router-topk", 1, largest_dimension).value_or(2);
@@ -152,7 +140,7 @@ void read_experts(Settings& s, Model& model) {
   const std::string dispatcher =
       s.one_of("moe-token-dispatcher-type", dispatchers).value_or("allgather");
   const bool deep_ep = s.flag("moe-enable-deepep");
-  const int64_t dense = read_dense_layers(s, model);
+  const int64_t dense = read_dense_layers(s, "moe-layer-freq", model.num_layers);
   if (!experts) return;
   model.moe = spec::MixtureOfExperts{.num_experts = *experts,
                                      .router_topk = topk,

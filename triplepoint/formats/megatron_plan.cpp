@@ -78,17 +78,6 @@ void read_virtual_stages(Settings& s, const Model& model, Plan& plan) {
   plan.overlap_pipeline = plan.virtual_pipeline_size > 1 && !no_overlap;
 }
 
-/// A list has one word per layer; layers are alike here.
-void read_context_exchange(Settings& s, Plan& plan) {
-  const auto kinds = s.list("cp-comm-type");
-  if (!kinds || kinds->empty()) return;
-  const std::string& kind = kinds->front();
-  if (kind == "all_gather" || kind == "allgather")
-    plan.context_exchange = spec::ContextExchange::all_gather;
-  else if (kind != "p2p")
-    s.assume(fmt::format("keys and values pass around a ring, not by {} (--cp-comm-type)", kind));
-}
-
 void read_sizes(Settings& s, const Model& model, Plan& plan) {
   const auto size = [&](std::string_view key) { return s.count(key, 1, most_ranks).value_or(1); };
   plan.tensor_parallel_size = size("tensor-model-parallel-size");
@@ -101,7 +90,7 @@ void read_sizes(Settings& s, const Model& model, Plan& plan) {
   read_virtual_stages(s, model, plan);
   read_stage_layers(s, model, plan);
   plan.fp32_residual = s.flag("fp32-residual-connection");
-  read_context_exchange(s, plan);
+  plan.context_exchange = read_context_exchange(s, "cp-comm-type");
 }
 
 int64_t data_parallel_size(const spec::Job& job, const Plan& plan) {

@@ -134,17 +134,6 @@ void read_length(Settings& s, const std::string& data, Model& model) {
                        model.sequence_length, *positions));
 }
 
-int64_t read_dense_layers(Settings& s, const Model& model) {
-  const auto pattern = s.text("model.moe_layer_freq");
-  if (!pattern) return 0;
-  if (const auto dense = leading_dense_layers(*pattern, model.num_layers)) return *dense;
-  s.note(DiagnosisCode::unsupported, Severity::error, "model.moe_layer_freq",
-         fmt::format("moe_layer_freq '{}' is not modelled (dense layers may only come first); try "
-                     "1 or \"([0]*n+[1]*m)\" with n + m layers",
-                     pattern->substr(0, 60)));
-  return 0;
-}
-
 void read_experts(Settings& s, Model& model) {
   const auto experts = s.count("model.num_moe_experts", 1, largest_dimension);
   const auto topk = s.count("model.moe_router_topk", 1, largest_dimension);
@@ -156,7 +145,7 @@ void read_experts(Settings& s, Model& model) {
   constexpr std::array<std::string_view, 4> dispatchers{"allgather", "alltoall", "alltoall_seq",
                                                         "flex"};
   const auto dispatcher = s.one_of("model.moe_token_dispatcher_type", dispatchers);
-  const int64_t dense = read_dense_layers(s, model);
+  const int64_t dense = read_dense_layers(s, "model.moe_layer_freq", model.num_layers);
   if (!experts) return;
   model.moe = spec::MixtureOfExperts{.num_experts = *experts,
                                      .router_topk = topk.value_or(2),

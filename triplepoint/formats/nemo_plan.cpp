@@ -35,16 +35,6 @@ spec::Precision read_precision(Settings& s) {
   return word.starts_with("32") ? spec::Precision::fp32 : spec::Precision::fp16;
 }
 
-/// How Megatron-Core passes keys and values between context ranks; a list has one word per layer.
-void read_context_exchange(Settings& s, Plan& plan) {
-  const auto kinds = s.list("model.cp_comm_type");
-  if (!kinds || kinds->empty()) return;
-  if (kinds->front() == "all_gather") plan.context_exchange = spec::ContextExchange::all_gather;
-  if (kinds->front() != "p2p" && kinds->front() != "all_gather")
-    s.assume(fmt::format("keys and values pass around a ring, not by {} (model.cp_comm_type)",
-                         kinds->front()));
-}
-
 void read_sizes(Settings& s, const Model& model, Plan& plan) {
   const auto size = [&](std::string_view key) { return s.count(key, 1, most_ranks).value_or(1); };
   plan.tensor_parallel_size = size("model.tensor_model_parallel_size");
@@ -55,7 +45,7 @@ void read_sizes(Settings& s, const Model& model, Plan& plan) {
   plan.virtual_pipeline_size = size("model.virtual_pipeline_model_parallel_size");
   plan.sequence_parallel = s.boolean("model.sequence_parallel").value_or(false);
   plan.fp32_residual = s.boolean("model.fp32_residual_connection").value_or(false);
-  read_context_exchange(s, plan);
+  plan.context_exchange = read_context_exchange(s, "model.cp_comm_type");
   if (plan.virtual_pipeline_size > 1) plan.schedule = spec::Schedule::interleaved;
   if (s.boolean("model.use_tp_pp_dp_mapping").value_or(false))
     plan.rank_order = spec::RankOrder::tp_pp_dp;

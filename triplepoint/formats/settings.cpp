@@ -142,8 +142,8 @@ void Settings::note(spec::DiagnosisCode code, Severity severity, std::string_vie
 
 void Settings::malformed(std::string_view key, std::string_view value, std::string_view expected) {
   note(spec::DiagnosisCode::inconsistent, Severity::error, key,
-       fmt::format("{}{} is '{}' (it must be {}); correct the value", prefix_, key,
-                   value.substr(0, 60), expected));
+       fmt::format("{} is '{}' (it must be {}); correct the value", shown(key), value.substr(0, 60),
+                   expected));
 }
 
 std::optional<std::string> Settings::resolved(const Setting& setting, int depth) {
@@ -206,8 +206,8 @@ Result<int64_t> Settings::required(std::string_view key, std::string_view instea
   if (const auto value = count(key, 1, largest_dimension)) return *value;
   if (is_by_flags(key)) return 1;  // until the flag's value takes its place
   if (!diagnoses_.empty() && line(key) > 0) return error(diagnoses_.back().what);
-  return error(fmt::format("{}{}{} is missing (the model's size depends on it); add it{}",
-                           place(key), prefix_, key, instead));
+  return error(fmt::format("{}{} is missing (the model's size depends on it); add it{}", place(key),
+                           shown(key), instead));
 }
 
 std::optional<std::vector<std::string>> Settings::list(std::string_view key) {
@@ -222,7 +222,7 @@ std::optional<std::string> Settings::one_of(std::string_view key,
   if (!word || std::find(words.begin(), words.end(), *word) != words.end()) return word;
   const std::vector<std::string> known(words.begin(), words.end());
   note(spec::DiagnosisCode::unsupported, Severity::error, key,
-       fmt::format("{}{} '{}' is not modelled (it would change work or memory); {}", prefix_, key,
+       fmt::format("{} '{}' is not modelled (it would change work or memory); {}", shown(key),
                    word->substr(0, 60), did_you_mean(*word, known)));
   return std::nullopt;
 }

@@ -53,6 +53,8 @@ class Settings {
   void add_tree(const YamlNode& root);
 
   const std::string& file() const { return file_; }
+  /// A key as messages name it: "--seq-length".
+  std::string shown(std::string_view key) const { return prefix_ + std::string(key); }
   bool has(std::string_view key);        // present and not null
   int line(std::string_view key) const;  // 0 where absent
   std::optional<std::string> text(std::string_view key);
