@@ -362,15 +362,17 @@ StreamSums sum_streams(const GroupEstimate& group, std::span<const Seconds> time
 GroupPoint lay_streams(const StreamSums& sums, const OverlapCosts& overlap) {
   const Seconds hidden = sums.hidden + sums.hidden_by_userbuffers;
   GroupPoint point;
-  // While a collective runs it takes SMs and bandwidth. The loss is per second of hidden
-  // collective, a property of the software, and counts as far as kernels are there to hide it
-  // (`covered`). Matrix products carry it, because they fill the chip.
+  // While a collective runs it takes SMs and bandwidth: in each of its seconds kernels get 1 - loss
+  // seconds of work done, so k seconds of kernels that it covers take k / (1 - loss). Matrix
+  // products carry the loss, because they fill the chip.
   if (hidden > Seconds() && sums.matrix > Seconds()) {
-    const double covered = std::min(1.0, (sums.matrix + sums.other) / hidden);
-    const Seconds lost = covered * (overlap.compute_loss * sums.hidden +
-                                    overlap.tensor_compute_loss * sums.hidden_by_userbuffers);
-    point.compute_stretch = 1 + lost / sums.matrix;
-    point.hidden_stretch = 1 + overlap.transfer_stretch * covered;
+    const double loss = (overlap.compute_loss * sums.hidden +
+                         overlap.tensor_compute_loss * sums.hidden_by_userbuffers) /
+                        hidden;
+    const Seconds kernels = sums.matrix + sums.other;
+    const Seconds beside = loss < 1 ? std::min(hidden, kernels / (1 - loss)) : hidden;
+    point.compute_stretch = 1 + loss * beside / sums.matrix;
+    point.hidden_stretch = 1 + overlap.transfer_stretch * (beside / hidden);
   }
   point.compute = point.compute_stretch * sums.matrix + sums.other;
   point.hidden = point.hidden_stretch * hidden;

@@ -60,5 +60,34 @@ TEST_CASE("each message of a collective that is cut waits on its own, for the sa
   CHECK(cut.scale_up_bytes / whole.scale_up_bytes == Approx(1));
 }
 
+/// Kernels of 10 ms and a hidden collective, at the highest clock.
+GroupPoint beside_collective(Seconds collective, double compute_loss) {
+  spec::Op product, gather;
+  product.op_class = spec::OpClass::gemm;
+  gather.op_class = spec::OpClass::communication;
+  GroupEstimate group;
+  group.ops.resize(2);
+  group.ops[0].op = &product;
+  group.ops[0].kernel.compute = 10 * unit::ms;
+  group.ops[1].op = &gather;
+  group.ops[1].collective.transfer = collective;
+  group.ops[1].hidden = true;
+  spec::Stack stack;
+  stack.overlap_compute_loss = compute_loss;
+  return PhaseTable({group}, stack, 1, 0.01).groups_at(0).front();
+}
+
+TEST_CASE("kernels beside a collective get 1 - loss of its time") {
+  // A collective that ends first takes loss times its length; one that outlasts the kernels slows
+  // all of them, until they end.
+  CHECK(beside_collective(4 * unit::ms, 0.5).compute / unit::ms == Approx(12));
+  CHECK(beside_collective(20 * unit::ms, 0.5).compute / unit::ms == Approx(20));
+  CHECK(beside_collective(100 * unit::ms, 0.5).compute / unit::ms == Approx(20));
+  CHECK(beside_collective(100 * unit::ms, 0.5).busy / unit::ms == Approx(100));
+  // Kernels that come to a stop wait for its end.
+  CHECK(beside_collective(100 * unit::ms, 1).compute / unit::ms == Approx(110));
+  CHECK(beside_collective(0 * unit::ms, 0.5).compute / unit::ms == Approx(10));
+}
+
 }  // namespace
 }  // namespace triplepoint::sim
