@@ -224,10 +224,6 @@ std::string percent(double share) {
          " %";
 }
 
-std::string times_or_percent_more(double ratio) {
-  return ratio >= 2 ? significant(ratio, 2) + " times" : percent(ratio - 1);
-}
-
 TimeUnit time_unit(int64_t longest_ns) {
   if (longest_ns >= 10'000'000'000) return {"s", 1e9};
   if (longest_ns >= 100'000'000) return {"ms", 1e6};

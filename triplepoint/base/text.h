@@ -69,8 +69,6 @@ std::string significant(const std::optional<double>& value, int digits = 3);
 std::string whole(int64_t value);
 /// "12 %" of 0.123.
 std::string percent(double share);
-/// "3.2 times" of 3.2, "21 %" of 1.21: how much more, in the words one would use.
-std::string times_or_percent_more(double ratio);
 
 /// The time that a column of nanoseconds is printed in, by the longest of them: one unit a table.
 struct TimeUnit {

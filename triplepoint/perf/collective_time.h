@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "triplepoint/base/units.h"
 
@@ -78,7 +77,5 @@ CollectiveTime cut_send_time(const spec::Cluster&, Bytes payload, bool same_doma
 
 /// nccl-tests' conversion from algbw to busbw.
 double bus_bandwidth_factor(spec::Collective, int64_t ranks);
-
-std::string_view name_of(Algorithm);
 
 }  // namespace triplepoint::perf

@@ -22,22 +22,4 @@ double bus_bandwidth_factor(spec::Collective collective, int64_t ranks) {
   return 1;
 }
 
-std::string_view name_of(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::ring:
-      return "ring";
-    case Algorithm::tree:
-      return "tree";
-    case Algorithm::hierarchical:
-      return "hierarchical";
-    case Algorithm::nvls:
-      return "nvls";
-    case Algorithm::pairwise:
-      return "pairwise";
-    case Algorithm::direct:
-      return "direct";
-  }
-  return "unknown";
-}
-
 }  // namespace triplepoint::perf
