@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <new>
 #include <optional>
@@ -241,13 +242,23 @@ std::atomic<bool> stop_asked{false};
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 std::atomic<int> stop_signal{0};  // the first one
 
-/// The first Ctrl-C ends the training after the step at work (and its checkpoint), the second one
-/// at once.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<int64_t> stop_second{0};  // when it came, on the monotonic clock
+
+/// The first Ctrl-C ends the training after the step at work (and its checkpoint), a second one at
+/// once. What comes within about a second is the same request: sent to a whole process group, and
+/// passed on by the program that started us (Slurm's scancel, kill -- -GROUP).
 void stop_after_step(int signal) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
   int none = 0;
-  stop_signal.compare_exchange_strong(none, signal);
-  stop_asked = true;
-  if (signal != SIGUSR1) std::signal(signal, SIG_DFL);
+  if (stop_signal.compare_exchange_strong(none, signal)) {
+    stop_second = now.tv_sec;
+    stop_asked = true;
+  } else if (signal != SIGUSR1 && now.tv_sec - stop_second > 1) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
 }
 
 void listen_for_stops() {
