@@ -205,11 +205,12 @@ TEST_CASE("a send over all NICs loads each with its share, and eight of them sha
   CHECK(all.lone(0, Direction::next) / one.lone(0, Direction::next) == Approx(1));
   job.plan.tensor_parallel_size = 1;
   job.plan.pipeline_parallel_size = 64;
-  const TestBoundaries alone(job);
+  const TestBoundaries wide(job);
   job.plan.sends->nics = 1;
-  const Boundary &wide = alone.estimate.boundaries[0][7].next,
-                 &narrow = TestBoundaries(job).estimate.boundaries[0][7].next;
-  CHECK(narrow.transfer / wide.transfer == Approx(4));
+  const TestBoundaries narrow(job);
+  CHECK(narrow.estimate.boundaries[0][7].next.transfer /
+            wide.estimate.boundaries[0][7].next.transfer ==
+        Approx(4));
 }
 
 TEST_CASE("microbatches that leave together are one message of all their bytes") {
