@@ -218,7 +218,7 @@ def write_index(index):
 
 
 CLAIM_STUDIES = ["paper/all", "paper/lora", "paper/thermal-aware", "paper/power-fault", "what-if/messages"]
-CLAIM_COLUMNS = ["study", "text", "place", "verdict", "comparison", "least", "most", "pairs", "within", "lowest", "median", "highest", "missing", "remark"]
+CLAIM_COLUMNS = ["study", "text", "place", "verdict", "comparison", "least", "most", "pairs", "within", "share", "lowest", "median", "highest", "missing", "remark"]
 
 
 def check_claims(program):

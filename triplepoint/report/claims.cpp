@@ -210,6 +210,18 @@ std::string claims_summary(const std::vector<CheckedClaim>& claims) {
                      count(ClaimVerdict::opposite), count(ClaimVerdict::unknown));
 }
 
+namespace {
+
+/// "2 of 3 (60 % needed)".
+std::string within_text(const CheckedClaim& checked) {
+  if (checked.pairs == 0) return "";
+  const double share = checked.claim->share;
+  return fmt::format("{} of {}{}", checked.within, checked.pairs,
+                     share < 1 ? fmt::format(" ({} needed)", percent(share)) : "");
+}
+
+}  // namespace
+
 Json claims_json(const std::vector<CheckedClaim>& claims) {
   Json json = Json::array();
   for (const CheckedClaim& checked : claims) {
@@ -219,7 +231,8 @@ Json claims_json(const std::vector<CheckedClaim>& claims) {
                 {"comparison", comparison_text(claim)},
                 {"verdict", name_of(checked.verdict)},
                 {"pairs", checked.pairs},
-                {"within", checked.within}};
+                {"within", checked.within},
+                {"share", claim.share}};
     if (claim.least) one["least"] = *claim.least;
     if (claim.most) one["most"] = *claim.most;
     if (checked.pairs > 0) {
@@ -242,8 +255,7 @@ std::string claims_section(const Study& study) {
                   {}};
   for (const CheckedClaim& checked : claims)
     table.add({checked.claim->text, checked.claim->place, std::string(name_of(checked.verdict)),
-               bounds_text(*checked.claim), results_text(checked),
-               checked.pairs > 0 ? fmt::format("{} of {}", checked.within, checked.pairs) : "",
+               bounds_text(*checked.claim), results_text(checked), within_text(checked),
                checked.missing.empty() ? checked.claim->remark : checked.missing,
                comparison_text(*checked.claim)});
   return html_section(

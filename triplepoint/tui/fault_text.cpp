@@ -107,8 +107,8 @@ std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
   if (!effect.during) return "It begins after the end of the simulation.";
   if (!longer) return "No step ended on both sides of it, so none can be compared.";
   if (std::abs(*longer) < 0.0005) return "Step time is unchanged: no rank waits.";
-  std::string text =
-      fmt::format("Steps take {} {}.", percent(std::abs(*longer)), *longer > 0 ? "longer" : "less");
+  std::string text = fmt::format("Steps take {} {} than without it.", percent(std::abs(*longer)),
+                                 *longer > 0 ? "longer" : "less");
   if (effect.waited_for)
     text += fmt::format(" All {} others wait for GPU {}.", run.summaries.size() - 1,
                         *effect.waited_for);

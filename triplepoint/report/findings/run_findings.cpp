@@ -354,8 +354,8 @@ std::string comparison(const PaceSetter& setter) {
 
 std::string pace_sentence(const PaceSetter& setter, Seconds step_time) {
   const double longer = setter.cost / std::max(step_time - setter.cost, 1e-9 * step_time);
-  return fmt::format("{}; the step takes {}{} longer, {} s.", comparison(setter),
-                     setter.at_most ? "at most " : "", percent(longer),
+  return fmt::format("{}; the step takes {}{} longer, {} s, than with the median of its peers.",
+                     comparison(setter), setter.at_most ? "at most " : "", percent(longer),
                      significant(setter.cost / unit::s));
 }
 
