@@ -150,7 +150,7 @@ std::optional<std::string> closest_word(std::string_view word, std::span<const s
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& each : known) {
     const std::size_t distance = edit_distance(word, each);
-    if (distance >= best_distance) continue;
+    if (distance >= best_distance || distance >= std::max(word.size(), each.size())) continue;
     best = &each;
     best_distance = distance;
   }

@@ -36,9 +36,10 @@ class Report : public Command {
               "figure-N.svg)",
               into(output_), {.words = Words::files})
         .flag("--figure", "N",
-              "write this figure of the MICRO'25 paper as SVG instead of a page: 3, 4, 5, "
-              "8, 10, 13, 15 or 17 (docs/report.md); --format json and csv print its numbers",
-              into(figure_))
+              "write a figure as SVG instead of a page (docs/report.md), of the MICRO'25 paper by "
+              "its number, or launches: thread blocks, warps and occupancy by class of kernels; "
+              "--format json and csv print its numbers",
+              into(figure_), {.choices = report::figure_names()})
         .flag(
             "--machine", "TEXT",
             "of a figure: the machine to draw, part of its name as in h100 (default: the one with "
@@ -84,12 +85,8 @@ class Report : public Command {
   }
 
   Result<int> draw_figure(tui::Console& console) const {
-    const std::vector<int64_t> known = report::paper_figure_numbers();
-    if (std::find(known.begin(), known.end(), *figure_) == known.end())
-      return error(fmt::format("--figure {}: not one that can be drawn; choose one of {}", *figure_,
-                               fmt::join(known, ", ")));
     const study::FigureJobs found = TPT_TRY(study::load_paper_jobs(sources_));
-    const report::PaperFigure drawn = TPT_TRY(report::paper_figure(*figure_, found.jobs, choice_));
+    const report::PaperFigure drawn = TPT_TRY(report::figure_named(*figure_, found.jobs, choice_));
     for (const std::string& remark : found.remarks)
       console.warn("triplepoint: " + remark + "\n");
     const Path file = output_.value_or(fmt::format("figure-{}.svg", *figure_));
@@ -100,9 +97,10 @@ class Report : public Command {
       return exit_ok;
     }
     if (format_.is_json()) {
+      const bool is_number = *figure_ != report::launches_name;
       Json json = {{"source", sources_.front()},
                    {"page", file.string()},
-                   {"figure", *figure_},
+                   {"figure", is_number ? Json(std::stoll(*figure_)) : Json(*figure_)},
                    {"numbers", report::figure_json(drawn)}};
       if (!drawn.left_out.empty()) json["left_out"] = drawn.left_out;
       print_json(console, json);
@@ -138,7 +136,7 @@ class Report : public Command {
   std::vector<std::string> sources_;
   metrics::TraceOptions options_;
   std::optional<std::string> output_;
-  std::optional<int64_t> figure_;
+  std::optional<std::string> figure_;
   report::FigureChoice choice_;
   FormatFlag format_{FormatFlag::Csv::yes};
 };

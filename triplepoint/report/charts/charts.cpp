@@ -72,6 +72,14 @@ double length_of(const Bar& bar) {
   return sum;
 }
 
+/// The longest thing that is drawn of a bar.
+double reach_of(const Bar& bar) {
+  double reach = std::max(length_of(bar), bar.peak.value_or(0));
+  for (const BarPart& dot : bar.dots)
+    reach = std::max(reach, dot.value);
+  return reach;
+}
+
 /// Where things are in one chart.
 struct Layout {
   double left = 0, plot = 0, height = 0;
@@ -94,8 +102,7 @@ Layout lay_out(const BarChart& chart) {
   double rows = 4;
   for (const Bar& bar : chart.bars) {
     longest = std::max(longest, bar.label.size());
-    if (bar.status.empty() || !bar.parts.empty())
-      lengths.push_back(std::max(length_of(bar), bar.peak.value_or(0)));
+    if (bar.status.empty() || !bar.parts.empty()) lengths.push_back(reach_of(bar));
     rows += row_height + (bar.begins_group ? group_gap : 0);
   }
   layout.left = std::min(180.0, static_cast<double>(longest) * character + 8);
@@ -152,14 +159,24 @@ std::string peak_mark(const Bar& bar, const Layout& layout, double y) {
                      layout.x(length_of(bar)), middle, x, x, y + 1, bar_height - 2);
 }
 
+std::string dots(const Bar& bar, const Layout& layout, double y) {
+  std::string svg;
+  for (const BarPart& dot : bar.dots)
+    svg += fmt::format(
+        "<circle class=\"ringed {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" "
+        "r=\"4\"><title>{}</title></circle>",
+        dot.style, layout.x(dot.value), y + bar_height / 2, escape(dot.name));
+  return svg;
+}
+
 std::string bar_line(const Bar& bar, const Layout& layout, double y) {
   std::string svg = "<g>";
   if (!bar.job.empty()) svg = fmt::format("<g data-job=\"{}\">", escape(bar.job));
   if (!bar.hint.empty()) svg += "<title>" + escape(bar.hint) + "</title>";
   svg += fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", layout.left - 6,
                      y + bar_height - 2, escape(bar.label));
-  svg += bar_parts(bar, layout, y) + peak_mark(bar, layout, y);
-  const double end = layout.x(std::max(length_of(bar), bar.peak.value_or(0))) + 5;
+  svg += bar_parts(bar, layout, y) + peak_mark(bar, layout, y) + dots(bar, layout, y);
+  const double end = layout.x(reach_of(bar)) + (bar.dots.empty() ? 5 : 8);
   const double text_at = bar.parts.empty() ? layout.left + 5 : end;
   if (!bar.status.empty()) {
     svg += fmt::format("<text class=\"status\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", text_at,
@@ -191,10 +208,9 @@ double cut_above(std::vector<double> lengths) {
   return 1.15 * cut;
 }
 
-std::string bar_chart_svg(const BarChart& chart) {
+ChartDrawing bar_chart_drawing(const BarChart& chart) {
   const Layout layout = lay_out(chart);
-  std::string svg = svg_begin(width, layout.height, chart.title);
-  svg += grid(chart, layout) + limit_rule(chart, layout);
+  std::string svg = grid(chart, layout) + limit_rule(chart, layout);
   double y = 4;
   for (const Bar& bar : chart.bars) {
     if (bar.begins_group && &bar != &chart.bars.front()) {
@@ -205,7 +221,12 @@ std::string bar_chart_svg(const BarChart& chart) {
     svg += bar_line(bar, layout, y);
     y += row_height;
   }
-  return svg + "</svg>";
+  return {std::move(svg), width, layout.height};
+}
+
+std::string bar_chart_svg(const BarChart& chart) {
+  const ChartDrawing drawing = bar_chart_drawing(chart);
+  return svg_begin(drawing.width, drawing.height, chart.title) + drawing.body + "</svg>";
 }
 
 namespace {

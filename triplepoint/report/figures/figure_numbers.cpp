@@ -49,7 +49,7 @@ Json figure_json(const PaperFigure& figure) {
   return rows;
 }
 
-std::string figure_csv(int64_t number, const PaperFigure& figure) {
+std::string figure_csv(std::string_view name, const PaperFigure& figure) {
   const std::vector<std::string> header = {"figure", "model",   "task",       "machine",
                                            "layout", "variant", "microbatch", "quantity",
                                            "stage",  "gpu",     "value"};
@@ -57,7 +57,7 @@ std::string figure_csv(int64_t number, const PaperFigure& figure) {
   const PaperJob mean = mean_job();
   for (const FigureNumber& each : figure.numbers) {
     const PaperJob& job = each.job != nullptr ? *each.job : mean;
-    csv.cell(number).cell(job.model).cell(job.task).cell(job.machine).cell(job.layout);
+    csv.cell(name).cell(job.model).cell(job.task).cell(job.machine).cell(job.layout);
     csv.cell(job.variant);
     csv.cell(each.job != nullptr ? fmt::format("{}", job.microbatch) : "");
     csv.cell(each.quantity).cell(place_text(each.stage)).cell(place_text(each.gpu));

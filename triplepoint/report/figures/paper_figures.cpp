@@ -68,12 +68,20 @@ std::vector<PaperGroup> by_model(const PaperJobs& jobs, const Label& label) {
   return groups;
 }
 
+}  // namespace
+
+std::vector<PaperGroup> groups_by_model(const PaperJobs& jobs) {
+  return by_model(jobs, [](const PaperJob& job) { return job.layout; });
+}
+
 std::string machine_text(const PaperJobs& jobs) {
   const std::string& machine = jobs.front()->machine;
   return machine.empty() ? "" : " on " + machine;
 }
 
 // ---- the figures
+
+namespace {
 
 PaperFigure panels(const PaperJobs& jobs, const std::string& what, bool normalizes,
                    const std::function<std::string(const PaperJob&)>& label) {
@@ -129,7 +137,7 @@ PaperMap map_of(const PaperJobs& jobs, std::string title, std::string unit_name,
   PaperMap map{
       std::move(title),           std::move(unit_name), std::move(quantity), {}, false, false,
       jobs.front()->gpus_per_node};
-  for (PaperGroup& model : by_model(jobs, [](const PaperJob& j) { return j.layout; })) {
+  for (PaperGroup& model : groups_by_model(jobs)) {
     tell_apart(model);
     for (std::size_t i = 0; i < model.jobs.size(); ++i) {
       if (!model.jobs[i]->fits_memory) continue;
@@ -248,6 +256,25 @@ Result<PaperFigure> draw(int64_t number, const PaperJobs& jobs) {
 
 std::vector<int64_t> paper_figure_numbers() {
   return {3, 4, 5, 8, 10, 13, 15, 17};
+}
+
+std::vector<std::string> figure_names() {
+  std::vector<std::string> names;
+  for (const int64_t number : paper_figure_numbers())
+    names.push_back(fmt::format("{}", number));
+  names.emplace_back(launches_name);
+  return names;
+}
+
+Result<PaperFigure> figure_named(std::string_view name, const std::vector<PaperJob>& all,
+                                 const FigureChoice& choice) {
+  if (all.empty())
+    return error("there is no run to draw (a figure needs some); name runs or studies");
+  if (name == launches_name) return launches_figure(all, choice);
+  for (const int64_t number : paper_figure_numbers())
+    if (name == fmt::format("{}", number)) return paper_figure(number, all, choice);
+  return error(fmt::format("there is no figure '{}'; choose one of {}", name,
+                           fmt::join(figure_names(), ", ")));
 }
 
 Result<PaperFigure> paper_figure(int64_t number, const std::vector<PaperJob>& all,

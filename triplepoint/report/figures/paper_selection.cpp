@@ -191,6 +191,14 @@ Result<PaperJobs> jobs_of_figure(int64_t number, const std::vector<PaperJob>& al
   return drawn(number, TPT_TRY(chosen(all, choice)));
 }
 
+Result<PaperJobs> jobs_of_launches(const std::vector<PaperJob>& all, const FigureChoice& choice) {
+  return select(TPT_TRY(chosen(all, choice)), {.variants = {}, .sweeps_microbatch = true});
+}
+
+std::string why_without_numbers(const PaperJob& job) {
+  return job.fits_memory ? "without such numbers" : "out of memory";
+}
+
 namespace {
 
 std::string name_of(const PaperJob& job) {
@@ -207,23 +215,27 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 /// What is chosen and has nothing to draw, with why.
-std::string undrawn_text(const PaperJobs& chosen, const PaperJobs& drawn) {
-  std::vector<std::string> no_memory, unknown;
-  for (const PaperJob* job : chosen)
-    if (std::ranges::find(drawn, job) == drawn.end())
-      (job->fits_memory ? unknown : no_memory).push_back(name_of(*job));
+std::string undrawn_text(const PaperJobs& chosen, const PaperJobs& drawn,
+                         std::string (*why)(const PaperJob&)) {
+  std::vector<std::string> reasons;
+  std::map<std::string, std::vector<std::string>> jobs;
+  for (const PaperJob* job : chosen) {
+    if (std::ranges::find(drawn, job) != drawn.end()) continue;
+    std::vector<std::string>& of_reason = jobs[why(*job)];
+    if (of_reason.empty()) reasons.push_back(why(*job));
+    of_reason.push_back(name_of(*job));
+  }
   std::string text;
-  if (!no_memory.empty())
-    text += fmt::format("; not drawn, as out of memory: {}", listed(no_memory));
-  if (!unknown.empty())
-    text += fmt::format("; not drawn, as without such numbers: {}", listed(unknown));
+  for (const std::string& reason : reasons)
+    text += fmt::format("; not drawn, as {}: {}", reason, listed(jobs[reason]));
   return text;
 }
 
 }  // namespace
 
 std::string left_out_text(const std::vector<PaperJob>& all, const PaperJobs& chosen,
-                          const std::vector<FigureNumber>& numbers) {
+                          const std::vector<FigureNumber>& numbers,
+                          std::string (*why)(const PaperJob&)) {
   std::set<const PaperJob*> seen;
   for (const FigureNumber& number : numbers)
     seen.insert(number.job);
@@ -240,7 +252,7 @@ std::string left_out_text(const std::vector<PaperJob>& all, const PaperJobs& cho
                   fmt::join(distinct(drawn, model_and_task), ", "),
                   fmt::join(distinct(drawn, [](const PaperJob& j) { return j.variant; }), ", "),
                   fmt::join(sizes, ", "));
-  text += undrawn_text(chosen, drawn);
+  text += undrawn_text(chosen, drawn, why);
   const auto has_others = [&](const auto& name) {
     return std::ranges::any_of(all, [&](const PaperJob& job) {
       return std::ranges::none_of(drawn,
