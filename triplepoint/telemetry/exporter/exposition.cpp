@@ -378,9 +378,12 @@ void add_jobs(const Snapshot& snapshot, const std::vector<JobLabels>& jobs, Page
   }
 }
 
-void add_own_cost(const OwnCost& cost, const ExpositionOptions& options, Page& page) {
+/// Metrics of the process have the names and labels that Prometheus' client libraries give them.
+void add_own_cost(const std::string& host, const OwnCost& cost, const ExpositionOptions& options,
+                  Page& page) {
+  const Labels of_host = {{"host", host}};
   page.add({.name = "triplepoint_build_info", .help = "The program that exports."},
-           {{"version", options.version}}, 1);
+           {{"host", host}, {"version", options.version}}, 1);
   page.add({.name = "process_cpu_seconds_total",
             .help = "Processor time of the exporter.",
             .counter = true},
@@ -389,7 +392,7 @@ void add_own_cost(const OwnCost& cost, const ExpositionOptions& options, Page& p
     page.add({.name = "process_resident_memory_bytes", .help = "Memory of the exporter."}, {},
              *cost.resident_b);
   const auto count = [&](const char* name, const char* help, double value) {
-    page.add({.name = name, .help = help, .counter = true}, {}, value);
+    page.add({.name = name, .help = help, .counter = true}, of_host, value);
   };
   count("triplepoint_exporter_scrapes_total", "Pages given out.",
         static_cast<double>(cost.scrapes));
@@ -397,7 +400,7 @@ void add_own_cost(const OwnCost& cost, const ExpositionOptions& options, Page& p
         static_cast<double>(cost.sampler.ticks));
   page.add({.name = "triplepoint_sampler_longest_call_seconds",
             .help = "Longest that one sensor took in one tick."},
-           {}, cost.sampler.longest_call_s);
+           of_host, cost.sampler.longest_call_s);
 }
 
 }  // namespace
@@ -409,7 +412,7 @@ std::string exposition(const Snapshot& snapshot, const std::vector<JobLabels>& j
     add_reading(snapshot, reading, options.dcgm_names, page);
   add_facts(snapshot, page);
   add_jobs(snapshot, jobs, page);
-  add_own_cost(cost, options, page);
+  add_own_cost(snapshot.node.host, cost, options, page);
   return page.text();
 }
 

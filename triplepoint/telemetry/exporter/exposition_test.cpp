@@ -113,6 +113,18 @@ TEST_CASE("values are in base units, labels are escaped") {
   CHECK(has(page, R"(triplepoint_node_cpu_seconds_total{host="node\"17\"",mode="user"} 100)"));
 }
 
+TEST_CASE("every metric of ours names its host") {
+  std::istringstream lines(page_of(sample_snapshot()));
+  int ours = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("triplepoint_")) continue;
+    CAPTURE(line);
+    CHECK(line.find(R"(host="node\"17\"")") != std::string::npos);
+    ++ours;
+  }
+  CHECK(ours > 10);
+}
+
 TEST_CASE("a GPU that does not answer has no readings, and says so") {
   const std::string page = page_of(sample_snapshot());
   CHECK(has(page,
