@@ -149,7 +149,8 @@ std::string gradient_of(const std::string& id, bool is_liquid) {
 
 std::string words_of(const Picture& picture, std::size_t device) {
   const run::Device& d = picture.run.devices[device];
-  std::string text = fmt::format("GPU {}: node {}, {}, slot {}", device, d.node, d.local, d.slot);
+  std::string text =
+      fmt::format("GPU {}: GPU {} of node {}, slot {}", device, d.local, d.node, d.slot);
   if (d.rank) text += fmt::format(", rank {}", *d.rank);
   text += fmt::format("; {} °C", significant(picture.metrics.temperature_per_gpu_c[device]));
   const auto add = [&](const std::vector<double>& values, const char* unit_name) {

@@ -261,7 +261,8 @@ ComparedRow extreme(const std::vector<Side>& sides, ComparedRow row,
     row.values.push_back(best ? Value(all[*best]) : Value());
     const auto per_node = static_cast<std::size_t>(std::max<int64_t>(1, side.gpus_per_node));
     row.whose.push_back(
-        best ? fmt::format("GPU {} (node {}, {})", *best, *best / per_node, *best % per_node) : "");
+        best ? fmt::format("GPU {} (GPU {} of node {})", *best, *best % per_node, *best / per_node)
+             : "");
   }
   return row;
 }

@@ -44,7 +44,7 @@ struct ComparedRow {
   Better better = Better::neither;
   ChangeForm says = ChangeForm::relative;
   std::vector<std::optional<double>> values;
-  std::vector<std::string> whose;  // of extremes: "GPU 3 (node 0, 3)"; else empty
+  std::vector<std::string> whose;  // of extremes: "GPU 11 (GPU 3 of node 1)"; else empty
 
   std::string value_text(std::size_t side) const;
 };

@@ -137,7 +137,7 @@ TEST_CASE("compare: what one side does not know has no difference") {
   const Comparison c = compare_runs({sample_side("a", 4), b});
   CHECK(difference_text(row(c, "joules_per_token"), 1) == "–");
   CHECK(row(c, "hottest_gpu_c").value_text(1) == "–");
-  CHECK(row(c, "hottest_gpu_c").whose[0] == "GPU 2 (node 0, 2)");
+  CHECK(row(c, "hottest_gpu_c").whose[0] == "GPU 2 (GPU 2 of node 0)");
   CHECK(comparison_json(c)["sections"][1]["rows"][0]["values"][1].is_null());
 }
 
