@@ -207,6 +207,20 @@ TEST_CASE("completion scripts know every command and flag") {
   }
 }
 
+TEST_CASE("completion offers the suites of bench and the figures of report") {
+  const std::string script = call({"completion", "bash"}).out;
+  CHECK(contains(script, "3 4 5 8 10 13 15 17 launches"));
+  const auto suites = list_files(Path(spec::default_library().root) / "suites", ".toml");
+  REQUIRE(suites);
+  REQUIRE(!suites->empty());
+  const std::size_t begin = script.find("    bench)"),
+                    end = script.find(";;\n", script.find("esac", begin));
+  const std::string bench = script.substr(begin, end - begin);
+  for (const Path& suite : *suites)
+    CHECK(contains(bench, suite.stem().string() + " "));
+  CHECK(contains(bench, " compare "));
+}
+
 // ---- the world is wrong: exit code 1 and a sentence
 
 TEST_CASE("unknown names get suggestions") {

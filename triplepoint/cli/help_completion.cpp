@@ -30,13 +30,13 @@ std::vector<std::string> kinds_of(Words words) {
   return list.empty() ? std::vector<std::string>() : std::vector<std::string>{list};
 }
 
-/// What a shell offers for the argument: its choices, or what commands list that the shell runs.
-/// `run`: how the shell writes that, without its parenthesis.
+/// What a shell offers for the argument: its choices or offers, or what commands list that the
+/// shell runs. `run`: how the shell writes that, without its parenthesis.
 std::string offered(const Argument& argument, std::string_view run = "$") {
   std::vector<std::string> lists;
   for (const std::string& kind : kinds_of(argument.words))
     lists.push_back(fmt::format("triplepoint list {} --names 2>/dev/null", kind));
-  if (lists.empty()) return joined(argument.choices);
+  if (lists.empty()) return joined(argument.choices.empty() ? argument.offers : argument.choices);
   return fmt::format("{}({})", run, joined(lists, "; "));
 }
 

@@ -19,7 +19,10 @@ class Bench : public Command {
   Arguments arguments() override {
     return Arguments()
         .word("SUITE", "training-v1, node-v1, a suite file; or compare, and then cards",
-              into(suite_), {.words = Words::files, .required = true})
+              into(suite_),
+              {.offers = {"training-v1", "node-v1", "compare"},
+               .words = Words::files,
+               .required = true})
         .word("CARD", "after compare: card.json files of bench", into(request_.files),
               {.words = Words::files, .repeats = true})
         .group("Which clusters")
