@@ -104,7 +104,7 @@ Seconds best_checkpoint_interval(Seconds write, Seconds job_mtbf) {
 
 Bill bill_of(const BillInput& input, const BillRates& rates) {
   Bill bill;
-  bill.steps = input.tokens / input.tokens_per_step;
+  bill.steps = std::ceil(input.tokens / input.tokens_per_step);
   bill.productive = bill.total = bill.steps * input.step_time;
   if (rates.device_mtbf > Seconds() && rates.checkpoint_write > Seconds()) {
     bill.job_mtbf = rates.device_mtbf / input.devices;
@@ -164,7 +164,7 @@ std::string bill_text(const Bill& bill, const BillRates& rates) {
 }
 
 Json bill_json(const Bill& bill, const BillRates& rates) {
-  return {{"steps", bill.steps},
+  return {{"steps", std::llround(bill.steps)},
           {"productive_s", bill.productive / unit::s},
           {"total_s", bill.total / unit::s},
           {"goodput", bill.goodput},

@@ -37,7 +37,7 @@ struct BillInput {
 };
 
 struct Bill {
-  double steps = 0;
+  double steps = 0;    // a whole number
   Seconds productive;  // steps alone
   Seconds total;       // with checkpoints, lost work and restarts
   double goodput = 1;  // productive / total
@@ -51,7 +51,7 @@ struct Bill {
 
 /// Days, energy, cost and CO2 of training a number of tokens.
 ///
-///   productive = tokens / tokens_per_step * step
+///   productive = ceil(tokens / tokens_per_step) * step              steps are whole
 ///   M     = device_mtbf / devices                                  failures hit any device
 ///   tau   = sqrt(2 d M) (1 + sqrt(d / (2 M)) / 3 + d / (18 M)) - d     for d < 2 M, else M
 ///   total = productive / tau * M e^(R / M) (e^((tau + d) / M) - 1)

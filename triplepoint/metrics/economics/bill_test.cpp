@@ -31,6 +31,14 @@ TEST_CASE("without failures a run takes its steps, and its energy costs what the
   CHECK(bill.tonnes_co2 == Approx(1.5 * hours * 0.4));
 }
 
+TEST_CASE("a training takes whole steps: the last one is not cut where the tokens end") {
+  BillInput run = a_run();
+  run.tokens = 2.1e6;
+  const Bill bill = bill_of(run, {});
+  CHECK(bill.steps == 3);
+  CHECK(bill.productive == 6 * unit::s);
+}
+
 TEST_CASE("the mass of CO2 is told in kg below one tonne") {
   const BillRates rates{.price_per_kwh = 0.1, .pue = 1, .grams_co2_per_kwh = 400};
   BillInput run = a_run();
