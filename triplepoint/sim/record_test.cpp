@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -284,6 +285,24 @@ TEST_CASE("memory is as warm as the lid, and what it draws times its resistance 
                        (gpu.thermal->memory_resistance / (unit::K / unit::W));
   const double below = *summary.power_mean_w * (gpu.thermal->resistances[0] / (unit::K / unit::W));
   CHECK(std::abs(rise - (above - below)) < 0.05 * below + 0.1);  // boards differ from their type
+}
+
+TEST_CASE("what a stream runs one after the other does not overlap by a rounding") {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    const run::Run run = simulate(random_training_job(seed), {});
+    std::map<std::pair<int32_t, run::Stream>, std::vector<std::pair<int64_t, int64_t>>> streams;
+    run::for_each_span(run.timeline, -1, [&](const run::Span& span) {
+      streams[{span.rank, run.timeline.types[static_cast<size_t>(span.type)].stream}].push_back(
+          {span.begin.nanoseconds(), span.end.nanoseconds()});
+    });
+    for (auto& [stream, spans] : streams) {
+      std::sort(spans.begin(), spans.end());
+      for (size_t i = 1; i < spans.size(); ++i) {
+        const int64_t overlap = spans[i - 1].second - spans[i].first;
+        CHECK((overlap <= 0 || overlap > 1000));  // ns; a send may lie beside a pass
+      }
+    }
+  }
 }
 
 TEST_CASE("launches of collectives are the spans of the timeline") {

@@ -112,10 +112,21 @@ class RankWriter {
   }
 
  private:
+  static constexpr int64_t rounding = 2;  // ns
+
+  /// Sums of durations in other orders differ by a nanosecond or two once they are rounded. What
+  /// runs one after the other must not seem to overlap: nothing would seem to wait for it.
+  Instant not_before_last(Instant planned) const {
+    const bool is_same =
+        last_end_ > planned && last_end_.nanoseconds() - planned.nanoseconds() <= rounding;
+    return is_same ? last_end_ : planned;
+  }
+
   run::Span span(Seconds from, Seconds to, const run::SpanType& type) {
     run::Span span;
-    span.begin = begin_ + from;
-    span.end = begin_ + to;
+    span.begin = not_before_last(begin_ + from);
+    span.end = std::max(span.begin, begin_ + to);
+    last_end_ = span.end;
     span.type = out_.intern(type);
     span.rank = rank_;
     span.stage = static_cast<int32_t>(stage_);
@@ -211,7 +222,12 @@ class RankWriter {
       add_span(piece, estimate, is_hidden, stream, time + wait, wait);
       stream += time + wait;
     }
-    piece.length = group.length(point, group_.host_factor) + waited;
+    // Whole nanoseconds, rounded down: repetitions never take longer than the pass.
+    const Instant end = Instant(
+        static_cast<int64_t>((group.length(point, group_.host_factor) + waited) / unit::ns));
+    for (run::Span& one : piece.spans)
+      if (one.end > end && one.end.nanoseconds() - end.nanoseconds() <= rounding) one.end = end;
+    piece.length = end - Instant();
     return piece;
   }
 
@@ -240,14 +256,15 @@ class RankWriter {
         out_.spans.push_back(waiting);
       }
       const size_t use = model_.use_of(stage_, action.action);
-      out_.instances.push_back(
-          {.begin = begin_ + (action.end - group_durations_[use]),
-           .pattern =
-               pattern_of_[static_cast<size_t>(action.action.chunk) * model_.uses[stage_].size() +
-                           use],
-           .rank = rank_,
-           .stage = static_cast<int32_t>(stage_),
-           .microbatch = action.action.microbatch});
+      const int32_t pattern =
+          pattern_of_[static_cast<size_t>(action.action.chunk) * model_.uses[stage_].size() + use];
+      const Instant pass = not_before_last(begin_ + (action.end - group_durations_[use]));
+      last_end_ = pass + out_.patterns[static_cast<size_t>(pattern)].length();
+      out_.instances.push_back({.begin = pass,
+                                .pattern = pattern,
+                                .rank = rank_,
+                                .stage = static_cast<int32_t>(stage_),
+                                .microbatch = action.action.microbatch});
       if (action.sent > Seconds()) {
         const Seconds from = action.end + action.queued;
         run::Span sending = span(from, from + action.sent, send);
@@ -297,6 +314,7 @@ class RankWriter {
   const StepEpilogue& end_;
   const std::vector<Seconds>& group_durations_;
   std::vector<int32_t> pattern_of_;  // [chunk * uses + use]
+  Instant last_end_;                 // of what was written last, passes and spans
 };
 
 }  // namespace

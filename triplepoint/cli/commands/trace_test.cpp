@@ -470,5 +470,16 @@ TEST_CASE("ranks are lists and ranges") {
   CHECK(!metrics::parse_ranks("0-99999999"));
 }
 
+TEST_CASE("trace: the critical path of a simulated pipeline covers the whole step") {
+  const ScratchFolder scratch;
+  const std::string run = scratch.path("job.run");
+  REQUIRE(call({"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200", "--nodes", "1", "--tp",
+                "2", "--pp", "2", "--gbs", "32", "-o", run})
+              .code == exit_ok);
+  const Outcome outcome = call({"trace", "critical-path", run});
+  CAPTURE(outcome.out);
+  CHECK(contains(outcome.out, "The longest chain of dependencies takes"));
+}
+
 }  // namespace
 }  // namespace triplepoint::cli
