@@ -153,6 +153,21 @@ std::optional<std::vector<Watts>> memory_powers(const StepModel& model, const Co
   return powers;
 }
 
+namespace {
+
+/// The mean of a periodic state is the steady state of its mean power. What one pass leaves of
+/// slower poles moves the mean by millikelvins: a peak could come to lie below it.
+void centre(std::vector<Celsius>& temperatures, Celsius mean) {
+  Kelvins off;
+  for (const Celsius one : temperatures)
+    off += one - mean;
+  off = off / static_cast<double>(temperatures.size());
+  for (Celsius& one : temperatures)
+    one = one - off;
+}
+
+}  // namespace
+
 Ripple ripple(ClusterHeat heat, const StepProfile& profile,
               const std::optional<std::vector<Watts>>& memory_power) {
   heat.set_pace(ClusterHeat::Pace::own);
@@ -162,6 +177,9 @@ Ripple ripple(ClusterHeat heat, const StepProfile& profile,
   for (std::vector<Celsius>& of_device : ripple.dies)
     of_device.reserve(bins);
   if (memory_power) ripple.memories.resize(profile.power.size());
+  const std::vector<Celsius> die_means = heat.dies();
+  const std::vector<Celsius> memory_means =
+      memory_power ? heat.memories(*memory_power) : std::vector<Celsius>();
   std::vector<Watts> power(profile.power.size());
   // The first pass carries the state from the mean of a step to the temperature at its begin; fast
   // poles, which make the ripple, are periodic after it. Slow ones hardly move within a step.
@@ -179,6 +197,10 @@ Ripple ripple(ClusterHeat heat, const StepProfile& profile,
       for (size_t d = 0; d < memories.size(); ++d)
         ripple.memories[d].push_back(memories[d]);
     }
+  for (std::size_t d = 0; d < ripple.dies.size(); ++d)
+    centre(ripple.dies[d], die_means[d]);
+  for (std::size_t d = 0; d < ripple.memories.size(); ++d)
+    centre(ripple.memories[d], memory_means[d]);
   return ripple;
 }
 

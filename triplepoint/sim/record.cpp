@@ -132,7 +132,9 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
   const auto& [dies, memories] = ripple(std::move(heat), profile, memory_power);
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
   for (size_t d = 0; d < dies.size(); ++d) {
-    run.summaries[d].die_peak_c = std::max_element(dies[d].begin(), dies[d].end())->degrees();
+    // Of a power that never changes both are equal but for rounding.
+    run.summaries[d].die_peak_c =
+        std::max(step.dies[d], *std::max_element(dies[d].begin(), dies[d].end())).degrees();
     if (keep != StepSeries::all) continue;
     run::Series power = make_series("power_w", d, begin, profile.bin, dies[d].size());
     run::Series die = make_series("die_c", d, begin, profile.bin, dies[d].size());
