@@ -3,6 +3,7 @@
 """Fits the coefficients that training rows teach, all sources together and each source left out.
 
     python3 lab/leave_out.py build/release/bin/triplepoint validation/*/jobs.csv -o data/calibrations/left_out.toml
+    python3 lab/leave_out.py build/release/bin/triplepoint validation/*/jobs.csv --assumed
 
 The coefficients are shared by all GPUs and all stacks that have the mechanism (COEFFICIENTS, with bounds and the file that holds them); no row and
 no source has one of its own. Files of OF_ONE_STACK take no part, because the host times of one stack were fitted to each of them. With
@@ -41,9 +42,18 @@ COEFFICIENTS = {  # key: lowest, highest value
     "stacks.compiled-pytorch.step_overhead": (5.0, 200.0),
     "stacks.compiled-pytorch.microbatch_gap": (0.05, 5.0),
 }
+ASSUMED = {  # what stays as assumed, because sources left out are not predicted better with it; --assumed shows what the rows would give
+    "stacks.compiled-pytorch.overlap_compute_loss": (0.05, 0.9),
+    "stacks.compiled-pytorch.overlap_transfer_stretch": (0.01, 0.9),
+    "stacks.megatron-core.overlap_compute_loss": (0.05, 0.9),
+    "stacks.megatron-core.overlap_transfer_stretch": (0.01, 0.9),
+    "stacks.megatron-core.tensor_overlap_compute_loss": (0.05, 0.9),
+}
+LIKE = {"compiled-pytorch": ("eager-pytorch", "jax-xla"), "megatron-core": ("megatron-graphs", "megatron-apex")}  # stacks with the same assumptions
 ALSO = {  # what a fit carries over to
     "calibrations.h100.kernels.attention_portable_share": [f"calibrations.{gpu}.kernels.attention_portable_share" for gpu in ("h100-96gb", "h200", "h200-nvl", "h800")],
 }
+ALSO |= {key: [key.replace(stack, other) for other in LIKE[stack]] for key in ASSUMED for stack in LIKE if f".{stack}." in key}
 OF_ONE_STACK = {"hf-h100-sweep", "train-perf-vtrain-single"}  # folders of validation/: nanotron, megatron-apex
 MILLISECONDS = ("moe_", "step_", "microbatch_")
 STEP = 1.1
@@ -150,8 +160,13 @@ def main():
     parser.add_argument("program")
     parser.add_argument("files", nargs="+")
     parser.add_argument("-d", "--data", default="data", type=pathlib.Path)
-    parser.add_argument("-o", "--output", required=True)
+    parser.add_argument("-o", "--output")
+    parser.add_argument("--assumed", action="store_true", help="fit what is assumed as well, with all sources, print it and stop")
     options = parser.parse_args()
+    if not options.assumed and not options.output:
+        parser.error("--output is missing")
+    if options.assumed:
+        COEFFICIENTS.update(ASSUMED)
     shipped = {key: value_in(options.data, key) for key in COEFFICIENTS}
     program = Program(options.program, options.data, [file for file in options.files if pathlib.Path(file).parent.name not in OF_ONE_STACK])
     base = program.residuals(shipped)
@@ -161,7 +176,11 @@ def main():
         for row, (_, e) in base.items():
             slopes[row][key] = (e - moved[row][1]) / math.log(STEP) if row in moved else 0.0
     rows = weigh({row: (family, e, slopes[row]) for row, (family, e) in base.items()})
-    print("with all sources:", ", ".join(f"{key.rsplit('.', 1)[1]} {value:.3g} (shipped {shipped[key]:.3g})" for key, value in minimize(rows, shipped).items()))
+    fitted = minimize(rows, shipped)
+    if options.assumed:
+        print("\n".join(f"{key} {fitted[key]:.3g} (assumed {shipped[key]:.3g})" for key in ASSUMED))
+        return
+    print("with all sources:", ", ".join(f"{key.rsplit('.', 1)[1]} {value:.3g} (shipped {shipped[key]:.3g})" for key, value in fitted.items()))
     text = ("# SPDX-License-Identifier: Apache-2.0\n# The coefficients that training rows teach, fitted anew without each source. Written by lab/leave_out.py;\n"
             "# triplepoint validate --leave-out SOURCE reads it.\n")
     print(f"{'source':26} rows  shipped: median p90  left out: median p90  moved most")
