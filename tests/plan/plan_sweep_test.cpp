@@ -83,10 +83,8 @@ TEST_CASE("plans chosen from a public sweep of H100 jobs lose little against the
       *table, {.library = library, .threads = available_threads(), .begin = {}, .advance = {}});
   REQUIRE(scores);
   std::map<std::string, Pairs> sweeps;
-  // A plan that is said not to fit has no speed to be ranked by; memory verdicts are checked below.
   for (const calibrate::ScoredRow& row : scores->scored)
-    if (!row.sweep.empty() && row.predicted > 0)
-      sweeps[row.sweep].emplace_back(row.measured, row.predicted);
+    if (!row.sweep.empty()) sweeps[row.sweep].emplace_back(row.measured, row.predicted);
   std::vector<double> regrets, ranks;
   for (const auto& [name, pairs] : sweeps) {
     if (pairs.size() < 5) continue;  // with fewer there is hardly a choice
