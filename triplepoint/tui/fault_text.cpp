@@ -102,13 +102,16 @@ std::string slow_part(const std::vector<spec::Fault>& faults) {
 
 /// What it cost, and who waits for whom. `faults`: those it is about.
 std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
-                    const FaultEffect& effect) {
+                    const FaultEffect& effect, bool steady) {
   const std::optional<double> longer = metrics::slowdown(effect);
   if (!effect.during) return "It begins after the end of the simulation.";
   if (!longer) return "No step ended on both sides of it, so none can be compared.";
   if (std::abs(*longer) < 0.0005) return "Step time is unchanged: no rank waits.";
-  std::string text = fmt::format("Steps take {} {} than without it.", percent(std::abs(*longer)),
-                                 *longer > 0 ? "longer" : "less");
+  const char* other = steady ? faults.size() == 1 ? "without it" : "without them"
+                      : effect.before && effect.before->step_time ? "before it"
+                                                                  : "after it";
+  std::string text = fmt::format("Steps take {} {} than {}.", percent(std::abs(*longer)),
+                                 *longer > 0 ? "longer" : "less", other);
   if (effect.waited_for)
     text += fmt::format(" All {} others wait for GPU {}.", run.summaries.size() - 1,
                         *effect.waited_for);
@@ -140,7 +143,7 @@ void print_effect(Console& console, const run::Run& run, const std::vector<spec:
                   const FaultEffect& effect, bool steady) {
   const std::string name = metrics::names_of(faults);
   console.print(fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold),
-                            verdict(run, faults, effect)));
+                            verdict(run, faults, effect, steady)));
   console.print(span_table(console, effect, steady));
   if (!metrics::most_affected(effect, 1).empty())
     console.print("\n" + gpu_table(console, effect, steady));

@@ -354,7 +354,7 @@ std::string comparison(const PaceSetter& setter) {
 
 std::string pace_sentence(const PaceSetter& setter, Seconds step_time) {
   const double longer = setter.cost / std::max(step_time - setter.cost, 1e-9 * step_time);
-  return fmt::format("{}; the step takes {}{} longer, {} s, than with the median of its peers.",
+  return fmt::format("{}; the step takes {}{} longer, {} s, than at the median of the peers.",
                      comparison(setter), setter.at_most ? "at most " : "", percent(longer),
                      significant(setter.cost / unit::s));
 }
