@@ -43,9 +43,8 @@ std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t st
                                                   std::optional<int64_t> first,
                                                   std::optional<int64_t> last);
 
-/// Leading dense layers of a setting that says which layers are MoE layers, as Megatron writes it:
-/// 1,
-/// "([0]*3+[1]*58)". Patterns in which dense and MoE layers alternate are noted as an error.
+/// Leading dense layers, from the setting `key` that says which layers are MoE layers: 1, or
+/// "([0]*3+[1]*58)" as Megatron writes it. Other orders of the two are noted as an error.
 int64_t read_dense_layers(Settings& settings, std::string_view key, int64_t num_layers);
 
 /// How context ranks exchange keys and values, from the setting `key`. Its list has one word per

@@ -4,8 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "triplepoint/report/charts/charts.h"
 
 namespace triplepoint::report {
@@ -33,7 +31,7 @@ class SvgSheet {
   void text(double x, double y, std::string_view words) { text(x, y, words, {}); }
   /// What another drawing consists of, with its classes; `style` colours them.
   void part(double x, double y, std::string_view body);
-  void style(std::string_view css) { body_ += fmt::format("<style>{}</style>\n", css); }
+  void style(std::string_view css);
 
   std::string svg(double width, double height, std::string_view title) const;
 
