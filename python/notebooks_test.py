@@ -48,7 +48,7 @@ def run_as_jupyter_does(file):
     import nbclient
     import nbformat
     notebook = nbformat.read(file, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=120, startup_timeout=120, kernel_name="python3").execute()
     return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
 
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/runtime/jobs_testing.h"
 
-#include <set>
+#include <bitset>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -132,15 +133,24 @@ bool is_valid(const Choice& choice, int64_t largest) {
   return job.world_size() > 1 && job.world_size() <= largest && check_job(job).has_value();
 }
 
-using Pair = std::array<int, 4>;  // feature, value, feature, value
+constexpr int most_values = 64;  // of all features
+using Pairs = std::bitset<most_values * most_values>;
+
+/// A number for each value of each feature.
+int value_index(const Choice& choice, int feature) {
+  int first = 0;
+  for (int i = 0; i < feature; ++i)
+    first += static_cast<int>(features[static_cast<size_t>(i)].texts.size());
+  return first + choice[static_cast<size_t>(feature)];
+}
 
 /// Those with a context group where there is one, else those of all other features.
-std::vector<Pair> pairs_of(const Choice& choice) {
-  std::vector<Pair> pairs;
+Pairs pairs_of(const Choice& choice) {
+  Pairs pairs;
   const bool in_parts = choice[context] > 0;
   for (int a = 0; a < context; ++a)
     for (int b = in_parts ? context : a + 1; b < (in_parts ? context + 1 : context); ++b)
-      pairs.push_back({a, choice[static_cast<size_t>(a)], b, choice[static_cast<size_t>(b)]});
+      pairs.set(static_cast<size_t>(value_index(choice, a) * most_values + value_index(choice, b)));
   return pairs;
 }
 
@@ -198,21 +208,23 @@ std::string describe(const Choice& choice) {
 
 std::vector<Choice> pairwise_layouts(int64_t largest, Sequences sequences) {
   const std::vector<Choice> valid = valid_choices(largest, 20000, sequences);
-  std::set<Pair> uncovered;
-  for (const Choice& choice : valid)
-    for (const Pair& pair : pairs_of(choice))
-      uncovered.insert(pair);
+  std::vector<Pairs> pairs;
+  std::vector<double> costs;
+  Pairs uncovered;
+  for (const Choice& choice : valid) {
+    pairs.push_back(pairs_of(choice));
+    costs.push_back(std::sqrt(static_cast<double>(job_of(choice).world_size())));
+    uncovered |= pairs.back();
+  }
   std::vector<Choice> chosen;
-  while (!uncovered.empty()) {
-    size_t best = 0, most = 0;
+  while (uncovered.any()) {
+    size_t best = 0;
+    double most = 0;
     for (size_t i = 0; i < valid.size(); ++i) {
-      size_t gain = 0;
-      for (const Pair& pair : pairs_of(valid[i]))
-        gain += uncovered.count(pair);
+      const double gain = static_cast<double>((pairs[i] & uncovered).count()) / costs[i];
       if (gain > most) best = i, most = gain;
     }
-    for (const Pair& pair : pairs_of(valid[best]))
-      uncovered.erase(pair);
+    uncovered &= ~pairs[best];
     chosen.push_back(valid[best]);
   }
   return chosen;

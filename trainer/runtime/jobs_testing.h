@@ -29,7 +29,7 @@ enum class Sequences { whole, in_parts };  // of a context group
 
 /// A covering array, found greedily with a fixed seed: every pair of values that a valid job of at
 /// most `largest` ranks can have occurs in one of them; of sequences in parts, every pair with a
-/// context group.
+/// context group. Small jobs are preferred: ranks are threads that share the cores.
 std::vector<Choice> pairwise_layouts(int64_t largest, Sequences = Sequences::whole);
 
 /// `count` further layouts of exactly this size.
