@@ -306,18 +306,19 @@ CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const
           .algorithm = Algorithm::hierarchical};
 }
 
-/// Both parts run side by side: copies inside the domain, messages over the NICs.
+/// Both parts run side by side: copies inside the domain, messages over the NICs. The ranks of a
+/// domain share what the group gets of the NICs, and fill it together.
 CollectiveTime all_to_all_over_nodes(const Cluster& cluster, double size, const Layout& layout) {
   const double n = layout.ranks, r = layout.ranks_per_domain;
   const double inside = (r - 1) / n * size, outside = (n - r) / n * size;
   const FabricPath path = path_of(cluster, layout, Traffic::everyone);
-  Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.all_to_all_efficiency, 1);
-  out.bytes_per_s /= r;  // the ranks of a group share what the group gets
+  const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.all_to_all_efficiency, 1);
   const Pipe up = up_pipe(cluster, std::max(2.0, r), cluster.scale_up.all_to_all_efficiency);
   const Work work{.up_steps = std::log2(r), .out_steps = layout.domains - 1, .bytes = outside};
   return {
       .latency = latency_over_nodes(cluster, work, path),
-      .transfer = std::max(transfer_seconds(up, inside), transfer_seconds(out, outside)) * unit::s,
+      .transfer =
+          std::max(transfer_seconds(up, inside), transfer_seconds(out, r * outside)) * unit::s,
       .scale_up_bytes = inside * unit::B,
       .scale_out_bytes = outside * unit::B,
       .algorithm = Algorithm::pairwise};

@@ -289,6 +289,17 @@ TEST_CASE("all-to-all over nodes is as slow as its NICs") {
   CHECK(t.scale_out_bytes / buffer == Approx(24 / 32.0));
 }
 
+TEST_CASE("ranks of a node fill its NIC together in an all-to-all") {
+  Cluster cluster = small_cluster();
+  cluster.scale_out.nics_per_node = 1;
+  cluster.scale_out.all_to_all_efficiency = cluster.scale_out.point_to_point_efficiency;
+  for (const Bytes buffer : sizes(1e6, 1e9, 10)) {
+    const auto t = collective_time(cluster, Collective::all_to_all, buffer, over_nodes(4, 8, 1));
+    const auto message = point_to_point_time(cluster, 8 * t.scale_out_bytes, false, 1);
+    CHECK(t.transfer / message.transfer == Approx(1));
+  }
+}
+
 TEST_CASE("two halves of a message take longer than the whole") {
   for (const bool same_domain : {true, false})
     for (const Bytes size : sizes(1e3, 1e10, 10)) {
