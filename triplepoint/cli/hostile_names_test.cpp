@@ -110,7 +110,7 @@ TEST_CASE("no hostile name becomes a command of a script") {
     for (const char* stack : {"triplepoint train", "Megatron-LM", "NeMo", "torchtitan"}) {
       job.stack.framework = stack;
       const formats::JobFiles files{scratch.folder(), "job"};
-      run_script(scratch.folder(), formats::job_script(job, files, {}, "/bin/true"), "1");
+      run_script(scratch.folder(), formats::job_script(job, files, {}, unit::h, "/bin/true"), "1");
       for (const formats::LaunchFile& file : formats::launch_files(job, files, {}))
         if (file.path.extension() == ".sh") run_script(scratch.folder(), file.text, "");
     }
@@ -121,7 +121,7 @@ TEST_CASE("no folder of a study becomes a command or a pattern of sbatch") {
   const spec::Job job = job_named("plain");
   for (const std::string name : {"a b", "a$(touch marker)", "a'b", "a%j"}) {
     const formats::JobFiles files{Path("/tmp") / name, "job"};
-    const std::string script = formats::job_script(job, files, {}, "/bin/true");
+    const std::string script = formats::job_script(job, files, {}, unit::h, "/bin/true");
     std::string log = (Path("/tmp") / name / "logs" / "job.log").string();
     if (name == "a%j") log = "/tmp/a%%j/logs/job.log";
     CHECK(testing::contains(script, "#SBATCH --output=" + shell_word(log) + "\n"));

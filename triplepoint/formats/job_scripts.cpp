@@ -21,7 +21,7 @@ void replace_first(std::string& text, std::string_view what, std::string_view wi
 }
 
 /// Lines that sbatch reads and bash does not. An emulated cluster's ranks share one node.
-std::string slurm_lines(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan) {
+std::string slurm_lines(const spec::Job& job, const JobFiles& files, Seconds limit) {
   const spec::Cluster& cluster = job.cluster;
   const bool emulated = cluster.shared_cores > 0;
   const bool torchrun = stack_of(job) != TrainingStack::triplepoint &&
@@ -30,8 +30,7 @@ std::string slurm_lines(const spec::Job& job, const JobFiles& files, const Measu
       fmt::format("#SBATCH --job-name={}\n#SBATCH --output={}\n",
                   shell_word(comment_text(files.stem)), sbatch_path(files.log().string()));
   text += "#SBATCH --open-mode=append\n";
-  text += fmt::format("#SBATCH --time={}\n",
-                      std::max<int64_t>(1, std::llround(std::ceil(plan.timeout / unit::min))));
+  text += fmt::format("#SBATCH --time={:.0f}\n", std::ceil(limit / unit::min));
   text += fmt::format("#SBATCH --nodes={}\n", emulated ? 1 : cluster.num_nodes);
   if (emulated)
     text += fmt::format("#SBATCH --ntasks=1\n#SBATCH --cpus-per-task={}\n", cluster.shared_cores);
@@ -176,9 +175,9 @@ std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files
 }
 
 std::string job_script(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan,
-                       const Path& program) {
+                       Seconds limit, const Path& program) {
   const bool ours = stack_of(job) == TrainingStack::triplepoint;
-  std::string text = "#!/bin/bash\n" + slurm_lines(job, files, plan);
+  std::string text = "#!/bin/bash\n" + slurm_lines(job, files, limit);
   text += fmt::format(
       "# One repetition (its number is the argument) of {}. Written by triplepoint characterize\n"
       "# --measure; also to be started by hand, and by sbatch.\n"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,8 @@ struct MeasurePlan {
   std::string launcher = "local";  // local, mpirun, threads, slurm
   int64_t repeats = 1;
   int64_t steps = 10, warmup = 2;  // of them; the first steps are not measured
-  Seconds timeout = 10 * unit::min;
-  bool scripts_only = false;  // write what starts the jobs, start nothing
+  std::optional<Seconds> timeout;  // of one run; nothing: from the simulated step
+  bool scripts_only = false;       // write what starts the jobs, start nothing
 };
 
 /// Which program trains a job.
@@ -55,10 +56,11 @@ std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files
 
 /// A shell script that runs one repetition (its argument; 1 by default) of a job with the
 /// recorder in front, by hand as well as by sbatch, and leaves recording and mark of success.
+/// `limit` is sbatch's time limit, in whole minutes.
 ///
 /// Ranks of an emulated cluster (cluster.shared_cores) share one node; others have theirs.
 std::string job_script(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan,
-                       const Path& program);
+                       Seconds limit, const Path& program);
 
 /// A configuration for torchtitan's trainer (torchtitan.train --job.config_file). torchtitan knows
 /// models by family and flavor; sizes of no flavor are unsupported.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <mutex>
@@ -36,6 +37,11 @@ double mean_step_s(const run::Run& run) {
   for (const run::StepRecord& step : run.steps)
     sum += (step.end - step.begin) / unit::s;
   return run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size());
+}
+
+std::string limit_text(Seconds time) {
+  if (time < 2 * unit::min) return fmt::format("{:.0f} s", time / unit::s);
+  return fmt::format("{:.{}f} min", time / unit::min, time < 10 * unit::min ? 1 : 0);
 }
 
 /// The last line with a word in it.
@@ -188,11 +194,37 @@ Result<JobMeasurer> JobMeasurer::make(const Path& folder, const formats::Measure
   return measurer;
 }
 
-Result<void> JobMeasurer::write_files(const spec::Job& job, const formats::JobFiles& files) const {
+RunTime run_time(const spec::Job& job, const formats::MeasurePlan& plan) {
+  RunTime time;
+  if (!spec::has_errors(spec::diagnose(job)))
+    if (const auto step = sim::find_steady_step_time(job))
+      time.steps = static_cast<double>(plan.steps) * *step;
+  time.limit =
+      !time.steps
+          ? RunTime::limit_without_simulation
+          : std::ceil((RunTime::start_up + RunTime::margin * *time.steps) / unit::min) * unit::min;
+  if (plan.timeout) time.limit = *plan.timeout;
+  return time;
+}
+
+/// The limit of one run; says where the steps alone will not fit.
+Seconds JobMeasurer::time_limit(const spec::Job& job) const {
+  const RunTime time = run_time(job, plan_);
+  if (say_ && time.steps && *time.steps > time.limit)
+    say_(
+        fmt::format("{}: --timeout {} is shorter than the {} that its {} steps take in the "
+                    "simulation; leave --timeout out, or give more than that and the start-up",
+                    job.name, limit_text(time.limit), limit_text(*time.steps), plan_.steps));
+  return time.limit;
+}
+
+Result<void> JobMeasurer::write_files(const spec::Job& job, const formats::JobFiles& files,
+                                      Seconds limit) const {
   TPT_TRY(write_file_atomically(files.job(), spec::write_job(job)));
   for (const formats::LaunchFile& file : formats::launch_files(job, files, plan_))
     TPT_TRY(write_file_atomically(file.path, file.text));
-  TPT_TRY(write_file_atomically(files.script(), formats::job_script(job, files, plan_, program_)));
+  TPT_TRY(write_file_atomically(files.script(),
+                                formats::job_script(job, files, plan_, limit, program_)));
   return {};
 }
 
@@ -206,12 +238,13 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
                     job.stack.name, job.stack.framework));
   const std::string key = fmt::format("{} {} {}", spec::write_job(job), plan_.steps, plan_.warmup);
   const formats::JobFiles files{folder_, fmt::format("{}-{}", stem, digest(key).substr(0, 8))};
-  TPT_TRY(write_files(job, files));
+  const Seconds limit = time_limit(job);
+  TPT_TRY(write_files(job, files, limit));
   std::vector<run::Run> runs;
   for (int64_t repeat = 1; repeat <= plan_.repeats; ++repeat) {
     if (!path_exists(files.done(repeat))) {
       if (plan_.scripts_only) return std::optional<run::Run>();
-      if (!TPT_TRY(play(files, repeat))) return std::optional<run::Run>();
+      if (!TPT_TRY(play(files, repeat, limit))) return std::optional<run::Run>();
     }
     runs.push_back(TPT_TRY(load_recording(files, repeat, job)));
     for (const std::string& note : runs.back().manifest.notes)
@@ -220,23 +253,25 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
   return std::optional(middle_of(std::move(runs)));
 }
 
-Result<bool> JobMeasurer::play(const formats::JobFiles& files, int64_t repeat) const {
+Result<bool> JobMeasurer::play(const formats::JobFiles& files, int64_t repeat,
+                               Seconds limit) const {
   std::error_code ignored;
   fs::remove(files.recording(repeat), ignored);
   if (repeat == 1) fs::remove(files.log(), ignored);
-  return plan_.launcher == "slurm" ? play_by_slurm(files, repeat) : play_here(files, repeat);
+  return plan_.launcher == "slurm" ? play_by_slurm(files, repeat) : play_here(files, repeat, limit);
 }
 
-Result<bool> JobMeasurer::play_here(const formats::JobFiles& files, int64_t repeat) const {
+Result<bool> JobMeasurer::play_here(const formats::JobFiles& files, int64_t repeat,
+                                    Seconds limit) const {
   const std::vector<std::string> command = {"bash", files.script().string(),
                                             std::to_string(repeat)};
-  const GroupEnd end = TPT_TRY(run_in_group(command, files.log(), plan_.timeout, stopped_));
+  const GroupEnd end = TPT_TRY(run_in_group(command, files.log(), limit, stopped_));
   if (end.how == GroupEnd::How::stopped || stopped_()) return false;
   if (end.how == GroupEnd::How::timed_out)
     return error(
-        fmt::format("the training was still running after {:.0f} s and was ended (the "
-                    "time-out); see {}, or give --timeout",
-                    plan_.timeout / unit::s, files.log().string()));
+        fmt::format("the training was still running after {} and was ended (the time-out); see {}, "
+                    "or give a longer --timeout",
+                    limit_text(limit), files.log().string()));
   if (end.code != 0)
     return error(failure_sentence(end.code, printed_into(files.log()), files.log()));
   return true;

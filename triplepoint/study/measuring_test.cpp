@@ -3,15 +3,19 @@
 #include "triplepoint/study/measuring.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "triplepoint/base/scratch_folder.h"
+
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/formats/job_scripts.h"
+#include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/machine_load.h"
 #include "triplepoint/study/recorded_job.h"
 #include "triplepoint/study/training.h"
@@ -249,7 +253,7 @@ TEST_CASE("devices that were measured are not replaced by ranks") {
 TEST_CASE("the script of an emulated job asks Slurm for one node, of a real one for all") {
   const formats::JobFiles files{"/study", "name-1"};
   spec::Job job = job_of(beginning_of_training(false));
-  const std::string emulated = formats::job_script(job, files, {}, "/bin/triplepoint");
+  const std::string emulated = formats::job_script(job, files, {}, unit::h, "/bin/triplepoint");
   CHECK(emulated.find("#SBATCH --nodes=1\n") != std::string::npos);
   CHECK(emulated.find("--cpus-per-task=2\n") != std::string::npos);
   CHECK(emulated.find("/bin/triplepoint train /study/jobs/name-1.toml") != std::string::npos);
@@ -257,10 +261,73 @@ TEST_CASE("the script of an emulated job asks Slurm for one node, of a real one 
   job = job_of(
       "model = \"gpt3-1.3b\"\ncluster = \"hgx-h200\"\nnodes = 4\nstack = "
       "\"megatron-core\"\n[plan]\nglobal_batch_size = 32\n");
-  const std::string real = formats::job_script(job, files, {}, "/bin/triplepoint");
+  const std::string real = formats::job_script(job, files, {}, unit::h, "/bin/triplepoint");
   CHECK(real.find("#SBATCH --nodes=4\n") != std::string::npos);
   CHECK(real.find("#SBATCH --gpus-per-node=8\n") != std::string::npos);
   CHECK(real.find("record --quiet --job /study/jobs/name-1.toml") != std::string::npos);
+}
+
+spec::Job fsdp_job(int64_t global_batch) {
+  return job_of(fmt::format(
+      "name = \"fsdp\"\nmodel = \"gpt3-175b\"\ncluster = \"hgx-h200\"\nnodes = 4\n"
+      "stack = \"nemo-profiled\"\n[plan]\ntensor_parallel_size = 8\nsharding = \"parameters\"\n"
+      "recompute = \"full\"\nglobal_batch_size = {}\n",
+      global_batch));
+}
+
+TEST_CASE("a run's time limit is its start-up and its simulated steps with a margin") {
+  const spec::Job job = fsdp_job(128);
+  const run::Run simulated = sim::simulate(job, {});
+  REQUIRE(simulated.steps.size() >= 1);
+  const Seconds step = simulated.steps.back().end - simulated.steps.back().begin;
+  const RunTime time = run_time(job, {.steps = 8, .warmup = 2});
+  REQUIRE(time.steps);
+  CHECK(*time.steps / step == doctest::Approx(8).epsilon(0.02));
+  const double minutes = time.limit / unit::min;
+  CHECK(minutes >= (RunTime::start_up + RunTime::margin * *time.steps) / unit::min);
+  CHECK(minutes - (RunTime::start_up + RunTime::margin * *time.steps) / unit::min < 1);
+  CHECK(minutes == std::round(minutes));
+  // Longer steps and more of them need longer; what the user gives stands.
+  CHECK(run_time(fsdp_job(256), {.steps = 8}).limit > 1.5 * time.limit - RunTime::start_up);
+  CHECK(run_time(job, {.steps = 16}).limit > time.limit + 7 * RunTime::margin * step);
+  CHECK(run_time(job, {.steps = 8, .timeout = 90 * unit::s}).limit == 90 * unit::s);
+  // What no simulation can tell has a limit too.
+  spec::Job unknown = job;
+  unknown.cluster.gpu.hbm_bandwidth.reset();
+  CHECK_FALSE(run_time(unknown, {}).steps);
+  CHECK(run_time(unknown, {}).limit == RunTime::limit_without_simulation);
+}
+
+TEST_CASE("scripts ask Slurm for the time limit, and a timeout that the steps exceed is remarked") {
+  const ScratchFolder scratch;
+  const spec::Job job = fsdp_job(128);
+  const auto remarks_of = [&](const formats::MeasurePlan& plan) {
+    auto measurer = JobMeasurer::make(scratch.folder(), plan, "tpt", [] { return false; });
+    REQUIRE(measurer);
+    std::string said;
+    measurer->say_with([&](const std::string& remark) { said += remark + "\n"; });
+    REQUIRE((*measurer)(job, "job"));
+    return said;
+  };
+  const auto line_of_script = [&] {
+    const auto scripts = list_files(scratch.folder() / "scripts", ".sh");
+    REQUIRE(scripts);
+    REQUIRE(scripts->size() == 1);
+    const std::string text = *read_file(scripts->front());
+    const size_t at = text.find("#SBATCH --time=");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  formats::MeasurePlan plan{.launcher = "slurm", .steps = 8, .scripts_only = true};
+  const RunTime time = run_time(job, plan);
+  CHECK(remarks_of(plan).empty());
+  CHECK(line_of_script() == fmt::format("#SBATCH --time={:.0f}", time.limit / unit::min));
+  plan.timeout = 150 * unit::s;
+  CHECK(remarks_of(plan).find(
+            fmt::format("fsdp: --timeout 2.5 min is shorter than the {:.0f} min that its 8 steps",
+                        *time.steps / unit::min)) == 0);
+  CHECK(line_of_script() == "#SBATCH --time=3");
+  plan.timeout = 10 * unit::h;
+  CHECK(remarks_of(plan).empty());
 }
 
 TEST_CASE("other stacks get a launch file in their own words, with the steps that are wanted") {
@@ -292,7 +359,7 @@ TEST_CASE("a profiled NeMo job leaves its traces where its recording looks for t
     const spec::Job job =
         job_of("model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 1\nstack = \"" + stack +
                "\"\n[plan]\ntensor_parallel_size = 2\nglobal_batch_size = 16\n");
-    return formats::job_script(job, files, {}, "tpt");
+    return formats::job_script(job, files, {}, unit::h, "tpt");
   };
   CHECK(script_of("nemo-profiled")
             .find(" model.chakra_profile.trace_dir=/study/work/name-1-$repeat-traces\n") !=
@@ -305,7 +372,9 @@ TEST_CASE("NeMo's program for adapters is started for a LoRA job") {
   spec::Job job = job_of(
       "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = 1\nstack = \"nemo-profiled\"\n"
       "[plan]\ntensor_parallel_size = 2\nglobal_batch_size = 16\n");
-  const auto script = [&] { return formats::job_script(job, {"/study", "name-1"}, {}, "tpt"); };
+  const auto script = [&] {
+    return formats::job_script(job, {"/study", "name-1"}, {}, unit::h, "tpt");
+  };
   CHECK(script().find("language_modeling/megatron_gpt_pretraining.py ") != std::string::npos);
   job.task = spec::Task::lora;
   CHECK(script().find("language_modeling/tuning/megatron_gpt_finetuning.py ") != std::string::npos);

@@ -43,7 +43,13 @@ class Characterize : public Command {
         .flag("--steps", "N", "steps of a run (default 8)", into(steps_))
         .flag("--warmup", "N", "of these, warm-up steps that are not measured (default 2)",
               into(warmup_))
-        .flag("--timeout", "TIME", "time limit of one run (default 10min)", into_quantity(timeout_))
+        .flag("--timeout", "TIME",
+              fmt::format("time limit of one run, here and in Slurm's scripts (default: {:.0f}min "
+                          "and {:g} times the simulated steps; where they cannot be simulated, "
+                          "{:.0f}min)",
+                          study::RunTime::start_up / unit::min, study::RunTime::margin,
+                          study::RunTime::limit_without_simulation / unit::min),
+              into_quantity(measure_plan_.timeout))
         .toggle("--scripts-only",
                 "write scripts and launch files without starting them; the next call reads "
                 "their recordings",
@@ -67,7 +73,7 @@ class Characterize : public Command {
 
  private:
   Result<void> check_measuring() {
-    const bool of_measuring = repeats_ || steps_ || warmup_ || timeout_ || retry_ ||
+    const bool of_measuring = repeats_ || steps_ || warmup_ || measure_plan_.timeout || retry_ ||
                               measure_plan_.scripts_only || measure_plan_.launcher != "local";
     if (!measure_ && of_measuring)
       return error(
@@ -76,7 +82,6 @@ class Characterize : public Command {
     measure_plan_.repeats = repeats_.value_or(1);
     measure_plan_.steps = steps_.value_or(8);
     measure_plan_.warmup = warmup_.value_or(std::min<int64_t>(2, measure_plan_.steps - 1));
-    if (timeout_) measure_plan_.timeout = *timeout_;
     if (measure_plan_.repeats < 1 || measure_plan_.steps < 1)
       return error("--repeats and --steps count what is run; give 1 or more");
     if (measure_plan_.warmup < 0 || measure_plan_.warmup >= measure_plan_.steps)
@@ -84,8 +89,10 @@ class Characterize : public Command {
           fmt::format("--warmup {} of {} steps (at least one has to be measured); give 0 "
                       "to {}",
                       measure_plan_.warmup, measure_plan_.steps, measure_plan_.steps - 1));
-    if (measure_plan_.timeout < 1 * unit::s)
-      return error("--timeout is below a second (nothing starts so fast); try 10min");
+    if (measure_plan_.timeout && *measure_plan_.timeout < 1 * unit::s)
+      return error(
+          "--timeout is below a second (nothing starts so fast); leave it out for the limit of the "
+          "simulated steps");
     return {};
   }
 
@@ -125,7 +132,6 @@ class Characterize : public Command {
   std::optional<std::string> output_;
   ThreadsFlag threads_{"jobs in parallel (default: all cores)"};
   std::optional<int64_t> repeats_, steps_, warmup_;
-  std::optional<Seconds> timeout_;
   formats::MeasurePlan measure_plan_;
   bool measure_ = false, retry_ = false;
   std::string pages_ = "best";
