@@ -129,10 +129,30 @@ struct PairwiseComparison {
   const StudyRow *winner = nullptr, *loser = nullptr;
 };
 
-/// The two machines that lie furthest apart for one model: `high` wins if more is better. More of
-/// the same GPUs is no other machine.
+/// The same cooling, inlet, limits, faults and software: what is left to tell the two apart is the
+/// machine.
+bool equal_conditions(const spec::Job& a, const spec::Job& b) {
+  const auto cooling = [](const spec::Job& job) {
+    return job.environment.cooling.value_or(job.cluster.chassis.cooling);
+  };
+  spec::Environment room = b.environment;
+  room.ambient = a.environment.ambient;  // compared as what the chassis takes in
+  room.cooling = a.environment.cooling;
+  room.seed = a.environment.seed;
+  return cooling(a) == cooling(b) && a.chassis().inlet == b.chassis().inlet &&
+         a.environment == room && a.stack == b.stack && a.records == b.records;
+}
+
+bool same_machine(const spec::Job& a, const spec::Job& b) {
+  return a.cluster == b.cluster;
+}
+
+/// The two comparable machines that lie furthest apart for one model: `high` wins if more is
+/// better. More of the same GPUs is no other machine.
 std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::string_view key,
-                                                bool high) {
+                                                bool high,
+                                                bool (*comparable)(const spec::Job&,
+                                                                   const spec::Job&)) {
   std::optional<PairwiseComparison> best;
   double best_ratio = clear_difference;
   for (const MachineComparison& comparison : machine_comparisons(groups))
@@ -140,6 +160,7 @@ std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::strin
       for (const StudyRow* b : comparison.entries) {
         const bool same_gpus = a->job.cluster.gpu.name == b->job.cluster.gpu.name;
         if (same_gpus && a->job.world_size() != b->job.world_size()) continue;
+        if (!comparable(a->job, b->job)) continue;
         const auto ratio = high ? ratio_at(*a, *b, key) : ratio_at(*b, *a, key);
         if (ratio && *ratio > best_ratio) best = PairwiseComparison{a, b}, best_ratio = *ratio;
       }
@@ -178,17 +199,17 @@ void say_as_they_stand(Finding& finding, const StudyRow& winner, const StudyRow&
 }  // namespace
 
 MaybeFinding about_machines(const Groups& groups) {
-  const auto pair = clearest_pair(groups, "tokens_per_s_per_gpu", true);
+  auto pair = clearest_pair(groups, "tokens_per_s_per_gpu", true, equal_conditions);
+  if (!pair) pair = clearest_pair(groups, "tokens_per_s_per_gpu", true, same_machine);
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-gpus");
   const bool same_gpus = winner->job.cluster.gpu == loser->job.cluster.gpu &&
                          winner->job.world_size() == loser->job.world_size();
-  const bool same_machine = same_gpus && winner->job.cluster == loser->job.cluster;
   finding
-      .say(same_machine ? "The same machine in other conditions: "
-           : same_gpus  ? "The same GPUs in another machine: "
-                        : "Scale up or out: GPU for GPU, ")
+      .say(same_machine(winner->job, loser->job) ? "The same machine in other conditions: "
+           : same_gpus                           ? "The same GPUs in another machine: "
+                                                 : "Scale up or out: GPU for GPU, ")
       .group(*winner)
       .say(" is ")
       .more(*winner, *loser, "tokens_per_s_per_gpu")
@@ -205,7 +226,7 @@ MaybeFinding about_machines(const Groups& groups) {
 }
 
 MaybeFinding about_machines_per_watt(const Groups& groups) {
-  const auto pair = clearest_pair(groups, "joules_per_token", false);
+  const auto pair = clearest_pair(groups, "joules_per_token", false, equal_conditions);
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-watts");
@@ -250,12 +271,13 @@ struct MachinePair {
   double ratio = 0;
 };
 
-/// First against last of the comparison with the largest difference.
+/// First against last of the comparison with the largest difference under equal conditions.
 MachinePair clearest(const std::vector<MachineComparison>& comparisons, const Basis& basis) {
   MachinePair clearest;
   for (const MachineComparison& comparison : comparisons)
     for (const StudyRow* a : comparison.entries)
       for (const StudyRow* b : comparison.entries) {
+        if (a == b || !equal_conditions(a->job, b->job)) continue;
         const double ratio = basis.value(*a) / basis.value(*b);
         if (ratio > clearest.ratio) clearest = {a, b, ratio};
       }

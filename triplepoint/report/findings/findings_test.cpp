@@ -2,6 +2,7 @@
 #include "triplepoint/report/findings/findings.h"
 
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include <doctest/doctest.h>
@@ -236,6 +237,9 @@ TEST_CASE("the same machine at another inlet is not another machine") {
   CHECK(any_says(find_findings(study), "The same machine in other conditions"));
   study.rows[1].job.cluster.scale_out.oversubscription = 4;
   tell_conditions(study);
+  CHECK_FALSE(any_says(find_findings(study), "The same GPUs in another machine"));  // nor the room
+  study.rows[1].job.environment.ambient.reset();
+  tell_conditions(study);
   CHECK(any_says(find_findings(study), "The same GPUs in another machine"));
 }
 
@@ -301,6 +305,57 @@ TEST_CASE("two machines are compared for equal GPUs, memory and watts") {
   CHECK(any_says(find_findings(study), "For equal watts"));
   std::erase_if(study.rows, [](const StudyRow& row) { return row.job.cluster.gpu.name != "h200"; });
   CHECK(!any_says(find_findings(study), "GPU for GPU"));
+}
+
+std::string text_with(const Study& study, const std::string& words) {
+  for (const Finding& finding : find_findings(study))
+    if (finding.text().find(words) != std::string::npos) return finding.text();
+  return "";
+}
+
+TEST_CASE("machines are compared under equal conditions, or not at all") {
+  const Study study = sample_study();
+  const std::string in_air = text_with(study, "GPU for GPU"),
+                    watts_in_air = text_with(study, "For equal watts");
+  REQUIRE_FALSE(in_air.empty());
+  REQUIRE_FALSE(watts_in_air.empty());
+  const auto is_h200 = [](const StudyRow& row) { return row.job.cluster.gpu.name == "h200"; };
+  const std::vector<std::function<void(spec::Job&)>> changes = {
+      [](spec::Job& job) {
+        job.cluster.liquid_chassis = job.cluster.chassis;
+        job.cluster.liquid_chassis->cooling = spec::Cooling::liquid;
+        job.environment.cooling = spec::Cooling::liquid;
+      },
+      [](spec::Job& job) { job.environment.ambient = Celsius(18); },
+      [](spec::Job& job) { job.cluster.chassis.cooling = spec::Cooling::immersion; },
+      [](spec::Job& job) { job.environment.power_limit = 400 * unit::W; },
+      [](spec::Job& job) { job.stack.name = "another"; }};
+  for (const auto& change : changes) {
+    Study changed = study;
+    std::vector<StudyRow> more;
+    for (StudyRow& row : changed.rows) {
+      if (!is_h200(row)) continue;
+      StudyRow other = row;  // faster and thriftier than the H100 by more
+      other.name += "-changed";
+      change(other.job);
+      if (other.metrics) *other.metrics->tokens_per_second *= 2;
+      more.push_back(other);
+      change(row.job);
+    }
+    // The only H200 are under other conditions than the H100.
+    tell_conditions(changed);
+    CHECK(text_with(changed, "GPU for GPU").empty());
+    CHECK(text_with(changed, "For equal watts").empty());
+    // Both kinds of H200: those in the H100's conditions count. Stacks are of one group, whose
+    // fastest job stands for it.
+    if (more.front().job.stack.name == "another") continue;
+    changed = study;
+    changed.rows.insert(changed.rows.end(), more.begin(), more.end());
+    tell_conditions(changed);
+    CHECK(text_with(changed, "GPU for GPU").ends_with(in_air.substr(in_air.find(" is "))));
+    CHECK(text_with(changed, "For equal watts")
+              .ends_with(watts_in_air.substr(watts_in_air.find(" takes "))));
+  }
 }
 
 TEST_CASE("sizes of one kind of machine are not compared as machines") {
