@@ -16,6 +16,7 @@
 #include "triplepoint/metrics/trace_tables/input.h"
 #include "triplepoint/metrics/trace_tables/rank_devices.h"
 #include "triplepoint/report/figures/artifact_name.h"
+#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/study/experiment_job.h"
 #include "triplepoint/study/experiment_log.h"
 #include "triplepoint/telemetry/upstream/artifact.h"
@@ -219,6 +220,20 @@ Result<run::Run> read_log_alone(const Path& folder, const std::optional<Experime
   return run;
 }
 
+/// The sampler's files name no GPU; the job does, or else the sweep, as in the paper's figures.
+void name_gpus(run::Run& run, const Path& folder) {
+  run::Run shape;  // no spans to sum
+  shape.manifest.job = run.manifest.job;
+  shape.devices = run.devices;
+  shape.devices.resize(static_cast<std::size_t>(ranks_of(run)));
+  const std::string machine =
+      report::paper_job(shape, {}, by_own_name(folder).filename().string(), folder).machine;
+  const std::size_t at = machine.find(" x ");
+  if (at == std::string::npos) return;
+  for (run::Device& device : run.devices)
+    device.name = machine.substr(at + 3);
+}
+
 /// Samples of fewer GPUs than the traces say that the job has.
 void note_missing_gpus(run::Run& run) {
   const auto ranks = static_cast<std::size_t>(run.manifest.job ? run.manifest.job->world_size()
@@ -253,6 +268,7 @@ Result<run::Run> read_experiment(const Path& folder, const metrics::TraceOptions
     run = TPT_TRY(with_timeline(std::move(run), *std::move(traced)));
   if (log) join_log(run, *log);
   join_job(run, folder);
+  name_gpus(run, folder);
   note_missing_gpus(run);
   return run;
 }

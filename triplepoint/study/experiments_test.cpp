@@ -12,6 +12,8 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/report/figures/paper_figures.h"
+#include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/sources.h"
@@ -52,6 +54,29 @@ TEST_CASE("samples and traces of an experiment are one run, of its newest job") 
   CHECK(std::find(notes.begin(), notes.end(),
                   "traces are those of 123_kineto, the newest job; 41_kineto left aside") !=
         notes.end());
+}
+
+TEST_CASE("GPUs of an experiment have the type that the figures name") {
+  const Tree tree;
+  const auto devices_row = [](const Path& experiment) {
+    const run::Run run = read_experiment(experiment, {}).value();
+    const std::string page = report::run_page(run, metrics::measure(run));
+    const std::string figure =
+        report::paper_job(run, {}, experiment.filename().string(), experiment).machine;
+    const size_t row = page.find("<th scope=\"row\">devices</th>");
+    REQUIRE(row != std::string::npos);
+    const std::string gpu = figure.empty() ? "GPU" : figure.substr(figure.rfind(' ') + 1);
+    CHECK(page.substr(row, 60).find(" " + gpu + "</td>") != std::string::npos);
+    return figure;
+  };
+  CHECK(devices_row(tree.whole) == "2 x H200");
+  CHECK(devices_row(tree.samples) == "2 x H200");
+  const Path h100 = tree.root / "optimization-sweep-h100" / "gpt3-175b" / "gpt3-175b_2_01000";
+  write_samples(h100);
+  CHECK(devices_row(h100) == "2 x H100");
+  const Path unknown = tree.root / "mine";
+  write_samples(unknown);
+  CHECK(devices_row(unknown).empty());
 }
 
 TEST_CASE("an experiment may have samples or traces alone") {

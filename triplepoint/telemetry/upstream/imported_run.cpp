@@ -43,12 +43,8 @@ void ImportedRun::note_failed(std::string_view signal, int64_t count) {
 
 void ImportedRun::number_devices(int32_t per_node) {
   for (int32_t i = 0; i < num_devices_; ++i) {
-    run_.devices.push_back({.index = i,
-                            .node = i / per_node,
-                            .local = i % per_node,
-                            .slot = i % per_node,
-                            .name = fmt::format("GPU {}", i),
-                            .rank = i});
+    run_.devices.push_back(
+        {.index = i, .node = i / per_node, .local = i % per_node, .slot = i % per_node, .rank = i});
   }
 }
 

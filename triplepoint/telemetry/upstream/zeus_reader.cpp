@@ -216,7 +216,6 @@ class ZeusReader {
                                .node = i / usual_gpus_per_node,
                                .local = i % usual_gpus_per_node,
                                .slot = i % usual_gpus_per_node,
-                               .name = fmt::format("GPU {}", i),
                                .rank = i});
       run.summaries.resize(run.devices.size());
       run::DeviceSummary& summary = run.summaries[static_cast<std::size_t>(gpu)];
