@@ -43,14 +43,14 @@ std::string text_of(const Comparison& comparison, bool all) {
   return out.str();
 }
 
-/// A figure of the MICRO'25 paper from these runs, as SVG.
-std::string paper_figure(int64_t number, const std::vector<Run>& runs) {
-  return wait_for<std::string>([number, runs](Work&) -> Result<std::string> {
+/// A figure from these runs, as SVG, by a name of figure_names().
+std::string paper_figure(const std::string& name, const std::vector<Run>& runs) {
+  return wait_for<std::string>([name, runs](Work&) -> Result<std::string> {
     std::vector<report::PaperJob> jobs;
     jobs.reserve(runs.size());
     for (const Run& run : runs)
       jobs.push_back(report::paper_job(run.run(), run.metrics(), run.run().manifest.name));
-    return TPT_TRY(report::paper_figure(number, jobs)).svg;
+    return TPT_TRY(report::figure_named(name, jobs, {})).svg;
   });
 }
 
@@ -66,7 +66,6 @@ void add_compare(py::module_& module) {
       });
   module.def("compare", &compare);
   module.def("paper_figure", &paper_figure);
-  module.def("paper_figure_numbers", &report::paper_figure_numbers);
 }
 
 }  // namespace triplepoint::python

@@ -329,11 +329,13 @@ class Notebooks(unittest.TestCase):
             for run, file in zip(runs, files):
                 run.save(file)
             figure = os.path.join(folder, "figure.svg")
-            self.assertEqual(program("report", "--figure", 4, *files, "-o", figure).returncode, 0)
-            with open(figure, encoding="utf-8") as svg:
-                self.assertEqual(tp.paper_figure(4, runs).svg, svg.read())
-        with self.assertRaisesRegex(tp.Error, "choose one of 3, 4"):
-            tp.paper_figure(99, runs)
+            for name in (4, "4", "launches"):
+                self.assertEqual(program("report", "--figure", name, *files, "-o", figure).returncode, 0)
+                with open(figure, encoding="utf-8") as svg:
+                    self.assertEqual(tp.paper_figure(name, runs).svg, svg.read())
+        for unknown in (99, "launch"):
+            with self.assertRaisesRegex(tp.Error, "3, 4, .*launches"):
+                tp.paper_figure(unknown, runs)
 
     def test_names_of_others_are_no_markup(self):
         with tempfile.TemporaryDirectory() as folder:

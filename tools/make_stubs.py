@@ -144,7 +144,7 @@ class Figure:
     def save(self, file: _File) -> None:
         """{Figure.save}"""
 
-def paper_figure(number: int, runs: Sequence[Run]) -> Figure:
+def paper_figure(figure: int | str, runs: Sequence[Run]) -> Figure:
     """{paper_figure}"""
 
 class record(AbstractContextManager[record]):

@@ -467,8 +467,8 @@ class Figure:
     def save(self, file: _File) -> None:
         """Writes the SVG file."""
 
-def paper_figure(number: int, runs: Sequence[Run]) -> Figure:
-    """A figure of the MICRO'25 paper (arXiv 2509.10371) drawn from these runs: a ``Figure``. docs/report.md says what each shows."""
+def paper_figure(figure: int | str, runs: Sequence[Run]) -> Figure:
+    """A figure drawn from these runs: a ``Figure``. Of the MICRO'25 paper (arXiv 2509.10371) by its number, or ``"launches"``: thread blocks, warps and occupancy by class of kernels. docs/report.md says what each shows."""
 
 class record(AbstractContextManager[record]):
     """Records the node while a block runs: power, temperature, clocks and traffic of its GPUs and CPUs, and the marks of this process.

@@ -260,9 +260,6 @@ class Figure:
         return f"<triplepoint.Figure: {len(self.svg)} characters of SVG>"
 
 
-def paper_figure(number, runs):
-    """A figure of the MICRO'25 paper (arXiv 2509.10371) drawn from these runs: a ``Figure``. docs/report.md says what each shows."""
-    known = _core.paper_figure_numbers()
-    if number not in known:
-        raise Error(f"figure {number} is not one that can be drawn; choose one of {', '.join(map(str, known))}")
-    return Figure(_core.paper_figure(number, [run._core for run in runs]))
+def paper_figure(figure, runs):
+    """A figure drawn from these runs: a ``Figure``. Of the MICRO'25 paper (arXiv 2509.10371) by its number, or ``"launches"``: thread blocks, warps and occupancy by class of kernels. docs/report.md says what each shows."""
+    return Figure(_core.paper_figure(str(figure), [run._core for run in runs]))
