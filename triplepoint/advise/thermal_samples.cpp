@@ -207,11 +207,7 @@ std::vector<ThermalSample> thermal_samples(const run::Run& run) {
                          .temperature_c = entry(seen.temperature_per_gpu_c, i),
                          .power_w = entry(seen.power_per_gpu_w, i),
                          .clock_mhz = entry(seen.sm_clock_per_gpu_mhz, i),
-                         .throttled = {}};
-    for (const auto& [reason, shares] : seen.throttle_per_gpu)
-      if (const Number share = entry(shares, i))
-        sample.throttled = std::min(1.0, sample.throttled.value_or(0) + *share);
-    if (!sample.throttled && sample.clock_mhz && !seen.throttle.empty()) sample.throttled = 0;
+                         .throttled = entry(seen.throttled_per_gpu, i)};
     samples.push_back(sample);
   }
   return samples;

@@ -173,6 +173,9 @@ struct Metrics {
   std::optional<Seconds> step_without_heat;  // with every die as cool as its inlet, as it says it
   std::map<std::string, double> throttle;    // reason -> share of time, mean over devices
   std::map<std::string, std::vector<double>> throttle_per_gpu;  // reasons that occur
+  // Share of time with any reason, reasons at once counted once: by the polled reasons, and at
+  // least the longest reason's counter. Not-a-number where a device knows neither.
+  std::vector<double> throttled_per_gpu;
   std::map<std::string, double> energy_ledger_j;
   std::vector<Straggler> stragglers;
   std::vector<run::PaceSetter> pace_setters;  // those beyond the noise; see pace.cpp

@@ -149,6 +149,42 @@ TEST_CASE("throttle is the mean over devices of their share of time") {
   CHECK(measure(run).throttle.at("software_power_cap") == Approx(0.1));
 }
 
+TEST_CASE("time with any reason counts reasons at once once") {
+  run::Run run;
+  run.manifest.origin = run::Origin::measured;
+  run.devices = {{.index = 0}, {.index = 1}, {.index = 2}, {.index = 3}};
+  run.steps = {{.begin = at(0), .end = at(4), .samples = 4}};
+  const std::vector<Instant> times = {at(0), at(1), at(2), at(3), at(4)};
+  const auto add = [&](const char* signal, int32_t device, std::vector<double> values) {
+    run.series.push_back({.signal = signal, .device = device, .times = times, .values = values});
+  };
+  CHECK(measure(run).throttled_per_gpu.empty());
+  // Polled: the power cap and heat together, then heat alone, then neither.
+  add("throttle_reasons", 0, {4 | 32, 4 | 32, 32, 1, 1});
+  // Counters alone: hardware slowdown goes with its cause.
+  add("throttle_ns_hw_slowdown", 1, {0, 0.8e9, 1.6e9, 2.4e9, 3.2e9});
+  add("throttle_ns_hw_thermal_slowdown", 1, {0, 0.6e9, 1.2e9, 1.8e9, 2.4e9});
+  // Never held back, and known to be.
+  add("throttle_reasons", 2, {1, 1, 1, 1, 1});
+  add("sm_clock_mhz", 3, {1980, 1980, 1980, 1980, 1980});
+  const Metrics m = measure(run);
+  CHECK(m.throttle_per_gpu.at("software_power_cap")[0] == Approx(0.5));
+  CHECK(m.throttle_per_gpu.at("software_thermal")[0] == Approx(0.75));
+  REQUIRE(m.throttled_per_gpu.size() == 4);
+  CHECK(m.throttled_per_gpu[0] == Approx(0.75));
+  CHECK(m.throttled_per_gpu[1] == Approx(0.8));
+  CHECK(m.throttled_per_gpu[2] == 0);
+  CHECK(std::isnan(m.throttled_per_gpu[3]));
+  // A counter sees what falls between polls; both together are no more than their sum.
+  add("throttle_ns_sw_power_cap", 2, {0, 0.1e9, 0.2e9, 0.3e9, 0.4e9});
+  CHECK(measure(run).throttled_per_gpu[2] == Approx(0.1));
+  // The simulator gives each moment one reason.
+  run::Run simulated = eight_gpus();
+  simulated.manifest.origin = run::Origin::simulated;
+  simulated.summaries[2].throttle = {{"software_power_cap", 0.5}, {"software_thermal", 0.4}};
+  CHECK(measure(simulated).throttled_per_gpu.at(2) == Approx(0.9));
+}
+
 TEST_CASE("series answer where no summary was written") {
   run::Run run;
   run.devices = {{.index = 3, .rank = 0}};

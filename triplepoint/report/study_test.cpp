@@ -51,6 +51,26 @@ TEST_CASE("a map of GPUs has a row per job that ran, and the mean of slots repea
   CHECK(table["columns"].size() == 1 + 32);
 }
 
+TEST_CASE("the map of throttling counts reasons at once once and says so") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    if (!row.metrics) continue;
+    row.metrics->throttle_per_gpu["hardware_thermal"].assign(32, 0.8);
+    row.metrics->throttle_per_gpu["hardware_slowdown"].assign(32, 0.8);
+    row.metrics->throttled_per_gpu.assign(32, 0.85);
+    row.metrics->throttled_per_gpu.front() = 0.9;
+  }
+  const std::vector<DeviceMap> maps = device_maps(first_group(study));
+  const auto map = std::find_if(maps.begin(), maps.end(), [](const DeviceMap& one) {
+    return one.figure.id.starts_with("heat-throttling");
+  });
+  REQUIRE(map != maps.end());
+  for (const HeatRow& row : map->map.rows)
+    for (const double value : row.values)
+      CHECK(value <= 90);
+  CHECK(contains(map->figure.note, "reasons at once count once"));
+}
+
 TEST_CASE("clusters of thousands of GPUs are shown by their nodes, and stay small") {
   Study study = sample_study();
   for (StudyRow& row : study.rows) {

@@ -60,6 +60,7 @@ void set_per_gpu(metrics::Metrics& m, double power) {
     m.sm_clock_per_gpu_mhz.push_back(1980 - 0.5 * power - (is_hot ? 12 : 0));
     m.sm_clock_min_per_gpu_mhz.push_back(1400);
     m.throttle_per_gpu["software_power_cap"].push_back(is_hot ? 0.4 : 0.3);
+    m.throttled_per_gpu.push_back(is_hot ? 0.4 : 0.3);
     m.links.scale_up_per_gpu_bytes.push_back(4e11);
     const int node = gpu / 8;
     m.links.scale_out_per_gpu_bytes.push_back(1e9 * (1 + node));

@@ -90,6 +90,23 @@ class Readings {
     return shares;
   }
 
+  bool knows_throttling() const {
+    return find("throttle_reasons") != nullptr ||
+           std::ranges::any_of(run::throttle_reasons, [&](const run::ThrottleReason& reason) {
+             return find(reason.counter) != nullptr;
+           });
+  }
+  /// Share of time in which a poll saw any reason.
+  std::optional<double> any_reason() const {
+    const Series* bits = find("throttle_reasons");
+    if (bits == nullptr) return std::nullopt;
+    uint32_t any = 0;
+    for (const run::ThrottleReason& reason : run::throttle_reasons)
+      any |= reason.bit;
+    const run::Extent extent = extent_of(*bits);
+    return run::share_of_time(*bits, any, extent.begin, extent.end);
+  }
+
  private:
   const Series* find(std::string_view signal) const {
     const auto found = signals_.find(signal);
@@ -179,6 +196,31 @@ std::vector<double> growth_per_step(const View& view, std::string_view counter) 
     any = true;
   }
   return any ? growth : std::vector<double>();
+}
+
+std::vector<double> throttled_of_devices(const View& view) {
+  // The simulator gives every moment one reason; a driver may give several.
+  const bool one_at_a_time = view.run.manifest.origin == run::Origin::simulated;
+  const std::map<int32_t, Signals> signals = by_device(view.run);
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> shares(view.run.devices.size(), unknown);
+  bool any = false;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    double sum = 0, longest = 0;
+    for (const auto& [reason, share] : view.devices[i].throttle) {
+      sum += share;
+      longest = std::max(longest, share);
+    }
+    const auto own = signals.find(view.run.devices[i].index);
+    const auto readings =
+        own == signals.end() ? std::nullopt : std::optional(Readings(own->second, view.window));
+    if (view.devices[i].throttle.empty() && !(readings && readings->knows_throttling())) continue;
+    const auto polled = readings ? readings->any_reason() : std::nullopt;
+    const double share = one_at_a_time ? sum : std::clamp(polled.value_or(0), longest, sum);
+    shares[i] = std::min(1.0, share);
+    any = true;
+  }
+  return any ? shares : std::vector<double>();
 }
 
 DeviceStatistics statistics_of_devices(const View& view, std::string_view signal) {

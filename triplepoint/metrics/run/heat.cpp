@@ -253,6 +253,7 @@ void answer_throttle(const View& view, Metrics& answer) {
   answer.sm_clock_min_per_gpu_mhz = list_of(view.devices, &DeviceSummary::sm_clock_min_mhz);
   answer.throttle = mean_by_name(view.devices, &DeviceSummary::throttle);
   answer.throttle_per_gpu = shares_of_devices(view.devices);
+  answer.throttled_per_gpu = throttled_of_devices(view);
   answer.clock_in_passes_mhz = number_of_fact(view.run, "clock_in_passes_mhz");
   answer.clock_lost_to_power_mhz = number_of_fact(view.run, "clock_lost_to_power_mhz");
   answer.clock_lost_to_temperature_mhz = number_of_fact(view.run, "clock_lost_to_temperature_mhz");

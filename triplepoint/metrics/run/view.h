@@ -45,6 +45,10 @@ std::vector<run::DeviceSummary> read_devices(const run::Run&, std::optional<run:
 /// empty if none does. Defined in device_readings.cpp.
 std::vector<double> growth_per_step(const View&, std::string_view counter);
 
+/// Share of time with any reason for a clock below the requested one, one value per device,
+/// not-a-number where it does not know; empty if none does. Defined in device_readings.cpp.
+std::vector<double> throttled_of_devices(const View&);
+
 /// Mean over time and maximum of a signal in the window, one value per device, not-a-number where
 /// it does not know; empty if none does. Defined in device_readings.cpp.
 struct DeviceStatistics {

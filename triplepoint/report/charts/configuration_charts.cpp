@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -148,11 +151,13 @@ std::vector<std::string> reasons_of(const Group& group) {
   return {reasons.begin(), reasons.end()};
 }
 
+/// Mean over the GPUs that know it.
 double throttled_share(const StudyRow& row) {
-  double sum = 0;
-  for (const auto& [reason, share] : row.metrics->throttle)
-    sum += share;
-  return sum;
+  std::vector<double> known = row.metrics->throttled_per_gpu;
+  std::erase_if(known, [](double share) { return !std::isfinite(share); });
+  return known.empty()
+             ? 0
+             : std::accumulate(known.begin(), known.end(), 0.0) / static_cast<double>(known.size());
 }
 
 std::string throttle_title(const Group& group) {
@@ -213,7 +218,8 @@ Figure throttle_figure(const Group& group) {
                        : std::string(name_of(row->verdict)));
     table.add(std::move(cells), row->name);
   }
-  return {"throttle-" + group.id, chart.title, "",
+  return {"throttle-" + group.id, chart.title,
+          "Reasons that hold at once are in each of their parts; the number counts them once.",
           html_legend(throttle_legend(reasons)) + bar_chart_svg(chart), std::move(table)};
 }
 

@@ -32,19 +32,8 @@ struct Signal {
   int decimals = 1;
   const metrics::Spread metrics::Metrics::*spread = nullptr;  // null: none is told
   double scale = 1;                                           // of the spread, to the map's unit
+  std::string note = {};                                      // what is counted, below the map
 };
-
-Values throttled(const metrics::Metrics& m) {
-  Values sum;
-  for (const auto& [reason, shares] : m.throttle_per_gpu) {
-    sum.resize(std::max(sum.size(), shares.size()), 0.0);
-    for (std::size_t i = 0; i < shares.size(); ++i)
-      sum[i] += shares[i] * per_cent;
-  }
-  // Of a job that never throttles the map has a row of zeros, if it knows its clocks.
-  if (sum.empty()) sum.assign(m.sm_clock_per_gpu_mhz.size(), 0.0);
-  return sum;
-}
 
 Values in_gigabytes(Values bytes) {
   for (double& value : bytes)
@@ -73,7 +62,10 @@ std::vector<Signal> signals() {
       {"utilization", "% of time with a kernel", "is used most", "is used least",
        [](M m) { return in_per_cent(m.utilization_per_gpu); }, false, 1,
        &metrics::Metrics::utilization_spread, per_cent},
-      {"throttling", "% of time", "is held back most", "is held back least", throttled},
+      {"throttling", "% of time", "is held back most", "is held back least",
+       [](M m) { return in_per_cent(m.throttled_per_gpu); }, true, 1, nullptr, 1,
+       " Time with any reason for a clock below the requested one; reasons at once count once. "
+       "In a recording: what polled reasons show, and at least the longest reason's counter."},
       {"scale-up traffic", "GB sent inside the node, a step", "sends most", "sends least",
        [](M m) { return in_gigabytes(m.links.scale_up_per_gpu_bytes); }, false, 2},
       {"scale-out traffic", "GB sent between nodes, a step", "sends most", "sends least",
@@ -258,7 +250,7 @@ std::optional<DeviceMap> map_of(const Signal& signal, const Group& group) {
   map.title = capitalized(signal.id) + ": " + found;
   DeviceMap made{{fmt::format("heat-{}-{}", identifier(signal.id), group.id),
                   map.title,
-                  note_of(columns, slots) + spread_text(signal, group),
+                  note_of(columns, slots) + signal.note + spread_text(signal, group),
                   heat_map_svg(map),
                   {},
                   true},
