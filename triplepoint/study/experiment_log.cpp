@@ -96,6 +96,11 @@ Result<trace::LaidSteps> lay_on(const run::Run& run, const trace::TrainingLog& l
 
 }  // namespace
 
+bool is_training_log(const Path& file) {
+  const auto log = read_log(file);
+  return log && !log->framework.empty();
+}
+
 bool has_logs(const Path& folder) {
   return !log_files(folder).empty();
 }

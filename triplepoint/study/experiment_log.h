@@ -20,6 +20,9 @@ struct ExperimentLog {
   std::vector<std::string> others;  // names of more logs with steps
 };
 
+/// Whether the file is a log with steps.
+bool is_training_log(const Path& file);
+
 /// Whether a file in the folder is named like a log.
 bool has_logs(const Path& folder);
 

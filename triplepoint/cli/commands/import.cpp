@@ -10,6 +10,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/process.h"
+#include "triplepoint/base/quoting.h"
 
 #include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
@@ -17,6 +18,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/study/experiment_log.h"
 #include "triplepoint/study/experiments.h"
 #include "triplepoint/study/import_report.h"
 #include "triplepoint/study/sources.h"
@@ -60,6 +62,8 @@ class Import : public Command {
                                  *study::out_of_memory(folder)));
       return import_recordings(console, experiments);
     }
+    if (!found && !is_folder(path_) && study::is_training_log(path_))
+      return error(trace::use_of_training_log(path_));
     const formats::FolderImport import = TPT_TRY(found);
     if (output_) TPT_TRY(write_jobs(library, import));
     format_.is_json() ? print_json(console, study::import_json(import))
@@ -113,7 +117,13 @@ class Import : public Command {
       else
         print_recording(console, source, run, file);
     }
-    if (format_.is_json()) print_json(console, sources.front() == path_ ? all.front() : Json(all));
+    if (format_.is_json())
+      print_json(console, sources.front() == path_ ? all.front() : Json(all));
+    else
+      console.print(
+          fmt::format("to see {0}: triplepoint report {1}; beside another: triplepoint "
+                      "compare {1} OTHER\n",
+                      sources.size() == 1 ? "it" : "them", shell_word(path_)));
     return failed ? exit_failed : exit_ok;
   }
 

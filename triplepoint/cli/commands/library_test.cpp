@@ -42,6 +42,25 @@ TEST_CASE("a folder without launch files and a file that is no study are refused
   CHECK(contains(job.err, "job.toml needs no import"));
 }
 
+TEST_CASE("a training's log is no job and no trace: import and trace say what shows it") {
+  const ScratchFolder scratch;
+  const std::string log = scratch.file(
+      "nemo.log",
+      "[NeMo I 2025-01-01 10:00:00 exp_manager:400] Experiments will be logged at /results\n"
+      "Epoch 0: :   1%|  | 1/100 [00:10<16:30, reduced_train_loss=10.50, global_step=0.000, "
+      "consumed_samples=128.0, train_step_timing in s=9.80]\n");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"import", log}, {"trace", "breakdown", log}}) {
+    const Outcome said = call(words);
+    CHECK(said.code == exit_failed);
+    CHECK(contains(said.err, "triplepoint report " + log));
+    CHECK(contains(said.err, "triplepoint compare " + log + " OTHER"));
+  }
+  const Outcome page = call({"report", log, "-o", scratch.path("log.html")});
+  CHECK(page.code == exit_ok);
+  CHECK(call({"compare", log, log}).code == exit_ok);
+}
+
 TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {
   const ScratchFolder scratch;
   const std::string file = scratch.file("odd.args",

@@ -10,6 +10,7 @@
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/trace/logs/training_log.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -336,7 +337,9 @@ DataTable overlap_table(const std::vector<RankBreakdown>& ranks) {
   return table;
 }
 
-tl::unexpected<Error> nothing_on_devices() {
+tl::unexpected<Error> nothing_on_devices(const TraceInput& input, const TraceOptions& options) {
+  if (input.format == "training_log")
+    return error(trace::use_of_training_log(options.files.front()));
   return error(
       "nothing runs on a device in what was read (host work alone has no breakdown); name traces "
       "with kernels");
@@ -350,7 +353,7 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
   const metrics::IdleRules rules{.kernel_gap = options.gap_ns()};
   const run::Timeline& timeline = input.timeline();
   const auto ranks = metrics::breakdown_of_ranks(timeline, rules);
-  if (ranks.empty()) return nothing_on_devices();
+  if (ranks.empty()) return nothing_on_devices(input, options);
   auto classes =
       metrics::kernel_table(timeline, metrics::KernelTableBy::label, -1, input.warp_size);
   if (!options.ranks && !options.step)
@@ -375,7 +378,7 @@ Result<TraceReport> trace_overlap(const TraceOptions& options) {
   const TraceInput input =
       TPT_TRY(read_trace_input(options.files, options, trace::HostSpans::launches));
   const auto ranks = metrics::breakdown_of_ranks(input.timeline());
-  if (ranks.empty()) return nothing_on_devices();
+  if (ranks.empty()) return nothing_on_devices(input, options);
   TraceReport report{.shown = {"ranks", "collectives"}, .remarks = input.remarks};
   report.tables = {overlap_table(ranks), overlap_by_label(input.timeline())};
   return report;

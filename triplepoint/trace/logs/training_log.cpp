@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/quoting.h"
+
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/logs/lines.h"
 
@@ -206,6 +208,15 @@ std::vector<run::StepRecord> step_records(const TrainingLog& log) {
   for (const Placed& placed : place(log))
     records.push_back(placed.record);
   return records;
+}
+
+std::string use_of_training_log(const std::string& file) {
+  const std::string name = shell_word(file);
+  return fmt::format(
+      "{} is a training's log (it tells the time of each step, not the job and not what ran in the "
+      "step); see its steps with triplepoint report {}, or beside those of another run with "
+      "triplepoint compare {} OTHER",
+      file, name, name);
 }
 
 bool looks_like_training_log(std::string_view head) {

@@ -46,6 +46,9 @@ Result<TrainingLog> parse_training_log(Input&);
 /// from 0; the earliest begin is 0.
 std::vector<run::StepRecord> step_records(const TrainingLog&);
 
+/// What a log cannot give, and the commands that show what it has.
+std::string use_of_training_log(const std::string& file);
+
 bool looks_like_training_log(std::string_view head);
 /// One span per step on rank 0.
 Result<Trace> read_training_log(Input&, const ReadOptions&);
