@@ -55,9 +55,10 @@ struct LinkUse {
   std::optional<double> scale_up_utilization,
       scale_out_utilization;  // of the datasheet bandwidth, over the step
   std::vector<double> scale_up_per_gpu_bytes, scale_out_per_gpu_bytes;  // sent, one step
-  // Received, one step; of recordings that have these counters. PCIe carries what goes to the host
-  // and to the NICs.
-  std::vector<double> scale_up_received_per_gpu_bytes, pcie_received_per_gpu_bytes;
+  // One step; of recordings that have these counters. PCIe carries what goes to the host and to the
+  // NICs.
+  std::vector<double> scale_up_received_per_gpu_bytes, pcie_received_per_gpu_bytes,
+      pcie_sent_per_gpu_bytes;
   std::vector<MessageBucket> messages;
 };
 
@@ -158,7 +159,7 @@ struct Metrics {
   std::vector<double> memory_per_gpu_c;
   // Share of the time in which a kernel sits on the GPU, as NVML's utilization.
   std::optional<double> utilization;
-  std::vector<double> utilization_per_gpu;
+  std::vector<double> utilization_per_gpu, memory_power_per_gpu_w;  // the latter of recordings
   Spread memory_spread_c, utilization_spread;
   CoolDowns cool_downs;
   Bursts bursts;

@@ -71,6 +71,29 @@ TEST_CASE("the map of throttling counts reasons at once once and says so") {
   CHECK(contains(map->figure.note, "reasons at once count once"));
 }
 
+TEST_CASE("maps of memory power and of PCIe are there where recordings know them") {
+  Study study = sample_study();
+  const auto titles_of = [&] {
+    std::string titles;
+    for (const DeviceMap& one : device_maps(first_group(study)))
+      titles += one.figure.id + ": " + one.figure.title + "\n";
+    return titles;
+  };
+  CHECK_FALSE(contains(titles_of(), "heat-pcie"));
+  CHECK_FALSE(contains(titles_of(), "heat-memory-power"));
+  for (StudyRow& row : study.rows) {
+    if (!row.metrics) continue;
+    row.metrics->memory_power_per_gpu_w.assign(32, 80);
+    row.metrics->memory_power_per_gpu_w[5] = 95;
+    row.metrics->links.pcie_received_per_gpu_bytes.assign(32, 2e9);
+    row.metrics->links.pcie_sent_per_gpu_bytes.assign(32, 1e9);
+    row.metrics->links.pcie_sent_per_gpu_bytes[7] = 3e9;
+  }
+  CHECK(contains(titles_of(), "PCIe sent: GPU 7 sends most (3.00 GB a step)"));
+  CHECK(contains(titles_of(), "PCIe received: all alike"));
+  CHECK(contains(titles_of(), "Memory power: slot 5 has the memory that draws most"));
+}
+
 TEST_CASE("clusters of thousands of GPUs are shown by their nodes, and stay small") {
   Study study = sample_study();
   for (StudyRow& row : study.rows) {

@@ -173,6 +173,26 @@ TEST_CASE("temperature of memory and utilization are what the series tell over t
   CHECK(!m.utilization_spread.between_nodes);
 }
 
+TEST_CASE("PCIe and memory power of every GPU are those of its counters and readings") {
+  run::Run run = two_gpus();
+  CHECK(measure(run).memory_power_per_gpu_w.empty());
+  CHECK(measure(run).links.pcie_sent_per_gpu_bytes.empty());
+  run.series.push_back(series_of("memory_power_w", square(80, 90, 0.5), 1 * unit::s));
+  std::vector<double> sent;
+  for (const double second : square(0, 0, 0.5))
+    sent.push_back(second + 3e9 * static_cast<double>(sent.size()));
+  run.series.push_back(series_of("pcie_tx_bytes", sent, 1 * unit::s));
+  run.series.push_back(
+      series_of("pcie_rx_bytes", std::vector<double>(sent.size(), 7), 1 * unit::s));
+  const Metrics m = measure(run);
+  CHECK(m.memory_power_per_gpu_w.at(0) == Approx(85));
+  CHECK(std::isnan(m.memory_power_per_gpu_w.at(1)));
+  const double step_s = m.step_time.value() / unit::s;
+  CHECK(m.links.pcie_sent_per_gpu_bytes.at(0) == Approx(3e9 * step_s));
+  CHECK(m.links.pcie_received_per_gpu_bytes.at(0) == 0);
+  CHECK(std::isnan(m.links.pcie_sent_per_gpu_bytes.at(1)));
+}
+
 TEST_CASE("a simulated transient, which has means over windows, tells neither") {
   run::Run run = two_gpus();
   run.manifest.origin = run::Origin::simulated;

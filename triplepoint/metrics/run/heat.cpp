@@ -132,7 +132,7 @@ std::optional<double> mean_of_known(const std::vector<double>& values) {
   return mean.count > 0 ? std::optional(mean.value()) : std::nullopt;
 }
 
-/// What only series tell: temperatures of memory, and utilization.
+/// What only series tell: temperature and power of memory, and utilization.
 void answer_memory_and_utilization(const View& view, Metrics& answer) {
   const DeviceStatistics memory = statistics_of_devices(view, "memory_c");
   answer.memory_per_gpu_c = memory.means;
@@ -141,6 +141,7 @@ void answer_memory_and_utilization(const View& view, Metrics& answer) {
   for (const double peak : memory.maxima)
     if (std::isfinite(peak))
       answer.memory_peak_c = std::max(answer.memory_peak_c.value_or(peak), peak);
+  answer.memory_power_per_gpu_w = statistics_of_devices(view, "memory_power_w").means;
   answer.utilization_per_gpu = statistics_of_devices(view, "utilization").means;
   answer.utilization = mean_of_known(answer.utilization_per_gpu);
   answer.utilization_spread = spread_of(view, answer.utilization_per_gpu);

@@ -100,6 +100,7 @@ void answer_links(const View& view, Metrics& answer) {
   answer.links.scale_out_per_gpu_bytes = list_of(view.devices, &DeviceSummary::scale_out_bytes);
   answer.links.scale_up_received_per_gpu_bytes = growth_per_step(view, "scale_up_rx_bytes");
   answer.links.pcie_received_per_gpu_bytes = growth_per_step(view, "pcie_rx_bytes");
+  answer.links.pcie_sent_per_gpu_bytes = growth_per_step(view, "pcie_tx_bytes");
   answer.links.messages = Messages(view.timeline()).buckets();
   if (!view.run.manifest.job) return;
   const spec::Cluster& cluster = view.run.manifest.job->cluster;

@@ -57,6 +57,8 @@ std::vector<Signal> signals() {
        [](M m) { return m.memory_per_gpu_c; }, true, 1, &metrics::Metrics::memory_spread_c},
       {"power", "mean W", "draws most", "draws least", [](M m) { return m.power_per_gpu_w; }, true,
        1, &metrics::Metrics::power_spread_w},
+      {"memory power", "mean W", "has the memory that draws most", "the memory that draws least",
+       [](M m) { return m.memory_power_per_gpu_w; }},
       {"clock", "mean MHz", "is fastest", "is slowest", [](M m) { return m.sm_clock_per_gpu_mhz; },
        true, 0, &metrics::Metrics::clock_spread_mhz},
       {"utilization", "% of time with a kernel", "is used most", "is used least",
@@ -69,7 +71,11 @@ std::vector<Signal> signals() {
       {"scale-up traffic", "GB sent inside the node, a step", "sends most", "sends least",
        [](M m) { return in_gigabytes(m.links.scale_up_per_gpu_bytes); }, false, 2},
       {"scale-out traffic", "GB sent between nodes, a step", "sends most", "sends least",
-       [](M m) { return in_gigabytes(m.links.scale_out_per_gpu_bytes); }, false, 2}};
+       [](M m) { return in_gigabytes(m.links.scale_out_per_gpu_bytes); }, false, 2},
+      {"PCIe received", "GB a step", "receives most", "receives least",
+       [](M m) { return in_gigabytes(m.links.pcie_received_per_gpu_bytes); }, false, 3},
+      {"PCIe sent", "GB a step", "sends most", "sends least",
+       [](M m) { return in_gigabytes(m.links.pcie_sent_per_gpu_bytes); }, false, 3}};
 }
 
 bool says_something(const Values& values) {

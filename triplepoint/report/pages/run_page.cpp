@@ -363,10 +363,10 @@ std::vector<double> lifetime_use_totals(const metrics::RunLifetimeUse& use) {
   return totals;
 }
 
-std::vector<double> in_per_cent(std::vector<double> shares) {
-  for (double& share : shares)
-    share *= 100;
-  return shares;
+std::vector<double> times(double factor, std::vector<double> values) {
+  for (double& value : values)
+    value *= factor;
+  return values;
 }
 std::optional<double> in_per_cent(std::optional<double> share) {
   if (share) *share *= 100;
@@ -387,10 +387,13 @@ std::string devices_section(const run::Run& run, const Metrics& metrics, const L
   add(metrics.temperature_per_gpu_c, "temperature", "°C", metrics.temperature_spread_c);
   add(metrics.memory_per_gpu_c, "memory-temperature", "°C", metrics.memory_spread_c);
   add(metrics.power_per_gpu_w, "power", "W", metrics.power_spread_w);
+  add(metrics.memory_power_per_gpu_w, "memory-power", "W");
   add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz", metrics.clock_spread_mhz);
   const auto& [within, between] = metrics.utilization_spread;
-  add(in_per_cent(metrics.utilization_per_gpu), "utilization", "%",
+  add(times(100, metrics.utilization_per_gpu), "utilization", "%",
       {.within_nodes = in_per_cent(within), .between_nodes = in_per_cent(between)});
+  add(times(1e-9, metrics.links.pcie_received_per_gpu_bytes), "PCIe-received", "GB a step");
+  add(times(1e-9, metrics.links.pcie_sent_per_gpu_bytes), "PCIe-sent", "GB a step");
   if (use) add(lifetime_use_totals(*use), "lifetime-use", "times the reference");
   if (html.empty()) return "";
   return html_section("devices", "The devices", "<div class=\"figures\">" + html + "</div>");
