@@ -129,18 +129,17 @@ struct PairwiseComparison {
   const StudyRow *winner = nullptr, *loser = nullptr;
 };
 
-/// The same cooling, inlet, limits, faults and software: what is left to tell the two apart is the
-/// machine.
+/// The same limits, faults and software, and both with the cooling and inlet they are sold with, or
+/// with the same: what is left to tell the two apart is the machine.
 bool equal_conditions(const spec::Job& a, const spec::Job& b) {
   const auto cooling = [](const spec::Job& job) {
     return job.environment.cooling.value_or(job.cluster.chassis.cooling);
   };
   spec::Environment room = b.environment;
-  room.ambient = a.environment.ambient;  // compared as what the chassis takes in
-  room.cooling = a.environment.cooling;
+  if (cooling(a) == cooling(b)) room.cooling = a.environment.cooling;
+  if (a.chassis().inlet == b.chassis().inlet) room.ambient = a.environment.ambient;
   room.seed = a.environment.seed;
-  return cooling(a) == cooling(b) && a.chassis().inlet == b.chassis().inlet &&
-         a.environment == room && a.stack == b.stack && a.records == b.records;
+  return a.environment == room && a.stack == b.stack && a.records == b.records;
 }
 
 bool same_machine(const spec::Job& a, const spec::Job& b) {

@@ -327,7 +327,6 @@ TEST_CASE("machines are compared under equal conditions, or not at all") {
         job.environment.cooling = spec::Cooling::liquid;
       },
       [](spec::Job& job) { job.environment.ambient = Celsius(18); },
-      [](spec::Job& job) { job.cluster.chassis.cooling = spec::Cooling::immersion; },
       [](spec::Job& job) { job.environment.power_limit = 400 * unit::W; },
       [](spec::Job& job) { job.stack.name = "another"; }};
   for (const auto& change : changes) {
@@ -356,6 +355,15 @@ TEST_CASE("machines are compared under equal conditions, or not at all") {
     CHECK(text_with(changed, "For equal watts")
               .ends_with(watts_in_air.substr(watts_in_air.find(" takes "))));
   }
+}
+
+TEST_CASE("machines with the cooling they are sold with are compared, whichever it is") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows)
+    if (row.job.cluster.gpu.name == "h200")
+      row.job.cluster.chassis.cooling = spec::Cooling::liquid;
+  CHECK(any_says(find_findings(study), "GPU for GPU"));
+  CHECK(any_says(find_findings(study), "For equal watts"));
 }
 
 TEST_CASE("sizes of one kind of machine are not compared as machines") {
