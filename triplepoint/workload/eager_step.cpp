@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "triplepoint/workload/caching_allocator.h"
+#include "triplepoint/workload/host_lead.h"
 #include "triplepoint/workload/op_makers.h"
 #include "triplepoint/workload/rank_grid.h"
 
@@ -46,6 +47,10 @@ struct EagerSizes {
 
 using Tensor = CachingAllocator::Tensor;
 
+// CUDA's launch queue holds 1024 kernels, over 21 a product: the host is ahead by no more inputs of
+// reduce-scatters than these.
+constexpr std::size_t most_late_inputs = 48;
+
 /// What a layer keeps until its backward pass.
 struct KeptLayer {
   Tensor input = 0, norm1 = 0, query = 0, key_value = 0, core = 0, sums = 0;
@@ -59,8 +64,8 @@ struct KeptHead {
 /// Forward and backward passes of layers and ends as they take and drop tensors.
 class EagerLayers {
  public:
-  EagerLayers(const EagerSizes& sizes, int64_t pending, CachingAllocator& memory)
-      : sizes_(sizes), most_pending_(static_cast<std::size_t>(pending)), memory_(memory) {}
+  EagerLayers(const EagerSizes& sizes, const PassTimes& times, CachingAllocator& memory)
+      : sizes_(sizes), times_(times), memory_(memory) {}
 
   Tensor embed();    // the trunk that enters the first layer
   Tensor receive();  // the same, from the stage before
@@ -75,6 +80,7 @@ class EagerLayers {
 
   void drop_logit_gradient();  // of the microbatch before
   void wait_for_transfers();   // what was pending is free
+  void hold_gpu() { lead_.hold_gpu(); }
   double buffers() const { return gathered_bytes_[0] + gathered_bytes_[1]; }
 
  private:
@@ -92,10 +98,11 @@ class EagerLayers {
   void add_branch(Tensor branch, Tensor kept, Tensor& gradient);
 
   EagerSizes sizes_;
-  std::size_t most_pending_;
+  PassTimes times_;
   CachingAllocator& memory_;
-  std::deque<Tensor> pending_;
-  Tensor gathered_[2] = {0, 0};  // for inputs, and for gradients of outputs
+  HostLead lead_;
+  std::deque<std::pair<Tensor, Seconds>> pending_;  // and when the GPU will have passed them
+  Tensor gathered_[2] = {0, 0};                     // for inputs, and for gradients of outputs
   double gathered_bytes_[2] = {0, 0};
   std::vector<Tensor> logit_gradient_;
 };
@@ -129,6 +136,10 @@ EagerSizes eager_sizes(const LayerContext& context) {
 
 /// Where nothing is left the allocator waits for the GPU before it gives anything back.
 Tensor EagerLayers::take(double bytes) {
+  while (!pending_.empty() && lead_.has_passed(pending_.front().second)) {
+    drop(pending_.front().first);
+    pending_.pop_front();
+  }
   if (memory_.is_exhausted_by(bytes)) wait_for_transfers();
   return memory_.take(bytes);
 }
@@ -144,11 +155,12 @@ void EagerLayers::gather(std::size_t buffer) {
 
 /// The host lets go of what is being transferred long before the GPU is there.
 void EagerLayers::drop_late(Tensor whole) {
-  pending_.push_back(whole);
-  // A tensor that another stream uses comes back only when that stream has passed it. The queue's
-  // length stands for how far the host is ahead; transfers end in order, so the oldest goes first.
-  if (pending_.size() <= most_pending_) return;
-  drop(pending_.front());
+  // A tensor that another stream uses comes back only when that stream has passed it.
+  pending_.emplace_back(whole, lead_.end());
+  if (pending_.size() <= most_late_inputs) return;
+  // The launch queue is full: the host waits for the oldest transfer.
+  lead_.wait_until(pending_.front().second);
+  drop(pending_.front().first);
   pending_.pop_front();
 }
 
@@ -161,9 +173,10 @@ Tensor EagerLayers::scatter(Tensor whole) {
 }
 
 void EagerLayers::wait_for_transfers() {
-  for (const Tensor tensor : pending_)
+  for (const auto& [tensor, end] : pending_)
     drop(tensor);
   pending_.clear();
+  lead_.meet();
 }
 
 void EagerLayers::drop_logit_gradient() {
@@ -220,6 +233,7 @@ Tensor EagerLayers::project() {
 
 KeptLayer EagerLayers::forward(Tensor& trunk) {
   KeptLayer kept;
+  lead_.launch(times_.layer_forward);
   kept.input = trunk;
   kept.norm1 = take(sizes_.own);
   const Tensor attention = forward_attention(kept);
@@ -239,6 +253,7 @@ KeptLayer EagerLayers::forward(Tensor& trunk) {
 /// Logits, the same in floats, and a softmax beside them.
 KeptHead EagerLayers::forward_head(Tensor trunk) {
   KeptHead kept;
+  lead_.launch(times_.head_forward);
   kept.input = trunk;
   kept.norm = take(sizes_.own);
   gather(0);
@@ -266,6 +281,7 @@ Tensor EagerLayers::backward_input(Tensor output, double weight, Tensor kept,
 }
 
 Tensor EagerLayers::backward_head(const KeptHead& kept, std::vector<Tensor>& gradients) {
+  lead_.launch(times_.head_backward);
   const Tensor logits = take(sizes_.logits);
   drop(kept.softmax);
   gather(0);
@@ -367,6 +383,7 @@ void EagerLayers::backward_attention(const KeptLayer& kept, Tensor& gradient,
 
 void EagerLayers::backward(const KeptLayer& kept, Tensor& gradient,
                            std::vector<Tensor>& gradients) {
+  lead_.launch(times_.layer_backward);
   backward_mlp(kept, gradient, gradients);
   backward_attention(kept, gradient, gradients);
 }
@@ -390,11 +407,6 @@ constexpr double ddp_bucket = 25 * 1048576.;  // PyTorch's default (bucket_cap_m
 constexpr double product_workspace = 32 * 1048576.;
 constexpr int64_t steps_simulated = 2;  // moments appear in the first; the second meets them
 constexpr int64_t steady_microbatches = 3;
-
-// Inputs of reduce-scatters that wait for their transfers, since the host runs ahead of the GPU:
-// those of both passes of each layer and microbatch in flight, but no more than fit into CUDA's
-// launch queue of 1024 kernels, over 21 a product. Seen in the Ultra-Scale sweep, TP 2 to 32.
-constexpr int64_t late_inputs_per_layer = 4, most_late_inputs = 48;
 
 /// Parameters of the stage, matrix by matrix.
 std::vector<double> parameters_of(const LayerContext& context, const Chunks& chunks) {
@@ -441,10 +453,10 @@ class EagerStep {
  private:
   bool replicates() const;  // buckets of gradients that all replicas reduce
   double ranks_of_states() const;
-  int64_t pending_transfers() const;
   void take_states();
   void take_buckets();
   void run_passes();
+  bool waits_for_warm_up(const Action&) const;
   void run_epilogue(bool first);
   void gather_parameters();
   void forward(const Action&);
@@ -459,6 +471,7 @@ class EagerStep {
   double count_ = 0;  // of all parameters
   int64_t microbatches_run_ = 0;
   int64_t limit_ = 0;
+  bool turned_back_ = false;  // the first step's first backward pass has begun
   CachingAllocator memory_;
   EagerLayers layers_;
   std::map<std::pair<int32_t, int32_t>, LiveChunk> live_;  // by chunk and microbatch
@@ -475,7 +488,7 @@ EagerStep::EagerStep(const LayerContext& context, const Chunks& chunks, const St
                         steady_microbatches),
       limit_(allocatable(context)),
       memory_(limit_),
-      layers_(eager_sizes(context), pending_transfers(), memory_) {
+      layers_(eager_sizes(context), make_pass_times(context), memory_) {
   for (const double each : parameters_)
     count_ += each;
 }
@@ -486,16 +499,6 @@ bool EagerStep::replicates() const {
 
 double EagerStep::ranks_of_states() const {
   return context_.plan().sharding == spec::Sharding::none ? 1 : real(context_.share.shard);
-}
-
-int64_t EagerStep::pending_transfers() const {
-  if (!context_.share.sequence_parallel) return 0;
-  const int64_t chunks = static_cast<int64_t>(chunks_.size());
-  const int64_t in_flight = peak_in_flight(program_) / chunks;
-  int64_t layers = 0;
-  for (const ChunkLayers& chunk : chunks_)
-    layers += chunk.layers();
-  return std::min(most_late_inputs, late_inputs_per_layer * layers * in_flight);
 }
 
 void EagerStep::take_states() {
@@ -529,6 +532,8 @@ void EagerStep::take_buckets() {
 void EagerStep::forward(const Action& action) {
   const ChunkLayers& chunk = chunks_[static_cast<std::size_t>(action.chunk)];
   LiveChunk live;
+  // What arrives is announced by its shape, which the host reads.
+  if (!chunk.has_embedding) layers_.wait_for_transfers();
   Tensor trunk = chunk.has_embedding ? layers_.embed() : layers_.receive();
   for (int64_t layer = 0; layer < chunk.layers(); ++layer)
     live.layers.push_back(layers_.forward(trunk));
@@ -550,6 +555,7 @@ void EagerStep::put_off(const Action& action) {
 void EagerStep::backward(const Action& action, const LiveChunk& live) {
   const ChunkLayers& chunk = chunks_[static_cast<std::size_t>(action.chunk)];
   std::vector<Tensor> gradients;
+  if (!chunk.has_head) layers_.wait_for_transfers();
   Tensor gradient =
       chunk.has_head ? layers_.backward_head(live.head, gradients) : layers_.backward_end(live.end);
   for (auto kept = live.layers.rbegin(); kept != live.layers.rend(); ++kept)
@@ -570,6 +576,14 @@ void EagerStep::run_backwards(std::size_t but) {
   }
 }
 
+/// In the first step each stage takes seconds for its first forward pass: kernels are compiled and
+/// communicators made. The first stage's second message waits for that, and the GPU with it, while
+/// the host launches the forward passes that are left until it asks for a gradient.
+bool EagerStep::waits_for_warm_up(const Action& action) const {
+  return !turned_back_ && action.microbatch >= 2 && chunks_.front().has_embedding &&
+         !chunks_.back().has_head;
+}
+
 void EagerStep::run_passes() {
   const bool stages = context_.plan().pipeline_parallel_size > 1;
   // Some pipelines hold microbatches beyond their schedule: their backward passes run that much
@@ -578,8 +592,10 @@ void EagerStep::run_passes() {
   for (const Action& action : program_) {
     if (action.microbatch >= microbatches_run_) continue;
     if (action.kind == ActionKind::forward) {
+      if (waits_for_warm_up(action)) layers_.hold_gpu();
       forward(action);
     } else if (action.kind != ActionKind::backward_weight) {
+      turned_back_ = true;
       put_off(action);
       run_backwards(late);
     }

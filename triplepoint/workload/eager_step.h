@@ -35,8 +35,10 @@ bool has_eager_step(const LayerContext&);
 ///   * Microbatches beyond those in flight and three more change nothing and are not simulated.
 ///   * The gradient of the logits of a microbatch stays until the next one has had its forward
 ///   pass.
-///   * An input of a reduce-scatter belongs to the transfers' stream until the GPU has come there,
-///     and the host is ahead of it: four of every layer and microbatch in flight, but 48 at most.
+///   * An input of a reduce-scatter belongs to the transfers' stream until the GPU has passed it:
+///   their number is the lead of the host (HostLead), at most 48. A stage that receives waits for
+///   its GPU.
+///   * The first stage's GPU is held in the first step while the other stages warm up.
 ///
 /// Of the beginning of a program (no backward pass yet) one step is simulated: a lower bound.
 /// Source: huggingface/nanotron, models/llama.py, parallel/tensor_parallel/functional.py,
