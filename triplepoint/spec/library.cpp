@@ -238,7 +238,7 @@ Result<Library> without_source(const Library& library, std::string_view source) 
   if (overrides == nullptr) {
     std::vector<std::string> sources;
     for (const TomlEntry& entry : root.entries)
-      sources.push_back(entry.key);
+      if (entry.key != "source") sources.push_back(entry.key);  // where the coefficients are from
     return error(fmt::format("{}: no source \"{}\" (nothing was fitted without it); {}", path,
                              source, did_you_mean(source, sources)));
   }
