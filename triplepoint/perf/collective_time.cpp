@@ -315,13 +315,12 @@ CollectiveTime all_to_all_over_nodes(const Cluster& cluster, double size, const 
   const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.all_to_all_efficiency, 1);
   const Pipe up = up_pipe(cluster, std::max(2.0, r), cluster.scale_up.all_to_all_efficiency);
   const Work work{.up_steps = std::log2(r), .out_steps = layout.domains - 1, .bytes = outside};
-  return {
-      .latency = latency_over_nodes(cluster, work, path),
-      .transfer =
-          std::max(transfer_seconds(up, inside), transfer_seconds(out, r * outside)) * unit::s,
-      .scale_up_bytes = inside * unit::B,
-      .scale_out_bytes = outside * unit::B,
-      .algorithm = Algorithm::pairwise};
+  return {.latency = latency_over_nodes(cluster, work, path),
+          .transfer =
+              std::max(transfer_seconds(up, inside), transfer_seconds(out, r * outside)) * unit::s,
+          .scale_up_bytes = inside * unit::B,
+          .scale_out_bytes = outside * unit::B,
+          .algorithm = Algorithm::pairwise};
 }
 
 /// As triplepoint train does it on an emulated cluster: each node's ranks reduce to a part each,

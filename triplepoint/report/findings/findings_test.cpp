@@ -360,8 +360,7 @@ TEST_CASE("machines are compared under equal conditions, or not at all") {
 TEST_CASE("machines with the cooling they are sold with are compared, whichever it is") {
   Study study = sample_study();
   for (StudyRow& row : study.rows)
-    if (row.job.cluster.gpu.name == "h200")
-      row.job.cluster.chassis.cooling = spec::Cooling::liquid;
+    if (row.job.cluster.gpu.name == "h200") row.job.cluster.chassis.cooling = spec::Cooling::liquid;
   CHECK(any_says(find_findings(study), "GPU for GPU"));
   CHECK(any_says(find_findings(study), "For equal watts"));
 }
