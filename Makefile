@@ -67,11 +67,12 @@ measure: build  ## train the study laptop for real on this machine (five minutes
 	build/release/bin/triplepoint characterize laptop --measure -o build/measured
 	@echo "the report is build/measured/report.html"
 
+# One test more than cores at a time: the recorder's mostly sleep.
 test: packages-test  ## the quick suite; shares build/release and its objects with `make build`
 	@echo "building and running the tests: about $(call minutes,$(TEST_MINUTES)) minutes on $(JOBS) cores after make report, $(call minutes,$(TEST_MINUTES)+$(BUILD_MINUTES)) alone"
 	cmake --preset release -DTPT_TESTS=ON
 	cmake --build --preset release -j $(JOBS)
-	ctest --preset release -j $(JOBS) -LE 'slow|pages'
+	ctest --preset release -j $$(($(JOBS) + 1)) -LE 'slow|pages'
 
 check: lint sanitize threads fuzz tidy benches pages  ## everything else: format, tidy, sanitizers, fuzz targets, slow tests, pages
 

@@ -61,27 +61,35 @@ std::vector<const run::Series*> series_of(const run::Run& run, const Signal& sig
   return found;
 }
 
-/// Share of time by the driver's residency counters, which miss nothing between two readings: of a
-/// stretch between two stamps, at its begin. Reasons without a counter count by their bit.
+/// Share of time with any reason, of a stretch between two stamps, at its begin: what was polled,
+/// at least the longest reason and at most all one after the other, as throttled_per_gpu counts it.
+/// Reasons count by the driver's residency counters, which miss nothing between two readings, and
+/// by their bit where they have none.
 run::Series counted_throttling(const run::Run& run, const run::Series& stamps) {
-  std::vector<const run::Series*> counters;
-  uint32_t uncounted = 0;
-  for (const run::ThrottleReason& reason : run::throttle_reasons) {
-    const run::Series* counter = run::find_series(run, reason.counter, stamps.device);
-    counter != nullptr ? counters.push_back(counter) : void(uncounted |= reason.bit);
-  }
   const run::Series* bits = run::find_series(run, "throttle_reasons", stamps.device);
+  const auto polled = [&](uint32_t reasons, Instant begin, Instant end) {
+    return bits == nullptr ? 0 : run::share_of_time(*bits, reasons, begin, end).value_or(0);
+  };
+  uint32_t any = 0;
+  std::vector<std::pair<uint32_t, const run::Series*>> reasons;  // bit and counter
+  for (const run::ThrottleReason& reason : run::throttle_reasons) {
+    reasons.emplace_back(reason.bit, run::find_series(run, reason.counter, stamps.device));
+    any |= reason.bit;
+  }
   run::Series shares{.signal = "throttled_share", .device = stamps.device};
   for (std::size_t i = 0; i + 1 < stamps.times.size(); ++i) {
     const Instant begin = stamps.times[i], end = stamps.times[i + 1];
-    double held_ns = 0;
-    for (const run::Series* counter : counters)
-      held_ns += run::counter_difference(*counter, begin, end).value_or(0);
-    double share = std::min(1.0, held_ns * 1e-9 / ((end - begin) / unit::s));
-    if (bits != nullptr && uncounted != 0)
-      share = std::max(share, run::share_of_time(*bits, uncounted, begin, end).value_or(0));
+    double longest = 0, sum = 0;
+    for (const auto& [bit, counter] : reasons) {
+      const double share = counter == nullptr
+                               ? polled(bit, begin, end)
+                               : run::counter_difference(*counter, begin, end).value_or(0) * 1e-9 /
+                                     ((end - begin) / unit::s);
+      longest = std::max(longest, share);
+      sum += share;
+    }
     shares.times.push_back(begin);
-    shares.values.push_back(share);
+    shares.values.push_back(std::min(1.0, std::clamp(polled(any, begin, end), longest, sum)));
   }
   return shares;
 }

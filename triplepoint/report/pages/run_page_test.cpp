@@ -106,12 +106,14 @@ TEST_CASE("plots: residency counters tell the throttling that polled bits have m
   run.series.push_back({"throttle_reasons", 0, false, {}, {}});
   run.series.push_back({"throttle_ns_sw_power_cap", 0, false, {}, {}});
   run.series.push_back({"throttle_reasons", 1, false, {}, {}});
+  run.series.push_back({"throttle_ns_hw_slowdown", 0, false, {}, {}});
   for (int i = 0; i < 10; ++i) {
     for (run::Series& series : run.series)
       series.times.push_back(instant_at(i * unit::s));
     run.series[0].values.push_back(0);
     run.series[1].values.push_back(0.3e9 * i);
     run.series[2].values.push_back(8);
+    run.series[3].values.push_back(0.2e9 * i);  // no poll saw it beside the cap: counted once
   }
   const Json curves = plots_of(run)[0]["curves"];
   REQUIRE(curves.size() == 2);
