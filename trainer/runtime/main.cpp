@@ -372,8 +372,8 @@ int play(Options options) {
     fmt::print("{}\n", options.json ? summary_json(*job, *outcome) : summary_text(*job, *outcome));
     keep_report(*job, *outcome);
   }
-  // Launchers end the whole job when one rank ends badly: of ranks that stopped only the first does,
-  // once it has spoken.
+  // Launchers end the whole job when one rank ends badly: of ranks that stopped only the first
+  // does, once it has spoken.
   if (!outcome->own.stopped || outcome->own.rank != 0) return 0;
   fmt::print(stderr, "triplepoint-train: {}\n", stopped_text(options.train, *outcome));
   return stopped_code();

@@ -174,8 +174,9 @@ struct Metrics {
   std::optional<Seconds> step_without_heat;  // with every die as cool as its inlet, as it says it
   std::map<std::string, double> throttle;    // reason -> share of time, mean over devices
   std::map<std::string, std::vector<double>> throttle_per_gpu;  // reasons that occur
-  // Share of time with any reason, reasons at once counted once: by the polled reasons, and at
-  // least the longest reason's counter. Not-a-number where a device knows neither.
+  // Share of time with any reason, reasons at once counted once: by the polled reasons, at least
+  // the longest reason's share and at most all one after the other. Not-a-number where a device
+  // knows neither reasons nor counters.
   std::vector<double> throttled_per_gpu;
   std::map<std::string, double> energy_ledger_j;
   std::vector<Straggler> stragglers;
@@ -201,6 +202,12 @@ struct InferenceSpeed {
   std::optional<Seconds> time_to_first_token, time_per_output_token;
 };
 InferenceSpeed inference_speed(spec::Task task, const Metrics& metrics);
+
+/// Share of time with any reason for a clock below the requested one, mean over the devices that
+/// know it; nothing where none does.
+std::optional<double> throttled_share(const Metrics&);
+/// By one reason: 0 where devices know their reasons and never had this one.
+std::optional<double> throttled_share(const Metrics&, std::string_view reason);
 
 /// Is the run known to be prefill or decode?
 bool is_inference(const run::Run&);

@@ -30,10 +30,7 @@ bool is_known(std::string_view key) {
 
 Number value_at(const StudyRow& row, std::string_view key) {
   if (!is_known(key)) return std::nullopt;
-  const Number value = number_at(row, key);
-  // Reasons that never occurred are not listed.
-  const bool measured = row.metrics && row.metrics->power_mean_w;
-  return !value && measured && key.starts_with("throttle.") ? Number(0) : value;
+  return number_at(row, key);
 }
 
 /// The number of a claim, "a" or "a / b".

@@ -20,6 +20,7 @@ StudyRow row(const std::string& name, double watts, double throttled) {
   row.metrics->power_peak_w = watts;
   row.metrics->power_mean_w = 0.5 * watts;
   if (throttled > 0) row.metrics->throttle["software_power_cap"] = throttled;
+  row.metrics->throttled_per_gpu = {throttled};
   return row;
 }
 

@@ -181,11 +181,6 @@ Number memory_at(const StudyRow& row, std::string_view key) {
   return std::nullopt;
 }
 
-Number throttle_at(M m, std::string_view reason) {
-  const auto found = m.throttle.find(std::string(reason));
-  return found == m.throttle.end() ? std::nullopt : Number(found->second);
-}
-
 Number ledger_at(M m, std::string_view purpose) {
   const auto found = m.energy_ledger_j.find(std::string(purpose));
   return found == m.energy_ledger_j.end() ? std::nullopt : Number(found->second);
@@ -201,7 +196,7 @@ std::optional<double> number_at(const StudyRow& row, std::string_view key) {
   if (key.starts_with("time_")) return inference_at(row, key);
   if (!row.metrics) return std::nullopt;
   if (key.starts_with(throttle_prefix))
-    return throttle_at(*row.metrics, key.substr(throttle_prefix.size()));
+    return metrics::throttled_share(*row.metrics, key.substr(throttle_prefix.size()));
   if (key.starts_with(ledger_prefix))
     return ledger_at(*row.metrics, key.substr(ledger_prefix.size()));
   const auto* found = std::find_if(std::begin(keys), std::end(keys),

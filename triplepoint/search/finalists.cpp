@@ -19,14 +19,6 @@
 namespace triplepoint::search {
 namespace {
 
-/// Reasons under which a device runs below the clock it was asked for, as shares of time.
-double throttled_share(const metrics::Metrics& measured) {
-  double share = 0;
-  for (const auto& [reason, part] : measured.throttle)
-    share += part;
-  return std::min(1., share);
-}
-
 std::string over_limit(const Finalist& plan, const Limits& limits, const spec::Cluster& cluster) {
   const auto nodes = static_cast<double>(cluster.num_nodes);
   const auto says = [](const char* what, double value, double limit, const char* unit_name) {
@@ -86,7 +78,7 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
   plan.power_mean = measured.power_mean_w.value_or(0);
   plan.power_peak = measured.power_peak_w.value_or(0);
   plan.hottest = measured.temperature_peak_c.value_or(0);
-  plan.throttled = throttled_share(measured);
+  plan.throttled = throttled_share(measured).value_or(0);
   plan.node_power = sim::typical_node_power(job, plan.power_mean * unit::W) / unit::W;
   if (const auto shutdown = run::shutdown_of(run)) {  // refused below; its time is the estimate's
     plan.time = plan.candidate.step.time;

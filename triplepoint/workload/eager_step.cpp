@@ -158,7 +158,7 @@ void EagerLayers::drop_late(Tensor whole) {
   // A tensor that another stream uses comes back only when that stream has passed it.
   pending_.emplace_back(whole, lead_.end());
   if (pending_.size() <= most_late_inputs) return;
-  // The launch queue is full: the host waits for the oldest transfer.
+  // The launch queue is full: the host waits for the oldest transfer, if the GPU is not held.
   lead_.wait_until(pending_.front().second);
   drop(pending_.front().first);
   pending_.pop_front();

@@ -295,6 +295,18 @@ TEST_CASE("inputs of transfers stay as long as the host is ahead of the GPU") {
   }
 }
 
+TEST_CASE("a tensor group inside of an NVLink domain does not know its nodes") {
+  spec::Job one_node = repaired({{1, 8, 32, false}, 8, {10, 6}, 0});
+  one_node.stack.tensor_collective_host = Seconds();  // the GPU paces the step
+  spec::Job trays = one_node;
+  trays.cluster.gpus_per_node = 4;
+  trays.cluster.num_nodes *= 2;
+  const double by_nics = reserved_gib(trays);
+  trays.cluster.scale_up.domain_size = 72;
+  CHECK(reserved_gib(trays) == doctest::Approx(reserved_gib(one_node)));
+  CHECK(by_nics >= reserved_gib(one_node));
+}
+
 TEST_CASE("a faster host holds more inputs of transfers") {
   const TensorRun row{{1, 32, 8, false}, 8, {10, 6}, 0};
   spec::Job job = repaired(row);

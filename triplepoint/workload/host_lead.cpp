@@ -14,11 +14,16 @@
 namespace triplepoint::workload {
 namespace {
 
+bool is_inside(const LayerContext& context) {
+  const spec::Cluster& cluster = context.job.cluster;
+  return context.share.tensor <= std::max(cluster.gpus_per_node, cluster.scale_up.domain_size);
+}
+
 /// A ring over the tensor group: the slowest of its links.
 BytesPerSecond ring_bandwidth(const LayerContext& context) {
   const spec::Cluster& cluster = context.job.cluster;
   const BytesPerSecond inside = cluster.scale_up.efficiency * cluster.scale_up.bandwidth;
-  if (context.share.tensor <= cluster.gpus_per_node) return inside;
+  if (is_inside(context)) return inside;
   const spec::ScaleOut& fabric = cluster.scale_out;
   return std::min(
       inside, fabric.efficiency * static_cast<double>(fabric.nics_per_node) * fabric.nic_bandwidth);
@@ -28,7 +33,7 @@ Seconds transfer_time(const LayerContext& context, const spec::Op& op) {
   const double ranks = static_cast<double>(context.share.tensor);
   const double passes = op.collective == spec::Collective::all_reduce ? 2 : 1;
   const spec::Cluster& cluster = context.job.cluster;
-  const bool inside = context.share.tensor <= cluster.gpus_per_node;
+  const bool inside = is_inside(context);
   const Seconds start = inside ? cluster.scale_up.launch : cluster.scale_out.launch;
   const Seconds step = inside ? cluster.scale_up.latency : cluster.scale_out.latency;
   return start + passes * (ranks - 1) * (step + op.payload / ranks / ring_bandwidth(context));
@@ -39,11 +44,12 @@ Seconds kernel_time(const LayerContext& context, const spec::Op& op) {
   const spec::KernelCoefficients& kernels = gpu.kernels;
   const bool attention = op.op_class == spec::OpClass::attention;
   Seconds compute, memory;
-  if (op.is_matrix_work() && gpu.peak_bf16) {
+  const auto peak = gpu.peak(context.job.plan.precision);
+  if (op.is_matrix_work() && peak) {
     const double share = attention
                              ? kernels.attention_forward_share * kernels.attention_portable_share
                              : kernels.gemm_peak_share;
-    compute = op.flops / (share * *gpu.peak_bf16);
+    compute = op.flops / (share * *peak);
   }
   if (gpu.hbm_bandwidth) {
     const double share = kernels.hbm_share * (op.is_matrix_work() ? 1 : kernels.elementwise_share);

@@ -214,7 +214,9 @@ std::vector<double> throttled_of_devices(const View& view) {
     const auto own = signals.find(view.run.devices[i].index);
     const auto readings =
         own == signals.end() ? std::nullopt : std::optional(Readings(own->second, view.window));
-    if (view.devices[i].throttle.empty() && !(readings && readings->knows_throttling())) continue;
+    const bool known = one_at_a_time ? view.devices[i].sm_clock_mean_mhz.has_value()
+                                     : readings && readings->knows_throttling();
+    if (view.devices[i].throttle.empty() && !known) continue;
     const auto polled = readings ? readings->any_reason() : std::nullopt;
     const double share = one_at_a_time ? sum : std::clamp(polled.value_or(0), longest, sum);
     shares[i] = std::min(1.0, share);

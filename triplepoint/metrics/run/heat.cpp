@@ -263,4 +263,14 @@ void answer_throttle(const View& view, Metrics& answer) {
   compare_slots(view, answer);
 }
 
+std::optional<double> throttled_share(const Metrics& m) {
+  return mean_of_known(m.throttled_per_gpu);
+}
+
+std::optional<double> throttled_share(const Metrics& m, std::string_view reason) {
+  const auto found = m.throttle.find(std::string(reason));
+  if (found != m.throttle.end()) return found->second;
+  return throttled_share(m) ? std::optional(0.0) : std::nullopt;
+}
+
 }  // namespace triplepoint::metrics

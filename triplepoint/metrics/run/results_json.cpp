@@ -82,9 +82,8 @@ std::string kernels(const Source& source, Seconds (*part)(const KernelSeconds&))
 }
 
 std::string throttled(const Source& source, const char* reason) {
-  const auto found = source.metrics.throttle.find(reason);
-  if (source.metrics.sm_clock_per_gpu_mhz.empty()) return {};
-  return text(found == source.metrics.throttle.end() ? 0.0 : found->second);
+  const auto share = throttled_share(source.metrics, reason);
+  return share ? text(*share) : std::string();
 }
 
 using S = const Source&;

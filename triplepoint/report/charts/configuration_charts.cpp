@@ -151,34 +151,31 @@ std::vector<std::string> reasons_of(const Group& group) {
   return {reasons.begin(), reasons.end()};
 }
 
-/// Mean over the GPUs that know it.
-double throttled_share(const StudyRow& row) {
-  std::vector<double> known = row.metrics->throttled_per_gpu;
-  std::erase_if(known, [](double share) { return !std::isfinite(share); });
-  return known.empty()
-             ? 0
-             : std::accumulate(known.begin(), known.end(), 0.0) / static_cast<double>(known.size());
-}
-
 std::string throttle_title(const Group& group) {
   const StudyRow* worst = nullptr;
-  for (const StudyRow* row : group.that_ran())
-    if (worst == nullptr || throttled_share(*row) > throttled_share(*worst)) worst = row;
-  if (worst == nullptr || throttled_share(*worst) <= 0)
-    return "Throttling: no clock is below the requested one";
+  double most = 0;
+  bool known = false;
+  for (const StudyRow* row : group.that_ran()) {
+    const auto share = metrics::throttled_share(*row->metrics);
+    known |= share.has_value();
+    if (share.value_or(0) > most) most = *share, worst = row;
+  }
+  if (!known) return "Throttling: not known";
+  if (worst == nullptr) return "Throttling: no clock is below the requested one";
   return fmt::format("Throttling: {} is throttled most ({} of the step)", full_label(*worst),
-                     percent(throttled_share(*worst)));
+                     percent(most));
 }
 
 Bar throttle_bar(const StudyRow& row, const StudyRow* above,
                  const std::vector<std::string>& reasons) {
   Bar bar = empty_bar(row, above);
   if (!row.metrics) return bar;
-  if (row.metrics->sm_clock_per_gpu_mhz.empty()) {
+  const auto share = metrics::throttled_share(*row.metrics);
+  if (!share) {
     bar.status = "not known";
     return bar;
   }
-  bar.text = percent(throttled_share(row));
+  bar.text = percent(*share);
   bar.hint = full_label(row) + ":";
   for (const std::string& reason : reasons) {
     const double share = number_at(row, "throttle." + reason).value_or(0);
@@ -212,10 +209,12 @@ Figure throttle_figure(const Group& group) {
     chart.bars.push_back(throttle_bar(*row, above, reasons));
     above = row;
     std::vector<std::string> cells = {full_label(*row)};
-    for (const std::string& reason : reasons)
-      cells.push_back(
-          row->metrics ? significant(number_at(*row, "throttle." + reason).value_or(0) * per_cent)
-                       : std::string(name_of(row->verdict)));
+    for (const std::string& reason : reasons) {
+      const auto share = number_at(*row, "throttle." + reason);
+      cells.push_back(share          ? significant(*share * per_cent)
+                      : row->metrics ? "–"
+                                     : std::string(name_of(row->verdict)));
+    }
     table.add(std::move(cells), row->name);
   }
   return {"throttle-" + group.id, chart.title,

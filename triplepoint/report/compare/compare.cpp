@@ -42,7 +42,7 @@ constexpr Better less = Better::lower, more = Better::higher, any = Better::neit
 constexpr ChangeForm rel = ChangeForm::relative, absolute = ChangeForm::absolute;
 
 Value throttled(S s) {
-  if (s.metrics.sm_clock_per_gpu_mhz.empty()) return std::nullopt;
+  if (!throttled_share(s.metrics)) return std::nullopt;
   double sum = 0;
   for (const auto& [reason, share] : s.metrics.throttle)
     sum = std::max(sum, share);  // reasons overlap: the largest is a lower bound of their union

@@ -104,6 +104,7 @@ std::string throttle_words(const Metrics& m) {
     if (share > 0)
       words += fmt::format("{}{} by {}", words.empty() ? "throttled " : ", ", percent(share),
                            throttle_reason_text(reason));
+  if (!throttled_share(m)) return "reasons for lower clocks not recorded";
   return words.empty() ? "not throttled" : words;
 }
 

@@ -249,10 +249,10 @@ std::vector<Figure> known(const Group& group, std::vector<Figure> figures) {
   return figures;
 }
 
-bool knows_clocks(const Group& group) {
+bool knows_throttling(const Group& group) {
   const auto ran = group.that_ran();
   return std::any_of(ran.begin(), ran.end(), [](const StudyRow* row) {
-    return row->metrics && !row->metrics->sm_clock_per_gpu_mhz.empty();
+    return row->metrics && metrics::throttled_share(*row->metrics);
   });
 }
 
@@ -275,7 +275,8 @@ std::string time(const Group& group) {
   std::vector<Figure> figures = {kernel_figure(group)};
   for (Figure& figure : stage_figures(group))
     figures.push_back(std::move(figure));
-  if (knows_clocks(group) || group.that_ran().empty()) figures.push_back(throttle_figure(group));
+  if (knows_throttling(group) || group.that_ran().empty())
+    figures.push_back(throttle_figure(group));
   return section_title(group, "time", "Where the time goes") + figures_html(figures);
 }
 
