@@ -92,6 +92,9 @@ TEST_CASE("maps of memory power and of PCIe are there where recordings know them
   CHECK(contains(titles_of(), "PCIe sent: GPU 7 sends most (3.00 GB a step)"));
   CHECK(contains(titles_of(), "PCIe received: all alike"));
   CHECK(contains(titles_of(), "Memory power: slot 5 has the memory that draws most"));
+  for (StudyRow& row : study.rows)
+    if (row.metrics) row.metrics->memory_power_per_gpu_w[5] = 80.01;
+  CHECK(contains(titles_of(), "Memory power: all alike"));
 }
 
 TEST_CASE("clusters of thousands of GPUs are shown by their nodes, and stay small") {

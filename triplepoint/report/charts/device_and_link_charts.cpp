@@ -131,7 +131,8 @@ Values mean_of_nodes(const Values& devices, std::size_t per_node) {
   return nodes;
 }
 
-/// "slot 4 is hottest (63.7 mean °C), slot 1 coolest (51.2)".
+/// "slot 4 is hottest (63.7 mean °C), slot 1 coolest (51.2)"; "all alike" where both numbers read
+/// the same.
 std::string extremes(const Signal& signal, const Values& values, const std::string& column) {
   const auto is_known = [](double value) { return std::isfinite(value); };
   if (std::none_of(values.begin(), values.end(), is_known)) return "not known";
@@ -141,10 +142,10 @@ std::string extremes(const Signal& signal, const Values& values, const std::stri
     if (!is_known(values[high]) || values[i] > values[high]) high = i;
     if (!is_known(values[low]) || values[i] < values[low]) low = i;
   }
-  if (values[high] <= values[low]) return "all alike";
-  return fmt::format("{} {} {} ({} {}), {} {} {} ({})", column, high, signal.highest,
-                     significant(values[high]), signal.unit, column, low, signal.lowest,
-                     significant(values[low]));
+  const std::string most = significant(values[high]), least = significant(values[low]);
+  if (most == least) return "all alike";
+  return fmt::format("{} {} {} ({} {}), {} {} {} ({})", column, high, signal.highest, most,
+                     signal.unit, column, low, signal.lowest, least);
 }
 
 /// What the columns of a group's maps stand for.
