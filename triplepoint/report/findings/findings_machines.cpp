@@ -149,12 +149,12 @@ bool same_machine(const spec::Job& a, const spec::Job& b) {
 /// The two comparable machines that lie furthest apart for one model: `high` wins if more is
 /// better. More of the same GPUs is no other machine.
 std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::string_view key,
-                                                bool high,
+                                                bool high, ChooseJob choose,
                                                 bool (*comparable)(const spec::Job&,
                                                                    const spec::Job&)) {
   std::optional<PairwiseComparison> best;
   double best_ratio = clear_difference;
-  for (const MachineComparison& comparison : machine_comparisons(groups))
+  for (const MachineComparison& comparison : machine_comparisons(groups, choose))
     for (const StudyRow* a : comparison.entries)
       for (const StudyRow* b : comparison.entries) {
         const bool same_gpus = a->job.cluster.gpu.name == b->job.cluster.gpu.name;
@@ -198,8 +198,8 @@ void say_as_they_stand(Finding& finding, const StudyRow& winner, const StudyRow&
 }  // namespace
 
 MaybeFinding about_machines(const Groups& groups) {
-  auto pair = clearest_pair(groups, "tokens_per_s_per_gpu", true, equal_conditions);
-  if (!pair) pair = clearest_pair(groups, "tokens_per_s_per_gpu", true, same_machine);
+  auto pair = clearest_pair(groups, "tokens_per_s_per_gpu", true, fastest_job, equal_conditions);
+  if (!pair) pair = clearest_pair(groups, "tokens_per_s_per_gpu", true, fastest_job, same_machine);
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-gpus");
@@ -225,7 +225,8 @@ MaybeFinding about_machines(const Groups& groups) {
 }
 
 MaybeFinding about_machines_per_watt(const Groups& groups) {
-  const auto pair = clearest_pair(groups, "joules_per_token", false, equal_conditions);
+  const auto pair =
+      clearest_pair(groups, "joules_per_token", false, least_energy_job, equal_conditions);
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-watts");
@@ -270,7 +271,8 @@ struct MachinePair {
   double ratio = 0;
 };
 
-/// First against last of the comparison with the largest difference under equal conditions.
+/// Of all pairs of machines that run one model under equal conditions, the one with the largest
+/// ratio.
 MachinePair clearest(const std::vector<MachineComparison>& comparisons, const Basis& basis) {
   MachinePair clearest;
   for (const MachineComparison& comparison : comparisons)
@@ -296,7 +298,7 @@ Figure figure_of(const Basis& basis, const std::vector<MachineComparison>& compa
   BarChart chart;
   chart.title = title_of(basis, comparisons);
   chart.unit = basis.unit;
-  DataTable table{{"model", "machines", "fastest job", basis.unit}, {}};
+  DataTable table{{"model", "machines", basis.job, basis.unit}, {}};
   for (const MachineComparison& comparison : comparisons) {
     for (const StudyRow* row : comparison.entries) {
       const double value = basis.value(*row);
@@ -322,17 +324,27 @@ Figure figure_of(const Basis& basis, const std::vector<MachineComparison>& compa
 
 }  // namespace
 
-std::vector<MachineComparison> machine_comparisons(const std::vector<Group>& groups) {
+const StudyRow* fastest_job(const std::vector<const StudyRow*>& rows) {
+  return highest(rows, "tokens_per_s");
+}
+
+const StudyRow* least_energy_job(const std::vector<const StudyRow*>& rows) {
+  const StudyRow* least = lowest(rows, "joules_per_token");
+  return least != nullptr ? least : fastest_job(rows);
+}
+
+std::vector<MachineComparison> machine_comparisons(const std::vector<Group>& groups,
+                                                   ChooseJob choose) {
   std::vector<MachineComparison> comparisons;
   for (const Group& group : groups) {
-    const StudyRow* fastest = highest(group.that_ran(), "tokens_per_s");
-    if (fastest == nullptr || !fastest->has_job) continue;
-    const std::string model = model_title(*fastest);
+    const StudyRow* chosen = choose(group.that_ran());
+    if (chosen == nullptr || !chosen->has_job) continue;
+    const std::string model = model_title(*chosen);
     auto comparison = std::find_if(comparisons.begin(), comparisons.end(),
                                    [&](const MachineComparison& c) { return c.model == model; });
     if (comparison == comparisons.end())
       comparison = comparisons.insert(comparisons.end(), {model, {}});
-    comparison->entries.push_back(fastest);
+    comparison->entries.push_back(chosen);
   }
   std::erase_if(comparisons,
                 [](const MachineComparison& comparison) { return comparison.entries.size() < 2; });
@@ -340,17 +352,19 @@ std::vector<MachineComparison> machine_comparisons(const std::vector<Group>& gro
 }
 
 std::vector<Basis> bases() {
-  return {{"equal-gpus", "At equal GPUs", "tokens/s per GPU", per_gpu},
-          {"equal-memory", "At equal memory", "tokens/s per TiB of GPU memory", per_tib},
-          {"equal-watts", "At equal watts", "tokens/s per kW of GPU power", per_kilowatt}};
+  return {{"equal-gpus", "At equal GPUs", "tokens/s per GPU", "fastest job", fastest_job, per_gpu},
+          {"equal-memory", "At equal memory", "tokens/s per TiB of GPU memory", "fastest job",
+           fastest_job, per_tib},
+          {"equal-watts", "At equal watts", "tokens/s per kW of GPU power", "job with least energy",
+           least_energy_job, per_kilowatt}};
 }
 
 std::vector<Figure> machine_figures(const std::vector<Group>& groups) {
-  const std::vector<MachineComparison> comparisons = machine_comparisons(groups);
   std::vector<Figure> figures;
-  if (comparisons.empty()) return figures;
-  for (const Basis& basis : bases())
-    figures.push_back(figure_of(basis, comparisons));
+  for (const Basis& basis : bases()) {
+    const auto comparisons = machine_comparisons(groups, basis.choose);
+    if (!comparisons.empty()) figures.push_back(figure_of(basis, comparisons));
+  }
   return figures;
 }
 

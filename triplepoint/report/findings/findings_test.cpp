@@ -10,6 +10,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/report/findings/findings_machines.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/findings/study_summary.h"
@@ -311,6 +312,32 @@ std::string text_with(const Study& study, const std::string& words) {
   for (const Finding& finding : find_findings(study))
     if (finding.text().find(words) != std::string::npos) return finding.text();
   return "";
+}
+
+TEST_CASE("for equal watts each machine stands as its job with the least energy") {
+  Study study = sample_study();
+  std::erase_if(study.rows, [](const StudyRow& row) {
+    return !row.metrics || row.job.model.name != "gpt3-175b";
+  });
+  StudyRow slow = study.rows.back();  // the H100
+  REQUIRE(slow.job.cluster.gpu.name == "h100");
+  slow.name += "-slow";
+  slow.job.plan.pipeline_parallel_size *= 4;
+  *slow.metrics->tokens_per_second /= 10;
+  *slow.metrics->tokens_per_second_per_gpu /= 10;
+  *slow.metrics->joules_per_token /= 10;
+  const std::string speed = text_with(study, "GPU for GPU");
+  study.rows.push_back(slow);
+  const std::string watts = text_with(study, "For equal watts");
+  CHECK(watts.starts_with("For equal watts, gpt3-175b on 64 x H100 as TP8-PP32"));
+  CHECK(text_with(study, "GPU for GPU") == speed);
+  std::size_t charts = 0;
+  for (const Figure& figure : machine_figures(groups_of(study)))
+    if (figure.id == "machines-equal-watts") {
+      ++charts;
+      CHECK(figure.title.starts_with("At equal watts: 64 x H100 against 32 x H200"));
+    }
+  CHECK(charts == 1);
 }
 
 TEST_CASE("machines are compared under equal conditions, or not at all") {

@@ -382,7 +382,8 @@ std::string machines_section(const std::vector<Group>& groups) {
   const std::vector<Figure> figures = machine_figures(groups);
   if (figures.empty()) return "";
   return "<section class=\"machines\" aria-labelledby=\"machines\"><h2 id=\"machines\">Scale up or "
-         "out</h2><p>The fastest job of each model on each machine, for equal means.</p>" +
+         "out</h2><p>The fastest job of each model on each machine, for equal GPUs and memory; for "
+         "equal watts the job with the least energy per token.</p>" +
          figures_html(figures) + "</section>\n";
 }
 
