@@ -129,17 +129,24 @@ struct PairwiseComparison {
   const StudyRow *winner = nullptr, *loser = nullptr;
 };
 
+/// The environment without a cooling or an inlet that is written but is the machine's own.
+spec::Environment set_by_user(spec::Job job) {
+  const Celsius inlet = job.chassis().inlet;
+  job.environment.ambient.reset();
+  if (job.chassis().inlet != inlet) job.environment.ambient = inlet;
+  if (job.environment.cooling == job.cluster.chassis.cooling) job.environment.cooling.reset();
+  return job.environment;
+}
+
 /// The same limits, faults and software, and both with the cooling and inlet they are sold with, or
 /// with the same: what is left to tell the two apart is the machine.
 bool equal_conditions(const spec::Job& a, const spec::Job& b) {
-  const auto cooling = [](const spec::Job& job) {
-    return job.environment.cooling.value_or(job.cluster.chassis.cooling);
-  };
-  spec::Environment room = b.environment;
-  if (cooling(a) == cooling(b)) room.cooling = a.environment.cooling;
-  if (a.chassis().inlet == b.chassis().inlet) room.ambient = a.environment.ambient;
-  room.seed = a.environment.seed;
-  return a.environment == room && a.stack == b.stack && a.records == b.records;
+  const spec::Environment room = set_by_user(a);
+  spec::Environment other = set_by_user(b);
+  if (a.chassis().cooling == b.chassis().cooling) other.cooling = room.cooling;
+  if (a.chassis().inlet == b.chassis().inlet) other.ambient = room.ambient;
+  other.seed = room.seed;
+  return room == other && a.stack == b.stack && a.records == b.records;
 }
 
 bool same_machine(const spec::Job& a, const spec::Job& b) {

@@ -392,6 +392,25 @@ TEST_CASE("machines with the cooling they are sold with are compared, whichever 
   CHECK(any_says(find_findings(study), "For equal watts"));
 }
 
+TEST_CASE("a cooling and an inlet that are the machine's own may be written") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    spec::Job& job = row.job;
+    if (job.cluster.gpu.name == "h200") {
+      job.cluster.chassis.cooling = spec::Cooling::liquid;
+      job.cluster.chassis.inlet = Celsius(32);
+    } else {
+      job.environment.cooling = job.cluster.chassis.cooling;
+      job.environment.ambient = job.cluster.chassis.inlet;
+    }
+  }
+  CHECK(any_says(find_findings(study), "GPU for GPU"));
+  CHECK(any_says(find_findings(study), "For equal watts"));
+  for (StudyRow& row : study.rows)
+    if (row.job.cluster.gpu.name != "h200") row.job.environment.ambient = Celsius(26);
+  CHECK_FALSE(any_says(find_findings(study), "GPU for GPU"));
+}
+
 TEST_CASE("sizes of one kind of machine are not compared as machines") {
   Study study = sample_study();
   std::erase_if(study.rows, [](const StudyRow& row) {
