@@ -361,15 +361,13 @@ bool differ(const std::vector<StudyRow*>& rows, Property property) {
   return words.size() > 1;
 }
 
-/// What differs among the rows, in words; where the words do not tell two places apart, the
-/// cluster's own.
-void tell(const std::vector<StudyRow*>& rows) {
+/// The told properties in words; where the words do not tell two places apart, the cluster's own.
+void tell(const std::vector<StudyRow*>& rows, const std::vector<Property>& told) {
   std::map<std::string, const StudyRow*> first;
   bool ambiguous = false;
   for (StudyRow* row : rows) {
-    for (const Property property : properties)
-      if (differ(rows, property))
-        row->condition += (row->condition.empty() ? "" : ", ") + property(row->job);
+    for (const Property property : told)
+      row->condition += (row->condition.empty() ? "" : ", ") + property(row->job);
     const auto [at, is_new] = first.try_emplace(row->condition, row);
     ambiguous = ambiguous || (!is_new && !same_place(at->second->job, row->job));
   }
@@ -386,12 +384,13 @@ void tell_conditions(Study& study) {
     row.condition.clear();
     if (row.has_job) machines[machine_title(row)].push_back(&row);
   }
-  for (const auto& [title, rows] : machines) {
-    const auto other = [&rows = rows](const StudyRow* row) {
-      return !same_place(row->job, rows.front()->job);
-    };
-    if (std::any_of(rows.begin(), rows.end(), other)) tell(rows);
-  }
+  std::vector<Property> told;
+  for (const Property property : properties)
+    if (std::any_of(machines.begin(), machines.end(),
+                    [&](const auto& machine) { return differ(machine.second, property); }))
+      told.push_back(property);
+  for (const auto& [title, rows] : machines)
+    tell(rows, told);
 }
 
 }  // namespace triplepoint::report
