@@ -91,6 +91,8 @@ TEST_CASE("numbers that make no sense are wrong use, before anything is simulate
       {"simulate", "--mtbf", "-1h"},
       {"simulate", "--checkpoint-interval", "0s"},
       {"simulate", "--restart-time", "-5s"},
+      {"characterize", "--timeout", "0.5s", "laptop", "--measure"},
+      {"characterize", "--timeout", "1e300s", "laptop", "--measure"},
       {"place", "--threads", "0"},
       {"plan", "--threads", "-1"},
       {"bench", "--threads", "99999999999"},

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <mutex>
@@ -23,6 +22,7 @@
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/experiments.h"
 #include "triplepoint/study/machine_load.h"
+#include "triplepoint/study/time_limits.h"
 #include "triplepoint/study/training.h"
 #include "triplepoint/trace/kineto/job_traces.h"
 #include "triplepoint/tui/progress.h"
@@ -37,11 +37,6 @@ double mean_step_s(const run::Run& run) {
   for (const run::StepRecord& step : run.steps)
     sum += (step.end - step.begin) / unit::s;
   return run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size());
-}
-
-std::string limit_text(Seconds time) {
-  if (time < 2 * unit::min) return fmt::format("{:.0f} s", time / unit::s);
-  return fmt::format("{:.{}f} min", time / unit::min, time < 10 * unit::min ? 1 : 0);
 }
 
 /// The last line with a word in it.
@@ -194,28 +189,23 @@ Result<JobMeasurer> JobMeasurer::make(const Path& folder, const formats::Measure
   return measurer;
 }
 
-RunTime run_time(const spec::Job& job, const formats::MeasurePlan& plan) {
-  RunTime time;
-  if (!spec::has_errors(spec::diagnose(job)))
-    if (const auto step = sim::find_steady_step_time(job))
-      time.steps = static_cast<double>(plan.steps) * *step;
-  time.limit =
-      !time.steps
-          ? RunTime::limit_without_simulation
-          : std::ceil((RunTime::start_up + RunTime::margin * *time.steps) / unit::min) * unit::min;
-  if (plan.timeout) time.limit = *plan.timeout;
-  return time;
+formats::JobFiles JobMeasurer::files_of(const spec::Job& job, const std::string& stem) const {
+  const std::string key = fmt::format("{} {} {}", spec::write_job(job), plan_.steps, plan_.warmup);
+  return {folder_, fmt::format("{}-{}", stem, digest(key).substr(0, 8))};
 }
 
-/// The limit of one run; says where the steps alone will not fit.
-Seconds JobMeasurer::time_limit(const spec::Job& job) const {
-  const RunTime time = run_time(job, plan_);
-  if (say_ && time.steps && *time.steps > time.limit)
-    say_(
-        fmt::format("{}: --timeout {} is shorter than the {} that its {} steps take in the "
-                    "simulation; leave --timeout out, or give more than that and the start-up",
-                    job.name, limit_text(time.limit), limit_text(*time.steps), plan_.steps));
-  return time.limit;
+std::vector<std::string> JobMeasurer::remarks_before(const std::vector<MeasuredJob>& jobs) const {
+  std::vector<const spec::Job*> to_run;
+  for (const MeasuredJob& next : jobs) {
+    if (!require_trainable(*next.job)) continue;
+    const formats::JobFiles files = files_of(*next.job, next.file_stem);
+    for (int64_t repeat = 1; repeat <= plan_.repeats; ++repeat)
+      if (!path_exists(files.done(repeat))) {
+        to_run.push_back(next.job);
+        break;
+      }
+  }
+  return limit_remarks(to_run, plan_);
 }
 
 Result<void> JobMeasurer::write_files(const spec::Job& job, const formats::JobFiles& files,
@@ -236,9 +226,8 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
         fmt::format("no launch script for the stack {} ({}); supported are triplepoint train, "
                     "Megatron-LM, NeMo and torchtitan",
                     job.stack.name, job.stack.framework));
-  const std::string key = fmt::format("{} {} {}", spec::write_job(job), plan_.steps, plan_.warmup);
-  const formats::JobFiles files{folder_, fmt::format("{}-{}", stem, digest(key).substr(0, 8))};
-  const Seconds limit = time_limit(job);
+  const formats::JobFiles files = files_of(job, stem);
+  const Seconds limit = run_time(job, plan_).limit;
   TPT_TRY(write_files(job, files, limit));
   std::vector<run::Run> runs;
   for (int64_t repeat = 1; repeat <= plan_.repeats; ++repeat) {
@@ -309,10 +298,11 @@ Result<StudyResults> measure_study(tui::Console& console, const spec::StudyPlan&
   JobMeasurer measurer = TPT_TRY(JobMeasurer::make(
       folder, plan, std::filesystem::read_symlink("/proc/self/exe", problem), interrupted));
   std::mutex speaking;
-  measurer.say_with([&](const std::string& remark) {
+  const auto say = [&](const std::string& remark) {
     const std::lock_guard lock(speaking);
     console.warn(fmt::format("triplepoint: {}\n", remark));
-  });
+  };
+  measurer.say_with(say);
   tui::Progress progress(console, plan.scripts_only ? "Writing scripts" : "Measuring",
                          study.jobs.size());
   return run_study(
@@ -322,6 +312,11 @@ Result<StudyResults> measure_study(tui::Console& console, const spec::StudyPlan&
        .finished = [&progress] { progress.advance(); },
        .program_digest = fmt::format("measured {} {} {}", plan.repeats, plan.steps, plan.warmup),
        .measure = measurer,
+       .before_measuring =
+           [&](const std::vector<MeasuredJob>& jobs) {
+             for (const std::string& remark : measurer.remarks_before(jobs))
+               say(remark);
+           },
        .retry_failures = retry});
 }
 

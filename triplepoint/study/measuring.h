@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
@@ -15,18 +16,6 @@
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
-
-/// How long one run of a job may take: start-up, and its steps, warm-up included, as simulated with
-/// a margin; in whole minutes.
-struct RunTime {
-  static constexpr Seconds start_up = 10 * unit::min;  // containers, data, communicators
-  static constexpr double margin = 2;                  // profilers and slow machines
-  static constexpr Seconds limit_without_simulation = 1 * unit::h;
-
-  std::optional<Seconds> steps;  // nothing: the job cannot be simulated, or not to its end
-  Seconds limit;                 // the plan's timeout, if it has one
-};
-RunTime run_time(const spec::Job& job, const formats::MeasurePlan& plan);
 
 /// Runs jobs of a study by scripts, here or by Slurm.
 class JobMeasurer {
@@ -41,12 +30,14 @@ class JobMeasurer {
   /// wanted. `stem`: of the job's files, with the digest of job and plan so that none is mistaken
   /// for another's. Called from several threads.
   Result<std::optional<run::Run>> operator()(const spec::Job& job, const std::string& stem) const;
-  /// Hears remarks about time limits and the machine a training ran on; from several threads.
+  /// What is to be said of the time limits of those jobs that are not recorded yet.
+  std::vector<std::string> remarks_before(const std::vector<MeasuredJob>& jobs) const;
+  /// Hears remarks about the machine a training ran on; from several threads.
   void say_with(std::function<void(const std::string&)> say) { say_ = std::move(say); }
 
  private:
   JobMeasurer() = default;
-  Seconds time_limit(const spec::Job& job) const;
+  formats::JobFiles files_of(const spec::Job& job, const std::string& stem) const;
   Result<void> write_files(const spec::Job& job, const formats::JobFiles& files,
                            Seconds limit) const;
   Result<bool> play(const formats::JobFiles& files, int64_t repeat, Seconds limit) const;

@@ -3,19 +3,15 @@
 #include "triplepoint/study/measuring.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "triplepoint/base/scratch_folder.h"
-
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/formats/job_scripts.h"
-#include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/machine_load.h"
 #include "triplepoint/study/recorded_job.h"
 #include "triplepoint/study/training.h"
@@ -265,69 +261,6 @@ TEST_CASE("the script of an emulated job asks Slurm for one node, of a real one 
   CHECK(real.find("#SBATCH --nodes=4\n") != std::string::npos);
   CHECK(real.find("#SBATCH --gpus-per-node=8\n") != std::string::npos);
   CHECK(real.find("record --quiet --job /study/jobs/name-1.toml") != std::string::npos);
-}
-
-spec::Job fsdp_job(int64_t global_batch) {
-  return job_of(fmt::format(
-      "name = \"fsdp\"\nmodel = \"gpt3-175b\"\ncluster = \"hgx-h200\"\nnodes = 4\n"
-      "stack = \"nemo-profiled\"\n[plan]\ntensor_parallel_size = 8\nsharding = \"parameters\"\n"
-      "recompute = \"full\"\nglobal_batch_size = {}\n",
-      global_batch));
-}
-
-TEST_CASE("a run's time limit is its start-up and its simulated steps with a margin") {
-  const spec::Job job = fsdp_job(128);
-  const run::Run simulated = sim::simulate(job, {});
-  REQUIRE(simulated.steps.size() >= 1);
-  const Seconds step = simulated.steps.back().end - simulated.steps.back().begin;
-  const RunTime time = run_time(job, {.steps = 8, .warmup = 2});
-  REQUIRE(time.steps);
-  CHECK(*time.steps / step == doctest::Approx(8).epsilon(0.02));
-  const double minutes = time.limit / unit::min;
-  CHECK(minutes >= (RunTime::start_up + RunTime::margin * *time.steps) / unit::min);
-  CHECK(minutes - (RunTime::start_up + RunTime::margin * *time.steps) / unit::min < 1);
-  CHECK(minutes == std::round(minutes));
-  // Longer steps and more of them need longer; what the user gives stands.
-  CHECK(run_time(fsdp_job(256), {.steps = 8}).limit > 1.5 * time.limit - RunTime::start_up);
-  CHECK(run_time(job, {.steps = 16}).limit > time.limit + 7 * RunTime::margin * step);
-  CHECK(run_time(job, {.steps = 8, .timeout = 90 * unit::s}).limit == 90 * unit::s);
-  // What no simulation can tell has a limit too.
-  spec::Job unknown = job;
-  unknown.cluster.gpu.hbm_bandwidth.reset();
-  CHECK_FALSE(run_time(unknown, {}).steps);
-  CHECK(run_time(unknown, {}).limit == RunTime::limit_without_simulation);
-}
-
-TEST_CASE("scripts ask Slurm for the time limit, and a timeout that the steps exceed is remarked") {
-  const ScratchFolder scratch;
-  const spec::Job job = fsdp_job(128);
-  const auto remarks_of = [&](const formats::MeasurePlan& plan) {
-    auto measurer = JobMeasurer::make(scratch.folder(), plan, "tpt", [] { return false; });
-    REQUIRE(measurer);
-    std::string said;
-    measurer->say_with([&](const std::string& remark) { said += remark + "\n"; });
-    REQUIRE((*measurer)(job, "job"));
-    return said;
-  };
-  const auto line_of_script = [&] {
-    const auto scripts = list_files(scratch.folder() / "scripts", ".sh");
-    REQUIRE(scripts);
-    REQUIRE(scripts->size() == 1);
-    const std::string text = *read_file(scripts->front());
-    const size_t at = text.find("#SBATCH --time=");
-    return text.substr(at, text.find('\n', at) - at);
-  };
-  formats::MeasurePlan plan{.launcher = "slurm", .steps = 8, .scripts_only = true};
-  const RunTime time = run_time(job, plan);
-  CHECK(remarks_of(plan).empty());
-  CHECK(line_of_script() == fmt::format("#SBATCH --time={:.0f}", time.limit / unit::min));
-  plan.timeout = 150 * unit::s;
-  CHECK(remarks_of(plan).find(
-            fmt::format("fsdp: --timeout 2.5 min is shorter than the {:.0f} min that its 8 steps",
-                        *time.steps / unit::min)) == 0);
-  CHECK(line_of_script() == "#SBATCH --time=3");
-  plan.timeout = 10 * unit::h;
-  CHECK(remarks_of(plan).empty());
 }
 
 TEST_CASE("other stacks get a launch file in their own words, with the steps that are wanted") {

@@ -87,12 +87,6 @@ void forget_failure(const StudyItem& item) {
 
 /// What a job's measurement came to; nothing if it was stopped or failed.
 std::optional<run::Run> measure(StudyItem& item, const StudyWorld& world) {
-  if (!world.retry_failures)
-    if (const auto what = earlier_failure(item)) {
-      item.reused = true;
-      take_failure(item, *what);
-      return std::nullopt;
-    }
   Result<std::optional<run::Run>> run = world.measure(item.job->job, item.file.stem().string());
   if (!run) {
     keep_failure(item, run.error().what);
@@ -102,13 +96,33 @@ std::optional<run::Run> measure(StudyItem& item, const StudyWorld& world) {
   return *std::move(run);
 }
 
+/// Takes what there is to say of a job without running it; whether there is.
+bool take_what_is_there(StudyItem& item, const StudyWorld& world) {
+  if (spec::has_errors(item.job->diagnoses)) {
+    take_diagnoses(item);
+  } else if (const auto earlier = earlier_run(item)) {
+    item.reused = true;
+    take_results(item, *earlier);
+  } else if (const auto what = world.measure && !world.retry_failures
+                                   ? earlier_failure(item)
+                                   : std::optional<std::string>()) {
+    item.reused = true;
+    take_failure(item, *what);
+  }
+  return item.row.has_value();
+}
+
+void announce_measuring(std::vector<StudyItem>& items, const StudyWorld& world, int threads) {
+  parallel_for(items.size(), threads, [&](std::size_t i) { take_what_is_there(items[i], world); });
+  std::vector<MeasuredJob> jobs;
+  for (const StudyItem& item : items)
+    if (!item.row) jobs.push_back({&item.job->job, item.file.stem().string()});
+  world.before_measuring(jobs);
+}
+
 /// Simulates one job, or takes its earlier run. What cannot be stored is the item's problem.
 void play(StudyItem& item, const StudyWorld& world) {
-  if (spec::has_errors(item.job->diagnoses)) return take_diagnoses(item);
-  if (const auto earlier = earlier_run(item)) {
-    item.reused = true;
-    return take_results(item, *earlier);
-  }
+  if (item.row || take_what_is_there(item, world)) return;
   std::optional<run::Run> run =
       world.measure ? measure(item, world) : std::optional(world.simulate(item.job->job));
   if (!run) return;
@@ -187,6 +201,7 @@ Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder
   std::vector<StudyItem> items = items_of(plan, folder, world.program_digest);
   TPT_TRY(
       write_file_atomically(folder / study_plan_file, json_text(plan_json(plan, items)) + "\n"));
+  if (world.before_measuring) announce_measuring(items, world, threads);
   std::stop_source stop;
   parallel_for(
       items.size(), threads,

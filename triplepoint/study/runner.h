@@ -17,6 +17,12 @@
 
 namespace triplepoint::study {
 
+/// A job that is about to be measured.
+struct MeasuredJob {
+  const spec::Job* job = nullptr;
+  std::string file_stem;
+};
+
 /// What the runner asks of the world; tests give it another one.
 struct StudyWorld {
   std::function<run::Run(const spec::Job&)> simulate;
@@ -28,6 +34,8 @@ struct StudyWorld {
   // missing.
   std::function<Result<std::optional<run::Run>>(const spec::Job&, const std::string& file_stem)>
       measure = {};
+  // Told before the first of them which jobs `measure` will be asked for.
+  std::function<void(const std::vector<MeasuredJob>&)> before_measuring = {};
   bool retry_failures = false;  // failures of an earlier call are not results
 };
 

@@ -15,6 +15,7 @@
 #include "triplepoint/study/measuring.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
+#include "triplepoint/study/time_limits.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -45,11 +46,11 @@ class Characterize : public Command {
               into(warmup_))
         .flag("--timeout", "TIME",
               fmt::format("time limit of one run, here and in Slurm's scripts (default: {:.0f}min "
-                          "and {:g} times the simulated steps; where they cannot be simulated, "
-                          "{:.0f}min)",
+                          "and {:g} times the simulated steps; where the simulation fails, at "
+                          "least {:.0f}min)",
                           study::RunTime::start_up / unit::min, study::RunTime::margin,
-                          study::RunTime::limit_without_simulation / unit::min),
-              into_quantity(measure_plan_.timeout))
+                          study::RunTime::least_if_unsure / unit::min),
+              into_time(measure_plan_.timeout, 1 * unit::s, study::RunTime::most))
         .toggle("--scripts-only",
                 "write scripts and launch files without starting them; the next call reads "
                 "their recordings",
@@ -89,10 +90,6 @@ class Characterize : public Command {
           fmt::format("--warmup {} of {} steps (at least one has to be measured); give 0 "
                       "to {}",
                       measure_plan_.warmup, measure_plan_.steps, measure_plan_.steps - 1));
-    if (measure_plan_.timeout && *measure_plan_.timeout < 1 * unit::s)
-      return error(
-          "--timeout is below a second (nothing starts so fast); leave it out for the limit of the "
-          "simulated steps");
     return {};
   }
 
