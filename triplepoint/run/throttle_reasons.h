@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -27,6 +28,20 @@ inline constexpr std::array<ThrottleReason, 6> throttle_reasons = {
      {32, "software_thermal", "throttle_ns_sw_thermal_slowdown"},
      {64, "hardware_thermal", "throttle_ns_hw_thermal_slowdown"},
      {128, "hardware_power_brake", "throttle_ns_hw_power_brake"}}};
+
+/// The bits of all of them.
+inline constexpr uint32_t any_throttle_reason = [] {
+  uint32_t bits = 0;
+  for (const ThrottleReason& reason : throttle_reasons)
+    bits |= reason.bit;
+  return bits;
+}();
+
+/// Share of time with any reason, where reasons may hold at once: what was polled, at least the
+/// longest reason's share and at most all of them one after the other.
+inline double any_reason_share(std::optional<double> polled, double longest, double sum) {
+  return std::min(1.0, std::clamp(polled.value_or(0), longest, std::max(longest, sum)));
+}
 
 /// Share of [begin, end] for which a reason held the device's clock back: from its residency
 /// counter where there is one, which sees what falls between samples; else from the polled bits.

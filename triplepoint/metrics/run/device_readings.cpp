@@ -100,11 +100,8 @@ class Readings {
   std::optional<double> any_reason() const {
     const Series* bits = find("throttle_reasons");
     if (bits == nullptr) return std::nullopt;
-    uint32_t any = 0;
-    for (const run::ThrottleReason& reason : run::throttle_reasons)
-      any |= reason.bit;
     const run::Extent extent = extent_of(*bits);
-    return run::share_of_time(*bits, any, extent.begin, extent.end);
+    return run::share_of_time(*bits, run::any_throttle_reason, extent.begin, extent.end);
   }
 
  private:
@@ -218,8 +215,7 @@ std::vector<double> throttled_of_devices(const View& view) {
                                      : readings && readings->knows_throttling();
     if (view.devices[i].throttle.empty() && !known) continue;
     const auto polled = readings ? readings->any_reason() : std::nullopt;
-    const double share = one_at_a_time ? sum : std::clamp(polled.value_or(0), longest, sum);
-    shares[i] = std::min(1.0, share);
+    shares[i] = one_at_a_time ? std::min(1.0, sum) : run::any_reason_share(polled, longest, sum);
     any = true;
   }
   return any ? shares : std::vector<double>();

@@ -39,15 +39,11 @@ const std::vector<Signal>& signals() {
   return all;
 }
 
-// Idle, clocks that an application asked for, and the display's are no throttling. Bits as NVML's
-// clock event reasons.
-constexpr uint32_t no_throttling = 1U | 2U | 256U;
-
 /// What is drawn of a series' value.
 double drawn_value(const run::Series& series, double value) {
   if (series.signal == "throttled_share") return 100 * value;
   if (series.signal != "throttle_reasons") return value;
-  return (static_cast<uint32_t>(value) & ~no_throttling) != 0 ? 100 : 0;
+  return (static_cast<uint32_t>(value) & run::any_throttle_reason) != 0 ? 100 : 0;
 }
 
 std::vector<const run::Series*> series_of(const run::Run& run, const Signal& signal) {
@@ -70,12 +66,9 @@ run::Series counted_throttling(const run::Run& run, const run::Series& stamps) {
   const auto polled = [&](uint32_t reasons, Instant begin, Instant end) {
     return bits == nullptr ? 0 : run::share_of_time(*bits, reasons, begin, end).value_or(0);
   };
-  uint32_t any = 0;
   std::vector<std::pair<uint32_t, const run::Series*>> reasons;  // bit and counter
-  for (const run::ThrottleReason& reason : run::throttle_reasons) {
+  for (const run::ThrottleReason& reason : run::throttle_reasons)
     reasons.emplace_back(reason.bit, run::find_series(run, reason.counter, stamps.device));
-    any |= reason.bit;
-  }
   run::Series shares{.signal = "throttled_share", .device = stamps.device};
   for (std::size_t i = 0; i + 1 < stamps.times.size(); ++i) {
     const Instant begin = stamps.times[i], end = stamps.times[i + 1];
@@ -89,7 +82,8 @@ run::Series counted_throttling(const run::Run& run, const run::Series& stamps) {
       sum += share;
     }
     shares.times.push_back(begin);
-    shares.values.push_back(std::min(1.0, std::clamp(polled(any, begin, end), longest, sum)));
+    shares.values.push_back(
+        run::any_reason_share(polled(run::any_throttle_reason, begin, end), longest, sum));
   }
   return shares;
 }
