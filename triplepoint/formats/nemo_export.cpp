@@ -352,7 +352,8 @@ void write_lora(YamlWriter& yaml, const Plan& plan) {
   yaml.null("model.peft.restore_from_path");
   yaml.count("model.peft.lora_tuning.adapter_dim", lora.rank);
   yaml.list("model.peft.lora_tuning.target_modules", lora.targets);
-  yaml.number("model.peft.lora_tuning.adapter_dropout", 0);
+  yaml.number("model.peft.lora_tuning.adapter_dropout", lora.dropout);
+  if (lora.all_to_all) yaml.boolean("model.peft.lora_tuning.a2a_experimental", true);
   yaml.null("model.restore_from_path");
 }
 

@@ -125,6 +125,8 @@ TEST_CASE("a NeMo fine-tuning job takes batch and length from its training set")
   CHECK(job.plan.lora->rank == 16);
   CHECK(job.plan.lora->targets ==
         std::vector<std::string>{"attention_qkv", "attention_dense", "mlp_fc1"});
+  CHECK(job.plan.lora->dropout == 0.1);
+  CHECK(job.plan.lora->all_to_all);
   CHECK(assumes(imported,
                 "every sample is 2048 tokens long (model.data.train_ds.max_seq_length); "
                 "shorter ones take less"));

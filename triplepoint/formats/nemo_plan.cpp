@@ -213,10 +213,12 @@ void read_lora(Settings& s, Task task, Plan& plan) {
   const std::string section = "model.peft.lora_tuning.";
   const auto rank = s.count(section + "adapter_dim", 1, largest_dimension);
   const auto targets = lora_targets(s, section + "target_modules");
+  const double dropout = s.fraction(section + "adapter_dropout").value_or(0);
+  const bool all_to_all = s.boolean(section + "a2a_experimental").value_or(false);
   const bool tied = s.boolean(section + "weight_tying").value_or(false);
   const bool selected = s.has(section + "layer_selection");
   if (task != Task::lora) return;
-  plan.lora = spec::Lora{rank.value_or(32), targets};
+  plan.lora = spec::Lora{rank.value_or(32), targets, dropout, all_to_all};
   if (tied || selected)
     s.note(DiagnosisCode::unsupported, Severity::warning,
            section + (tied ? "weight_tying" : "layer_selection"),

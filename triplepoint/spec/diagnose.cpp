@@ -404,7 +404,13 @@ class Examination : Findings {
             "task pretrain with a [plan.lora] (pretraining has no adapters); set task = \"lora\" "
             "or leave "
             "it out");
-    if (plan_.lora) lora_targets_are_known();
+    if (!plan_.lora) return;
+    lora_targets_are_known();
+    if (!(plan_.lora->dropout >= 0 && plan_.lora->dropout < 1))
+      error(Code::inconsistent,
+            "lora dropout {} is not in [0, 1) (it is the share of an adapter's inputs that are set "
+            "to 0); use 0 to do without",
+            plan_.lora->dropout);
   }
 
   void lora_targets_are_known() {

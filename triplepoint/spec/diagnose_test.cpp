@@ -529,6 +529,15 @@ TEST_CASE("LoRA needs its adapters") {
       Code::inconsistent,
       "lora target \"qkv\" is not a module of a layer (it would train nothing); known are "
       "attention_qkv, attention_dense, mlp_fc1, mlp_fc2");
+  refused(
+      sound_job(),
+      [](Job& job) {
+        job.task = Task::lora;
+        job.plan.lora = Lora{.dropout = 1};
+      },
+      Code::inconsistent,
+      "lora dropout 1 is not in [0, 1) (it is the share of an adapter's inputs that are set to 0); "
+      "use 0 to do without");
 }
 
 TEST_CASE("a power limit stays within what the driver accepts") {

@@ -352,6 +352,8 @@ template <class Visitor>
 void visit_fields(Visitor& visit, Lora& lora) {
   visit("rank", lora.rank);
   visit("targets", lora.targets);
+  visit("dropout", lora.dropout);
+  visit("all_to_all", lora.all_to_all);
 }
 
 template <class Visitor>

@@ -49,7 +49,11 @@ struct OptimizerState {
 struct Lora {
   int64_t rank = 32;  // of the adapters
   std::vector<std::string> targets = {
-      "attention_qkv"};  // attention_qkv, attention_dense, mlp_fc1, mlp_fc2
+      "attention_qkv"};     // attention_qkv, attention_dense, mlp_fc1, mlp_fc2
+  double dropout = 0;       // share of an adapter's inputs that it drops; its kernel costs the same
+                            // at any rate above 0
+  bool all_to_all = false;  // outputs of adapters beside row-parallel matrices change from split
+                            // features to split sequences by an all-to-all; else they are gathered
   friend bool operator==(const Lora&, const Lora&) = default;
 };
 

@@ -33,15 +33,23 @@ double dropout_mask(const LayerContext& context) {
 }
 
 /// Bytes per element of a linear layer's input that stay for its weight gradient. A frozen weight
-/// has none, but the adapter beside it.
+/// has none, but the adapter beside it, which multiplies in the activations' precision.
 double kept_input_element(const LayerContext& context, std::string_view lora_target) {
-  return context.share.frozen && !is_adapted(context, lora_target) ? 0
-                                                                   : kept_input_element(context);
+  if (!context.share.frozen) return kept_input_element(context);
+  return is_adapted(context, lora_target) ? context.share.element : 0;
 }
 
+/// Of an adapter, per dropped input.
+double adapter_mask(const LayerContext& context, std::string_view lora_target) {
+  return is_adapted(context, lora_target) && context.plan().lora->dropout > 0 ? 1 : 0;
+}
+
+/// An adapter keeps its input gathered over TP.
 double norm_output_bytes(const LayerContext& context, std::string_view reader) {
   const RankShare& share = context.share;
-  return kept_input_element(context, reader) * real(share.sharded_tokens * share.hidden);
+  const int64_t tokens = share.frozen ? share.tokens : share.sharded_tokens;
+  return kept_input_element(context, reader) * real(tokens * share.hidden) +
+         adapter_mask(context, reader) * real(share.sharded_tokens * share.hidden);
 }
 
 /// Trunk, norm output (what `reader` multiplies) and dropout mask at the edge of attention or MLP.
@@ -81,20 +89,17 @@ double core_input_bytes(const LayerContext& context) {
 double attention_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
   const double query = real(share.heads * core_head_dim(context.model()));
-  // The core's own output is the projection's input, unless that was cast.
-  const double output =
-      context.share.frozen && !spec::is_quantized(context.plan().precision)
-          ? share.element * real(share.tokens) * query
-          : kept_input_element(context, "attention_dense") * real(share.tokens) * query;
-  // An fp8 projection keeps its own copy; the core keeps the output as it wrote it.
-  const double core_output = spec::is_quantized(context.plan().precision)
-                                 ? core_element(context) * real(share.tokens) * query
-                                 : 0;
+  // The core keeps its output as it wrote it. An fp8 projection keeps its own copy, and so does an
+  // adapter that drops inputs or does not multiply in the core's precision.
+  const double core = core_element(context), mask = adapter_mask(context, "attention_dense");
+  const bool copied = share.frozen ? mask > 0 || core != share.element
+                                   : spec::is_quantized(context.plan().precision);
+  const double copy = copied ? kept_input_element(context, "attention_dense") : 0;
+  const double output = (core + copy + mask) * real(share.tokens) * query;
   // Fused attention keeps a log-sum-exp in floats per query and head instead of the scores.
   const double sums =
       context.stack().has_flash_attention() ? 4 * real(share.tokens * share.heads) : 0;
-  return core_input_bytes(context) + output + core_output + sums + score_bytes(context) +
-         latent_bytes(context);
+  return core_input_bytes(context) + output + sums + score_bytes(context) + latent_bytes(context);
 }
 
 /// Product before the activation, and after it; a gate that is written op by op keeps its

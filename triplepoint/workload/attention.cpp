@@ -326,6 +326,7 @@ void add_attention(const LayerContext& context, Passes& passes) {
               .tokens = share.tokens,
               .in = share.heads * value_width,
               .out = share.hidden,
+              .row_parallel = true,
               .bias_rows = share.sharded_tokens,
               .lora_target = context.model().latent_attention ? "" : "attention_dense"},
              passes);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <map>
+
 #include <doctest/doctest.h>
 
 #include "triplepoint/workload/activation_memory.h"
@@ -345,6 +348,54 @@ TEST_CASE("what is between an adapter's matrices is summed over tensor ranks, bo
     CHECK(calls == (tensor > 1 ? 4 * layers : 0));
     CHECK(bytes == calls * tokens * 32 * 2);
   }
+}
+
+TEST_CASE("adapters exchange whole activations over tensor ranks as their framework does") {
+  using spec::Collective;
+  struct Case {
+    bool sequence_parallel, overlap, all_to_all;
+    std::map<Collective, double> payloads;  // of a layer, in whole activations
+  };
+  const double tensor = 4;
+  const std::array cases{
+      Case{false, false, true, {{Collective::all_reduce, 1}, {Collective::all_gather, 1}}},
+      Case{true, false, false, {{Collective::all_gather, 2}}},
+      Case{true, false, true, {{Collective::all_to_all, 2 / tensor}}},
+      Case{true, true, false, {{Collective::all_gather, 3}, {Collective::reduce_scatter, 1}}},
+  };
+  for (const Case& expected : cases) {
+    spec::Job job = test::gpt3_on_32({.tensor = 4, .pipeline = 8});
+    job.task = spec::Task::lora;
+    job.plan.sequence_parallel = expected.sequence_parallel;
+    job.plan.overlap_tensor = expected.overlap;
+    job.plan.lora = spec::Lora{.rank = 32, .targets = {"attention_qkv", "attention_dense"}};
+    job.plan.lora->all_to_all = expected.all_to_all;
+    const ChunkWork work = middle_stage(job);
+    const auto [b, s, h, l] = size_of(job, work);
+    std::map<Collective, double> payloads;
+    for (const auto& [op, times] : test::ops_of(work))
+      if (op.is_communication() && op.name.substr(0, 5) == "lora_" &&
+          op.payload / unit::B > b * s * 64)
+        payloads[op.collective] += times * (op.payload / unit::B) / (2 * b * s * h * l);
+    CHECK(payloads == expected.payloads);
+  }
+}
+
+TEST_CASE("dropout of adapters reads and writes their inputs, and costs the same at any rate") {
+  const auto bytes = [](double dropout) {
+    spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});
+    job.task = spec::Task::lora;
+    job.plan.lora = spec::Lora{.rank = 32, .targets = {"attention_qkv"}, .dropout = dropout};
+    const ChunkWork work = middle_stage(job);
+    const auto [b, s, h, l] = size_of(job, work);
+    double sum = 0;
+    for (const auto& [op, times] : test::ops_of(work))
+      if (op.name == "lora_dropout") sum += times * (op.hbm_bytes / unit::B);
+    return sum / (b * s * h * l / 8);  // sequence parallel
+  };
+  CHECK(bytes(0) == 0);
+  CHECK(bytes(0.1) == Approx(2 * 5));
+  CHECK(bytes(0.5) == bytes(0.1));
 }
 
 TEST_CASE("LoRA computes input gradients everywhere and weight gradients of its adapters only") {

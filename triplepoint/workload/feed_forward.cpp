@@ -36,6 +36,7 @@ void add_mlp_core(const LayerContext& context, int64_t ffn, Passes& passes) {
               .in = ffn,
               .out = share.hidden,
               .cast_fused = context.stack().fused_activations,
+              .row_parallel = true,
               .bias_rows = share.sharded_tokens,
               .lora_target = "mlp_fc2"},
              passes);

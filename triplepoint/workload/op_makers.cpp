@@ -99,25 +99,40 @@ void sum_between(const LayerContext& context, int64_t tokens, std::vector<Op>& p
                             context.share.element * real(tokens * context.plan().lora->rank)));
 }
 
-/// B A x beside W x: two thin GEMMs and a scaled addition, and their gradients.
+/// B A (dropout x) beside W x: two thin GEMMs, scaled and added, and their gradients. Kernels of
+/// their own: no stack here fuses them.
 void add_adapter(const LayerContext& context, const Linear& base, Passes& passes) {
-  const int64_t rank = context.plan().lora->rank;
+  const spec::Lora& lora = *context.plan().lora;
   const Precision precision = context.vector_precision();
   const double element = context.share.element;
   const GemmBytes plain{element, element};
   const GemmBytes accumulated{element, 2 * context.plan().optimizer.gradient_bytes};
-  const double added = 3 * element * real(base.tokens) * real(base.out);
-  const int64_t t = base.tokens;
-  passes.forward.push_back(gemm("lora_down", {t, rank, base.in}, precision, plain));
-  sum_between(context, t, passes.forward);
-  passes.forward.push_back(gemm("lora_up", {t, base.out, rank}, precision, plain));
-  passes.forward.push_back(streaming(context, "lora_add", OpClass::elementwise, added));
+  const int64_t t = base.tokens, rank = lora.rank, sharded = context.share.sharded_tokens;
+  const double inputs = real(base.row_parallel ? t : sharded) * real(base.in);
+  const double outputs = real(base.row_parallel ? sharded : t) * real(base.out);
+  const auto stream = [&](std::vector<Op>& pass, std::string_view name, double bytes) {
+    pass.push_back(streaming(context, name, OpClass::elementwise, bytes));
+  };
+
   // Backward the adapter's input gradient is added to the base's.
-  const double joined = 3 * element * real(t) * real(base.in);
-  passes.backward_input.push_back(streaming(context, "lora_add", OpClass::elementwise, joined));
+  stream(passes.backward_input, "lora_add", 3 * element * inputs);
+  if (lora.dropout > 0) {
+    constexpr double mask = 1;
+    stream(passes.forward, "lora_dropout", (2 * element + mask) * inputs);
+    stream(passes.backward_input, "lora_dropout", (2 * element + mask) * inputs);
+  }
+  if (!base.row_parallel) enter_adapter(context, passes);
+  passes.forward.push_back(gemm("lora_down", {t, rank, base.in}, precision, plain));
   passes.backward_input.push_back(gemm("lora_down_dgrad", {t, base.in, rank}, precision, plain));
+  sum_between(context, t, passes.forward);
   sum_between(context, t, passes.backward_input);
+  passes.forward.push_back(gemm("lora_up", {t, base.out, rank}, precision, plain));
   passes.backward_input.push_back(gemm("lora_up_dgrad", {t, rank, base.out}, precision, plain));
+  if (base.row_parallel) leave_adapter(context, passes);
+  stream(passes.forward, "lora_scale", 2 * element * outputs);
+  stream(passes.backward_input, "lora_scale", 2 * element * outputs);
+  stream(passes.forward, "lora_add", 3 * element * outputs);
+
   Op down_gradient = gemm("lora_down_wgrad", {rank, base.in, t}, precision, accumulated);
   Op up_gradient = gemm("lora_up_wgrad", {base.out, rank, t}, precision, accumulated);
   down_gradient.backward = up_gradient.backward = true;
@@ -378,6 +393,33 @@ void leave_tensor_region(const LayerContext& context, Passes& passes) {
   if (!context.share.training) return;
   passes.backward_input.push_back(backward(
       over_tensor(context, "tp_all_gather", Collective::all_gather, userbuffers(context))));
+}
+
+void enter_adapter(const LayerContext& context, Passes& passes) {
+  if (context.share.tensor == 1) return;
+  const auto exchange = [&](std::string_view name, Collective kind) {
+    return over_tensor(context, name, kind, Overlap::none);
+  };
+  if (!context.share.sequence_parallel) {
+    passes.backward_input.push_back(backward(exchange("lora_all_reduce", Collective::all_reduce)));
+    return;
+  }
+  if (!context.plan().overlap_tensor) return;
+  passes.forward.push_back(exchange("lora_all_gather", Collective::all_gather));
+  passes.backward_input.push_back(
+      backward(exchange("lora_reduce_scatter", Collective::reduce_scatter)));
+}
+
+void leave_adapter(const LayerContext& context, Passes& passes) {
+  if (context.share.tensor == 1) return;
+  const bool joined = context.share.sequence_parallel && context.plan().lora->all_to_all;
+  Op exchange =
+      joined ? over_tensor(context, "lora_all_to_all", Collective::all_to_all, Overlap::none)
+             : over_tensor(context, "lora_all_gather", Collective::all_gather, Overlap::none);
+  if (joined) exchange.payload /= real(context.share.tensor);
+  passes.forward.push_back(exchange);
+  // Without sequence parallelism each rank has the gradient of its part.
+  if (context.share.sequence_parallel) passes.backward_input.push_back(backward(exchange));
 }
 
 }  // namespace triplepoint::workload

@@ -74,6 +74,7 @@ struct Linear {
   bool quantized = true;  // fp8 where the plan says fp8; LM head and router stay in bf16
   bool one_kernel_each = false;
   bool cast_fused = false;            // the kernel before writes fp8 itself
+  bool row_parallel = false;          // TP splits its input, and its outputs are partial sums
   int64_t bias_rows = 0;              // output rows summed for the gradient of a bias
   std::string_view lora_target = {};  // empty: never adapted
 };
@@ -131,6 +132,20 @@ void leave_tensor_region(const LayerContext&, Passes&);
 
 /// Call it right after the linear layer that follows the entrance.
 void gather_for_weight_gradient(const LayerContext&, Passes&);
+
+/// How whole activations enter an adapter beside a matrix split by columns (attention_qkv,
+/// mlp_fc1), and leave one beside a matrix split by rows (attention_dense, mlp_fc2); not hidden.
+///
+///                        forward                     backward
+///   enter, without SP    nothing                     all-reduce
+///   enter, with SP       with userbuffers all-gather, reduce-scatter; else the base hands its
+///                        gathered input on and reduces both gradients at once
+///   leave, without SP    all-gather of the features  nothing
+///   leave, with SP       all-gather                  all-gather; or, with lora.all_to_all, an
+///                        all-to-all of 1/TP of the payload each way
+/// Source: NeMo, ParallelLinearAdapter; Transformer Engine, return_layernorm_output_gathered.
+void enter_adapter(const LayerContext&, Passes&);
+void leave_adapter(const LayerContext&, Passes&);
 
 double activation_payload(const LayerContext&);
 
