@@ -102,6 +102,9 @@ Result<void> check_model(const spec::Job& job) {
       {(job.task == spec::Task::lora) != job.plan.lora.has_value(),
        "task and plan disagree about LoRA (task lora needs a [plan.lora], pretrain has none); "
        "change one of them"},
+      {job.plan.lora && job.plan.lora->dropout > 0,
+       "lora.dropout is above 0 (the trainer's adapters drop nothing); set it to 0, or simulate "
+       "it"},
       {model.latent_attention.has_value(),
        "the model has latent attention (the trainer supports multi-head and grouped-query "
        "attention); use another model, or simulate it"},

@@ -86,7 +86,7 @@ inline spec::Job tiny_job(spec::Model model, int64_t ranks) {
   job.cluster.chassis.slots.assign(slot.upstream_heating.size(), slot);
   job.stack.memory_fragmentation = 1;
   // As data/stacks/triplepoint-train.toml has it.
-  job.stack.gradients_in_place = true;
+  job.stack.gradients_in_place = job.stack.adapters_share_collectives = true;
   job.plan.precision = spec::Precision::fp32;
   job.plan.global_batch_size = 16;
   job.plan.optimizer = {.name = "fp32_adamw",

@@ -336,6 +336,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("recompute_stops_early", stack.recompute_stops_early);
   visit("fsdp_promotes_residual", stack.fsdp_promotes_residual);
   visit("gradient_sync_accumulates", stack.gradient_sync_accumulates);
+  visit("adapters_share_collectives", stack.adapters_share_collectives);
 }
 
 template <class Visitor>

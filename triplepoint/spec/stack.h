@@ -74,6 +74,9 @@ struct Stack {
   // and positions then promote the residual stream.
   bool fsdp_promotes_residual = false;
   bool gradient_sync_accumulates = false;  // ZeRO-2 reduces each microbatch
+  // Under TP each rank computes that part of an adapter that the matrix beside it has, so that the
+  // base's collectives serve both.
+  bool adapters_share_collectives = false;
   bool has_flash_attention() const { return attention_kernels != AttentionKernels::unfused; }
   friend bool operator==(const Stack&, const Stack&) = default;
 };

@@ -99,8 +99,8 @@ void sum_between(const LayerContext& context, int64_t tokens, std::vector<Op>& p
                             context.share.element * real(tokens * context.plan().lora->rank)));
 }
 
-/// B A (dropout x) beside W x: two thin GEMMs, scaled and added, and their gradients. Kernels of
-/// their own: no stack here fuses them.
+/// B A (dropout x) beside W x: two thin GEMMs, scaled and added, and their gradients. No stack here
+/// fuses these kernels.
 void add_adapter(const LayerContext& context, const Linear& base, Passes& passes) {
   const spec::Lora& lora = *context.plan().lora;
   const Precision precision = context.vector_precision();
@@ -396,7 +396,7 @@ void leave_tensor_region(const LayerContext& context, Passes& passes) {
 }
 
 void enter_adapter(const LayerContext& context, Passes& passes) {
-  if (context.share.tensor == 1) return;
+  if (context.share.tensor == 1 || context.stack().adapters_share_collectives) return;
   const auto exchange = [&](std::string_view name, Collective kind) {
     return over_tensor(context, name, kind, Overlap::none);
   };
@@ -411,7 +411,7 @@ void enter_adapter(const LayerContext& context, Passes& passes) {
 }
 
 void leave_adapter(const LayerContext& context, Passes& passes) {
-  if (context.share.tensor == 1) return;
+  if (context.share.tensor == 1 || context.stack().adapters_share_collectives) return;
   const bool joined = context.share.sequence_parallel && context.plan().lora->all_to_all;
   Op exchange =
       joined ? over_tensor(context, "lora_all_to_all", Collective::all_to_all, Overlap::none)
