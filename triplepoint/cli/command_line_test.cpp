@@ -82,6 +82,22 @@ TEST_CASE("a value that is no number, no choice or no quantity is refused with t
   }
 }
 
+TEST_CASE("an empty name of a file, a folder or an entry of the library is refused") {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"characterize", "laptop", "-o", ""},
+      {"import", "", "-o", "jobs"},
+      {"simulate", "--model", "", "--cluster", "hgx-h200"},
+      {"bench", "training-v1", "--runs", ""}};
+  for (const std::vector<std::string>& words : wrong) {
+    CAPTURE(words[0]);
+    const Outcome outcome = call(words);
+    CHECK(outcome.code == exit_usage);
+    CHECK(contains(outcome.err, "the name is empty"));
+  }
+  // Of a command that is run, "" is an argument like another.
+  CHECK(contains(call({"record", "--interval", "1ms", "--", "true", ""}).err, "20 ms or more"));
+}
+
 TEST_CASE("numbers that make no sense are wrong use, before anything is simulated") {
   const std::vector<std::vector<std::string>> wrong = {
       {"simulate", "--duration", "0s"},

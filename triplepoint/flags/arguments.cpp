@@ -52,6 +52,9 @@ bool has_name(const Argument& argument, std::string_view name) {
 namespace {
 
 Result<void> store_choice(const Argument& argument, std::string_view text) {
+  // As a path, "" is the current folder: the output of `-o "$UNSET"` would go there.
+  if (argument.words != Words::none && text.empty())
+    return error("the name is empty (is a shell variable not set?); give a name");
   const std::vector<std::string>& choices = argument.choices;
   if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end())
     return error(fmt::format("\"{}\" is no choice; {}", text, did_you_mean(text, choices)));

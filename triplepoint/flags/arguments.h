@@ -67,8 +67,9 @@ class Arguments : public std::vector<Argument> {
 /// Whether the argument has this name: "--tp", or its whole name if it is a word.
 bool has_name(const Argument& argument, std::string_view name);
 
-/// The argument's store, which refuses what is no choice of it, with the flag in front of the
-/// sentence: "--schedule: "2f2b" is no choice; ...".
+/// The argument's store, which refuses what is no choice of it and an empty name of a file, a
+/// folder or an entry of the library, with the flag in front of the sentence: "--schedule: "2f2b"
+/// is no choice; ...".
 Result<void> store_text(const Argument& argument, std::string_view text);
 
 }  // namespace triplepoint::flags
