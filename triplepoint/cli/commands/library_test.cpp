@@ -50,7 +50,12 @@ TEST_CASE("a training's log is no job and no trace: import and trace say what sh
       "Epoch 0: :   1%|  | 1/100 [00:10<16:30, reduced_train_loss=10.50, global_step=0.000, "
       "consumed_samples=128.0, train_step_timing in s=9.80]\n");
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"import", log}, {"trace", "breakdown", log}}) {
+       {std::vector<std::string>{"import", log},
+        {"trace", "breakdown", log},
+        {"trace", "comm", log},
+        {"trace", "stragglers", log},
+        {"trace", "critical-path", log},
+        {"trace", "diff", log, log}}) {
     const Outcome said = call(words);
     CHECK(said.code == exit_failed);
     CHECK(contains(said.err, "triplepoint report " + log));

@@ -10,7 +10,6 @@
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/metrics/trace_tables/input.h"
-#include "triplepoint/trace/logs/training_log.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -337,9 +336,7 @@ DataTable overlap_table(const std::vector<RankBreakdown>& ranks) {
   return table;
 }
 
-tl::unexpected<Error> nothing_on_devices(const TraceInput& input, const TraceOptions& options) {
-  if (input.format == "training_log")
-    return error(trace::use_of_training_log(options.files.front()));
+tl::unexpected<Error> nothing_on_devices() {
   return error(
       "nothing runs on a device in what was read (host work alone has no breakdown); name traces "
       "with kernels");
@@ -349,11 +346,11 @@ tl::unexpected<Error> nothing_on_devices(const TraceInput& input, const TraceOpt
 
 Result<TraceReport> trace_breakdown(const TraceOptions& options) {
   const TraceInput input =
-      TPT_TRY(read_trace_input(options.files, options, trace::HostSpans::launches));
+      TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
   const metrics::IdleRules rules{.kernel_gap = options.gap_ns()};
   const run::Timeline& timeline = input.timeline();
   const auto ranks = metrics::breakdown_of_ranks(timeline, rules);
-  if (ranks.empty()) return nothing_on_devices(input, options);
+  if (ranks.empty()) return nothing_on_devices();
   auto classes =
       metrics::kernel_table(timeline, metrics::KernelTableBy::label, -1, input.warp_size);
   if (!options.ranks && !options.step)
@@ -376,9 +373,9 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
 
 Result<TraceReport> trace_overlap(const TraceOptions& options) {
   const TraceInput input =
-      TPT_TRY(read_trace_input(options.files, options, trace::HostSpans::launches));
+      TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
   const auto ranks = metrics::breakdown_of_ranks(input.timeline());
-  if (ranks.empty()) return nothing_on_devices(input, options);
+  if (ranks.empty()) return nothing_on_devices();
   TraceReport report{.shown = {"ranks", "collectives"}, .remarks = input.remarks};
   report.tables = {overlap_table(ranks), overlap_by_label(input.timeline())};
   return report;

@@ -135,7 +135,7 @@ DataTable occurrence_table(const TraceInput& input, const std::vector<Collective
 
 Result<TraceReport> trace_comm(const TraceOptions& options) {
   const TraceInput input =
-      TPT_TRY(read_trace_input(options.files, options, trace::HostSpans::launches));
+      TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
   const metrics::CollectiveMatch match =
       metrics::match_collectives(input.timeline(), metrics::job_ranks_of(input.run));
   TraceReport report{.shown = {"collectives", "sizes"}, .remarks = input.remarks};
@@ -241,7 +241,7 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   std::vector<std::string> traces, runs;
   for (const std::string& file : options.files)
     (is_run_file(file) && options.files.size() > 1 ? runs : traces).push_back(file);
-  TraceInput input = TPT_TRY(read_trace_input(traces, options, trace::HostSpans::ops));
+  TraceInput input = TPT_TRY(read_traced_work(traces, options, trace::HostSpans::ops));
   const std::optional<run::Run> telemetry = TPT_TRY(telemetry_of(runs, input));
   const metrics::CollectiveMatch match =
       metrics::match_collectives(input.timeline(), metrics::job_ranks_of(input.run));

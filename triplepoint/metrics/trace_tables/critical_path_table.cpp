@@ -95,7 +95,7 @@ std::string headline(const CriticalPath& path) {
 }  // namespace
 
 Result<TraceReport> trace_critical_path(const TraceOptions& options) {
-  const TraceInput input = TPT_TRY(read_trace_input(options.files, options, trace::HostSpans::ops));
+  const TraceInput input = TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::ops));
   const CriticalPath path =
       metrics::critical_path(input.timeline(), {.stream_gap = options.gap_ns()});
   if (path.pieces.empty())

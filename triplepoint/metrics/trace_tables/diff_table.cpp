@@ -115,9 +115,9 @@ Result<TraceReport> trace_diff(const TraceOptions& options) {
                     "folder or a tar for each side",
                     options.files.size()));
   const TraceInput before =
-      TPT_TRY(read_trace_input({options.files[0]}, options, trace::HostSpans::launches));
+      TPT_TRY(read_traced_work({options.files[0]}, options, trace::HostSpans::launches));
   const TraceInput after =
-      TPT_TRY(read_trace_input({options.files[1]}, options, trace::HostSpans::launches));
+      TPT_TRY(read_traced_work({options.files[1]}, options, trace::HostSpans::launches));
   const metrics::TraceDiff diff = metrics::diff_traces(before.timeline(), after.timeline());
   const auto most = static_cast<size_t>(options.rows());
   TraceReport report{.shown = {"breakdown", "classes", "kernels", "steps"}};

@@ -27,6 +27,7 @@
 #include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/trace/kineto/job_traces.h"
+#include "triplepoint/trace/logs/training_log.h"
 #include "triplepoint/trace/read.h"
 
 namespace triplepoint::metrics {
@@ -271,6 +272,15 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
   TPT_TRY(keep_step(input, options));
   input.remarks.insert(input.remarks.end(), of_ranks.begin(), of_ranks.end());
   note_skipped(input);
+  return input;
+}
+
+Result<TraceInput> read_traced_work(const std::vector<std::string>& files,
+                                    const TraceOptions& options, trace::HostSpans host) {
+  TraceInput input = TPT_TRY(read_trace_input(files, options, host));
+  const auto is_step = [](const run::SpanType& type) { return type.kind == run::SpanKind::step; };
+  if (input.format == "training_log" && std::ranges::all_of(input.timeline().types, is_step))
+    return error(trace::use_of_training_log(files.front()));
   return input;
 }
 

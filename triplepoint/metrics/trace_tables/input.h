@@ -13,6 +13,10 @@ namespace triplepoint::metrics {
 Result<TraceInput> read_trace_input(const std::vector<std::string>& files, const TraceOptions&,
                                     trace::HostSpans);
 
+/// The same for analyses of what ran in the steps, which a training's log does not tell: refused.
+Result<TraceInput> read_traced_work(const std::vector<std::string>& files, const TraceOptions&,
+                                    trace::HostSpans);
+
 /// A rule set by name ("upstream": data/rules/upstream.toml) or from a file.
 Result<metrics::KernelRuleSet> load_kernel_rules(const std::string& name_or_file);
 
