@@ -144,6 +144,14 @@ Path absolute_path(const Path& path) {
   return failed ? path : absolute;
 }
 
+Path by_own_name(const Path& folder) {
+  Path own = folder.lexically_normal();
+  if (!own.has_filename()) own = own.parent_path();
+  if (own.filename() != "." && own.filename() != ".." && !own.empty()) return own;
+  own = absolute_path(folder).lexically_normal();
+  return own.has_filename() ? own : own.parent_path();
+}
+
 Result<void> require_other_file(const Path& output, const std::vector<std::string>& inputs) {
   std::error_code failed;
   for (const std::string& input : inputs)

@@ -18,6 +18,8 @@ bool path_exists(const Path& path);
 bool is_folder(const Path& path);
 /// The path from the root of the file system; the path itself where the folder we are in is gone.
 Path absolute_path(const Path& path);
+/// The folder by its own name, which ".", ".." and "name/" do not end with; others as they are.
+Path by_own_name(const Path& folder);
 
 /// The file has another name than all of `inputs`, links included; else an error: what is read
 /// would be overwritten.

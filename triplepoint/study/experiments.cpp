@@ -25,14 +25,6 @@
 
 namespace triplepoint::study {
 
-Path by_own_name(const Path& folder) {
-  Path own = folder.lexically_normal();
-  if (!own.has_filename()) own = own.parent_path();
-  if (own.filename() != "." && own.filename() != ".." && !own.empty()) return own;
-  own = absolute_path(folder).lexically_normal();
-  return own.has_filename() ? own : own.parent_path();
-}
-
 namespace {
 
 using Walk = std::filesystem::recursive_directory_iterator;
@@ -175,7 +167,7 @@ Result<run::Run> read_traces(const Path& folder, const metrics::TraceOptions& op
       TPT_TRY(metrics::read_trace_input({folder.string()}, options, trace::HostSpans::ops));
   run::Manifest& manifest = input.run.manifest;
   if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
-  manifest.name = folder.filename().string();
+  manifest.name = by_own_name(folder).filename().string();
   const std::string here = (folder / "").string();
   for (std::string& remark : input.remarks) {
     const bool of_file = remark.starts_with(here);
@@ -212,7 +204,7 @@ Result<run::Run> read_log_alone(const Path& folder, const std::optional<Experime
   run::Run run;
   run.manifest.origin = run::Origin::imported;
   run.manifest.fidelity = run::Fidelity::real;
-  run.manifest.name = folder.filename().string();
+  run.manifest.name = by_own_name(folder).filename().string();
   run.manifest.producer = fmt::format("triplepoint, from a log of {}", log->log.framework);
   run.steps = trace::step_records(log->log);
   run.manifest.notes.emplace_back(

@@ -27,9 +27,6 @@
 
 namespace triplepoint::study {
 
-/// The folder by its own name, which ".", ".." and "name/" do not end with; others as they are.
-Path by_own_name(const Path& folder);
-
 /// Whether samples, traces or kernel sums of the artifact lie in this folder itself, or a log in a
 /// folder that is named like an experiment.
 bool is_experiment(const Path& folder);

@@ -85,6 +85,9 @@ TEST_CASE("an experiment may have samples or traces alone") {
   const run::Run traced = read_experiment(tree.traces, {}).value();
   CHECK(traced.series.empty());
   CHECK_FALSE(traced.timeline.empty());
+  for (const Path& experiment : {tree.samples, tree.traces})
+    for (const char* end : {"", "."})
+      CHECK(read_experiment(experiment / end, {}).value().manifest.name == experiment.filename());
   const auto none = read_experiment(tree.sums, {});
   REQUIRE_FALSE(none);
   CHECK(none.error().what ==

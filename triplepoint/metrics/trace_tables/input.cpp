@@ -101,9 +101,7 @@ Result<TraceInput> read_files(const std::vector<std::string>& files, const Trace
       input.warp_size = static_cast<int32_t>(*size);
   input.run.manifest.origin = run::Origin::imported;
   input.run.manifest.fidelity = run::Fidelity::real;
-  const std::filesystem::path whole = absolute_path(paths[0]).lexically_normal();
-  input.run.manifest.name =
-      (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  input.run.manifest.name = by_own_name(paths[0]).filename().string();
   input.run.manifest.epoch_unix_ns = read.epoch_unix_ns;
   input.run.manifest.facts = std::move(read.facts);
   input.run.timeline = std::move(read.timeline);

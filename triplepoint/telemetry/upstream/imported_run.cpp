@@ -18,7 +18,7 @@ namespace triplepoint::telemetry {
 namespace {
 
 std::string name_of_source(const Path& source) {
-  const Path path = source.filename().empty() ? source.parent_path() : source;
+  const Path path = by_own_name(source);
   return path.extension() == ".csv" ? path.stem().string() : path.filename().string();
 }
 
