@@ -94,6 +94,7 @@ class Import : public Command {
   /// Each as a .run file; those of a tree in folders like its own.
   Result<int> import_recordings(tui::Console& console, const std::vector<Path>& sources) const {
     std::vector<Json> all;
+    std::vector<std::string> readable;  // by report and compare: what was written, else the source
     bool failed = false;
     for (const Path& source : sources) {
       const Result<run::Run> read = study::load_run_source({source.string()}, {});
@@ -112,6 +113,7 @@ class Import : public Command {
         file = (Path(*output_) / below / (run.manifest.name + ".run")).string();
         TPT_TRY(run::save(run, *file));
       }
+      readable.push_back(file.value_or(source.string()));
       if (format_.is_json())
         all.push_back(recording_json(source, run, file));
       else
@@ -119,11 +121,8 @@ class Import : public Command {
     }
     if (format_.is_json())
       print_json(console, sources.front() == path_ ? all.front() : Json(all));
-    else
-      console.print(
-          fmt::format("to see {0}: triplepoint report {1}; beside another: triplepoint "
-                      "compare {1} OTHER\n",
-                      sources.size() == 1 ? "it" : "them", shell_word(path_)));
+    else if (!readable.empty())
+      print_commands(console, readable);
     return failed ? exit_failed : exit_ok;
   }
 
@@ -146,6 +145,14 @@ class Import : public Command {
     for (const std::string& note : run.manifest.notes)
       console.print("  " + note + "\n");
     if (file) console.print("written to " + *file + "\n");
+  }
+
+  void print_commands(tui::Console& console, const std::vector<std::string>& readable) const {
+    const bool is_one = readable.size() == 1;
+    console.print(fmt::format(
+        "to see {0}: triplepoint report {1}; beside another: triplepoint compare {1} "
+        "OTHER\n",
+        is_one ? "it" : "them", shell_word(is_one ? readable.front() : output_.value_or(path_))));
   }
 
   static std::size_t traced_ranks(const run::Run& run) {

@@ -49,13 +49,12 @@ TEST_CASE("a training's log is no job and no trace: import and trace say what sh
       "[NeMo I 2025-01-01 10:00:00 exp_manager:400] Experiments will be logged at /results\n"
       "Epoch 0: :   1%|  | 1/100 [00:10<16:30, reduced_train_loss=10.50, global_step=0.000, "
       "consumed_samples=128.0, train_step_timing in s=9.80]\n");
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"import", log},
-        {"trace", "breakdown", log},
-        {"trace", "comm", log},
-        {"trace", "stragglers", log},
-        {"trace", "critical-path", log},
-        {"trace", "diff", log, log}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"import", log},
+                                                {"trace", "breakdown", log},
+                                                {"trace", "comm", log},
+                                                {"trace", "stragglers", log},
+                                                {"trace", "critical-path", log},
+                                                {"trace", "diff", log, log}}) {
     const Outcome said = call(words);
     CHECK(said.code == exit_failed);
     CHECK(contains(said.err, "triplepoint report " + log));
@@ -64,6 +63,23 @@ TEST_CASE("a training's log is no job and no trace: import and trace say what sh
   const Outcome page = call({"report", log, "-o", scratch.path("log.html")});
   CHECK(page.code == exit_ok);
   CHECK(call({"compare", log, log}).code == exit_ok);
+}
+
+TEST_CASE("import of a recording prints commands that read what it wrote") {
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path("one job") + "/", output = scratch.path("my runs");
+  REQUIRE(make_folder(folder));
+  scratch.file("one job/gpu_power_0.csv", "1700000000.0,400\n1700000001.0,500\n");
+  const auto command_in = [](const Outcome& outcome) {
+    const size_t begin = outcome.out.find("triplepoint report ");
+    REQUIRE(begin != std::string::npos);
+    return outcome.out.substr(begin, outcome.out.find(';', begin) - begin);
+  };
+  CHECK(command_in(call({"import", folder})) == "triplepoint report '" + folder + "'");
+  const Outcome written = call({"import", folder, "-o", output});
+  const std::string run = output + "/one job.run";
+  CHECK(command_in(written) == "triplepoint report '" + run + "'");
+  CHECK(call({"report", run}).code == exit_ok);
 }
 
 TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {
