@@ -76,7 +76,7 @@ struct StepParts {
   Seconds copying;
   Seconds exposed_communication;  // a collective transfers
   Seconds waiting;                // a collective waits for a late peer
-  Seconds bubble;  // the pipeline's schedule leaves nothing to do; zero with one stage
+  Seconds bubble;  // the pipeline's schedule leaves nothing to do; zero if no pipeline is known
   Seconds gaps;    // nothing runs: the host launches, loads, does the optimizer's Python
   Seconds total() const {
     return computing + copying + exposed_communication + waiting + bubble + gaps;

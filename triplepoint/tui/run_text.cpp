@@ -100,6 +100,13 @@ std::string waiting_text(const metrics::Metrics& m) {
   return fmt::format(", waiting for late peers {}", seconds_text(m.parts->waiting));
 }
 
+/// The bubble; where no pipeline is known, the time without a kernel.
+std::string bubble_text(const metrics::Metrics& m) {
+  if (!m.bubble_fraction && m.idle && m.step_time)
+    return "no kernel runs for " + share_text(*m.idle / *m.step_time);
+  return "bubble " + share_text(m.bubble_fraction);
+}
+
 template <class Row>
 void inference_row(const run::Run& run, const metrics::Metrics& m, const Row& row) {
   const auto speed = metrics::inference_speed(run.manifest.job->task, m);
@@ -118,8 +125,8 @@ std::string overview(const Console& console, const run::Run& run, const metrics:
     table.add({name, std::move(value), std::move(more)});
   };
   row("step time", seconds_text(m.step_time),
-      fmt::format("{}bubble {}, exposed communication {}{}",
-                  step_time ? interval_text(*step_time) + "; " : "", share_text(m.bubble_fraction),
+      fmt::format("{}{}, exposed communication {}{}",
+                  step_time ? interval_text(*step_time) + "; " : "", bubble_text(m),
                   seconds_text(m.exposed_communication), waiting_text(m)));
   if (!trains) inference_row(run, m, row);
   row("speed", with_unit(m.tokens_per_second, "tokens/s"),

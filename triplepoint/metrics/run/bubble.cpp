@@ -25,7 +25,8 @@
 // host's, see launch_gaps. So the bubble of 1F1B is its closed form (p-1)/(m+p-1) as long as
 // nothing else happens in the step. A timeline without passes cannot tell launch gaps from bubbles;
 // there, all idle time counts. With one stage there is no schedule to wait for: the bubble is zero,
-// idle time is the host's, and waiting in a collective over the model is for late peers.
+// idle time is the host's, and waiting in a collective over the model is for late peers. Where no
+// pipeline is known the fraction is not, and idle time counts with the gaps.
 //
 // Computing, copying, exposed communication, waiting, bubble and gaps are disjoint and add up to
 // the step (StepParts).
@@ -55,7 +56,7 @@ std::vector<DeviceSummary> devices_of(const View& view, int32_t stage) {
 }
 
 double bubble_share(const View& view, int32_t rank) {
-  if (view.one_stage) return 0;
+  if (view.pipeline != Pipeline::stages) return 0;
   return bubble_fraction(view.occupancy[static_cast<size_t>(rank)], view.duration());
 }
 
@@ -68,8 +69,8 @@ StepParts parts_of(const View& view, int32_t rank) {
   parts.copying = doing.time(A::copying, A::computing);
   parts.exposed_communication = doing.time(A::exchanging, busy | A::awaiting);
   parts.waiting = doing.time(A::awaiting, busy);
-  // Over a single stage, what ties stages together waits for peers as any other collective does.
-  if (view.one_stage)
+  // Without a pipeline, what ties stages together waits for peers as any other collective does.
+  if (view.pipeline != Pipeline::stages)
     parts.waiting += doing.time(A::communicating, busy | A::exchanging | A::awaiting);
   parts.bubble = bubble_share(view, rank) * view.duration();
   parts.gaps = std::max(Seconds(), view.duration() - parts.total());
@@ -146,7 +147,7 @@ double bubble_fraction(const Occupancy& occupancy, Seconds duration) {
 }
 
 void answer_bubble(const View& view, Metrics& answer) {
-  if (view.ranks.empty()) return;
+  if (view.ranks.empty() || view.pipeline == Pipeline::unknown) return;
   double sum = 0;
   for (int32_t rank : view.ranks)
     sum += bubble_share(view, rank);

@@ -116,5 +116,19 @@ TEST_CASE("if no rank waits inside kernels, idle time between passes is the bubb
   CHECK(measure(run).bubble_fraction.value() == doctest::Approx(3.0 / 11));
 }
 
+TEST_CASE("idle time is no bubble where neither the job nor the trace names stages") {
+  run::Run run = OneForwardOneBackward(4, 8).play();
+  const Metrics known = measure(run);
+  for (run::Span& span : run.timeline.spans)
+    span.stage = -1;
+  for (auto& instance : run.timeline.instances)
+    instance.stage = -1;
+  const Metrics unknown = measure(run);
+  CHECK_FALSE(unknown.bubble_fraction);
+  CHECK(unknown.parts->bubble == Seconds());
+  CHECK((unknown.parts->gaps + unknown.parts->waiting) / unit::ns ==
+        doctest::Approx((known.parts->gaps + known.parts->bubble) / unit::ns));
+}
+
 }  // namespace
 }  // namespace triplepoint::metrics

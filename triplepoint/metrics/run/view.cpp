@@ -53,11 +53,18 @@ void find_ranks_and_stages(View& view) {
     if (view.stage_of_rank[rank] < 0) view.stage_of_rank[rank] = planned[rank];
 }
 
-bool has_one_stage(const View& view) {
-  if (view.run.manifest.job) return view.run.manifest.job->plan.pipeline_parallel_size == 1;
-  return !view.ranks.empty() && std::ranges::all_of(view.ranks, [&](int32_t rank) {
-    return view.stage_of_rank[static_cast<size_t>(rank)] == 0;
-  });
+Pipeline pipeline_of(const View& view) {
+  if (view.run.manifest.job)
+    return view.run.manifest.job->plan.pipeline_parallel_size == 1 ? Pipeline::one_stage
+                                                                   : Pipeline::stages;
+  const auto any = [&](auto is) {
+    return std::ranges::any_of(view.ranks, [&](int32_t rank) {
+      return is(view.stage_of_rank[static_cast<size_t>(rank)]);
+    });
+  };
+  if (any([](int32_t stage) { return stage > 0; })) return Pipeline::stages;
+  const bool all_known = !view.ranks.empty() && !any([](int32_t stage) { return stage < 0; });
+  return all_known ? Pipeline::one_stage : Pipeline::unknown;
 }
 
 }  // namespace
@@ -69,7 +76,7 @@ View look_at(const run::Run& run) {
   if (view.window && shows_more(run.timeline, *view.window))
     view.clipped = run::clip(run.timeline, view.window->begin, view.window->end);
   find_ranks_and_stages(view);
-  view.one_stage = has_one_stage(view);
+  view.pipeline = pipeline_of(view);
   view.kernels = kernel_seconds_of_ranks(view.timeline());
   for (KernelSeconds& kernels : view.kernels)
     kernels *= 1 / view.num_steps();

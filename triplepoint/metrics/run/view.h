@@ -9,15 +9,18 @@
 
 namespace triplepoint::metrics {
 
+/// Whether the job is a pipeline; unknown where neither its plan nor its trace names stages.
+enum class Pipeline { unknown, one_stage, stages };
+
 /// What the questions share, gathered once per run. Per-rank vectors count from rank 0.
 struct View {
   const run::Run& run;
-  run::Timeline clipped;                    // filled where the run shows more than its steps
-  std::vector<run::StepRecord> steps;       // those the timeline shows in detail
-  std::optional<run::Extent> window;        // from the first step's begin to the last one's end
-  std::vector<int32_t> ranks;               // those with spans, ascending
-  std::vector<int32_t> stage_of_rank;       // -1: unknown
-  bool one_stage = false;                   // no pipeline
+  run::Timeline clipped;               // filled where the run shows more than its steps
+  std::vector<run::StepRecord> steps;  // those the timeline shows in detail
+  std::optional<run::Extent> window;   // from the first step's begin to the last one's end
+  std::vector<int32_t> ranks;          // those with spans, ascending
+  std::vector<int32_t> stage_of_rank;  // -1: unknown
+  Pipeline pipeline = Pipeline::unknown;
   std::vector<KernelSeconds> kernels;       // per rank, one step
   std::vector<Occupancy> occupancy;         // per rank, the whole window
   std::vector<run::DeviceSummary> devices;  // in the run's order, holes filled from series

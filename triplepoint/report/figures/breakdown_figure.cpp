@@ -202,9 +202,11 @@ Figure step_parts_figure(const std::vector<RankParts>& ranks) {
                                parts.waiting, parts.bubble, parts.gaps, parts.total()})
       row.ns.push_back(part / unit::ns);
   }
-  return figure_of(times, "one step",
-                   "The bubble is what the pipeline's schedule leaves without work, waiting in "
-                   "messages between stages included. The first that applies counts.");
+  const std::string bubble =
+      times.sum(4) > 0 ? "The bubble is what the pipeline's schedule leaves without work, waiting "
+                         "in messages between stages included. "
+                       : "";
+  return figure_of(times, "one step", bubble + "The first that applies counts.");
 }
 
 }  // namespace triplepoint::report

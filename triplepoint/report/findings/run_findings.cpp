@@ -43,7 +43,7 @@ std::vector<Share> shares_of(const Metrics& m) {
     add(m.parts->exposed_communication, "communication that nothing hides");
     add(m.parts->waiting, "waiting for late peers");
     add(m.parts->bubble, "the pipeline's bubble");
-    add(m.parts->gaps, "gaps between kernels");
+    add(m.parts->gaps, m.bubble_fraction ? "gaps between kernels" : "without a kernel");
   }
   std::stable_sort(shares.begin(), shares.end(),
                    [](const Share& a, const Share& b) { return a.share > b.share; });

@@ -109,7 +109,10 @@ std::string throttle_words(const Metrics& m) {
 }
 
 std::string waits_text(const Metrics& m) {
-  std::string text = "bubble " + percent_of(m.bubble_fraction);
+  std::string text = m.bubble_fraction ? "bubble " + percent(*m.bubble_fraction)
+                     : m.idle && m.step_time
+                         ? "no kernel runs for " + percent(*m.idle / *m.step_time)
+                         : "kernels not recorded";
   if (m.parts && m.step_time && m.parts->waiting >= 0.005 * *m.step_time)
     text += fmt::format(", waiting for late peers {}", percent(m.parts->waiting / *m.step_time));
   return text;
