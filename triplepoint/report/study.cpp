@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/run/run.h"
@@ -36,6 +38,19 @@ StudyRow invalid_row(const spec::StudyJob& job) {
   return row;
 }
 
+namespace {
+
+/// "32 x H200" where all devices have one name; else empty.
+std::string machine_of(const std::vector<run::Device>& devices) {
+  if (devices.empty() || devices.front().name.empty()) return "";
+  const std::string& name = devices.front().name;
+  const bool alike =
+      std::ranges::all_of(devices, [&](const run::Device& device) { return device.name == name; });
+  return alike ? fmt::format("{} x {}", devices.size(), name) : "";
+}
+
+}  // namespace
+
 StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Metrics metrics) {
   StudyRow row = invalid_row(job);
   row.verdict = run.manifest.fits_memory ? Verdict::ok : Verdict::oom;
@@ -48,6 +63,7 @@ StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Met
     row.nodes.push_back(device.node);
   }
   row.has_job = run.manifest.job.has_value();
+  if (!row.has_job) row.told_machine = machine_of(run.devices);
   row.origin = run.manifest.origin;
   return row;
 }

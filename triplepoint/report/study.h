@@ -31,6 +31,8 @@ struct StudyRow {
   std::vector<int32_t> slots;  // of each device, in the order of the metrics' per-GPU lists
   std::vector<int32_t> nodes;  // the same
   bool has_job = true;         // a recording of an unknown command has none: `job` says nothing
+  // What devices and folder tell of one without a job: "gpt3-175b", "32 x H200"; empty: nothing.
+  std::string told_model, told_machine;
   run::Origin origin = run::Origin::simulated;
   std::string page;       // relative link to the page of its run; empty: there is none
   std::string condition;  // what tells its room or machine from others' (conditions.h)

@@ -174,6 +174,10 @@ TEST_CASE("a tree is a study with a run for each experiment") {
   CHECK(summary.oom == 1);
   CHECK(summary.unreadable == 1);
   CHECK(summary.invalid == 0);
+  for (const report::StudyRow& row : study.rows) {
+    CHECK(row.told_model == "gpt3-175b");
+    CHECK(row.told_machine == (row.slots.empty() ? "32 x H200" : "2 x H200"));
+  }
   const std::string page = report::study_page(study);
   CHECK(page.find("<b>1</b> do not fit in memory, <b>0</b> invalid, <b>1</b> <a "
                   "href=\"#not-readable\">not readable</a>") != std::string::npos);

@@ -18,6 +18,7 @@
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/study/experiments.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
@@ -305,6 +306,21 @@ Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs
   return plan;
 }
 
+/// Of a recording of the artifact without a configuration: what its name and its folders tell.
+void take_names(report::StudyRow& row, const Path& file) {
+  run::Run shape;
+  shape.devices.resize(std::max<std::size_t>(1, row.slots.size()));
+  const std::string name = is_folder(file) ? by_own_name(file).filename() : file.stem();
+  report::PaperJob told = report::paper_job(shape, {}, name, file);
+  if (told.model.empty()) return;
+  if (row.slots.empty()) {  // out of memory: no device tells their number, the layout does
+    shape.devices.resize(static_cast<std::size_t>(told.pipeline * told.ranks_per_stage));
+    told = report::paper_job(shape, {}, name, file);
+  }
+  row.told_model = told.model + (told.task.empty() ? "" : " (" + told.task + ")");
+  if (row.told_machine.empty()) row.told_machine = told.machine;
+}
+
 }  // namespace
 
 Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads) {
@@ -350,6 +366,9 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
     take_results(item, *run);
   });
   TPT_TRY(first_problem(items));
+  for (StudyItem& item : items)
+    if (item.row && !item.row->has_job && item.row->origin == run::Origin::imported)
+      take_names(*item.row, item.file);
   StudyResults results = collect(items, plan);
   link_run_pages(results, folder);
   return results;

@@ -587,6 +587,13 @@ TEST_CASE("recordings of unknown jobs have rows, groups and answers") {
   CHECK(answers_for(groups[0]).fastest != nullptr);
   for (const Finding& finding : find_findings(study))
     CHECK(finding.text().find("TP1") == std::string::npos);
+  CHECK(groups[0].title == "8 GPUs, job not known");
+  study.rows[0].told_machine = study.rows[1].told_machine = "8 x H200";
+  study.rows[1].told_model = "llama3-70b";
+  const std::vector<Group> told = groups_of(study);
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].title == "8 x H200, job not known");
+  CHECK(told[1].title == "llama3-70b on 8 x H200");
 }
 
 /// The same study, its jobs of another task.

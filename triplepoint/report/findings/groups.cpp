@@ -98,20 +98,22 @@ std::string identifier(std::string_view text) {
 }
 
 std::string machine_title(const StudyRow& row) {
-  if (!row.has_job && row.slots.empty()) return "job not known";
-  if (!row.has_job) return fmt::format("{} GPUs, job not known", row.slots.size());
+  if (!row.has_job && !row.told_machine.empty()) return row.told_machine;
+  if (!row.has_job && row.slots.empty()) return "machine not known";
+  if (!row.has_job) return fmt::format("{} GPUs", row.slots.size());
   const std::string label = group_label(row.job) + spelled_condition(row);
   return label.substr(row.job.model.name.size() + std::string_view(" on ").size());
 }
 
 std::string model_title(const StudyRow& row) {
-  if (!row.has_job) return "";
+  if (!row.has_job) return row.told_model;
   if (row.job.task == spec::Task::pretrain) return row.job.model.name;
   return fmt::format("{} ({})", row.job.model.name, spec::name_of(row.job.task));
 }
 
 std::string group_title(const StudyRow& row) {
-  if (!row.has_job) return machine_title(row);
+  if (!row.has_job && row.told_model.empty()) return machine_title(row) + ", job not known";
+  if (!row.has_job) return row.told_model + " on " + machine_title(row);
   std::string title = group_label(row.job) + spelled_condition(row);
   if (row.job.task != spec::Task::pretrain)
     title += fmt::format(" ({})", spec::name_of(row.job.task));

@@ -22,8 +22,8 @@ struct Group {
 /// In the order in which the study names them. Rows point into the study.
 std::vector<Group> groups_of(const Study& study);
 
-/// "gpt3-175b on 32 x H200", with the task if it is no pretraining; "32 GPUs, job not known" of
-/// recordings.
+/// "gpt3-175b on 32 x H200", with the task if it is no pretraining; "32 x H200, job not known"
+/// of a recording that tells no model.
 std::string group_title(const StudyRow& row);
 /// What the group of the row runs on, "32 x H200", and what runs there, "gpt3-175b".
 std::string machine_title(const StudyRow& row);
