@@ -153,8 +153,14 @@ bool same_machine(const spec::Job& a, const spec::Job& b) {
   return a.cluster == b.cluster;
 }
 
+/// More of the same GPUs is no other machine.
+bool differ_in_size(const StudyRow& a, const StudyRow& b) {
+  return a.job.cluster.gpu.name == b.job.cluster.gpu.name &&
+         a.job.world_size() != b.job.world_size();
+}
+
 /// The two comparable machines that lie furthest apart for one model: `high` wins if more is
-/// better. More of the same GPUs is no other machine.
+/// better.
 std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::string_view key,
                                                 bool high, ChooseJob choose,
                                                 bool (*comparable)(const spec::Job&,
@@ -164,8 +170,7 @@ std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::strin
   for (const MachineComparison& comparison : machine_comparisons(groups, choose))
     for (const StudyRow* a : comparison.entries)
       for (const StudyRow* b : comparison.entries) {
-        const bool same_gpus = a->job.cluster.gpu.name == b->job.cluster.gpu.name;
-        if (same_gpus && a->job.world_size() != b->job.world_size()) continue;
+        if (differ_in_size(*a, *b)) continue;
         if (!comparable(a->job, b->job)) continue;
         const auto ratio = high ? ratio_at(*a, *b, key) : ratio_at(*b, *a, key);
         if (ratio && *ratio > best_ratio) best = PairwiseComparison{a, b}, best_ratio = *ratio;
@@ -278,14 +283,16 @@ struct MachinePair {
   double ratio = 0;
 };
 
-/// Of all pairs of machines that run one model under equal conditions, the one with the largest
-/// ratio.
-MachinePair clearest(const std::vector<MachineComparison>& comparisons, const Basis& basis) {
+/// Of all pairs of machines, or of sizes of one, that run one model under equal conditions, the one
+/// with the largest ratio.
+MachinePair clearest(const std::vector<MachineComparison>& comparisons, const Basis& basis,
+                     bool of_sizes) {
   MachinePair clearest;
   for (const MachineComparison& comparison : comparisons)
     for (const StudyRow* a : comparison.entries)
       for (const StudyRow* b : comparison.entries) {
         if (a == b || !equal_conditions(a->job, b->job)) continue;
+        if (differ_in_size(*a, *b) != of_sizes) continue;
         const double ratio = basis.value(*a) / basis.value(*b);
         if (ratio > clearest.ratio) clearest = {a, b, ratio};
       }
@@ -293,12 +300,15 @@ MachinePair clearest(const std::vector<MachineComparison>& comparisons, const Ba
 }
 
 std::string title_of(const Basis& basis, const std::vector<MachineComparison>& comparisons) {
-  const MachinePair pair = clearest(comparisons, basis);
+  MachinePair pair = clearest(comparisons, basis, false);
+  const bool of_sizes = pair.winner == nullptr;
+  if (of_sizes) pair = clearest(comparisons, basis, true);
   if (pair.winner == nullptr) return basis.name;
   // The ratio is of what the chart shows; whole machines may compare the other way round.
-  return fmt::format("{}: {} against {}, {} has {} times the {}", basis.name,
-                     machine_title(*pair.winner), machine_title(*pair.loser),
-                     model_title(*pair.winner), significant(pair.ratio), basis.unit);
+  return fmt::format("{}{}: {} against {}, {} has {} times the {}", basis.name,
+                     of_sizes ? ", by size" : "", machine_title(*pair.winner),
+                     machine_title(*pair.loser), model_title(*pair.winner), significant(pair.ratio),
+                     basis.unit);
 }
 
 Figure figure_of(const Basis& basis, const std::vector<MachineComparison>& comparisons) {

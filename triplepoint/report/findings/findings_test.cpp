@@ -440,6 +440,10 @@ TEST_CASE("sizes of one kind of machine are not compared as machines") {
   tell_conditions(study);
   CHECK(!any_says(find_findings(study), "GPU for GPU"));
   CHECK(!any_says(find_findings(study), "For equal watts"));
+  const std::vector<Figure> figures = machine_figures(groups_of(study));
+  REQUIRE(!figures.empty());
+  for (const Figure& figure : figures)
+    CHECK(figure.title.find(", by size: ") != std::string::npos);
 }
 
 /// The first two jobs that ran, and both again on another fabric at a share of their speed.
