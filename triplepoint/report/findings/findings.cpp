@@ -105,6 +105,18 @@ Finding& Finding::number(const StudyRow& row, std::string_view key, std::string_
               with_unit(significant(value, digits), unit)});
 }
 
+Finding& Finding::instead(const StudyRow& row, std::string_view key, const StudyRow& other,
+                          std::string_view other_key, std::string_view unit) {
+  constexpr int most_digits = 5;
+  const double value = known_number(row, key), before = known_number(other, other_key);
+  for (int digits = 3; digits <= most_digits; ++digits)
+    if (significant(value, digits) != significant(before, digits))
+      return number(row, key, "", digits)
+          .say(" instead of ")
+          .number(other, other_key, unit, digits);
+  return say("the same ").number(row, key, unit);
+}
+
 Finding& Finding::share(const StudyRow& row, std::string_view key) {
   const double value = known_number(row, key);
   return add({Form::value, {{row.name, std::string(key)}}, {}, value, percent(value)});

@@ -53,6 +53,9 @@ class Finding {
   /// A number of one job, with its unit.
   Finding& number(const StudyRow& row, std::string_view key, std::string_view unit, int digits = 3);
   Finding& share(const StudyRow& row, std::string_view key);  // as per cent
+  /// "13.36 instead of 13.43 s", with as many digits as tell the two apart; "the same 13.4 s".
+  Finding& instead(const StudyRow& row, std::string_view key, const StudyRow& other,
+                   std::string_view other_key, std::string_view unit);
   /// One job's number against another's: "2.4 times", "31 %" more, "31 %" less, "12 °C" more.
   Finding& times(const StudyRow& row, const StudyRow& over, std::string_view key);
   Finding& more(const StudyRow& row, const StudyRow& over, std::string_view key);

@@ -140,6 +140,7 @@ MaybeFinding about_placement(const Groups& groups) {
   const auto [worst, best] =
       std::minmax_element(placed.begin(), placed.end(),
                           [](const Placed& a, const Placed& b) { return a.gain < b.gain; });
+  constexpr std::string_view hot = "temperature_c.hot_mean", cool = "temperature_c.cool_mean";
   Finding finding("heat-temperature-" + identifier(group_title(*best->row)));
   finding.say("Uneven layers help: with more layers on cold slots and fewer on hot ones, ")
       .group_and_name(*best->row)
@@ -148,22 +149,21 @@ MaybeFinding about_placement(const Groups& groups) {
   finding.say(" than ")
       .name(*best->base)
       .say(", with hot slots at ")
-      .number(*best->row, "temperature_c.hot_mean", "°C")
+      .instead(*best->row, hot, *best->base, hot, "°C")
       .say(" and cool ones at ")
-      .number(*best->row, "temperature_c.cool_mean", "°C")
-      .say(" instead of ")
-      .number(*best->base, "temperature_c.hot_mean", "°C")
-      .say(" and ")
-      .number(*best->base, "temperature_c.cool_mean", "°C");
+      .instead(*best->row, cool, *best->base, cool, "°C");
   if (worst != best && worst->gain < 0) {
     finding.say("; with few layers per stage the imbalance costs more than the heat: ")
         .group_and_name(*worst->row)
         .say(" reaches ");
     say_efficiency(finding, *worst);
-    finding.say(", its bubble grown to ")
-        .share(*worst->row, "bubble_fraction")
-        .say(" from ")
-        .share(*worst->base, "bubble_fraction");
+    constexpr std::string_view bubble = "bubble_fraction";
+    const auto grown = number_at(*worst->row, bubble), before = number_at(*worst->base, bubble);
+    if (grown && before && *grown >= *before + 0.01)
+      finding.say(", its bubble grown to ")
+          .share(*worst->row, bubble)
+          .say(" from ")
+          .share(*worst->base, bubble);
   }
   finding.say(".");
   return finding;

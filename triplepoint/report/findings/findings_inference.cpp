@@ -205,13 +205,9 @@ MaybeFinding about_fine_tuning(const Groups& groups) {
       .say(" as fast as ")
       .group_and_name(*whole)
       .say(", at ")
-      .number(*tuned, "power_w.mean", "W")
-      .say(" instead of ")
-      .number(*whole, "power_w.mean", "W")
+      .instead(*tuned, "power_w.mean", *whole, "power_w.mean", "W")
       .say(" a GPU and ")
-      .number(*tuned, "temperature_c.mean", "°C")
-      .say(" instead of ")
-      .number(*whole, "temperature_c.mean", "°C")
+      .instead(*tuned, "temperature_c.mean", *whole, "temperature_c.mean", "°C")
       .say(".");
   return finding;
 }

@@ -58,9 +58,7 @@ void say_gathers(Finding& finding, const Pair& pair) {
   if (!before || !after || !all_before || !all_after) return;
   if (*before - *after <= 0.5 * (*all_before - *all_after) || *before <= *after) return;
   finding.say("; all-gathers take ")
-      .number(*pair.to, gathers, "")
-      .say(" instead of ")
-      .number(*pair.from, gathers, "s")
+      .instead(*pair.to, gathers, *pair.from, gathers, "s")
       .say(" a step");
 }
 
@@ -178,12 +176,10 @@ MaybeFinding about_experts(const Groups& groups) {
   finding.say(*gain(*best) >= 2 ? " as " : " than ")
       .name(*best->from)
       .say(", whose groups cross nodes");
-  if (number_at(*best->from, "kernel_time_s.all_to_all") &&
-      number_at(*best->to, "kernel_time_s.all_to_all"))
+  constexpr std::string_view all_to_all = "kernel_time_s.all_to_all";
+  if (number_at(*best->from, all_to_all) && number_at(*best->to, all_to_all))
     finding.say(" (all-to-all ")
-        .number(*best->to, "kernel_time_s.all_to_all", "")
-        .say(" instead of ")
-        .number(*best->from, "kernel_time_s.all_to_all", "s")
+        .instead(*best->to, all_to_all, *best->from, all_to_all, "s")
         .say(" a step)");
   finding.say(".");
   return finding;
@@ -347,12 +343,11 @@ void say_sent_otherwise(Finding& finding, const Pair& pair) {
     finding.say(" is ").more(*pair.to, *pair.from, speed).say(" faster than ");
   else
     finding.say(" is ").less(*pair.to, *pair.from, speed).say(" slower than ");
-  finding.name(*pair.from, pair.from->name)
-      .say(" and uses ")
-      .share(*pair.to, link_use)
-      .say(" instead of ")
-      .share(*pair.from, link_use)
-      .say(" of its NICs");
+  finding.name(*pair.from, pair.from->name).say(" and uses ").share(*pair.to, link_use);
+  if (percent(known_number(*pair.to, link_use)) != percent(known_number(*pair.from, link_use)))
+    finding.say(" instead of ").share(*pair.from, link_use).say(" of its NICs");
+  else
+    finding.say(" of its NICs, as there");
 }
 
 }  // namespace

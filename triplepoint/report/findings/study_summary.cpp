@@ -160,9 +160,7 @@ std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastes
           "inlet, a step of ")
       .name(fastest)
       .say(" would take ")
-      .number(fastest, "step_without_heat_s", "s")
-      .say(" instead of ")
-      .number(fastest, "step_time_s", "s")
+      .instead(fastest, "step_without_heat_s", fastest, "step_time_s", "s")
       .say("; cooling gains no more.");
   return Recommendation{&fastest, &fastest, std::nullopt, *step / *cold - 1, std::move(text)};
 }
