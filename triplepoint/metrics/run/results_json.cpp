@@ -298,7 +298,10 @@ Json links(const LinkUse& use) {
                {"scale_up_utilization", of(use.scale_up_utilization)},
                {"scale_out_utilization", of(use.scale_out_utilization)},
                {"scale_up_per_gpu_bytes", use.scale_up_per_gpu_bytes},
-               {"scale_out_per_gpu_bytes", use.scale_out_per_gpu_bytes}};
+               {"scale_out_per_gpu_bytes", use.scale_out_per_gpu_bytes},
+               {"scale_up_received_per_gpu_bytes", use.scale_up_received_per_gpu_bytes},
+               {"pcie_received_per_gpu_bytes", use.pcie_received_per_gpu_bytes},
+               {"pcie_sent_per_gpu_bytes", use.pcie_sent_per_gpu_bytes}};
   json["messages"] = Json::array();
   for (const MessageBucket& bucket : use.messages)
     json["messages"].push_back({{"up_to_bytes", bucket.upper / unit::B},
@@ -496,7 +499,8 @@ void add_power_and_heat(Json& json, const Metrics& m) {
                      {"std_within_nodes", of(m.power_spread_w.within_nodes)},
                      {"std_between_nodes", of(m.power_spread_w.between_nodes)},
                      {"per_gpu", m.power_per_gpu_w},
-                     {"peak_per_gpu", m.power_peak_per_gpu_w}};
+                     {"peak_per_gpu", m.power_peak_per_gpu_w},
+                     {"memory_per_gpu", m.memory_power_per_gpu_w}};
   json["energy_j"] = of(m.energy_j);
   json["node_energy_j"] = of(m.node_energy_j);
   json["joules_per_token"] = of(m.joules_per_token);
@@ -549,6 +553,7 @@ void add_power_and_heat(Json& json, const Metrics& m) {
   for (const auto& [reason, share] : m.throttle)
     json["throttle"][reason] = share;
   json["throttle_per_gpu"] = m.throttle_per_gpu;
+  json["throttled_per_gpu"] = m.throttled_per_gpu;
 }
 
 void leave_out_devices(Json& json) {

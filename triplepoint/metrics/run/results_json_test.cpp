@@ -60,6 +60,20 @@ TEST_CASE("every promised key is there, and what is unknown is null") {
   CHECK(json["throttle"].is_object());
 }
 
+TEST_CASE("what the maps of a page draw of each GPU is in the results") {
+  const run::Run run = two_stages();
+  Metrics metrics = measure(run);
+  metrics.throttled_per_gpu = {0.25, 0.5};
+  metrics.memory_power_per_gpu_w = {80, 90};
+  metrics.links.pcie_received_per_gpu_bytes = {1e9, 2e9};
+  metrics.links.pcie_sent_per_gpu_bytes = {3e9, 4e9};
+  const Json json = results_json(run, metrics);
+  CHECK(json["throttled_per_gpu"] == Json({0.25, 0.5}));
+  CHECK(json["power_w"]["memory_per_gpu"] == Json({80.0, 90.0}));
+  CHECK(json["links"]["pcie_received_per_gpu_bytes"] == Json({1e9, 2e9}));
+  CHECK(json["links"]["pcie_sent_per_gpu_bytes"] == Json({3e9, 4e9}));
+}
+
 TEST_CASE("memory is that of the worst stage, and its parts add up") {
   const run::Run run = two_stages();
   const Json memory = results_json(run, measure(run))["memory_gib"];
