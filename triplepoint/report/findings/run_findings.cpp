@@ -74,6 +74,7 @@ void add_time(Findings& findings, const Metrics& m) {
 
 void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   const auto& all = m.temperature_per_gpu_c;
+  if (all.size() < 2) return;  // of a single GPU, the key figure says it
   const auto hottest = std::max_element(all.begin(), all.end(), [](double a, double b) {
     return (std::isnan(a) ? -1e9 : a) < (std::isnan(b) ? -1e9 : b);
   });

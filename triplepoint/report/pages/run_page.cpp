@@ -377,16 +377,23 @@ std::optional<double> in_per_cent(std::optional<double> share) {
   return share;
 }
 
-/// Heat in the chassis, and a map per number that devices know.
+bool knows_any(const std::vector<double>& values) {
+  return std::ranges::any_of(values, [](double value) { return std::isfinite(value); });
+}
+
+/// Heat in the chassis, and a map per number that devices know; of a single one, a table.
 std::string devices_section(const run::Run& run, const Metrics& metrics, const LifetimeUse& use) {
   std::string html;
   const Figure chassis = chassis_figure(run, metrics);
   if (!chassis.drawing.empty()) html += html_figure(chassis);
+  DataTable single{{"quantity", "value"}, {}};
   const auto add = [&](const std::vector<double>& values, const char* name, const char* unit_name,
                        const metrics::Spread& spread = {}) {
-    const bool any =
-        std::any_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-    if (any) html += html_figure(device_map(run, values, name, unit_name, spread));
+    if (!knows_any(values)) return;
+    if (values.size() == 1)
+      single.add({title_of(name), fmt::format("{} {}", significant(values.front(), 4), unit_name)});
+    else
+      html += html_figure(device_map(run, values, name, unit_name, spread));
   };
   add(metrics.temperature_per_gpu_c, "temperature", "°C", metrics.temperature_spread_c);
   add(metrics.memory_per_gpu_c, "memory-temperature", "°C", metrics.memory_spread_c);
@@ -399,8 +406,10 @@ std::string devices_section(const run::Run& run, const Metrics& metrics, const L
   add(times(1e-9, metrics.links.pcie_received_per_gpu_bytes), "PCIe-received", "GB a step");
   add(times(1e-9, metrics.links.pcie_sent_per_gpu_bytes), "PCIe-sent", "GB a step");
   if (use) add(lifetime_use_totals(*use), "lifetime-use", "times the reference");
+  if (!html.empty()) html = "<div class=\"figures\">" + html + "</div>";
+  if (!single.rows.empty()) html += html_table(single, "The GPU of this run");
   if (html.empty()) return "";
-  return html_section("devices", "The devices", "<div class=\"figures\">" + html + "</div>");
+  return html_section("devices", run.devices.size() == 1 ? "The device" : "The devices", html);
 }
 
 std::string charts_section(const run::Run& run, const Metrics& metrics, const LifetimeUse& use) {

@@ -156,6 +156,23 @@ TEST_CASE("run page: numbers of a prediction are counted by kind") {
   CHECK(contains(manifest_sections(sample_run(), numbers), "1 datasheet, 1 assumed"));
 }
 
+TEST_CASE("run page: a single GPU has a table of what maps show of many") {
+  run::Run run = sample_run();
+  run.devices.resize(1);
+  metrics::Metrics m;
+  m.temperature_per_gpu_c = {61.5};
+  m.power_per_gpu_w = {432};
+  const std::string alone = run_page(run, m);
+  CHECK(!contains(alone, "map-power"));
+  CHECK(contains(alone, "The GPU of this run"));
+  CHECK(contains(alone, "61.50\u00a0°C"));
+  CHECK(contains(alone, "432.0\u00a0W"));
+  CHECK(!contains(alone, "#map-"));
+  const std::string many = run_page(sample_run(), metrics_of_32());
+  CHECK(contains(many, "map-power"));
+  CHECK(!contains(many, "The GPU of this run"));
+}
+
 TEST_CASE("run page: findings link to elements that are there") {
   run::Run run = run_with_chassis();
   metrics::Metrics m = metrics_of_32();
