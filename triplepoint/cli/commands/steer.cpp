@@ -81,6 +81,7 @@ class Steer : public Command {
     options_.stopped = interrupted;
     if (!watch_.run.empty()) return watch(console, library);
     spec::Job job = TPT_TRY(flags_.job(library));
+    if (output_) TPT_TRY(require_other_file(*output_, {flags_.file()}));
     TPT_TRY(add_faults(job, faults_));
     study::print_warnings(console, job);
     const auto all = TPT_TRY(study::steer_scenarios(console, job, scenario_, options_));

@@ -97,6 +97,12 @@ TEST_CASE("wrong words are refused with a way out") {
   CHECK(contains(call(plus(small_job, {"--hook", "true"})).err, "--watch"));
   CHECK(contains(call(plus(small_job, {"--moves", "-1"})).err, "--moves"));
   CHECK(call({"steer", "--watch", "nowhere.run"}).code == exit_failed);
+  const ScratchFolder scratch;
+  const std::string job = scratch.path("job.toml");
+  const char* text = "model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n";
+  REQUIRE(write_file_atomically(job, text));
+  CHECK(contains(call({"steer", job, "-o", job}).err, "name another output"));
+  CHECK(*read_file(job) == text);
 }
 
 // ---- a recording

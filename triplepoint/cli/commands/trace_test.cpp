@@ -220,6 +220,9 @@ TEST_CASE("trace merge: one file of both ranks that can be asked again") {
           std::string::npos);
   }
   CHECK(traces.ask("merge", {"-o", traces.scratch.path("merged.txt")}).code == exit_failed);
+  const std::string chrome = traces.scratch.path("merged.json"), kept = *read_file(chrome);
+  CHECK(run({"merge", chrome, "-o", chrome}).code == exit_failed);
+  CHECK(*read_file(chrome) == kept);
 }
 
 TEST_CASE(

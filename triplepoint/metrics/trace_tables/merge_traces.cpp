@@ -100,6 +100,7 @@ Result<Files> write(const run::Run& run, const std::string& file) {
 Result<TraceReport> trace_merge(const TraceOptions& options) {
   if (!options.output)
     return error("merge writes a file (none was named); add -o merged.pftrace, .json or .run");
+  TPT_TRY(require_other_file(*options.output, options.files));
   std::vector<std::string> traces, recordings;
   for (const std::string& file : options.files)
     (is_run_file(file) && options.files.size() > 1 ? recordings : traces).push_back(file);
