@@ -28,6 +28,7 @@ constexpr int64_t most_gpus = 10'000'000;
 constexpr int64_t most_microbatches = 1'000'000;
 constexpr int64_t most_passes = 10'000'000;
 constexpr int64_t most_tokens = 100'000'000;  // in a sequence
+constexpr int64_t most_width = 10'000'000;    // of a matrix
 
 double real(int64_t count) {
   return static_cast<double>(count);
@@ -55,6 +56,7 @@ class Examination : Findings {
     sizes_are_positive();
     if (!none()) return all();  // nothing can be divided by zero
     sizes_are_plausible();
+    if (!none()) return all();  // products of such sizes overflow
     add(diagnose_model(job_));
     if (!none()) return all();
     const bool fits = world_is_divisible();
@@ -130,6 +132,13 @@ class Examination : Findings {
     plausible("virtual_pipeline_size", real(plan_.virtual_pipeline_size), most_layers);
     plausible("expert_tensor_parallel_size", real(plan_.expert_tensor_size()), most_gpus);
     plausible("sequence_length", real(model_.sequence_length), most_tokens);
+    plausible("hidden_size", real(model_.hidden_size), most_width);
+    plausible("ffn_hidden_size", real(model_.ffn_hidden_size), most_width);
+    plausible("num_attention_heads", real(model_.num_attention_heads), most_width);
+    plausible("num_query_groups", real(model_.num_query_groups), most_width);
+    plausible("kv_channels", real(model_.kv_channels), most_width);
+    plausible("vocabulary_size", real(model_.vocabulary_size), most_width);
+    if (plan_.lora) plausible("lora.rank", real(plan_.lora->rank), most_width);
     if (!(model_.dropout >= 0 && model_.dropout < 1))
       error(Code::inconsistent,
             "dropout {} is not in [0, 1) (it is the share of numbers that are set to 0); use 0 to "

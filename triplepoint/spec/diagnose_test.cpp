@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -600,6 +602,20 @@ TEST_CASE("sizes of zero and sizes beyond reason are refused before anything is 
       sound_job(), [](Job& job) { job.model.sequence_length = 1'000'000'000'000; },
       Code::inconsistent,
       "sequence_length is 1e+12 (beyond 100000000 it is surely a typing error); make it smaller");
+  const std::vector<std::pair<int64_t Model::*, const char*>> widths = {
+      {&Model::hidden_size, "hidden_size"},
+      {&Model::ffn_hidden_size, "ffn_hidden_size"},
+      {&Model::num_attention_heads, "num_attention_heads"},
+      {&Model::num_query_groups, "num_query_groups"},
+      {&Model::kv_channels, "kv_channels"},
+      {&Model::vocabulary_size, "vocabulary_size"}};
+  for (const auto& [width, key] : widths)
+    refused(
+        sound_job(),
+        [width = width](Job& job) { job.model.*width = std::numeric_limits<int64_t>::max(); },
+        Code::inconsistent,
+        std::string(key) +
+            " is 9.223e+18 (beyond 10000000 it is surely a typing error); make it smaller");
   refused(
       sound_job(),
       [](Job& job) {
