@@ -329,9 +329,14 @@ Result<Measured> parse_measured(std::string_view text) {
 Result<double> parse_in_base_units(std::string_view text, Dim expected) {
   const std::string composed = composed_unit(expected);
   const auto split = split_number(text);
+  if (!split && expected != Dim{})
+    return error(fmt::format(
+        "\"{}\" is not a quantity (it does not begin with a number); write a number and "
+        "one of {}",
+        text, fmt::join(units_of(expected, composed), ", ")));
   if (split && split->rest.empty() && expected != Dim{})
     return error(
-        fmt::format("\"{}\" has no unit (a {} could be in any of {}); write one of them behind it",
+        fmt::format("\"{}\" has no unit ({} could be in any of {}); write one of them behind it",
                     text, dimension_name(expected), fmt::join(units_of(expected, composed), ", ")));
   const Measured measured = TPT_TRY(parse_measured(text));
   if (measured.dim != expected)

@@ -99,8 +99,12 @@ TEST_CASE("eight bits are a byte, GB and GiB are not the same") {
 
 TEST_CASE("a bare number is an error that says how to write it") {
   CHECK(complaint<Watts>("700") ==
-        "\"700\" has no unit (a power could be in any of mW, W, kW, MW, GW); write one of them "
+        "\"700\" has no unit (power could be in any of mW, W, kW, MW, GW); write one of them "
         "behind it");
+  CHECK(
+      complaint<Seconds>("soon") ==
+      "\"soon\" is not a quantity (it does not begin with a number); write a number and one of ns, "
+      "us, ms, s");
   CHECK(complaint<Celsius>("30").ends_with("write \"30 C\""));
 }
 

@@ -284,8 +284,7 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
        "job.toml:7: plan.sharding is a whole number (it is one of a few words); known are none, "
        "optimizer, gradients, parameters"},
       {plain_job + "gradient_bucket = 400\n",
-       "job.toml:7: plan.gradient_bucket: \"400\" has no unit (a data could be in any of B, kB, "
-       "MB, "
+       "job.toml:7: plan.gradient_bucket: \"400\" has no unit (data could be in any of B, kB, MB, "
        "GB, TB, PB); write one of them behind it"},
       {plain_job + "[environment]\npower_limit = \"700 C\"\n",
        "job.toml:8: environment.power_limit: unknown unit \"C\""},
