@@ -201,13 +201,17 @@ Result<void> make_folder(const Path& folder) {
 Result<std::vector<Path>> list_files(const Path& folder, std::string_view extension) {
   std::error_code problem;
   std::vector<Path> files;
+  Path at = folder;
   std::filesystem::recursive_directory_iterator entry(folder, problem);
   for (; !problem && entry != std::filesystem::recursive_directory_iterator();
-       entry.increment(problem))
+       entry.increment(problem)) {
+    at = entry->path();
     if (entry->is_regular_file(problem) &&
         (extension.empty() || entry->path().extension() == extension))
-      files.push_back(entry->path());
-  if (problem) return cannot("list", folder, problem.value());
+      files.push_back(at);
+  }
+  // A subfolder that cannot be entered is the entry before the failure.
+  if (problem) return cannot("list", is_folder(at) ? at : folder, problem.value());
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -66,6 +66,21 @@ TEST_CASE("a missing file, a folder and a missing folder are errors that name pa
   CHECK_FALSE(list_files(folder / "none", ""));
 }
 
+TEST_CASE("a subfolder that may not be listed is the one that is named") {
+  if (::geteuid() == 0) {
+    MESSAGE("skipped: root may list everything");
+    return;
+  }
+  const ScratchFolder scratch;
+  const Path secret = scratch.path("a/secret");
+  REQUIRE(make_folder(secret));
+  ::chmod(secret.c_str(), 0);
+  const auto listed = list_files(scratch.folder(), "");
+  ::chmod(secret.c_str(), 0700);
+  REQUIRE(!listed);
+  CHECK(listed.error().what.starts_with("cannot list " + secret.string() + " ("));
+}
+
 TEST_CASE("a full disk is an error with a way out") {
   if (!std::filesystem::exists("/dev/full")) {
     MESSAGE("skipped: no /dev/full on this system");
