@@ -41,6 +41,14 @@ Arguments LikeFlags::arguments() {
             into(machine_), {.words = Words::files});
 }
 
+Result<void> LikeFlags::check() const {
+  if (machine_ && !run_)
+    return error(
+        "--machine belongs to --like (it is the machine on which that run's job is simulated); add "
+        "--like NAME.run, or name the machine with --cluster FOLDER/cluster.toml");
+  return {};
+}
+
 Result<spec::Job> LikeFlags::job(const spec::Library& library) const {
   const run::Run run = TPT_TRY(run::load(*run_));
   if (!run.manifest.job)

@@ -20,6 +20,7 @@ class LikeFlags {
  public:
   Arguments arguments();
   bool given() const { return run_.has_value(); }
+  Result<void> check() const;
   Result<spec::Job> job(const spec::Library&) const;
 
  private:

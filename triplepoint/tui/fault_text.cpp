@@ -144,7 +144,7 @@ void print_effect(Console& console, const run::Run& run, const std::vector<spec:
   const std::string name = metrics::names_of(faults);
   console.print(fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold),
                             verdict(run, faults, effect, steady)));
-  console.print(span_table(console, effect, steady));
+  if (effect.during) console.print(span_table(console, effect, steady));
   if (!metrics::most_affected(effect, 1).empty())
     console.print("\n" + gpu_table(console, effect, steady));
 }

@@ -46,15 +46,15 @@ class Simulate : public Command {
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     TPT_TRY(replay_.check());
+    TPT_TRY(like_.check());
     if (replay_.given()) return play_again(console);
     const spec::Library library = TPT_TRY(spec::require_library());
     if (like_.given() && !flags_.require_no_job_but_cluster())
       return error("a job and --like were both given (the run contains its job); keep one of them");
     spec::Job job = TPT_TRY(like_.given() ? like_.job(library) : flags_.job(library));
-    if (const std::string own = study::own_model_text(library, job);
-        !own.empty() && !format_.is_json())
-      console.print(own + "\n");
+    const std::string own = study::own_model_text(library, job);
     const study::JobResults results = TPT_TRY(simulation_.results(library, std::move(job)));
+    if (!own.empty() && !format_.is_json()) console.print(own + "\n");
     study::print_warnings(console, *results.run.manifest.job);
     TPT_TRY(write_files(results.run));
     format_.is_json() ? print_json(console, study::results_json(results))
@@ -74,6 +74,11 @@ class Simulate : public Command {
   Result<void> write_files(const run::Run& run) const {
     if (output_) TPT_TRY(require_other_file(*output_, {flags_.file()}));
     if (perfetto_) TPT_TRY(require_other_file(*perfetto_, {flags_.file()}));
+    if (output_ && output_ == perfetto_)
+      return error(
+          fmt::format("--output and --perfetto both name {} (one file holds one of them); "
+                      "name another",
+                      *output_));
     if (output_) TPT_TRY(run::save(run, *output_));
     if (perfetto_) TPT_TRY(write_file_atomically(*perfetto_, run::perfetto_trace(run)));
     return {};

@@ -192,6 +192,28 @@ TEST_CASE("a GPU at half power is named by the page, the terminal and a comparis
   CHECK(!contains(call(plain_job).out, "the others"));
 }
 
+TEST_CASE("several GPUs that slow the others get advice in the plural") {
+  const Outcome two =
+      call(plus(plain_job, {"--fault", "gpu=3,power=0.5", "--fault", "gpu=5,power=0.5"}));
+  CHECK(contains(two.out, "GPUs 3 and 5 slow the others: "));
+  CHECK(contains(report::with_plain_blanks(two.out), "Give them"));
+}
+
+TEST_CASE("a fault after the end of the simulation has no table") {
+  const Outcome late =
+      call(plus(plain_job, {"--duration", "10s", "--fault", "gpu=3,power=0.5@20s"}));
+  CHECK(contains(late.out, "It begins after the end of the simulation."));
+  CHECK(!contains(late.out, "steps that ended"));
+}
+
+TEST_CASE("one file for a run and its trace, and a machine without a run, are refused") {
+  const ScratchFolder scratch;
+  const std::string both = scratch.path("both.run");
+  CHECK(contains(call(plus(plain_job, {"-o", both, "--perfetto", both})).err, "name another"));
+  CHECK(!path_exists(both));
+  CHECK(contains(call(plus(plain_job, {"--machine", scratch.path("machine")})).err, "--like"));
+}
+
 TEST_CASE("a limit that the lowest clock cannot keep is said, and one that is kept is not") {
   const ScratchFolder scratch;
   const char* above = "GPU 3 draws ";

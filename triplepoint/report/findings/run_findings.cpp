@@ -361,19 +361,27 @@ std::string pace_sentence(const PaceSetter& setter, Seconds step_time) {
 }
 
 std::string pace_advice(const PaceSetter& setter) {
+  const bool many = setter.who.size() > 1;
+  const char* const its = many ? "their" : "its";
+  const char* const it = many ? "them" : "it";
   if (setter.by == By::scale_up)
-    return "Check its links (nvidia-smi nvlink -s), or leave the GPU out.";
+    return fmt::format("Check {} links (nvidia-smi nvlink -s), or leave {} out.", its,
+                       many ? "these GPUs" : "the GPU");
   if (setter.by == By::scale_out) return "Check the NICs, cables and switch ports of that node.";
   if (setter.by == By::host)
     return "Look for other processes, the CPU's clock and the binding of ranks to cores.";
   if (setter.limit == "power_limit")
-    return "Give it the power limit of its peers (nvidia-smi -pl), or end the power brake.";
+    return fmt::format(
+        "Give {} the power limit of {} peers (nvidia-smi -pl), or end the power brake.", it, its);
   if (setter.limit == "clock_lock") return "Release the lock (nvidia-smi -rgc).";
   if (setter.limit == "heat")
-    return "Check its air or coolant, heat sink and paste, or give it less work.";
+    return fmt::format("Check {} air or coolant, {} and paste, or give {} less work.", its,
+                       many ? "heat sinks" : "heat sink", it);
   if (setter.limit == "board")
-    return "Give it less work (triplepoint place), or exchange the board.";
-  return "Compare its clock event reasons, power limit and temperature with its peers'.";
+    return fmt::format("Give {} less work (triplepoint place), or exchange the {}.", it,
+                       many ? "boards" : "board");
+  return fmt::format(
+      "Compare {0} clock event reasons, power limit and temperature with {0} peers'.", its);
 }
 
 }  // namespace triplepoint::report
