@@ -550,6 +550,16 @@ TEST_CASE("the gain from cooling is bounded by the step without heat, not by a m
   }
 }
 
+TEST_CASE("cooling that would gain less than a per cent is not recommended") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows)
+    if (row.metrics && row.metrics->step_time)
+      row.metrics->step_without_heat = 0.993 * *row.metrics->step_time;
+  for (const Group& group : groups_of(study))
+    for (const Recommendation& change : recommendations_for(group))
+      CHECK(change.setting);
+}
+
 TEST_CASE("what heat takes from the step is said in seconds, with the GPU that all wait for") {
   Study study = sample_study();
   for (StudyRow& row : study.rows) {

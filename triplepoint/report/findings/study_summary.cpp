@@ -153,7 +153,7 @@ std::optional<Pair> setting_change(const Group& group, const std::vector<Pair>& 
 std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastest) {
   const auto step = number_at(fastest, "step_time_s"),
              cold = number_at(fastest, "step_without_heat_s");
-  if (!step || !cold || !(*cold > 0) || *step / *cold - 1 < least_gain / 2) return std::nullopt;
+  if (!step || !cold || !(*cold > 0) || *step / *cold - 1 < least_gain) return std::nullopt;
   Finding text(anchor_of(group));
   text.say(
           "Improve the cooling, or move work to the cool slots: with every die as cool as its "
