@@ -84,6 +84,19 @@ std::optional<std::string> flag_by_help(std::string_view unknown,
   return std::nullopt;
 }
 
+/// A flag of which an unknown one is an item: plan's --fix takes tp, pp, ...
+std::optional<std::string> flag_that_lists(std::string_view unknown,
+                                           const std::vector<Argument>& arguments) {
+  const std::string item(unknown.substr(std::min(unknown.find_first_not_of('-'), unknown.size())));
+  for (const Argument& argument : arguments) {
+    if (!argument.is_flag() || argument.value != "LIST") continue;
+    const std::vector<std::string> words = CLI::detail::split(argument.help, ' ');
+    if (std::ranges::find(words, item) != words.end())
+      return argument.names.substr(0, argument.names.find(','));
+  }
+  return std::nullopt;
+}
+
 /// The first word that no argument of the command explains.
 std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>& arguments) {
   const std::vector<std::string> rest = app.remaining();
@@ -93,7 +106,8 @@ std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>&
     return fmt::format("unexpected word \"{}\" (the command takes no more of them)", word);
   }
   const std::vector<std::string> known = flag_names(arguments);
-  auto close = closest_word(word, known);
+  auto close = flag_that_lists(word, arguments);
+  if (!close) close = closest_word(word, known);
   if (!close && word.starts_with("--")) close = flag_by_help(word, arguments);
   return fmt::format("unknown flag {}{}", word,
                      close ? fmt::format("; did you mean {}?", *close) : "");

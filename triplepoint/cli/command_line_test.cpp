@@ -56,6 +56,8 @@ TEST_CASE(
     "a flag of another program is found by the words of its name, and a missing value is named") {
   CHECK(contains(call({"simulate", "--tensor-parallel", "4"}).err, "did you mean --tp?"));
   CHECK(contains(call({"simulate", "--tp"}).err, "--tp needs a value: --tp N"));
+  CHECK(contains(call({"plan", "--tp", "4"}).err, "unknown flag --tp; did you mean --fix?"));
+  CHECK(contains(call({"plan", "--mbs", "4"}).err, "unknown flag --mbs; did you mean --fix?"));
   CHECK(call({"version"}).out == call({"--version"}).out);
 }
 
