@@ -27,10 +27,10 @@ std::string over_limit(const Finalist& plan, const Limits& limits, const spec::C
   const auto& governor = cluster.gpu.governor;
   if (governor && governor->shutdown_temperature &&
       plan.hottest >= governor->shutdown_temperature->degrees())
-    return fmt::format("a GPU would reach {:.0f} C at its lowest clock and shut down",
+    return fmt::format("a GPU would reach {:.0f} °C at its lowest clock and shut down",
                        plan.hottest);
   if (limits.temperature && plan.hottest > limits.temperature->degrees())
-    return says("the hottest die's", plan.hottest, limits.temperature->degrees(), "C");
+    return says("the hottest die's", plan.hottest, limits.temperature->degrees(), "°C");
   if (limits.device_power && plan.power_peak > *limits.device_power / unit::W)
     return says("a GPU's peak of", plan.power_peak, *limits.device_power / unit::W, "W");
   if (limits.node_power && plan.node_power > *limits.node_power / unit::W)

@@ -82,7 +82,7 @@ TEST_CASE("a limit refuses what is above it, and says so") {
   for (const Finalist& plan : limited.ranked)
     CHECK(plan.hottest <= limits.temperature->degrees());
   REQUIRE_FALSE(limited.refused.empty());
-  CHECK(limited.refused[0].refused.find(" C is above ") != std::string::npos);
+  CHECK(limited.refused[0].refused.find(" °C is above ") != std::string::npos);
   CHECK(limited.ranked.size() + limited.refused.size() >= free.ranked.size());
 }
 

@@ -46,10 +46,10 @@ Result<search::Ranking> require_plans(search::Ranking ranking, const PlanQuestio
         ranking.refused.begin(), ranking.refused.end(), [](const Finalist& a, const Finalist& b) {
           return a.power_limit.has_value() < b.power_limit.has_value();
         });
-    return error(
-        fmt::format("none of the {} fastest plans keeps within the limits ({}, of {}); raise the "
-                    "limit, or use more nodes",
-                    ranking.refused.size(), nearest->refused, search::plan_text(*nearest)));
+    return error(fmt::format(
+        "none of the {} fastest plans keeps within the limits ({}, of {}); raise the "
+        "limit, search further (a higher --top than {}), or use more nodes",
+        ranking.refused.size(), nearest->refused, search::plan_text(*nearest), asked.top));
   }
   return error(
       fmt::format("none of {} plans fits in memory (states, activations and buffers of "
