@@ -192,6 +192,12 @@ TEST_CASE("a GPU at half power is named by the page, the terminal and a comparis
   CHECK(!contains(call(plain_job).out, "the others"));
 }
 
+TEST_CASE("the spread of equal utilizations is 0 on the page, not what rounding leaves") {
+  const ScratchFolder scratch;
+  const std::string page = page_of(scratch, simulated(scratch, "base", {}));
+  CHECK(contains(page, "Standard deviation: 0 % within a node"));
+}
+
 TEST_CASE("several GPUs that slow the others get advice in the plural") {
   const Outcome two =
       call(plus(plain_job, {"--fault", "gpu=3,power=0.5", "--fault", "gpu=5,power=0.5"}));

@@ -100,7 +100,7 @@ std::string measure_note(const Measure& measure, const BarChart& chart) {
   note += is_about_clocks(measure) ? "Mark: the mean of the slowest GPU. " : measure.peak_words;
   if (chart.low != 0)
     note += fmt::format("The axis begins at {} {}. ", significant(chart.low), measure.unit);
-  if (chart.limit) note += fmt::format("Rule: {}.", chart.limit_name);
+  if (chart.limit) note += fmt::format("Dashed line: {}.", chart.limit_name);
   return note;
 }
 

@@ -212,6 +212,11 @@ std::string note_of(const Columns& columns, bool slots) {
   return note + ".";
 }
 
+/// Equal numbers differ by rounding.
+std::string deviation_text(double deviation) {
+  return deviation < 0.0005 ? "0" : significant(deviation);
+}
+
 /// " Standard deviation, median of the jobs: 5.6 °C within a node, 0.4 between nodes.", or nothing.
 std::string spread_text(const Signal& signal, const Group& group) {
   if (signal.spread == nullptr) return "";
@@ -223,10 +228,10 @@ std::string spread_text(const Signal& signal, const Group& group) {
   }
   if (within.empty() && between.empty()) return "";
   std::string text = " Standard deviation, median of the jobs:";
-  if (!within.empty()) text += fmt::format(" {} within a node", significant(median(within)));
+  if (!within.empty()) text += fmt::format(" {} within a node", deviation_text(median(within)));
   if (!between.empty())
     text += fmt::format("{} {} between the means of nodes", within.empty() ? "" : ",",
-                        significant(median(between)));
+                        deviation_text(median(between)));
   return text + ".";
 }
 

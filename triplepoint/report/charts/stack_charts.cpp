@@ -251,7 +251,7 @@ Figure memory_figure(const Group& group) {
   if (chart.limit)
     chart.limit_name = fmt::format("{} GiB of device memory", significant(*chart.limit, 4));
   return {"memory-" + group.id, chart.title,
-          chart.limit ? "Rule: " + chart.limit_name + ", as the driver reports it." : "",
+          chart.limit ? "Dashed line: " + chart.limit_name + ", as the driver reports it." : "",
           html_legend(memory_legend()) + bar_chart_svg(chart), std::move(table)};
 }
 

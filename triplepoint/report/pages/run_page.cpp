@@ -295,11 +295,17 @@ Figure memory_figure(const run::Run& run) {
     table.rows.push_back(std::move(cells));
     chart.bars.push_back(std::move(bar));
   }
-  const std::string note = chart.limit ? fmt::format("Rule: {} GiB, as the driver reports it.",
-                                                     significant(*chart.limit, 4))
-                                       : "";
+  const std::string note = chart.limit
+                               ? fmt::format("Dashed line: {} GiB, as the driver reports it.",
+                                             significant(*chart.limit, 4))
+                               : "";
   return {"memory", chart.title, note,
           html_legend(legend_of(memory_parts({}))) + bar_chart_svg(chart), std::move(table)};
+}
+
+/// Equal numbers differ by rounding.
+std::string deviation_text(double deviation) {
+  return deviation < 0.0005 ? "0" : significant(deviation);
 }
 
 /// " Standard deviation: 5.6 °C within a node, 0.4 °C between the means of nodes.", or nothing.
@@ -307,10 +313,10 @@ std::string spread_text(const metrics::Spread& spread, const std::string& unit_n
   if (!spread.within_nodes && !spread.between_nodes) return "";
   std::string text = " Standard deviation:";
   if (spread.within_nodes)
-    text += fmt::format(" {} {} within a node", significant(spread.within_nodes), unit_name);
+    text += fmt::format(" {} {} within a node", deviation_text(*spread.within_nodes), unit_name);
   if (spread.between_nodes)
     text += fmt::format("{} {} {} between the means of nodes", spread.within_nodes ? "," : "",
-                        significant(spread.between_nodes), unit_name);
+                        deviation_text(*spread.between_nodes), unit_name);
   return text + ".";
 }
 
