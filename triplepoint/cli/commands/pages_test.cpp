@@ -124,6 +124,15 @@ TEST_CASE("report: figures come from runs, and numbers without a figure are refu
   CHECK(contains(call({"report", "--figure", "launches", a}).err, "thread blocks"));
 }
 
+TEST_CASE("report: what a folder's results are read from is not written") {
+  const ScratchFolder scratch;
+  saved(scratch, "a.run", 4);
+  const std::string results = scratch.file("results.json", "{}");
+  CHECK(contains(call({"report", "--figure", "4", scratch.folder().string(), "-o", results}).err,
+                 "name another output"));
+  CHECK(*read_file(results) == "{}");
+}
+
 // ---- serve
 
 HttpRequest request(const std::string& path) {

@@ -16,6 +16,7 @@
 #include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
+#include "triplepoint/study/runner.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/study/study_output.h"
 #include "triplepoint/tui/run_text.h"
@@ -71,7 +72,11 @@ class Report : public Command {
 
  private:
   Result<void> write(const Path& page, const std::string& text) const {
-    TPT_TRY(require_other_file(page, sources_));
+    std::vector<std::string> read = sources_;
+    for (const std::string& source : sources_)
+      for (const char* name : {study::study_plan_file, "results.json", "results.csv"})
+        read.push_back((Path(source) / name).string());
+    TPT_TRY(require_other_file(page, read));
     return write_file_atomically(page, text);
   }
 

@@ -88,9 +88,11 @@ std::string speed_sentence(const Comparison& c, std::size_t side) {
   const ComparedRow* gpus = c.find("num_gpus");
   const ComparedRow* each = c.find("tokens_per_s_per_gpu");
   if (differs(gpus, side) && is_known(each, side))
-    text += fmt::format("; it has {} GPUs instead of {}, each {} {}", gpus->value_text(side),
-                        gpus->value_text(0), size_text(*each, side),
-                        judgement(*each, side) >= 0 ? "faster" : "slower");
+    text += fmt::format(
+        "; it has {} GPUs instead of {}, each {}", gpus->value_text(side), gpus->value_text(0),
+        differs(each, side) ? fmt::format("{} {}", size_text(*each, side),
+                                          judgement(*each, side) > 0 ? "faster" : "slower")
+                            : std::string("as fast"));
   return text + ".";
 }
 

@@ -230,7 +230,11 @@ std::string section_title(const Group& group, const char* id, const char* title)
 std::string choices(const Group& group) {
   std::string html = fmt::format("<div><h3 id=\"change-{}\">What to change</h3>", group.id);
   const std::vector<Recommendation> all = recommendations_for(group);
-  if (all.empty()) html += "<p>No change in this study gains 1 % or more.</p>";
+  const auto ran = group.that_ran();
+  const bool known = std::ranges::any_of(ran, [](const StudyRow* row) { return row->has_job; });
+  if (all.empty())
+    html += known ? "<p>No change in this study gains 1 % or more.</p>"
+                  : "<p>The jobs of these runs are not known, so no change can be weighed.</p>";
   if (!all.empty()) html += "<ul class=\"findings changes\">";
   for (const Recommendation& change : all)
     html += "<li>" + change.text.html() + "</li>";
