@@ -179,36 +179,40 @@ void ClusterHeat::solve_steady_state(std::span<const Watts> power) {
 }
 
 void ClusterHeat::advance(std::span<const Watts> power, Seconds duration) {
-  std::vector<double> rest(state_size_), distance(state_size_);
-  for (size_t node = 0; node < flows_.size(); ++node) {
-    // x(t) = rest + E (x(0) - rest), with the flow that the fans have now; they follow afterwards.
-    const std::span<double> now = state(node);
-    fill_steady(node, power, rest);
-    for (size_t i = 0; i < state_size_; ++i)
-      distance[i] = now[i] - rest[i];
-    std::ranges::copy(rest, now.begin());
-    pace(node, duration).add_decayed(distance, now);
-    flows_[node] = next_flow(node, duration);
-  }
+  for (size_t node = 0; node < flows_.size(); ++node)
+    advance(node, power.subspan(node * per_node_, per_node_), duration);
+}
+
+void ClusterHeat::advance(size_t node, std::span<const Watts> power, Seconds duration) {
+  // x(t) = rest + E (x(0) - rest), with the flow that the fans have now; they follow afterwards.
+  rest_.resize(state_size_);
+  distance_.resize(state_size_);
+  const std::span<double> now = state(node);
+  steady_.fill(conditions_of(node), power, rest_);
+  for (size_t i = 0; i < state_size_; ++i)
+    distance_[i] = now[i] - rest_[i];
+  std::ranges::copy(rest_, now.begin());
+  pace(node, duration).add_decayed(distance_, now);
+  flows_[node] = next_flow(node, duration);
 }
 
 std::vector<Celsius> ClusterHeat::dies() const {
-  const size_t nodes = state_size_ / per_node_;
   std::vector<Celsius> dies;
-  dies.reserve(flows_.size() * per_node_);
-  for (size_t at = 0; at < states_.size(); at += nodes)
-    dies.emplace_back(states_[at]);
+  for (size_t d = 0; d < resistance_.size(); ++d)
+    dies.push_back(die(d));
   return dies;
 }
 
 std::vector<Celsius> ClusterHeat::memories(std::span<const Watts> memory_power) const {
-  const size_t nodes = state_size_ / per_node_, lid = std::min<size_t>(1, nodes - 1);
   std::vector<Celsius> memories;
-  memories.reserve(memory_power.size());
   for (size_t d = 0; d < memory_power.size(); ++d)
-    memories.push_back(Celsius(states_[d * nodes + lid]) +
-                       ladder_.memory_resistance * memory_power[d]);
+    memories.push_back(memory(d, memory_power[d]));
   return memories;
+}
+
+Celsius ClusterHeat::memory(size_t device, Watts memory_power) const {
+  const size_t nodes = ladder_.capacities.size(), lid = std::min<size_t>(1, nodes - 1);
+  return Celsius(states_[device * nodes + lid]) + ladder_.memory_resistance * memory_power;
 }
 
 }  // namespace triplepoint::sim

@@ -42,11 +42,15 @@ class ClusterHeat {
   void solve_steady_state(std::span<const Watts> power);
   /// Exact advance under constant power; fans follow afterwards, no faster than they can.
   void advance(std::span<const Watts> power, Seconds duration);
+  /// The same of one node, which no other warms, with the power of its devices.
+  void advance(size_t node, std::span<const Watts> power, Seconds duration);
 
   std::vector<Celsius> dies() const;
+  Celsius die(size_t device) const { return Celsius(states_[device * ladder_.capacities.size()]); }
   /// The hottest HBM stack of each device: node 1 of its ladder, and its own power times the
   /// ladder's memory_resistance. HBM has no heat capacity here.
   std::vector<Celsius> memories(std::span<const Watts> memory_power) const;
+  Celsius memory(size_t device, Watts memory_power) const;
   /// By how much a device's die rises, in steady state at the present flow, with its own power.
   KelvinsPerWatt own_resistance(size_t device) const;
   int64_t num_nodes() const { return static_cast<int64_t>(flows_.size()); }
@@ -85,7 +89,8 @@ class ClusterHeat {
   std::vector<Celsius> inlets_;                   // per node, as are the rest
   std::vector<Kelvins> rises_;
   std::vector<double> flow_limits_, flows_;
-  std::vector<double> states_;  // [node][slot][node of the ladder], degrees C
+  std::vector<double> states_;           // [node][slot][node of the ladder], degrees C
+  std::vector<double> rest_, distance_;  // of the node that advances
   std::vector<thermal::Propagator> paces_;
   std::map<PaceKey, size_t> pace_index_;
   /// What a node asked for last: mostly the same again. Empty, or one per node.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "triplepoint/base/parallel.h"
@@ -155,52 +156,74 @@ std::optional<std::vector<Watts>> memory_powers(const StepModel& model, const Co
 
 namespace {
 
-/// The mean of a periodic state is the steady state of its mean power. What one pass leaves of
-/// slower poles moves the mean by millikelvins: a peak could come to lie below it.
-void centre(std::vector<Celsius>& temperatures, Celsius mean) {
-  Kelvins off;
-  for (const Celsius one : temperatures)
-    off += one - mean;
-  off = off / static_cast<double>(temperatures.size());
-  for (Celsius& one : temperatures)
-    one = one - off;
+/// Temperatures of one device in a pass of the periodic state. Their mean is the steady state of
+/// the mean power; what one pass leaves of slower poles moves it by millikelvins, so that a peak
+/// could come to lie below it.
+struct Course {
+  Celsius mean, highest = Celsius(-std::numeric_limits<double>::infinity());
+  Kelvins off;  // sum of what the pass is above the mean
+  std::vector<Celsius> values;
+
+  void add(Celsius now, bool keep) {
+    highest = std::max(highest, now);
+    off += now - mean;
+    if (keep) values.push_back(now);
+  }
+
+  /// Moves the pass to its mean.
+  void centre(std::size_t bins) {
+    off = off / static_cast<double>(bins);
+    highest = highest - off;
+    for (Celsius& one : values)
+      one = one - off;
+  }
+};
+
+std::vector<Course> courses(const std::vector<Celsius>& means) {
+  std::vector<Course> all;
+  for (const Celsius mean : means)
+    all.push_back({.mean = mean, .off = {}, .values = {}});
+  return all;
 }
 
 }  // namespace
 
-Ripple ripple(ClusterHeat heat, const StepProfile& profile,
+Ripple ripple(ClusterHeat heat, const StepProfile& profile, bool keep_course,
               const std::optional<std::vector<Watts>>& memory_power) {
   heat.set_pace(ClusterHeat::Pace::own);
-  const size_t bins = profile.power.front().size();
-  Ripple ripple;
-  ripple.dies.resize(profile.power.size());
-  for (std::vector<Celsius>& of_device : ripple.dies)
-    of_device.reserve(bins);
-  if (memory_power) ripple.memories.resize(profile.power.size());
-  const std::vector<Celsius> die_means = heat.dies();
-  const std::vector<Celsius> memory_means =
-      memory_power ? heat.memories(*memory_power) : std::vector<Celsius>();
-  std::vector<Watts> power(profile.power.size());
+  const std::size_t bins = profile.power.front().size();
+  std::vector<Course> dies = courses(heat.dies());
+  std::vector<Course> memories;
+  if (memory_power) memories = courses(heat.memories(*memory_power));
+  const auto nodes = static_cast<std::size_t>(heat.num_nodes());
+  const std::size_t per_node = profile.power.size() / nodes;
+  std::vector<Watts> power(per_node);
   // The first pass carries the state from the mean of a step to the temperature at its begin; fast
-  // poles, which make the ripple, are periodic after it. Slow ones hardly move within a step.
-  for (int pass = 0; pass < 2; ++pass)
-    for (size_t b = 0; b < bins; ++b) {
-      for (size_t d = 0; d < power.size(); ++d)
-        power[d] = profile.power[d][b];
-      heat.advance(power, profile.bin);
-      if (pass == 0) continue;
-      const std::vector<Celsius> now = heat.dies();
-      for (size_t d = 0; d < now.size(); ++d)
-        ripple.dies[d].push_back(now[d]);
-      if (!memory_power) continue;
-      const std::vector<Celsius> memories = heat.memories(*memory_power);
-      for (size_t d = 0; d < memories.size(); ++d)
-        ripple.memories[d].push_back(memories[d]);
-    }
-  for (std::size_t d = 0; d < ripple.dies.size(); ++d)
-    centre(ripple.dies[d], die_means[d]);
-  for (std::size_t d = 0; d < ripple.memories.size(); ++d)
-    centre(ripple.memories[d], memory_means[d]);
+  // poles, which make the ripple, are periodic after it. Slow ones hardly move within a step. Node
+  // by node, because each has its own pace.
+  for (std::size_t node = 0; node < nodes; ++node)
+    for (std::size_t pass = 0; pass < 2; ++pass)
+      for (std::size_t b = 0; b < bins; ++b) {
+        const std::size_t first = node * per_node;
+        for (std::size_t slot = 0; slot < per_node; ++slot)
+          power[slot] = profile.power[first + slot][b];
+        heat.advance(node, power, profile.bin);
+        if (pass == 0) continue;
+        for (std::size_t d = first; d < first + per_node; ++d) {
+          dies[d].add(heat.die(d), keep_course);
+          if (memory_power) memories[d].add(heat.memory(d, (*memory_power)[d]), keep_course);
+        }
+      }
+  Ripple ripple;
+  for (Course& die : dies) {
+    die.centre(bins);
+    ripple.die_peaks.push_back(die.highest);
+    ripple.dies.push_back(std::move(die.values));
+  }
+  for (Course& memory : memories) {
+    memory.centre(bins);
+    ripple.memories.push_back(std::move(memory.values));
+  }
   return ripple;
 }
 

@@ -40,12 +40,14 @@ StepProfile profile_step(StepModel& model, const CoupledStep& step, int64_t bins
 /// first.
 std::optional<std::vector<Watts>> memory_powers(const StepModel& model, const CoupledStep& step);
 
-/// Temperatures along the step, [device][bin]. Memories are there where their power is.
+/// Temperatures along the step: the highest of each die, and [device][bin] where the course is
+/// kept. Memories are there where their power is.
 struct Ripple {
+  std::vector<Celsius> die_peaks;
   std::vector<std::vector<Celsius>> dies, memories;
 };
 /// In the periodic state: starts from `heat`, simulates the step twice and keeps the second pass.
-Ripple ripple(ClusterHeat heat, const StepProfile& profile,
+Ripple ripple(ClusterHeat heat, const StepProfile& profile, bool keep_course,
               const std::optional<std::vector<Watts>>& memory_power = {});
 
 }  // namespace triplepoint::sim

@@ -124,18 +124,18 @@ void record_nodes(run::Run& run, const spec::Job& job, const StepProfile& profil
 /// show.
 void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                     Instant begin, StepSeries keep) {
-  const StepProfile profile = profile_step(
-      model, step, profile_bins, keep == StepSeries::all ? Profiled::all : Profiled::power);
+  const bool all = keep == StepSeries::all;
+  const StepProfile profile =
+      profile_step(model, step, profile_bins, all ? Profiled::all : Profiled::power);
   if (keep != StepSeries::none) record_nodes(run, model.job, profile, heat, begin);
-  const auto memory_power =
-      keep == StepSeries::all ? memory_powers(model, step) : std::optional<std::vector<Watts>>();
-  const auto& [dies, memories] = ripple(std::move(heat), profile, memory_power);
+  const auto memory_power = all ? memory_powers(model, step) : std::optional<std::vector<Watts>>();
+  const auto& [peaks, dies, memories] = ripple(std::move(heat), profile, all, memory_power);
+  // Of a power that never changes both are equal but for rounding.
+  for (size_t d = 0; d < peaks.size(); ++d)
+    run.summaries[d].die_peak_c = std::max(step.dies[d], peaks[d]).degrees();
+  if (!all) return;
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
   for (size_t d = 0; d < dies.size(); ++d) {
-    // Of a power that never changes both are equal but for rounding.
-    run.summaries[d].die_peak_c =
-        std::max(step.dies[d], *std::max_element(dies[d].begin(), dies[d].end())).degrees();
-    if (keep != StepSeries::all) continue;
     run::Series power = make_series("power_w", d, begin, profile.bin, dies[d].size());
     run::Series die = make_series("die_c", d, begin, profile.bin, dies[d].size());
     run::Series clock = make_series("sm_clock_mhz", d, begin, profile.bin, dies[d].size());
@@ -264,15 +264,15 @@ void record_power(run::Run& run, StepModel& model, const CoupledStep& step, Clus
   for (size_t d = 0; d < devices.size(); ++d) {
     run.summaries[d].power_peak_w = devices[d].sensor_peak / unit::W;
     run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;
-    run.summaries[d].die_peak_c = step.dies[d].degrees();
   }
   if (detail.timeline)
     run.manifest.facts["microbatch_swing_w"] =
         fmt::format("{:.1f}", microbatch_swing(model, step) / unit::W);
   if (detail.causes) record_lost_clocks(run, model, step);
   if (detail.series == StepSeries::all) record_inlets(run, heat, begin);
-  if (devices.size() <= most_profiled_devices)
-    record_profile(run, model, step, std::move(heat), begin, detail.series);
+  const bool readable = devices.size() <= most_profiled_devices;
+  record_profile(run, model, step, std::move(heat), begin,
+                 readable ? detail.series : StepSeries::none);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph);
 /// power model it is traffic alone; power, energy, heat and clocks are absent, not zero.
 void record_summaries(run::Run& run, const StepModel& model, const CoupledStep& step);
 
-/// Above this the ripple of single boards along a step is left out, and memory temperature and
-/// utilization over time: 100,000 curves are not readable.
+/// Above this the course of single boards along a step is left out (its peaks are not), and memory
+/// temperature and utilization over time: 100,000 curves are not readable.
 inline constexpr size_t most_profiled_devices = 2048;
 
 /// Series of a step that are kept: all; of a transient, which has its own of the devices, the power
