@@ -508,7 +508,7 @@ TEST_CASE("the first recommendation leads to the fastest job, and each gains at 
     if (all.empty()) continue;
     CHECK(all.front().to == answers_for(group).fastest);
     for (const Recommendation& change : all)
-      CHECK(change.gain >= (change.setting ? 0.01 : 0.005));
+      CHECK(change.gain >= 0.01);
   }
 }
 
@@ -531,7 +531,7 @@ TEST_CASE("recommendations start from the first job or from a fast one") {
 
 TEST_CASE("the gain from cooling is bounded by the step without heat, not by a mean clock") {
   Study study = sample_study();
-  for (const double share : {0.75, 0.994}) {
+  for (const double share : {0.75, 0.9895}) {
     for (StudyRow& row : study.rows)
       if (row.metrics && row.metrics->step_time)
         row.metrics->step_without_heat = share * *row.metrics->step_time;
