@@ -261,8 +261,11 @@ bool knows_throttling(const Group& group) {
 }
 
 std::string speed(const Group& group) {
-  return section_title(group, "speed", "Speed and energy") + html_legend(variant_legend(group)) +
-         figures_html(known(group, speed_figures(group)));
+  const std::string title = section_title(group, "speed", "Speed and energy");
+  const std::vector<Figure> figures = known(group, speed_figures(group));
+  if (figures.empty() && !group.that_ran().empty())
+    return title + "<p>Not known: no run says how many samples a step has.</p>";
+  return title + html_legend(variant_legend(group)) + figures_html(figures);
 }
 
 std::string heat(const Group& group) {
