@@ -198,6 +198,7 @@ void ClusterHeat::advance(size_t node, std::span<const Watts> power, Seconds dur
 
 std::vector<Celsius> ClusterHeat::dies() const {
   std::vector<Celsius> dies;
+  dies.reserve(resistance_.size());
   for (size_t d = 0; d < resistance_.size(); ++d)
     dies.push_back(die(d));
   return dies;
@@ -205,6 +206,7 @@ std::vector<Celsius> ClusterHeat::dies() const {
 
 std::vector<Celsius> ClusterHeat::memories(std::span<const Watts> memory_power) const {
   std::vector<Celsius> memories;
+  memories.reserve(memory_power.size());
   for (size_t d = 0; d < memory_power.size(); ++d)
     memories.push_back(memory(d, memory_power[d]));
   return memories;
