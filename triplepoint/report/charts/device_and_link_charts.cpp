@@ -212,11 +212,6 @@ std::string note_of(const Columns& columns, bool slots) {
   return note + ".";
 }
 
-/// Equal numbers differ by rounding.
-std::string deviation_text(double deviation) {
-  return deviation < 0.0005 ? "0" : significant(deviation);
-}
-
 /// " Standard deviation, median of the jobs: 5.6 °C within a node, 0.4 between nodes.", or nothing.
 std::string spread_text(const Signal& signal, const Group& group) {
   if (signal.spread == nullptr) return "";

@@ -96,4 +96,8 @@ std::string capitalized(std::string text) {
   return text;
 }
 
+std::string deviation_text(double deviation) {
+  return deviation < 0.0005 ? "0" : significant(deviation);
+}
+
 }  // namespace triplepoint::report

@@ -303,11 +303,6 @@ Figure memory_figure(const run::Run& run) {
           html_legend(legend_of(memory_parts({}))) + bar_chart_svg(chart), std::move(table)};
 }
 
-/// Equal numbers differ by rounding.
-std::string deviation_text(double deviation) {
-  return deviation < 0.0005 ? "0" : significant(deviation);
-}
-
 /// " Standard deviation: 5.6 °C within a node, 0.4 °C between the means of nodes.", or nothing.
 std::string spread_text(const metrics::Spread& spread, const std::string& unit_name) {
   if (!spread.within_nodes && !spread.between_nodes) return "";
