@@ -222,8 +222,8 @@ Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder
 }
 
 Result<void> write_results(const StudyResults& results, const Path& folder) {
-  TPT_TRY(write_file_atomically(folder / "results.csv", results.csv));
-  TPT_TRY(write_file_atomically(folder / "results.json", results.json));
+  TPT_TRY(write_file_atomically(folder / results_csv_file, results.csv));
+  TPT_TRY(write_file_atomically(folder / results_json_file, results.json));
   TPT_TRY(write_file_atomically(folder / "report.html", report::study_page(results.study)));
   return {};
 }

@@ -70,6 +70,8 @@ std::string program_digest(const spec::Library& library);
 // Jobs of a study on their way into its results; for the modules that simulate and read them.
 
 inline constexpr const char* study_plan_file = "study.json";
+inline constexpr const char* results_csv_file = "results.csv";
+inline constexpr const char* results_json_file = "results.json";
 
 /// One job of a study.
 struct StudyItem {  // NOLINT(bugprone-exception-escape): moving ordered JSON may allocate

@@ -74,7 +74,8 @@ class Report : public Command {
   Result<void> write(const Path& page, const std::string& text) const {
     std::vector<std::string> read = sources_;
     for (const std::string& source : sources_)
-      for (const char* name : {study::study_plan_file, "results.json", "results.csv"})
+      for (const char* name :
+           {study::study_plan_file, study::results_json_file, study::results_csv_file})
         read.push_back((Path(source) / name).string());
     TPT_TRY(require_other_file(page, read));
     return write_file_atomically(page, text);
