@@ -347,7 +347,7 @@ void say_sent_otherwise(Finding& finding, const Pair& pair) {
   if (percent(known_number(*pair.to, link_use)) != percent(known_number(*pair.from, link_use)))
     finding.say(" instead of ").share(*pair.from, link_use).say(" of its NICs");
   else
-    finding.say(" of its NICs, as there");
+    finding.say(" of its NICs, as before");
 }
 
 }  // namespace

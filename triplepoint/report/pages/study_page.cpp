@@ -230,8 +230,8 @@ std::string section_title(const Group& group, const char* id, const char* title)
 std::string choices(const Group& group) {
   std::string html = fmt::format("<div><h3 id=\"change-{}\">What to change</h3>", group.id);
   const std::vector<Recommendation> all = recommendations_for(group);
-  const auto ran = group.that_ran();
-  const bool known = std::ranges::any_of(ran, [](const StudyRow* row) { return row->has_job; });
+  const bool known =
+      std::ranges::any_of(group.rows, [](const StudyRow* row) { return row->has_job; });
   if (all.empty())
     html += known ? "<p>No change in this study gains 1 % or more.</p>"
                   : "<p>The jobs of these runs are not known, so no change can be weighed.</p>";
