@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/sim/simulate.h"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/base/parallel.h"
 
@@ -85,6 +88,31 @@ TEST_CASE("a device's energy over the step is its mean power times the step's le
       CHECK(*device.die_peak_c >= *device.die_mean_c);
     }
   }
+}
+
+TEST_CASE("peak temperatures follow the course of a step on any number of devices") {
+  const auto hottest_rise = [](int nodes) {
+    const auto job = spec::parse_job(spec::default_library(),
+                                     fmt::format(R"(
+model = "llama3-70b"
+cluster = "dgx-h100"
+nodes = {}
+[plan]
+tensor_parallel_size = 8
+pipeline_parallel_size = 4
+global_batch_size = {}
+)",
+                                                 nodes, 16 * nodes),
+                                     "peaks");
+    REQUIRE_MESSAGE(job, job.error().what);
+    double rise = 0;
+    for (const run::DeviceSummary& device : simulate(*job, {}).summaries)
+      rise = std::max(rise, *device.die_peak_c - *device.die_mean_c);
+    return rise;
+  };
+  const double of_few = hottest_rise(252), of_many = hottest_rise(260);  // 2,016 and 2,080 GPUs
+  CHECK(of_few > 0.5);
+  CHECK(of_many == doctest::Approx(of_few).epsilon(0.3));
 }
 
 TEST_CASE("a step trains the batch's tokens, and its length is what steady_step_time() gives") {

@@ -263,6 +263,25 @@ TEST_CASE("LoRA keeps frozen weights and the adapters' states") {
   CHECK(memory.optimizer < 3 * memory.gradients);
 }
 
+TEST_CASE("an adapter keeps its gathered input in 16 bits, and a mask where it drops") {
+  for (const spec::Precision precision : {spec::Precision::bf16, spec::Precision::fp8}) {
+    spec::Job job = test::gpt3_on_32({.tensor = 8, .pipeline = 4});  // sequence parallel
+    job.task = spec::Task::lora;
+    job.plan.precision = precision;
+    const auto bytes = [&](std::vector<std::string> targets, double dropout) {
+      job.plan.lora = spec::Lora{.rank = 32, .targets = std::move(targets), .dropout = dropout};
+      return layer_bytes(job);
+    };
+    const double tokens =
+        static_cast<double>(job.plan.micro_batch_size * job.model.sequence_length);
+    const double hidden = static_cast<double>(job.model.hidden_size), none = bytes({}, 0);
+    CHECK(bytes({"attention_qkv"}, 0) - none == Approx(2 * tokens * hidden));
+    CHECK(bytes({"attention_qkv"}, 0.1) - none == Approx((2 + 1.0 / 8) * tokens * hidden));
+    CHECK(bytes({"attention_dense"}, 0) == Approx(none));  // the attention core's own output
+    CHECK(bytes({"attention_dense"}, 0.1) - none == Approx((2 + 1) * tokens * hidden / 8));
+  }
+}
+
 TEST_CASE("decoding keeps keys and values of every sequence it serves") {
   spec::Job job = test::with(test::on_nodes(test::llama3_70b(), 1), {.tensor = 8});
   job.task = spec::Task::decode;
