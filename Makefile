@@ -48,7 +48,7 @@ build: packages  ## the programs, as users get them: build/release/bin
 validation: build  ## compare with the published tables beside the tree (../shared): validation/, docs/models/accuracy.md
 	python3 tools/make_validation.py build/release/bin/triplepoint ../shared/data
 
-layouts: build  ## plan the public recipes of validation/layouts: docs/published-layouts.md
+layouts: build  ## plan the public recipes of validation/layouts, into its README.md
 	python3 tools/make_layouts.py build/release/bin/triplepoint
 
 calibrations: build  ## fit data/ to the published tables beside the tree (../shared); needs Debian's python3-scipy

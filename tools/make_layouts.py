@@ -3,7 +3,7 @@
 """Plans the public recipes of validation/layouts: make_layouts.py PROGRAM [--check] [--quick]
 
 Each recipe is simulated as published, and `triplepoint plan` searches the same problem. Writes validation/layouts/results.csv and the table of
-docs/published-layouts.md. --check writes nothing: it fails where a published layout does not fit in memory, or stands further behind the first plan than
+validation/layouts/README.md. --check writes nothing: it fails where a published layout does not fit in memory, or stands further behind the first plan than
 results.csv says. --quick takes the recipes of a few seconds.
 """
 import csv
@@ -16,7 +16,7 @@ from repository import ROOT
 
 FOLDER = ROOT / "validation/layouts"
 RESULTS = FOLDER / "results.csv"
-PAGE = ROOT / "docs/published-layouts.md"
+PAGE = FOLDER / "README.md"
 BEGIN, END = "<!-- made by tools/make_layouts.py -->", "<!-- end of what is made -->"
 COLUMNS = ["job", "gpus", "published", "step_s", "low_s", "high_s", "memory_gib", "first", "first_step_s", "first_memory_gib", "behind_pct", "rank", "why"]
 SHOWN = 5  # layouts that plan simulates in full
