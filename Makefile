@@ -76,13 +76,14 @@ test: packages-test  ## the quick suite; shares build/release and its objects wi
 
 check: lint sanitize threads fuzz tidy benches pages  ## everything else: format, tidy, sanitizers, fuzz targets, slow tests, pages
 
-lint: packages-check web  ## what needs no build: format, layers, data, docs, types of the front end
+lint: packages-check web  ## what needs no build: format, layers, data, docs, size, types of the front end
 	python3 tools/check_format.py
 	python3 tools/check_layers.py
 	python3 tools/check_sources.py
 	python3 tools/lint_data.py
 	python3 tools/check_docs.py
 	python3 tools/check_words.py
+	python3 tools/check_budget.py
 	python3 tools/make_notices.py --check
 	python3 tools/make_dashboard.py --check
 	cd web && npm run --silent check
