@@ -6,7 +6,7 @@
 
     triplepoint record -- torchrun --nproc-per-node 8 train.py
 
-A step is one optimizer step, with all its accumulated microbatches. See docs/measure/marking.md.
+A step is one optimizer step, with all its accumulated microbatches. See docs/measure/recording.md.
 """
 import triplepoint
 

@@ -7,7 +7,7 @@
     triplepoint record -- torchrun --nproc-per-node 8 pretrain_gpt.py ...
 
 Megatron-LM has no callbacks; this wraps megatron.training.training.train_step, whatever its arguments are.
-A step includes the optimizer. See docs/measure/marking.md.
+A step includes the optimizer. See docs/measure/recording.md.
 """
 import functools
 

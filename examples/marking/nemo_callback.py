@@ -6,7 +6,7 @@
 
     srun triplepoint record -- python megatron_gpt_pretraining.py ...
 
-NeMo gives Lightning whole global batches, so that a batch is a step. See docs/measure/marking.md.
+NeMo gives Lightning whole global batches, so that a batch is a step. See docs/measure/recording.md.
 """
 import triplepoint
 

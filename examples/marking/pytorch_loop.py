@@ -3,7 +3,7 @@
 
     triplepoint record -- torchrun --nproc-per-node 8 pytorch_loop.py
 
-Without `triplepoint record` the marks do nothing. See docs/measure/marking.md.
+Without `triplepoint record` the marks do nothing. See docs/measure/recording.md.
 """
 import os
 

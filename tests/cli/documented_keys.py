@@ -31,7 +31,7 @@ COMMANDS = [
     "snapshot --over 100ms",
     "doctor --look 1s",
 ]
-PAGES = ("results-schema.md", "report.md", "traces.md", "measure/live.md", "glossary.md")
+PAGES = ("results-schema.md", "report.md", "traces.md", "measure/sensors.md", "glossary.md")
 ANY_KEY = re.compile(r"^(models)$")  # named by what is asked for
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs README.md's commands on a terminal in an empty folder, and checks the names that its other blocks use.
+"""Runs the commands of README.md and docs/start.md on a terminal, each page's in an empty folder, and checks the names that other blocks use.
 
     readme.py TRIPLEPOINT ROOT VERSION
-    readme.py --script ROOT      prints the commands, for a machine without Python (tools/try_package.sh)
+    readme.py --script ROOT      prints README.md's commands, for a machine without Python (tools/try_package.sh)
 
-The blocks that install (make, apt, tar, docker) are run by .ci/run and `make try-package`; here their targets and files must have the right names.
+The blocks that install (make, apt, tar, docker, pip) are run by .ci/run and `make try-package`; here their targets and files must have the right names.
 """
 import os
 import pathlib
@@ -18,16 +18,13 @@ import threading
 import time
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.S | re.M)
-INSTALLS = ("apt ", "tar ", "docker ", "make ")
+INSTALLS = ("apt ", "tar ", "docker ", "make ", "pip ")
+PAGES = ("README.md", "docs/start.md")
 LONGEST = 300  # seconds
 
 
-def blocks(root):
-    return BLOCK.findall((root / "README.md").read_text())
-
-
-def runnable(root):
-    return [block for block in blocks(root) if not block.startswith(INSTALLS)]
+def runnable(page):
+    return [block for block in BLOCK.findall(page.read_text()) if not block.startswith(INSTALLS)]
 
 
 def press_q(terminal, done):
@@ -79,7 +76,7 @@ def problems_of(block, folder, path):
 
 
 def wrong_names(root, version):
-    """Files of README.md that `make package` does not write, and targets of make that the Makefile lacks."""
+    """Files of the pages that `make package` does not write, and targets of make that the Makefile lacks."""
     text = (root / "README.md").read_text() + (root / "docs/install.md").read_text()
     for file in re.findall(r"\btriplepoint[\w.-]*(?:\.deb|\.tar\.xz)", text):
         if version not in file:
@@ -93,16 +90,17 @@ def wrong_names(root, version):
 def main(program, root, version):
     stand_ins = pathlib.Path(__file__).resolve().parent / "stand_ins"
     problems = list(wrong_names(root, version))
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{pathlib.Path(program).parent}:{stand_ins}:{os.environ['PATH']}"
-        for block in runnable(root):
-            problems += problems_of(block, pathlib.Path(folder), path)
+    path = f"{pathlib.Path(program).parent}:{stand_ins}:{os.environ['PATH']}"
+    for page in PAGES:
+        with tempfile.TemporaryDirectory() as folder:
+            for block in runnable(root / page):
+                problems += problems_of(block, pathlib.Path(folder), path)
     print("\n".join(problems))
     return 1 if problems else 0
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--script":
-        print("\n".join(runnable(pathlib.Path(sys.argv[2]))))
+        print("\n".join(runnable(pathlib.Path(sys.argv[2]) / "README.md")))
     else:
         sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]))

@@ -134,7 +134,7 @@ Result<run::Run> load_recording(const formats::JobFiles& files, int64_t repeat,
     for (const std::string& note : run.manifest.notes)
       if (note.starts_with("steps cannot be marked")) why = note;
     return error(
-        fmt::format("the training of {} marked no steps ({}); see docs/measure/marking.md and {}",
+        fmt::format("the training of {} marked no steps ({}); see docs/measure/recording.md and {}",
                     job.name, why, files.log().string()));
   }
   run.manifest.job = job;

@@ -82,7 +82,7 @@ std::string take_ranks_from_traces(run::Run& recording, const run::Run& traces) 
   if (!why.empty())
     return fmt::format(
         "no GPU of the recording is known to be a rank's ({}); start one triplepoint record per "
-        "rank (srun, mpirun), or mark steps in the program (docs/measure/marking.md)",
+        "rank (srun, mpirun), or mark steps in the program (docs/measure/recording.md)",
         why);
   constexpr size_t most_named = 8;
   std::string text;

@@ -46,7 +46,7 @@ struct Snapshot {
 const LiveReading* find_reading(const Snapshot&, std::string_view signal, int32_t device,
                                 bool of_node = false);
 
-/// One JSON object; docs/measure/live.md names its keys. `indent` -1: on one line.
+/// One JSON object; docs/measure/sensors.md names its keys. `indent` -1: on one line.
 Json snapshot_json(const Snapshot&);
 /// What snapshot_json wrote, perhaps on another machine. Errors name what is missing.
 Result<Snapshot> parse_snapshot(std::string_view text, std::string_view name);
