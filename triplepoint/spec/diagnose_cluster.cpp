@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/unit_text.h"
+
 #include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
