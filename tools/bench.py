@@ -45,7 +45,6 @@ COMMANDS = [
     ("the same on two threads", "1.8 times as fast", GPT3_4096 + " --threads 2"),
     ("plan DeepSeek-V3 on 2,048 H100", "4 s", "plan --model deepseek-v3 --cluster dgx-h100 --nodes 256 --gbs 8192 --threads 1"),
     ("plan DeepSeek-V3 on 10,240 H100, everything", "-", DEEPSEEK_10240),
-    ("the same with two MPI ranks", "-", "mpirun -n 2 " + DEEPSEEK_10240),
 ]
 
 # work, target, benchmark program, benchmark, what of it
@@ -115,7 +114,7 @@ class Bench:
         for work, target, command in COMMANDS:
             if self.wanted(work, command):
                 print(f"== {command}", flush=True)
-                yield [work, target, self.command(command), f"`{shown(command)}`"]
+                yield [work, target, self.command(command)]
 
     def command(self, command):
         """CPU time, peak memory, and the size of what a command wrote in DIR."""
@@ -123,10 +122,7 @@ class Bench:
         while len(runs) < REPETITIONS and (not runs or runs[0]["cpu"] < LONG_S):
             with tempfile.TemporaryDirectory() as folder:
                 words = [folder + word.removeprefix("DIR") if word.startswith("DIR") else word for word in command.split()]
-                at = words.index("-n") + 2 if words[0] == "mpirun" else 0
-                words.insert(at, str(self.build / "bin/triplepoint"))
-                if at:
-                    words[1:1] = ["--allow-run-as-root", "--oversubscribe"]
+                words.insert(0, str(self.build / "bin/triplepoint"))
                 begin = time.monotonic()
                 child = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
                 said = child.stderr.read().decode()
@@ -137,7 +133,7 @@ class Bench:
                 runs.append({"cpu": used.ru_utime + used.ru_stime, "wall": time.monotonic() - begin, "memory": 1024 * used.ru_maxrss, "written": written})
         best = min(runs, key=lambda run: run["cpu"])
         texts = [time_text(best["cpu"]), f"{best['memory'] / 1e6:.3g} MB" if best["memory"] < 1e9 else f"{best['memory'] / 1e9:.3g} GB"]
-        if "--threads 2" in command or "mpirun" in command:
+        if "--threads 2" in command:
             texts[0] += f" ({time_text(min(run['wall'] for run in runs))} of wall clock)"
         if best["written"]:
             texts.append(f"{best['written'] / 1e6:.3g} MB written")
@@ -167,10 +163,6 @@ class Bench:
                  f"{seconds[3]}: {seconds[1]} s, {seconds[2]} s"]]
 
 
-def shown(command):
-    return command.replace("mpirun -n 2 ", "mpirun -n 2 triplepoint ") if command.startswith("mpirun") else "triplepoint " + command
-
-
 def time_text(seconds):
     for unit, scale in (("ns", 1e9), ("us", 1e6), ("ms", 1e3)):
         if seconds * scale < 1000:
@@ -194,7 +186,7 @@ def machine():
 def page(bench):
     commands = list(bench.rows_of_commands())
     sections = [
-        ("Commands", "CPU time of all threads together, peak memory of the process.", table(["work", "target", "measured", "command"], commands)),
+        ("Commands", "CPU time of all threads together, peak memory of the process; `tools/bench.py` has the commands.", table(["work", "target", "measured"], commands)),
         ("Parts", "CPU time of parts, from the benchmark programs below `bench/`.",
          table(["work", "target", "CPU time"], bench.rows_of_programs(PARTS) + bench.from_python())),
         ("Traces", "60 MB of PyTorch profiler JSON (`bench/trace_bench.cpp`), per second of CPU time. `trace_large_test` reads 4 GB of JSON within "
