@@ -17,7 +17,7 @@ import formulas  # noqa: E402
 import make_site  # noqa: E402
 import reference_pages  # noqa: E402
 
-FORMULA_PAGES = {"clock", "collectives", "inference", "kernels", "power", "simulation", "thermal"}
+FORMULA_PAGES = {"clock", "collectives", "kernels", "power", "simulation", "thermal"}
 
 
 def plain(text):
