@@ -13,8 +13,8 @@
 #include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/answers/results.h"
 #include "triplepoint/flags/simulation_flags.h"
-#include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/study/sources.h"
@@ -65,7 +65,7 @@ std::string text_of(const Run& self) {
 
 std::string json_of(const Run& self) {
   return json_text(self.run().manifest.job ? study::results_json(*self.results)
-                                           : metrics::results_json(self.run(), self.metrics()));
+                                           : answers::results_json(self.run(), self.metrics()));
 }
 
 std::string page_of(const Run& self) {
@@ -146,7 +146,7 @@ void add_run(py::module_& module) {
       .def("__len__", [](const Column& column) { return column.size; });
   py::class_<Run>(module, "Run")
       .def("cells",
-           [](const Run& self) { return metrics::results_row(self.run(), self.metrics()); })
+           [](const Run& self) { return answers::results_row(self.run(), self.metrics()); })
       .def("json", &json_of)
       .def("text", &text_of)
       .def("page", &page_of)
@@ -167,7 +167,13 @@ void add_run(py::module_& module) {
       .def("save_perfetto", [](const Run& self, const std::string& f) {
         save_text(f, run::perfetto_trace(self.run()));
       });
-  module.def("columns", &metrics::results_columns);
+  module.def("columns", [] {
+    py::list list;
+    for (const answers::Quantity* column : answers::results_columns())
+      list.append(py::make_tuple(column->name, answers::json_type(column->type), column->unit,
+                                 answers::sentence_of(*column)));
+    return list;
+  });
   module.def("simulate", &simulate);
   module.def("read", &read);
 }

@@ -15,8 +15,8 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/answers/results.h"
 #include "triplepoint/flags/simulation_flags.h"
-#include "triplepoint/metrics/run/results_json.h"
 
 #include "python/job.h"
 #include "python/wait.h"
@@ -45,7 +45,7 @@ Result<SweepRow> row_of(const JobRequest& base, const SweepItem& item) {
   TPT_TRY(store_all(asked.all(), item.simulation));
   const spec::Library library = TPT_TRY(spec::require_library());
   const study::JobResults results = TPT_TRY(asked.results(library, *job.spec));
-  return SweepRow{metrics::results_row(results.run, results.metrics), results.step_time, {}};
+  return SweepRow{answers::results_row(results.run, results.metrics), results.step_time, {}};
 }
 
 SweepRow row_or_problem(const JobRequest& base, const SweepItem& item) {

@@ -26,12 +26,13 @@ MAY_INCLUDE = {
     "telemetry": "base spec run mark trace",
     "trace": "base spec run",
     "metrics": "base spec run workload trace",
+    "answers": "base spec run workload metrics",
     "calibrate": "base spec workload perf power thermal clock sim metrics",
     "search": "base spec run workload sim metrics",
     "advise": "base spec formats run workload sim metrics search",
-    "report": "base spec run metrics calibrate search advise",
+    "report": "base spec run metrics answers calibrate search advise",
     "tui": "base spec run telemetry metrics calibrate advise report",
-    "study": "base spec formats run workload sim telemetry trace metrics calibrate search advise report tui",
+    "study": "base spec formats run workload sim telemetry trace metrics answers calibrate search advise report tui",
     "flags": "base spec formats run workload sim telemetry metrics search report tui study",
     "cli": "*",
 }
@@ -39,7 +40,7 @@ MAY_INCLUDE = {
 KNOWN_CIRCLES = {"triplepoint/" + unit for unit in ("study/runner",)}
 # Programs beside the library, and the module of the Python package.
 PROGRAMS = {"trainer": "base spec workload mark",
-            "python": "base spec run metrics report tui study flags"}
+            "python": "base spec run answers report tui study flags"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"((triplepoint|trainer)/([a-z_]+)[^"]*)"')
 NO_UNIT = re.compile(r"_(test|testing)\.(cpp|h)$")

@@ -29,7 +29,7 @@ def schema_of(program, kind):
 
 def kinds_of(program):
     said = subprocess.run([program, "schema", "none"], capture_output=True, text=True, check=False).stderr
-    return re.search(r"known are (.*)", said)[1].split(", ")
+    return [kind for kind in re.search(r"known are (.*)", said)[1].split(", ") if kind != "results"]
 
 
 def inner(schema):
@@ -107,7 +107,27 @@ def write_files(program, folder):
         lines.append(f"| [{kind}]({kind}.md) | `{EXAMPLES[kind]}` |")
         (folder / "files" / f"{kind}.md").write_text(file_page(program, kind))
     lines += ["", "Made from `triplepoint schema KIND`, by which [editors](../formats.md#completion-and-checks-in-editors) complete and check these files.", ""]
+    (folder / "files/results.md").write_text(results_page(program))
     (folder / "files/index.md").write_text("\n".join(lines))
+
+
+# Results ------------------------------------------------------------------------------------------------------------------------------
+
+
+def result_rows(schema, path=""):
+    """A row of the table for each key; the keys below it follow."""
+    for key, each in schema["properties"].items():
+        place = f"{path}.{key}" if path else key
+        column = f"`{each['x-column']}`" if "x-column" in each else ""
+        yield f"| `{place}` | {column} | {each.get('x-unit', '')} | {cell(each.get('description', ''))} |"
+        if "properties" in each:
+            yield from result_rows(each, place)
+
+
+def results_page(program):
+    return "\n".join(["# Keys of results", "",
+                      "Made from `triplepoint schema results`; [results](../results-schema.md) has what they share.", "",
+                      "| key | column of results.csv | unit | meaning |", "|---|---|---|---|", *result_rows(schema_of(program, "results")), ""])
 
 
 # Python -------------------------------------------------------------------------------------------------------------------------------

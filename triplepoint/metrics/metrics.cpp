@@ -22,6 +22,36 @@ InferenceSpeed inference_speed(spec::Task task, const Metrics& metrics) {
   return speed;
 }
 
+namespace {
+
+using K = const KernelSeconds&;
+constexpr KernelPart parts[] = {
+    {"compute", "compute", [](K k) { return k.compute; }},
+    {"memory", "norms, elementwise, optimizer", [](K k) { return k.memory; }},
+    {"send_recv", "send/recv", [](K k) { return k.send_recv; }},
+    {"all_reduce", "all-reduce", [](K k) { return k.all_reduce; }},
+    {"all_gather", "all-gather", [](K k) { return k.all_gather; }},
+    {"reduce_scatter", "reduce-scatter", [](K k) { return k.reduce_scatter; }},
+    {"all_to_all", "all-to-all", [](K k) { return k.all_to_all; }},
+    {"other", "other", [](K k) { return k.other; }},
+    {"waiting", "waiting inside communication", [](K k) { return k.waiting; }},
+    {"total", "all kernels", [](K k) { return k.total(); }}};
+
+}  // namespace
+
+std::span<const KernelPart> kernel_parts() {
+  return parts;
+}
+
+std::span<const KernelPart> kernel_classes() {
+  return std::span(parts).first<std::size(parts) - 2>();
+}
+
+size_t fullest_stage(std::span<const run::MemoryUse> stages) {
+  const auto fullest = std::ranges::max_element(stages, {}, &run::MemoryUse::total);
+  return static_cast<size_t>(fullest - stages.begin());
+}
+
 std::optional<Seconds> compute_of_slowest_stage(const Metrics& metrics) {
   std::optional<Seconds> longest;
   for (const Stage& stage : metrics.stages)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,16 @@ KernelSeconds kernel_seconds(const run::Timeline&, int32_t rank, KernelRules = K
 /// The same of every rank at once, from rank 0 on.
 std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline&,
                                                    KernelRules = KernelRules::ours);
+
+/// One class of kernels.
+struct KernelPart {
+  const char *key, *label;  // "all_reduce", "all-reduce"
+  Seconds (*of)(const KernelSeconds&);
+};
+/// The classes that add up to the total.
+std::span<const KernelPart> kernel_classes();
+/// These, the waiting inside communication, and the total.
+std::span<const KernelPart> kernel_parts();
 
 struct MessageBucket {
   Bytes upper;  // messages up to this size
@@ -217,6 +228,13 @@ bool is_inference(const run::Run&);
 
 std::optional<int64_t> data_parallel_size(const spec::Job&);
 std::optional<int64_t> num_microbatches(const spec::Job&);
+
+/// Index of the stage whose GPU needs most memory; 0 without any.
+size_t fullest_stage(std::span<const run::MemoryUse> stages);
+
+/// Numbers of single devices stay in the run where there are more: 100,000 of them are not readable
+/// as text, and a study of such jobs would write hundreds of megabytes.
+inline constexpr size_t most_listed_devices = 4096;
 
 /// Compute seconds of the pipeline stage that computes longest; absent without stages.
 std::optional<Seconds> compute_of_slowest_stage(const Metrics&);

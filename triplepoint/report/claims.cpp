@@ -13,6 +13,7 @@
 
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/answers/quantities.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
@@ -23,9 +24,8 @@ using Number = std::optional<double>;
 constexpr std::string_view over = " / ";  // between the keys of a quotient
 
 bool is_known(std::string_view key) {
-  const std::vector<std::string_view> keys = known_keys();
   return key.starts_with("throttle.") || key.starts_with("energy_ledger_j.") ||
-         std::ranges::find(keys, key) != keys.end();
+         answers::find_quantity(key) != nullptr;
 }
 
 Number value_at(const StudyRow& row, std::string_view key) {

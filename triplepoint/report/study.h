@@ -62,14 +62,11 @@ Summary summary_of(const Study& study);
 
 /// The number that results.json has under a dotted key of the job's object ("power_w.mean"), from
 /// the row itself; absent if the job does not know it. Throttle reasons are "throttle.<reason>",
-/// purposes of energy "energy_ledger_j.<purpose>". Only keys that sentences and charts use are
-/// known.
+/// purposes of energy "energy_ledger_j.<purpose>". All numbers of the catalogue
+/// (answers/quantities.h) are known.
 std::optional<double> number_at(const StudyRow& row, std::string_view key);
 
 /// The same where it has been asked before.
 double known_number(const StudyRow& row, std::string_view key);
-
-/// All keys but those of throttle reasons, purposes of energy, and inference.
-std::vector<std::string_view> known_keys();
 
 }  // namespace triplepoint::report

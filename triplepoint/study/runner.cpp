@@ -17,7 +17,7 @@
 
 #include "triplepoint/run/store.h"
 
-#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/answers/results.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/study_page.h"
@@ -238,8 +238,8 @@ std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
 }
 
 std::string& cell_named(std::vector<std::string>& cells, std::string_view name) {
-  const std::vector<std::string> columns = metrics::results_columns();
-  const auto column = std::find(columns.begin(), columns.end(), name);
+  const std::vector<const answers::Quantity*> columns = answers::results_columns();
+  const auto column = std::ranges::find(columns, name, &answers::Quantity::name);
   TPT_EXPECT(column != columns.end());
   return cells[static_cast<std::size_t>(column - columns.begin())];
 }
@@ -259,12 +259,12 @@ Json as_json(const std::vector<spec::Diagnosis>& diagnoses) {
 
 void take_results(StudyItem& item, const run::Run& run) {
   const metrics::Metrics metrics = metrics::measure(run);
-  item.json = metrics::results_json(run, metrics);
+  item.json = answers::results_json(run, metrics);
   item.json["name"] = item.job->job.name;
   item.json["diagnoses"] = as_json(item.job->diagnoses);
   const std::optional<metrics::RunLifetimeUse> use = run_lifetime_use(run, metrics);
   if (use) item.json["lifetime_use"] = metrics::lifetime_use_json(*use);
-  item.cells = metrics::results_row(run, metrics);
+  item.cells = answers::results_row(run, metrics);
   for (std::string& cell : lifetime_use_cells(use))
     item.cells.push_back(std::move(cell));
   cell_named(item.cells, "name") = item.job->job.name;
@@ -276,10 +276,10 @@ void take_diagnoses(StudyItem& item) {
   nothing.manifest.job = item.job->job;
   nothing.manifest.name = item.job->job.name;
   nothing.manifest.fits_memory = false;
-  item.json = metrics::results_json(nothing, {});
+  item.json = answers::results_json(nothing, {});
   item.json["verdict"] = "invalid";
   item.json["diagnoses"] = as_json(item.job->diagnoses);
-  item.cells = metrics::results_row(nothing, {});
+  item.cells = answers::results_row(nothing, {});
   for (std::string& cell : lifetime_use_cells({}))
     item.cells.push_back(std::move(cell));
   cell_named(item.cells, "verdict") = "invalid";
@@ -314,7 +314,9 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
   StudyResults results;
   results.study = {plan.name, plan.title, plan.about, program_version(), {}, plan.claims};
   Json jobs = Json::array();
-  std::vector<std::string> columns = metrics::results_columns();
+  std::vector<std::string> columns;
+  for (const answers::Quantity* column : answers::results_columns())
+    columns.emplace_back(column->name);
   for (std::string& column : lifetime_use_columns())
     columns.push_back(std::move(column));
   columns.emplace_back("diagnoses");

@@ -14,9 +14,9 @@
 #include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/answers/results.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/run/fault_effects.h"
-#include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/claims.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/study_summary.h"
@@ -225,7 +225,7 @@ std::optional<metrics::RunLifetimeUse> run_lifetime_use(const run::Run& run,
 
 Json results_json(const JobResults& results) {
   Json json = {{"schema", results_schema}};
-  json.update(metrics::results_json(results.run, results.metrics));
+  json.update(answers::results_json(results.run, results.metrics));
   json["diagnoses"] = as_json(spec::diagnose(*results.run.manifest.job));
   if (results.step_time) {
     json["step_time_low_s"] = results.step_time->low;

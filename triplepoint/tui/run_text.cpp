@@ -13,7 +13,6 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/metrics/metrics.h"
-#include "triplepoint/metrics/run/results_json.h"
 #include "triplepoint/report/charts/plots.h"
 #include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/findings/run_findings.h"
@@ -45,7 +44,7 @@ std::string heading(const run::Run& run) {
 
 std::string verdict_line(const Console& console, const run::Run& run) {
   if (run.memory.empty()) return "memory not known";
-  const std::size_t worst = metrics::worst_stage(run);
+  const std::size_t worst = metrics::fullest_stage(run.memory);
   std::string line = fmt::format(": the fullest GPU (stage {}) needs {} GiB", worst,
                                  significant(run.memory[worst].total() / unit::GiB));
   if (run.memory_limit)

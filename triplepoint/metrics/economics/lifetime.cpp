@@ -14,8 +14,6 @@
 #include "triplepoint/run/series_index.h"
 #include "triplepoint/spec/toml_tree.h"
 
-#include "triplepoint/metrics/run/results_json.h"
-
 // The constants of the wear models, from data/lifetime.toml.
 
 namespace triplepoint::metrics {

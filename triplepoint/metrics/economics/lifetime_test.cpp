@@ -7,8 +7,6 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/metrics/run/results_json.h"
-
 namespace triplepoint::metrics {
 namespace {
 

@@ -10,14 +10,13 @@
 namespace triplepoint::report {
 
 std::vector<NamedPart> kernel_parts(const metrics::KernelSeconds& kernels) {
-  return {{"compute", "k-compute", kernels.compute / unit::s},
-          {"norms, elementwise, optimizer", "k-memory", kernels.memory / unit::s},
-          {"send/recv", "k-sendrecv", kernels.send_recv / unit::s},
-          {"all-reduce", "k-allreduce", kernels.all_reduce / unit::s},
-          {"all-gather", "k-allgather", kernels.all_gather / unit::s},
-          {"reduce-scatter", "k-reducescatter", kernels.reduce_scatter / unit::s},
-          {"all-to-all", "k-alltoall", kernels.all_to_all / unit::s},
-          {"other", "k-other", kernels.other / unit::s}};
+  std::vector<NamedPart> parts;
+  for (const metrics::KernelPart& part : metrics::kernel_classes()) {
+    std::string style = fmt::format("k-{}", part.key);
+    std::erase(style, '_');
+    parts.push_back({part.label, std::move(style), part.of(kernels) / unit::s});
+  }
+  return parts;
 }
 
 std::vector<NamedPart> memory_parts(const run::MemoryUse& memory) {

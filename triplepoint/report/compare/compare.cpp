@@ -12,31 +12,13 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/answers/results.h"
 
 namespace triplepoint::report {
 namespace {
 
-/// A number that every run may know.
-struct ComparedQuantity {
-  const char *key, *title, *unit;
-  double scale;
-  Better better;
-  ChangeForm says;
-  std::optional<double> (*of)(const Side&);
-};
-struct QuantitySection {
-  const char *name, *title;
-  std::vector<ComparedQuantity> quantities;
-};
-
 using Value = std::optional<double>;
-
-Value in_seconds(const std::optional<Seconds>& time) {
-  if (time) return *time / unit::s;
-  return std::nullopt;
-}
-
+using answers::Better;
 using S = const Side&;
 constexpr Better less = Better::lower, more = Better::higher, any = Better::neither;
 constexpr ChangeForm rel = ChangeForm::relative, absolute = ChangeForm::absolute;
@@ -49,97 +31,6 @@ Value throttled(S s) {
   return sum;
 }
 
-Value per_gpu_power(S s) {
-  return s.metrics.power_mean_w;
-}
-
-QuantitySection speed_quantities() {
-  return {"speed",
-          "Speed",
-          {{"step_time_s", "step time", "s", 1, less, rel,
-            [](S s) { return in_seconds(s.metrics.step_time); }},
-           {"tokens_per_s", "speed", "tokens/s", 1, more, rel,
-            [](S s) { return s.metrics.tokens_per_second; }},
-           {"tokens_per_s_per_gpu", "speed of a GPU", "tokens/s", 1, more, rel,
-            [](S s) { return s.metrics.tokens_per_second_per_gpu; }},
-           {"samples_per_s", "speed in sequences", "samples/s", 1, more, rel,
-            [](S s) { return s.metrics.samples_per_second; }},
-           {"mfu", "MFU", "%", 0.01, more, absolute, [](S s) { return s.metrics.mfu; }},
-           {"hfu", "HFU", "%", 0.01, any, absolute, [](S s) { return s.metrics.hfu; }},
-           {"bubble_fraction", "bubble", "%", 0.01, less, absolute,
-            [](S s) { return s.metrics.bubble_fraction; }},
-           {"exposed_communication_s", "exposed communication", "s", 1, less, rel,
-            [](S s) { return in_seconds(s.metrics.exposed_communication); }},
-           {"waiting_s", "waiting for late peers", "s", 1, less, rel,
-            [](S s) -> Value {
-              if (!s.metrics.parts) return std::nullopt;
-              return s.metrics.parts->waiting / unit::s;
-            }},
-           {"overlapped_communication_s", "overlapped communication", "s", 1, any, rel,
-            [](S s) { return in_seconds(s.metrics.overlapped_communication); }},
-           {"idle_s", "idle", "s", 1, less, rel, [](S s) { return in_seconds(s.metrics.idle); }},
-           {"launch_gaps_s", "launch gaps", "s", 1, less, rel,
-            [](S s) { return in_seconds(s.metrics.launch_gaps); }}}};
-}
-
-QuantitySection energy_quantities() {
-  return {"energy",
-          "Power and energy",
-          {{"joules_per_token", "energy of a token", "J", 1, less, rel,
-            [](S s) { return s.metrics.joules_per_token; }},
-           {"energy_j", "energy of a step", "MJ", 1e6, less, rel,
-            [](S s) { return s.metrics.energy_j; }},
-           {"node_energy_j", "energy of a step, nodes", "MJ", 1e6, less, rel,
-            [](S s) { return s.metrics.node_energy_j; }},
-           {"samples_per_s_mj", "efficiency", "samples/(s MJ)", 1, more, rel,
-            [](S s) { return s.metrics.samples_per_s_mj; }},
-           {"power_mean_w", "power of a GPU, mean", "W", 1, any, rel, per_gpu_power},
-           {"power_peak_w", "power of a GPU, peak", "W", 1, less, rel,
-            [](S s) { return s.metrics.power_peak_w; }},
-           {"power_kernel_peak_w", "power of the most power-hungry kernel", "W", 1, less, rel,
-            [](S s) { return s.metrics.power_kernel_peak_w; }}}};
-}
-
-QuantitySection heat_quantities() {
-  return {
-      "heat",
-      "Heat and clock",
-      {{"temperature_mean_c", "temperature, mean", "°C", 1, less, absolute,
-        [](S s) { return s.metrics.temperature_mean_c; }},
-       {"temperature_peak_c", "temperature, peak", "°C", 1, less, absolute,
-        [](S s) { return s.metrics.temperature_peak_c; }},
-       {"hot_mean_c", "hot slots", "°C", 1, less, absolute,
-        [](S s) { return s.metrics.hot_mean_c; }},
-       {"cool_mean_c", "cool slots", "°C", 1, less, absolute,
-        [](S s) { return s.metrics.cool_mean_c; }},
-       {"hottest_over_coolest", "hottest over coolest GPU", "", 1, less, rel,
-        [](S s) { return s.metrics.hottest_over_coolest; }},
-       {"sm_clock_mean_mhz", "SM clock, mean", "MHz", 1, more, rel,
-        [](S s) { return s.metrics.sm_clock_mean_mhz; }},
-       {"throttled", "throttled (most frequent reason)", "%", 0.01, less, absolute, throttled}}};
-}
-
-QuantitySection size_quantities() {
-  return {"size",
-          "Size",
-          {{"num_gpus", "GPUs", "", 1, any, rel,
-            [](S s) { return s.num_gpus > 0 ? Value(static_cast<double>(s.num_gpus)) : Value(); }},
-           {"memory_gib", "memory of the fullest GPU", "GiB", 1, less, rel,
-            [](S s) { return s.memory_gib; }},
-           {"scale_up_bytes", "sent inside the node, a GPU", "GiB", 1024.0 * 1024 * 1024, less, rel,
-            [](S s) { return Value(s.metrics.links.scale_up / unit::B); }},
-           {"scale_out_bytes", "sent between nodes, a GPU", "GiB", 1024.0 * 1024 * 1024, less, rel,
-            [](S s) { return Value(s.metrics.links.scale_out / unit::B); }}}};
-}
-
-/// Those that are compared, by the section in which they are shown.
-const std::vector<QuantitySection>& compared_quantities() {
-  static const std::vector<QuantitySection> all = {speed_quantities(), energy_quantities(),
-                                                   heat_quantities(), size_quantities()};
-  return all;
-}
-
-using metrics::KernelSeconds;
 using metrics::Metrics;
 
 bool is_known(const ComparedRow& row) {
@@ -160,42 +51,89 @@ std::vector<Value> values_of(const std::vector<Side>& sides, Of&& of) {
   return values;
 }
 
-ComparedSection plain_section(const QuantitySection& of, const std::vector<Side>& sides) {
-  ComparedSection section{of.name, of.title, {}};
-  for (const ComparedQuantity& q : of.quantities)
-    add_known(section.rows,
-              {q.key, q.title, q.unit, q.scale, q.better, q.says, values_of(sides, q.of), {}});
+/// A row of the catalogue. Temperatures and shares differ by so much, other numbers by per cent.
+ComparedRow row_of(const answers::Quantity& quantity, const std::vector<Side>& sides) {
+  const auto [unit_name, scale] = answers::shown_unit(quantity);
+  const bool differs_by_points = quantity.unit == "°C" || quantity.unit == "share";
+  return {std::string(quantity.name),
+          std::string(quantity.label),
+          std::string(unit_name),
+          scale,
+          quantity.better,
+          differs_by_points ? absolute : rel,
+          values_of(sides,
+                    [&](S s) { return answers::number_of(quantity.name, {.metrics = s.metrics}); }),
+          {}};
+}
+
+bool is_compared(const answers::Quantity& quantity) {
+  return quantity.type == answers::Type::number && !quantity.name.empty();
+}
+
+/// The groups of the catalogue under one heading.
+ComparedSection section_of(const char* name, const char* title,
+                           std::initializer_list<std::string_view> groups,
+                           const std::vector<Side>& sides) {
+  ComparedSection section{name, title, {}};
+  for (const answers::QuantityGroup& group : answers::quantity_groups())
+    if (std::ranges::find(groups, group.name) != groups.end())
+      for (const answers::Quantity& quantity : group.quantities)
+        if (is_compared(quantity)) add_known(section.rows, row_of(quantity, sides));
   return section;
 }
 
-struct KernelPartKind {
-  const char *key, *title;
-  Seconds (*of)(const KernelSeconds&);
-  Better better;
-};
-constexpr KernelPartKind kernel_kinds[] = {
-    {"compute", "compute", [](const KernelSeconds& k) { return k.compute; }, less},
-    {"memory", "norms, elementwise, optimizer", [](const KernelSeconds& k) { return k.memory; },
-     less},
-    {"send_recv", "send/recv", [](const KernelSeconds& k) { return k.send_recv; }, less},
-    {"all_reduce", "all-reduce", [](const KernelSeconds& k) { return k.all_reduce; }, less},
-    {"all_gather", "all-gather", [](const KernelSeconds& k) { return k.all_gather; }, less},
-    {"reduce_scatter", "reduce-scatter", [](const KernelSeconds& k) { return k.reduce_scatter; },
-     less},
-    {"all_to_all", "all-to-all", [](const KernelSeconds& k) { return k.all_to_all; }, less},
-    {"other", "other", [](const KernelSeconds& k) { return k.other; }, any},
-    {"waiting", "waiting inside communication", [](const KernelSeconds& k) { return k.waiting; },
-     less},
-    {"total", "all kernels", [](const KernelSeconds& k) { return k.total(); }, less}};
+ComparedSection heat_section(const std::vector<Side>& sides) {
+  ComparedSection section = section_of("heat", "Heat and clock", {"heat"}, sides);
+  add_known(section.rows, {"throttled",
+                           "throttled (most frequent reason)",
+                           "%",
+                           0.01,
+                           less,
+                           absolute,
+                           values_of(sides, throttled),
+                           {}});
+  return section;
+}
+
+ComparedSection size_section(const std::vector<Side>& sides) {
+  ComparedSection section{"size", "Size", {}};
+  add_known(section.rows,
+            {"num_gpus",
+             "GPUs",
+             "",
+             1,
+             any,
+             rel,
+             values_of(sides,
+                       [](S s) {
+                         return s.num_gpus > 0 ? Value(static_cast<double>(s.num_gpus)) : Value();
+                       }),
+             {}});
+  add_known(section.rows, {"memory_gib",
+                           "memory of the fullest GPU",
+                           "GiB",
+                           1,
+                           less,
+                           rel,
+                           values_of(sides, [](S s) { return s.memory_gib; }),
+                           {}});
+  for (ComparedRow& row : section_of("links", "", {"links"}, sides).rows)
+    section.rows.push_back(std::move(row));
+  return section;
+}
+
+Better better_of(const metrics::KernelPart& part) {
+  return std::string_view(part.key) == "other" ? any : less;
+}
 
 ComparedSection kernel_section(const std::vector<Side>& sides) {
   ComparedSection section{"kernels", "Kernel seconds of a GPU in one step", {}};
-  for (const KernelPartKind& kind : kernel_kinds)
+  for (const metrics::KernelPart& kind : metrics::kernel_parts())
     add_known(section.rows, {fmt::format("kernel_{}_s", kind.key),
-                             kind.title,
+                             kind.label,
                              "s",
                              1,
-                             kind.better,
+                             better_of(kind),
                              rel,
                              values_of(sides,
                                        [&](S s) -> Value {
@@ -218,12 +156,12 @@ ComparedSection stage_section(const std::vector<Side>& sides) {
     most = std::max(most, side.metrics.stages.size());
   if (most < 2) return section;
   for (std::size_t i = 0; i < most; ++i) {
-    for (const KernelPartKind& kind : kernel_kinds)
+    for (const metrics::KernelPart& kind : metrics::kernel_parts())
       add_known(section.rows, {fmt::format("stage_{}_{}_s", i, kind.key),
-                               fmt::format("stage {}, {}", i, kind.title),
+                               fmt::format("stage {}, {}", i, kind.label),
                                "s",
                                1,
-                               kind.better,
+                               better_of(kind),
                                rel,
                                values_of(sides,
                                          [&](S s) -> Value {
@@ -372,7 +310,7 @@ Side side_of(const run::Run& run, Metrics metrics, std::string name) {
   side.fidelity = run::name_of(run.manifest.fidelity);
   side.fits_memory = run.manifest.fits_memory;
   if (!run.memory.empty())
-    side.memory_gib = run.memory[metrics::worst_stage(run)].total() / unit::GiB;
+    side.memory_gib = run.memory[metrics::fullest_stage(run.memory)].total() / unit::GiB;
   for (const run::StepRecord& step : run.steps)
     side.step_s.push_back((step.end - step.begin) / unit::s);
   side.num_gpus = static_cast<int64_t>(run.devices.size());
@@ -380,10 +318,8 @@ Side side_of(const run::Run& run, Metrics metrics, std::string name) {
   for (const run::Device& device : run.devices)
     most_local = std::max(most_local, device.local);
   if (most_local >= 0) side.gpus_per_node = most_local + 1;
-  const Json json = metrics::results_json(run, metrics);
-  for (const auto& [key, value] : json["configuration"].items())
-    if (!value.is_null())
-      side.settings[key] = value.is_string() ? value.get<std::string>() : json_text(value, -1);
+  for (auto& [name, value] : answers::settings_of(run))
+    side.settings.emplace(name, std::move(value));
   side.metrics = std::move(metrics);
   return side;
 }
@@ -397,8 +333,10 @@ const ComparedRow* Comparison::find(const std::string& key) const {
 
 Comparison compare_runs(std::vector<Side> sides) {
   Comparison comparison;
-  for (const QuantitySection& section : compared_quantities())
-    comparison.sections.push_back(plain_section(section, sides));
+  comparison.sections.push_back(section_of("speed", "Speed", {"speed", "parts", "overlap"}, sides));
+  comparison.sections.push_back(section_of("energy", "Power and energy", {"energy"}, sides));
+  comparison.sections.push_back(heat_section(sides));
+  comparison.sections.push_back(size_section(sides));
   comparison.sections.push_back(extremes_section(sides));
   comparison.sections.push_back(kernel_section(sides));
   comparison.sections.push_back(stage_section(sides));

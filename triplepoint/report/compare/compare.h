@@ -11,6 +11,7 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/answers/quantities.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/study.h"
 
@@ -30,8 +31,6 @@ struct Side {
 /// The side keeps the metrics, not the run.
 Side side_of(const run::Run&, metrics::Metrics, std::string name);
 
-/// Which direction is good news.
-enum class Better { lower, higher, neither };
 /// How a difference is best said: 12 % of a time, 4 degrees of a temperature, 2 points of a share.
 enum class ChangeForm { relative, absolute };
 
@@ -41,7 +40,7 @@ struct ComparedRow {
   std::string title;  // "step time"
   std::string unit;   // as printed: "s", "%"
   double scale = 1;   // printed = value / scale
-  Better better = Better::neither;
+  answers::Better better = answers::Better::neither;
   ChangeForm says = ChangeForm::relative;
   std::vector<std::optional<double>> values;
   std::vector<std::string> whose;  // of extremes: "GPU 11 (GPU 3 of node 1)"; else empty

@@ -234,8 +234,8 @@ std::string difference_text(const ComparedRow& row, std::size_t side) {
 
 int judgement(const ComparedRow& row, std::size_t side) {
   const auto by = difference(row, side);
-  if (!by || row.better == Better::neither || is_same(row, *by)) return 0;
-  return (by->absolute > 0) == (row.better == Better::higher) ? 1 : -1;
+  if (!by || row.better == answers::Better::neither || is_same(row, *by)) return 0;
+  return (by->absolute > 0) == (row.better == answers::Better::higher) ? 1 : -1;
 }
 
 std::vector<std::string> sentences_of(const Comparison& c) {

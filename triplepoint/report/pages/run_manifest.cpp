@@ -15,7 +15,7 @@
 
 #include "triplepoint/run/series_index.h"
 
-#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/answers/results.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
@@ -43,12 +43,8 @@ std::string fact_name(std::string name) {
 }
 
 void add_job(DataTable& table, const run::Run& run) {
-  if (!run.manifest.job) return;
-  const Json json = metrics::results_json(run, {});
-  for (const auto& [key, value] : json["configuration"].items())
-    if (!value.is_null())
-      table.rows.push_back(
-          {fact_name(key), value.is_string() ? value.get<std::string>() : json_text(value, -1)});
+  for (const auto& [name, value] : answers::settings_of(run))
+    table.rows.push_back({fact_name(name), value});
 }
 
 std::string about(const run::Run& run) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/answers/results.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
@@ -59,29 +60,24 @@ std::string origin_sentence(const run::Run& run) {
 /// The room, the limits and the faults that a simulated run was given.
 std::string conditions_sentence(const run::Run& run) {
   if (run.manifest.origin != run::Origin::simulated || !run.manifest.job) return "";
-  const Json settings = metrics::results_json(run, {})["configuration"];
-  const auto value = [&](const char* key) {
-    const Json found = settings.value(key, Json());
-    return found.is_string() ? found.get<std::string>() : json_text(found, -1);
-  };
-  std::string text = fmt::format(" Inlet {}, {} cooling", value("inlet"), value("cooling"));
+  std::map<std::string, std::string> settings;
+  for (auto& [name, value] : answers::settings_of(run))
+    settings.emplace(name, std::move(value));
+  std::string text = fmt::format(" Inlet {}, {} cooling", settings["inlet"], settings["cooling"]);
   if (settings.contains("power_limit"))
-    text += fmt::format(", power limit of a GPU {}", value("power_limit"));
-  if (!settings["clock_lock"].is_null()) text += fmt::format(", clock {}", value("clock_lock"));
-  if (settings["faults"] != "none") text += fmt::format(", faults: {}", value("faults"));
-  text += fmt::format(", seed {}", value("seed"));
-  if (settings.contains("horizon")) text += fmt::format("; {}", value("horizon"));
+    text += fmt::format(", power limit of a GPU {}", settings["power_limit"]);
+  if (settings.contains("clock_lock")) text += fmt::format(", clock {}", settings["clock_lock"]);
+  if (settings["faults"] != "none") text += fmt::format(", faults: {}", settings["faults"]);
+  text += fmt::format(", seed {}", settings["seed"]);
+  if (settings.contains("horizon")) text += fmt::format("; {}", settings["horizon"]);
   return text + ".";
 }
 
 std::string verdict_sentence(const run::Run& run) {
   if (run.memory.empty()) return "";
-  const auto worst =
-      std::max_element(run.memory.begin(), run.memory.end(),
-                       [](const auto& a, const auto& b) { return a.total() < b.total(); });
-  std::string text =
-      fmt::format(" The fullest GPU (stage {}) needs {} GiB", worst - run.memory.begin(),
-                  significant(worst->total() / unit::GiB));
+  const std::size_t fullest = metrics::fullest_stage(run.memory);
+  std::string text = fmt::format(" The fullest GPU (stage {}) needs {} GiB", fullest,
+                                 significant(run.memory[fullest].total() / unit::GiB));
   if (run.memory_limit)
     text += fmt::format(" of {} GiB", significant(*run.memory_limit / unit::GiB));
   return text + (run.manifest.fits_memory ? "." : ": the job does not fit in memory.");

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/metrics/run/results_json.h"
+#include "triplepoint/answers/results.h"
 
+#include <algorithm>
 #include <set>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
 
-namespace triplepoint::metrics {
+namespace triplepoint::answers {
 namespace {
+
+using doctest::Approx;
+using metrics::measure;
+using metrics::Metrics;
 
 run::Run two_stages() {
   run::Run run;
@@ -85,6 +90,30 @@ TEST_CASE("memory is that of the worst stage, and its parts add up") {
   CHECK(memory["total"].get<double>() == doctest::Approx(sum));
 }
 
+TEST_CASE("keys and names are unique, and every key says what it is") {
+  std::set<std::string_view> seen;
+  for (const QuantityGroup& group : quantity_groups())
+    for (const Quantity& quantity : group.quantities) {
+      CAPTURE(quantity.key);
+      if (!quantity.key.empty()) CHECK(seen.insert(quantity.key).second);
+      if (!quantity.name.empty() && quantity.name != quantity.key)
+        CHECK(seen.insert(quantity.name).second);
+      CHECK_FALSE((quantity.is_column && quantity.name.empty()));
+      CHECK_FALSE((quantity.name.empty() && quantity.key.empty()));
+    }
+}
+
+TEST_CASE("the schema has a place for every key of an object") {
+  const Json schema = results_schema();
+  const Json json = results_json(two_stages(), measure(two_stages()));
+  for (const auto& [key, value] : json.items()) {
+    REQUIRE_MESSAGE(schema["properties"].contains(key), key);
+    if (!value.is_object() || !schema["properties"][key].contains("properties")) continue;
+    for (const auto& [inner, number] : value.items())
+      CHECK_MESSAGE(schema["properties"][key]["properties"].contains(inner), key, ".", inner);
+  }
+}
+
 TEST_CASE("a job that does not fit shows its memory and no speed") {
   run::Run run = two_stages();
   run.manifest.fits_memory = false;
@@ -96,7 +125,7 @@ TEST_CASE("a job that does not fit shows its memory and no speed") {
   std::set<std::string> filled;
   const auto row = results_row(run, measure(run));
   for (size_t i = 0; i < row.size(); ++i)
-    if (!row[i].empty()) filled.insert(results_columns()[i]);
+    if (!row[i].empty()) filled.insert(std::string(results_columns()[i]->name));
   CHECK(filled.count("verdict") == 1);
   CHECK(filled.count("memory_total_gib") == 1);
   CHECK(filled.count("step_time_s") == 0);
@@ -143,9 +172,8 @@ TEST_CASE("a row has a cell for every column, and its numbers are those of the o
   const auto columns = results_columns();
   const auto row = results_row(run, m);
   REQUIRE(row.size() == columns.size());
-  CHECK(std::set<std::string>(columns.begin(), columns.end()).size() == columns.size());
-  const auto cell = [&](const char* name) {
-    return row[static_cast<size_t>(std::find(columns.begin(), columns.end(), name) -
+  const auto cell = [&](std::string_view name) {
+    return row[static_cast<size_t>(std::ranges::find(columns, name, &Quantity::name) -
                                    columns.begin())];
   };
   const Json json = results_json(run, m);
@@ -170,5 +198,73 @@ TEST_CASE("numbers of single devices stay out of the object where there are very
   CHECK(results_json(run, metrics)["power_w"].contains("per_gpu"));
 }
 
+// ---- inference
+
+/// One GPU that spends two seconds on a batch of eight sequences.
+run::Run one_pass(spec::Task task) {
+  run::Run run;
+  spec::Job job;
+  job.task = task;
+  job.model.sequence_length = 100;
+  job.plan.global_batch_size = 8;
+  job.cluster.num_nodes = job.cluster.gpus_per_node = 1;
+  run.manifest.job = job;
+  run.memory = {{.weights = 10 * unit::GiB, .activations = 5 * unit::GiB}};
+  run.devices.push_back({.index = 0, .slot = 0, .rank = 0});
+  run.summaries.push_back({.power_mean_w = 500.0, .energy_j = 1000.0});
+  const int64_t tokens = task == spec::Task::decode ? 8 : 800;
+  run.steps = {{.begin = Instant(0), .end = Instant(2000000000), .samples = 8, .tokens = tokens}};
+  run.model_flops = run.hardware_flops = 1 * unit::PFLOP;
+  run.peak_flops = 1 * unit::PFLOP / unit::s;
+  return run;
+}
+
+TEST_CASE("a pass of prefill is the wait for the first token, one of decode that for the next") {
+  const Json prompt =
+      results_json(one_pass(spec::Task::prefill), measure(one_pass(spec::Task::prefill)));
+  CHECK(prompt["prompt_tokens_per_s"] == 400.0);
+  CHECK(prompt["time_to_first_token_s"] == 2.0);
+  CHECK_FALSE(prompt.contains("generated_tokens_per_s"));
+  CHECK_FALSE(prompt.contains("time_per_output_token_s"));
+  const Json token =
+      results_json(one_pass(spec::Task::decode), measure(one_pass(spec::Task::decode)));
+  CHECK(token["generated_tokens_per_s"] == 4.0);
+  CHECK(token["time_per_output_token_s"] == 2.0);
+  CHECK(token["joules_per_token"] == 125.0);
+  CHECK_FALSE(token.contains("time_to_first_token_s"));
+}
+
+TEST_CASE("what only training has is absent of inference, not zero") {
+  for (const spec::Task task : {spec::Task::prefill, spec::Task::decode}) {
+    const run::Run run = one_pass(task);
+    const Metrics metrics = measure(run);
+    CHECK(metrics.mfu.value() == Approx(0.5));
+    CHECK_FALSE(metrics.hfu);
+    CHECK_FALSE(metrics.samples_per_s_mj);
+    const Json json = results_json(run, metrics);
+    CHECK(json["memory_gib"]["gradients"].is_null());
+    CHECK(json["memory_gib"]["optimizer"].is_null());
+    CHECK(json["configuration"]["recompute"].is_null());
+    const auto columns = results_columns();
+    const auto cells = results_row(run, metrics);
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      for (const char* training : {"memory_gradients_gib", "memory_optimizer_gib", "recompute",
+                                   "schedule", "hfu", "samples_per_s_mj"})
+        if (columns[i]->name == training) CHECK_MESSAGE(cells[i].empty(), training);
+  }
+}
+
+TEST_CASE("training knows no times of tokens") {
+  const run::Run run = one_pass(spec::Task::pretrain);
+  const Metrics metrics = measure(run);
+  const Json json = results_json(run, metrics);
+  for (const char* key : {"prompt_tokens_per_s", "time_to_first_token_s", "generated_tokens_per_s",
+                          "time_per_output_token_s"})
+    CHECK_FALSE(json.contains(key));
+  CHECK(metrics.samples_per_s_mj);
+  CHECK(json["memory_gib"]["gradients"] == 0.0);
+  CHECK_FALSE(metrics::is_inference(run::Run{}));
+}
+
 }  // namespace
-}  // namespace triplepoint::metrics
+}  // namespace triplepoint::answers

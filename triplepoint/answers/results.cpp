@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/answers/results.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+namespace triplepoint::answers {
+namespace {
+
+/// The place of a dotted key.
+Json& at_path(Json& json, std::string_view key) {
+  const size_t dot = key.find('.');
+  Json& here = json[std::string(key.substr(0, dot))];
+  return dot == std::string_view::npos ? here : at_path(here, key.substr(dot + 1));
+}
+
+std::string cell_text(const Json& value) {
+  if (value.is_null()) return {};
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  return value.dump();
+}
+
+}  // namespace
+
+Json results_json(const run::Run& run, const metrics::Metrics& metrics) {
+  const RunResult result = result_of(run, metrics);
+  const bool lists_devices = run.devices.size() <= metrics::most_listed_devices;
+  Json json;
+  for (const QuantityGroup& group : quantity_groups()) {
+    if (!is_given(group, result)) continue;
+    for (const Quantity& quantity : group.quantities) {
+      if (quantity.key.empty() || (quantity.type == Type::per_gpu && !lists_devices)) continue;
+      Json value = quantity.value(result);
+      if (!value.is_null() || group.given != Given::if_known)
+        at_path(json, quantity.key) = std::move(value);
+    }
+  }
+  return json;
+}
+
+std::vector<const Quantity*> results_columns() {
+  std::vector<const Quantity*> columns;
+  for (const QuantityGroup& group : quantity_groups())
+    for (const Quantity& quantity : group.quantities)
+      if (quantity.is_column) columns.push_back(&quantity);
+  return columns;
+}
+
+std::vector<std::string> results_row(const run::Run& run, const metrics::Metrics& metrics) {
+  const RunResult result = result_of(run, metrics);
+  std::vector<std::string> cells;
+  for (const QuantityGroup& group : quantity_groups())
+    for (const Quantity& quantity : group.quantities)
+      if (quantity.is_column)
+        cells.push_back(is_given(group, result) ? cell_text(quantity.value(result))
+                                                : std::string());
+  return cells;
+}
+
+std::vector<std::pair<std::string, std::string>> settings_of(const run::Run& run) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  const Json configuration = results_json(run, {})["configuration"];
+  for (const auto& [key, value] : configuration.items())
+    if (!value.is_null())
+      settings.emplace_back(key,
+                            value.is_string() ? value.get<std::string>() : json_text(value, -1));
+  return settings;
+}
+
+// ---- reference
+
+std::string_view json_type(Type type) {
+  switch (type) {
+    case Type::text:
+      return "string";
+    case Type::count:
+      return "integer";
+    case Type::number:
+      return "number";
+    case Type::truth:
+      return "boolean";
+    case Type::per_gpu:
+    case Type::object:
+      return "";
+  }
+  return "";
+}
+
+std::string sentence_of(const Quantity& quantity) {
+  std::string text(quantity.label);
+  if (!text.empty() && !quantity.about.empty()) text += ": ";
+  return text.append(quantity.about);
+}
+
+namespace {
+
+Json schema_of(const Quantity& quantity) {
+  Json schema;
+  if (const std::string text = sentence_of(quantity); !text.empty()) schema["description"] = text;
+  if (const std::string_view type = json_type(quantity.type); !type.empty())
+    schema["type"] = {type, "null"};
+  if (!quantity.unit.empty()) schema["x-unit"] = quantity.unit;
+  if (quantity.is_column) schema["x-column"] = quantity.name;
+  return schema;
+}
+
+void add_to_schema(Json& schema, std::string_view key, const Quantity& quantity) {
+  const size_t dot = key.find('.');
+  Json& property = schema["properties"][std::string(key.substr(0, dot))];
+  if (dot == std::string_view::npos) {
+    property.update(schema_of(quantity));
+    return;
+  }
+  property["type"] = {"object", "null"};
+  add_to_schema(property, key.substr(dot + 1), quantity);
+}
+
+}  // namespace
+
+Json results_schema() {
+  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                 {"title", "Results of a run"},
+                 {"type", "object"}};
+  for (const QuantityGroup& group : quantity_groups())
+    for (const Quantity& quantity : group.quantities)
+      if (!quantity.key.empty()) add_to_schema(schema, quantity.key, quantity);
+  return schema;
+}
+
+}  // namespace triplepoint::answers

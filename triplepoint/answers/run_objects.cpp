@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/answers/run_objects.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/spec/names.h"
+
+#include "triplepoint/metrics/run/fault_effects.h"
+#include "triplepoint/workload/rank_grid.h"
+#include "triplepoint/workload/record_rows.h"
+
+namespace triplepoint::answers {
+namespace {
+
+using R = const RunResult&;
+
+template <class Number>
+Json of(const std::optional<Number>& value) {
+  return value ? Json(*value) : Json();
+}
+
+/// "700 W", or "350 to 700 W" where devices differ.
+template <class Quantity, class Unit>
+std::string range_text(const std::vector<Quantity>& each, Unit unit, const char* unit_name) {
+  const auto [low, high] = std::minmax_element(each.begin(), each.end());
+  if (*low == *high) return fmt::format("{:.4g} {}", *low / unit, unit_name);
+  return fmt::format("{:.4g} to {:.4g} {}", *low / unit, *high / unit, unit_name);
+}
+
+}  // namespace
+
+bool is_simulated(R r) {
+  return r.run != nullptr && r.job != nullptr && r.run->manifest.origin == run::Origin::simulated;
+}
+
+Json shutdown_of(R r) {
+  const auto shutdown = r.run != nullptr ? run::shutdown_of(*r.run) : std::nullopt;
+  if (!shutdown) return {};
+  Json json = {{"gpu", shutdown->device}, {"die_c", shutdown->die_c}, {"time_s", nullptr}};
+  if (shutdown->time) json["time_s"] = *shutdown->time / unit::s;
+  return json;
+}
+
+// ---- what the job was told
+
+Json records_of(R r) {
+  const spec::Job& job = *r.job;
+  if (!job.records || spec::has_errors(spec::diagnose(job))) return {};
+  const workload::RowContent content = workload::row_content(job);
+  return {{"name", job.records->name},
+          {"layout", spec::enum_name(job.plan.record_layout)},
+          {"mean_tokens", content.tokens / content.records},
+          {"records_per_row", content.records},
+          {"row_tokens", workload::row_shape(job).length},
+          {"used_share", content.tokens / workload::real(workload::row_shape(job).length)}};
+}
+
+Json overlaps_of(R r) {
+  const spec::Plan& plan = r.job->plan;
+  Json list = Json::array();
+  if (plan.overlap_tensor) list.push_back("tensor");
+  if (plan.overlap_gradient) list.push_back("gradient");
+  if (plan.overlap_parameter) list.push_back("parameter");
+  if (plan.overlap_pipeline) list.push_back("pipeline");
+  if (plan.overlap_expert) list.push_back("expert");
+  return list;
+}
+
+Json power_limits_of(R r) {
+  if (!is_simulated(r) || !(r.job->cluster.gpu.tdp || r.job->environment.power_limit)) return {};
+  const std::vector<Watts>& each = r.job->environment.device_power_limits;
+  return range_text(each.empty() ? std::vector<Watts>{r.job->power_limit()} : each, unit::W, "W");
+}
+
+Json clock_locks_of(R r) {
+  const std::vector<Hertz>& each = r.job->environment.device_clock_limits;
+  return each.empty() ? Json() : Json(range_text(each, unit::MHz, "MHz"));
+}
+
+Json faults_of(R r) {
+  const std::string faults = metrics::names_of(r.job->environment.faults);
+  return faults.empty() ? "none" : faults;
+}
+
+Json horizon_of(R r) {
+  if (!is_simulated(r)) return {};
+  const auto horizon = r.run->manifest.facts.find("horizon");
+  return horizon != r.run->manifest.facts.end() ? Json(horizon->second) : Json();
+}
+
+Json producer_of(R r) {
+  if (!is_simulated(r) || r.run->manifest.producer.empty()) return {};
+  return r.run->manifest.producer;
+}
+
+Json digest_of(R r) {
+  if (!is_simulated(r) || r.run->manifest.numbers.empty()) return {};
+  return r.run->manifest.numbers;
+}
+
+// ---- stages, kernels, messages
+
+Json memory_of_stages(R r) {
+  Json list = Json::array();
+  for (const run::MemoryUse& stage : r.memory)
+    list.push_back(stage.total() / unit::GiB);
+  return list;
+}
+
+Json launches_of(R r) {
+  // Total and compute are always there, so that readers find their keys.
+  Json json;
+  for (const auto* known : {"total", "compute"})
+    json[known] = {{"count", Json()}, {"blocks", Json()}, {"warps", Json()}, {"occupancy", Json()}};
+  for (const auto& [label, launches] : r.metrics.launches)
+    json[label] = {{"count", launches.count},
+                   {"blocks", of(launches.blocks)},
+                   {"warps", of(launches.warps)},
+                   {"occupancy", of(launches.occupancy)}};
+  return json;
+}
+
+Json stages_of(R r) {
+  Json list = Json::array();
+  for (const metrics::Stage& stage : r.metrics.stages) {
+    Json json = {{"stage", stage.stage},
+                 {"bubble_fraction", stage.bubble_fraction},
+                 {"power_mean_w", of(stage.power_mean_w)},
+                 {"temperature_mean_c", of(stage.die_mean_c)},
+                 {"sm_clock_mean_mhz", of(stage.sm_clock_mean_mhz)}};
+    for (const metrics::KernelPart& part : metrics::kernel_parts())
+      json[part.key] = part.of(stage.kernels) / unit::s;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json messages_of(R r) {
+  Json list = Json::array();
+  for (const metrics::MessageBucket& bucket : r.metrics.links.messages)
+    list.push_back({{"up_to_bytes", bucket.upper / unit::B},
+                    {"count", bucket.count},
+                    {"bytes", bucket.bytes / unit::B}});
+  return list;
+}
+
+// ---- who is slow
+
+Json stragglers_of(R r) {
+  Json list = Json::array();
+  for (const metrics::Straggler& straggler : r.metrics.stragglers)
+    list.push_back({{"rank", straggler.rank},
+                    {"stage", straggler.stage},
+                    {"share_of_waits", straggler.share_of_waits},
+                    {"cause", straggler.cause}});
+  return list;
+}
+
+namespace {
+
+std::string_view name_of(run::PaceSetter::By by) {
+  switch (by) {
+    case run::PaceSetter::By::clock:
+      return "clock";
+    case run::PaceSetter::By::scale_up:
+      return "scale_up";
+    case run::PaceSetter::By::scale_out:
+      return "scale_out";
+    case run::PaceSetter::By::host:
+      return "host";
+  }
+  return "";
+}
+
+}  // namespace
+
+Json pace_setters_of(R r) {
+  Json list = Json::array();
+  for (const run::PaceSetter& setter : r.metrics.pace_setters)
+    list.push_back({{"by", name_of(setter.by)},
+                    {"of", setter.of_nodes ? "node" : "gpu"},
+                    {"who", setter.who},
+                    {"value", setter.value},
+                    {"peers", setter.peers},
+                    {"cost_s", setter.cost / unit::s},
+                    {"at_most", setter.at_most},
+                    {"limit", setter.limit},
+                    {"detail", setter.detail}});
+  return list;
+}
+
+}  // namespace triplepoint::answers
