@@ -119,7 +119,7 @@ class Record(Blocking):
         self.record("sh", "-c", "date +%s.%N; sleep 6", within=6 + WITHIN)
         self.assertEqual(len(self.last_times("power_instant_w")), 8)
         with contextlib.closing(sqlite3.connect(self.path / "a.run")) as run:
-            first, = run.execute("SELECT value FROM fact WHERE key = 'recording_s'").fetchone()
+            first, = run.execute("SELECT value FROM manifest WHERE key = 'recording_s'").fetchone()
         self.assertLess(float(first), 6 + WITHIN)
 
     def test_a_driver_that_does_not_end(self):

@@ -168,14 +168,14 @@ for worker in workers:
 
     def ranks(self):
         with contextlib.closing(sqlite3.connect(self.path / "a.run")) as run:
-            facts = dict(run.execute("SELECT key, value FROM fact"))
+            facts = dict(run.execute("SELECT key, value FROM fact UNION SELECT key, value FROM manifest"))
             return dict(run.execute("SELECT local, rank FROM device")), facts
 
     def test_workers_are_found_by_their_environment(self):
         self.record("--", sys.executable, "-c", self.TORCHRUN, "0")
         ranks, facts = self.ranks()
         self.assertEqual(ranks, {i: i for i in range(8)})
-        self.assertEqual((facts["launcher"], facts["world_size"]), ("torchrun", "16"))
+        self.assertEqual((facts["launcher"], facts["world_size"]), ("torchrun", 16))
         self.assertEqual(len(facts["rank_processes"].split(",")), 8)
 
     def test_visible_devices_of_the_workers(self):

@@ -343,12 +343,12 @@ Forecast settled_forecast(const sim::TransientSimulation& now, const spec::Job& 
   ahead.solve_steady_state();
   Seconds length = 2 * unit::s;
   run::Run run = ahead.advance(length);
-  for (int tries = 0; tries < 12 && run.steps.size() < 2 && !run::shutdown_of(run); ++tries) {
+  for (int tries = 0; tries < 12 && run.steps.size() < 2 && !run.shutdown; ++tries) {
     run = ahead.advance(length);
     length = 2 * length;
   }
   const std::optional<SteerReadings> seen = readings_of(run, job);
-  if (!seen || run.steps.empty() || run::shutdown_of(run)) return {};
+  if (!seen || run.steps.empty() || run.shutdown) return {};
   const Seconds step_time = run.steps.back().end - run.steps.back().begin;
   return {step_time, seen->power, hottest_of(*seen)};
 }

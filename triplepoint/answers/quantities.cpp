@@ -562,6 +562,20 @@ constexpr Quantity inference[] = {
      [](R r) { return of(serving(r).time_per_output_token); }, number, lower, column},
 };
 
+// ---- of a recording as a whole
+
+Json of_recording(R r, std::optional<double> run::ProducerNumbers::*number) {
+  return r.run != nullptr ? of(r.run->numbers.*number) : Json();
+}
+constexpr Quantity recording[] = {
+    {"recording.duration_s", "", "s", "length of the recording", "",
+     [](R r) { return of_recording(r, &run::ProducerNumbers::recording_s); }},
+    {"recording.energy_j", "", "J", "energy of the recording", "of all devices that know it",
+     [](R r) { return of_recording(r, &run::ProducerNumbers::recording_energy_j); }},
+    {"recording.energy_uncertainty_j", "", "J", "", "",
+     [](R r) { return of_recording(r, &run::ProducerNumbers::recording_energy_uncertainty_j); }},
+};
+
 constexpr QuantityGroup groups[] = {
     {"identity", "Identity", Given::always, identity},
     {"shutdown", "Shutdown", Given::if_known, shutdown},
@@ -578,6 +592,7 @@ constexpr QuantityGroup groups[] = {
     {"throttle", "Throttling", Given::if_trained, throttle},
     {"links", "Links and slow devices", Given::if_trained, links},
     {"inference", "Inference", Given::if_known, inference},
+    {"recording", "The whole recording", Given::if_known, recording},
 };
 
 }  // namespace

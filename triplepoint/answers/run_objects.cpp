@@ -38,7 +38,7 @@ bool is_simulated(R r) {
 }
 
 Json shutdown_of(R r) {
-  const auto shutdown = r.run != nullptr ? run::shutdown_of(*r.run) : std::nullopt;
+  const auto& shutdown = r.run != nullptr ? r.run->shutdown : std::nullopt;
   if (!shutdown) return {};
   Json json = {{"gpu", shutdown->device}, {"die_c", shutdown->die_c}, {"time_s", nullptr}};
   if (shutdown->time) json["time_s"] = *shutdown->time / unit::s;
@@ -87,9 +87,7 @@ Json faults_of(R r) {
 }
 
 Json horizon_of(R r) {
-  if (!is_simulated(r)) return {};
-  const auto horizon = r.run->manifest.facts.find("horizon");
-  return horizon != r.run->manifest.facts.end() ? Json(horizon->second) : Json();
+  return is_simulated(r) ? Json(run::horizon_text(*r.run)) : Json();
 }
 
 Json producer_of(R r) {

@@ -76,6 +76,17 @@ void RecordWriter::fact(std::string_view key, std::string_view value) {
   out_.text(value);
 }
 
+void RecordWriter::number(std::string_view key, std::optional<int64_t> whole,
+                          std::optional<double> real) {
+  kind(RecordKind::number);
+  out_.text(key);
+  out_.count(whole ? 1 : 0);
+  if (whole)
+    out_.integer(*whole);
+  else
+    out_.real(real.value_or(0));
+}
+
 void RecordWriter::add(size_t position, const Device& device) {
   kind(RecordKind::device);
   out_.count(position);
@@ -189,6 +200,9 @@ bool RecordReader::read_record(ByteReader& in, RecordVisitor& visitor) {
     case RecordKind::fact:
       read_manifest_record(kind, in);
       break;
+    case RecordKind::number:
+      read_number(in);
+      break;
     case RecordKind::device:
       read_device(in);
       break;
@@ -243,6 +257,21 @@ void RecordReader::read_manifest_record(RecordKind kind, ByteReader& in) {
     const std::string key(in.text());
     manifest.facts[key] = in.text();
   }
+}
+
+void RecordReader::read_number(ByteReader& in) {
+  const std::string key(in.text());
+  const bool is_whole = in.count() != 0;
+  const int64_t whole = is_whole ? in.integer() : 0;
+  const double real = is_whole ? 0 : in.real();
+  if (!in.is_good()) return;
+  visit_numbers(head_.numbers, [&]<class Number>(const char* name, std::optional<Number>& number) {
+    if (key != name || is_whole != std::is_integral_v<Number>) return;
+    if constexpr (std::is_integral_v<Number>)
+      number = whole;
+    else
+      number = real;
+  });
 }
 
 void RecordReader::read_device(ByteReader& in) {

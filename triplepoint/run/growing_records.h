@@ -134,7 +134,8 @@ enum class RecordKind : uint8_t {
   step = 10,
   values = 11,  // of one series since the last block
   axis = 12,    // of a fold: time stamps, encoded
-  chunk = 13    // of a fold: values of one series at the times of one of the fold's axes
+  chunk = 13,   // of a fold: values of one series at the times of one of the fold's axes
+  number = 14   // one of ProducerNumbers
 };
 
 /// Appends records to the bytes of a block.
@@ -147,6 +148,7 @@ class RecordWriter {
   void add(const ClockAnchor&);
   void note(std::string_view text);
   void fact(std::string_view key, std::string_view value);
+  void number(std::string_view key, std::optional<int64_t> whole, std::optional<double> real);
   void add(size_t position, const Device&);
   void add(const Series& without_values, const SeriesSource* source);
   void add(const SpanType&);
@@ -202,6 +204,7 @@ class RecordReader {
  private:
   bool read_record(ByteReader& in, RecordVisitor& visitor);
   void read_manifest_record(RecordKind kind, ByteReader& in);
+  void read_number(ByteReader& in);
   void read_device(ByteReader& in);
   void read_series(ByteReader& in);
   void read_span_type(ByteReader& in);

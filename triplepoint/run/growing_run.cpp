@@ -151,6 +151,13 @@ class FoldAxes {
   std::map<const std::vector<int64_t>*, uint64_t, ByContent> numbers_;
 };
 
+void write_number(RecordWriter& out, const char* name, int64_t whole) {
+  out.number(name, whole, {});
+}
+void write_number(RecordWriter& out, const char* name, double real) {
+  out.number(name, {}, real);
+}
+
 std::string records_of(const Run& start) {
   std::string bytes;
   RecordWriter out(bytes);
@@ -164,6 +171,9 @@ std::string records_of(const Run& start) {
     out.note(note);
   for (const auto& [key, value] : manifest.facts)
     out.fact(key, value);
+  visit_numbers(start.numbers, [&](const char* name, const auto& number) {
+    if (number) write_number(out, name, *number);
+  });
   for (size_t i = 0; i < start.devices.size(); ++i)
     out.add(i, start.devices[i]);
   return bytes;
@@ -251,6 +261,11 @@ void GrowingRun::note(std::string_view text) {
 void GrowingRun::fact(std::string_view key, std::string_view value) {
   head_.manifest.facts[std::string(key)] = value;
   put([&](RecordWriter& out) { out.fact(key, value); });
+}
+
+void GrowingRun::set_world_size(int64_t ranks) {
+  head_.numbers.world_size = ranks;
+  put([&](RecordWriter& out) { write_number(out, "world_size", ranks); });
 }
 
 void GrowingRun::set_device(size_t position, const Device& device) {

@@ -54,6 +54,7 @@ class GrowingRun {
   void add(const ClockAnchor& anchor);
   void note(std::string_view text);
   void fact(std::string_view key, std::string_view value);
+  void set_world_size(int64_t ranks);
   /// Of a known device, or of one more.
   void set_device(size_t position, const Device& device);
 

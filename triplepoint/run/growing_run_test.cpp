@@ -29,6 +29,7 @@ Run start_of_recording() {
                   .epoch_unix_ns = 1'700'000'000'000'000'000,
                   .hosts = {"node1"},
                   .anchors = {{.instant = Instant(0), .unix_ns = 1'700'000'000'000'000'000}}};
+  run.numbers = {.recording_s = 1.5, .epoch_monotonic_ns = 9'007'199'254'740'993};
   run.devices = {{.index = 0, .name = "gpu", .uuid = "GPU-1", .pci = "1b:00.0"},
                  {.index = 1, .local = 1, .name = "gpu"}};
   return run;
@@ -100,6 +101,7 @@ Run expected_after(int64_t ticks) {
 void check_same(const Run& run, const Run& expected) {
   CHECK(run.manifest.name == expected.manifest.name);
   CHECK(run.manifest.epoch_unix_ns == expected.manifest.epoch_unix_ns);
+  CHECK(run.numbers == expected.numbers);
   CHECK(run.manifest.hosts == expected.manifest.hosts);
   CHECK(run.manifest.anchors == expected.manifest.anchors);
   CHECK(run.devices == expected.devices);

@@ -2,10 +2,10 @@
 #include "triplepoint/run/merge.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -28,20 +28,11 @@ std::optional<std::string> fact(const Run& run, const char* key) {
   return found->second;
 }
 
-std::optional<int64_t> number_fact(const Run& run, const char* key) {
-  const auto text = fact(run, key);
-  if (!text) return std::nullopt;
-  int64_t number = 0;
-  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (problem != std::errc() || end != text->data() + text->size()) return std::nullopt;
-  return number;
-}
-
 /// Where instant 0 of one lies on the time line of the other, if one kernel ran both.
 std::optional<int64_t> offset_on_same_kernel(const Run& reference, const Run& other) {
   const auto here = fact(reference, "boot_id"), there = fact(other, "boot_id");
-  const auto epoch_here = number_fact(reference, "epoch_monotonic_ns"),
-             epoch_there = number_fact(other, "epoch_monotonic_ns");
+  const auto &epoch_here = reference.numbers.epoch_monotonic_ns,
+             &epoch_there = other.numbers.epoch_monotonic_ns;
   if (!here || here != there || !epoch_here || !epoch_there) return std::nullopt;
   return *epoch_there - *epoch_here;
 }
@@ -275,6 +266,24 @@ void add_manifest(Run& all, const Run& run, const Numbers& numbers) {
   }
 }
 
+/// Of the whole job: its ranks, and the energy where every node knows its own.
+ProducerNumbers numbers_of_all(const std::vector<Run>& recordings) {
+  ProducerNumbers all = recordings.front().numbers;
+  for (const Run& run : std::span(recordings).subspan(1)) {
+    const auto add = [&](std::optional<double> ProducerNumbers::*energy) {
+      if (run.numbers.*energy && all.*energy)
+        *(all.*energy) += *(run.numbers.*energy);
+      else
+        (all.*energy).reset();
+    };
+    add(&ProducerNumbers::recording_energy_j);
+    add(&ProducerNumbers::recording_energy_uncertainty_j);  // sensors of one kind err alike
+    all.recording_s = std::max(all.recording_s, run.numbers.recording_s);
+    if (!all.world_size) all.world_size = run.numbers.world_size;
+  }
+  return all;
+}
+
 void add_devices(Run& all, const Run& run, const Numbers& numbers) {
   // Summaries belong to devices by position.
   all.summaries.resize(all.devices.size());
@@ -391,6 +400,7 @@ Result<Merged> merge(std::vector<Run> recordings) {
   if (!own_ranks)
     all.manifest.notes.push_back(
         "recordings have the same ranks (they were not launched as one job); ranks are renumbered");
+  all.numbers = numbers_of_all(recordings);
   Numbers numbers;
   for (size_t i = 0; i < recordings.size(); ++i) {
     Run& run = recordings[i];

@@ -32,7 +32,8 @@ Run recording_of(const Node& node, int64_t num_collectives, int64_t num_steps, i
     run.manifest.anchors.push_back(
         {.instant = Instant(60 * t * s),
          .unix_ns = unix_begin + node.begins + 60 * t * s + node.wall_error + t * 20 * us});
-  run.manifest.facts = {{"boot_id", node.host}, {"epoch_monotonic_ns", "5"}, {"command", "train"}};
+  run.numbers.epoch_monotonic_ns = 5;
+  run.manifest.facts = {{"boot_id", node.host}, {"command", "train"}};
   run.timeline.num_ranks = node.first_rank + 2;
   const int32_t type = run.timeline.intern({.name = "all_reduce",
                                             .kind = SpanKind::communication,
@@ -106,7 +107,7 @@ TEST_CASE("steps that do not end together do not move clocks") {
 TEST_CASE("recordings of one kernel have the same clock, whatever their wall clocks say") {
   Run other = recording_of(there, 20, 10, 7 * us);
   other.manifest.facts["boot_id"] = here.host;
-  other.manifest.facts["epoch_monotonic_ns"] = std::to_string(5 + 2 * s);
+  other.numbers.epoch_monotonic_ns = 5 + 2 * s;
   const Merged merged = merge({recording_of(here, 20, 10, 7 * us), other}).value();
   CHECK(merged.alignments[1].by == AlignedBy::same_clock);
   CHECK(merged.alignments[1].offset == 2 * unit::s);

@@ -95,8 +95,8 @@ std::string_view name_of(Origin origin) {
 
 std::string_view name_of(Fidelity fidelity) {
   switch (fidelity) {
-    case Fidelity::bound:
-      return "bound";
+    case Fidelity::steady_state:
+      return "steady state";
     case Fidelity::step:
       return "step";
     case Fidelity::transient:
@@ -140,24 +140,9 @@ std::vector<StepRecord> detailed_steps(const Run& run) {
   return detailed;
 }
 
-namespace {
-
-constexpr const char *gpu_fact = "shutdown_gpu", *die_fact = "shutdown_die_c",
-                     *time_fact = "shutdown_time_s";
-
-std::optional<double> number(const Run& run, const char* fact) {
-  const auto found = run.manifest.facts.find(fact);
-  if (found == run.manifest.facts.end()) return std::nullopt;
-  return std::strtod(found->second.c_str(), nullptr);
-}
-
-}  // namespace
-
 void record_shutdown(Run& run, const Shutdown& shutdown, Celsius limit) {
-  run.manifest.facts[gpu_fact] = fmt::format("{}", shutdown.device);
-  run.manifest.facts[die_fact] = fmt::format("{:.1f}", shutdown.die_c);
+  run.shutdown = shutdown;
   if (shutdown.time) {
-    run.manifest.facts[time_fact] = fmt::format("{:.3f}", *shutdown.time / unit::s);
     run.manifest.notes.push_back(
         fmt::format("GPU {} reaches {:.1f} °C after {:.0f} s and shuts down (limit {:.0f} °C); the "
                     "job ends there.",
@@ -170,23 +155,21 @@ void record_shutdown(Run& run, const Shutdown& shutdown, Celsius limit) {
   }
 }
 
-std::optional<Shutdown> shutdown_of(const Run& run) {
-  const std::optional<double> device = number(run, gpu_fact);
-  if (!device) return std::nullopt;
-  Shutdown shutdown{.device = static_cast<int32_t>(*device),
-                    .die_c = number(run, die_fact).value_or(0),
-                    .time = {}};
-  if (const auto time = number(run, time_fact)) shutdown.time = *time * unit::s;
-  return shutdown;
+std::string horizon_text(const Run& run) {
+  if (run.manifest.origin != Origin::simulated) return "";
+  if (run.numbers.duration_s) return fmt::format("{} s from a cold start", *run.numbers.duration_s);
+  if (run.numbers.num_steps)
+    return fmt::format("{} steps from a cold start", *run.numbers.num_steps);
+  return "steady state";
 }
 
 bool has_trained(const Run& run) {
-  return run.manifest.fits_memory && !(run.steps.empty() && shutdown_of(run));
+  return run.manifest.fits_memory && !(run.steps.empty() && run.shutdown);
 }
 
 std::string_view verdict_of(const Run& run) {
   if (!run.manifest.fits_memory) return "oom";
-  return shutdown_of(run) ? "shutdown" : "ok";
+  return run.shutdown ? "shutdown" : "ok";
 }
 
 }  // namespace triplepoint::run

@@ -63,7 +63,9 @@ std::optional<double> counter_difference(const Series&, Instant begin, Instant e
 std::optional<double> share_of_time(const Series& bits, uint32_t mask, Instant begin, Instant end);
 
 enum class Origin { simulated, measured, imported };
-enum class Fidelity { bound, step, transient, real };
+/// Which model made a run: the schedule of one step at given clocks, a step at thermal steady
+/// state, steps one after the other from a cold start; or a real training.
+enum class Fidelity { step, steady_state, transient, real };
 
 struct Device {
   int32_t index = 0;  // global
@@ -168,8 +170,53 @@ struct Manifest {
   std::vector<std::string> notes;
   std::vector<std::string> hosts;    // name of each node; empty: not known
   std::vector<ClockAnchor> anchors;  // of recordings: at the start, every minute, at the end
-  std::map<std::string, std::string> facts;  // anything else worth keeping ("limit_cycle" = "no")
+  std::map<std::string, std::string> facts;  // other things for people ("command", "launcher")
 };
+
+/// A device that heat has switched off, and with it the job.
+struct Shutdown {
+  int32_t device = 0;
+  double die_c = 0;
+  std::optional<Seconds> time;  // since the run's beginning; absent: where it would come to rest
+  friend bool operator==(const Shutdown&, const Shutdown&) = default;
+};
+
+/// What only the producer of a run knows beside its series, spans and summaries. Absent: it does
+/// not say. visit_numbers() lists all of them for stores.
+struct ProducerNumbers {
+  // Of a simulation: how long it is (a steady state has neither), ...
+  std::optional<double> duration_s;
+  std::optional<int64_t> num_steps;
+  // ... the median of the highest reading of any GPU's sensor, the swing within a microbatch, the
+  // mean clock while passes run, what power limit and heat take from the clock, and the step with
+  // every die as cool as its inlet.
+  std::optional<double> power_peak_w, microbatch_swing_w, clock_in_passes_mhz,
+      clock_lost_to_power_mhz, clock_lost_to_temperature_mhz, step_without_heat_s;
+  // Of a recording as a whole, all devices that know their energy.
+  std::optional<double> recording_s, recording_energy_j, recording_energy_uncertainty_j;
+  std::optional<int64_t> epoch_monotonic_ns;  // CLOCK_MONOTONIC at instant 0
+  std::optional<int64_t> world_size;          // ranks of the job, as its launcher or trace says
+  std::optional<int64_t> warp_size;           // threads, of the traced GPUs
+  friend bool operator==(const ProducerNumbers&, const ProducerNumbers&) = default;
+};
+/// Calls visit(key, member) for each.
+template <class Numbers, class Visit>
+void visit_numbers(Numbers& n, Visit&& visit) {
+  visit("duration_s", n.duration_s);
+  visit("num_steps", n.num_steps);
+  visit("power_peak_w", n.power_peak_w);
+  visit("microbatch_swing_w", n.microbatch_swing_w);
+  visit("clock_in_passes_mhz", n.clock_in_passes_mhz);
+  visit("clock_lost_to_power_mhz", n.clock_lost_to_power_mhz);
+  visit("clock_lost_to_temperature_mhz", n.clock_lost_to_temperature_mhz);
+  visit("step_without_heat_s", n.step_without_heat_s);
+  visit("recording_s", n.recording_s);
+  visit("recording_energy_j", n.recording_energy_j);
+  visit("recording_energy_uncertainty_j", n.recording_energy_uncertainty_j);
+  visit("epoch_monotonic_ns", n.epoch_monotonic_ns);
+  visit("world_size", n.world_size);
+  visit("warp_size", n.warp_size);
+}
 
 /// What happened: the one type that simulating, measuring and importing all yield.
 struct Run {
@@ -187,6 +234,8 @@ struct Run {
   // Of the job, when it is known: numerators of MFU and HFU for one step, all devices.
   std::optional<Flops> model_flops, hardware_flops;
   std::optional<FlopsPerSecond> peak_flops;  // of one device, dense, of the precision used
+  ProducerNumbers numbers;
+  std::optional<Shutdown> shutdown;
 };
 
 std::string_view name_of(Origin);
@@ -205,16 +254,12 @@ std::vector<StepRecord> detailed_steps(const Run&);
 /// Numbers worth reading without the rest, such as "step_time_s".
 using HeadlineMetrics = std::map<std::string, double>;
 
-/// A device that heat has switched off, and with it the job.
-struct Shutdown {
-  int32_t device = 0;
-  double die_c = 0;
-  std::optional<Seconds> time;  // since the run's beginning; absent: where it would come to rest
-};
-
-/// Keeps it among the run's facts, and says it in a note.
+/// Keeps it, and says it in a note.
 void record_shutdown(Run&, const Shutdown&, Celsius shutdown_temperature);
-std::optional<Shutdown> shutdown_of(const Run&);
+
+/// "steady state", "600 s from a cold start", "20 steps from a cold start"; empty of runs that were
+/// not simulated.
+std::string horizon_text(const Run&);
 
 /// Whether it trained at all: neither memory nor heat forbade it.
 bool has_trained(const Run&);

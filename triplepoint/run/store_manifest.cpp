@@ -156,6 +156,13 @@ void take_job(Manifest& manifest, const std::string& toml) {
       fmt::format("the job kept in this run could not be read ({})", job.error().what));
 }
 
+void take_shutdown(Run& run, const std::string& key, const Statement& row) {
+  if (!run.shutdown) run.shutdown.emplace();
+  if (key == "shutdown_gpu") run.shutdown->device = static_cast<int32_t>(row.integer(1));
+  if (key == "shutdown_die_c") run.shutdown->die_c = row.real(1);
+  if (key == "shutdown_time_s") run.shutdown->time = row.real(1) * unit::s;
+}
+
 Result<bool> take(Run& run, const std::string& key, const Statement& row, const std::string& file) {
   Manifest& manifest = run.manifest;
   const auto quantity = [&](auto& target) {
@@ -165,9 +172,9 @@ Result<bool> take(Run& run, const std::string& key, const Statement& row, const 
     manifest.origin = TPT_TRY(named(
         std::array{Origin::simulated, Origin::measured, Origin::imported}, row.text(1), file));
   if (key == "fidelity")
-    manifest.fidelity = TPT_TRY(
-        named(std::array{Fidelity::bound, Fidelity::step, Fidelity::transient, Fidelity::real},
-              row.text(1), file));
+    manifest.fidelity = TPT_TRY(named(
+        std::array{Fidelity::step, Fidelity::steady_state, Fidelity::transient, Fidelity::real},
+        row.text(1), file));
   if (key == "name") manifest.name = row.text(1);
   if (key == "producer") manifest.producer = row.text(1);
   if (key == "numbers") manifest.numbers = row.text(1);
@@ -177,6 +184,14 @@ Result<bool> take(Run& run, const std::string& key, const Statement& row, const 
   if (key == "model_flops") quantity(run.model_flops);
   if (key == "hardware_flops") quantity(run.hardware_flops);
   if (key == "peak_flops_per_s") quantity(run.peak_flops);
+  visit_numbers(run.numbers, [&]<class Number>(const char* name, std::optional<Number>& number) {
+    if (key != name) return;
+    if constexpr (std::is_integral_v<Number>)
+      number = row.integer(1);
+    else
+      number = row.real(1);
+  });
+  if (key.starts_with("shutdown_")) take_shutdown(run, key, row);
   return true;
 }
 
@@ -207,6 +222,16 @@ Result<bool> write_manifest(const Database& database, const Run& run) {
   TPT_TRY(writer.write_if("model_flops", base_units(run.model_flops)));
   TPT_TRY(writer.write_if("hardware_flops", base_units(run.hardware_flops)));
   TPT_TRY(writer.write_if("peak_flops_per_s", base_units(run.peak_flops)));
+  Result<bool> written = true;
+  visit_numbers(run.numbers, [&](const char* name, const auto& number) {
+    if (written) written = writer.write_if(name, number);
+  });
+  TPT_TRY(std::move(written));
+  if (run.shutdown) {
+    TPT_TRY(writer.write("shutdown_gpu", int64_t{run.shutdown->device}));
+    TPT_TRY(writer.write("shutdown_die_c", run.shutdown->die_c));
+    TPT_TRY(writer.write_if("shutdown_time_s", base_units(run.shutdown->time)));
+  }
   if (manifest.job) {
     const std::string toml = spec::write_job(*manifest.job);
     TPT_TRY(writer.write("job", std::string_view(toml)));

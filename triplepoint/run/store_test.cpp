@@ -107,6 +107,12 @@ Run full_run() {
                   .hosts = {"", "node1"},
                   .anchors = {{.node = 1, .instant = Instant(-7), .unix_ns = 1234567890116}},
                   .facts = {{"limit_cycle", "no"}}};
+  run.numbers = {.duration_s = 600.5,
+                 .num_steps = 3,
+                 .power_peak_w = 701.25,
+                 .epoch_monotonic_ns = 9'007'199'254'740'993,  // no double has it
+                 .world_size = 16};
+  run.shutdown = Shutdown{.device = 3, .die_c = 92.5, .time = 12.5 * unit::s};
   run.devices = {{.index = 4,
                   .node = 1,
                   .local = 0,
@@ -177,6 +183,8 @@ void check_equal(const Run& a, const Run& b) {
   CHECK(a.manifest.fits_memory == b.manifest.fits_memory);
   CHECK(a.manifest.notes == b.manifest.notes);
   CHECK(a.manifest.facts == b.manifest.facts);
+  CHECK(a.numbers == b.numbers);
+  CHECK(a.shutdown == b.shutdown);
   CHECK(a.manifest.hosts == b.manifest.hosts);
   CHECK(a.manifest.anchors == b.manifest.anchors);
   CHECK(a.sources == b.sources);

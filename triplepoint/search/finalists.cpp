@@ -80,7 +80,7 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
   plan.hottest = measured.temperature_peak_c.value_or(0);
   plan.throttled = throttled_share(measured).value_or(0);
   plan.node_power = sim::typical_node_power(job, plan.power_mean * unit::W) / unit::W;
-  if (const auto shutdown = run::shutdown_of(run)) {  // refused below; its time is the estimate's
+  if (const auto& shutdown = run.shutdown) {  // refused below; its time is the estimate's
     plan.time = plan.candidate.step.time;
     plan.hottest = shutdown->die_c;
   }

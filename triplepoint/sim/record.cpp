@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
 
@@ -190,16 +188,13 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
         }
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
   const double mean_mhz = max_mhz / static_cast<double>(step.dies.size());
-  run.manifest.facts["clock_lost_to_power_mhz"] = fmt::format("{:.1f}", to_power * mean_mhz);
-  run.manifest.facts["clock_lost_to_temperature_mhz"] =
-      fmt::format("{:.1f}", to_temperature * mean_mhz);
+  run.numbers.clock_lost_to_power_mhz = to_power * mean_mhz;
+  run.numbers.clock_lost_to_temperature_mhz = to_temperature * mean_mhz;
   // Waiting devices run at the highest clock, so the mean over a step says too little of how far
   // clocks fall while passes run.
-  run.manifest.facts["clock_in_passes_mhz"] =
-      fmt::format("{:.1f}", clock_in_passes / in_passes * max_mhz);
+  run.numbers.clock_in_passes_mhz = clock_in_passes / in_passes * max_mhz;
   // All wait for the hottest GPU, so the mean clock says too little of what heat costs.
-  run.manifest.facts["step_without_heat_s"] =
-      fmt::format("{}", simulate_step(model, cold).step_time / unit::s);
+  run.numbers.step_without_heat_s = simulate_step(model, cold).step_time / unit::s;
 }
 
 /// Of all numbers that data files give a job; two runs with equal digests used the same data.
@@ -224,7 +219,7 @@ void record_inlets(run::Run& run, const ClusterHeat& heat, Instant at) {
 run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
   run::Run run;
   run.manifest.origin = run::Origin::simulated;
-  run.manifest.fidelity = run::Fidelity::transient;
+  run.manifest.fidelity = run::Fidelity::steady_state;
   run.manifest.name = job.name;
   run.manifest.job = job;
   run.manifest.producer = program_version();
@@ -260,14 +255,12 @@ void record_power(run::Run& run, StepModel& model, const CoupledStep& step, Clus
                   Instant begin, const StepDetail& detail) {
   std::vector<DeviceStep> devices = step.accounted.devices;
   const Watts peak = add_peaks(model, step, devices);
-  run.manifest.facts["power_peak_w"] = fmt::format("{}", peak / unit::W);
+  run.numbers.power_peak_w = peak / unit::W;
   for (size_t d = 0; d < devices.size(); ++d) {
     run.summaries[d].power_peak_w = devices[d].sensor_peak / unit::W;
     run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;
   }
-  if (detail.timeline)
-    run.manifest.facts["microbatch_swing_w"] =
-        fmt::format("{:.1f}", microbatch_swing(model, step) / unit::W);
+  if (detail.timeline) run.numbers.microbatch_swing_w = microbatch_swing(model, step) / unit::W;
   if (detail.causes) record_lost_clocks(run, model, step);
   if (detail.series == StepSeries::all) record_inlets(run, heat, begin);
   const bool readable = devices.size() <= most_profiled_devices;

@@ -39,6 +39,7 @@ CoupledStep steady_step(StepModel& model, std::optional<ClusterHeat>& heat) {
 run::Run simulate_steady(StepModel& model, const Horizon& horizon) {
   run::Run run = start_run(model.job, model.graph);
   std::optional<ClusterHeat> heat = make_heat(model.job, model.hardware);
+  if (!heat) run.manifest.fidelity = run::Fidelity::step;
   const CoupledStep step = steady_step(model, heat);
   if (const auto shutdown = find_shutdown(model.job.cluster.gpu, step.dies))
     run::record_shutdown(run, *shutdown, *model.job.cluster.gpu.governor->shutdown_temperature);
@@ -62,12 +63,6 @@ run::Run simulate_graph(const spec::Job& job, workload::WorkGraph graph, const H
   auto model = std::make_unique<StepModel>(job, std::move(graph));
   if (horizon.duration || horizon.steps) return simulate_transient(std::move(model), horizon);
   return simulate_steady(*model, horizon);
-}
-
-std::string horizon_text(const Horizon& horizon) {
-  if (horizon.duration) return fmt::format("{} s from a cold start", *horizon.duration / unit::s);
-  if (horizon.steps) return fmt::format("{} steps from a cold start", *horizon.steps);
-  return "steady state";
 }
 
 }  // namespace
@@ -99,7 +94,9 @@ run::Run simulate(const spec::Job& job, const Horizon& horizon) {
   run::Run run = simulate_graph(job, workload::build_work_graph(job), horizon);
   if (auto note = unlimited_die_note(job.cluster.gpu, hottest_die(run)))
     run.manifest.notes.push_back(*std::move(note));
-  run.manifest.facts["horizon"] = horizon_text(horizon);
+  if (horizon.duration || horizon.steps) run.manifest.fidelity = run::Fidelity::transient;
+  if (horizon.duration) run.numbers.duration_s = *horizon.duration / unit::s;
+  if (horizon.steps && !horizon.duration) run.numbers.num_steps = *horizon.steps;
   return run;
 }
 

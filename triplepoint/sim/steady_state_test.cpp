@@ -158,7 +158,7 @@ struct Outcome {
 
 Outcome outcome_of(const run::Run& run, double from = 0) {
   Outcome outcome;
-  outcome.runs = run::has_trained(run) && !run::shutdown_of(run);
+  outcome.runs = run::has_trained(run) && !run.shutdown;
   if (!outcome.runs) return outcome;
   double count = 0;
   for (const run::StepRecord& step : run.steps) {
@@ -289,15 +289,15 @@ TEST_CASE("a device past its shutdown temperature ends the job, and the run says
   spec::Job job = job_on("hgx-h200");
   job.environment.faults = {fault("gpu=3,heat_path=30")};
   const run::Run at_rest = simulate(job, {});
-  const auto shutdown = run::shutdown_of(at_rest);
+  const auto shutdown = at_rest.shutdown;
   REQUIRE(shutdown.has_value());
   CHECK(shutdown->device == 3);
   CHECK(shutdown->die_c > 92);
   CHECK(!shutdown->time);
   CHECK(!run::has_trained(at_rest));
   const run::Run timed = simulate(job, {.duration = 3600 * unit::s, .steps = {}});
-  REQUIRE(run::shutdown_of(timed).has_value());
-  const Seconds died = *run::shutdown_of(timed)->time;
+  REQUIRE(timed.shutdown.has_value());
+  const Seconds died = *timed.shutdown->time;
   CHECK(died > 10 * unit::s);
   CHECK(timed.steps.back().end <= instant_at(died));
   CHECK(timed.summaries.empty());  // no step at rest describes it

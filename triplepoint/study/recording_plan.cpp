@@ -35,7 +35,7 @@ telemetry::RecordingPlan recording_plan(const RecordingRequest& request,
   plan.facts["command"] = joined(request.command);
   if (!environment.launcher.empty()) plan.facts["launcher"] = environment.launcher;
   if (!environment.job.empty()) plan.facts["launch"] = environment.job;
-  if (environment.world_size) plan.facts["world_size"] = std::to_string(*environment.world_size);
+  plan.world_size = environment.world_size;
   return plan;
 }
 

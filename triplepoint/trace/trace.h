@@ -13,6 +13,7 @@
 
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/run/run.h"
 #include "triplepoint/run/timeline.h"
 
 namespace triplepoint::trace {
@@ -71,5 +72,8 @@ std::optional<Enum> from_word(const std::array<std::string_view, N>& words, std:
   if (found == words.end()) return std::nullopt;
   return static_cast<Enum>(found - words.begin());
 }
+
+/// Ranks of the job and threads of a warp, where the file states them.
+run::ProducerNumbers stated_numbers(const Trace&);
 
 }  // namespace triplepoint::trace

@@ -147,7 +147,7 @@ std::string overview(const Console& console, const run::Run& run, const metrics:
       fmt::format("peak {}{}{}", with_unit(m.temperature_peak_c, "°C"), report::slots_text(m),
                   report::cool_down_text(m)));
   row("SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4),
-      "throttled: " + (run::shutdown_of(run) ? "–" : throttle_text(m)));
+      "throttled: " + (run.shutdown ? "–" : throttle_text(m)));
   return table_text(table, console);
 }
 

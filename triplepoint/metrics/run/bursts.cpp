@@ -134,8 +134,7 @@ namespace {
 /// transient has means over windows of time.
 std::optional<Course> course_of(const run::Run& run) {
   if (run.manifest.origin != run::Origin::simulated) return Course::once;
-  const auto horizon = run.manifest.facts.find("horizon");
-  if (horizon == run.manifest.facts.end() || horizon->second != "steady state") return std::nullopt;
+  if (run.manifest.fidelity == run::Fidelity::transient) return std::nullopt;
   return Course::periodic;
 }
 
@@ -228,7 +227,7 @@ void answer_power(const View& view, const run::SeriesIndex& index, Bursts& answe
 }  // namespace
 
 void answer_bursts(const View& view, Metrics& answer) {
-  answer.bursts.microbatch_swing_w = number_of_fact(view.run, "microbatch_swing_w");
+  answer.bursts.microbatch_swing_w = view.run.numbers.microbatch_swing_w;
   const std::optional<Course> course = course_of(view.run);
   if (!course || view.run.series.empty()) return;
   const run::SeriesIndex index(view.run);

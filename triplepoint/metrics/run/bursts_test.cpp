@@ -196,10 +196,10 @@ TEST_CASE("PCIe and memory power of every GPU are those of its counters and read
 TEST_CASE("a simulated transient, which has means over windows, tells neither") {
   run::Run run = two_gpus();
   run.manifest.origin = run::Origin::simulated;
-  run.manifest.facts["horizon"] = "2 steps from a cold start";
+  run.manifest.fidelity = run::Fidelity::transient;
   CHECK(!measure(run).cool_downs.share_of_time);
   CHECK(!measure(run).bursts.swing_w);
-  run.manifest.facts["horizon"] = "steady state";
+  run.manifest.fidelity = run::Fidelity::steady_state;
   CHECK(measure(run).cool_downs.share_of_time.has_value());
 }
 

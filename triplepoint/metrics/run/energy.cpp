@@ -93,7 +93,7 @@ void answer_energy(const View& view, Metrics& answer) {
   answer.power_mean_w = mean_of(view.devices, &DeviceSummary::power_mean_w);
   // The sensor of one device or another sees more than a typical one, so a simulated run says the
   // highest reading of all beside the readings of each.
-  answer.power_peak_w = number_of_fact(view.run, "power_peak_w");
+  answer.power_peak_w = view.run.numbers.power_peak_w;
   if (!answer.power_peak_w)
     answer.power_peak_w = maximum_of(view.devices, &DeviceSummary::power_peak_w);
   answer.power_kernel_peak_w = maximum_of(view.devices, &DeviceSummary::power_kernel_peak_w);

@@ -255,10 +255,10 @@ void answer_throttle(const View& view, Metrics& answer) {
   answer.throttle = mean_by_name(view.devices, &DeviceSummary::throttle);
   answer.throttle_per_gpu = shares_of_devices(view.devices);
   answer.throttled_per_gpu = throttled_of_devices(view);
-  answer.clock_in_passes_mhz = number_of_fact(view.run, "clock_in_passes_mhz");
-  answer.clock_lost_to_power_mhz = number_of_fact(view.run, "clock_lost_to_power_mhz");
-  answer.clock_lost_to_temperature_mhz = number_of_fact(view.run, "clock_lost_to_temperature_mhz");
-  if (const auto seconds = number_of_fact(view.run, "step_without_heat_s"))
+  answer.clock_in_passes_mhz = view.run.numbers.clock_in_passes_mhz;
+  answer.clock_lost_to_power_mhz = view.run.numbers.clock_lost_to_power_mhz;
+  answer.clock_lost_to_temperature_mhz = view.run.numbers.clock_lost_to_temperature_mhz;
+  if (const auto seconds = view.run.numbers.step_without_heat_s)
     answer.step_without_heat = *seconds * unit::s;
   compare_slots(view, answer);
 }

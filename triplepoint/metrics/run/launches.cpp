@@ -55,7 +55,7 @@ std::map<std::string, Launches> simulated(const std::vector<run::KernelLaunches>
 /// Of the ranks that were traced and one step.
 std::map<std::string, Launches> traced(const View& view) {
   constexpr double per_cent = 100;
-  const auto warp = static_cast<int32_t>(number_of_fact(view.run, "warp_size").value_or(32));
+  const auto warp = static_cast<int32_t>(view.run.numbers.warp_size.value_or(32));
   const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();
   std::map<std::string, Launches> launches;
   Total total;

@@ -2,7 +2,6 @@
 #include "triplepoint/metrics/run/view.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "triplepoint/base/result.h"
@@ -114,16 +113,6 @@ std::optional<double> sum_of(const std::vector<run::DeviceSummary>& devices,
     sum += *(device.*field);
   }
   return sum;
-}
-
-std::optional<double> number_of_fact(const run::Run& run, const char* name) {
-  const auto fact = run.manifest.facts.find(name);
-  if (fact == run.manifest.facts.end()) return std::nullopt;
-  double number = 0;
-  const char* end = fact->second.data() + fact->second.size();
-  const auto read = std::from_chars(fact->second.data(), end, number);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return number;
 }
 
 std::vector<double> list_of(const std::vector<run::DeviceSummary>& devices,

@@ -67,8 +67,6 @@ std::optional<double> maximum_of(const std::vector<run::DeviceSummary>&,
 /// Of all devices; absent if one does not know.
 std::optional<double> sum_of(const std::vector<run::DeviceSummary>&,
                              std::optional<double> run::DeviceSummary::*field);
-/// What the run's producer says under this name, if it is a number.
-std::optional<double> number_of_fact(const run::Run&, const char* name);
 /// One value per device, not-a-number where it does not know; empty if none does.
 std::vector<double> list_of(const std::vector<run::DeviceSummary>&,
                             std::optional<double> run::DeviceSummary::*field);

@@ -435,10 +435,8 @@ bool comes_before(const SpanList& spans, int32_t alone, const Collective& collec
 }
 
 int32_t job_ranks_of(const run::Run& run) {
-  const auto said = run.manifest.facts.find("world_size");
-  if (said == run.manifest.facts.end()) return 0;
-  const auto ranks = parse_count(said->second);
-  return ranks && *ranks > 0 && *ranks <= INT32_MAX ? static_cast<int32_t>(*ranks) : 0;
+  const int64_t ranks = run.numbers.world_size.value_or(0);
+  return ranks > 0 && ranks <= INT32_MAX ? static_cast<int32_t>(ranks) : 0;
 }
 
 }  // namespace triplepoint::metrics

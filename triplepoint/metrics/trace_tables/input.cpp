@@ -96,9 +96,9 @@ Result<TraceInput> read_files(const std::vector<std::string>& files, const Trace
       TPT_TRY(paths.size() == 1 && !is_folder(paths[0]) ? trace::read_trace(paths[0], how)
                                                         : trace::read_traces(paths, how));
   TraceInput input{.format = read.format, .skipped = std::move(read.skipped)};
-  if (const auto warp = read.facts.find("warp_size"); warp != read.facts.end())
-    if (const auto size = parse_count(warp->second); size && *size > 0 && *size <= 1024)
-      input.warp_size = static_cast<int32_t>(*size);
+  input.run.numbers = trace::stated_numbers(read);
+  if (const auto size = input.run.numbers.warp_size; size && *size > 0 && *size <= 1024)
+    input.warp_size = static_cast<int32_t>(*size);
   input.run.manifest.origin = run::Origin::imported;
   input.run.manifest.fidelity = run::Fidelity::real;
   input.run.manifest.name = by_own_name(paths[0]).filename().string();

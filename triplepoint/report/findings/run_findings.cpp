@@ -91,27 +91,19 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});
 }
 
-/// Megahertz that the producer wrote down; nothing if it did not, or if it is next to nothing.
-std::optional<double> lost_mhz(const run::Run& run, const char* fact) {
-  const auto found = run.manifest.facts.find(fact);
-  if (found == run.manifest.facts.end()) return std::nullopt;
-  char* end = nullptr;
-  const double value = std::strtod(found->second.c_str(), &end);
-  if (end == found->second.c_str() || value < 1) return std::nullopt;
-  return value;
-}
-
-void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
+void add_clock(Findings& findings, const Metrics& m) {
   const auto worst =
       std::max_element(m.throttle.begin(), m.throttle.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   if (worst == m.throttle.end() || worst->second < 0.005) return;
   std::string text = fmt::format("GPUs are throttled {} of the time by {}", percent(worst->second),
                                  throttle_reason_text(worst->first));
-  const auto power = lost_mhz(run, "clock_lost_to_power_mhz");
-  const auto heat = lost_mhz(run, "clock_lost_to_temperature_mhz");
-  if (power) text += fmt::format("; the power limit costs {} MHz", significant(*power));
-  if (heat) text += fmt::format("{} heat {} MHz more", power ? "," : ";", significant(*heat));
+  const double power = m.clock_lost_to_power_mhz.value_or(0);
+  const double heat = m.clock_lost_to_temperature_mhz.value_or(0);
+  constexpr double worth_telling = 1;  // MHz
+  const bool by_power = power >= worth_telling, by_heat = heat >= worth_telling;
+  if (by_power) text += fmt::format("; the power limit costs {} MHz", significant(power));
+  if (by_heat) text += fmt::format("{} heat {} MHz more", by_power ? "," : ";", significant(heat));
   findings.push_back({text + ".", "timeline-figure"});
 }
 
@@ -282,7 +274,7 @@ std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics
   add_straggler(findings, metrics);
   add_faults(findings, run);
   add_time(findings, metrics);
-  add_clock(findings, run, metrics);
+  add_clock(findings, metrics);
   if (std::string text = limit_not_kept(run, metrics); !text.empty())
     findings.push_back({std::move(text), "timeline-figure"});
   add_heat(findings, run, metrics);

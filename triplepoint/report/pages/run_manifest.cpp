@@ -62,6 +62,9 @@ std::string about(const run::Run& run) {
         {"devices",
          fmt::format("{} x {}", run.devices.size(),
                      run.devices.front().name.empty() ? "GPU" : run.devices.front().name)});
+  run::visit_numbers(run.numbers, [&](const char* name, const auto& number) {
+    if (number) table.rows.push_back({fact_name(name), fmt::format("{}", *number)});
+  });
   for (const auto& [name, value] : m.facts)
     table.rows.push_back({fact_name(name), value});
   for (const std::string& note : m.notes)

@@ -136,17 +136,15 @@ std::vector<Tile> tiles_of(const run::Run& run, const Metrics& m) {
 
 /// Of all of a recording, as its summary says it.
 void add_recorded_energy(const run::Run& run, std::vector<Tile>& tiles) {
-  const auto fact = [&](const char* key) -> std::string {
-    const auto found = run.manifest.facts.find(key);
-    return found == run.manifest.facts.end() ? "" : found->second;
-  };
-  const double joules = std::strtod(fact("recording_energy_j").c_str(), nullptr);
-  const double off = std::strtod(fact("recording_energy_uncertainty_j").c_str(), nullptr);
-  if (!(joules > 0)) return;
-  const std::string coverage = fact("recording_energy_coverage");
+  const std::optional<double> joules = run.numbers.recording_energy_j;
+  if (!joules || !(*joules > 0)) return;
+  const auto found = run.manifest.facts.find("recording_energy_coverage");
+  const std::string coverage = found == run.manifest.facts.end() ? "all GPUs" : found->second;
   tiles.push_back(
-      {"energy of the recording", with_unit(joules / 1000, "kJ"),
-       fmt::format("± {}, {}", percent(off / joules), coverage.empty() ? "all GPUs" : coverage)});
+      {"energy of the recording", with_unit(*joules / 1000, "kJ"),
+       fmt::format("± {}, {}",
+                   percent(run.numbers.recording_energy_uncertainty_j.value_or(0) / *joules),
+                   coverage)});
 }
 
 }  // namespace

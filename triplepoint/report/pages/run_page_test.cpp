@@ -140,8 +140,8 @@ TEST_CASE("run page: what sensors measured is said with scope and period") {
 
 TEST_CASE("run page: the energy of a recording says of which GPUs it is") {
   run::Run run = sample_run();
-  run.manifest.facts["recording_energy_j"] = "32165.3";
-  run.manifest.facts["recording_energy_uncertainty_j"] = "2714.5";
+  run.numbers.recording_energy_j = 32165.3;
+  run.numbers.recording_energy_uncertainty_j = 2714.5;
   const auto page = [&] { return with_plain_blanks(run_page(run, metrics_of_32())); };
   CHECK(contains(page(), "32.2 <i>kJ</i>"));
   CHECK(contains(page(), "± 8.4 %, all GPUs"));

@@ -365,10 +365,7 @@ std::string number_text(double value) {
 }
 
 void keep_facts(const RecordingSummary& summary, std::map<std::string, std::string>& facts) {
-  facts["recording_s"] = number_text(summary.duration / unit::s);
   if (summary.energy) {
-    facts["recording_energy_j"] = number_text(*summary.energy / unit::J);
-    facts["recording_energy_uncertainty_j"] = number_text(*summary.energy_uncertainty / unit::J);
     facts["recording_energy_method"] = summary.energy_method;
     if (std::string coverage = energy_coverage(summary); !coverage.empty())
       facts["recording_energy_coverage"] = std::move(coverage);
@@ -432,6 +429,11 @@ Run close_recording(Run head, Instant end, const StepWindow& wanted, const run::
   }
   head.steps = steps;
   keep_facts(summary, head.manifest.facts);
+  head.numbers.recording_s = summary.duration / unit::s;
+  if (summary.energy) {
+    head.numbers.recording_energy_j = *summary.energy / unit::J;
+    head.numbers.recording_energy_uncertainty_j = *summary.energy_uncertainty / unit::J;
+  }
   head.manifest.notes.insert(head.manifest.notes.end(), summary.findings.begin(),
                              summary.findings.end());
   return head;

@@ -90,7 +90,8 @@ run::Run head_of(const RecordingPlan& plan, const Sampler& sampler, const ClockP
   head.manifest.hosts = {plan.host};
   head.manifest.facts = plan.facts;
   head.manifest.facts["boot_id"] = boot_id();
-  head.manifest.facts["epoch_monotonic_ns"] = std::to_string(epoch.monotonic_ns);
+  head.numbers.epoch_monotonic_ns = epoch.monotonic_ns;
+  head.numbers.world_size = plan.world_size;
   head.manifest.facts["sampling_interval_s"] =
       fmt::format("{:g}", plan.sampling.interval / unit::s);
   std::vector<Gap> gaps = plan.gaps;
@@ -335,7 +336,7 @@ void Recorder::know_processes(const std::vector<RankProcess>& processes) {
   state.run->fact("rank_processes", pids);
   const LaunchEnvironment& first = processes.front().launch;
   if (!first.launcher.empty()) state.run->fact("launcher", first.launcher);
-  if (first.world_size) state.run->fact("world_size", std::to_string(*first.world_size));
+  if (first.world_size) state.run->set_world_size(*first.world_size);
 }
 
 void Recorder::note(const std::string& text) {

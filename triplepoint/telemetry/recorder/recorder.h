@@ -51,7 +51,8 @@ struct RecordingPlan {
   std::string name;      // of the run: the command
   std::string producer;  // "triplepoint 0.1.0"
   std::string host;
-  std::optional<Path> marks;  // folder in which the command leaves its marks
+  std::optional<Path> marks;          // folder in which the command leaves its marks
+  std::optional<int64_t> world_size;  // ranks of the job, as its launcher says
   std::map<std::string, std::string> facts;
   std::vector<Gap> gaps;                   // of what could not be opened
   std::shared_ptr<SensorOpening> opening;  // sensors come from here as well, when they are open

@@ -304,15 +304,10 @@ class MergedWriter {
   explicit MergedWriter(const run::Run& run) : run_(run) {}
 
   std::string write(const run::Timeline& timeline) {
-    const auto& facts = run_.manifest.facts;
-    const auto world = facts.find("world_size");
-    const bool known = world != facts.end() && parse_count(world->second).has_value();
-    text_ = head_of_file("", known ? world->second : std::to_string(timeline.num_ranks),
+    text_ = head_of_file("", std::to_string(run_.numbers.world_size.value_or(timeline.num_ranks)),
                          run_.manifest.epoch_unix_ns);
-    if (const auto warp = facts.find("warp_size");
-        warp != facts.end() && parse_count(warp->second).has_value())
-      text_ +=
-          fmt::format("\"deviceProperties\": [{{\"id\": 0, \"warpSize\": {}}}],\n", warp->second);
+    if (const auto warp = run_.numbers.warp_size)
+      text_ += fmt::format("\"deviceProperties\": [{{\"id\": 0, \"warpSize\": {}}}],\n", *warp);
     text_ += begin_of_events;
     name_process(-1, "triplepoint");
     for (const run::Series& series : run_.series)
