@@ -41,21 +41,6 @@ class PlanCommand : public Command {
                 clocks_)
         .flag("--slowdown", "SHARE", "allowed increase of step time, as in 2% (default 0)",
               into(slowdown_, parse_slowdown))
-        .group("Two clusters")
-        .flag("--against", "CLUSTER",
-              "plan this cluster as well, over a range of values, and say where one overtakes the "
-              "other",
-              into(against_), {.words = Words::clusters})
-        .flag("--against-nodes", "N", "its machines (default: as many as --nodes)",
-              into(against_nodes_))
-        .flag("--over", "WHAT",
-              "quantity to vary: of both clusters NIC bandwidth, batch, or nodes in proportion; or "
-              "the other's nodes (default nic-bandwidth)",
-              into(over_), {.choices = {"nic-bandwidth", "batch", "nodes", "against-nodes"}})
-        .flag("--values", "LIST",
-              "its values, as in \"100 Gb/s,400 Gb/s\" or 64,128,256 (default: 100 to 800 Gb/s; "
-              "the batch by 1/4 to 4; nodes by 1/2 to 4)",
-              into(values_))
         .add(plan_.ranking())
         .group("Output")
         .flag("--explain", "A,B",
@@ -77,9 +62,7 @@ class PlanCommand : public Command {
     const spec::Library library = TPT_TRY(spec::require_library());
     if (slowdown_ && !clocks_)
       return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
-    TPT_TRY(check_two_clusters());
     if (clocks_) return plan_clocks(console, library);
-    if (against_) return compare_clusters(console, library);
     const SearchFlags& searched = plan_.searched();
     TPT_TRY(searched.check_spread(output_.has_value(), pool_ != nullptr));
     const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library));
@@ -137,44 +120,6 @@ class PlanCommand : public Command {
                             .threads = plan_.thread_count()});
   }
 
-  Result<void> check_two_clusters() const {
-    if (!against_ && (against_nodes_ || over_ || values_))
-      return error(
-          "--against-nodes, --over and --values belong to --against (they say how two clusters are "
-          "compared); add --against CLUSTER");
-    const SearchFlags& searched = plan_.searched();
-    if (against_ &&
-        (clocks_ || explain_ || pool_ != nullptr || searched.shard() || searched.merge()))
-      return error(
-          "--against goes with none of --clocks, --explain, --shard, --merge and mpirun (it "
-          "searches many times, on this machine); keep one");
-    return {};
-  }
-
-  Result<int> compare_clusters(tui::Console& console, const spec::Library& library) const {
-    const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library));
-    const spec::Job base = TPT_TRY(job(console, library));
-    const auto best_plan = [&](const spec::Job& job) -> Result<study::PlannedSide> {
-      study::PlanQuestion asked = TPT_TRY(plan_.question(library, job, rates));
-      asked.top = 1;
-      const Result<search::Space> space = plan_.searched().space(asked.base);
-      if (!space) return study::without_plan(job, space.error());
-      const Result<search::Ranking> ranking = study::find_plans(console, *space, asked, {});
-      if (!ranking) return study::without_plan(job, ranking.error());
-      if (ranking->ranked.empty()) return study::without_plan(job, Error{"interrupted"});
-      return study::PlannedSide{.job = job, .plan = ranking->ranked.front(), .why_none = {}};
-    };
-    return plan_against(console, library, base,
-                        {.against = *against_,
-                         .against_nodes = against_nodes_,
-                         .over = over_.value_or("nic-bandwidth"),
-                         .values = values_,
-                         .goal = TPT_TRY(plan_.question(library, base, rates)).objective.goal,
-                         .format = format_.word(),
-                         .output = output_,
-                         .best_plan = best_plan});
-  }
-
   /// Of a pool, who prints and writes.
   bool leads() const { return pool_ == nullptr || pool_->rank == 0; }
 
@@ -182,8 +127,7 @@ class PlanCommand : public Command {
   PlanFlags plan_;
   JobFlags flags_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  std::optional<std::string> explain_, output_, against_, over_, values_;
-  std::optional<int64_t> against_nodes_;
+  std::optional<std::string> explain_, output_;
   std::optional<double> slowdown_;
   bool clocks_ = false;
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,9 +14,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/plan_outcome.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/search/objective.h"
 #include "triplepoint/search/worker_pool.h"
-#include "triplepoint/study/crossover.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
@@ -46,23 +42,6 @@ Result<double> parse_slowdown(std::string_view text);
 /// with their slack, and, in a folder, what an operator needs to set them.
 Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                             const spec::Job& job, const ClockRequest& request);
-
-/// What `plan --against` was asked.
-struct CrossoverRequest {
-  std::string against;                   // cluster, or a file of one
-  std::optional<int64_t> against_nodes;  // default: as many as the job has, or all of a file's
-  std::string over;                      // study::name_of(Varied)
-  std::optional<std::string> values;     // a list; default: study::usual_values
-  search::Goal goal = search::Goal::throughput;
-  std::string format = "table";
-  std::optional<std::string> output;  // folder
-  std::function<Result<study::PlannedSide>(const spec::Job&)> best_plan;
-};
-
-/// Where one cluster overtakes another, each with its best plan: a table, the crossovers in words,
-/// and in a folder a figure.
-Result<int> plan_against(tui::Console& console, const spec::Library& library, const spec::Job& base,
-                         const CrossoverRequest& request);
 
 /// Prints the ranking, below it the sentences and the front; `explain`: two plans beside each
 /// other.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `plan` as it is called: parts and their merge, clocks; and what `simulate` says of wear and
 // swing.
-#include <algorithm>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -52,62 +51,6 @@ constexpr const char* uneven_job =
 
 bool contains(const std::string& text, const char* what) {
   return text.find(what) != std::string::npos;
-}
-
-std::vector<std::string> against_words(std::vector<std::string> more) {
-  std::vector<std::string> words = {"plan",      "--model",   "gpt3-1.3b", "--cluster", "dgx-a100",
-                                    "--nodes",   "2",         "--gbs",     "64",        "--fix",
-                                    "tp=1,pp=1", "--against", "dgx-h100"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-TEST_CASE("plan: where one cluster overtakes another is said with the plans of both") {
-  const ScratchFolder folder;
-  const Answer answer =
-      ask(against_words({"--against-nodes", "1", "--over", "against-nodes", "--values", "1,2,4",
-                         "--format", "json", "-o", folder.path("out")}));
-  REQUIRE(answer.code == exit_ok);
-  const Json json = Json::parse(answer.out);
-  REQUIRE(json.at("points").size() == 3);
-  bool led = false;
-  for (const Json& point : json.at("points")) {
-    const double base = point.at("base").at("step_time_s"),
-                 other = point.at("against").at("step_time_s");
-    CHECK(point.at("advantage").get<double>() == doctest::Approx(other / base));
-    led = led || other > base;
-  }
-  CHECK(json.at("points")[0].at("base") == json.at("points")[2].at("base"));
-  // Four times as many of the faster GPUs are ahead; the base can lead before, and only there.
-  CHECK(json.at("points")[2].at("advantage").get<double>() < 1);
-  CHECK(json.at("crossovers").size() == (led ? 1 : 0));
-  CHECK(contains(json.at("statements")[0].get<std::string>(),
-                 led ? "dgx-h100 overtakes dgx-a100" : "No crossover between 1 and 4"));
-  const std::string svg = read_file(Path(folder.path("out")) / "crossover.svg").value();
-  CHECK(contains(svg, "nodes of the other cluster"));
-  CHECK(contains(svg, "dgx-h100"));
-}
-
-TEST_CASE("plan: a factor that is the same at all values is said once") {
-  std::vector<std::string> words =
-      against_words({"--values", "100 Gb/s,200 Gb/s", "--format", "json"});
-  words[std::find(words.begin(), words.end(), "--nodes") - words.begin() + 1] = "1";  // no NIC
-  const Answer answer = ask(words);
-  REQUIRE(answer.code == exit_ok);
-  const std::string said = Json::parse(answer.out).at("statements")[0];
-  const size_t at = said.find(", by a factor of ");
-  REQUIRE(at != std::string::npos);
-  CHECK(said.find(" to ", at) == std::string::npos);
-}
-
-TEST_CASE("plan: a comparison of clusters says what it cannot do") {
-  CHECK(contains(ask(search_words({"--over", "batch"})).err, "add --against CLUSTER"));
-  CHECK(contains(ask(against_words({"--clocks"})).err, "keep one"));
-  CHECK(contains(ask(against_words({"--values", "100 Gb/s"})).err, "two values"));
-  CHECK(contains(
-      ask(against_words({"--over", "nodes", "--against-nodes", "3", "--values", "3,4"})).err,
-      "multiples of 2"));
-  CHECK(contains(ask(against_words({"--over", "batch", "--values", "64,x"})).err, "\"x\""));
 }
 
 TEST_CASE("plan: parts of a search, merged, give the plans of one search with the same numbers") {
