@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every top-level key that a command prints with --format json is in the pages that describe them.
+"""Every top-level key that a command prints with --format json is in the schema of results or in the pages that describe them.
 
     documented_keys.py TRIPLEPOINT ROOT
 """
@@ -35,10 +35,11 @@ PAGES = ("results-schema.md", "report.md", "traces.md", "measure/sensors.md", "g
 ANY_KEY = re.compile(r"^(models)$")  # named by what is asked for
 
 
-def documented(root):
+def documented(program, root):
+    schema = subprocess.run([program, "schema", "results"], capture_output=True, text=True, check=True).stdout
     text = "".join((root / "docs" / page).read_text() for page in PAGES)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
-    return {word for span in spans for word in re.findall(r"[a-z_0-9]+", span)}
+    return {word for span in spans for word in re.findall(r"[a-z_0-9]+", span)} | json.loads(schema)["properties"].keys()
 
 
 def printed(program, command, folder):
@@ -50,7 +51,7 @@ def printed(program, command, folder):
 
 
 def main(program, root):
-    known, wrong = documented(root), 0
+    known, wrong = documented(program, root), 0
     with tempfile.TemporaryDirectory() as folder:
         for command in COMMANDS:
             keys = printed(program, command, folder)
