@@ -7,13 +7,12 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/data_table.h"
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/answers/plots.h"
 #include "triplepoint/metrics/metrics.h"
-#include "triplepoint/report/charts/plots.h"
 #include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/tui/console.h"
@@ -232,43 +231,10 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
     console.print("note: " + note + "\n");
 }
 
-namespace {
-
-using Values = std::vector<std::optional<double>>;
-
-/// Mean over devices at each moment of a plot.
-Values mean_curve(const Json& plot) {
-  Values mean(plot["times"].size());
-  for (std::size_t i = 0; i < mean.size(); ++i) {
-    double sum = 0;
-    int64_t count = 0;
-    for (const Json& curve : plot["curves"]) {
-      const bool counts = curve["style"] == "mean" || curve["style"] == "single";
-      if (!counts || curve["values"][i].is_null()) continue;
-      sum += curve["values"][i].get<double>();
-      ++count;
-    }
-    if (count > 0) mean[i] = sum / static_cast<double>(count);
-  }
-  return mean;
-}
-
-/// Lowest and highest of all devices.
-std::pair<double, double> extremes(const Json& plot) {
-  Values all;
-  for (const Json& curve : plot["curves"])
-    for (const Json& value : curve["values"])
-      all.push_back(value.is_null() ? std::nullopt : std::optional(value.get<double>()));
-  return range_of(all).value_or(std::pair(0.0, 0.0));
-}
-
-}  // namespace
-
 std::string run_sparklines(const Console& console, const run::Run& run) {
   constexpr std::size_t taken = 66;  // by name and numbers
   const std::size_t width = console.abilities().width.value_or(100);
   const std::size_t points = std::clamp<std::size_t>(width > taken ? width - taken : 0, 12, 60);
-  const Json plots = report::plots_of(run, points);
   DataTable table = text_table({{"mean of the devices over time", Align::left},
                                 {"", Align::left},
                                 {"begin"},
@@ -276,13 +242,13 @@ std::string run_sparklines(const Console& console, const run::Run& run) {
                                 {"lowest"},
                                 {"highest"}});
   bool any = false;
-  for (const Json& plot : plots) {
-    const Values mean = mean_curve(plot);
+  for (const answers::Plot& plot : answers::plots_of(run, points)) {
+    const auto mean = answers::mean_curve(plot);
+    const auto extremes = answers::extremes_of(plot);
     if (mean.size() < 4 || !mean.front() || !mean.back()) continue;
-    const auto [low, high] = extremes(plot);
-    table.add({plot["unit"].get<std::string>(), sparkline(mean, console.abilities().unicode),
-               significant(mean.front(), 4), significant(mean.back(), 4), significant(low, 4),
-               significant(high, 4)});
+    table.add({plot.unit, sparkline(mean, console.abilities().unicode),
+               significant(mean.front(), 4), significant(mean.back(), 4),
+               significant(extremes->lowest, 4), significant(extremes->highest, 4)});
     any = true;
   }
   return any ? table_text(table, console) : "";

@@ -8,7 +8,7 @@
 
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/heat_map.h"
-#include "triplepoint/report/charts/plots.h"
+#include "triplepoint/answers/plots.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/study_testing.h"
@@ -151,7 +151,7 @@ TEST_CASE("no two jobs below each other have the same label") {
 }
 
 TEST_CASE("many devices are drawn as a band that holds their mean") {
-  const Json plots = plots_of(sample_run(), 100);
+  const Json plots = answers::plots_json(answers::plots_of(sample_run(), 100));
   REQUIRE(plots.size() == 3);
   for (const Json& plot : plots) {
     CHECK(plot["times"].size() == 100);

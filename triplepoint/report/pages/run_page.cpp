@@ -17,13 +17,13 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/results.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/charts/measures.h"
-#include "triplepoint/report/charts/plots.h"
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/findings/run_findings.h"
@@ -161,32 +161,18 @@ namespace {
 
 // ---- charts
 
-/// The values of a plot's curves, those that are means apart from all.
-struct PlotValues {
-  std::vector<double> all, means;
-};
-PlotValues values_of(const Json& plot) {
-  PlotValues values;
-  for (const Json& curve : plot["curves"]) {
-    const bool is_mean = curve["style"] == "mean" || curve["style"] == "single";
-    for (const Json& value : curve["values"]) {
-      if (value.is_null()) continue;
-      values.all.push_back(value.get<double>());
-      if (is_mean) values.means.push_back(value.get<double>());
-    }
-  }
-  return values;
-}
-
-/// Lowest, highest and mean of what a plot draws, for those who do not see it.
-std::vector<std::string> plot_cells(const Json& plot) {
-  const PlotValues values = values_of(plot);
-  const std::string unit_name = plot["unit"].get<std::string>();
-  if (values.all.empty() || values.means.empty()) return {unit_name, "–", "–", "–"};
-  const auto [low, high] = std::minmax_element(values.all.begin(), values.all.end());
-  const double sum = std::accumulate(values.means.begin(), values.means.end(), 0.0);
-  return {unit_name, significant(*low, 4),
-          significant(sum / static_cast<double>(values.means.size()), 4), significant(*high, 4)};
+/// Lowest, mean and highest of what a plot draws, for those who do not see it.
+std::vector<std::string> plot_cells(const answers::Plot& plot) {
+  const auto extremes = answers::extremes_of(plot);
+  if (!extremes) return {plot.unit, "–", "–", "–"};
+  double sum = 0;
+  int64_t count = 0;
+  for (const answers::Curve& curve : plot.curves)
+    if (curve.is == answers::Curve::Is::mean || curve.is == answers::Curve::Is::single)
+      for (const std::optional<double>& value : curve.values)
+        if (value) sum += *value, ++count;
+  return {plot.unit, significant(extremes->lowest, 4),
+          significant(sum / static_cast<double>(count), 4), significant(extremes->highest, 4)};
 }
 
 /// "32", or "4 of 32" where the timeline shows the others by their like.
@@ -199,10 +185,11 @@ std::string ranks_text(const run::Run& run, const Json& timeline) {
 }
 
 /// The viewer of web/ fills the element: ranks over time, and the curves on the same axis.
-std::string timeline_section(const run::Run& run, const Json& plots, const Json& timeline) {
+std::string timeline_section(const run::Run& run, const std::vector<answers::Plot>& plots,
+                             const Json& timeline) {
   if (plots.empty() && timeline.is_null()) return "";
   DataTable table{{"over time", "lowest", "mean", "highest"}, {}};
-  for (const Json& plot : plots)
+  for (const answers::Plot& plot : plots)
     table.rows.push_back(plot_cells(plot));
   if (table.rows.empty()) table.columns.clear();
   std::string title = "Power, temperature and clock over time";
@@ -480,7 +467,7 @@ std::string straggler_section(const Metrics& metrics) {
 
 std::string run_page(const run::Run& run, const Metrics& metrics,
                      const std::vector<spec::Provenance>& numbers, const LifetimeUse& use) {
-  const Json plots = plots_of(run);
+  const std::vector<answers::Plot> plots = answers::plots_of(run);
   const Json timeline = timeline_data(run);
   const TraceSection trace = trace_section(run, metrics);
   const RunHead head = run_head(run, metrics);
@@ -504,7 +491,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   if (!trace.names_stragglers) body += straggler_section(metrics);
   body += missing_sensors_section(run, metrics);
   body += manifest_sections(run, numbers);
-  Json data = {{"plots", plots}};
+  Json data = {{"plots", answers::plots_json(plots)}};
   if (!timeline.is_null()) data["timeline"] = timeline;
   return html_page(title_of(run), body, data);
 }

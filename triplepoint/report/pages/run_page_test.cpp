@@ -7,7 +7,7 @@
 
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
-#include "triplepoint/report/charts/plots.h"
+#include "triplepoint/answers/plots.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_manifest.h"
 #include "triplepoint/report/study_testing.h"
@@ -84,7 +84,7 @@ TEST_CASE("plots: a value holds until the next stamp, so a slow sensor has no ho
     run.series[0].times.push_back(instant_at(i * unit::s));
     run.series[0].values.push_back(40);
   }
-  const Json plots = plots_of(run);
+  const Json plots = answers::plots_json(answers::plots_of(run));
   for (const Json& value : plots[0]["curves"][0]["values"])
     CHECK(value == 40.0);
 }
@@ -96,7 +96,7 @@ TEST_CASE("plots: reasons become a share of time, and idle is no throttling") {
     run.series[0].times.push_back(instant_at(i * unit::s));
     run.series[0].values.push_back(i < 5 ? 1 : 4);
   }
-  const Json values = plots_of(run)[0]["curves"][0]["values"];
+  const Json values = answers::plots_json(answers::plots_of(run))[0]["curves"][0]["values"];
   CHECK(values[0] == 0.0);
   CHECK(values[9] == 100.0);
 }
@@ -115,7 +115,7 @@ TEST_CASE("plots: residency counters tell the throttling that polled bits have m
     run.series[2].values.push_back(8);
     run.series[3].values.push_back(0.2e9 * i);  // no poll saw it beside the cap: counted once
   }
-  const Json curves = plots_of(run)[0]["curves"];
+  const Json curves = answers::plots_json(answers::plots_of(run))[0]["curves"];
   REQUIRE(curves.size() == 2);
   for (std::size_t i = 0; i < 9; ++i)
     CHECK(curves[0]["values"][i] == 30.0);
@@ -125,7 +125,7 @@ TEST_CASE("plots: residency counters tell the throttling that polled bits have m
 TEST_CASE("plots: without a true mean the sensor's own view is drawn") {
   run::Run run;
   run.series.push_back({"power_average_w", 0, false, {Instant(0)}, {300}});
-  CHECK(plots_of(run)[0]["unit"] == "power (W)");
+  CHECK(answers::plots_json(answers::plots_of(run))[0]["unit"] == "power (W)");
 }
 
 TEST_CASE("run page: what sensors measured is said with scope and period") {

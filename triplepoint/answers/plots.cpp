@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/charts/plots.h"
+#include "triplepoint/answers/plots.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@
 
 #include "triplepoint/run/throttle_reasons.h"
 
-namespace triplepoint::report {
+namespace triplepoint::answers {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -142,10 +142,10 @@ Buckets buckets_of(const std::vector<const run::Series*>& all, std::size_t point
 /// Mean, lowest and highest of what was seen in each bucket. A value holds until the next one of
 /// its series, so buckets between two stamps are not empty; before the first and after the last
 /// stamp nothing is known.
-struct Curve {
+struct Course {
   std::vector<double> sum, low, high;
   std::vector<int64_t> count;
-  explicit Curve(std::size_t size)
+  explicit Course(std::size_t size)
       : sum(size), low(size, infinity), high(size, -infinity), count(size) {}
   void add(const run::Series& series, const Buckets& buckets) {
     std::size_t next = buckets.of(series.times.front());
@@ -176,63 +176,124 @@ double rounded(double value) {
 }
 
 template <class Value>
-Json values_of(const Curve& curve, const Value& value) {
-  Json values = Json::array();
-  for (std::size_t i = 0; i < curve.count.size(); ++i)
-    values.push_back(curve.count[i] == 0 ? Json() : Json(rounded(value(i))));
+std::vector<std::optional<double>> values_of(const Course& course, const Value& value) {
+  std::vector<std::optional<double>> values(course.count.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (course.count[i] > 0) values[i] = rounded(value(i));
   return values;
 }
 
-Json curve_json(std::string name, const char* style, Json values) {
-  return {{"name", std::move(name)}, {"style", style}, {"values", std::move(values)}};
+std::vector<std::optional<double>> means_of(const Course& course) {
+  return values_of(course, [&](std::size_t i) {
+    return course.sum[i] / static_cast<double>(course.count[i]);
+  });
 }
 
-Json band(const std::vector<const run::Series*>& all, const Buckets& buckets) {
-  Curve curve(buckets.count);
+std::vector<Curve> band(const std::vector<const run::Series*>& all, const Buckets& buckets) {
+  Course course(buckets.count);
   for (const run::Series* series : all)
-    curve.add(*series, buckets);
-  return {curve_json("highest GPU", "high",
-                     values_of(curve, [&](std::size_t i) { return curve.high[i]; })),
-          curve_json("lowest GPU", "low",
-                     values_of(curve, [&](std::size_t i) { return curve.low[i]; })),
-          curve_json("mean", "mean", values_of(curve, [&](std::size_t i) {
-                       return curve.sum[i] / static_cast<double>(curve.count[i]);
-                     }))};
+    course.add(*series, buckets);
+  return {{"highest GPU", Curve::Is::highest,
+           values_of(course, [&](std::size_t i) { return course.high[i]; })},
+          {"lowest GPU", Curve::Is::lowest,
+           values_of(course, [&](std::size_t i) { return course.low[i]; })},
+          {"mean", Curve::Is::mean, means_of(course)}};
 }
 
-Json separate(const std::vector<const run::Series*>& all, const Buckets& buckets) {
-  Json curves = Json::array();
+std::vector<Curve> separate(const std::vector<const run::Series*>& all, const Buckets& buckets) {
+  std::vector<Curve> curves;
   for (const run::Series* series : all) {
-    Curve curve(buckets.count);
-    curve.add(*series, buckets);
-    curves.push_back(curve_json(fmt::format("GPU {}", series->device), "single",
-                                values_of(curve, [&](std::size_t i) {
-                                  return curve.sum[i] / static_cast<double>(curve.count[i]);
-                                })));
+    Course course(buckets.count);
+    course.add(*series, buckets);
+    curves.push_back({fmt::format("GPU {}", series->device), Curve::Is::single, means_of(course)});
   }
   return curves;
 }
 
 }  // namespace
 
-Json plots_of(const run::Run& run, std::size_t points) {
-  Json plots = Json::array();
+std::vector<Plot> plots_of(const run::Run& run, std::size_t points) {
+  std::vector<Plot> plots;
   const std::vector<run::Series> counted = counted_throttling(run);
   for (const Signal& signal : signals()) {
     std::vector<const run::Series*> all = series_of(run, signal);
     if (std::string_view(signal.id) == "throttled") all = with_counted(std::move(all), counted);
     if (all.empty()) continue;
     const Buckets buckets = buckets_of(all, points);
-    Json times = Json::array();
+    Plot plot{signal.id, signal.unit, {}, {}};
     for (std::size_t i = 0; i < buckets.count; ++i)
-      times.push_back(std::round(buckets.time(i) * 1e6) / 1e6);
-    plots.push_back(
-        {{"target", fmt::format("plot-{}", signal.id)},
-         {"unit", signal.unit},
-         {"times", std::move(times)},
-         {"curves", all.size() <= curves_apart ? separate(all, buckets) : band(all, buckets)}});
+      plot.times.push_back(std::round(buckets.time(i) * 1e6) / 1e6);
+    plot.curves = all.size() <= curves_apart ? separate(all, buckets) : band(all, buckets);
+    plots.push_back(std::move(plot));
   }
   return plots;
 }
 
-}  // namespace triplepoint::report
+std::vector<std::optional<double>> mean_curve(const Plot& plot) {
+  std::vector<std::optional<double>> mean(plot.times.size());
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    double sum = 0;
+    int64_t count = 0;
+    for (const Curve& curve : plot.curves) {
+      const bool counts = curve.is == Curve::Is::mean || curve.is == Curve::Is::single;
+      if (!counts || !curve.values[i]) continue;
+      sum += *curve.values[i];
+      ++count;
+    }
+    if (count > 0) mean[i] = sum / static_cast<double>(count);
+  }
+  return mean;
+}
+
+std::optional<Extremes> extremes_of(const Plot& plot) {
+  std::optional<Extremes> extremes;
+  for (const Curve& curve : plot.curves)
+    for (const std::optional<double>& value : curve.values) {
+      if (!value) continue;
+      if (!extremes) extremes = {*value, *value};
+      extremes->lowest = std::min(extremes->lowest, *value);
+      extremes->highest = std::max(extremes->highest, *value);
+    }
+  return extremes;
+}
+
+namespace {
+
+const char* style_of(Curve::Is is) {
+  switch (is) {
+    case Curve::Is::single:
+      return "single";
+    case Curve::Is::mean:
+      return "mean";
+    case Curve::Is::lowest:
+      return "low";
+    case Curve::Is::highest:
+      return "high";
+  }
+  return "";
+}
+
+Json curve_json(const Curve& curve) {
+  Json values = Json::array();
+  for (const std::optional<double>& value : curve.values)
+    values.push_back(value ? Json(*value) : Json());
+  return {{"name", curve.name}, {"style", style_of(curve.is)}, {"values", std::move(values)}};
+}
+
+}  // namespace
+
+Json plots_json(const std::vector<Plot>& plots) {
+  Json list = Json::array();
+  for (const Plot& plot : plots) {
+    Json curves = Json::array();
+    for (const Curve& curve : plot.curves)
+      curves.push_back(curve_json(curve));
+    list.push_back({{"target", fmt::format("plot-{}", plot.id)},
+                    {"unit", plot.unit},
+                    {"times", plot.times},
+                    {"curves", std::move(curves)}});
+  }
+  return list;
+}
+
+}  // namespace triplepoint::answers
