@@ -14,10 +14,10 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/plan_outcome.h"
-#include "triplepoint/report/findings/labels.h"
 
 #include "python/job.h"
 #include "python/wait.h"
@@ -67,7 +67,7 @@ Plans as_plans(const flags::PlanOutcome& outcome) {
   Plans plans{json_text(flags::plan_json(outcome)), {}};
   for (const search::Finalist& plan : outcome.ranking.ranked) {
     spec::Job job = search::job_of(outcome.asked.base, plan);
-    job.name = report::default_name(job);
+    job.name = answers::default_name(job);
     plans.jobs.push_back(whole_job(job));
   }
   return plans;

@@ -31,9 +31,9 @@ MAY_INCLUDE = {
     "search": "base spec run workload sim metrics",
     "advise": "base spec formats run workload sim metrics search",
     "report": "base spec run metrics answers calibrate search advise",
-    "tui": "base spec run telemetry metrics calibrate advise report",
+    "tui": "base spec run telemetry metrics answers calibrate advise report",
     "study": "base spec formats run workload sim telemetry trace metrics answers calibrate search advise report tui",
-    "flags": "base spec formats run workload sim telemetry metrics search report tui study",
+    "flags": "base spec formats run workload sim telemetry metrics answers search report tui study",
     "cli": "*",
 }
 # Circles of units that are still there, by the first unit of each.

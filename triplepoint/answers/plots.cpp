@@ -184,9 +184,8 @@ std::vector<std::optional<double>> values_of(const Course& course, const Value& 
 }
 
 std::vector<std::optional<double>> means_of(const Course& course) {
-  return values_of(course, [&](std::size_t i) {
-    return course.sum[i] / static_cast<double>(course.count[i]);
-  });
+  return values_of(
+      course, [&](std::size_t i) { return course.sum[i] / static_cast<double>(course.count[i]); });
 }
 
 std::vector<Curve> band(const std::vector<const run::Series*>& all, const Buckets& buckets) {

@@ -41,8 +41,8 @@ struct Extremes {
 };
 std::optional<Extremes> extremes_of(const Plot&);
 
-/// For the script of a page: an array of plots, each with the id of its element, its unit, its times
-/// and its curves.
+/// For the script of a page: an array of plots, each with the id of its element, its unit, its
+/// times and its curves.
 Json plots_json(const std::vector<Plot>&);
 
 }  // namespace triplepoint::answers

@@ -6,9 +6,9 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/report/findings/labels.h"
 
 namespace triplepoint::flags {
 namespace {
@@ -46,7 +46,7 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
   set_environment(stated.job);
   spec::Job job = TPT_TRY(spec::with_defaults(library, stated));
   spec::note_defaults(job, stated, searched_);
-  if (job.name.empty()) job.name = report::default_name(job);
+  if (job.name.empty()) job.name = answers::default_name(job);
   return job;
 }
 

@@ -8,10 +8,10 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/search/plan_tables.h"
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::flags {
 namespace {
@@ -114,7 +114,7 @@ std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
         "Plan 1 takes {} s a step; {} s (from {} measured jobs). Plans of one job share "
         "most of the error: P(slower) is the probability that a plan really is slower "
         "than plan 1, and a tie where that is open.",
-        significant(ranked[0].time), tui::interval_text(*interval), outcome.intervals.rows()));
+        significant(ranked[0].time), answers::interval_text(*interval), outcome.intervals.rows()));
   if (const auto& refused = outcome.ranking.refused; !refused.empty())
     sentences.push_back(
         fmt::format("{} simulated plan{} break{} a limit, the best of them {} ({}).",

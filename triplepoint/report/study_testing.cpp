@@ -11,7 +11,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/answers/labels.h"
 
 namespace triplepoint::report {
 namespace {
@@ -125,8 +125,8 @@ run::MemoryUse sample_memory(const spec::Job& job) {
 StudyRow sample_row(const spec::Job& job, bool fits) {
   StudyRow row;
   row.job = job;
-  row.name = fmt::format("{}-{}-{}-mbs{}", job.model.name, configuration_label(job),
-                         variant_label(job), job.plan.micro_batch_size);
+  row.name = fmt::format("{}-{}-{}-mbs{}", job.model.name, answers::configuration_label(job),
+                         answers::variant_label(job), job.plan.micro_batch_size);
   row.verdict = fits ? Verdict::ok : Verdict::oom;
   row.memory = {sample_memory(job)};
   row.memory_limit = 140.4 * unit::GiB;

@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/tui/console.h"
 
@@ -29,8 +29,8 @@ Json job_json(const spec::Job& job) {
           {"model", job.model.name},
           {"cluster", job.cluster.name},
           {"num_gpus", job.world_size()},
-          {"layout", report::configuration_label(job)},
-          {"variant", report::variant_label(job)},
+          {"layout", answers::configuration_label(job)},
+          {"variant", answers::variant_label(job)},
           {"tensor_parallel_size", plan.tensor_parallel_size},
           {"pipeline_parallel_size", plan.pipeline_parallel_size},
           {"expert_parallel_size", plan.expert_parallel_size},
@@ -96,7 +96,7 @@ void print_import(tui::Console& console, const formats::FolderImport& import) {
     table.add({row.path,
                {state, style_of(state)},
                job ? job->model.name : "",
-               job ? report::configuration_label(*job) : "",
+               job ? answers::configuration_label(*job) : "",
                job ? std::to_string(job->plan.micro_batch_size) : "",
                job ? std::to_string(job->plan.global_batch_size) : "",
                job ? std::to_string(job->world_size()) : "",

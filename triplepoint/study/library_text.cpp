@@ -11,7 +11,7 @@
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/workload/model_flops.h"
 
@@ -26,8 +26,8 @@ Json job_json(const spec::StudyJob& entry) {
           {"model", entry.job.model.name},
           {"cluster", entry.job.cluster.name},
           {"num_gpus", entry.job.world_size()},
-          {"layout", report::configuration_label(entry.job)},
-          {"variant", report::variant_label(entry.job)},
+          {"layout", answers::configuration_label(entry.job)},
+          {"variant", answers::variant_label(entry.job)},
           {"micro_batch_size", entry.job.plan.micro_batch_size},
           {"diagnoses", std::move(diagnoses)}};
 }
@@ -127,7 +127,7 @@ void print_study(tui::Console& console, const spec::StudyPlan& study) {
                      [](const auto& d) { return d.severity == spec::Diagnosis::Severity::error; });
     table.add({entry.job.name, entry.job.model.name,
                fmt::format("{} x {}", entry.job.cluster.num_nodes, entry.job.cluster.name),
-               report::configuration_label(entry.job), report::variant_label(entry.job),
+               answers::configuration_label(entry.job), answers::variant_label(entry.job),
                std::to_string(entry.job.plan.micro_batch_size),
                problem == entry.diagnoses.end() ? "" : problem->what});
   }

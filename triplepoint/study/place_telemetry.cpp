@@ -13,7 +13,7 @@
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/advise/place_machine.h"
-#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
@@ -180,7 +180,7 @@ Result<std::string> write_placements(const std::string& folder, const spec::Libr
   std::string remarks;
   if (!only_page) remarks = TPT_TRY(advise::write_placements(folder, library, result, job, hosts));
   const std::string title =
-      fmt::format("{}, {}", report::group_label(job), report::configuration_label(job));
+      fmt::format("{}, {}", answers::group_label(job), answers::configuration_label(job));
   TPT_TRY(write_file_atomically(
       only_page ? Path(folder) : Path(folder) / "report.html",
       report::place_page(title, placed.seen, result, placed_run(result.placements.front().job),

@@ -11,9 +11,9 @@
 
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/search/plan_tables.h"
 #include "triplepoint/tui/progress.h"
 
@@ -182,7 +182,7 @@ Result<void> write_plans(tui::Console& console, const spec::Library& library,
   std::string remarks;
   for (size_t i = 0; i < count; ++i) {
     spec::Job job = search::job_of(asked.base, ranking.ranked[i]);
-    job.name = report::default_name(job);
+    job.name = answers::default_name(job);
     remarks += TPT_TRY(formats::write_job_files(library, job, folder / std::to_string(i + 1)));
   }
   console.warn(fmt::format("{} plan{} as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,

@@ -158,8 +158,7 @@ using Values = std::vector<std::optional<double>>;
 constexpr std::string_view blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::string_view ascii[] = {"_", ".", "-", "=", "+", "*", "%", "#"};
 
-}  // namespace
-
+/// Smallest and largest of the finite values; nothing where there is none.
 std::optional<std::pair<double, double>> range_of(const Values& values) {
   std::optional<std::pair<double, double>> range;
   for (const auto& value : values) {
@@ -170,6 +169,8 @@ std::optional<std::pair<double, double>> range_of(const Values& values) {
   }
   return range;
 }
+
+}  // namespace
 
 std::string sparkline(const Values& values, bool unicode) {
   const auto range = range_of(values);

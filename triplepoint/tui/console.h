@@ -54,9 +54,6 @@ class Console {
 /// TERM=dumb.
 Console process_console();
 
-/// Smallest and largest of the finite values; nothing where there is none.
-std::optional<std::pair<double, double>> range_of(const std::vector<std::optional<double>>& values);
-
 /// One character per value, higher for larger ones, from the lowest to the highest of them; a space
 /// where there is none. Eighths of blocks, or ASCII where the terminal knows nothing else.
 std::string sparkline(const std::vector<std::optional<double>>& values, bool unicode);

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/calibrate/tables/score_summary.h"
-#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
@@ -184,7 +184,7 @@ void print_thermal_groups(Console& console, const advise::GroupedMachine& seen) 
 void print_placements(Console& console, const spec::Job& job, const advise::GroupedMachine& seen,
                       const advise::PlaceResult& result) {
   console.print(
-      fmt::format("{}, {}\n\n", report::group_label(job), report::configuration_label(job)));
+      fmt::format("{}, {}\n\n", answers::group_label(job), answers::configuration_label(job)));
   print_thermal_groups(console, seen);
   console.print("\n" + table_text(advise::placements_table(result), console));
   if (result.placements.size() > 1) {

@@ -21,9 +21,6 @@ namespace triplepoint::tui {
 void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics,
                const std::optional<metrics::Interval>& step_time);
 
-/// "80 %: 31.6-37.4".
-std::string interval_text(const metrics::Interval&);
-
 /// Power, temperature, clock and throttling of a run over time, a line each: the mean of its
 /// devices, with where it began and ended and the extremes. Nothing for a run without series.
 std::string run_sparklines(const Console& console, const run::Run& run);

@@ -14,11 +14,11 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/advise/place_tables.h"
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/place_telemetry.h"
 #include "triplepoint/tui/console.h"
@@ -73,7 +73,7 @@ class Place : public Command {
     TPT_TRY(spec::require_valid(job));
     TPT_TRY(spec::require_training(job, "placements are searched"));
     study::print_warnings(console, job);
-    if (job.name.empty()) job.name = report::default_name(job);
+    if (job.name.empty()) job.name = answers::default_name(job);
     return place_job(console, library, job, seen);
   }
 

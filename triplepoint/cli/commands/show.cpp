@@ -11,11 +11,11 @@
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/model_flops.h"
@@ -86,7 +86,7 @@ std::string about_job(const spec::Job& job) {
   return fmt::format(
       "{}, {}\nmodel: {}\ncluster: {}\nstack: {}\nstep: {:.4g} PFLOP\nmemory: {}, {} of {} GiB on "
       "the fullest GPU (stage {})\n",
-      report::group_label(job), report::configuration_label(job), study::model_text(job),
+      answers::group_label(job), answers::configuration_label(job), study::model_text(job),
       spec::about_cluster(job.cluster), spec::about_stack(job.stack),
       workload::count_step_flops(job).model / unit::FLOP / 1e15,
       memory.fits() ? "fits" : "does not fit", significant(fullest / unit::GiB),

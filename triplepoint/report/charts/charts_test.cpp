@@ -6,9 +6,9 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/plots.h"
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/heat_map.h"
-#include "triplepoint/answers/plots.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/study_testing.h"

@@ -9,11 +9,11 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/charts/study_charts.h"
 #include "triplepoint/report/findings/groups.h"
-#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
@@ -180,7 +180,7 @@ Bar throttle_bar(const StudyRow& row, const StudyRow* above,
   for (const std::string& reason : reasons) {
     const double share = number_at(row, "throttle." + reason).value_or(0);
     bar.parts.push_back({share * per_cent, style_of_reason(reason), ""});
-    bar.hint += fmt::format(" {} {}", throttle_reason_text(reason), percent(share));
+    bar.hint += fmt::format(" {} {}", answers::throttle_reason_text(reason), percent(share));
   }
   return bar;
 }
@@ -189,7 +189,7 @@ std::vector<LegendEntry> throttle_legend(const std::vector<std::string>& reasons
   std::vector<LegendEntry> legend;
   legend.reserve(reasons.size());
   for (const std::string& reason : reasons)
-    legend.push_back({style_of_reason(reason), throttle_reason_text(reason)});
+    legend.push_back({style_of_reason(reason), answers::throttle_reason_text(reason)});
   return legend;
 }
 
@@ -203,7 +203,7 @@ Figure throttle_figure(const Group& group) {
   chart.cuts = false;
   DataTable table{{"job"}, {}};
   for (const std::string& reason : reasons)
-    table.columns.push_back(throttle_reason_text(reason) + " (%)");
+    table.columns.push_back(answers::throttle_reason_text(reason) + " (%)");
   const StudyRow* above = nullptr;
   for (const StudyRow* row : group.rows) {
     chart.bars.push_back(throttle_bar(*row, above, reasons));

@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/metrics/run/view.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/report/figures/artifact_name.h"
 #include "triplepoint/report/figures/paper_figures.h"
-#include "triplepoint/report/findings/labels.h"
 
 namespace triplepoint::report {
 namespace {
@@ -87,14 +87,14 @@ PaperJob paper_job(const run::Run& run, metrics::Metrics metrics, const std::str
   if (run.manifest.job) {
     const spec::Job& spec = *run.manifest.job;
     job.model = spec.model.name;
-    const std::string label = group_label(spec);
+    const std::string label = answers::group_label(spec);
     const std::size_t on = label.find(" on ");
     job.machine = on == std::string::npos ? "" : label.substr(on + 4);
-    job.layout = configuration_label(spec);
+    job.layout = answers::configuration_label(spec);
     if (spec.task != spec::Task::pretrain) job.task = spec::name_of(spec.task);
     spec::Job pretraining = spec;
     pretraining.task = spec::Task::pretrain;
-    job.variant = variant_label(pretraining);  // without the task
+    job.variant = answers::variant_label(pretraining);  // without the task
     job.microbatch = spec.plan.micro_batch_size;
     job.pipeline = spec.plan.pipeline_parallel_size;
     job.gpus_per_node = spec.cluster.gpus_per_node;

@@ -4,9 +4,10 @@
 #include <cmath>
 #include <set>
 
+#include "triplepoint/answers/labels.h"
+#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
-#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/study.h"
 
@@ -178,7 +179,7 @@ MaybeFinding about_slots(const Groups& groups) {
         1 - least_clock_loss)
       slowed.push_back(row);
   const StudyRow* worst = largest(slowed.empty() ? all_that_ran(groups) : slowed, heat);
-  if (worst == nullptr || gap_of(*worst) < least_slot_gap_c) return std::nullopt;
+  if (worst == nullptr || gap_of(*worst) < answers::least_slot_gap_c) return std::nullopt;
   Finding finding("heat-temperature-" + identifier(group_title(*worst)));
   finding
       .say(slots_set_pace(*worst) ? "The GPU slot matters: in "
@@ -205,7 +206,7 @@ MaybeFinding about_throttling(const Groups& groups) {
   if (worst == nullptr || *share(*worst) < least_throttling) return std::nullopt;
   const std::string reason = longest_reason(*worst);
   Finding finding("throttle-" + identifier(group_title(*worst)));
-  finding.say("Clocks are limited by " + throttle_reason_text(reason) + ": GPUs of ")
+  finding.say("Clocks are limited by " + answers::throttle_reason_text(reason) + ": GPUs of ")
       .group_and_name(*worst)
       .say(" spend ")
       .share(*worst, "throttle." + reason)

@@ -2,9 +2,9 @@
 // What do prompts and tokens cost, and what does fine-tuning change?
 #include <algorithm>
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
-#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
@@ -91,7 +91,8 @@ bool trains_the_same(const spec::Job& a, const spec::Job& b) {
   return a.model == b.model && a.cluster == b.cluster && a.environment == b.environment &&
          a.stack == b.stack && a.records == b.records &&
          a.plan.micro_batch_size == b.plan.micro_batch_size &&
-         a.plan.recompute == b.plan.recompute && configuration_label(a) == configuration_label(b);
+         a.plan.recompute == b.plan.recompute &&
+         answers::configuration_label(a) == answers::configuration_label(b);
 }
 
 }  // namespace

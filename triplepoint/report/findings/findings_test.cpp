@@ -10,6 +10,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/answers/results.h"
+#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/report/findings/findings_machines.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/run_findings.h"
@@ -266,12 +267,12 @@ TEST_CASE("the same machine at another inlet is not another machine") {
 
 TEST_CASE("slots whose dies are about as warm are not called hot and cool") {
   metrics::Metrics m;
-  CHECK(slots_text(m).empty());
+  CHECK(answers::slots_text(m).empty());
   m.cool_mean_c = 53.5;
   m.hot_mean_c = 53.9;  // boards alone, as in an immersion tank
-  CHECK(slots_text(m).empty());
+  CHECK(answers::slots_text(m).empty());
   m.hot_mean_c = 65.9;
-  CHECK(slots_text(m) == ", hot slots 65.9, cool slots 53.5");
+  CHECK(answers::slots_text(m) == ", hot slots 65.9, cool slots 53.5");
 }
 
 TEST_CASE("findings that the results do not bear out are not there") {

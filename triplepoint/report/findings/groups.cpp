@@ -14,7 +14,7 @@
 
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
@@ -30,7 +30,7 @@ std::string shortened(const std::string& name) {
 
 /// Options of a job inside its group, whose title says the task.
 std::string variant_in_group(const StudyRow& row) {
-  std::string variant = variant_label(row.job);
+  std::string variant = answers::variant_label(row.job);
   if (row.job.task == spec::Task::pretrain) return variant;
   variant.erase(0, spec::name_of(row.job.task).size());
   if (variant.starts_with('+')) variant.erase(0, 1);
@@ -101,7 +101,7 @@ std::string machine_title(const StudyRow& row) {
   if (!row.has_job && !row.told_machine.empty()) return row.told_machine;
   if (!row.has_job && row.slots.empty()) return "machine not known";
   if (!row.has_job) return fmt::format("{} GPUs", row.slots.size());
-  const std::string label = group_label(row.job) + spelled_condition(row);
+  const std::string label = answers::group_label(row.job) + spelled_condition(row);
   return label.substr(row.job.model.name.size() + std::string_view(" on ").size());
 }
 
@@ -114,14 +114,14 @@ std::string model_title(const StudyRow& row) {
 std::string group_title(const StudyRow& row) {
   if (!row.has_job && row.told_model.empty()) return machine_title(row) + ", job not known";
   if (!row.has_job) return row.told_model + " on " + machine_title(row);
-  std::string title = group_label(row.job) + spelled_condition(row);
+  std::string title = answers::group_label(row.job) + spelled_condition(row);
   if (row.job.task != spec::Task::pretrain)
     title += fmt::format(" ({})", spec::name_of(row.job.task));
   return title;
 }
 
 std::string layout_label(const StudyRow& row) {
-  return row.has_job ? configuration_label(row.job) : row.name;
+  return row.has_job ? answers::configuration_label(row.job) : row.name;
 }
 
 std::string options_label(const StudyRow& row) {
@@ -167,11 +167,12 @@ std::string label_below(const StudyRow& row, const StudyRow* above) {
   if (!row.has_job) return shortened(row.name);
   const bool new_layout = begins_layout(row, above);
   // Alike in all that labels say (a sweep of NICs, of seeds): only the job's name tells them apart.
-  if (!new_layout && variant_label(row.job) == variant_label(above->job) &&
+  if (!new_layout && answers::variant_label(row.job) == answers::variant_label(above->job) &&
       row.job.plan.micro_batch_size == above->job.plan.micro_batch_size) {
     return shortened(row.name);
   }
-  const bool new_variant = new_layout || variant_label(row.job) != variant_label(above->job);
+  const bool new_variant =
+      new_layout || answers::variant_label(row.job) != answers::variant_label(above->job);
   std::string label;
   if (new_layout) label = layout_label(row);
   if (new_variant) label += spelled_variant(row);
@@ -203,7 +204,7 @@ struct Settings {
 Settings settings_of(const StudyRow& row) {
   const spec::Plan& plan = row.job.plan;
   return {&row,
-          configuration_label(row.job),
+          answers::configuration_label(row.job),
           plan.micro_batch_size,
           {plan.recompute, plan.recompute_layers},
           {plan.overlap_tensor, plan.overlap_gradient, plan.overlap_parameter,

@@ -12,10 +12,10 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/metrics/run/bursts.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/report/charts/chassis_picture.h"
-#include "triplepoint/report/findings/labels.h"
 
 namespace triplepoint::report {
 namespace {
@@ -97,7 +97,7 @@ void add_clock(Findings& findings, const Metrics& m) {
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   if (worst == m.throttle.end() || worst->second < 0.005) return;
   std::string text = fmt::format("GPUs are throttled {} of the time by {}", percent(worst->second),
-                                 throttle_reason_text(worst->first));
+                                 answers::throttle_reason_text(worst->first));
   const double power = m.clock_lost_to_power_mhz.value_or(0);
   const double heat = m.clock_lost_to_temperature_mhz.value_or(0);
   constexpr double worth_telling = 1;  // MHz
@@ -234,37 +234,6 @@ std::string limit_not_kept(const run::Run& run, const Metrics& m) {
       worst, significant(m.power_per_gpu_w[worst]), significant(power_limit_w(job, worst)),
       significant(m.sm_clock_per_gpu_mhz[worst], 4), significant(lowest_mhz, 4),
       count > 1 ? fmt::format("; so do {} more", count - 1) : std::string());
-}
-
-std::string limit_beside_peak(const run::Run& run, const Metrics& m) {
-  if (!run.manifest.job || !m.power_mean_w || !m.power_peak_w) return "";
-  const double limit = run.manifest.job->power_limit() / unit::W;
-  if (!(limit > 0) || *m.power_peak_w <= limit || *m.power_mean_w > limit) return "";
-  return fmt::format(" (limit {} W on average)", significant(limit));
-}
-
-std::string cool_down_text(const Metrics& m) {
-  const metrics::CoolDowns& spans = m.cool_downs;
-  if (!spans.share_of_time) return "";
-  if (!spans.mean_length) return ", no cool-down";
-  return fmt::format(", cooling down {} of the time", percent(*spans.share_of_time));
-}
-
-std::string slots_text(const Metrics& m) {
-  if (!m.hot_mean_c || !m.cool_mean_c || *m.hot_mean_c - *m.cool_mean_c < least_slot_gap_c)
-    return "";
-  return fmt::format(", hot slots {}, cool slots {}", significant(m.hot_mean_c),
-                     significant(m.cool_mean_c));
-}
-
-std::string power_swing_text(const Metrics& m) {
-  std::string text = "from the 5 to the 95 % quantile";
-  if (m.bursts.microbatch_swing_w)
-    text += fmt::format("; {} W within a microbatch", significant(*m.bursts.microbatch_swing_w));
-  if (m.bursts.duty)
-    text += fmt::format("; {} of the time at {} of the limit or above", percent(*m.bursts.duty),
-                        percent(metrics::duty_level));
-  return text;
 }
 
 std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {

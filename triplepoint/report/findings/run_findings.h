@@ -28,20 +28,5 @@ std::string pace_advice(const run::PaceSetter&);
 /// "GPU 3 draws 157 W on average, above its limit of 105 W: ..." of the GPU farthest above the
 /// limit that its lowest clock cannot keep; empty where all keep theirs.
 std::string limit_not_kept(const run::Run&, const metrics::Metrics&);
-/// " (limit 500 W on average)" beside a peak above the limit of every GPU; empty
-/// where no peak exceeds it or the average does as well.
-std::string limit_beside_peak(const run::Run&, const metrics::Metrics&);
-
-/// ", cooling down 12 % of the time" or ", no cool-down"; empty where the run's series do not tell.
-std::string cool_down_text(const metrics::Metrics&);
-
-/// Between hot and cool slots, to be worth words: boards in equal slots differ by as much.
-inline constexpr double least_slot_gap_c = 2;
-
-/// ", hot slots 72.0, cool slots 58.5"; empty where they differ by less.
-std::string slots_text(const metrics::Metrics&);
-/// "from the 5 to the 95 % quantile; 410 W within a microbatch; 61 % of the time at 90 % of the
-/// limit" (or more): what belongs to the swing of power.
-std::string power_swing_text(const metrics::Metrics&);
 
 }  // namespace triplepoint::report

@@ -8,9 +8,9 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/pareto.h"
-#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/search/plan_tables.h"
@@ -186,8 +186,8 @@ std::vector<Tile> tiles_of(const PlanPageContent& content) {
 }  // namespace
 
 std::string plan_page(const PlanPageContent& content) {
-  const std::string title =
-      fmt::format("{}, batch {}", group_label(content.base), content.base.plan.global_batch_size);
+  const std::string title = fmt::format("{}, batch {}", answers::group_label(content.base),
+                                        content.base.plan.global_batch_size);
   const std::string limits = content.limits.empty()
                                  ? "no limit but memory was set"
                                  : fmt::format("limits kept: {}", fmt::join(content.limits, ", "));

@@ -17,15 +17,16 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/results.h"
+#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/figures/trace_figures.h"
-#include "triplepoint/report/findings/labels.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/pages/run_manifest.h"
@@ -35,14 +36,6 @@ namespace triplepoint::report {
 namespace {
 
 using metrics::Metrics;
-
-std::string title_of(const run::Run& run) {
-  if (!run.manifest.job) return run.manifest.name;
-  const spec::Job& job = *run.manifest.job;
-  const std::string variant = variant_label(job);
-  return fmt::format("{}: {}{}, microbatch {}", group_label(job), configuration_label(job),
-                     variant == "base" ? "" : " + " + variant, job.plan.micro_batch_size);
-}
 
 std::string origin_sentence(const run::Run& run) {
   const char* how = run.manifest.origin == run::Origin::simulated  ? "Simulated"
@@ -74,64 +67,10 @@ std::string conditions_sentence(const run::Run& run) {
 }
 
 std::string verdict_sentence(const run::Run& run) {
-  if (run.memory.empty()) return "";
-  const std::size_t fullest = metrics::fullest_stage(run.memory);
-  std::string text = fmt::format(" The fullest GPU (stage {}) needs {} GiB", fullest,
-                                 significant(run.memory[fullest].total() / unit::GiB));
-  if (run.memory_limit)
-    text += fmt::format(" of {} GiB", significant(*run.memory_limit / unit::GiB));
-  return text + (run.manifest.fits_memory ? "." : ": the job does not fit in memory.");
-}
-
-// ---- key figures
-
-std::string with_unit(const std::optional<double>& value, const std::string& unit_name,
-                      int digits = 3) {
-  return value ? significant(*value, digits) + " " + unit_name : "–";
-}
-
-std::string percent_of(const std::optional<double>& share) {
-  return share ? percent(*share) : "–";
-}
-
-std::string throttle_words(const Metrics& m) {
-  std::string words;
-  for (const auto& [reason, share] : m.throttle)
-    if (share > 0)
-      words += fmt::format("{}{} by {}", words.empty() ? "throttled " : ", ", percent(share),
-                           throttle_reason_text(reason));
-  if (!throttled_share(m)) return "reasons for lower clocks not recorded";
-  return words.empty() ? "not throttled" : words;
-}
-
-std::string waits_text(const Metrics& m) {
-  std::string text = m.bubble_fraction ? "bubble " + percent(*m.bubble_fraction)
-                     : m.idle && m.step_time
-                         ? "no kernel runs for " + percent(*m.idle / *m.step_time)
-                         : "kernels not recorded";
-  if (m.parts && m.step_time && m.parts->waiting >= 0.005 * *m.step_time)
-    text += fmt::format(", waiting for late peers {}", percent(m.parts->waiting / *m.step_time));
-  return text;
-}
-
-std::vector<Tile> tiles_of(const run::Run& run, const Metrics& m) {
-  const std::optional<double> step =
-      m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt;
-  return {{"step time", with_unit(step, "s"), waits_text(m)},
-          {"speed", with_unit(m.tokens_per_second, "tokens/s"),
-           with_unit(m.tokens_per_second_per_gpu, "a GPU")},
-          {"MFU", percent_of(m.mfu),
-           fmt::format("{} model TFLOP/s a GPU", significant(m.model_tflops_per_gpu))},
-          {"power of a GPU", with_unit(m.power_mean_w, "W"),
-           "peak " + with_unit(m.power_peak_w, "W") + limit_beside_peak(run, m)},
-          {"power swing", with_unit(m.bursts.swing_w, "W"), power_swing_text(m)},
-          {"energy", with_unit(m.joules_per_token, "J/token"),
-           m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)")
-                              : with_unit(m.energy_j, "J, all GPUs")},
-          {"die temperature", with_unit(m.temperature_mean_c, "°C"),
-           fmt::format("peak {}{}{}", with_unit(m.temperature_peak_c, "°C"), slots_text(m),
-                       cool_down_text(m))},
-          {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), throttle_words(m)}};
+  const std::string text = answers::memory_text(run);
+  if (text.empty()) return "";
+  return fmt::format(" {}{}", capitalized(text),
+                     run.manifest.fits_memory ? "." : ": the job does not fit in memory.");
 }
 
 /// Of all of a recording, as its summary says it.
@@ -141,7 +80,7 @@ void add_recorded_energy(const run::Run& run, std::vector<Tile>& tiles) {
   const auto found = run.manifest.facts.find("recording_energy_coverage");
   const std::string coverage = found == run.manifest.facts.end() ? "all GPUs" : found->second;
   tiles.push_back(
-      {"energy of the recording", with_unit(*joules / 1000, "kJ"),
+      {"energy of the recording", significant(*joules / 1000) + " kJ",
        fmt::format("± {}, {}",
                    percent(run.numbers.recording_energy_uncertainty_j.value_or(0) / *joules),
                    coverage)});
@@ -150,10 +89,12 @@ void add_recorded_energy(const run::Run& run, std::vector<Tile>& tiles) {
 }  // namespace
 
 RunHead run_head(const run::Run& run, const Metrics& metrics) {
-  std::vector<Tile> tiles = tiles_of(run, metrics);
+  std::vector<Tile> tiles;
+  for (answers::KeyFigure& figure : answers::key_figures(run, metrics, {}))
+    tiles.push_back({std::move(figure.label), std::move(figure.value), std::move(figure.remark)});
   add_recorded_energy(run, tiles);
-  std::erase_if(tiles, [](const Tile& tile) { return tile.value == "–"; });  // a trace cannot know
-  return {title_of(run), origin_sentence(run) + conditions_sentence(run) + verdict_sentence(run),
+  return {answers::title_of(run),
+          origin_sentence(run) + conditions_sentence(run) + verdict_sentence(run),
           std::move(tiles)};
 }
 
@@ -415,6 +356,14 @@ std::string missing_sensors_section(const run::Run& run, const Metrics& metrics)
                       "<code>triplepoint doctor</code> lists the reasons and remedies.</p>");
 }
 
+std::string all_numbers_section(const run::Run& run, const Metrics& metrics) {
+  return html_section(
+      "numbers", "All numbers",
+      "<details class=\"data\"><summary>Every number of the run</summary>" +
+          html_table(shown_table(answers::all_figures(run, metrics)), "Numbers of the run") +
+          "</details>");
+}
+
 std::string energy_section(const Metrics& metrics) {
   if (metrics.energy_ledger_j.empty()) return "";
   return html_section(
@@ -490,10 +439,11 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   body += swing_section(profile);
   if (!trace.names_stragglers) body += straggler_section(metrics);
   body += missing_sensors_section(run, metrics);
+  if (run::has_trained(run)) body += all_numbers_section(run, metrics);
   body += manifest_sections(run, numbers);
   Json data = {{"plots", answers::plots_json(plots)}};
   if (!timeline.is_null()) data["timeline"] = timeline;
-  return html_page(title_of(run), body, data);
+  return html_page(answers::title_of(run), body, data);
 }
 
 }  // namespace triplepoint::report

@@ -5,9 +5,9 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/answers/plots.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
-#include "triplepoint/answers/plots.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_manifest.h"
 #include "triplepoint/report/study_testing.h"

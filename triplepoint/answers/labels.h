@@ -5,7 +5,7 @@
 
 #include "triplepoint/spec/job.h"
 
-namespace triplepoint::report {
+namespace triplepoint::answers {
 
 /// The layout as the literature writes it: "TP8-PP4", "TP8-FSDP", "EP8-TP1-PP4", "TP4-PP4-CP2".
 std::string configuration_label(const spec::Job& job);
@@ -23,4 +23,4 @@ std::string group_label(const spec::Job& job);
 /// "gpt3-175b-TP8-PP4-mbs1": what a job without a name is called.
 std::string default_name(const spec::Job& job);
 
-}  // namespace triplepoint::report
+}  // namespace triplepoint::answers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/findings/labels.h"
+#include "triplepoint/answers/labels.h"
 
 #include <algorithm>
 #include <functional>
@@ -10,7 +10,7 @@
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
-namespace triplepoint::report {
+namespace triplepoint::answers {
 namespace {
 
 bool has_uneven_layers(const spec::Plan& plan) {
@@ -97,4 +97,4 @@ std::string default_name(const spec::Job& job) {
                      variant == "base" ? "" : "-" + variant, job.plan.micro_batch_size);
 }
 
-}  // namespace triplepoint::report
+}  // namespace triplepoint::answers

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/answers/run_figures.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/answers/labels.h"
+#include "triplepoint/answers/quantities.h"
+#include "triplepoint/metrics/run/bursts.h"
+
+namespace triplepoint::answers {
+namespace {
+
+using metrics::Metrics;
+
+std::string with_unit(const std::optional<double>& value, const char* unit_name, int digits = 3) {
+  return value ? fmt::format("{} {}", significant(*value, digits), unit_name) : "–";
+}
+
+std::string seconds_text(const std::optional<Seconds>& time) {
+  return time ? significant(*time / unit::s) + " s" : "–";
+}
+
+std::string share_text(const std::optional<double>& share) {
+  return share ? percent(*share) : "–";
+}
+
+/// Texts that are there, with commas.
+std::string joined(std::initializer_list<std::string> texts, const char* between = ", ") {
+  std::string all;
+  for (const std::string& text : texts)
+    if (!text.empty()) all += (all.empty() ? "" : between) + text;
+  return all;
+}
+
+/// The bubble; where no pipeline is known, the time without a kernel.
+std::string bubble_text(const Metrics& m) {
+  if (m.bubble_fraction) return "bubble " + percent(*m.bubble_fraction);
+  if (m.idle && m.step_time) return "no kernel runs for " + percent(*m.idle / *m.step_time);
+  return "kernels not recorded";
+}
+
+std::string exposed_text(const Metrics& m) {
+  return m.exposed_communication ? "exposed communication " + seconds_text(m.exposed_communication)
+                                 : "";
+}
+
+std::string waiting_text(const Metrics& m) {
+  constexpr double worth_telling = 0.005;  // of a step
+  if (!m.parts || !m.step_time || m.parts->waiting < worth_telling * *m.step_time) return "";
+  return "waiting for late peers " + seconds_text(m.parts->waiting);
+}
+
+KeyFigure step_figure(const Metrics& m, const std::optional<metrics::Interval>& interval) {
+  return {"step time", seconds_text(m.step_time),
+          joined({interval ? interval_text(*interval) : "",
+                  joined({bubble_text(m), exposed_text(m), waiting_text(m)})},
+                 "; ")};
+}
+
+void add_inference(std::vector<KeyFigure>& figures, const run::Run& run, const Metrics& m) {
+  const auto speed = metrics::inference_speed(run.manifest.job->task, m);
+  figures.push_back(
+      {"first token", seconds_text(speed.time_to_first_token), "of every prompt of the batch"});
+  figures.push_back(
+      {"next token", seconds_text(speed.time_per_output_token), "of every sequence of the batch"});
+}
+
+/// " (limit 500 W on average)" beside a peak above the limit of every GPU; empty where no peak
+/// exceeds it or the average does as well.
+std::string limit_beside_peak(const run::Run& run, const Metrics& m) {
+  if (!run.manifest.job || !m.power_mean_w || !m.power_peak_w) return "";
+  const double limit = run.manifest.job->power_limit() / unit::W;
+  if (!(limit > 0) || *m.power_peak_w <= limit || *m.power_mean_w > limit) return "";
+  return fmt::format(" (limit {} W on average)", significant(limit));
+}
+
+KeyFigure power_figure(const run::Run& run, const Metrics& m) {
+  return {"power of a GPU", with_unit(m.power_mean_w, "W"),
+          joined({m.power_peak_w ? "peak " + with_unit(m.power_peak_w, "W") + " by the sensor" : "",
+                  m.power_kernel_peak_w ? with_unit(m.power_kernel_peak_w, "W") + " in a kernel"
+                                        : ""}) +
+              limit_beside_peak(run, m)};
+}
+
+/// "p95 - p5; 410 W within a microbatch; 61 % of the time at 90 % of the limit or above".
+KeyFigure swing_figure(const Metrics& m) {
+  return {"power swing", with_unit(m.bursts.swing_w, "W"),
+          joined({"p95 - p5",
+                  m.bursts.microbatch_swing_w
+                      ? with_unit(m.bursts.microbatch_swing_w, "W") + " within a microbatch"
+                      : "",
+                  m.bursts.duty ? fmt::format("{} of the time at {} of the limit or above",
+                                              percent(*m.bursts.duty), percent(metrics::duty_level))
+                                : ""},
+                 "; ")};
+}
+
+/// Steps of training take megajoules, passes of inference joules.
+KeyFigure energy_figure(const Metrics& m, bool trains) {
+  std::string step;
+  if (m.energy_j)
+    step = trains ? with_unit(*m.energy_j / 1e6, "MJ a step") : with_unit(m.energy_j, "J a step");
+  return {
+      "energy of the GPUs", with_unit(m.joules_per_token, "J/token"),
+      joined({step, m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)") : ""})};
+}
+
+std::string cool_down_text(const Metrics& m) {
+  const metrics::CoolDowns& spans = m.cool_downs;
+  if (!spans.share_of_time || !spans.mean_length) return "";
+  return fmt::format(", cooling down {} of the time", percent(*spans.share_of_time));
+}
+
+}  // namespace
+
+std::string slots_text(const Metrics& m) {
+  if (!m.hot_mean_c || !m.cool_mean_c || *m.hot_mean_c - *m.cool_mean_c < least_slot_gap_c)
+    return "";
+  return fmt::format(", hot slots {}, cool slots {}", significant(m.hot_mean_c),
+                     significant(m.cool_mean_c));
+}
+
+std::string throttle_text(const Metrics& m) {
+  std::string text;
+  for (const auto& [reason, share] : m.throttle)
+    if (share > 0)
+      text += fmt::format("{}{} by {}", text.empty() ? "throttled " : ", ", percent(share),
+                          throttle_reason_text(reason));
+  if (!metrics::throttled_share(m)) return "reasons for lower clocks not recorded";
+  return text.empty() ? "not throttled" : text;
+}
+
+std::string interval_text(const metrics::Interval& interval) {
+  return fmt::format("80 %: {}-{}", significant(interval.low), significant(interval.high));
+}
+
+std::vector<KeyFigure> key_figures(const run::Run& run, const Metrics& m,
+                                   const std::optional<metrics::Interval>& step_time) {
+  const bool trains = !metrics::is_inference(run);
+  std::vector<KeyFigure> figures = {step_figure(m, step_time)};
+  if (!trains) add_inference(figures, run, m);
+  figures.push_back({"speed", with_unit(m.tokens_per_second, "tokens/s"),
+                     with_unit(m.tokens_per_second_per_gpu, "a GPU")});
+  figures.push_back({"MFU", share_text(m.mfu),
+                     joined({trains ? "HFU " + share_text(m.hfu) : "",
+                             with_unit(m.model_tflops_per_gpu, "model TFLOP/s a GPU")})});
+  figures.push_back(power_figure(run, m));
+  figures.push_back(swing_figure(m));
+  figures.push_back(energy_figure(m, trains));
+  figures.push_back({"die temperature", with_unit(m.temperature_mean_c, "°C"),
+                     fmt::format("peak {}{}{}", with_unit(m.temperature_peak_c, "°C"),
+                                 slots_text(m), cool_down_text(m))});
+  figures.push_back(
+      {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), run.shutdown ? "" : throttle_text(m)});
+  std::erase_if(figures, [](const KeyFigure& figure) { return figure.value == "–"; });
+  return figures;
+}
+
+std::string title_of(const run::Run& run) {
+  if (!run.manifest.job) return run.manifest.name;
+  const spec::Job& job = *run.manifest.job;
+  const std::string variant = variant_label(job);
+  return fmt::format("{}: {}{}, microbatch {}", group_label(job), configuration_label(job),
+                     variant == "base" ? "" : " + " + variant, job.plan.micro_batch_size);
+}
+
+std::string memory_text(const run::Run& run) {
+  if (run.memory.empty()) return "";
+  const std::size_t fullest = metrics::fullest_stage(run.memory);
+  std::string text = fmt::format("the fullest GPU (stage {}) needs {} GiB", fullest,
+                                 significant(run.memory[fullest].total() / unit::GiB));
+  if (run.memory_limit)
+    text += fmt::format(" of {} GiB", significant(*run.memory_limit / unit::GiB));
+  return text;
+}
+
+// ---- tables
+
+DataTable memory_table(const run::Run& run) {
+  DataTable table = text_table({{"stage"},
+                                {"weights"},
+                                {"gradients"},
+                                {"optimizer"},
+                                {"activations"},
+                                {"logits", Align::right, 1},
+                                {"buffers", Align::right, 1},
+                                {"reserve", Align::right, 1},
+                                {"total GiB"}});
+  table.title = "Memory of a GPU (GiB)";
+  for (std::size_t i = 0; i < run.memory.size(); ++i) {
+    const run::MemoryUse& use = run.memory[i];
+    std::vector<DataCell> cells = {std::to_string(i)};
+    for (Bytes part : {use.weights, use.gradients, use.optimizer, use.activations, use.logits,
+                       use.buffers, use.reserve})
+      cells.emplace_back(significant(part / unit::GiB));
+    const bool over = run.memory_limit && use.total() > *run.memory_limit;
+    cells.emplace_back(significant(use.total() / unit::GiB), over ? Style::bad : Style::plain);
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+DataTable stage_table(const Metrics& m) {
+  // Classes of kernels that no stage runs go first where there is no room, power, heat and clock
+  // last.
+  std::vector<TextColumn> columns = {{"stage"}};
+  for (const metrics::KernelPart& part : metrics::kernel_parts()) {
+    const std::string_view key = part.key;
+    const bool always = key == "compute" || key == "total";
+    const int optional = always ? 0 : part.of(m.kernels) > Seconds() ? 2 : 3;
+    columns.push_back({key == "memory"    ? "memory"
+                       : key == "waiting" ? "waiting"
+                       : key == "total"   ? "total s"
+                                          : part.label,
+                       Align::right, optional});
+  }
+  for (const char* title : {"W", "°C", "MHz"})
+    columns.push_back({title, Align::right, 1});
+  DataTable table = text_table(std::move(columns));
+  table.title = "Kernel seconds of a GPU in one step, waiting inside collectives included";
+  const auto add = [&](std::string name, const metrics::KernelSeconds& kernels,
+                       std::initializer_list<std::string> rest) {
+    std::vector<DataCell> cells = {std::move(name)};
+    for (const metrics::KernelPart& part : metrics::kernel_parts())
+      cells.emplace_back(significant(part.of(kernels) / unit::s));
+    cells.insert(cells.end(), rest.begin(), rest.end());
+    table.add(std::move(cells));
+  };
+  for (const metrics::Stage& stage : m.stages)
+    add(std::to_string(stage.stage), stage.kernels,
+        {significant(stage.power_mean_w), significant(stage.die_mean_c),
+         significant(stage.sm_clock_mean_mhz, 4)});
+  add("mean", m.kernels,
+      {significant(m.power_mean_w), significant(m.temperature_mean_c),
+       significant(m.sm_clock_mean_mhz, 4)});
+  return table;
+}
+
+DataTable all_figures(const run::Run& run, const Metrics& m) {
+  DataTable table = text_table({{"quantity", Align::left}, {"value"}, {"unit", Align::left}});
+  const RunResult result = result_of(run, m);
+  for (const QuantityGroup& group : quantity_groups())
+    for (const Quantity& quantity : group.quantities) {
+      if (quantity.type != Type::number || quantity.label.empty()) continue;
+      const auto number = number_of(quantity.key.empty() ? quantity.name : quantity.key, result);
+      if (!number) continue;
+      const auto [unit_name, scale] = shown_unit(quantity);
+      table.add(
+          {std::string(quantity.label), significant(*number / scale, 4), std::string(unit_name)});
+    }
+  return table;
+}
+
+}  // namespace triplepoint::answers

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/data_table.h"
+
+#include "triplepoint/run/run.h"
+
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
+
+namespace triplepoint::answers {
+
+/// A number that stands at the top of an answer, and what belongs to it.
+struct KeyFigure {
+  std::string label, value, remark;
+};
+/// What a person asks first of a run: step time, speed, utilization, power, energy, heat, clock.
+/// Figures that the run does not know are left out. step_time: the interval of a prediction.
+std::vector<KeyFigure> key_figures(const run::Run&, const metrics::Metrics&,
+                                   const std::optional<metrics::Interval>& step_time);
+
+/// "gpt3-175b on 32 x H200: TP8-PP4, base, microbatch 1"; the run's name where no job is known.
+std::string title_of(const run::Run&);
+/// "the fullest GPU (stage 0) needs 109 GiB of 140 GiB"; empty where memory is not known.
+std::string memory_text(const run::Run&);
+
+/// Memory of each stage's fullest GPU in GiB; kernel seconds of each stage and of all.
+DataTable memory_table(const run::Run&);
+DataTable stage_table(const metrics::Metrics&);
+
+/// Every number of the catalogue that has a label and is known: label, value, unit.
+DataTable all_figures(const run::Run&, const metrics::Metrics&);
+
+/// "throttled 41 % by the power cap", "not throttled", or that no reasons were recorded.
+std::string throttle_text(const metrics::Metrics&);
+/// "80 %: 19.4-23.6"
+std::string interval_text(const metrics::Interval&);
+
+/// Between hot and cool slots, to be worth words: boards in equal slots differ by as much.
+inline constexpr double least_slot_gap_c = 2;
+/// ", hot slots 72.0, cool slots 58.5"; empty where they differ by less.
+std::string slots_text(const metrics::Metrics&);
+
+}  // namespace triplepoint::answers
