@@ -78,8 +78,8 @@ Result<Plans> find_plans(const Job& job, const FlagTexts& texts, Work& work) {
   TPT_TRY(store_all(plan_arguments(flags), texts));
   const ThreadLimit limit = flags.thread_limit();
   const spec::Library library = TPT_TRY(spec::require_library());
-  const metrics::BillRates rates = TPT_TRY(flags.billed().rates(library));
   const spec::Job base = TPT_TRY(base_of(job, library));
+  const metrics::BillRates rates = TPT_TRY(flags.billed().rates(library, base.environment));
   study::PlanQuestion asked = TPT_TRY(flags.question(library, base, rates));
   asked.stopped = [&work] { return work.stopped.load(); };
   const search::Space space = TPT_TRY(flags.searched().space(asked.base));

@@ -225,11 +225,12 @@ Result<void> BillFlags::check_alone() const {
       "--tokens 15T");
 }
 
-Result<metrics::BillRates> BillFlags::rates(const spec::Library& library) const {
+Result<metrics::BillRates> BillFlags::rates(const spec::Library& library,
+                                            const spec::Environment& site) const {
   metrics::BillRates rates = TPT_TRY(metrics::load_bill_rates(library));
   rates.price_per_kwh = price_.value_or(rates.price_per_kwh);
   rates.price_per_gpu_hour = gpu_hour_.value_or(rates.price_per_gpu_hour);
-  rates.pue = pue_.value_or(rates.pue);
+  rates.pue = pue_ ? *pue_ : site.pue.value_or(rates.pue);
   rates.grams_co2_per_kwh = grid_.value_or(rates.grams_co2_per_kwh);
   rates.device_mtbf = mtbf_.value_or(rates.device_mtbf);
   rates.checkpoint_write = checkpoint_.value_or(rates.checkpoint_write);

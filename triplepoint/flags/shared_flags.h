@@ -141,7 +141,9 @@ class BillFlags {
   bool given() const { return tokens_.has_value(); }
   /// Where nothing but a bill needs rates: refuses them without --tokens.
   Result<void> check_alone() const;
-  Result<metrics::BillRates> rates(const spec::Library&) const;
+  /// By flags, else as the job's site states it, else of data/economics.toml.
+  Result<metrics::BillRates> rates(const spec::Library&, const spec::Environment&) const;
+  std::optional<double> pue() const { return pue_; }
   /// The bill of a job whose step takes so long and whose devices draw so much on average.
   metrics::Bill bill(const spec::Job&, const metrics::BillRates&, Seconds step_time,
                      Watts device_power) const;

@@ -33,9 +33,10 @@ Arguments SimulationFlags::faults_and_bill() {
 Result<study::JobResults> SimulationFlags::results(const spec::Library& library,
                                                    spec::Job job) const {
   TPT_TRY(faults_.apply(job, over_time()));
+  if (bill_.pue()) job.environment.pue = bill_.pue();
   TPT_TRY(spec::require_valid(job));
   TPT_TRY(check_words());
-  const metrics::BillRates rates = TPT_TRY(bill_.rates(library));
+  const metrics::BillRates rates = TPT_TRY(bill_.rates(library, job.environment));
   study::JobResults results = simulate(job, rates);
   if (!over_time() && job.environment.faults.empty() && results.metrics.step_time)
     results.step_time = TPT_TRY(metrics::PredictionIntervals::load(library))

@@ -53,6 +53,7 @@ class Examination : Findings {
   std::vector<Diagnosis> run() {
     cooling_is_known();
     ambient_is_possible();
+    pue_is_possible();
     seed_fits();
     power_limit_is_possible();
     lists_are_possible();
@@ -79,6 +80,16 @@ class Examination : Findings {
       error(Code::inconsistent,
             "ambient {} is outside of {} to {} (surely a typing error); correct it",
             to_text(*ambient), to_text(coldest_room), to_text(hottest_room));
+  }
+
+  void pue_is_possible() {
+    const auto& pue = job_.environment.pue;
+    if (pue && !(*pue >= 1 && *pue <= 10))
+      error(
+          Code::inconsistent,
+          "pue {} is outside of 1 to 10 (a building draws what its computers draw, and more); try "
+          "1.2",
+          *pue);
   }
 
   void seed_fits() {

@@ -308,6 +308,8 @@ TEST_CASE("what is far beyond any machine room is a typing error") {
   }
   job.environment.ambient = Celsius(45);
   CHECK(diagnose_environment(job).empty());
+  job.environment.pue = 0.9;
+  CHECK(holds(refusal(job), "a building draws what its computers draw"));
 }
 
 TEST_CASE("a fault takes its time") {

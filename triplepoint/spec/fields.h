@@ -434,6 +434,7 @@ void visit_fields(Visitor& visit, Environment& environment) {
   visit("device_power_limits", environment.device_power_limits);
   visit("device_clock_limits", environment.device_clock_limits);
   visit("seed", environment.seed);
+  visit("pue", environment.pue);
   visit("faults", environment.faults);
 }
 

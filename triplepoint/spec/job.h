@@ -32,7 +32,9 @@ struct Environment {
   std::vector<Watts> device_power_limits;
   std::vector<Hertz> device_clock_limits;  // locked SM clocks (nvidia-smi -lgc)
   uint64_t seed = 1;                       // of board and node spread
-  std::vector<Fault> faults;               // disturbances during a run
+  // Power usage effectiveness of the site: facility power over IT power; default: not known.
+  std::optional<double> pue;
+  std::vector<Fault> faults;  // disturbances during a run
   friend bool operator==(const Environment&, const Environment&) = default;
 };
 

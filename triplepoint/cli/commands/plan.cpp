@@ -65,8 +65,8 @@ class PlanCommand : public Command {
     if (clocks_) return plan_clocks(console, library);
     const SearchFlags& searched = plan_.searched();
     TPT_TRY(searched.check_spread(output_.has_value(), pool_ != nullptr));
-    const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library));
     const spec::Job base = TPT_TRY(job(console, library));
+    const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library, base.environment));
     if (const std::string own = study::own_model_text(library, base);
         !own.empty() && !format_.is_json())
       console.print(own + "\n");
