@@ -158,7 +158,7 @@ struct Metrics {
   LinkUse links;
   std::optional<double> power_mean_w, power_peak_w, power_kernel_peak_w;
   std::vector<double> power_per_gpu_w, power_peak_per_gpu_w;
-  std::optional<double> energy_j, joules_per_token, samples_per_s_mj, node_energy_j;
+  std::optional<double> energy_j, joules_per_token, samples_per_s_mj, node_energy_j, site_energy_j;
   std::optional<double> temperature_mean_c, temperature_peak_c;
   std::vector<double> temperature_per_gpu_c, temperature_peak_per_gpu_c;
   std::optional<double> hot_mean_c, cool_mean_c, hot_over_cool, hottest_over_coolest;

@@ -317,6 +317,21 @@ TEST_CASE("of the stragglers, whom the run names as its pace setter comes first"
   CHECK(measure(run).stragglers.at(0).rank == 0);
 }
 
+TEST_CASE("the energy of a site is that of its nodes times the PUE that the job states") {
+  run::Run run;
+  run.steps = {{.begin = Instant(0), .end = Instant(2000000000), .samples = 1, .tokens = 1}};
+  run.series = {{.signal = "node_power_w",
+                 .device = 0,
+                 .of_node = true,
+                 .times = {Instant(0), Instant(1000000000)},
+                 .values = {5000, 7000}}};
+  run.manifest.job.emplace();
+  CHECK(measure(run).node_energy_j.value() == Approx(2 * 6000));
+  CHECK_FALSE(measure(run).site_energy_j);
+  run.manifest.job->environment.pue = 1.25;
+  CHECK(measure(run).site_energy_j.value() == Approx(1.25 * 2 * 6000));
+}
+
 }  // namespace
 
 }  // namespace triplepoint::metrics

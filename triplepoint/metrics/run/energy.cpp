@@ -103,6 +103,9 @@ void answer_energy(const View& view, Metrics& answer) {
   answer.energy_ledger_j = ledger(view.devices);
   if (!answer.step_time) return;
   answer.node_energy_j = node_energy(view, *answer.step_time);
+  const std::optional<spec::Job>& job = view.run.manifest.job;
+  if (answer.node_energy_j && job && job->environment.pue)
+    answer.site_energy_j = *answer.node_energy_j * *job->environment.pue;
   if (!answer.energy_j || *answer.energy_j <= 0) return;
   const double seconds = *answer.step_time / unit::s;
   if (answer.tokens_per_second)
