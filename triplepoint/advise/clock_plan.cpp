@@ -606,9 +606,9 @@ class ClockPlanner {
     const Watts most = expected_.power_limit();
     std::vector<Watts> caps;
     for (size_t d = 0; d < step.hungriest.size(); ++d) {
-      const double needed = step.hungriest[d] / unit::W / gpu.governor->regulation_share;
+      const Watts needed = clock::limit_for_cap(*gpu.governor, step.hungriest[d]);
       const Watts cap =
-          std::max(gpu.min_power_limit.value_or(Watts()), std::ceil(needed) * unit::W);
+          std::max(gpu.min_power_limit.value_or(Watts()), std::ceil(needed / unit::W) * unit::W);
       const auto& own = expected_.environment.device_power_limits;
       caps.push_back(std::min(cap, own.empty() ? most : own[d]));
     }

@@ -42,6 +42,14 @@ Hertz clock_at(const spec::GovernorCoefficients& governor, Hertz max_clock, int6
   return max_clock - static_cast<double>(steps_down) * governor.clock_step;
 }
 
+Watts power_cap(const spec::GovernorCoefficients& governor, Watts limit) {
+  return governor.regulation_share * limit;
+}
+
+Watts limit_for_cap(const spec::GovernorCoefficients& governor, Watts cap) {
+  return cap / governor.regulation_share;
+}
+
 Watts filtered_power(const spec::GovernorCoefficients& governor, Watts level, Watts power,
                      Seconds time) {
   return power + std::exp(-time / governor.power_time_constant) * (level - power);

@@ -35,6 +35,11 @@ struct ClockChoice {
 int64_t steps_to_lowest_clock(const spec::GovernorCoefficients&, Hertz max_clock);
 Hertz clock_at(const spec::GovernorCoefficients&, Hertz max_clock, int64_t steps_down);
 
+/// The mean power that the controller of a limit holds, regulation_share limit, and the limit under
+/// which it holds `cap`. Source: docs/models/clock.md.
+Watts power_cap(const spec::GovernorCoefficients&, Watts limit);
+Watts limit_for_cap(const spec::GovernorCoefficients&, Watts cap);
+
 /// Power as the controller of the power cap sees it, `time` after it saw `level`:
 ///
 ///   p' = (power - p) / power_time_constant
@@ -82,7 +87,7 @@ double ceiling_for(double first, double last, Watts allowed, const PowerAt& powe
 
 /// Highest clock at which a phase's mean power meets the cap.
 ///
-///   f = max { f_k : P(f_k / f_max) <= regulation_share limit },  or else the lowest
+///   f = max { f_k : P(f_k / f_max) <= power_cap(limit) },  or else the lowest
 ///
 /// power_at(clock ratio): mean Watts of the phase at that clock; must not fall with it. About
 /// log2(clock steps) evaluations, one where the cap does not bind.
@@ -140,7 +145,7 @@ template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients& governor, Hertz max_clock,
                          const ClockBounds& bounds, const PowerAt& power_at) {
   const int64_t last = steps_to_lowest_clock(governor, max_clock);
-  const Watts cap = governor.regulation_share * bounds.limit;
+  const Watts cap = power_cap(governor, bounds.limit);
   const int64_t down = fewest_steps_down(
       bounds.locked_steps, last, bounds.guess.value_or(bounds.locked_steps), [&](int64_t steps) {
         return power_at(clock_at(governor, max_clock, steps) / max_clock) <= cap;

@@ -167,6 +167,7 @@ TEST_CASE("the regulated mean may differ from the limit by a share") {
   const auto load = load_of(900);
   CHECK(choose_clock(governor, max_clock, 700 * unit::W, load) ==
         choose_clock(h100_like(), max_clock, 630 * unit::W, load));
+  CHECK(limit_for_cap(governor, power_cap(governor, 700 * unit::W)) / unit::W == Approx(700));
 }
 
 TEST_CASE("idle and application clocks are not throttling") {

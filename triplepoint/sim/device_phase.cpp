@@ -63,7 +63,7 @@ DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
                      : power::clock_point(*gpu.power, table.ratio(index));
   };
   phase.power = power_of(phase.clock_index, point(phase.clock_index));
-  const Watts cap = gpu.governor->regulation_share * at.limit;
+  const Watts cap = clock::power_cap(*gpu.governor, at.limit);
   const auto meets_cap_below = [&](int64_t index, Watts power) {
     return power::die_at_power(*gpu.power, power, point(index), at.die, at.board, cap);
   };

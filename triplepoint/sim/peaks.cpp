@@ -281,12 +281,12 @@ class Peaks {
     };
     Watts lasting = device.mean_power;  // of windows over a step, one draws no less
     const Watts waiting = power_of(waiting_for(1 * unit::s));
+    const Watts cap = clock::power_cap(governor_, model_.conditions().power_limit[d]);
     std::vector<power::BurstReadings> bursts;
     for (size_t u = 0; u < uses.size(); ++u) {
       const SeenPhase& phase = *uses[u].phase;
       for (const spec::GpuLoad& kernel : *uses[u].kernels)
         device.instant_peak = std::max(device.instant_peak, power_of(kernel));
-      const Watts cap = governor_.regulation_share * model_.conditions().power_limit[d];
       const Watts mean = power_of(phase.mean), steady = step_.clocks.devices[d][u].power;
       lasting = std::max(lasting, std::min(mean, steady));
       if (mean <= cap) {
@@ -302,8 +302,7 @@ class Peaks {
     const Row& ending = endings_[stage];
     for (const spec::GpuLoad& load : ending)
       device.instant_peak = std::max(device.instant_peak, power_of(load));
-    const power::Burst end = end_of_step(
-        ending, power_of, governor_.regulation_share * model_.conditions().power_limit[d]);
+    const power::Burst end = end_of_step(ending, power_of, cap);
     const auto draws_more = [&](const power::PowerPiece& piece) { return piece.power > lasting; };
     if (std::ranges::any_of(end.pieces, draws_more)) bursts.emplace_back(sensor_, end);
     device.sensor_peak = power::highest_reading(sensor_, bursts, lasting);

@@ -90,7 +90,7 @@ double capped_share(const spec::Gpu& gpu, const spec::Op& op, Seconds burst) {
   nothing.duration = burst;
   const Watts rest = power::gpu_power(*gpu.power, nothing, 1, benchmark_die, {});
   const Seconds free = clock::time_to_cap(*gpu.governor, rest, power_when_looped(gpu, op, 1),
-                                          gpu.governor->regulation_share * *gpu.tdp, burst);
+                                          clock::power_cap(*gpu.governor, *gpu.tdp), burst);
   return 1 - free / burst;
 }
 

@@ -14,7 +14,7 @@ namespace triplepoint::calibrate {
 
 /// Share of its maximum clock at which a GPU may run this op over and over under its power limit.
 ///
-///   r = max { f_k / f_max : P(f_k) <= regulation_share limit },   P = gpu_power(op in t(f_k))
+///   r = max { f_k / f_max : P(f_k) <= power_cap(limit) },   P = gpu_power(op in t(f_k))
 ///
 /// 1 where the GPU has no power model or governor.
 double sustained_clock_ratio(const spec::Gpu&, const spec::Op&);
