@@ -150,9 +150,8 @@ CollectiveTime low_latency(const Cluster& cluster, double steps, double bytes, d
           .algorithm = algorithm};
 }
 
-/// Point-to-point messages in that protocol: each peer has a few of the channels a ring has.
+/// Point-to-point messages in that protocol.
 CollectiveTime quick_messages(const Cluster& cluster, double steps, double bytes, double peers) {
-  constexpr double peers_that_fill_all_channels = 16;
   CollectiveTime time = low_latency(cluster, steps, bytes, peers + 1, Algorithm::direct);
   time.transfer *= std::max(1.0, peers_that_fill_all_channels / peers);
   return time;

@@ -19,6 +19,11 @@ struct GroupPlacement {
   int64_t node_stride = 1;      // from one of its nodes to the next; counts on a torus only
 };
 
+/// Peers that keep all channels of a device busy with small point-to-point messages: each gets a
+/// few of the channels that a ring has. Assumed with the public NCCL tables of A100 to B300 in
+/// sight (data/clusters, lab/fit_tables.py links); no source states it.
+inline constexpr double peers_that_fill_all_channels = 16;
+
 /// What one collective costs when all ranks are there.
 struct CollectiveTime {
   Seconds latency;                        // launch and protocol steps
@@ -35,7 +40,7 @@ struct CollectiveTime {
 ///   ring      steps = k (n - 1), W = k (n - 1)/n S; k is 2 for all_reduce, else 1; broadcast W = S
 ///   one node  t = launch + steps latency + bulk + W/(b e) (1 + sqrt(half/W)) + S/n / (b c)
 ///             or, where shorter, launch + steps latency + W/(b e_ll); point to point and
-///             all-to-all get peers/16 of that rate
+///             all-to-all get peers/peers_that_fill_all_channels of that rate
 ///   nvls      t = launch + 2 latency + nvls_latency + S/(b e_nvls)
 ///             for an all_reduce of more than 4 ranks in one domain
 ///   nodes     ring with inter-node steps at the fabric's latency, and hop_latency for each switch

@@ -319,7 +319,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("framework_reserve", stack.framework_reserve, Need::required);
   visit("eager_allocation", stack.eager_allocation);
   visit("extra_in_flight", stack.extra_in_flight);
-  visit("loss_bytes", stack.loss_bytes);
+  visit("loss_kernels", stack.loss_kernels);
   visit("gradients_in_place", stack.gradients_in_place);
   visit("moe_layer_host", stack.moe_layer_host);
   visit("moe_expert_host", stack.moe_expert_host);

@@ -118,6 +118,10 @@ struct EnumNames<AttentionKernels> {
   static constexpr auto names = words({"unfused", "flash_1", "flash_2", "native"});
 };
 template <>
+struct EnumNames<LossKernels> {
+  static constexpr auto names = words({"fused", "megatron", "floats", "op_by_op", "none"});
+};
+template <>
 struct EnumNames<FaultKind> {
   static constexpr auto names =
       words({"power", "fan", "inlet", "heat_path", "link", "host", "node_lost"});

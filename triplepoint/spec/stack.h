@@ -12,6 +12,12 @@ namespace triplepoint::spec {
 /// the A100 has; kernels written for the chip at hand (cuDNN, FlashAttention 3, CK).
 enum class AttentionKernels { unfused, flash_1, flash_2, native };
 
+/// How a stack computes cross entropy, by what it holds of each logit (workload/memory.cpp): fused
+/// over 16-bit logits; Megatron's over vocabulary shards, not fused; logits and gradient in floats
+/// (XLA); PyTorch's operations one by one in floats; none: head and loss are one kernel that makes
+/// no logits.
+enum class LossKernels { fused, megatron, floats, op_by_op, none };
+
 /// The software that runs the job. Its costs are properties of the software, never of one job.
 struct Stack {
   std::string name;       // "nemo-profiled"
@@ -39,10 +45,9 @@ struct Stack {
   bool eager_allocation = false;
   // Microbatches that a stage of its pipelines holds beyond what the schedule asks for.
   int64_t extra_in_flight = 0;
-  // Bytes per logit of the microbatch at work: 4 of a fused cross entropy (16-bit logits and their
-  // gradient, or the softmax in floats), 6 of Megatron's that is not fused, 12 of PyTorch's op by
-  // op in floats, 0 where head and loss are one kernel that makes no logits.
-  double loss_bytes = 4;
+  // What computes the cross entropy: fused 16-bit logits, Megatron's that is not fused, floats
+  // (XLA), op by op (PyTorch), or none that makes logits.
+  LossKernels loss_kernels = LossKernels::fused;
   // Gradients are written over the activations they belong to and added where they stay: no
   // autograd hands tensors on.
   bool gradients_in_place = false;

@@ -101,18 +101,30 @@ double last_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
 }
 
 bool is_op_by_op(const LayerContext& context) {
-  // A fused loss holds at most two floats per logit; more means that each operation wrote a tensor.
-  constexpr double two_floats = 8;
-  return context.stack().loss_bytes > two_floats;
+  return context.stack().loss_kernels == spec::LossKernels::op_by_op;
 }
 
-/// Bytes per logit of the microbatch whose loss is at work. Op by op over ranks that share the
-/// vocabulary one more tensor of floats is there: logits less their maximum (PyTorch,
-/// torch/distributed/tensor/parallel/loss.py).
+/// Bytes per logit of the microbatch whose loss is at work.
 double loss_bytes(const LayerContext& context) {
-  constexpr double a_float = 4;
-  const bool shares = is_op_by_op(context) && context.share.tensor > 1;
-  return context.stack().loss_bytes + (shares ? a_float : 0);
+  constexpr double half = 2, single = 4;
+  switch (context.stack().loss_kernels) {
+    case spec::LossKernels::fused:  // logits and their gradient, or the softmax in floats
+      return half + half;
+    case spec::LossKernels::megatron:
+      // The softmax in floats, which becomes the gradient, and its 16-bit copy. Source:
+      // Megatron-LM, megatron/core/tensor_parallel/cross_entropy.py.
+      return single + half;
+    case spec::LossKernels::floats:
+      return single + single;
+    case spec::LossKernels::op_by_op:
+      // Log-softmax, the gradient that the loss hands back and that of the logits; where ranks
+      // share the vocabulary, logits less their maximum, too. Source: PyTorch,
+      // torch.nn.functional.cross_entropy and torch/distributed/tensor/parallel/loss.py.
+      return (context.share.tensor > 1 ? 4 : 3) * single;
+    case spec::LossKernels::none:
+      return 0;
+  }
+  return 0;
 }
 
 /// Of every further microbatch, and of every further token that is predicted, the softmax stays.
@@ -277,7 +289,7 @@ Moment StagePeak::fullest() const {
 /// The fullest moment of a stage's step. All microbatches in flight are there and the first
 /// backward pass begins; what comes one after the other is not added up:
 ///
-///   loss and head    logits (Stack::loss_bytes each), the head's gradient
+///   loss and head    logits (loss_bytes() each), the head's gradient
 ///   last layer       the layer that recompute repeats, gradients of what its widest product
 ///                    made; under FSDP its parameters, whole, and its gradient
 ///   the layer before FSDP: two layers' gradients, and the last layer's activations are gone

@@ -75,7 +75,7 @@ TEST_CASE("the loss takes the bytes of a logit that its implementation needs, at
   const double logits = 4 * 2048.0 * 262144;
   const Bytes fused = estimate_memory(job).stages.back().logits;
   CHECK(fused / unit::B == Approx(4 * logits));
-  job.stack.loss_bytes = 12;
+  job.stack.loss_kernels = spec::LossKernels::op_by_op;
   CHECK(estimate_memory(job).stages.back().logits / unit::B == Approx(12 * logits));
   job.plan.tensor_parallel_size = 2;  // the vocabulary is shared: one more tensor of floats
   CHECK(estimate_memory(job).stages.back().logits / unit::B == Approx(16 * logits / 2));
@@ -84,7 +84,7 @@ TEST_CASE("the loss takes the bytes of a logit that its implementation needs, at
 TEST_CASE("logits and the layer that is recomputed are not there at once") {
   spec::Job job = with_recompute(test::on_nodes(test::llama3_70b(), 8), Recompute::full);
   job.plan.sharding = Sharding::parameters;
-  job.stack.loss_bytes = 12;
+  job.stack.loss_kernels = spec::LossKernels::op_by_op;
   const StageMemory memory = estimate_memory(job).stages.front();
   const LayerContext context{job, share_of_rank(job)};
   const double checkpoints = 80 * checkpoint_bytes(context) + 4 * 8192.0 * 8192;

@@ -70,16 +70,14 @@ Op quantize(const LayerContext& context, double elements) {
   return cast;
 }
 
-/// The recipe for training in 4 bits leaves some of the linear layers in bf16 (about 15 per cent,
-/// NVIDIA 2025, arXiv 2509.25149): each layer here carries its part of them.
+/// The part of a 4-bit product that stays in bf16 (nvfp4_bf16_share).
 Op take_share_in_bf16(Op& op) {
-  constexpr double in_bf16 = 0.15;
   Op kept = op;
   kept.precision = Precision::bf16;
-  kept.flops *= in_bf16;
-  kept.hbm_bytes *= in_bf16;
-  op.flops *= 1 - in_bf16;
-  op.hbm_bytes *= 1 - in_bf16;
+  kept.flops *= nvfp4_bf16_share;
+  kept.hbm_bytes *= nvfp4_bf16_share;
+  op.flops *= 1 - nvfp4_bf16_share;
+  op.hbm_bytes *= 1 - nvfp4_bf16_share;
   return kept;
 }
 

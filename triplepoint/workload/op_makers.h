@@ -79,6 +79,10 @@ struct Linear {
   std::string_view lora_target = {};  // empty: never adapted
 };
 
+/// Share of the linear layers that training in 4 bits leaves in bf16; each layer here carries its
+/// part of them. Source: NVIDIA 2025, arXiv 2509.25149 (about 15 per cent).
+inline constexpr double nvfp4_bf16_share = 0.15;
+
 /// The GEMMs of a linear layer, and of its LoRA adapter where the plan has one.
 ///
 /// Forward [t, out, in], input gradient [t, in, out], weight gradient [out, in, t].

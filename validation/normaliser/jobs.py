@@ -264,7 +264,7 @@ class Job:
         return {"tp": getattr(self, "tp", 1), "pp": getattr(self, "pp", 1), "cp": getattr(self, "cp", 1), "ep": experts, "dp": max(1, self.world // (getattr(self, "tp", 1) * getattr(self, "pp", 1) * getattr(self, "cp", 1))),
                 "mbs": self.row.count("mbs") or 1, "sharding": self.sharding_said()[0] or self.software.sharding, "optimizer": self.job["plan.optimizer"],
                 "sequence_parallel": bool(self.software.sequence_parallel), "flash": not self.unfused, "lora": "plan.lora.rank" in self.job,
-                "logit_bytes": self.job.get("stack.loss_bytes", 12 if self.software.stack in ("eager-pytorch", "compiled-pytorch", "nanotron") else 6),
+                "loss_kernels": self.job.get("stack.loss_kernels", "op_by_op" if self.software.stack in ("eager-pytorch", "compiled-pytorch", "nanotron") else "megatron"),
                 "frozen_in_8_bits": bool(self.job.get("stack.fp8_frozen_weights")) and self.precision in ("fp8", "mxfp8", "nvfp4")}
 
     def spread_sequences(self):

@@ -5,13 +5,14 @@ Bytes of a rank:  states      parameters / (TP x PP, experts / (EP x PP)) x byte
                   activations of a layer and token, 16 bits: residual and norms 8 h, QKV and attention's output, MLP's inputs and outputs; all over TP where sequences are
                               split, without residual and norms where not; scores (5 a s) without flash attention; 2 h alone under full recompute
                   in flight   a first stage holds as many microbatches as there are stages, so all layers' worth of one microbatch over TP
-                  logits      6 bytes a logit of the last stage, 12 where the loss is written op by op
+                  logits      by kind of loss, of the last stage
 """
 from . import library
 from .models import matrices, parameters
 
 RESERVE = 4e9         # context, NCCL buffers, workspace
 ROOM = 0.97           # what an allocator leaves
+LOGIT_BYTES = {"fused": 4, "megatron": 6, "floats": 8, "op_by_op": 12, "none": 0}  # triplepoint/workload/memory.cpp
 
 
 def layer_bytes(shape, tokens, tensor, split_sequences, flash, recompute):
@@ -33,7 +34,7 @@ def layer_bytes(shape, tokens, tensor, split_sequences, flash, recompute):
 
 
 def fits(machine, shape, plan, recompute):
-    """`plan`: tp, pp, cp, ep, dp, mbs, sharding, optimizer, sequence_parallel, flash, lora, frozen_in_8_bits, logit_bytes."""
+    """`plan`: tp, pp, cp, ep, dp, mbs, sharding, optimizer, sequence_parallel, flash, lora, frozen_in_8_bits, loss_kernels."""
     dense, experts = parameters(shape)
     state = library.optimizer(plan["optimizer"])
     tp, pp, cp, ep, dp = (plan[key] for key in ("tp", "pp", "cp", "ep", "dp"))
@@ -57,6 +58,6 @@ def fits(machine, shape, plan, recompute):
         activations += layer_bytes(shape, tokens, tp, plan["sequence_parallel"], plan["flash"], "selective")
     if plan.get("lora"):  # frozen layers keep no inputs for gradients of their weights
         activations *= 0.5
-    logits = plan.get("logit_bytes", 6) * tokens * shape["vocabulary_size"] / tp
+    logits = LOGIT_BYTES[plan["loss_kernels"]] * tokens * shape["vocabulary_size"] / tp
     total += max(activations, activations / pp + logits) if pp > 1 else activations + logits
     return total + RESERVE < ROOM * machine.memory
