@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock of one phase on one device, and the few numbers of a typical device that reports and
 // searches ask for without a cluster.
-//
-// Two sets of clock ratios exist (ClockScale). `asked` divides clocks as the governor names them,
-// `applied` counts steps down from 1; they differ by rounding. A clock is chosen on the former,
-// energy is counted at the latter.
 #include "triplepoint/sim/device_phase.h"
 
 #include <cmath>
@@ -24,14 +20,10 @@ double step_ratio(const spec::Gpu& gpu) {
 
 }  // namespace
 
-ClockScale clock_scale(const spec::Gpu& gpu, int64_t clock_steps) {
-  ClockScale scale;
-  for (int64_t k = 0; k <= clock_steps; ++k) {
-    const Hertz clock = clock::clock_at(*gpu.governor, *gpu.max_clock, k);
-    scale.asked.push_back(power::clock_point(*gpu.power, clock / *gpu.max_clock));
-    scale.applied.push_back(
-        power::clock_point(*gpu.power, 1 - static_cast<double>(k) * step_ratio(gpu)));
-  }
+std::vector<power::ClockPoint> clock_scale(const spec::Gpu& gpu, int64_t clock_steps) {
+  std::vector<power::ClockPoint> scale;
+  for (int64_t k = 0; k <= clock_steps; ++k)
+    scale.push_back(power::clock_point(*gpu.power, 1 - static_cast<double>(k) * step_ratio(gpu)));
   return scale;
 }
 
@@ -39,30 +31,26 @@ DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
                                 const PhaseConditions& at) {
   const spec::Gpu& gpu = job.cluster.gpu;
   const auto index_of = [&](double ratio) { return std::llround((1 - ratio) / step_ratio(gpu)); };
-  const auto power_of = [&](int64_t index, const power::ClockPoint& clock) {
+  const auto point = [&](int64_t index) {
+    return at.clocks ? (*at.clocks)[static_cast<size_t>(index)]
+                     : power::clock_point(*gpu.power, table.ratio(index));
+  };
+  const auto power_of = [&](int64_t index) {
     spec::GpuLoad load = table.at(index, at.host_factor).load;
     load += at.exchange;
-    return power::gpu_power(*gpu.power, load, clock, at.die, at.board);
-  };
-  const auto power_at = [&](double ratio) {
-    const int64_t index = index_of(ratio);
-    return power_of(index, at.clocks ? at.clocks->asked[static_cast<size_t>(index)]
-                                     : power::clock_point(*gpu.power, ratio));
+    return power::gpu_power(*gpu.power, load, point(index), at.die, at.board);
   };
   // The governor sees the mean over phase and exchange, because both are shorter than its window.
   const clock::ClockBounds bounds{
       .limit = at.limit, .locked_steps = at.locked_steps, .guess = at.guess};
   const clock::ClockChoice choice =
-      clock::choose_clock(*gpu.governor, *gpu.max_clock, bounds, power_at);
+      clock::choose_clock(*gpu.governor, *gpu.max_clock, bounds,
+                          [&](double ratio) { return power_of(index_of(ratio)); });
   DevicePhase phase;
   phase.capped_index = phase.clock_index = index_of(choice.clock / *gpu.max_clock);
   phase.reason = choice.reason;
   phase.duration = table.at(phase.clock_index, at.host_factor).duration;
-  const auto point = [&](int64_t index) {
-    return at.clocks ? at.clocks->asked[static_cast<size_t>(index)]
-                     : power::clock_point(*gpu.power, table.ratio(index));
-  };
-  phase.power = power_of(phase.clock_index, point(phase.clock_index));
+  phase.power = power_of(phase.clock_index);
   const Watts cap = clock::power_cap(*gpu.governor, at.limit);
   const auto meets_cap_below = [&](int64_t index, Watts power) {
     return power::die_at_power(*gpu.power, power, point(index), at.die, at.board, cap);
@@ -73,7 +61,7 @@ DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
   if (phase.power <= cap) phase.hottest = meets_cap_below(phase.clock_index, phase.power);
   if (phase.clock_index > at.locked_steps) {
     const int64_t higher = phase.clock_index - 1;
-    phase.coldest = meets_cap_below(higher, power_of(higher, point(higher)));
+    phase.coldest = meets_cap_below(higher, power_of(higher));
   }
   return phase;
 }

@@ -39,12 +39,6 @@ struct DevicePhase {
   }
 };
 
-/// The clocks of a governor by index, worked out once where many devices share them: as it is asked
-/// for them, and as phases run at them (the same but for rounding).
-struct ClockScale {
-  std::vector<power::ClockPoint> asked, applied;
-};
-
 /// The clocks of a phase and which share of its repetitions each has; the second may have none.
 inline std::array<std::pair<int64_t, double>, 2> clocks_of(const DevicePhase& phase) {
   const int64_t below = phase.share_below > 0 ? 1 : 0;
@@ -52,7 +46,8 @@ inline std::array<std::pair<int64_t, double>, 2> clocks_of(const DevicePhase& ph
       {{phase.clock_index, 1 - phase.share_below}, {phase.clock_index + below, phase.share_below}}};
 }
 
-ClockScale clock_scale(const spec::Gpu&, int64_t clock_steps);
+/// The clocks of a governor by index, worked out once where many devices share them.
+std::vector<power::ClockPoint> clock_scale(const spec::Gpu&, int64_t clock_steps);
 
 /// Under what a device runs a phase.
 struct PhaseConditions {
@@ -61,9 +56,9 @@ struct PhaseConditions {
   Celsius die;
   Watts limit;
   power::BoardFactors board = {};
-  int64_t locked_steps = 0;            // clock steps below the maximum that an operator locked
-  std::optional<int64_t> guess = {};   // of the clock index; any gives the same answer
-  const ClockScale* clocks = nullptr;  // absent: worked out when needed
+  int64_t locked_steps = 0;           // clock steps below the maximum that an operator locked
+  std::optional<int64_t> guess = {};  // of the clock index; any gives the same answer
+  const std::vector<power::ClockPoint>* clocks = nullptr;  // absent: worked out when needed
 };
 
 /// The clock the governor chooses for a phase: the highest at which the mean power of the phase and

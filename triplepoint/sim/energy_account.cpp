@@ -156,7 +156,7 @@ DeviceStep account_phases(StepModel& model, const std::vector<DevicePhase>& phas
       lasting.duration += lockstep;
       lasting.waiting += lockstep;
       if (model.has_power()) {
-        const power::ClockPoint& clock = model.clocks().applied[static_cast<size_t>(index)];
+        const power::ClockPoint& clock = model.clocks()[static_cast<size_t>(index)];
         const Celsius reference = model.power().reference_temperature;
         sum.phases_at_reference +=
             share * count * power::energy_of(model.power(), lasting, clock, reference, board);
@@ -200,7 +200,7 @@ void account_rest(const StepModel& model, const GroupStep& group, size_t device,
   // table.
   const power::ClockPoint clock = heat_ceiling > static_cast<double>(locked)
                                       ? power::clock_point(model.power(), resting_ratio)
-                                      : model.clocks().applied[static_cast<size_t>(locked)];
+                                      : model.clocks()[static_cast<size_t>(locked)];
   sum.at_reference = sum.phases_at_reference;
   sum.at_reference +=
       power::energy_of(model.power(), rest, clock, model.power().reference_temperature,

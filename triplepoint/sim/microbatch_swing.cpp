@@ -32,10 +32,10 @@ Watts swing_of_stage(StepModel& model, const CoupledStep& step, const LockstepGr
     const int64_t index = step.clocks.devices[device][u].clock_index;
     for (const RepeatedRow& row : repeated_rows(model.table(group, use), index, group.host_factor))
       for (const spec::GpuLoad& load : row.row)
-        pieces.push_back({row.repeat * load.duration,
-                          power::gpu_power(model.power(), load,
-                                           model.clocks().applied[static_cast<size_t>(index)],
-                                           step.dies[device], model.hardware.boards[device])});
+        pieces.push_back(
+            {row.repeat * load.duration,
+             power::gpu_power(model.power(), load, model.clocks()[static_cast<size_t>(index)],
+                              step.dies[device], model.hardware.boards[device])});
   }
   if (pieces.empty()) return {};
   std::ranges::sort(pieces, {}, &power::PowerPiece::power);

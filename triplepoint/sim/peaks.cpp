@@ -276,7 +276,7 @@ class Peaks {
                                                DeviceStep& device) const {
     const auto& [stage, d, index] = at;
     const auto power_of = [&](const spec::GpuLoad& load) {
-      return power::gpu_power(power_, load, model_.clocks().applied[static_cast<size_t>(at.index)],
+      return power::gpu_power(power_, load, model_.clocks()[static_cast<size_t>(at.index)],
                               step_.dies[at.device], model_.hardware.boards[at.device]);
     };
     Watts lasting = device.mean_power;  // of windows over a step, one draws no less

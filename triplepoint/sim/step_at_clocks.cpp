@@ -223,10 +223,9 @@ Watts power_of(const StepModel& model, const DevicePhase& phase, PhaseTable& tab
     spec::GpuLoad load = table.at(index, at.host_factor).load;
     load += at.exchange;
     duration += share * load.duration;
-    energy +=
-        share * load.duration *
-        power::gpu_power(model.power(), load, model.clocks().applied[static_cast<size_t>(index)],
-                         at.die, at.board);
+    energy += share * load.duration *
+              power::gpu_power(model.power(), load, model.clocks()[static_cast<size_t>(index)],
+                               at.die, at.board);
   }
   return energy / duration;
 }

@@ -113,7 +113,7 @@ class StepModel {
 
   bool has_power() const { return job.cluster.gpu.power.has_value(); }
   const spec::PowerCoefficients& power() const { return *job.cluster.gpu.power; }
-  const ClockScale& clocks() const { return clocks_; }
+  const std::vector<power::ClockPoint>& clocks() const { return clocks_; }
   /// A clock over the highest one, by the number of clock steps below it.
   double clock_ratio(double steps) const { return 1 - steps * step_ratio_; }
   /// The clock between phases: the highest that an operator's lock and heat allow.
@@ -149,10 +149,10 @@ class StepModel {
   size_t estimate_with(const LinkShares&);
 
   int threads_ = 1;
-  std::vector<Place> places_;  // [device]
-  ClockScale clocks_;          // empty without power
-  double step_ratio_ = 1;      // a clock step over the highest clock
-  int64_t clock_steps_ = 0;    // below the highest clock
+  std::vector<Place> places_;              // [device]
+  std::vector<power::ClockPoint> clocks_;  // empty without power
+  double step_ratio_ = 1;                  // a clock step over the highest clock
+  int64_t clock_steps_ = 0;                // below the highest clock
   Conditions conditions_;
   std::optional<Wiring> wiring_;
   std::vector<std::pair<size_t, workload::ActionKind>> phases_;  // distinct: chunk work and kind
