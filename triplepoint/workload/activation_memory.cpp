@@ -307,7 +307,7 @@ double backward_working_bytes(const LayerContext& context, LayerKind kind) {
   return trunk + share.element * real(share.tokens) * width;
 }
 
-double put_off_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+double deferred_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   const RankShare& share = context.share;
   const double trunk = checkpoint_bytes(context), width = real(share.hidden);
   const double gradient = share.element * real(share.tokens) * width;

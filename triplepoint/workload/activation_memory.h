@@ -61,7 +61,7 @@ double backward_working_bytes(const LayerContext&, LayerKind);
 /// Gradients of QKV and of the up product lie where their activations lay; those of projection and
 /// down (experts: of their rows) come, 2 e T h, and the trunk before the norms goes, 2 residual T'
 /// h. Layers that were recomputed stay until then.
-double put_off_bytes(const LayerContext&, const ChunkLayers&);
+double deferred_bytes(const LayerContext&, const ChunkLayers&);
 
 /// Keys and values of all sequences that are being served, of one layer: of the whole sequence or
 /// the window it looks back; or the states of a state-space layer.

@@ -32,7 +32,7 @@ namespace triplepoint::workload {
 namespace {
 
 /// Bytes beyond states (weights, gradients, optimizer) at one moment of a training step.
-struct Moment {
+struct PeakCandidate {
   double activations = 0, logits = 0, buffers = 0;
   double total() const { return activations + logits + buffers; }
 };
@@ -43,19 +43,19 @@ using Chunks = std::vector<ChunkLayers>;
 /// What one microbatch holds in a chunk: between its passes, and more of it while its weight
 /// gradients are put off.
 struct ChunkBytes {
-  double kept = 0, put_off = 0;
+  double kept = 0, deferred = 0;
 };
 
 /// What a stage holds for its backward passes when the first of them begins.
-struct Waiting {
+struct InFlight {
   double bytes = 0;           // of all microbatches in flight
-  double put_off = 0;         // the most when an input half ends, where weight gradients wait
+  double deferred = 0;        // the most when an input half ends, where weight gradients wait
   int64_t in_last_chunk = 0;  // microbatches
   bool splits = false;
 };
 
-Waiting count_waiting(const StageProgram& program, const std::vector<ChunkBytes>& chunks) {
-  Waiting peak;
+InFlight count_in_flight(const StageProgram& program, const std::vector<ChunkBytes>& chunks) {
+  InFlight peak;
   peak.splits = std::any_of(program.begin(), program.end(), [](const Action& action) {
     return action.kind == ActionKind::backward_weight;
   });
@@ -74,11 +74,11 @@ Waiting count_waiting(const StageProgram& program, const std::vector<ChunkBytes>
       peak.in_last_chunk = std::max(peak.in_last_chunk, last_now);
     }
     if (action.kind == ActionKind::backward_input) {
-      now += bytes.put_off;
-      peak.put_off = std::max(peak.put_off, now);
+      now += bytes.deferred;
+      peak.deferred = std::max(peak.deferred, now);
     }
     if (action.kind == release) {
-      now -= bytes.kept + (peak.splits ? bytes.put_off : 0);
+      now -= bytes.kept + (peak.splits ? bytes.deferred : 0);
       last_now -= of_last;
     }
   }
@@ -215,17 +215,17 @@ double most_recomputed_bytes(const LayerContext& context, const Chunks& chunks) 
 class StagePeak {
  public:
   StagePeak(const LayerContext& context, const Chunks& chunks, const StageProgram& program);
-  Moment fullest() const;
+  PeakCandidate fullest() const;
 
  private:
-  Moment at_head() const;
-  Moment at_layer(int64_t done) const;
-  Moment at_embedding() const;
+  PeakCandidate at_head() const;
+  PeakCandidate at_layer(int64_t done) const;
+  PeakCandidate at_embedding() const;
 
   const LayerContext& context_;
   const Chunks& chunks_;
   std::vector<ChunkBytes> bytes_;
-  Waiting waiting_;
+  InFlight in_flight_;
   bool gathers_ = false;
   GatheredParts parts_;
   double standing_ = 0;
@@ -237,26 +237,26 @@ StagePeak::StagePeak(const LayerContext& context, const Chunks& chunks, const St
       gathers_(context.plan().sharding == Sharding::parameters),
       standing_(standing_buffers(context, chunks)) {
   for (const ChunkLayers& chunk : chunks)
-    bytes_.push_back({chunk_activation_bytes(context, chunk), put_off_bytes(context, chunk)});
-  waiting_ = count_waiting(program, bytes_);
+    bytes_.push_back({chunk_activation_bytes(context, chunk), deferred_bytes(context, chunk)});
+  in_flight_ = count_in_flight(program, bytes_);
   if (gathers_) parts_ = gathered_parts(context, chunks);
 }
 
-Moment StagePeak::at_head() const {
-  Moment moment{.activations = waiting_.bytes, .buffers = standing_};
-  moment.logits = logit_bytes(context_, chunks_.back(), waiting_.in_last_chunk);
+PeakCandidate StagePeak::at_head() const {
+  PeakCandidate moment{.activations = in_flight_.bytes, .buffers = standing_};
+  moment.logits = logit_bytes(context_, chunks_.back(), in_flight_.in_last_chunk);
   moment.buffers += gathers_
                         ? gathered_at_head(context_, parts_)
                         : carried_gradient(context_, head_parameters(context_.job, context_.share));
   return moment;
 }
 
-Moment StagePeak::at_layer(int64_t done) const {
-  Moment moment{.activations = waiting_.bytes, .buffers = standing_};
-  // A zero-bubble schedule holds recomputed layers until their weight gradients (put_off_bytes), so
-  // they are in the walk over the program already and not added again.
-  if (waiting_.splits)
-    moment.activations = std::max(waiting_.bytes, waiting_.put_off);
+PeakCandidate StagePeak::at_layer(int64_t done) const {
+  PeakCandidate moment{.activations = in_flight_.bytes, .buffers = standing_};
+  // A zero-bubble schedule holds recomputed layers until their weight gradients (deferred_bytes),
+  // so they are in the walk over the program already and not added again.
+  if (in_flight_.splits)
+    moment.activations = std::max(in_flight_.bytes, in_flight_.deferred);
   else
     moment.activations += most_recomputed_bytes(context_, chunks_);
   // FSDP's second moment: the last layer's gradient travels while the one before makes its own.
@@ -266,22 +266,24 @@ Moment StagePeak::at_layer(int64_t done) const {
   return moment;
 }
 
-Moment StagePeak::at_embedding() const {
-  Moment moment{.activations = waiting_.bytes, .buffers = standing_};
+PeakCandidate StagePeak::at_embedding() const {
+  PeakCandidate moment{.activations = in_flight_.bytes, .buffers = standing_};
   // Its own backward pass has let go of the chunk before the embedding's gradient is made.
-  moment.activations -= std::min(waiting_.bytes, bytes_.front().kept);
+  moment.activations -= std::min(in_flight_.bytes, bytes_.front().kept);
   moment.buffers += carried_gradient(context_, embedding_parameters(context_.job, context_.share));
   return moment;
 }
 
-Moment StagePeak::fullest() const {
-  const auto fuller = [](const Moment& a, const Moment& b) { return a.total() < b.total(); };
+PeakCandidate StagePeak::fullest() const {
+  const auto fuller = [](const PeakCandidate& a, const PeakCandidate& b) {
+    return a.total() < b.total();
+  };
   // Every stage has this moment; the others occur only where the stage has the part they belong to.
-  Moment fullest = at_layer(0);
+  PeakCandidate fullest = at_layer(0);
   if (gathers_ && !context_.share.frozen && parts_.layers > 1)
     fullest = std::max(fullest, at_layer(1), fuller);
   if (chunks_.back().has_head) fullest = std::max(fullest, at_head(), fuller);
-  if (chunks_.front().has_embedding && !gathers_ && !waiting_.splits)
+  if (chunks_.front().has_embedding && !gathers_ && !in_flight_.splits)
     fullest = std::max(fullest, at_embedding(), fuller);
   return fullest;
 }
@@ -296,8 +298,8 @@ Moment StagePeak::fullest() const {
 ///   embedding        the first chunk's activations are gone, its gradient comes (no FSDP)
 ///
 /// With zero-bubble schedules layers that were recomputed stay until their weight gradients.
-Moment find_training_peak(const LayerContext& context, const Chunks& chunks,
-                          const StageProgram& program) {
+PeakCandidate find_training_peak(const LayerContext& context, const Chunks& chunks,
+                                 const StageProgram& program) {
   return StagePeak(context, chunks, program).fullest();
 }
 
@@ -417,7 +419,7 @@ void add_inference_buffers(const LayerContext& context, const Chunks& chunks, St
 
 void add_training_peak(const LayerContext& context, const Chunks& chunks,
                        const StageProgram& program, StageMemory& memory) {
-  const Moment peak = find_training_peak(context, chunks, program);
+  const PeakCandidate peak = find_training_peak(context, chunks, program);
   memory.activations = peak.activations * unit::B;
   memory.logits = peak.logits * unit::B;
   memory.buffers = peak.buffers * unit::B;

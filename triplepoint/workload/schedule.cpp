@@ -86,7 +86,7 @@ int64_t interleaved_warmup(int64_t stages, int64_t stage, int64_t microbatches,
 StageProgram zero_bubble(int64_t stages, int64_t stage, int64_t microbatches) {
   ProgramWriter write(stages, 1);
   const int64_t warmup = std::min(stages - stage - 1, microbatches);
-  const auto put_off_weight = [&](Phase phase) {
+  const auto defer_weight = [&](Phase phase) {
     if (write.backwards() > stage) write.backward_weight(phase);
   };
   for (int64_t i = 0; i < warmup; ++i)
@@ -94,11 +94,11 @@ StageProgram zero_bubble(int64_t stages, int64_t stage, int64_t microbatches) {
   for (int64_t i = warmup; i < microbatches; ++i) {
     write.forward(Phase::steady);
     write.backward_input(Phase::steady);
-    put_off_weight(Phase::steady);
+    defer_weight(Phase::steady);
   }
   for (int64_t i = 0; i < warmup; ++i) {
     write.backward_input(Phase::cooldown);
-    put_off_weight(Phase::cooldown);
+    defer_weight(Phase::cooldown);
   }
   for (int64_t i = std::max<int64_t>(0, microbatches - stage); i < microbatches; ++i)
     write.backward_weight(Phase::cooldown);
