@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/answers/run_figures.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/answers/plots.h"
+
+namespace triplepoint::answers {
+namespace {
+
+using metrics::measure;
+using metrics::Metrics;
+
+run::Run trained_run() {
+  run::Run run;
+  run.manifest.origin = run::Origin::measured;
+  run.steps = {{.begin = Instant(0), .end = Instant(2000000000), .samples = 8, .tokens = 800}};
+  for (int32_t device : {0, 1}) {
+    run.devices.push_back({.index = device, .local = device, .slot = device, .rank = device});
+    run.summaries.push_back({.power_mean_w = 500.0, .energy_j = 1000.0, .die_mean_c = 60.0});
+  }
+  return run;
+}
+
+const KeyFigure* figure(const std::vector<KeyFigure>& figures, std::string_view label) {
+  const auto found = std::ranges::find(figures, label, &KeyFigure::label);
+  return found == figures.end() ? nullptr : &*found;
+}
+
+TEST_CASE("figures that a run does not know are left out") {
+  const run::Run run = trained_run();
+  const std::vector<KeyFigure> figures = key_figures(run, measure(run), {});
+  REQUIRE(figure(figures, "step time") != nullptr);
+  CHECK(figure(figures, "step time")->value == "2.00 s");
+  CHECK(figure(figures, "speed")->value == "400 tokens/s");
+  CHECK(figure(figures, "MFU") == nullptr);
+  CHECK(figure(figures, "SM clock") == nullptr);
+  for (const KeyFigure& each : figures)
+    CHECK_MESSAGE(each.value.find("–") == std::string::npos, each.label);
+}
+
+TEST_CASE("a job without figures has none, and no throttle reason is not 'not throttled'") {
+  CHECK(std::ranges::none_of(key_figures({}, {}, {}), [](const KeyFigure& each) {
+    return each.value.empty() || each.value == "–";
+  }));
+  CHECK(throttle_text({}) == "reasons for lower clocks not recorded");
+  Metrics known;
+  known.throttle = {{"software_power_cap", 0.0}};
+  known.throttled_per_gpu = {0.0};
+  CHECK(throttle_text(known) == "not throttled");
+  known.throttle["software_power_cap"] = 0.41;
+  CHECK(throttle_text(known).find("throttled 41 % by") == 0);
+}
+
+TEST_CASE("an interval stands before what belongs to a step, with its level") {
+  const run::Run run = trained_run();
+  const auto figures = key_figures(run, measure(run), metrics::Interval{1.8, 2.2});
+  CHECK(figure(figures, "step time")->remark.find("80 %: 1.80-2.20; ") == 0);
+}
+
+TEST_CASE("the table of all figures has what the catalogue labels and the run knows") {
+  const run::Run run = trained_run();
+  const DataTable table = all_figures(run, measure(run));
+  const auto value_of = [&](std::string_view label) -> std::string {
+    for (const auto& row : table.rows)
+      if (std::get<std::string>(row[0]) == label) return std::get<std::string>(row[1]);
+    return "";
+  };
+  CHECK(value_of("step time") == "2.000");
+  CHECK(value_of("energy of a step") == "0.002000");  // MJ
+  CHECK(value_of("MFU").empty());
+}
+
+TEST_CASE("memory is told of the fullest stage") {
+  run::Run run;
+  CHECK(memory_text(run).empty());
+  run.memory = {{.weights = 10 * unit::GiB}, {.weights = 30 * unit::GiB}};
+  CHECK(memory_text(run) == "the fullest GPU (stage 1) needs 30.0 GiB");
+  run.memory_limit = 80 * unit::GiB;
+  CHECK(memory_text(run) == "the fullest GPU (stage 1) needs 30.0 GiB of 80.0 GiB");
+  CHECK(memory_table(run).rows.size() == 2);
+}
+
+TEST_CASE(
+    "mean and extremes of a plot are those of its devices, moments without a value left out") {
+  const Plot plot{"power_w",
+                  "power (W)",
+                  {0, 1, 2},
+                  {{"GPU 0", Curve::Is::single, {100, std::nullopt, 300}},
+                   {"GPU 1", Curve::Is::single, {200, std::nullopt, std::nullopt}}}};
+  const auto mean = mean_curve(plot);
+  CHECK(mean[0] == 150);
+  CHECK_FALSE(mean[1]);
+  CHECK(mean[2] == 300);
+  CHECK(extremes_of(plot)->lowest == 100);
+  CHECK(extremes_of(plot)->highest == 300);
+  CHECK_FALSE(extremes_of({}));
+}
+
+}  // namespace
+}  // namespace triplepoint::answers
