@@ -2,6 +2,7 @@
 #include "triplepoint/answers/results.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -62,13 +63,21 @@ std::vector<std::string> results_row(const run::Run& run, const metrics::Metrics
 }
 
 std::vector<std::pair<std::string, std::string>> settings_of(const run::Run& run) {
-  std::vector<std::pair<std::string, std::string>> settings;
-  const Json configuration = results_json(run, {})["configuration"];
-  for (const auto& [key, value] : configuration.items())
-    if (!value.is_null())
-      settings.emplace_back(key,
-                            value.is_string() ? value.get<std::string>() : json_text(value, -1));
-  return settings;
+  constexpr std::string_view prefix = "configuration.";
+  const metrics::Metrics nothing;
+  const RunResult result = result_of(run, nothing);
+  std::map<std::string, std::string> settings;
+  for (const QuantityGroup& group : quantity_groups()) {
+    if (!is_given(group, result)) continue;
+    for (const Quantity& quantity : group.quantities) {
+      if (!quantity.key.starts_with(prefix)) continue;
+      const Json value = quantity.value(result);
+      if (!value.is_null())
+        settings.emplace(quantity.key.substr(prefix.size()),
+                         value.is_string() ? value.get<std::string>() : json_text(value, -1));
+    }
+  }
+  return {settings.begin(), settings.end()};
 }
 
 // ---- reference
