@@ -1,15 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <span>
 #include <utility>
 
-#include "trainer/math/math.h"
-
 namespace triplepoint::trainer {
+
+struct FreeArray {
+  void operator()(float* array) const { std::free(array); }
+};
+using Array = std::unique_ptr<float[], FreeArray>;
+
+/// Unknown numbers, from the beginning of a cache line on.
+inline Array new_array(int64_t count) {
+  constexpr size_t line = 64;
+  const size_t bytes = (static_cast<size_t>(count) * sizeof(float) + line - 1) / line * line;
+  void* array = std::aligned_alloc(line, bytes);
+  if (array == nullptr) throw std::bad_alloc();
+  return Array(static_cast<float*>(array));
+}
+
+/// What the ledger says of that many numbers.
+constexpr int64_t bytes_of(int64_t count) {
+  return count * static_cast<int64_t>(sizeof(float));
+}
 
 /// The terms of workload::StageMemory.
 enum class MemoryTerm { weights, gradients, optimizer, activations, logits, buffers };
@@ -19,10 +40,6 @@ inline constexpr size_t memory_term_count = 6;
 /// rank's compute thread.
 class MemoryLedger {
  public:
-  explicit MemoryLedger(Arrays& arrays = plain_arrays()) : arrays_(&arrays) {}
-
-  /// Where the arrays come from whose bytes stand here.
-  Arrays& arrays() const { return *arrays_; }
   void add(MemoryTerm term, int64_t bytes) {
     now_[static_cast<size_t>(term)] += bytes;
     total_ += bytes;
@@ -34,26 +51,19 @@ class MemoryLedger {
   int64_t at_peak(MemoryTerm term) const { return at_peak_[static_cast<size_t>(term)]; }
 
  private:
-  static Arrays& plain_arrays() {
-    static Arrays plain;
-    return plain;
-  }
-
-  Arrays* arrays_;
   std::array<int64_t, memory_term_count> now_{}, at_peak_{};
   int64_t total_ = 0, peak_total_ = 0;
 };
 
-/// Numbers whose bytes stand in the ledger for as long as they live, in arrays of the ledger's
-/// kind; zero at first.
+/// Numbers whose bytes stand in the ledger for as long as they live; zero at first.
 class FlatArray {
  public:
   FlatArray() = default;
-  FlatArray(MemoryLedger& ledger, MemoryTerm term, int64_t count, Storage storage = Storage::exact)
-      : ledger_(&ledger), term_(term), storage_(storage), count_(count) {
-    if (count_ > 0) data_ = ledger_->arrays().allocate(count_, storage);
-    if (count_ > 0) ledger_->arrays().zero(count_, data_);
-    ledger_->add(term_, bytes());
+  FlatArray(MemoryLedger& ledger, MemoryTerm term, int64_t count)
+      : ledger_(&ledger), term_(term), count_(count) {
+    if (count_ > 0) data_ = new_array(count_);
+    std::fill_n(data_.get(), count_, 0.0F);
+    ledger_->add(term_, bytes_of(count_));
   }
   ~FlatArray() { release(); }
   FlatArray(FlatArray&& other) noexcept { take(other); }
@@ -66,33 +76,25 @@ class FlatArray {
   FlatArray(const FlatArray&) = delete;
   FlatArray& operator=(const FlatArray&) = delete;
 
-  std::span<float> all() { return {data_, static_cast<size_t>(count_)}; }
-  std::span<const float> all() const { return {data_, static_cast<size_t>(count_)}; }
+  std::span<float> all() { return {data_.get(), static_cast<size_t>(count_)}; }
+  std::span<const float> all() const { return {data_.get(), static_cast<size_t>(count_)}; }
   bool empty() const { return count_ == 0; }
 
  private:
-  int64_t bytes() const { return count_ * ledger_->arrays().bytes_each(storage_); }
   void take(FlatArray& other) {
     ledger_ = std::exchange(other.ledger_, nullptr);
     term_ = other.term_;
-    storage_ = other.storage_;
     count_ = std::exchange(other.count_, 0);
-    data_ = std::exchange(other.data_, nullptr);
+    data_ = std::move(other.data_);
   }
   void release() {
-    if (ledger_ == nullptr) return;  // then there is nothing at all
-    ledger_->release(term_, bytes());
-    if (data_ != nullptr) ledger_->arrays().release(data_);
-    ledger_ = nullptr;
-    data_ = nullptr;
-    count_ = 0;
+    if (ledger_ != nullptr) ledger_->release(term_, bytes_of(count_));
   }
 
   MemoryLedger* ledger_ = nullptr;
   MemoryTerm term_ = MemoryTerm::buffers;
-  Storage storage_ = Storage::exact;
   int64_t count_ = 0;
-  float* data_ = nullptr;
+  Array data_;
 };
 
 }  // namespace triplepoint::trainer

@@ -193,43 +193,6 @@ class Real(Case):
             self.assertNotIn("step 1", done.stdout)
 
 
-class Gpus(Case):
-    """doctor --gpu-train with the real trainer and doubles of CUDA's libraries."""
-    trainer = TRAINER
-
-    def setUp(self):
-        if TRAINER == "none" or "TPT_FAKE_CUDA" not in os.environ:
-            self.skipTest("triplepoint-train is not built")
-        super().setUp()
-        self.environment["FAKE_CUDA_GPUS"] = "1"
-
-    def test_a_gpu_that_trains_as_the_processor_does_is_ok(self):
-        doubles = os.environ["TPT_FAKE_CUDA"]
-        listed = subprocess.run([TRAINER, "--list-gpus", "--device-libraries", doubles], env=self.environment, capture_output=True, text=True)
-        self.assertIn("gpu 0  a double of a GPU, 0.3 GB, compute capability 9.0, GPU-0000", listed.stdout, listed.stderr)
-        said = self.call("doctor", "--gpu-train", "--", "--device-libraries", doubles).stdout
-        self.assertRegex(said, r"gpu 0 +a double of a GPU  ok: 2 steps as on the CPU")
-        self.environment["FAKE_CUDA_GPUS"] = "0"
-        said = self.call("doctor", "--gpu-train", "--", "--device-libraries", doubles, code=1).stderr
-        self.assertIn("no GPU can train here: no GPU is visible (see CUDA_VISIBLE_DEVICES)", said)
-
-    def test_a_full_gpu_is_expected_and_told(self):
-        job = self.path("job.toml")
-        with open(job, "w") as file:
-            file.write('model = "tiny-gpt"\ncluster = "laptop"\nnodes = 1\nstack = "triplepoint-train"\n[plan]\nprecision = "fp32"\n'
-                       'optimizer = "fp32_adamw"\nmicro_batch_size = 24\nglobal_batch_size = 96\n')
-        self.environment["FAKE_CUDA_GPUS"] = "8"
-        done = subprocess.run([TRAINER, job, "--transport", "threads", "--device", "cuda", "--steps", "1", "--peak", "1", "--device-libraries",
-                               os.environ["TPT_FAKE_CUDA"]], env=self.environment, capture_output=True, text=True, timeout=200)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("the memory model expects 0.27 GB on a GPU and 0.24 GB are there", done.stderr)
-        self.assertIn("the GPU's memory is full (0.2", done.stderr)
-
-    def test_a_machine_without_a_plug_in_is_told_so(self):
-        said = self.call("doctor", "--gpu-train", "--", "--device-plugin", "/nowhere/plugin.so", code=1).stderr
-        self.assertIn("no GPU can train here: the GPU plug-in was not found", said)
-
-
 if __name__ == "__main__":
     suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(group, sys.modules["__main__"]) for group in GROUPS)
     result = unittest.TextTestRunner(verbosity=2).run(suite)

@@ -27,9 +27,7 @@ class PendingWork {
   virtual void wait() = 0;  // throws CommError when a peer stays silent longer than the timeout
 };
 
-/// A collective that has been started. Buffers stay as they are until wait() returns, or, where
-/// they lie on a device, until done(): there wait() only holds up what the device computes
-/// afterwards.
+/// A collective that has been started. Buffers stay as they are until wait() returns.
 class Pending {
  public:
   Pending() = default;  // done
@@ -44,13 +42,6 @@ class Pending {
 
  private:
   std::shared_ptr<PendingWork> work_;
-};
-
-/// One direction of messages between two members: what a group's point-to-point channels are opened
-/// with where opening takes all.
-struct MessageLine {
-  int peer = 0, channel = 0;
-  bool sends = false;
 };
 
 /// What has been moved, as `workload` counts it and as the links saw it.
@@ -96,8 +87,6 @@ class Communicator {
   /// To and from a member; ordered per pair and `channel`.
   virtual Pending send(std::span<const float> data, int to, int channel, Wire = Wire::fp32) = 0;
   virtual Pending receive(std::span<float> data, int from, int channel, Wire = Wire::fp32) = 0;
-  /// All lines that this member will use, both ends of each; called once, by all members together.
-  virtual void open_lines(std::span<const MessageLine> /*lines*/) {}
   /// All members have come here. Counts as nothing.
   virtual void barrier() = 0;
 

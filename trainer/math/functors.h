@@ -3,27 +3,21 @@
 
 #include <cstdint>
 
-/// Bodies of the element-wise operations: one source for every machine. No library calls and no
-/// branches, so that they vectorize.
-#if defined(__CUDACC__)
-#define TPT_HOST_DEVICE __host__ __device__
-#else
-#define TPT_HOST_DEVICE
-#endif
+/// Bodies of the element-wise operations. No library calls and no branches, so that they vectorize.
 
 // Compiled once per instruction set: internal linkage, so that the linker never mixes them up.
 namespace triplepoint::trainer {
 namespace {
 
-TPT_HOST_DEVICE inline uint32_t bits_of(float x) {
+inline uint32_t bits_of(float x) {
   return __builtin_bit_cast(uint32_t, x);
 }
-TPT_HOST_DEVICE inline float float_of(uint32_t x) {
+inline float float_of(uint32_t x) {
   return __builtin_bit_cast(float, x);
 }
 
 /// e^x to 2 units in the last place: x = n ln 2 + r, polynomial in r (Cephes' expf, S. Moshier).
-TPT_HOST_DEVICE inline float exponential(float x) {
+inline float exponential(float x) {
   x = x > 88.0F ? 88.0F : x;
   x = x < -87.0F ? -87.0F : x;
   const float shifted = x * 1.44269504F + 12582912.0F;  // rounds to a whole number
@@ -40,52 +34,52 @@ TPT_HOST_DEVICE inline float exponential(float x) {
   return p * float_of(power);
 }
 
-TPT_HOST_DEVICE inline float sigmoid(float x) {
+inline float sigmoid(float x) {
   return 1.0F / (1.0F + exponential(-x));
 }
 
 /// GELU in its tanh form: x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
-TPT_HOST_DEVICE inline float gelu(float x) {
+inline float gelu(float x) {
   return x * sigmoid(1.5957691216F * (x + 0.044715F * x * x * x));
 }
-TPT_HOST_DEVICE inline float gelu_slope(float x) {
+inline float gelu_slope(float x) {
   const float s = sigmoid(1.5957691216F * (x + 0.044715F * x * x * x));
   return s + x * s * (1.0F - s) * 1.5957691216F * (1.0F + 0.134145F * x * x);
 }
 
 /// Slope of x s, s = sigmoid(x).
-TPT_HOST_DEVICE inline float swish_slope(float x, float s) {
+inline float swish_slope(float x, float s) {
   return s * (1.0F + x * (1.0F - s));
 }
 
 /// To the nearest bf16, ties to even.
-TPT_HOST_DEVICE inline float round_to_bf16(float x) {
+inline float round_to_bf16(float x) {
   const uint32_t u = bits_of(x);
   return float_of((u + 0x7FFFU + ((u >> 16U) & 1U)) & 0xFFFF0000U);
 }
 
 /// 64 mixed bits (splitmix64, S. Vigna).
-TPT_HOST_DEVICE inline uint64_t mix(uint64_t x) {
+inline uint64_t mix(uint64_t x) {
   x += 0x9E3779B97F4A7C15ULL;
   x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9ULL;
   x = (x ^ (x >> 27U)) * 0x94D049BB133111EBULL;
   return x ^ (x >> 31U);
 }
 
-TPT_HOST_DEVICE inline uint64_t dropout_row(uint64_t site, int64_t row) {
+inline uint64_t dropout_row(uint64_t site, int64_t row) {
   return mix(site ^ mix(static_cast<uint64_t>(row)));
 }
 
 /// Is the column of this row kept? Probability 1 - threshold / 2^32 (murmur's finalizer over 32
 /// bits, which vectorizes).
-TPT_HOST_DEVICE inline bool is_kept(uint64_t row, uint32_t column, uint32_t threshold) {
+inline bool is_kept(uint64_t row, uint32_t column, uint32_t threshold) {
   uint32_t x = column * 0x9E3779B1U ^ static_cast<uint32_t>(row);
   x = (x ^ (x >> 16U)) * 0x85EBCA6BU + static_cast<uint32_t>(row >> 32U);
   x = (x ^ (x >> 13U)) * 0xC2B2AE35U;
   return (x ^ (x >> 16U)) >= threshold;
 }
 
-TPT_HOST_DEVICE inline uint32_t dropout_threshold(float probability) {
+inline uint32_t dropout_threshold(float probability) {
   return static_cast<uint32_t>(static_cast<double>(probability) * 4294967296.0);
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "trainer/math/sequence_part.h"
 
@@ -11,21 +10,6 @@ namespace triplepoint::trainer {
 
 /// What numbers are rounded to at the end of an operation. They are floats in memory either way.
 enum class Rounding { none, bf16 };
-
-/// How numbers of an array lie in a device's memory. `value`: in the precision that is computed in
-/// (weights, activations); `exact`: fp32 always (sums, gradients of weights, states).
-enum class Storage { value, exact };
-
-/// Where a training's arrays come from. What is given out counts in floats whatever it is stored
-/// as, and only Math and communicators made for it may read it.
-class Arrays {
- public:
-  virtual ~Arrays();
-  virtual float* allocate(int64_t n, Storage);  // unknown numbers
-  virtual void release(float* array);
-  virtual int64_t bytes_each(Storage) const { return sizeof(float); }
-  virtual void zero(int64_t n, float* x);
-};
 
 enum class Nonlinearity { gelu, swiglu, squared_relu };
 
@@ -102,21 +86,13 @@ struct AdamW {
   float gradient_scale = 1;                // of clipping
 };
 
-/// Everything a training computes, over arrays that it allocates. The CPU's works on any memory; a
-/// device's (trainer/cuda) on arrays that it has allocated, and returns before it is done. Whole
-/// numbers (words, chosen experts, rows) lie in host memory either way.
+/// Everything a training computes. Compiled once per instruction set, hence the interface.
 ///
 /// Vectors of a backward pass: "adds" means that the result is added to what is there. Pointers
 /// that may be null say so.
-class Math : public Arrays {
+class Math {
  public:
-  /// Between host memory and an array; `fetch` waits for what has been asked before.
-  virtual void put(int64_t n, const float* host, float* x);
-  virtual void fetch(int64_t n, const float* x, float* host);
-  /// Waits until all is done.
-  virtual void finish() {}
-  /// Is an array plain memory?
-  virtual bool on_host() const { return true; }
+  virtual ~Math() = default;
 
   virtual void gemm(const Gemm&) = 0;
   virtual void round(int64_t n, float* x) = 0;  // as the precision wants; nothing for fp32
@@ -144,9 +120,9 @@ class Math : public Arrays {
   /// begin them. `length`: tokens held of a sequence; `keys`: rows of keys of all groups, values of
   /// all.
   virtual void attention_part(const Attention&, const AttentionPair&, const float* qkv,
-                              const float* keys, float* out, float* sums);
+                              const float* keys, float* out, float* sums) = 0;
   virtual void attention_part_backward(const Attention&, const AttentionPair&, const float* qkv,
-                                       const float* keys, const AttentionGradients&);
+                                       const float* keys, const AttentionGradients&) = 0;
 
   /// y[rows, width] from z[rows, width or 2 width] + bias (may be null); SwiGLU: gate, then up.
   virtual void activation(Nonlinearity, int64_t rows, int64_t width, const float* z,
@@ -169,7 +145,7 @@ class Math : public Arrays {
   virtual void copy(int64_t n, const float* x, float* y) = 0;
   virtual void copy_matrix(int64_t rows, int64_t width, const float* x, int64_t x_stride, float* y,
                            int64_t y_stride) = 0;
-  void zero(int64_t n, float* x) override = 0;
+  virtual void zero(int64_t n, float* x) = 0;
   virtual void add(int64_t n, const float* x, float* y) = 0;  // y += x
   virtual void scale(int64_t n, float factor, float* x) = 0;
   virtual double sum_of_squares(int64_t n, const float* x) = 0;
@@ -189,10 +165,6 @@ class Math : public Arrays {
   /// Exponentials become gradients, each token's counting `weight`.
   virtual void loss_backward(const LogitShape&, const int32_t* targets, const float* sum,
                              float weight, float* exponentials) = 0;
-
-  /// Adds log(sum) - target of all rows to a total, which take_losses() returns and begins anew.
-  virtual void add_losses(int64_t rows, const float* sum, const float* target);
-  virtual double take_losses();
 
   /// The k largest of each row, by falling value, and their softmax (k = 1: the probability among
   /// all).
@@ -218,33 +190,6 @@ class Math : public Arrays {
   /// One step; `value` is the master rounded (may be the master itself).
   virtual void adamw(const AdamW&, int64_t n, const float* gradient, float* first, float* second,
                      float* master, float* value) = 0;
-
- private:
-  double losses_ = 0;
-};
-
-/// Numbers that a part of a model holds for as long as it lives.
-class MathArray {
- public:
-  MathArray(Math& math, Storage storage, int64_t n)
-      : math_(&math), data_(n > 0 ? math.allocate(n, storage) : nullptr) {}
-  MathArray(Math& math, const std::vector<float>& numbers)
-      : MathArray(math, Storage::exact, static_cast<int64_t>(numbers.size())) {
-    if (data_ != nullptr) math.put(static_cast<int64_t>(numbers.size()), numbers.data(), data_);
-  }
-  ~MathArray() {
-    if (data_ != nullptr) math_->release(data_);
-  }
-  MathArray(const MathArray&) = delete;
-  MathArray& operator=(const MathArray&) = delete;
-
-  float* data() { return data_; }
-  const float* data() const { return data_; }
-  bool empty() const { return data_ == nullptr; }
-
- private:
-  Math* math_;
-  float* data_;
 };
 
 /// The widest vectors this processor has; OpenBLAS with one thread a rank.

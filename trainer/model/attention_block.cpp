@@ -248,7 +248,7 @@ AttentionBlock::AttentionBlock(ModelContext& context, int64_t layer,
       norm_(context, "input_norm", layer_name(layer) + "input_norm", parameters),
       qkv_(context, qkv_plan(context, layer), parameters),
       projection_(context, projection_plan(context, layer), parameters),
-      table_(context.math, rotary_table(context)) {}
+      table_(rotary_table(context)) {}
 
 Attention AttentionBlock::shape_for(const Tokens& tokens) const {
   const auto& share = context_.share;
@@ -315,11 +315,11 @@ Buffer AttentionBlock::forward(const Tokens& tokens, Buffer trunk, AttentionKept
   const int64_t rows = context_.tokens(), width = context_.share.heads * context_.share.head_dim;
   kept.trunk = std::move(trunk);
   kept.normed = context_.kept(context_.shard_size());
-  kept.statistics = context_.exact(2 * context_.shard_tokens());
+  kept.statistics = context_.kept(2 * context_.shard_tokens());
   kept.qkv = context_.kept(rows * qkv_.out());
   kept.output = context_.kept(rows * width);
   if (context_.job.stack.has_flash_attention())
-    kept.sums = context_.exact(rows * context_.share.heads);
+    kept.sums = context_.kept(rows * context_.share.heads);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   qkv_.enter(context_, kept.normed.data(), kept.qkv.data(), kept.qkv_linear);
   if (!qkv_.reads_input_again()) kept.normed.release();

@@ -45,7 +45,7 @@ class AttentionBlock {
   Normalization norm_;
   EntranceLinear qkv_;
   ExitLinear projection_;
-  MathArray table_;  // cosines and sines
+  std::vector<float> table_;  // cosines and sines
 };
 
 }  // namespace triplepoint::trainer

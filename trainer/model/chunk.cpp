@@ -107,10 +107,12 @@ class HeadBlock {
   /// `tied`: the embedding's words where they lie on the same rank, else null.
   HeadBlock(ModelContext&, ParameterRef tied, std::vector<Parameter>& parameters);
 
-  /// Adds the tokens' losses to math's.
+  /// Adds the tokens' losses to those that take_loss_sum() gives.
   void forward(const Tokens&, Buffer trunk, HeadKept&);
   /// Writes the gradient of the trunk; `weight`: what a token's loss counts.
   void backward(const Tokens&, Half, HeadKept&, double weight, float* gradient);
+  /// Of all tokens since it was asked last.
+  double take_loss_sum() { return std::exchange(loss_sum_, 0.0); }
 
  private:
   void loss(const Tokens&, HeadKept&);
@@ -119,6 +121,7 @@ class HeadBlock {
   ModelContext& context_;
   Normalization norm_;
   EntranceLinear words_;
+  double loss_sum_ = 0;
 };
 
 constexpr const char* words_name = "embedding";
@@ -284,18 +287,18 @@ void HeadBlock::loss(const Tokens& tokens, HeadKept& kept) {
     tensor.all_reduce({target, rows}).wait();
     tensor.all_reduce({sum, rows}).wait();
   }
-  context_.math.add_losses(shape.rows, sum, target);
+  for (size_t i = 0; i < rows; ++i)
+    loss_sum_ += std::log(static_cast<double>(sum[i])) - static_cast<double>(target[i]);
 }
 
 void HeadBlock::forward(const Tokens& tokens, Buffer trunk, HeadKept& kept) {
   const int64_t rows = context_.tokens();
   kept.trunk = std::move(trunk);
   kept.normed = context_.kept(context_.shard_size());
-  kept.statistics = context_.exact(2 * context_.shard_tokens());
-  kept.logits =
-      Buffer(context_.pool, rows * context_.share.vocabulary, MemoryTerm::logits, Storage::exact);
-  kept.maximum = context_.exact(rows);
-  kept.sum = context_.exact(2 * rows);
+  kept.statistics = context_.kept(2 * context_.shard_tokens());
+  kept.logits = Buffer(context_.pool, rows * context_.share.vocabulary, MemoryTerm::logits);
+  kept.maximum = context_.kept(rows);
+  kept.sum = context_.kept(2 * rows);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   words_.enter(context_, kept.normed.data(), kept.logits.data(), kept.linear);
   if (!words_.reads_input_again()) kept.normed.release();
@@ -529,7 +532,7 @@ void Chunk::backward_weight(const Tokens& tokens) {
 }
 
 double Chunk::take_loss_sum() {
-  return parts_->head ? parts_->context.math.take_losses() : 0.0;
+  return parts_->head ? parts_->head->take_loss_sum() : 0.0;
 }
 
 }  // namespace triplepoint::trainer

@@ -56,39 +56,27 @@ int64_t capacity_for(int64_t count) {
 
 }  // namespace
 
-BufferPool::~BufferPool() {
-  for (const Idle& size : idle_)
-    for (float* array : size.arrays)
-      ledger_.arrays().release(array);
-}
-
-std::vector<float*>& BufferPool::idle_of(int64_t capacity, Storage storage) {
-  const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& size) {
-    return size.capacity == capacity && size.storage == storage;
-  });
+std::vector<Array>& BufferPool::idle_of(int64_t capacity) {
+  const auto found = std::find_if(idle_.begin(), idle_.end(),
+                                  [&](const Idle& size) { return size.capacity == capacity; });
   if (found != idle_.end()) return found->arrays;
-  idle_.push_back({capacity, storage, {}});
+  idle_.push_back({capacity, {}});
   return idle_.back().arrays;
 }
 
-void BufferPool::tell(int64_t bytes, std::optional<MemoryTerm> term) {
-  if (term) ledger_.add(*term, bytes);
-}
-
-float* BufferPool::take(int64_t count, std::optional<MemoryTerm> term, Storage storage) {
-  tell(count * ledger_.arrays().bytes_each(storage), term);
+Array BufferPool::take(int64_t count, std::optional<MemoryTerm> term) {
+  if (term) ledger_.add(*term, bytes_of(count));
   const int64_t capacity = capacity_for(count);
-  std::vector<float*>& idle = idle_of(capacity, storage);
-  if (idle.empty()) return ledger_.arrays().allocate(capacity, storage);
-  float* array = idle.back();
+  std::vector<Array>& idle = idle_of(capacity);
+  if (idle.empty()) return new_array(capacity);
+  Array array = std::move(idle.back());
   idle.pop_back();
   return array;
 }
 
-void BufferPool::give(float* array, int64_t count, std::optional<MemoryTerm> term,
-                      Storage storage) {
-  tell(-count * ledger_.arrays().bytes_each(storage), term);
-  idle_of(capacity_for(count), storage).push_back(array);
+void BufferPool::give(Array array, int64_t count, std::optional<MemoryTerm> term) {
+  if (term) ledger_.release(*term, bytes_of(count));
+  idle_of(capacity_for(count)).push_back(std::move(array));
 }
 
 }  // namespace triplepoint::trainer

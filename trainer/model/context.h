@@ -45,22 +45,17 @@ struct Tokens {
 class BufferPool {
  public:
   explicit BufferPool(MemoryLedger& ledger) : ledger_(ledger) {}
-  ~BufferPool();
-  BufferPool(const BufferPool&) = delete;
-  BufferPool& operator=(const BufferPool&) = delete;
 
   /// `term`: what the ledger is told; absent for what lives within one operation.
-  float* take(int64_t count, std::optional<MemoryTerm> term, Storage = Storage::value);
-  void give(float* array, int64_t count, std::optional<MemoryTerm> term, Storage = Storage::value);
+  Array take(int64_t count, std::optional<MemoryTerm> term);
+  void give(Array array, int64_t count, std::optional<MemoryTerm> term);
 
  private:
   struct Idle {
     int64_t capacity;
-    Storage storage;
-    std::vector<float*> arrays;
+    std::vector<Array> arrays;
   };
-  std::vector<float*>& idle_of(int64_t capacity, Storage);
-  void tell(int64_t bytes, std::optional<MemoryTerm> term);
+  std::vector<Array>& idle_of(int64_t capacity);
 
   MemoryLedger& ledger_;
   std::vector<Idle> idle_;
@@ -70,13 +65,8 @@ class BufferPool {
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(BufferPool& pool, int64_t count, std::optional<MemoryTerm> term,
-         Storage storage = Storage::value)
-      : pool_(&pool),
-        term_(term),
-        storage_(storage),
-        count_(count),
-        data_(pool.take(count, term, storage)) {}
+  Buffer(BufferPool& pool, int64_t count, std::optional<MemoryTerm> term)
+      : pool_(&pool), term_(term), count_(count), data_(pool.take(count, term)) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer taken(std::move(other));
@@ -87,13 +77,12 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() { release(); }
 
-  float* data() { return data_; }
-  const float* data() const { return data_; }
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
   int64_t count() const { return count_; }
   bool empty() const { return data_ == nullptr; }
   void release() {
-    if (data_ != nullptr) pool_->give(data_, count_, term_, storage_);
-    data_ = nullptr;
+    if (data_ != nullptr) pool_->give(std::move(data_), count_, term_);
     count_ = 0;
   }
 
@@ -101,16 +90,14 @@ class Buffer {
   void swap(Buffer& other) {
     std::swap(pool_, other.pool_);
     std::swap(term_, other.term_);
-    std::swap(storage_, other.storage_);
     std::swap(count_, other.count_);
     std::swap(data_, other.data_);
   }
 
   BufferPool* pool_ = nullptr;
   std::optional<MemoryTerm> term_;
-  Storage storage_ = Storage::value;
   int64_t count_ = 0;
-  float* data_ = nullptr;
+  Array data_;
 };
 
 /// What all parts of a chunk work with.
@@ -156,9 +143,6 @@ struct ModelContext {
 
   Buffer workspace(int64_t count) { return {pool, count, std::nullopt}; }
   Buffer kept(int64_t count) { return {pool, count, MemoryTerm::activations}; }
-  /// What a device must not round: statistics, sums of exponentials, logits, routing.
-  Buffer exact(int64_t count) { return {pool, count, MemoryTerm::activations, Storage::exact}; }
-  Buffer exact_workspace(int64_t count) { return {pool, count, std::nullopt, Storage::exact}; }
   Buffer buffer(int64_t count) { return {pool, count, MemoryTerm::buffers}; }
 };
 

@@ -104,7 +104,7 @@ MlpBlock::MlpBlock(ModelContext& context, int64_t layer, std::vector<Parameter>&
 Buffer MlpBlock::forward(const Tokens& tokens, Buffer trunk, MlpKept& kept) {
   kept.trunk = std::move(trunk);
   kept.normed = context_.kept(context_.shard_size());
-  kept.statistics = context_.exact(2 * context_.shard_tokens());
+  kept.statistics = context_.kept(2 * context_.shard_tokens());
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   Buffer next = context_.kept(context_.shard_size());
   core_.forward(kept.normed.data(), next.data(), kept.core);

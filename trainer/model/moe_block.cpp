@@ -56,8 +56,8 @@ bool MoeBlock::is_padded() const {
 void MoeBlock::route(MoeKept& kept) {
   const spec::MixtureOfExperts& moe = *context_.model().moe;
   const int64_t copies = tokens() * moe.router_topk;
-  kept.scores = context_.exact(tokens() * moe.num_experts);
-  kept.weights = context_.exact(copies);
+  kept.scores = context_.kept(tokens() * moe.num_experts);
+  kept.weights = context_.kept(copies);
   kept.chosen.resize(static_cast<size_t>(copies));
   router_.forward(tokens(), kept.normed.data(), kept.scores.data());
   const ScopedSpan span(op_text(context_, "top_k", 4 * tokens() * moe.num_experts));
@@ -216,7 +216,7 @@ Buffer MoeBlock::forward(const Tokens& tokens_in, Buffer trunk, MoeKept& kept) {
   const int64_t hidden = context_.hidden(), topk = context_.model().moe->router_topk;
   kept.trunk = std::move(trunk);
   kept.normed = context_.kept(context_.shard_size());
-  kept.statistics = context_.exact(2 * tokens());
+  kept.statistics = context_.kept(2 * tokens());
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   route(kept);
   plan_rows(kept);
@@ -271,7 +271,7 @@ void MoeBlock::backward_rows(Half half, MoeKept& kept, const float* branch_gradi
 void MoeBlock::backward_router(MoeKept& kept, const float* weight_gradient,
                                float* normed_gradient) {
   const spec::MixtureOfExperts& moe = *context_.model().moe;
-  Buffer gradient = context_.exact_workspace(tokens() * moe.num_experts);
+  Buffer gradient = context_.workspace(tokens() * moe.num_experts);
   {
     const ScopedSpan span(op_text(context_, "top_k_backward", 3 * tokens() * moe.num_experts));
     context_.math.top_k_backward(tokens(), moe.num_experts, moe.router_topk, kept.scores.data(),
@@ -295,7 +295,7 @@ void MoeBlock::backward(const Tokens& tokens_in, Half half, MoeKept& kept, float
         context_.math.copy(context_.shard_size(), gradient, branch.data());
     }
     normed_gradient = context_.workspace(context_.shard_size());
-    weight_gradient = context_.exact_workspace(kept.weights.count());
+    weight_gradient = context_.workspace(kept.weights.count());
     backward_rows(half, kept, branch.data(), weight_gradient.data());
     backward_router(kept, weight_gradient.data(), normed_gradient.data());
     row_gradient = context_.workspace(kept.experts.here.sorted() * hidden);

@@ -59,36 +59,20 @@ bool writes(const Bucket& bucket, const Parameter& parameter, const RankGroups& 
          groups.of(GroupKind::tensor).index() == 0;
 }
 
-/// An array as the host sees it.
-std::vector<float> fetched(Math& math, std::span<const float> numbers) {
-  std::vector<float> here(numbers.size());
-  if (!here.empty()) math.fetch(static_cast<int64_t>(here.size()), numbers.data(), here.data());
-  return here;
-}
+/// What a bucket's optimizer keeps.
+struct States {
+  States(ParameterStore& store, Bucket& bucket)
+      : master(store.owned_master(bucket)),
+        first_moment(bucket.first_moment.all()),
+        second_moment(bucket.second_moment.all()) {}
 
-/// What a bucket's optimizer keeps, as the host sees it.
-struct HostStates {
-  HostStates(ParameterStore& store, Bucket& bucket)
-      : master(fetched(store.math(), store.owned_master(bucket))),
-        first_moment(fetched(store.math(), bucket.first_moment.all())),
-        second_moment(fetched(store.math(), bucket.second_moment.all())) {}
-
-  void put_back(ParameterStore& store, Bucket& bucket) const {
-    put(store.math(), master, store.owned_master(bucket));
-    put(store.math(), first_moment, bucket.first_moment.all());
-    put(store.math(), second_moment, bucket.second_moment.all());
-  }
-  static void put(Math& math, const std::vector<float>& here, std::span<float> numbers) {
-    if (!here.empty()) math.put(static_cast<int64_t>(here.size()), here.data(), numbers.data());
-  }
-
-  std::vector<float> master, first_moment, second_moment;
+  std::span<float> master, first_moment, second_moment;
 };
 
 std::string blocks_of(ParameterStore& store, const RankGroups& groups) {
   BlockWriter writer;
   for (Bucket& bucket : store.buckets()) {
-    const HostStates states(store, bucket);
+    const States states(store, bucket);
     for (const Piece& piece : bucket.owned_pieces()) {
       if (!writes(bucket, *piece.parameter, groups)) continue;
       const auto part = [&](std::span<const float> owned) {
@@ -137,7 +121,7 @@ FullParameter assemble(const Parameter& wanted, const Blocks& blocks) {
 
 /// Elements of the owned piece, taken from the whole. False where one is missing.
 bool fill_piece(const Piece& piece, const FullParameter& whole, const Bucket& bucket,
-                HostStates& states) {
+                const States& states) {
   bool complete = true;
   const Parameter& shape = *piece.parameter;
   for (int64_t k = 0; k < piece.end - piece.begin; ++k) {
@@ -158,7 +142,7 @@ bool fill_piece(const Piece& piece, const FullParameter& whole, const Bucket& bu
 
 Result<void> fill_store(const Blocks& blocks, const Path& folder, ParameterStore& store) {
   for (Bucket& bucket : store.buckets()) {
-    HostStates states(store, bucket);
+    const States states(store, bucket);
     for (const Piece& piece : bucket.owned_pieces())
       if (!fill_piece(piece, assemble(*piece.parameter, blocks), bucket, states))
         return error(
@@ -166,7 +150,6 @@ Result<void> fill_store(const Blocks& blocks, const Path& folder, ParameterStore
                         "model); name the folder of this one, or an empty one",
                         folder.string(), piece.parameter->name, piece.parameter->whole_rows,
                         piece.parameter->whole_columns));
-    states.put_back(store, bucket);
   }
   return {};
 }
@@ -189,7 +172,7 @@ std::vector<uint64_t> gather_checksums(Communicator& world, uint64_t mine) {
 Result<void> check_finite(ParameterStore& store) {
   const auto finite = [](float number) { return std::isfinite(number); };
   for (Bucket& bucket : store.buckets()) {
-    const HostStates states(store, bucket);
+    const States states(store, bucket);
     for (const auto* numbers : {&states.master, &states.first_moment, &states.second_moment})
       if (!std::all_of(numbers->begin(), numbers->end(), finite))
         return error(

@@ -25,7 +25,6 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/mpi_session.h"
 #include "trainer/runtime/check_job.h"
-#include "trainer/runtime/gpu_list.h"
 #include "trainer/runtime/train.h"
 #include "trainer/runtime/train_output.h"
 #include "trainer/runtime/world.h"
@@ -47,7 +46,6 @@ struct Options {
   double timeout_seconds = 60;
   std::string memory_limit;  // "" what is free, "0" none, or a size
   bool json = false;
-  bool list_gpus = false;
 };
 
 /// What main does with a command line: go on, or end with this code (help has been printed).
@@ -144,33 +142,6 @@ void add_checkpoints(CLI::App& app, TrainSettings& train) {
       ->needs(folder);
 }
 
-/// The options of --device cuda; each of them means it.
-void add_gpu(CLI::App& app, Options& options) {
-  const auto gpu = [&options]() -> GpuChoice& {
-    if (!options.train.gpu) options.train.gpu.emplace();
-    return *options.train.gpu;
-  };
-  app.add_option_function<std::string>(
-      "--device-plugin", [gpu](const std::string& path) { gpu().plugin = path; },
-      "The GPU plug-in, libtriplepoint-train-cuda.so (default: the installed one)");
-  app.add_option_function<std::string>(
-      "--device-libraries", [gpu](const std::string& folder) { gpu().libraries = folder; },
-      "Folder of libcuda, cuBLASLt and NCCL (default: the system's search path)");
-  app.add_flag_callback(
-      "--tf32", [gpu] { gpu().tf32 = true; }, "On GPUs: products of fp32 numbers in TF32");
-  app.add_option_function<double>(
-         "--device-memory-share", [gpu](double share) { gpu().memory_share = share; },
-         "Of the GPU's free memory, for all arrays (0.9)")
-      ->check(CLI::Range(0.01, 0.99));
-  app.add_option_function<int64_t>(
-         "--device-index", [gpu](int64_t first) { gpu().first = first; },
-         "GPU of this machine's first rank, among the visible ones (0)")
-      ->check(CLI::Range(0, 1023));
-  app.add_flag(
-      "--list-gpus", options.list_gpus,
-      "Print the GPUs that a training could use, instead of training; with --format json as JSON");
-}
-
 void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
   app.add_option("--transport", options.transport,
                  "auto, mpi (processes) or threads; auto: mpi under mpirun or srun")
@@ -192,15 +163,6 @@ void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
   app.add_option("--collectives", options.collectives,
                  "auto, ring, recursive_doubling, tree, hierarchical, pairwise or native (MPI's)")
       ->transform(CLI::CheckedTransformer(algorithms, CLI::ignore_case));
-  app.add_option_function<std::string>(
-         "--device",
-         [&](const std::string& text) {
-           if (text == "cuda" && !options.train.gpu) options.train.gpu.emplace();
-         },
-         "cpu, or cuda: one GPU per rank, collectives by NCCL (docs/train/gpu.md)")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->trigger_on_parse();
-  add_gpu(app, options);
   app.add_option("--timeout", options.timeout_seconds, "Seconds that a silent rank is waited for")
       ->check(positive);
   app.add_option("--memory-limit", options.memory_limit,
@@ -218,13 +180,12 @@ Parsed parse_options(int argc, const char* const* argv) {
   double peak_gflops = 0;
   CLI::App app(about, "triplepoint-train");
   app.option_defaults()->always_capture_default();
-  app.add_option("JOB", parsed.options.job, "job.toml, as simulate takes it");
+  app.add_option("JOB", parsed.options.job, "job.toml, as simulate takes it")->required();
   add_training(app, parsed.options.train);
   add_checkpoints(app, parsed.options.train);
   add_machine(app, parsed.options, peak_gflops);
   try {
     app.parse(argc, argv);
-    if (parsed.options.job.empty() && !parsed.options.list_gpus) throw CLI::RequiredError("JOB");
   } catch (const CLI::ParseError& failed) {
     std::ostringstream out;
     const int code = app.exit(failed, out, out);
@@ -232,7 +193,6 @@ Parsed parse_options(int argc, const char* const* argv) {
     parsed.text = out.str();
   }
   parsed.options.train.peak_flops = peak_gflops * 1e9;
-  parsed.options.train.timeout_seconds = parsed.options.timeout_seconds;
   return parsed;
 }
 
@@ -306,7 +266,6 @@ Result<spec::Job> load(const Options& options) {
         fmt::format("--ranks {} and the job has {} (num_nodes x gpus_per_node of its "
                     "cluster); start as many as it has, or change the cluster",
                     options.ranks, job.world_size()));
-  if (options.train.gpu) return job;  // its memory is the GPU's, which says itself when it is full
   const int64_t here =
       wants_mpi(options) ? launched_ranks_here(job.world_size()) : job.world_size();
   const double limit = TPT_TRY(memory_limit(options));
@@ -350,16 +309,7 @@ void keep_report(const spec::Job& job, const TrainOutcome& outcome) {
     fmt::print(stderr, "triplepoint-train: {}\n", kept.error().what);
 }
 
-int list_gpus(const Options& options) {
-  const GpuChoice choice = options.train.gpu.value_or(GpuChoice());
-  const Result<std::string> text = options.json ? gpu_list_json(choice) : gpu_list_text(choice);
-  if (!text) return fail(text.error(), false);
-  fmt::print("{}", *text);
-  return 0;
-}
-
 int play(Options options) {
-  if (options.list_gpus) return list_gpus(options);
   listen_for_stops();
   options.train.stop = &stop_asked;
   if (const Result<void> checked = check_settings(options.train); !checked)

@@ -198,7 +198,7 @@ void ParameterStore::allocate() {
     if (sharded_parameters_)
       bucket.owned_value = FlatArray(ledger_, MemoryTerm::weights, bucket.owned());
     else
-      bucket.value = FlatArray(ledger_, MemoryTerm::weights, bucket.count, Storage::value);
+      bucket.value = FlatArray(ledger_, MemoryTerm::weights, bucket.count);
     if (!bucket.trained) continue;
     bucket.first_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
     bucket.second_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
@@ -208,30 +208,31 @@ void ParameterStore::allocate() {
   }
 }
 
+namespace {
+
+void fill_piece(const Piece& piece, uint64_t seed, float* x) {
+  fill_initial(*piece.parameter, seed, piece.first, {x, at(piece.end - piece.begin)});
+}
+
+}  // namespace
+
 void ParameterStore::fill(uint64_t seed) {
   for (Bucket& bucket : buckets_) {
     if (sharded_parameters_) {
       for (const Piece& piece : bucket.owned_pieces())
-        put_initial(piece, seed,
-                    bucket.owned_value.all().data() + piece.begin - bucket.owned_begin);
+        fill_piece(piece, seed, bucket.owned_value.all().data() + piece.begin - bucket.owned_begin);
       continue;
     }
     for (const Piece& piece : bucket.pieces) {
       piece.parameter->value =
           bucket.value.all().subspan(at(piece.begin), at(piece.end - piece.begin));
-      put_initial(piece, seed, piece.parameter->value.data());
+      fill_piece(piece, seed, piece.parameter->value.data());
     }
     if (!bucket.master.empty())
       for (const Piece& piece : bucket.owned_pieces())
-        put_initial(piece, seed, bucket.master.all().data() + piece.begin - bucket.owned_begin);
+        fill_piece(piece, seed, bucket.master.all().data() + piece.begin - bucket.owned_begin);
     if (rounded_) math_.round(bucket.count, bucket.value.all().data());
   }
-}
-
-void ParameterStore::put_initial(const Piece& piece, uint64_t seed, float* x) {
-  std::vector<float> values(at(piece.end - piece.begin));
-  fill_initial(*piece.parameter, seed, piece.first, values);
-  math_.put(piece.end - piece.begin, values.data(), x);
 }
 
 std::span<float> ParameterStore::owned_master(Bucket& bucket) {

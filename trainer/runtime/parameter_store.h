@@ -65,7 +65,6 @@ class ParameterStore {
   void settle();
 
   std::vector<Bucket>& buckets() { return buckets_; }
-  Math& math() { return math_; }
   /// The fp32 values that the optimizer keeps of the owned block.
   std::span<float> owned_master(Bucket&);
   /// After owned masters were set from outside: what is computed with.
@@ -76,7 +75,6 @@ class ParameterStore {
 
   void allocate();
   void fill(uint64_t seed);
-  void put_initial(const Piece&, uint64_t seed, float* x);
   void add_over(Communicator&, bool (*belongs)(const Bucket&, const Parameter&));
   double own_squares();
   void update(Bucket&, const AdamW&, double weight_decay);

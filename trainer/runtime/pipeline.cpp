@@ -75,15 +75,6 @@ void Pipeline::make_lines() {
     to_next_.push_back({group, next, 2 * (part + 1), wire});
     to_previous_.push_back({group, previous, 2 * (part - 1) + 1, wire});
   }
-  std::vector<MessageLine> used;
-  for (size_t chunk = 0; chunk < parts_.chunks.size(); ++chunk) {
-    const auto part = static_cast<int>(static_cast<int64_t>(chunk) * stages_ + stage_);
-    if (!is_first(chunk)) used.push_back({previous, 2 * part, false});
-    if (!is_first(chunk)) used.push_back({previous, 2 * (part - 1) + 1, true});
-    if (!is_last(chunk)) used.push_back({next, 2 * part + 1, false});
-    if (!is_last(chunk)) used.push_back({next, 2 * (part + 1), true});
-  }
-  group->open_lines(used);
 }
 
 int64_t Pipeline::first_sample(int64_t step, int64_t microbatch) const {
@@ -153,8 +144,7 @@ void Pipeline::forward(const Action& action) {
   std::span<const float> input;
   if (!is_first(chunk)) input = inputs_[chunk].take();
   FlatArray output;
-  if (!is_last(chunk))
-    output = FlatArray(parts_.ledger, MemoryTerm::buffers, count_, Storage::value);
+  if (!is_last(chunk)) output = FlatArray(parts_.ledger, MemoryTerm::buffers, count_);
   parts_.store.begin_forward(chunk);
   parts_.chunks[chunk]->forward(batch.tokens, input, output.all());
   if (!is_first(chunk)) inputs_[chunk].give_back();
@@ -167,8 +157,7 @@ void Pipeline::backward(const Action& action) {
   std::span<const float> output_gradient;
   if (!is_last(chunk)) output_gradient = gradients_[chunk].take();
   FlatArray input_gradient;
-  if (!is_first(chunk))
-    input_gradient = FlatArray(parts_.ledger, MemoryTerm::buffers, count_, Storage::value);
+  if (!is_first(chunk)) input_gradient = FlatArray(parts_.ledger, MemoryTerm::buffers, count_);
   parts_.store.begin_backward(chunk);
   Chunk& player = *parts_.chunks[chunk];
   if (action.kind == ActionKind::backward)

@@ -35,7 +35,7 @@ class Inbox {
   void begin_step(int64_t messages, int64_t count, MemoryLedger& ledger) {
     left_ = messages;
     while (static_cast<int64_t>(posted_.size()) < depth_ && left_ > 0)
-      post(FlatArray(ledger, MemoryTerm::buffers, count, Storage::value));
+      post(FlatArray(ledger, MemoryTerm::buffers, count));
   }
   /// Waits for the next one.
   std::span<const float> take() {

@@ -208,10 +208,10 @@ void ParameterGatherer::start(size_t index) {
   Bucket& bucket = buckets_[index];
   if (alone(bucket)) return;
   Gather gather;
-  gather.whole = FlatArray(ledger_, MemoryTerm::buffers, bucket.count, Storage::value);
+  gather.whole = FlatArray(ledger_, MemoryTerm::buffers, bucket.count);
   std::span<const float> mine = bucket.owned_value.all();
   if (wire_ == Wire::bf16) {
-    gather.mine = FlatArray(ledger_, MemoryTerm::buffers, bucket.owned(), Storage::value);
+    gather.mine = FlatArray(ledger_, MemoryTerm::buffers, bucket.owned());
     math_.copy(bucket.owned(), mine.data(), gather.mine.all().data());
     math_.round(bucket.owned(), gather.mine.all().data());
     mine = gather.mine.all();

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -13,7 +12,6 @@
 #include "triplepoint/mark/mark.h"
 #include "triplepoint/workload/work_graph.h"
 
-#include "trainer/cuda/device.h"
 #include "trainer/math/math.h"
 #include "trainer/runtime/checkpoint.h"
 #include "trainer/runtime/pipeline.h"
@@ -75,29 +73,12 @@ std::vector<TrainReport> exchange_reports(Communicator& world, const TrainReport
 
 namespace {
 
-/// 512 on the processor; on a device 8192, or less where three such matrices do not fit beside the
-/// training's arrays.
-int64_t gemm_size(Math& math) {
-  if (math.on_host()) return 512;
-  for (int64_t n = 8192; n > 512; n /= 2)
-    try {
-      const MathArray a(math, Storage::value, n * n), b(math, Storage::value, n * n),
-          c(math, Storage::value, n * n);
-      return n;
-    } catch (const std::runtime_error&) {  // the device is full
-    }
-  return 512;
-}
-
-/// Flops per second of a matrix product whose operands fit into the cache (512 cubed; on a device
-/// 8192 cubed), over `seconds`: the reference rate of MFU.
+/// Flops per second of a matrix product whose operands fit into the cache (512 cubed), over
+/// `seconds`: the reference rate of MFU.
 double measure_gemm_rate(Math& math, double seconds) {
-  const int64_t n = gemm_size(math);
-  MathArray a(math, Storage::value, n * n), b(math, Storage::value, n * n),
-      c(math, Storage::value, n * n);
-  const std::vector<float> numbers(static_cast<size_t>(n * n), 0.5F);
-  math.put(n * n, numbers.data(), a.data());
-  math.put(n * n, numbers.data(), b.data());
+  constexpr int64_t n = 512;
+  const std::vector<float> a(n * n, 0.5F), b(n * n, 0.5F);
+  std::vector<float> c(n * n);
   Gemm gemm;
   gemm.m = gemm.n = gemm.k = n;
   gemm.a = a.data();
@@ -105,13 +86,11 @@ double measure_gemm_rate(Math& math, double seconds) {
   gemm.c = c.data();
   gemm.a_stride = gemm.b_stride = gemm.c_stride = n;
   math.gemm(gemm);  // brings the operands in
-  math.finish();
   const int64_t begin = triplepoint_now();
   double flops = 0, passed = 0;
   while (passed < seconds) {
     math.gemm(gemm);
-    math.finish();
-    flops += 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+    flops += 2.0 * static_cast<double>(n * n * n);
     passed = static_cast<double>(triplepoint_now() - begin) * 1e-9;
   }
   return flops / passed;
@@ -229,80 +208,6 @@ Rounding rounding_of(const spec::Job& job) {
   return job.plan.precision == spec::Precision::bf16 ? Rounding::bf16 : Rounding::none;
 }
 
-DeviceSettings wanted_gpu(const spec::Job& job, const TrainSettings& settings,
-                          const Endpoint& endpoint) {
-  DeviceSettings wanted;
-  const int64_t here = settings.gpu->ranks_here;
-  wanted.ordinal =
-      static_cast<int>((here > 0 ? endpoint.rank() % here : endpoint.rank()) + settings.gpu->first);
-  wanted.rounding = rounding_of(job);
-  wanted.tensor_cores_for_fp32 = settings.gpu->tf32;
-  wanted.collectives = endpoint.size() > 1;
-  wanted.memory_share = settings.gpu->memory_share;
-  wanted.timeout_seconds = settings.timeout_seconds;
-  wanted.libraries = settings.gpu->libraries;
-  wanted.remark = [rank = endpoint.rank()](const std::string& text) {
-    fmt::print(stderr, "triplepoint-train: rank {}: {}\n", rank, text);
-  };
-  return wanted;
-}
-
-Result<void> check_first_gpu(int64_t first, int visible) {
-  if (first < visible) return {};
-  return error(
-      fmt::format("--device-index {} and {} GPU(s) are visible (they count from 0); lower "
-                  "it, or see CUDA_VISIBLE_DEVICES",
-                  first, visible));
-}
-
-/// Refuses two ranks on one GPU, which NCCL does not know. `gpus`: of all ranks.
-Result<void> check_gpu_each(const std::vector<std::vector<float>>& gpus, int visible) {
-  std::map<std::vector<float>, size_t> first;
-  for (size_t rank = 0; rank < gpus.size(); ++rank)
-    if (const auto [taken, is_new] = first.emplace(gpus[rank], rank); !is_new)
-      return error(fmt::format(
-          "ranks {} and {} would share one GPU (the job has {} ranks and rank 0 sees {} "
-          "GPUs; collectives need a GPU per rank); use a cluster with as many GPUs per "
-          "node as there are, or --device cpu",
-          taken->second, rank, gpus.size(), visible));
-  return {};
-}
-
-Result<void> check_heads(const spec::Job& job, const Device& gpu) {
-  if (!job.stack.has_flash_attention()) return {};
-  return gpu.check_attention(
-      {.length = job.model.sequence_length, .head_dim = job.model.kv_channels});
-}
-
-Result<void> check_for_gpu(const spec::Job& job) {
-  if (job.plan.context_parallel_size == 1) return {};
-  return error(
-      "context_parallel_size is above 1 with --device cuda (its kernels attend to whole sequences "
-      "only); set it to 1, or use --device cpu");
-}
-
-/// This rank's GPU, where the training is to run on GPUs; null where not. All ranks call it.
-Result<std::unique_ptr<Device>> open_gpu(const spec::Job& job, const TrainSettings& settings,
-                                         const Endpoint& endpoint, Communicator& world) {
-  if (!settings.gpu) return std::unique_ptr<Device>();
-  TPT_TRY(agree(world, check_for_gpu(job), "train on GPUs"));
-  const DeviceSettings wanted = wanted_gpu(job, settings, endpoint);
-  const Result<GpuIdentity> mine = identify_gpu(settings.gpu->plugin, wanted);
-  TPT_TRY(agree(world, nothing_of(mine), "find their GPU"));
-  TPT_TRY(agree(world, check_first_gpu(settings.gpu->first, mine->visible), "find their GPU"));
-  const std::vector<float> own(mine->uuid.begin(), mine->uuid.end());
-  std::vector<float> all(own.size() * static_cast<size_t>(world.size()));
-  world.all_gather(own, all).wait();
-  std::vector<std::vector<float>> gpus;
-  for (auto uuid = all.begin(); uuid != all.end(); uuid += static_cast<std::ptrdiff_t>(own.size()))
-    gpus.emplace_back(uuid, uuid + static_cast<std::ptrdiff_t>(own.size()));
-  TPT_TRY(agree(world, check_gpu_each(gpus, mine->visible), "take a GPU each"));
-  auto gpu = open_device(settings.gpu->plugin, wanted);
-  TPT_TRY(agree(world, nothing_of(gpu), "open their GPU"));
-  TPT_TRY(agree(world, check_heads(job, **gpu), "attend on their GPU"));
-  return gpu;
-}
-
 double since(int64_t begin_ns) {
   return static_cast<double>(triplepoint_now() - begin_ns) * 1e-9;
 }
@@ -311,20 +216,15 @@ double since(int64_t begin_ns) {
 class Rank {
  public:
   Rank(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
-       std::unique_ptr<TokenSource> tokens, std::unique_ptr<Communicator> world,
-       std::unique_ptr<Device> device)
+       std::unique_ptr<TokenSource> tokens, std::unique_ptr<Communicator> world)
       : job_(job),
         settings_(settings),
         graph_(workload::build_work_graph(job)),
-        device_(std::move(device)),
-        processor_(device_ ? nullptr : make_cpu_math(rounding_of(job))),
-        math_(device_ ? &device_->math() : processor_.get()),
-        ledger_(*math_),
+        math_(make_cpu_math(rounding_of(job))),
         world_(std::move(world)),
         groups_(graph_.grid, endpoint.rank(),
                 [&](GroupKind kind, const std::vector<int>& ranks) {
-                  auto group = endpoint.communicator(kind, ranks);
-                  return device_ ? device_->communicator(std::move(group)) : std::move(group);
+                  return endpoint.communicator(kind, ranks);
                 }),
         tokens_(std::move(tokens)) {
     const auto stage = static_cast<size_t>(groups_.of(GroupKind::pipeline).index());
@@ -342,7 +242,6 @@ class Rank {
   }
 
   Result<TrainOutcome> run(const OnStep& on_step) {
-    tell_full_gpu();
     TPT_TRY(open_checkpoints());
     measure_peak();
     for (; state_.step < settings_.steps && !report_.stopped; ++state_.step) {
@@ -362,21 +261,6 @@ class Rank {
   }
 
  private:
-  /// A prediction, so it refuses nothing: the GPU itself tells when it is full.
-  void tell_full_gpu() const {
-    if (!device_ || report_.rank != 0) return;
-    Bytes needed;
-    for (const workload::StageMemory& stage : graph_.memory.stages)
-      needed = std::max(needed, stage.total() - stage.reserve);
-    const Bytes there = static_cast<double>(device_->bytes_for_arrays()) * unit::B;
-    if (needed <= there) return;
-    fmt::print(stderr,
-               "triplepoint-train: the memory model expects {:.2f} GB on a GPU and {:.2f} GB are "
-               "there for arrays, so the training may end with full memory; recompute, shard more, "
-               "use a smaller micro_batch_size or more ranks\n",
-               needed / unit::GB, there / unit::GB);
-  }
-
   Result<void> open_checkpoints() {
     if (settings_.checkpoint_folder.empty()) return {};
     const Result<std::string> data = data_identity(settings_.data);
@@ -440,7 +324,6 @@ class Rank {
     }
     result.gradient_norm = clip_and_update(result.rate);
     result.loss = mean_loss(loss, result.gradient_norm);
-    math_->finish();
     result.seconds = since(begin);
     say_values(result);
     return result;
@@ -496,9 +379,7 @@ class Rank {
   const spec::Job& job_;
   const TrainSettings& settings_;
   workload::WorkGraph graph_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Math> processor_;
-  Math* math_;
+  std::unique_ptr<Math> math_;
   MemoryLedger ledger_;
   std::unique_ptr<Communicator> world_;
   RankGroups groups_;
@@ -542,8 +423,7 @@ Result<TrainOutcome> train(const spec::Job& job, const TrainSettings& settings, 
   auto world = endpoint.communicator(GroupKind::model, all_ranks(endpoint.size()), 1);
   auto tokens = open_tokens(settings.data, needs);
   TPT_TRY(agree(*world, nothing_of(tokens), "open the data"));
-  auto gpu = TPT_TRY(open_gpu(job, settings, endpoint, *world));
-  Rank rank(job, settings, endpoint, *std::move(tokens), std::move(world), std::move(gpu));
+  Rank rank(job, settings, endpoint, *std::move(tokens), std::move(world));
   try {
     return rank.run(on_step);
   } catch (const std::exception& lost) {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
-#include <optional>
 #include <string>
 
 #include "triplepoint/base/result.h"
@@ -41,16 +40,6 @@ struct AdamSettings {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
 };
 
-/// Where a training's arrays lie, if not in host memory.
-struct GpuChoice {
-  std::string plugin;     // empty: where it is installed
-  std::string libraries;  // folder of the vendor's; empty: as the system finds them
-  bool tf32 = false;      // products of fp32 numbers
-  double memory_share = 0.9;
-  int64_t ranks_here = 0;  // on this machine, one after the other; 0: all
-  int64_t first = 0;       // GPU of the first of them
-};
-
 /// What is asked of a training beside its job.
 struct TrainSettings {
   int64_t steps = 10;
@@ -66,9 +55,6 @@ struct TrainSettings {
   const std::atomic<bool>* stop = nullptr;  // asks all ranks to end after this step, if any is set
 
   double peak_flops = 0;  // of one rank, 1/s; 0: measured at the start
-
-  std::optional<GpuChoice> gpu;  // absent: the processor
-  double timeout_seconds = 60;   // how long a GPU may wait for those of other ranks
 };
 
 /// Refuses settings of the optimizer and of the run that cannot train: not finite, or out of range.

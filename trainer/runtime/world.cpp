@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "trainer/comm/transport.h"
-#include "trainer/cuda/device.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {
@@ -47,9 +46,6 @@ int64_t launched_ranks_here(int64_t all) {
 
 Result<TrainOutcome> train_with_mpi(const spec::Job& job, const TrainSettings& settings,
                                     const WorldSettings& world, const OnStep& on_step) {
-  TrainSettings here = settings;
-  if (here.gpu) here.gpu->ranks_here = launched_ranks_here(job.world_size());
-  if (here.gpu) prepare_gpu_environment();
   const std::unique_ptr<MpiSession> session = TPT_TRY(MpiSession::open());
   if (session->size() != job.world_size())
     return error(
@@ -61,7 +57,7 @@ Result<TrainOutcome> train_with_mpi(const spec::Job& job, const TrainSettings& s
   try {
     Endpoint endpoint(std::move(transport), world.ends);
     try {
-      return train(job, here, endpoint, on_step);
+      return train(job, settings, endpoint, on_step);
     } catch (const std::exception& thrown) {
       endpoint.abort(thrown.what());
       give_up(*session, thrown.what());
@@ -104,7 +100,6 @@ void play_rank(const spec::Job& job, const TrainSettings& settings, Endpoint& en
 
 Result<TrainOutcome> train_with_threads(const spec::Job& job, const TrainSettings& settings,
                                         const WorldSettings& world, const OnStep& on_step) {
-  if (settings.gpu) prepare_gpu_environment();
   Gathered gathered;
   std::vector<std::thread> threads;
   for (auto& transport : thread_transports(static_cast<int>(job.world_size())))

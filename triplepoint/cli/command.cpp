@@ -226,12 +226,9 @@ constexpr std::array table = {
         "doctor",
         "List what can be measured here, how often it updates, and how to enable the rest.",
         "Samples all sensors for a few seconds. Lists signals with scope, kind and update\nperiod, "
-        "missing signals with the command that enables them, and known pitfalls.\n"
-        "--gpu-train checks instead whether the GPUs train as the CPU does (exit code 1 if one\n"
-        "does not).\n\n"
+        "missing signals with the command that enables them, and known pitfalls.\n\n"
         "  triplepoint doctor\n"
-        "  triplepoint doctor --format json --look 10s\n"
-        "  triplepoint doctor --gpu-train\n",
+        "  triplepoint doctor --format json --look 10s\n",
         make_doctor},
     CommandEntry{
         "discover", "Describe this node as a cluster that simulate reads.",

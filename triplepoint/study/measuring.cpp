@@ -48,8 +48,7 @@ std::string last_line(const std::string& text) {
   return text.substr(begin == std::string::npos ? 0 : begin + 1, std::min(most, end - begin));
 }
 
-}  // namespace
-
+/// The line of an output that says most: the trainer's own sentence, not the launcher's around it.
 std::string telling_line(const std::string& printed) {
   constexpr std::array words = {"triplepoint-train:", "triplepoint:", "Error:", "error:"};
   for (const char* word : words)
@@ -60,8 +59,6 @@ std::string telling_line(const std::string& printed) {
     }
   return last_line(printed);
 }
-
-namespace {
 
 bool speaks_of_memory(const std::string& printed) {
   constexpr std::array words = {"out of memory", "OutOfMemory", "std::bad_alloc",

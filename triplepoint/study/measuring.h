@@ -58,9 +58,6 @@ Result<StudyResults> measure_study(tui::Console&, const spec::StudyPlan&, const 
 Result<StudyResults> simulate_study(tui::Console&, const spec::Library&, const spec::StudyPlan&,
                                     const Path& folder, int threads);
 
-/// The line of an output that says most: the trainer's own sentence, not the launcher's around it.
-std::string telling_line(const std::string& printed);
-
 /// How a training ended that ended badly, from its exit code and the end of what it printed.
 std::string failure_sentence(int code, const std::string& printed, const Path& log);
 
