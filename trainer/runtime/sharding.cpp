@@ -196,10 +196,8 @@ void ParameterGatherer::begin_backward(size_t chunk) {
   sequence_.clear();
   for (size_t unit = chunks_[chunk].units; unit-- > 0;) {
     if (!resharded({chunk, unit})) continue;
-    const bool recomputed = chunks_[chunk].is_recomputed[unit];
-    if (recomputed) sequence_.push_back({{chunk, unit}, Use::recompute});
-    if (!recomputed || job_.stack.fsdp_regathers_on_recompute)
-      sequence_.push_back({{chunk, unit}, Use::backward});
+    if (chunks_[chunk].is_recomputed[unit]) sequence_.push_back({{chunk, unit}, Use::recompute});
+    sequence_.push_back({{chunk, unit}, Use::backward});
   }
   started_ = reached_ = 0;
 }

@@ -66,8 +66,8 @@ std::span<float> owned_gradient(Bucket&);
 /// FSDP: makes a unit's parameters whole before it is used, and lets go of them after it.
 ///
 /// Per microbatch: once for the forward pass; for a layer that was let go after it, again for the
-/// backward pass; and for one that is recomputed a third time where the stack gathers for that,
-/// else recompute and backward pass share one. Embedding and head stay (FSDP's root unit).
+/// backward pass, and a third time where it is recomputed. Embedding and head stay (FSDP's root
+/// unit).
 /// `plan.prefetch_depth` gathers are under way ahead of the one that is needed.
 class ParameterGatherer {
  public:

@@ -332,7 +332,6 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("moe_sends_every_copy", stack.moe_sends_every_copy);
   visit("fp8_frozen_weights", stack.fp8_frozen_weights);
   visit("fp8_gate_inputs", stack.fp8_gate_inputs);
-  visit("fsdp_regathers_on_recompute", stack.fsdp_regathers_on_recompute);
   visit("recompute_stops_early", stack.recompute_stops_early);
   visit("fsdp_promotes_residual", stack.fsdp_promotes_residual);
   visit("gradient_sync_accumulates", stack.gradient_sync_accumulates);

@@ -71,7 +71,6 @@ struct Stack {
   // Of quantized linear layers: frozen weights are kept in 8 bits only, and so is what the gate of
   // an MLP reads, for the backward pass.
   bool fp8_frozen_weights = false, fp8_gate_inputs = false;
-  bool fsdp_regathers_on_recompute = true;  // full recompute gathers parameters a third time
   // Full recompute ends once all is there that the backward pass reads: a dense layer's last
   // product, its reduction and residual are not run again (PyTorch's non-reentrant checkpoint).
   bool recompute_stops_early = false;

@@ -121,11 +121,10 @@ void add_head(const LayerContext& context, Passes& passes) {
 
 using spec::Op;
 
-/// Full recompute runs the forward pass again. FSDP gathers anew for it where the checkpoint wraps
-/// the sharded layer; where it lies inside, the gather of the backward pass serves both.
+/// Full recompute runs the forward pass again. FSDP gathers anew for it, as the checkpoint wraps
+/// the sharded layer, unless the layer has stayed whole.
 std::vector<Op> ops_to_recompute(const LayerContext& context, const std::vector<Op>& forward) {
-  const bool gathers =
-      context.stack().fsdp_regathers_on_recompute && context.plan().reshard_after_forward;
+  const bool gathers = context.plan().reshard_after_forward;
   std::vector<Op> ops;
   std::copy_if(forward.begin(), forward.end(), std::back_inserter(ops),
                [&](const Op& op) { return gathers || !gathers_parameters(op); });

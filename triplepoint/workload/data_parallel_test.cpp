@@ -63,8 +63,6 @@ TEST_CASE("FSDP gathers every layer twice and scatters once per microbatch") {
   CHECK(calls(Collective::reduce_scatter) == 96 + ends);
   job.plan.recompute = spec::Recompute::full;
   CHECK(calls(Collective::all_gather) == 3 * 96 + ends);
-  job.stack.fsdp_regathers_on_recompute = false;
-  CHECK(calls(Collective::all_gather) == 2 * 96 + ends);
   job.plan.reshard_after_forward = false;
   CHECK(calls(Collective::all_gather) == 96 + ends);
 }
