@@ -322,32 +322,6 @@ CollectiveTime all_to_all_over_nodes(const Cluster& cluster, double size, const 
           .algorithm = Algorithm::pairwise};
 }
 
-/// As triplepoint train does it on an emulated cluster: each node's ranks reduce to a part each,
-/// equal parts meet across the nodes, all of a node's ranks at once over its NICs, and spread
-/// again. Few bytes go by recursive doubling instead.
-CollectiveTime emulated_over_nodes(const Cluster& cluster, Collective collective, double size,
-                                   const Layout& layout) {
-  constexpr double small_message_bytes = 16384;
-  const bool small = size <= small_message_bytes;
-  const double r = layout.ranks_per_domain, n = layout.domains, ways = passes(collective);
-  const Work inside{.up_steps = small ? std::log2(r) : ways * (r - 1),
-                    .out_steps = 0,
-                    .bytes = small ? std::log2(r) * size : ways * (r - 1) / r * size};
-  const Work outside{.up_steps = 0,
-                     .out_steps = small ? std::log2(n) : ways * (n - 1),
-                     .bytes = small ? std::log2(n) * size : ways * (n - 1) / n * size / r};
-  const Pipe up = up_pipe(cluster, r, cluster.scale_up.efficiency);
-  const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
-  Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, outside.out_steps);
-  out.bytes_per_s /= r;
-  return {.latency = latency_over_nodes(cluster, {inside.up_steps, outside.out_steps, 0}, path),
-          .transfer =
-              (transfer_seconds(up, inside.bytes) + transfer_seconds(out, outside.bytes)) * unit::s,
-          .scale_up_bytes = inside.bytes * unit::B,
-          .scale_out_bytes = outside.bytes * unit::B,
-          .algorithm = Algorithm::hierarchical};
-}
-
 /// By NCCL, which takes a tree where its own estimate of it is shorter.
 CollectiveTime chosen(const CollectiveTime& ring, const CollectiveTime& tree) {
   return tree.latency + tree.transfer / tree_share < ring.total() ? tree : ring;
@@ -356,10 +330,6 @@ CollectiveTime chosen(const CollectiveTime& ring, const CollectiveTime& tree) {
 CollectiveTime time_over_nodes(const Cluster& cluster, Collective collective, double size,
                                const Layout& layout) {
   if (collective == Collective::all_to_all) return all_to_all_over_nodes(cluster, size, layout);
-  // An emulated cluster runs the trainer's own collectives instead of NCCL's.
-  if (cluster.shared_cores > 0 && layout.ranks_per_domain > 1 &&
-      collective != Collective::broadcast)
-    return emulated_over_nodes(cluster, collective, size, layout);
   CollectiveTime best = ring_over_nodes(cluster, collective, size, layout);
   if (collective != Collective::all_reduce) return best;
   if (cluster.scale_out.kind != spec::FabricKind::torus)

@@ -333,18 +333,6 @@ TEST_CASE(
   CHECK(32 * once(Collective::reduce_scatter).total() / unit::s == Approx(202).epsilon(0.2));
 }
 
-TEST_CASE(
-    "on an emulated cluster a node sends 2 (N-1)/N of an all_reduce, all of its ranks a part") {
-  Cluster cluster = small_cluster();
-  cluster.shared_cores = 2;
-  const GroupPlacement group{.ranks = 16, .nodes = 4, .ranks_per_node = 4, .groups_per_node = 1};
-  const CollectiveTime time =
-      collective_time(cluster, Collective::all_reduce, 100 * unit::MB, group);
-  CHECK(time.algorithm == Algorithm::hierarchical);
-  CHECK(4 * time.scale_out_bytes / unit::MB == Approx(2 * 0.75 * 100));
-  CHECK(time.scale_up_bytes / unit::MB == Approx(2 * 0.75 * 100));
-}
-
 }  // namespace
 
 // The shipped coefficients of links against the public tables they were fitted to (errors:

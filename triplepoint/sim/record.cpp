@@ -232,10 +232,6 @@ run::Run start_run(const spec::Job& job, const workload::WorkGraph& graph) {
   run.model_flops = graph.model_flops;
   run.hardware_flops = graph.hardware_flops;
   run.peak_flops = job.cluster.gpu.peak(job.plan.precision);
-  // Ranks that share cores have no more than their share of them.
-  const double cores = static_cast<double>(job.cluster.shared_cores);
-  if (cores > 0 && run.peak_flops)
-    run.peak_flops = std::min(1.0, cores / static_cast<double>(job.world_size())) * *run.peak_flops;
   run.devices = list_devices(job, graph);
   return run;
 }

@@ -48,15 +48,13 @@ struct StageTimeline {
 /// Told after each change of the flows of a cluster: what every link of the wiring then carries.
 using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSecond> carried)>;
 
-/// What can make an action or a send of one pipeline take longer than it takes alone.
+/// What can make a send of one pipeline take longer than it takes alone.
 enum class Delays {
-  none,          // nothing: sends take Wire::alone
-  shared_links,  // other flows: a send over a wire with a flow class ends when end_send() is called
-  shared_cores   // other ranks: an action ends when end_action() is called
+  none,         // nothing: sends take Wire::alone
+  shared_links  // other flows: a send over a wire with a flow class ends when end_send() is called
 };
 
-/// A send or an action that has begun and whose end others determine. `of`: the wire (stage * 2 +
-/// Direction) or the stage.
+/// A send that has begun and whose end others determine. `of`: the wire (stage * 2 + Direction).
 struct Begun {
   size_t of = 0;
   Seconds begin;
@@ -66,7 +64,7 @@ struct Begun {
 /// action as soon as the stage is free and the action's input has arrived.
 ///
 ///   begin   = max(stage is free, arrival of the input)
-///   end     = begin + gap + duration              (shared_cores: end_action)
+///   end     = begin + gap + duration
 ///   arrival = max(end, wire is free) + alone      (shared_links: end_send)
 ///
 /// Where microbatches are sent together, a send leaves behind the last of them and brings the
@@ -76,9 +74,8 @@ struct Begun {
 /// so an action costs constant time, about 11 ns without a record. Every stage is its own resource,
 /// so the order in which stages run here does not enter the result. Only where others determine an
 /// end does time have to pass for all of them together: begun() then names what has begun, and an
-/// event loop (flow_simulation.h for links, simulate_schedule.h for cores) reports the ends. Memory
-/// needs no schedule: it depends on the order of a stage's own program alone
-/// (workload/memory.h).
+/// event loop (flow_simulation.h) reports the ends. Memory needs no schedule: it depends on the
+/// order of a stage's own program alone (workload/memory.h).
 ///
 /// Record: what is kept of a schedule (TimelineRecord, search::SendRecord). Buffers are kept
 /// from one schedule to the next.
@@ -97,11 +94,6 @@ class ScheduleEngine {
   std::vector<Begun>& begun() { return begun_; }
   /// The send over this wire has arrived; the next one in its queue begins.
   void end_send(size_t wire, Seconds time);
-  /// The action at which this stage works is over.
-  void end_action(size_t stage, Seconds time);
-
-  /// The action that this stage has begun last.
-  const workload::Action& action_at(size_t stage) const { return stages_[stage].next[-1]; }
 
   /// Of a schedule that is complete.
   Seconds finish(size_t stage) const {
@@ -270,7 +262,7 @@ template <class Record, Delays delays>
 bool ScheduleEngine<Record, delays>::run_next(size_t s) {
   Stage& stage = stages_[s];
   if (stage.next == stage.end) return false;
-  if constexpr (delays != Delays::none)
+  if constexpr (delays == Delays::shared_links)
     if (stage.held) return false;
   const workload::Action& action = *stage.next;
   double begin = stage.free;
@@ -285,15 +277,9 @@ bool ScheduleEngine<Record, delays>::run_next(size_t s) {
   }
   ++stage.next;
   record_.begin_action(s, action, Seconds(stage.free), Seconds(begin));
-  if constexpr (delays == Delays::shared_cores) {
-    stage.held = true;
-    begun_.push_back({s, Seconds(begin)});
-    return false;
-  } else {
-    const auto chunk = static_cast<size_t>(action.chunk), kind = static_cast<size_t>(action.kind);
-    end_at(s, action, begin + gap_ + stage.durations[chunk][kind].in_base_units());
-    return true;
-  }
+  const auto chunk = static_cast<size_t>(action.chunk), kind = static_cast<size_t>(action.kind);
+  end_at(s, action, begin + gap_ + stage.durations[chunk][kind].in_base_units());
+  return true;
 }
 
 /// Frees the stage and sends the action's result to the stage that needs it.
@@ -355,14 +341,6 @@ void ScheduleEngine<Record, delays>::end_send(size_t wire, Seconds time) {
   }
   deliver(letter.receiver, letter.to, time.in_base_units());
   run_from(wire / 2);
-}
-
-template <class Record, Delays delays>
-void ScheduleEngine<Record, delays>::end_action(size_t stage, Seconds time) {
-  static_assert(delays == Delays::shared_cores);
-  stages_[stage].held = false;
-  end_at(stage, action_at(stage), time.in_base_units());
-  run_from(stage);
 }
 
 /// Lets the receiver go on if it stands still for this.

@@ -55,25 +55,6 @@ std::vector<StageTimes> stage_times(const StepModel& model,
   return times;
 }
 
-/// [pipeline][stage]; what their phases wait for the fabric.
-std::vector<std::vector<GroupOnCores>> groups_on_cores(StepModel& model) {
-  std::vector<std::vector<GroupOnCores>> all;
-  for (const Pipeline& pipeline : model.pipelines) {
-    std::vector<GroupOnCores>& groups = all.emplace_back();
-    for (const LockstepGroup& group : pipeline.groups) {
-      const auto s = static_cast<size_t>(group.stage);
-      std::vector<Seconds> waiting;
-      for (const PhaseUse& use : model.uses[s]) {
-        // Index 0 is the only clock: ranks on shared cores have no power model and so no governor.
-        const PhasePoint point = model.table(group, use).at(0, group.host_factor);
-        waiting.push_back(waiting_of(point.load, point.duration));
-      }
-      groups.push_back({static_cast<int64_t>(group.devices.size()), by_chunk(model, s, waiting)});
-    }
-  }
-  return all;
-}
-
 /// Time of the last backward pass of a stage.
 Seconds last_pass(const StepModel& model, const StepTimeline& step, size_t pipeline, size_t s) {
   const workload::Action& last = step.pipelines[pipeline][s].actions.back().action;
@@ -84,13 +65,13 @@ Seconds last_pass(const StepModel& model, const StepTimeline& step, size_t pipel
 /// backward pass, each once all replicas have it. So from the last replica that begins the pass to
 /// the last one that ends it.
 Seconds cover_of_replicas(const StepModel& model, const StepTimeline& step, size_t s,
-                          double oversubscription, Seconds replicas_ready) {
+                          Seconds replicas_ready) {
   // Buckets are not simulated one by one: all of the pass counts, which is slightly too much, as
   // the first bucket is complete only some layers into it.
   Seconds cover = std::numeric_limits<double>::infinity() * unit::s;
   for (size_t p = 0; p < step.pipelines.size(); ++p) {
     const Seconds waits = replicas_ready - step.pipelines[p][s].finish;
-    cover = std::min(cover, oversubscription * last_pass(model, step, p, s) + waits);
+    cover = std::min(cover, last_pass(model, step, p, s) + waits);
   }
   return cover;
 }
@@ -99,10 +80,6 @@ Seconds cover_of_replicas(const StepModel& model, const StepTimeline& step, size
 /// gather.
 void finish_step(const StepModel& model, StepTimeline& step) {
   const size_t stages = static_cast<size_t>(model.graph.stages);
-  // At the end of a step all ranks are at work at once.
-  const double cores = static_cast<double>(model.job.cluster.shared_cores);
-  const double oversubscription =
-      cores > 0 ? std::max(1.0, static_cast<double>(model.job.world_size()) / cores) : 1;
   step.epilogues.assign(step.pipelines.size(), std::vector<StepEpilogue>(stages));
   step.step_time = Seconds();
   Seconds norm_ready;
@@ -111,15 +88,13 @@ void finish_step(const StepModel& model, StepTimeline& step) {
     Seconds replicas_ready;
     for (const auto& timeline : step.pipelines)
       replicas_ready = std::max(replicas_ready, timeline[s].finish);
-    const Seconds shared_cover =
-        cover_of_replicas(model, step, s, oversubscription, replicas_ready);
+    const Seconds shared_cover = cover_of_replicas(model, step, s, replicas_ready);
     for (size_t p = 0; p < step.pipelines.size(); ++p) {
       StepEpilogue& at = step.epilogues[p][s];
       at.finish = step.pipelines[p][s].finish;
       at.sync_begin = end.waits_for_replicas ? replicas_ready : at.finish;
-      const Seconds cover =
-          end.waits_for_replicas ? shared_cover : oversubscription * last_pass(model, step, p, s);
-      at.sync_end = at.sync_begin + exposed_time(end.gradient_sync, cover, oversubscription);
+      const Seconds cover = end.waits_for_replicas ? shared_cover : last_pass(model, step, p, s);
+      at.sync_end = at.sync_begin + exposed_time(end.gradient_sync, cover);
       norm_ready = std::max(norm_ready, at.sync_end);
     }
   }
@@ -128,13 +103,13 @@ void finish_step(const StepModel& model, StepTimeline& step) {
       const EpilogueEstimate& end = model.epilogue_of(s);
       StepEpilogue& at = step.epilogues[p][s];
       at.norm_begin = norm_ready;
-      at.norm_end = norm_ready + exposed_time(end.gradient_norm, Seconds(), oversubscription);
-      at.optimizer_end = at.norm_end + oversubscription * total_time(end.optimizer);
+      at.norm_end = norm_ready + exposed_time(end.gradient_norm, Seconds());
+      at.optimizer_end = at.norm_end + total_time(end.optimizer);
       // The gather of parameters overlaps with the next step's first forward pass. Every program
       // begins with a forward, so the first use of a stage is one (find_uses), and its time stands
       // for that pass.
-      const Seconds forward = oversubscription * step.phase_durations[p][s].front();
-      at.end = at.optimizer_end + exposed_time(end.parameter_sync, forward, oversubscription);
+      const Seconds forward = step.phase_durations[p][s].front();
+      at.end = at.optimizer_end + exposed_time(end.parameter_sync, forward);
       step.step_time = std::max(step.step_time, at.end);
     }
   if (!(step.step_time <= longest_step)) throw StepTooLong(step.step_time);
@@ -159,28 +134,22 @@ std::vector<char> update_schedule(StepModel& model, const ClockState& clocks, St
     changed[p] = durations != step.phase_durations[p] ? 1 : 0;
     step.phase_durations[p] = std::move(durations);
   }
-  const int64_t cores = model.job.cluster.shared_cores;
   // Pipelines that meet on links have to be simulated together: one that changed changes the rates
-  // of the others. On shared cores every pipeline can slow down every other.
+  // of the others.
   for (const Wiring::Cluster& cluster : model.wiring().clusters()) {
-    const bool any = cores > 0 || std::ranges::any_of(cluster.pipelines,
-                                                      [&](size_t p) { return changed[p] != 0; });
+    const bool any =
+        std::ranges::any_of(cluster.pipelines, [&](size_t p) { return changed[p] != 0; });
     for (const size_t p : cluster.pipelines)
       changed[p] = any ? 1 : 0;
   }
   std::vector<std::vector<StageTimes>> times(pipelines.size());
   for (size_t p = 0; p < pipelines.size(); ++p)
-    // Unchanged pipelines keep empty times; update_schedule() does not read them. Shared cores read
-    // all, and there all are marked as changed.
+    // Unchanged pipelines keep empty times; update_schedule() does not read them.
     if (changed[p]) times[p] = stage_times(model, step.phase_durations[p]);
   const ScheduleRules rules{.gap = model.job.stack.microbatch_gap,
                             .start = model.job.stack.step_overhead};
-  if (cores > 0)
-    step.pipelines =
-        simulate_on_shared_cores(times, groups_on_cores(model), model.wiring(), rules, cores);
-  else
-    sim::update_schedule({.pipelines = times, .changed = changed, .threads = model.threads()},
-                         model.wiring(), rules, step.pipelines);
+  sim::update_schedule({.pipelines = times, .changed = changed, .threads = model.threads()},
+                       model.wiring(), rules, step.pipelines);
   finish_step(model, step);
   return changed;
 }

@@ -203,15 +203,10 @@ EpilogueEstimate estimate_epilogue(const spec::Job& job, const workload::WorkGra
   return end;
 }
 
-Seconds exposed_time(const std::vector<OpEstimate>& ops, Seconds cover, double oversubscription) {
+Seconds exposed_time(const std::vector<OpEstimate>& ops, Seconds cover) {
   Seconds exposed, hidden;
-  for (const OpEstimate& estimate : ops) {
-    // Kernels and copies in a node take turns on oversubscribed cores. A message over an emulated
-    // fabric is waiting, and waiting needs no core.
-    const bool over_fabric =
-        estimate.op->is_communication() && estimate.collective.scale_out_bytes > Bytes();
-    (estimate.hidden ? hidden : exposed) += (over_fabric ? 1 : oversubscription) * estimate.at(1);
-  }
+  for (const OpEstimate& estimate : ops)
+    (estimate.hidden ? hidden : exposed) += estimate.at(1);
   return exposed + std::max(Seconds(), hidden - cover);
 }
 

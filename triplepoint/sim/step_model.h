@@ -37,11 +37,9 @@ struct StepEpilogue {
 EpilogueEstimate estimate_epilogue(const spec::Job&, const workload::WorkGraph&,
                                    const workload::StepWork&);
 
-/// What shows of ops of which some hide behind `cover`, where `oversubscription` ranks want each
-/// core:
+/// What shows of ops of which some hide behind `cover`:
 ///   sum of those that do not hide + max(0, sum of those that do - cover)
-/// Kernels and copies take as many times longer, what goes over the fabric does not.
-Seconds exposed_time(const std::vector<OpEstimate>&, Seconds cover, double oversubscription = 1);
+Seconds exposed_time(const std::vector<OpEstimate>&, Seconds cover);
 Seconds total_time(const std::vector<OpEstimate>&);
 
 /// One kind of phase in a stage's program, and how often it runs per step.

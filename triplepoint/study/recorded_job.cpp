@@ -186,14 +186,6 @@ void make_devices(run::Run& recording, const spec::Cluster& cluster) {
   }
 }
 
-/// Of one device; ranks that share cores have no more than their share of them.
-std::optional<FlopsPerSecond> peak_of(const spec::Job& job) {
-  const auto peak = job.cluster.gpu.peak(job.plan.precision);
-  if (!peak || job.cluster.shared_cores == 0) return peak;
-  const double cores = static_cast<double>(job.cluster.shared_cores);
-  return std::min(1.0, cores / static_cast<double>(job.world_size())) * *peak;
-}
-
 // ---- what the trainer says at its end
 
 run::MemoryUse memory_of(const Json& terms) {
@@ -259,7 +251,7 @@ void describe_with_job(run::Run& recording, const spec::Job& job) {
   const workload::WorkGraph graph = workload::build_work_graph(job);
   recording.model_flops = graph.model_flops;
   recording.hardware_flops = graph.hardware_flops;
-  recording.peak_flops = peak_of(job);
+  recording.peak_flops = job.cluster.gpu.peak(job.plan.precision);
   for (run::StepRecord& step : recording.steps) {
     if (step.tokens == 0) step.tokens = graph.tokens_per_step;
     if (step.samples == 0) step.samples = graph.records_per_step;

@@ -77,8 +77,10 @@ void print_machine(tui::Console& console, const calibrate::MachineFit& fit,
                    const std::string& folder) {
   const spec::Cluster& cluster = fit.cluster;
   console.print(fmt::format(
-      "{}: {} cores of {:.0f} GFLOP/s, streams at {:.1f} GB/s, ranks talk at {:.1f} GB/s\n\n",
-      fit.processor, cluster.shared_cores, *cluster.gpu.peak_fp32 / (unit::FLOP / unit::s) / 1e9,
+      "{}: {} ranks on {} cores; each has {:.0f} GFLOP/s, streams at {:.1f} GB/s and talks at "
+      "{:.1f} GB/s\n\n",
+      fit.processor, cluster.num_gpus(), cluster.shared_cores,
+      *cluster.gpu.peak_fp32 / (unit::FLOP / unit::s) / 1e9,
       *cluster.gpu.hbm_bandwidth / (unit::GB / unit::s),
       cluster.scale_up.bandwidth / (unit::GB / unit::s)));
   DataTable table = text_table({{"rows of", Align::left}, {"rows"}, {"median %"}, {"worst %"}});

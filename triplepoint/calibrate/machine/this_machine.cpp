@@ -125,7 +125,7 @@ spec::Gpu bare_core(const Rows& rows, const Json& json) {
   spec::Gpu gpu;
   gpu.name = "core";
   gpu.vendor = "cpu";
-  gpu.title = fmt::format("One core of {}", json.value("processor", "a processor"));
+  gpu.title = fmt::format("A rank's part of {}", json.value("processor", "a processor"));
   double peak = 0;
   for (const Kernel& row : rows.gemms)
     peak = std::max(peak, row.op.flops / unit::FLOP / row.seconds);
@@ -272,6 +272,23 @@ void fit_steps(spec::Gpu& gpu, spec::Stack& stack, const std::vector<Training>& 
   set(best.at);
 }
 
+/// From a core as each device to the equal parts of `shared_cores` that its ranks get where they
+/// are more: whatever a core does takes so much longer. The fabric is no core's work.
+void share_cores(spec::Cluster& cluster) {
+  const double share = std::min(
+      1.0, static_cast<double>(cluster.shared_cores) / static_cast<double>(cluster.num_gpus()));
+  spec::Gpu& gpu = cluster.gpu;
+  gpu.peak_fp32 = gpu.peak_bf16 = share * *gpu.peak_fp32;
+  gpu.hbm_bandwidth = share * *gpu.hbm_bandwidth;
+  gpu.memory = *gpu.memory / static_cast<double>(cluster.num_gpus());
+  spec::KernelCoefficients& kernels = gpu.kernels;
+  for (Seconds* start :
+       {&kernels.kernel_start, &kernels.attention_start, &kernels.kernel_floor,
+        &cluster.scale_up.latency, &cluster.scale_up.launch, &cluster.scale_out.launch})
+    *start = *start / share;
+  cluster.scale_up.bandwidth = share * cluster.scale_up.bandwidth;
+}
+
 template <typename Row, typename Predict>
 MachineError errors_of(std::string rows_of, const std::vector<Row>& rows, const Predict& predict) {
   std::vector<double> off;
@@ -298,8 +315,6 @@ Result<MachineFit> fit_machine(const Json& json, const EmulatedCluster& emulated
   fit_links(fit.cluster, rows.links);
   fit.stack = TPT_TRY(spec::load_stack(library, "triplepoint-train"));
   fit_steps(gpu, fit.stack, rows.trainings);
-  gpu.memory = *gpu.memory / static_cast<double>(emulated.nodes * emulated.ranks_per_node);
-  fit.cluster.gpu = gpu;
   const auto kernel = [&](const Kernel& row) { return kernel_seconds(alone, row.op); };
   fit.errors = {errors_of("matrix products", rows.gemms, kernel),
                 errors_of("attention", rows.attentions, kernel),
@@ -308,6 +323,8 @@ Result<MachineFit> fit_machine(const Json& json, const EmulatedCluster& emulated
                 errors_of("steps of one rank", rows.trainings, [&](const Training& row) {
                   return step_seconds(row.job, gpu, fit.stack);
                 })};
+  fit.cluster.gpu = gpu;
+  share_cores(fit.cluster);
   return fit;
 }
 

@@ -32,7 +32,7 @@ struct MachineError {
 
 struct MachineFit {
   std::string processor;
-  spec::Cluster cluster;  // with the core as its device
+  spec::Cluster cluster;  // with a rank's part of the cores as its device
   spec::Stack stack;
   std::vector<MachineError> errors;
 };
@@ -42,13 +42,13 @@ struct MachineFit {
 ///   products    t = flops / (peak share) (k + k0)/k: share and k0 by least squares of log t
 ///   attention   the shares, the key length and the head dimension of perf/kernel_time.h
 ///   links       launch and latency from the smallest messages, bandwidth from those that fill a
-///               pipe; all of it is time on cores (copies), so ranks that share cores share it
+///               pipe; all of it is time on cores (copies)
 ///   steps       the rate of everything that streams, how much slower a product is within a step,
 ///               and what a step costs besides: on one-rank steps of the tiny models
 ///
-/// All seconds are a core's. Peak is the fastest product that was seen. Least squares of
-/// logarithms; nothing is fitted per configuration of ranks. Errors: rows that are missing or make
-/// no sense.
+/// All seconds are a core's; where there are more ranks than cores, a device is an equal part of
+/// them. Peak is the fastest product that was seen. Least squares of logarithms; nothing is fitted
+/// per configuration of ranks. Errors: rows that are missing or make no sense.
 Result<MachineFit> fit_machine(const Json& json, const EmulatedCluster& emulated,
                                const spec::Library& library);
 

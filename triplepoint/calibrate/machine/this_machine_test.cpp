@@ -66,6 +66,12 @@ TEST_CASE("a machine that follows the formulas is found again") {
   REQUIRE_MESSAGE(fit, fit.error().what);
   CHECK(fit->cluster.shared_cores == 2);
   CHECK(fit->cluster.num_gpus() == 8);
+  const auto core_each =
+      fit_machine(ideal_rows(), {.nodes = 1, .ranks_per_node = 2}, spec::default_library());
+  REQUIRE(core_each);
+  CHECK(*core_each->cluster.gpu.peak_fp32 / *fit->cluster.gpu.peak_fp32 == doctest::Approx(4));
+  CHECK(core_each->cluster.scale_up.bandwidth / fit->cluster.scale_up.bandwidth ==
+        doctest::Approx(4));
   REQUIRE(fit->errors.size() == 4);
   for (const MachineError& each : fit->errors) {
     CAPTURE(each.rows_of);
