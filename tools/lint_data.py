@@ -6,7 +6,7 @@ Every value of a data/**/*.toml must be covered by a [[source]] entry: `keys` na
 `kind` is one of four, `cite` says where it comes from. Text that is no quantity (names, notes, references to other files) needs none.
 A key in `keys` that names nothing is an error too, and so is a citation of one key that stands for different values in two files: what it says
 of one cannot hold for the other. A data sheet may print many values, and a rule that says how to compute ("sum over the shape") gives many.
-Studies, suites and jobs are choices, not facts, and are left out.
+Studies and jobs are choices, not facts, and are left out.
 """
 import re
 import sys
@@ -20,7 +20,7 @@ except ImportError:
     sys.exit(77)
 
 KINDS = ("datasheet", "measured", "fitted", "assumed")
-CHOICES = {"studies", "jobs", "suites"}
+CHOICES = {"studies", "jobs"}
 MOST_STACKS, MOST_FITTED = 10, 30  # software stacks, and numbers in them that were fitted to measured trainings
 QUANTITY = re.compile(r"^[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s*[A-Za-zµ°%/]+[A-Za-z0-9/*]*$")
 

@@ -47,7 +47,7 @@ stopped() {
   kill -INT "$pid"
   wait "$pid"
   expect_code 130 $? "a stopped simulation"
-  "$program" bench training-v1 --cluster hgx-h200 --nodes 8 --threads 1 >out 2>err &
+  "$program" characterize suite/training-v1 --cluster hgx-h200:8 --threads 1 >out 2>err &
   pid=$!
   sleep 1
   kill -INT "$pid"

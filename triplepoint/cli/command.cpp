@@ -7,18 +7,22 @@ namespace triplepoint::cli {
 namespace {
 
 constexpr std::array table = {
-    CommandEntry{"characterize",
-                 "Simulate or measure every job of a study and write tables and a report.",
-                 "Writes runs/*.run, results.csv, results.json and report.html into a folder. The\n"
-                 "report links every job to the page of its run, where there is one: see --pages.\n"
-                 "Interrupted, it keeps what is finished; the same call then goes on from there.\n"
-                 "A job that is invalid or does not fit in memory is a row with its diagnosis.\n"
-                 "With --measure jobs are run, here or by Slurm: by triplepoint train or, if that "
-                 "is\ntheir stack, by Megatron-LM, NeMo or torchtitan under the recorder. A "
-                 "training that\ncrashes or times out is a row with its diagnosis.\n\n"
-                 "  triplepoint characterize paper/h200 -o study\n"
-                 "  triplepoint characterize laptop --measure --repeats 3 -o measured\n",
-                 make_characterize},
+    CommandEntry{
+        "characterize", "Simulate or measure every job of a study and write tables and a report.",
+        "Writes runs/*.run, results.csv, results.json and report.html into a folder. The\n"
+        "report links every job to the page of its run, where there is one: see --pages.\n"
+        "Interrupted, it keeps what is finished; the same call then goes on from there.\n"
+        "A job that is invalid or does not fit in memory is a row with its diagnosis.\n"
+        "With --measure jobs are run, here or by Slurm: by triplepoint train or, if that "
+        "is\ntheir stack, by Megatron-LM, NeMo or torchtitan under the recorder. A "
+        "training that\ncrashes or times out is a row with its diagnosis.\n"
+        "A suite scores clusters: speed, energy and heat of its jobs, each with the fastest "
+        "plan,\nagainst the published reference, which is 1.\n\n"
+        "  triplepoint characterize paper/h200 -o study\n"
+        "  triplepoint characterize suite/training-v1 --cluster hgx-h200:4 --cluster "
+        "dgx-b200:4\n"
+        "  triplepoint characterize laptop --measure --repeats 3 -o measured\n",
+        make_characterize},
     CommandEntry{
         "simulate", "Predict speed, power, heat and clocks of one job.",
         "The job comes from a file, from flags, or from both: flags go on top of the file.\n"
@@ -74,17 +78,6 @@ constexpr std::array table = {
         "  triplepoint place --from recording.run\n"
         "  triplepoint place job.toml --from smi.csv --format json\n",
         make_place},
-    CommandEntry{
-        "bench", "Score a cluster in the standard suite, and compare clusters by their cards.",
-        "Simulates each job of the suite for 30 minutes, or reads runs of them, checks the\nrules, "
-        "and prints the score: tokens/s, J/token, peak power and heat, throttling, spread,\n"
-        "stability; with a score against the published reference, which is 1. What a plan may\n"
-        "choose is free; docs/score-card.md has the rules.\n\n"
-        "  triplepoint bench training-v1 --cluster hgx-h200 --nodes 4 -o card\n"
-        "  triplepoint bench training-v1 --cluster hgx-h200:4 --cluster dgx-b200:4\n"
-        "  triplepoint bench node-v1 --runs recordings/\n"
-        "  triplepoint bench compare ours.json theirs.json\n",
-        make_bench},
     CommandEntry{
         "validate", "Compare predictions with tables of measurements, or with a result tree.",
         "The columns determine the kind of table: training jobs, kernels, collectives, power,\n"

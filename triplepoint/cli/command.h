@@ -74,7 +74,6 @@ std::unique_ptr<Command> make_snapshot();
 std::unique_ptr<Command> make_exporter();
 std::unique_ptr<Command> make_doctor();
 std::unique_ptr<Command> make_discover();
-std::unique_ptr<Command> make_bench();
 std::unique_ptr<Command> make_steer();
 std::unique_ptr<Command> make_train();
 

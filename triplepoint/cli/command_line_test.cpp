@@ -89,7 +89,7 @@ TEST_CASE("an empty name of a file, a folder or an entry of the library is refus
       {"characterize", "laptop", "-o", ""},
       {"import", "", "-o", "jobs"},
       {"simulate", "--model", "", "--cluster", "hgx-h200"},
-      {"bench", "training-v1", "--runs", ""}};
+      {"characterize", "suite/training-v1", "--runs", ""}};
   for (const std::vector<std::string>& words : wrong) {
     CAPTURE(words[0]);
     const Outcome outcome = call(words);
@@ -113,10 +113,9 @@ TEST_CASE("numbers that make no sense are wrong use, before anything is simulate
       {"characterize", "--timeout", "1e300s", "laptop", "--measure"},
       {"place", "--threads", "0"},
       {"plan", "--threads", "-1"},
-      {"bench", "--threads", "99999999999"},
+      {"characterize", "--threads", "99999999999"},
       {"place", "--judge", "0"},
       {"plan", "--top", "0"},
-      {"bench", "--repeats", "0"},
       {"steer", "--dwell", "-1s"},
       {"steer", "--restart-time", "-1s"},
       {"steer", "--spares", "1000000000000"}};
@@ -134,15 +133,6 @@ TEST_CASE("flags that would do nothing are refused") {
   CHECK(contains(call({"place", "--hosts", "anna"}).err, "belongs to -o"));
   CHECK(contains(call({"place", "--row", "x"}).err, "belongs to a CSV table"));
   CHECK(contains(call({"steer", "--warm-up", "1min"}).err, "belong to --watch"));
-  CHECK(contains(call({"bench", "compare", "--nodes", "2"}).err, "compare takes only cards"));
-}
-
-TEST_CASE("what is missing is found before a suite is simulated") {
-  const std::vector<std::string> bench = {"bench", "node-v1", "--cluster", "hgx-h200"};
-  CHECK(contains(call(plus(bench, {"--plans", "/nowhere"})).err, "is no folder"));
-  CHECK(contains(call(plus(bench, {"--reference", "/nowhere"})).err, "cannot read /nowhere"));
-  CHECK(contains(call(plus(bench, {"--names", "a,b"})).err, "2 names for 1 cards"));
-  CHECK(contains(call(plus(bench, {"-o", "/dev/null"})).err, "cannot make the folder"));
 }
 
 TEST_CASE("a training that fails more often than it starts never ends, and says so") {
@@ -227,18 +217,8 @@ TEST_CASE("completion scripts know every command and flag") {
   }
 }
 
-TEST_CASE("completion offers the suites of bench and the figures of report") {
-  const std::string script = call({"completion", "bash"}).out;
-  CHECK(contains(script, "3 4 5 8 10 13 15 17 launches"));
-  const auto suites = list_files(Path(spec::default_library().root) / "suites", ".toml");
-  REQUIRE(suites);
-  REQUIRE(!suites->empty());
-  const std::size_t begin = script.find("    bench)"),
-                    end = script.find(";;\n", script.find("esac", begin));
-  const std::string bench = script.substr(begin, end - begin);
-  for (const Path& suite : *suites)
-    CHECK(contains(bench, suite.stem().string() + " "));
-  CHECK(contains(bench, " compare "));
+TEST_CASE("completion offers the figures of report") {
+  CHECK(contains(call({"completion", "bash"}).out, "3 4 5 8 10 13 15 17 launches"));
 }
 
 // ---- the world is wrong: exit code 1 and a sentence

@@ -234,7 +234,7 @@ struct VerbGroup {
 
 const std::vector<VerbGroup>& verb_groups() {
   static const std::vector<VerbGroup> groups = {
-      {"Predict", {"simulate", "plan", "place", "steer", "characterize", "bench"}},
+      {"Predict", {"simulate", "plan", "place", "steer", "characterize"}},
       {"Measure",
        {"record", "train", "merge", "top", "snapshot", "exporter", "doctor", "discover"}},
       {"Look", {"report", "compare", "serve", "trace"}},

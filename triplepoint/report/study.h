@@ -10,6 +10,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::report {
@@ -44,6 +45,7 @@ struct Study {
   std::string producer;  // "triplepoint 0.1.0"
   std::vector<StudyRow> rows;
   std::vector<spec::Claim> claims = {};  // what a publication says of the jobs
+  std::optional<metrics::SuiteScore> score = {};
 };
 
 /// A row of a job that was not simulated because it is invalid.

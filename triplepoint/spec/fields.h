@@ -485,6 +485,28 @@ void visit_fields(Visitor& visit, Claim& claim) {
   visit("remark", claim.remark);
 }
 
+template <class Visitor>
+void visit_fields(Visitor& visit, ScoreWeight& weight) {
+  visit("name", weight.name, Need::required);
+  visit("weight", weight.weight, Need::required);
+  visit("halves", weight.halves);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& visit, ScoreReference& reference) {
+  visit("job", reference.job, Need::required);
+  visit("values", reference.values, Need::required);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& visit, ScoreRules& rules) {
+  visit("warm_up", rules.warm_up, Need::required);
+  visit("duration", rules.duration, Need::required);
+  visit("repeats", rules.repeats);
+  visit("metric", rules.metric, Need::required);
+  visit("reference", rules.reference);
+}
+
 /// Where numbers of a file come from.
 struct Source {
   std::vector<std::string> keys;  // dotted: "gpu.tdp"; "gpu.*" is everything below gpu

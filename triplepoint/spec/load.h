@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "triplepoint/spec/claim.h"
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/score.h"
 #include "triplepoint/spec/sources.h"
 
 namespace triplepoint::spec {
@@ -66,8 +68,8 @@ std::string write_job(const Job&);
 std::string write_job(const Job&, const Library&);
 
 /// One study: a title, jobs (explicit, or a grid of values), jobs that are known to be invalid, and
-/// what a publication says of them. A job that cannot run stays in, with its diagnoses. Claims of
-/// included studies are left out: they speak of that study.
+/// what a publication says of them. A job that cannot run stays in, with its diagnoses. Claims and
+/// scores of included studies are left out: they speak of that study.
 struct StudyJob {
   Job job;
   std::vector<Diagnosis> diagnoses;
@@ -76,6 +78,9 @@ struct StudyPlan {
   std::string name, title, about;
   std::vector<StudyJob> jobs;
   std::vector<Claim> claims = {};
+  std::optional<ScoreRules> score = {};              // of a suite
+  std::shared_ptr<const StudyPlan> suite = nullptr;  // that the jobs run on some cluster
+  std::string text = {};                             // of its file
 };
 Result<StudyPlan> load_study(const Library&, std::string_view name_or_path);
 Result<StudyPlan> parse_study(const Library&, std::string_view text, const std::string& file);

@@ -12,6 +12,7 @@
 #include "triplepoint/spec/model.h"
 #include "triplepoint/spec/op.h"
 #include "triplepoint/spec/plan.h"
+#include "triplepoint/spec/score.h"
 
 namespace triplepoint::spec {
 
@@ -38,6 +39,12 @@ struct EnumNames<NumberKind> {
 template <>
 struct EnumNames<Precision> {
   static constexpr auto names = words({"bf16", "fp16", "fp8", "fp32", "mxfp8", "nvfp4"});
+};
+template <>
+struct EnumNames<ScoreMetric> {
+  static constexpr auto names =
+      words({"tokens_per_second_per_gpu", "joules_per_token", "power_peak_w", "temperature_peak_c",
+             "throttled_share", "thermal_spread_k", "step_time_variation", "step_time_drift"});
 };
 template <>
 struct EnumNames<OpClass> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "triplepoint/base/files.h"
@@ -165,6 +166,8 @@ class StudyReader {
         read_jobs(entry, problems);
       else if (entry.key == "claim")
         read_claims(entry, problems);
+      else if (entry.key == "score")
+        read_score(entry, problems);
     return problems.none() ? names_are_unique() : problems.result();
   }
 
@@ -185,8 +188,33 @@ class StudyReader {
       problems.add(entry.value.line, read.error());
   }
 
+  void read_score(const TomlEntry& entry, Problems& problems) {
+    Result<void> read = read_value(scope_.at("score"), entry.value, study_.score);
+    if (read && !is_sane(*study_.score))
+      read = error(fmt::format(
+          "{}:{}: [score] scores nothing, or better as worse (duration and halves are "
+          "above 0, repeats at least 1, weights 0 or more and one above, references one "
+          "value for each metric); correct them",
+          scope_.file, entry.value.line));
+    if (!read) problems.add(entry.value.line, read.error());
+  }
+
+  static bool is_sane(const ScoreRules& rules) {  // TOML knows nan and inf
+    double sum = 0;
+    for (const ScoreWeight& metric : rules.metric) {
+      const double halves = metric.halves.value_or(1);
+      if (!(metric.weight >= 0) || !(halves > 0) || !std::isfinite(halves)) return false;
+      sum += metric.weight;
+    }
+    return rules.duration > Seconds() && rules.repeats >= 1 && sum > 0 && std::isfinite(sum) &&
+           std::ranges::all_of(rules.reference, [](const ScoreReference& reference) {
+             return reference.values.size() == score_metric_count;
+           });
+  }
+
   Result<void> read_head(const TomlValue& root) {
-    static const std::vector<std::string> known = {"study", "defaults", "job", "grid", "claim"};
+    static const std::vector<std::string> known = {"study", "defaults", "job",
+                                                   "grid",  "claim",    "score"};
     Problems problems;
     for (const TomlEntry& entry : root.entries)
       if (std::find(known.begin(), known.end(), entry.key) == known.end())
@@ -307,6 +335,9 @@ class StudyReader {
   }
 
   Result<void> names_are_unique() const {
+    if (study_.score && study_.jobs.empty())
+      return error(
+          fmt::format("{}: [score] without a job scores nothing; add [[job]]", scope_.file));
     std::set<std::string> seen;
     for (const StudyJob& entry : study_.jobs) {
       const std::string& name = entry.job.name;
@@ -336,6 +367,7 @@ Result<StudyPlan> parse_study_at(const ReadScope& scope, std::string_view text) 
   const TomlValue root = TPT_TRY(parse_toml(text, scope.file));
   StudyPlan study;
   study.name = Path(scope.file).stem().string();
+  study.text = text;
   if (auto read = StudyReader(scope, study).read(root); !read) return tl::unexpected(read.error());
   return study;
 }

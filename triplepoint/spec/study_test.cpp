@@ -127,6 +127,12 @@ TEST_CASE("a wrong study is refused with the place and a way out") {
       {"[[grid]]\n[[grid.axis]]\nname = \"x\"\nvalues = [{ micro_batch_size = 1 }]\n",
        "s.toml:11: a value of an axis has no label (jobs are named by it); write { label = "
        "\"TP8-PP4\", ... }"},
+      {"[score]\nwarm_up = \"1 s\"\nduration = \"0 s\"\n[[score.metric]]\n"
+       "name = \"joules_per_token\"\nweight = 1\n",
+       "s.toml:8: [score] scores nothing, or better as worse"},
+      {"[score]\nwarm_up = \"1 s\"\nduration = \"1 s\"\n[[score.metric]]\nname = \"speed\"\n"
+       "weight = 1\n",
+       "s.toml:12: score.metric.name: \"speed\""},
       {"[job]\nname = \"a\"\n", "s.toml:8: job is a table (there may be several); write [[job]]"},
   };
   for (const auto& [text, sentence] : sentences) {
@@ -155,6 +161,16 @@ TEST_CASE("a study includes others, each job once") {
   const std::size_t shared = 13 + 2;
   CHECK(all.jobs.size() ==
         h200.jobs.size() + h100.jobs.size() + sweep.jobs.size() + mi250.jobs.size() - shared);
+}
+
+TEST_CASE("no weight of a suite turns better into worse") {
+  const std::string suite = *read_file(library().root + "/studies/suite/node-v1.toml");
+  const std::string was = "weight = ";
+  const auto at = suite.find(was) + was.size();
+  const auto end = suite.find_first_of(",}\n ", at);
+  for (const char* weight : {"nan", "inf", "-1.0"})
+    CHECK(!parse_study(library(), suite.substr(0, at) + weight + suite.substr(end), "s.toml"));
+  CHECK(parse_study(library(), suite.substr(0, at) + "2.5" + suite.substr(end), "s.toml"));
 }
 
 TEST_CASE("the NIC sensitivity varies nothing but the NICs") {

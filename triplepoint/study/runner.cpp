@@ -150,6 +150,7 @@ std::vector<StudyItem> items_of(const spec::StudyPlan& plan, const Path& folder,
     item.job = &job;
     item.file = folder / "runs" / name;
     item.digest = digest(program + spec::write_job(job.job));
+    item.suite = plan.suite.get();
     items.push_back(std::move(item));
   }
   return items;
@@ -170,6 +171,7 @@ Json plan_json(const spec::StudyPlan& plan, const std::vector<StudyItem>& items)
           {"title", plan.title},
           {"about", plan.about},
           {"claims", spec::write_claims(plan.claims)},
+          {"suite", plan.suite ? plan.suite->text : ""},
           {"jobs", std::move(jobs)}};
 }
 
@@ -269,6 +271,7 @@ void take_results(StudyItem& item, const run::Run& run) {
     item.cells.push_back(std::move(cell));
   cell_named(item.cells, "name") = item.job->job.name;
   item.row = report::result_row(*item.job, run, metrics);
+  if (item.suite != nullptr) item.scored = metrics::score_run(*item.suite, item.job->job.name, run);
 }
 
 void take_diagnoses(StudyItem& item) {
@@ -313,6 +316,7 @@ Result<void> first_problem(const std::vector<StudyItem>& items) {
 StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan) {
   StudyResults results;
   results.study = {plan.name, plan.title, plan.about, program_version(), {}, plan.claims};
+  std::vector<metrics::ScoredRun> scored;
   Json jobs = Json::array();
   std::vector<std::string> columns;
   for (const answers::Quantity* column : answers::results_columns())
@@ -333,6 +337,7 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
     csv.cell(as_text(item.job->diagnoses));
     csv.end_row();
     jobs.push_back(std::move(item.json));
+    if (item.scored) scored.push_back(*std::move(item.scored));
     const bool was_played = item.row->verdict != report::Verdict::invalid &&
                             item.row->verdict != report::Verdict::unreadable;
     results.run_files.push_back(was_played ? item.file : Path());
@@ -344,6 +349,10 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
                {"study", plan.name},
                {"title", plan.title},
                {"producer", program_version()}};
+  if (plan.suite) {
+    results.study.score = metrics::score_suite(*plan.suite, scored);
+    json["score"] = metrics::score_json(*results.study.score);
+  }
   json.update(report::conclusions_json(results.study));
   json["jobs"] = std::move(jobs);
   results.json = json_text(json) + "\n";

@@ -13,6 +13,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::study {
@@ -82,8 +83,10 @@ struct StudyItem {  // NOLINT(bugprone-exception-escape): moving ordered JSON ma
   Json json;
   std::vector<std::string> cells;
   bool reused = false;
-  std::string problem;                   // why its run could not be kept
-  std::optional<spec::StudyJob> failed;  // with the diagnosis of how its measurement ended
+  const spec::StudyPlan* suite = nullptr;    // that the job belongs to
+  std::optional<metrics::ScoredRun> scored;  // its run
+  std::string problem;                       // why its run could not be kept
+  std::optional<spec::StudyJob> failed;      // with the diagnosis of how its measurement ended
 };
 
 /// The run as object, as cells and as a row of the page. All go by the job's name in the study: a

@@ -264,6 +264,9 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
   try {
     plan = {json.value("study", ""), json.value("title", ""), json.value("about", ""), {}};
     plan.claims = TPT_TRY(spec::parse_claims(library, json.value("claims", ""), file.string()));
+    if (const std::string suite = json.value("suite", ""); !suite.empty())
+      plan.suite = std::make_shared<spec::StudyPlan>(
+          TPT_TRY(spec::parse_study(library, suite, file.string())));
     for (const Json& entry : json.at("jobs")) {
       spec::StudyJob job;
       if (entry.contains("job"))
@@ -334,6 +337,7 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
     StudyItem& item = items[i];
     item.job = &plan.jobs[i];
     item.file = runs[i];
+    item.suite = plan.suite.get();
     if (spec::has_errors(plan.jobs[i].diagnoses)) {
       take_diagnoses(item);
       if (failed.contains(item.job->job.name)) mark_failed(item);

@@ -21,6 +21,7 @@
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/report/pages/score_section.h"
 #include "triplepoint/search/neighbours.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/tui/console.h"
@@ -189,6 +190,11 @@ void print_warnings(tui::Console& console, const report::Study& study) {
 
 void print_results(tui::Console& console, const StudyResults& results, const Path& folder) {
   console.print(study_table(console, results.study) + "\n");
+  if (const auto& score = results.study.score) {
+    console.print(tui::table_text(report::score_table(*score), console) + "\n");
+    for (const std::string& sentence : report::score_sentences(*score))
+      tui::print_wrapped(console, "- " + sentence);
+  }
   for (const report::Finding& finding : report::find_findings(results.study))
     tui::print_wrapped(console, "- " + finding.text());
   if (const auto claims = report::check_claims(results.study); !claims.empty())

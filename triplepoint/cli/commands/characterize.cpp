@@ -15,6 +15,7 @@
 #include "triplepoint/study/measuring.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
+#include "triplepoint/study/suite.h"
 #include "triplepoint/study/time_limits.h"
 
 namespace triplepoint::cli {
@@ -34,6 +35,12 @@ class Characterize : public Command {
               into(pages_), {.choices = {"best", "all", "none"}})
         .add(threads_.argument())
         .add(format_.argument())
+        .group("What a suite scores (studies suite/...)")
+        .flag("--cluster", "NAME",
+              "cluster to simulate (default: the suite's own); NAME:N has N nodes; repeatable",
+              into(machines_.clusters), {.words = Words::clusters, .repeats = true})
+        .flag("--runs", "DIR", "folder of .run files of the suite's jobs; repeatable",
+              into(machines_.runs), {.words = Words::folders, .repeats = true})
         .group("Measuring (--measure)")
         .toggle("--measure", "run every job instead of simulating it, one at a time", measure_)
         .flag("--launcher", "WHO",
@@ -62,6 +69,7 @@ class Characterize : public Command {
     TPT_TRY(check_measuring());
     const spec::Library library = TPT_TRY(spec::require_library());
     const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, study_));
+    TPT_TRY(check_suite(plan));
     const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
     study::StudyResults results = TPT_TRY(play(console, library, plan, folder));
     TPT_TRY(study::write_run_pages(console, results, folder, pages(), threads_.count()));
@@ -73,6 +81,21 @@ class Characterize : public Command {
   }
 
  private:
+  Result<void> check_suite(const spec::StudyPlan& plan) const {
+    const bool has_machines = !machines_.clusters.empty() || !machines_.runs.empty();
+    if (!plan.score && has_machines)
+      return error(
+          fmt::format("{} is no suite (its jobs name their clusters, and nothing is scored); leave "
+                      "--cluster and --runs out, or name one of suite/...",
+                      study_));
+    if (plan.score && measure_)
+      return error(
+          fmt::format("{} is a suite (its plans are searched for); record its jobs and name the "
+                      "folder, as in --runs recordings/",
+                      study_));
+    return {};
+  }
+
   Result<void> check_measuring() {
     const bool of_measuring = repeats_ || steps_ || warmup_ || measure_plan_.timeout || retry_ ||
                               measure_plan_.scripts_only || measure_plan_.launcher != "local";
@@ -99,6 +122,8 @@ class Characterize : public Command {
     if (measure_)
       return study::measure_study(console, plan, folder, measure_plan_, retry_,
                                   threads_.count_or(measure_plan_.launcher == "slurm" ? 16 : 1));
+    if (plan.score)
+      return study::run_suite(console, library, plan, machines_, folder, threads_.count());
     return study::simulate_study(console, library, plan, folder, threads_.count());
   }
 
@@ -119,14 +144,24 @@ class Characterize : public Command {
     }
     console.warn(
         fmt::format("triplepoint: interrupted; {} jobs are finished, {} are left. To continue:\n  "
-                    "triplepoint characterize {}{} -o {}\n",
+                    "triplepoint characterize {}{}{} -o {}\n",
                     results.study.rows.size(), results.left, shell_word(study_),
-                    measure_ ? " --measure" : "", shell_word(folder.string())));
+                    measure_ ? " --measure" : "", machine_flags(), shell_word(folder.string())));
     return exit_interrupted;
+  }
+
+  std::string machine_flags() const {
+    std::string flags;
+    for (const std::string& cluster : machines_.clusters)
+      flags += " --cluster " + shell_word(cluster);
+    for (const std::string& folder : machines_.runs)
+      flags += " --runs " + shell_word(folder);
+    return flags;
   }
 
   std::string study_;
   std::optional<std::string> output_;
+  study::SuiteMachines machines_;
   ThreadsFlag threads_{"jobs in parallel (default: all cores)"};
   std::optional<int64_t> repeats_, steps_, warmup_;
   formats::MeasurePlan measure_plan_;

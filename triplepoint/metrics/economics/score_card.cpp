@@ -7,154 +7,146 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
+
+#include "triplepoint/spec/names.h"
 
 namespace triplepoint::metrics {
 namespace {
 
-Json number(const std::optional<double>& value) {
-  return value ? Json(*value) : Json();
-}
-
-Json job_json(const JobResult& job) {
-  Json values = Json::object();
-  for (std::size_t m = 0; m < score_metric_count; ++m)
-    values[std::string(info_of(static_cast<ScoreMetric>(m)).key)] = number(job.values[m]);
-  return {{"name", job.name},          {"verdict", job.verdict},
-          {"plan", job.plan},          {"repeats", job.repeats},
-          {"values", values},          {"repeat_spread", number(job.repeat_spread)},
-          {"broken_rules", job.broken}};
-}
-
-std::string text_of(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-std::optional<double> number_of(const Json& json, std::string_view key) {
-  const auto found = json.find(std::string(key));
-  if (found == json.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
-int64_t count_of(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
-}
-
-JobResult job_from(const Json& json) {
-  JobResult job;
-  job.name = text_of(json, "name");
-  job.verdict = text_of(json, "verdict");
-  job.plan = text_of(json, "plan");
-  job.repeats = count_of(json, "repeats");
-  job.repeat_spread = number_of(json, "repeat_spread");
-  if (const auto values = json.find("values"); values != json.end() && values->is_object())
-    for (std::size_t m = 0; m < score_metric_count; ++m)
-      job.values[m] = number_of(*values, info_of(static_cast<ScoreMetric>(m)).key);
-  if (const auto broken = json.find("broken_rules"); broken != json.end() && broken->is_array())
-    for (const Json& rule : *broken)
-      if (rule.is_string()) job.broken.push_back(rule.get<std::string>());
-  return job;
-}
-
-}  // namespace
-
-Json card_json(const ScoreCard& card, const CardScore* score) {
-  Json json = {{"schema", 1},     {"suite", card.suite},       {"name", card.name},
-               {"gpu", card.gpu}, {"num_gpus", card.num_gpus}, {"origin", card.origin}};
-  if (!card.source.empty()) json["source"] = card.source;
-  json["duration_s"] = card.duration_s;
-  if (score != nullptr) {
-    json["score"] = number(score->score);
-    json["jobs_scored"] = score->scored;
-    json["jobs_wanted"] = score->wanted;
-    json["official"] = score->is_official;
-  }
-  json["jobs"] = Json::array();
-  for (std::size_t i = 0; i < card.jobs.size(); ++i) {
-    json["jobs"].push_back(job_json(card.jobs[i]));
-    if (score != nullptr) json["jobs"].back()["score"] = number(score->jobs[i]);
-  }
-  return json;
-}
-
-Result<ScoreCard> card_from_json(const Json& json, const std::string& file) {
-  const auto jobs = json.is_object() ? json.find("jobs") : json.end();
-  if (!json.is_object() || text_of(json, "suite").empty() || jobs == json.end() ||
-      !jobs->is_array())
-    return error(
-        fmt::format("{} is no score card (it names no suite and jobs); make one with "
-                    "triplepoint bench SUITE --format json",
-                    file));
-  ScoreCard card;
-  card.suite = text_of(json, "suite");
-  card.name = text_of(json, "name");
-  card.gpu = text_of(json, "gpu");
-  card.origin = text_of(json, "origin");
-  card.source = text_of(json, "source");
-  card.num_gpus = count_of(json, "num_gpus");
-  card.duration_s = number_of(json, "duration_s").value_or(0);
-  for (const Json& job : *jobs)
-    card.jobs.push_back(job_from(job));
-  return card;
-}
-
-double factor(const ScoreWeight& weight, ScoreMetric metric, double value, double reference) {
-  const bool more = info_of(metric).more_is_better;
-  if (weight.halves)
-    return std::exp2((more ? value - reference : reference - value) / *weight.halves);
-  return more ? value / reference : reference / value;
-}
-
-namespace {
-
 /// Absent where a number is missing, or no ratio can be made of it.
-std::optional<double> job_score(const Suite& suite, const JobResult& job,
-                                const JobResult& reference) {
+std::optional<double> job_score(const spec::ScoreRules& rules, const JobScore& job,
+                                const JobScore& reference) {
   double logs = 0, weights = 0;
-  for (std::size_t m = 0; m < score_metric_count; ++m) {
-    const ScoreWeight& weight = suite.weights[m];
+  for (const spec::ScoreWeight& weight : rules.metric) {
     if (weight.weight <= 0) continue;
-    const auto &value = job.values[m], &other = reference.values[m];
+    const auto metric = static_cast<std::size_t>(weight.name);
+    const auto &value = job.values[metric], &other = reference.values[metric];
     if (!value || !other) return std::nullopt;
     if (!weight.halves && (*value <= 0 || *other <= 0)) return std::nullopt;
-    logs += weight.weight * std::log(factor(weight, static_cast<ScoreMetric>(m), *value, *other));
+    logs += weight.weight * std::log(factor(weight, *value, *other));
     weights += weight.weight;
   }
   return std::exp(logs / weights);
 }
 
-const JobResult* find_job(const ScoreCard& card, const std::string& name) {
-  const auto found = std::find_if(card.jobs.begin(), card.jobs.end(),
-                                  [&](const JobResult& job) { return job.name == name; });
-  return found == card.jobs.end() ? nullptr : &*found;
+std::string card_name(const spec::Cluster& cluster) {
+  return fmt::format("{} x {}", cluster.name, cluster.num_nodes);
+}
+
+ScoreCard card_of(const spec::StudyPlan& suite, const std::string& name,
+                  const std::vector<ScoredRun>& runs) {
+  ScoreCard card{name, {}};
+  for (const auto& [wanted, diagnoses] : suite.jobs) {
+    std::vector<ScoreValues> repeats;
+    std::vector<std::string> broken;
+    for (const ScoredRun& run : runs) {
+      if (run.card != name || run.job != wanted.name) continue;
+      repeats.push_back(run.values);
+      broken.insert(broken.end(), run.broken.begin(), run.broken.end());
+    }
+    card.jobs.push_back(combine_repeats(wanted.name, repeats));
+    JobScore& job = card.jobs.back();
+    if (job.repeats < suite.score->repeats)
+      broken.push_back(fmt::format("{} repeats, not {}", job.repeats, suite.score->repeats));
+    job.broken = std::move(broken);
+  }
+  return card;
 }
 
 }  // namespace
 
-CardScore score(const ScoreCard& card, const ScoreCard& reference, const Suite& suite) {
-  CardScore result;
-  result.jobs.resize(card.jobs.size());
-  result.wanted = suite.jobs.size();
+double factor(const spec::ScoreWeight& weight, double value, double reference) {
+  const bool more = weight.name == ScoreMetric::tokens_per_second_per_gpu;
+  if (weight.halves)
+    return std::exp2((more ? value - reference : reference - value) / *weight.halves);
+  return more ? value / reference : reference / value;
+}
+
+ScoreCard scored(ScoreCard card, const ScoreCard& reference, const spec::ScoreRules& rules) {
   bool broken = false;
-  for (std::size_t i = 0; i < card.jobs.size(); ++i) {
-    broken = broken || !card.jobs[i].broken.empty();
-    if (const JobResult* other = find_job(reference, card.jobs[i].name))
-      result.jobs[i] = job_score(suite, card.jobs[i], *other);
-  }
-  // In the suite's order, whatever the card's is: the same bits.
   double logs = 0;
-  for (const SuiteJob& wanted : suite.jobs) {
-    const JobResult* job = find_job(card, wanted.name);
-    if (job == nullptr) continue;
-    const auto& own = result.jobs[static_cast<std::size_t>(job - card.jobs.data())];
-    if (!own) continue;
-    logs += std::log(*own);
-    ++result.scored;
+  // In the reference's order, whatever the card's is: the same bits.
+  for (const JobScore& wanted : reference.jobs)
+    for (JobScore& job : card.jobs) {
+      if (job.name != wanted.name) continue;
+      broken = broken || !job.broken.empty();
+      job.score = job_score(rules, job, wanted);
+      if (!job.score) continue;
+      logs += std::log(*job.score);
+      ++card.scored;
+    }
+  if (card.scored > 0) card.score = std::exp(logs / static_cast<double>(card.scored));
+  card.is_official = card.scored == reference.jobs.size() && !broken;
+  return card;
+}
+
+JobScore combine_repeats(const std::string& name, const std::vector<ScoreValues>& repeats) {
+  JobScore job{name, static_cast<int64_t>(repeats.size())};
+  for (std::size_t m = 0; m < job.values.size(); ++m) {
+    std::vector<double> known;
+    for (const ScoreValues& values : repeats)
+      if (values[m]) known.push_back(*values[m]);
+    if (!known.empty() && known.size() == repeats.size()) job.values[m] = median(known);
   }
-  if (result.scored > 0) result.score = std::exp(logs / static_cast<double>(result.scored));
-  result.is_official = result.scored == result.wanted && !broken;
+  return job;
+}
+
+std::optional<ScoredRun> score_run(const spec::StudyPlan& suite, const std::string& run_name,
+                                   const run::Run& run) {
+  const spec::Job* wanted = meant_job(suite, run_name);
+  if (wanted == nullptr || !run.manifest.job) return std::nullopt;
+  ScoredRun result{card_name(run.manifest.job->cluster), wanted->name, {}, {}};
+  if (run.manifest.origin != run::Origin::simulated)
+    result.card += fmt::format(", {}", run::name_of(run.manifest.origin));
+  result.values = measure_for_score(run, suite.score->warm_up);
+  for (const std::string& rule : broken_rules(*suite.score, *wanted, run))
+    result.broken.push_back(fmt::format("{}: {}", run_name, rule));
   return result;
+}
+
+SuiteScore score_suite(const spec::StudyPlan& suite, const std::vector<ScoredRun>& runs) {
+  SuiteScore result;
+  for (const ScoredRun& run : runs)
+    if (std::ranges::find(result.cards, run.card, &ScoreCard::name) == result.cards.end())
+      result.cards.push_back(card_of(suite, run.card, runs));
+  if (result.cards.empty()) return result;
+  ScoreCard reference = result.cards.front();
+  if (!suite.score->reference.empty()) reference = {card_name(suite.jobs.front().job.cluster), {}};
+  for (const spec::ScoreReference& of_job : suite.score->reference) {
+    reference.jobs.push_back({of_job.job});
+    std::ranges::copy(of_job.values, reference.jobs.back().values.begin());
+  }
+  result.reference = reference.name;
+  for (ScoreCard& card : result.cards)
+    card = scored(std::move(card), reference, *suite.score);
+  return result;
+}
+
+Json score_json(const SuiteScore& suite) {
+  const auto number = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json();
+  };
+  Json cards = Json::array();
+  for (const ScoreCard& card : suite.cards) {
+    Json jobs = Json::array();
+    for (const JobScore& job : card.jobs) {
+      Json values = Json::object();
+      for (std::size_t m = 0; m < job.values.size(); ++m)
+        values[std::string(spec::EnumNames<ScoreMetric>::names[m])] = number(job.values[m]);
+      jobs.push_back({{"name", job.name},
+                      {"repeats", job.repeats},
+                      {"values", std::move(values)},
+                      {"score", number(job.score)},
+                      {"broken_rules", job.broken}});
+    }
+    cards.push_back({{"name", card.name},
+                     {"score", number(card.score)},
+                     {"jobs_scored", card.scored},
+                     {"official", card.is_official},
+                     {"jobs", std::move(jobs)}});
+  }
+  return {{"reference", suite.reference}, {"cards", std::move(cards)}};
 }
 
 }  // namespace triplepoint::metrics

@@ -2,27 +2,23 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triplepoint/base/json_fwd.h"
-#include "triplepoint/base/result.h"
 
 #include "triplepoint/run/run.h"
-
-#include "triplepoint/metrics/economics/suite.h"
+#include "triplepoint/spec/load.h"
 
 namespace triplepoint::metrics {
 
-using ScoreValues = std::array<std::optional<double>, score_metric_count>;
+using spec::ScoreMetric;
 
-/// The part of a run that counts: whole steps after the warm-up.
-struct ScoredWindow {
-  std::vector<run::StepRecord> steps;
-  Seconds duration() const;
-};
-ScoredWindow scored_window(const run::Run&, Seconds warm_up);
+/// One value for each ScoreMetric.
+using ScoreValues = std::array<std::optional<double>, spec::score_metric_count>;
 
 /// What one run reached after its warm-up.
 ///
@@ -38,32 +34,42 @@ ScoredWindow scored_window(const run::Run&, Seconds warm_up);
 /// Absent where the run does not know it of every device, or has too few steps (2; 8 for drift).
 ScoreValues measure_for_score(const run::Run&, Seconds warm_up);
 
-/// What is broken of the suite's rules, each as a sentence: another model, sequence, batch or
-/// precision, too short, not trained in full, readings missing.
-std::vector<std::string> broken_rules(const Suite&, const SuiteJob&, const run::Run&);
+/// Sequences of a step on a cluster: as many for each GPU as the suite's job has on its own.
+int64_t batch_on(const spec::Job& wanted, const spec::Cluster&);
 
-struct JobResult {
-  std::string name;
-  std::string verdict;  // "ok", "oom", "missing"
-  std::string plan;     // in words
-  int64_t repeats = 0;
-  ScoreValues values;                   // median of the repeats
-  std::optional<double> repeat_spread;  // of tokens/s: (most - least) / median
-  std::vector<std::string> broken;      // rules
+/// What is broken of the rules, each as a sentence: another job than the suite's, too short,
+/// devices or readings missing.
+std::vector<std::string> broken_rules(const spec::ScoreRules&, const spec::Job& wanted,
+                                      const run::Run&);
+
+/// The job of a suite that a run is meant to be, by its name: "dense-small-2" is "dense-small".
+const spec::Job* meant_job(const spec::StudyPlan& suite, std::string_view run_name);
+
+/// One run of a suite's job.
+struct ScoredRun {
+  std::string card;  // "hgx-h200 x 4", or "hgx-h200 x 4, measured"
+  std::string job;
+  ScoreValues values;
+  std::vector<std::string> broken;  // rules
 };
-/// The median of several runs of one job.
-JobResult combine_repeats(const SuiteJob&, const std::vector<ScoreValues>& repeats);
+/// Nothing if the run is of no job of the suite.
+std::optional<ScoredRun> score_run(const spec::StudyPlan& suite, const std::string& run_name,
+                                   const run::Run&);
 
-/// What a cluster reached in a suite.
+/// What a cluster reached in a job, or in a suite.
+struct JobScore {
+  std::string name;
+  int64_t repeats = 0;
+  ScoreValues values = {};  // medians of the repeats
+  std::optional<double> score = {};
+  std::vector<std::string> broken = {};
+};
 struct ScoreCard {
-  std::string suite;  // label
-  std::string name;   // of the card: "hgx-h200 x 4"
-  std::string gpu;
-  int64_t num_gpus = 0;
-  std::string origin;  // "simulated", "measured"
-  std::string source;  // of a published card: how it came about
-  double duration_s = 0;
-  std::vector<JobResult> jobs;
+  std::string name;
+  std::vector<JobScore> jobs;
+  std::optional<double> score = {};  // over the jobs that have one
+  std::size_t scored = 0;            // of the jobs
+  bool is_official = false;          // all jobs, no rule broken
 };
 
 /// How much better one number is than the reference's; above 1 is better.
@@ -71,24 +77,28 @@ struct ScoreCard {
 ///   value / reference, or its inverse where less is better
 ///   2^((reference - value) / halves) where the metric has `halves`: quantities whose zero is
 ///   arbitrary (temperatures) or common (shares)
-double factor(const ScoreWeight&, ScoreMetric, double value, double reference);
+double factor(const spec::ScoreWeight&, double value, double reference);
 
-struct CardScore {
-  std::vector<std::optional<double>> jobs;  // in the card's order
-  std::optional<double> score;              // over the jobs that have one
-  std::size_t scored = 0, wanted = 0;       // jobs of the suite
-  bool is_official = false;                 // all jobs, no rule broken
-};
-/// Geometric means: of a job's factors with the suite's weights, then of its jobs.
+/// Scores the card. Geometric means: of a job's factors with the suite's weights, then of its jobs.
 ///
 ///   job = exp( sum_i w_i ln f_i / sum_i w_i ),  score = exp( mean of ln job )
 ///
 /// Every factor grows with what is better, so a card that is better everywhere never scores less;
 /// the reference scores 1; the order of jobs does not matter. A job that lacks a number has none:
 /// leaving out a bad number must not pay.
-CardScore score(const ScoreCard&, const ScoreCard& reference, const Suite&);
+ScoreCard scored(ScoreCard, const ScoreCard& reference, const spec::ScoreRules&);
 
-Json card_json(const ScoreCard&, const CardScore*);
-Result<ScoreCard> card_from_json(const Json&, const std::string& file);
+/// The median of several runs of one job; a number that one of them lacks is absent.
+JobScore combine_repeats(const std::string& job, const std::vector<ScoreValues>& repeats);
+
+/// Cards of a suite, of which the reference scores 1.
+struct SuiteScore {
+  std::string reference;
+  std::vector<ScoreCard> cards;
+};
+/// The runs of each cluster as a card, in their order.
+SuiteScore score_suite(const spec::StudyPlan& suite, const std::vector<ScoredRun>&);
+
+Json score_json(const SuiteScore&);
 
 }  // namespace triplepoint::metrics

@@ -5,8 +5,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/files.h"
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/random.h"
 
 namespace triplepoint::metrics {
@@ -18,10 +16,10 @@ Instant at(double seconds) {
   return instant_at(seconds * unit::s);
 }
 
-Suite training() {
-  auto suite = load_suite(spec::default_library(), "training-v1");
+const spec::StudyPlan& training() {
+  static const auto suite = spec::load_study(spec::default_library(), "suite/training-v1");
   REQUIRE_MESSAGE(suite, suite.error().what);
-  return *std::move(suite);
+  return *suite;
 }
 
 double draw(uint64_t stream, std::size_t i, double low, double high) {
@@ -34,14 +32,16 @@ ScoreValues drawn_values(uint64_t stream) {
           draw(stream, 6, 0, 0.2),      draw(stream, 7, 0, 0.2)};
 }
 
-ScoreCard drawn_card(const Suite& suite, uint64_t stream) {
+ScoreCard drawn_card(uint64_t stream) {
   ScoreCard card;
-  card.suite = suite.label();
-  for (std::size_t i = 0; i < suite.jobs.size(); ++i) {
-    JobResult job = combine_repeats(suite.jobs[i], {drawn_values(100 * stream + i)});
-    card.jobs.push_back(std::move(job));
-  }
+  for (std::size_t i = 0; i < training().jobs.size(); ++i)
+    card.jobs.push_back(
+        combine_repeats(training().jobs[i].job.name, {drawn_values(100 * stream + i)}));
   return card;
+}
+
+ScoreCard against(const ScoreCard& reference, const ScoreCard& card) {
+  return scored(card, reference, *training().score);
 }
 
 /// Two GPUs, a step a second; the second GPU is hotter and draws more. The first ten seconds are
@@ -111,79 +111,56 @@ TEST_CASE("numbers that a run does not know are absent") {
 }
 
 TEST_CASE("the reference scores one") {
-  const Suite suite = training();
-  const ScoreCard card = drawn_card(suite, 1);
-  const CardScore own = score(card, card, suite);
+  const ScoreCard own = against(drawn_card(1), drawn_card(1));
   CHECK(own.score.value() == 1);
   CHECK(own.is_official);
 }
 
 TEST_CASE("the order of jobs does not change a bit of the score") {
-  const Suite suite = training();
-  const ScoreCard reference = drawn_card(suite, 1), card = drawn_card(suite, 2);
+  const ScoreCard reference = drawn_card(1), card = drawn_card(2);
   ScoreCard turned = card;
   std::reverse(turned.jobs.begin(), turned.jobs.end());
-  CHECK(score(card, reference, suite).score.value() ==
-        score(turned, reference, suite).score.value());
+  CHECK(against(reference, card).score.value() == against(reference, turned).score.value());
 }
 
 TEST_CASE("who is better in every number never scores less") {
-  const Suite suite = training();
   for (uint64_t stream = 1; stream < 60; ++stream) {
-    const ScoreCard reference = drawn_card(suite, stream), card = drawn_card(suite, stream + 100);
+    const ScoreCard reference = drawn_card(stream), card = drawn_card(stream + 100);
     ScoreCard better = card;
-    for (JobResult& job : better.jobs)
-      for (std::size_t m = 0; m < score_metric_count; ++m) {
+    for (JobScore& job : better.jobs)
+      for (std::size_t m = 0; m < job.values.size(); ++m) {
         const double by = draw(stream + 500, m, 0, 0.5);
-        const bool more = info_of(static_cast<ScoreMetric>(m)).more_is_better;
-        job.values[m] = *job.values[m] * (more ? 1 + by : 1 - by);
+        job.values[m] = *job.values[m] * (m == 0 ? 1 + by : 1 - by);  // more tokens, less else
       }
-    CHECK(score(better, reference, suite).score.value() >=
-          score(card, reference, suite).score.value());
+    CHECK(against(reference, better).score.value() >= against(reference, card).score.value());
   }
 }
 
 TEST_CASE("two cards change places when they change places") {
-  const Suite suite = training();
-  const ScoreCard a = drawn_card(suite, 3), b = drawn_card(suite, 4);
-  CHECK(score(a, b, suite).score.value() == Approx(1 / score(b, a, suite).score.value()));
+  const ScoreCard a = drawn_card(3), b = drawn_card(4);
+  CHECK(against(b, a).score.value() == Approx(1 / against(a, b).score.value()));
 }
 
 TEST_CASE("leaving out a number or a job does not pay with an official score") {
-  const Suite suite = training();
-  const ScoreCard reference = drawn_card(suite, 1);
-  ScoreCard card = drawn_card(suite, 2);
+  const ScoreCard reference = drawn_card(1);
+  ScoreCard card = drawn_card(2);
   card.jobs[0].values[3].reset();
-  const CardScore without_number = score(card, reference, suite);
-  CHECK(!without_number.jobs[0]);
+  const ScoreCard without_number = against(reference, card);
+  CHECK(!without_number.jobs[0].score);
   CHECK(!without_number.is_official);
   card.jobs.erase(card.jobs.begin());
-  CHECK(!score(card, reference, suite).is_official);
+  CHECK(!against(reference, card).is_official);
 }
 
-TEST_CASE("a card comes back from its JSON") {
-  const Suite suite = training();
-  ScoreCard card = drawn_card(suite, 5);
-  card.name = "hgx-h200 x 4";
-  card.jobs[1].broken = {"too short"};
-  card.jobs[2].values[4].reset();
-  const auto back =
-      card_from_json(*parse_json(json_text(card_json(card, nullptr)), "card"), "card");
-  REQUIRE(back);
-  CHECK(json_text(card_json(*back, nullptr)) == json_text(card_json(card, nullptr)));
-  CHECK(back->jobs[2].values == card.jobs[2].values);
-  CHECK(!card_from_json(Json::array(), "list.json"));
-}
-
-TEST_CASE("repeats count by their median, and say how far apart they are") {
-  const Suite suite = training();
+TEST_CASE("repeats count by their median") {
   std::vector<ScoreValues> repeats(3, drawn_values(1));
   repeats[0][0] = 90;
   repeats[1][0] = 100;
   repeats[2][0] = 105;
-  const JobResult job = combine_repeats(suite.jobs[0], repeats);
+  repeats[2][1].reset();
+  const JobScore job = combine_repeats("dense-small", repeats);
   CHECK(value_of(job.values, ScoreMetric::tokens_per_second_per_gpu) == 100);
-  CHECK(job.repeat_spread.value() == Approx(0.15));
+  CHECK(!job.values[1]);
 }
 
 run::Run run_of(const spec::Job& job) {
@@ -198,91 +175,66 @@ bool complains_of(const std::vector<std::string>& broken, std::string_view word)
   });
 }
 
-TEST_CASE("each broken rule is named") {
-  Suite suite = training();
-  suite.warm_up = 10 * unit::s;
-  suite.duration = 100 * unit::s;
-  const auto library = spec::default_library();
-  const auto cluster = spec::load_cluster(library, "hgx-h200");
-  const auto stack = spec::load_stack(library, suite.stack);
-  REQUIRE((cluster && stack));
-  const SuiteJob& wanted = suite.jobs[0];
-  spec::Job job = job_for(wanted, *cluster, *stack);
-  CHECK(broken_rules(suite, wanted, run_of(job)).empty());
+spec::ScoreRules short_rules() {
+  spec::ScoreRules rules = *training().score;
+  rules.warm_up = 10 * unit::s;
+  rules.duration = 100 * unit::s;
+  return rules;
+}
 
+/// The suite's job on the two GPUs.
+spec::Job on_two_gpus(const spec::Job& wanted) {
+  spec::Job job = wanted;
+  job.cluster.num_nodes = 1;
+  job.cluster.gpus_per_node = 2;
+  job.plan.global_batch_size = batch_on(wanted, job.cluster);
+  return job;
+}
+
+TEST_CASE("each broken rule is named") {
+  const spec::Job wanted = training().jobs[0].job;
+  spec::ScoreRules rules = short_rules();
+  const spec::Job job = on_two_gpus(wanted);
+  CHECK(job.plan.global_batch_size == 4);
+  CHECK(broken_rules(rules, wanted, run_of(job)).empty());
+
+  const auto complaint = [&](const spec::Job& other, std::string_view word) {
+    return complains_of(broken_rules(rules, wanted, run_of(other)), word);
+  };
   spec::Job other = job;
   other.model.num_layers -= 1;
-  CHECK(complains_of(broken_rules(suite, wanted, run_of(other)), "model"));
+  CHECK(complaint(other, "model"));
   other = job;
   other.model.sequence_length = 2048;
-  CHECK(complains_of(broken_rules(suite, wanted, run_of(other)), "sequence length"));
+  CHECK(complaint(other, "sequence length"));
   other = job;
   other.plan.global_batch_size += 8;
-  CHECK(complains_of(broken_rules(suite, wanted, run_of(other)), "sequences"));
+  CHECK(complaint(other, "sequences"));
   other = job;
   other.plan.precision = spec::Precision::fp8;
-  CHECK(complains_of(broken_rules(suite, wanted, run_of(other)), "precision"));
+  CHECK(complaint(other, "precision"));
   other = job;
   other.plan.lora = spec::Lora{};
-  CHECK(complains_of(broken_rules(suite, wanted, run_of(other)), "weights"));
-  suite.duration = 200 * unit::s;
-  CHECK(complains_of(broken_rules(suite, wanted, run_of(job)), "warm-up"));
+  CHECK(complaint(other, "weights"));
+  other = job;
+  other.cluster.num_nodes = 2;
+  CHECK(complaint(other, "2 devices were watched, the job has 4"));
+  rules.duration = 200 * unit::s;
+  CHECK(complaint(job, "warm-up"));
   run::Run blind = run_of(job);
   blind.series.pop_back();
-  CHECK(complains_of(broken_rules(suite, wanted, blind), "throttled_share"));
+  CHECK(complains_of(broken_rules(rules, wanted, blind), "throttled_share"));
 }
 
 TEST_CASE("the plan is free: layout, microbatch, limits and placement break no rule") {
-  Suite suite = training();
-  suite.warm_up = 10 * unit::s;
-  suite.duration = 100 * unit::s;
-  const auto cluster = spec::load_cluster(spec::default_library(), "hgx-h200");
-  const auto stack = spec::load_stack(spec::default_library(), "megatron-core");
-  REQUIRE((cluster && stack));
-  spec::Job job = job_for(suite.jobs[0], *cluster, *stack);
-  job.plan.tensor_parallel_size = 4;
+  const spec::Job wanted = training().jobs[0].job;
+  spec::Job job = on_two_gpus(wanted);
+  job.plan.tensor_parallel_size = 2;
   job.plan.micro_batch_size = 2;
   job.plan.recompute = spec::Recompute::full;
-  job.plan.device_order = {1, 0, 2, 3, 4, 5, 6, 7};
+  job.plan.device_order = {1, 0};
   job.environment.power_limit = 500 * unit::W;
-  CHECK(broken_rules(suite, suite.jobs[0], run_of(job)).empty());
-}
-
-TEST_CASE("a suite that says nothing, or something unknown, is refused") {
-  const auto library = spec::default_library();
-  const std::string head =
-      "[suite]\nname = \"x\"\nversion = 1\ntitle = \"t\"\nwarm_up = \"1 s\"\nduration = \"2 s\"\n"
-      "stack = \"nemo\"\n";
-  CHECK(!parse_suite(library, head, "s.toml"));
-  CHECK(!parse_suite(library, head + "[[metric]]\nname = \"speed\"\nweight = 1\n", "s.toml"));
-  CHECK(!parse_suite(library, head + "[[jobs]]\n", "s.toml"));
-  CHECK(parse_suite(library,
-                    head + "[[metric]]\nname = \"joules_per_token\"\nweight = 1\n[[job]]\nname = "
-                           "\"a\"\nmodel = \"llama3-8b\"\nsequences_per_gpu = 1\n",
-                    "s.toml"));
-  CHECK(!load_suite(library, "trainin-v1"));
-}
-
-TEST_CASE("a weight is a number that better counts by") {
-  const auto library = spec::default_library();
-  std::string suite = *read_file(Path(library.root) / "suites" / "node-v1.toml");
-  const std::string was = "weight = ";
-  const auto at = suite.find(was) + was.size();
-  const auto end = suite.find_first_of(",}\n ", at);
-  for (const char* weight : {"nan", "inf", "-1.0"})
-    CHECK(!parse_suite(library, suite.substr(0, at) + weight + suite.substr(end), "s.toml"));
-  CHECK(parse_suite(library, suite.substr(0, at) + "2.5" + suite.substr(end), "s.toml"));
-}
-
-TEST_CASE("every published suite can be read") {
-  const auto library = spec::default_library();
-  const auto names = list_suites(library);
-  CHECK(names.size() >= 2);
-  for (const std::string& name : names) {
-    const auto suite = load_suite(library, name);
-    REQUIRE_MESSAGE(suite, suite.error().what);
-    CHECK(suite->label() == name);
-  }
+  CHECK(broken_rules(short_rules(), wanted, run_of(job)).empty());
 }
 
 }  // namespace

@@ -43,12 +43,20 @@ double drift(const std::vector<run::StepRecord>& steps) {
                   1);
 }
 
+/// Whole steps after the warm-up: the part of a run that counts.
+std::vector<run::StepRecord> scored_steps(const run::Run& run, Seconds warm_up) {
+  std::vector<run::StepRecord> steps;
+  for (const run::StepRecord& step : run.steps)
+    if (step.begin - run.steps.front().begin >= warm_up) steps.push_back(step);
+  return steps;
+}
+
 /// The same run, of which only these steps are known and what the series show of them.
-run::Run part_of(const run::Run& whole, const ScoredWindow& window) {
+run::Run part_of(const run::Run& whole, const std::vector<run::StepRecord>& steps) {
   run::Run part;
   part.manifest = whole.manifest;
   part.devices = whole.devices;
-  part.steps = window.steps;
+  part.steps = steps;
   part.series = whole.series;
   return part;
 }
@@ -103,7 +111,7 @@ bool same_model(spec::Model a, spec::Model b) {
   return a == b;
 }
 
-void check_job(std::vector<std::string>& broken, const SuiteJob& wanted, const spec::Job& job) {
+void check_job(std::vector<std::string>& broken, const spec::Job& wanted, const spec::Job& job) {
   if (wanted.model.sequence_length != job.model.sequence_length)
     broken.push_back(fmt::format("sequence length is {}, not {}", job.model.sequence_length,
                                  wanted.model.sequence_length));
@@ -111,13 +119,13 @@ void check_job(std::vector<std::string>& broken, const SuiteJob& wanted, const s
   model.sequence_length = wanted.model.sequence_length;
   if (!same_model(model, wanted.model))
     broken.push_back(fmt::format("the model is not {} (its sizes differ)", wanted.model.name));
-  const int64_t batch = wanted.sequences_per_gpu * job.cluster.num_gpus();
+  const int64_t batch = batch_on(wanted, job.cluster);
   if (job.plan.global_batch_size != batch)
-    broken.push_back(fmt::format("a step has {} sequences, not {} ({} a GPU)",
-                                 job.plan.global_batch_size, batch, wanted.sequences_per_gpu));
-  if (job.plan.precision != wanted.precision)
+    broken.push_back(fmt::format("a step has {} sequences, not {} (as many a GPU as the suite's)",
+                                 job.plan.global_batch_size, batch));
+  if (job.plan.precision != wanted.plan.precision)
     broken.push_back(fmt::format("precision is {}, not {}", spec::name_of(job.plan.precision),
-                                 spec::name_of(wanted.precision)));
+                                 spec::name_of(wanted.plan.precision)));
   if (job.task != spec::Task::pretrain || job.plan.lora)
     broken.emplace_back("not all weights are trained");
   if (job.records) broken.emplace_back("records do not fill their sequences");
@@ -126,17 +134,8 @@ void check_job(std::vector<std::string>& broken, const SuiteJob& wanted, const s
 
 }  // namespace
 
-Seconds ScoredWindow::duration() const {
-  return steps.empty() ? Seconds() : steps.back().end - steps.front().begin;
-}
-
-ScoredWindow scored_window(const run::Run& run, Seconds warm_up) {
-  ScoredWindow window;
-  if (run.steps.empty()) return window;
-  const Instant first = run.steps.front().begin;
-  for (const run::StepRecord& step : run.steps)
-    if (step.begin - first >= warm_up) window.steps.push_back(step);
-  return window;
+int64_t batch_on(const spec::Job& wanted, const spec::Cluster& cluster) {
+  return wanted.plan.global_batch_size / wanted.cluster.num_gpus() * cluster.num_gpus();
 }
 
 ScoreValues measure_for_score(const run::Run& run, Seconds warm_up) {
@@ -144,64 +143,50 @@ ScoreValues measure_for_score(const run::Run& run, Seconds warm_up) {
   const auto put = [&](ScoreMetric metric, std::optional<double> value) {
     values[index_of(metric)] = value;
   };
-  const ScoredWindow window = scored_window(run, warm_up);
-  if (window.steps.size() < fewest_steps) return values;
-  const Metrics part = measure(part_of(run, window));
+  const std::vector<run::StepRecord> steps = scored_steps(run, warm_up);
+  if (steps.size() < fewest_steps) return values;
+  const Metrics part = measure(part_of(run, steps));
   put(ScoreMetric::tokens_per_second_per_gpu, part.tokens_per_second_per_gpu);
   put(ScoreMetric::joules_per_token, part.joules_per_token);
   put(ScoreMetric::power_peak_w, peak_power(run, part));
   put(ScoreMetric::temperature_peak_c, part.temperature_peak_c);
-  put(ScoreMetric::throttled_share,
-      throttled_share(run, window.steps.front(), window.steps.back()));
+  put(ScoreMetric::throttled_share, throttled_share(run, steps.front(), steps.back()));
   put(ScoreMetric::thermal_spread_k, spread_of(part.temperature_per_gpu_c));
-  put(ScoreMetric::step_time_variation, variation(window.steps));
-  if (window.steps.size() >= fewest_steps_for_drift)
-    put(ScoreMetric::step_time_drift, drift(window.steps));
+  put(ScoreMetric::step_time_variation, variation(steps));
+  if (steps.size() >= fewest_steps_for_drift) put(ScoreMetric::step_time_drift, drift(steps));
   return values;
 }
 
-std::vector<std::string> broken_rules(const Suite& suite, const SuiteJob& wanted,
+std::vector<std::string> broken_rules(const spec::ScoreRules& rules, const spec::Job& wanted,
                                       const run::Run& run) {
+  if (run.steps.empty() || !run::has_trained(run)) return {"it did no step"};
   std::vector<std::string> broken;
-  if (run.manifest.job)
-    check_job(broken, wanted, *run.manifest.job);
-  else
-    broken.emplace_back("the run does not say which job it is");
-  const Seconds played = scored_window(run, suite.warm_up).duration();
+  const spec::Job& job = *run.manifest.job;
+  check_job(broken, wanted, job);
+  if (static_cast<int64_t>(run.devices.size()) != job.world_size())
+    broken.push_back(fmt::format("{} devices were watched, the job has {}", run.devices.size(),
+                                 job.world_size()));
+  const std::vector<run::StepRecord> steps = scored_steps(run, rules.warm_up);
+  const Seconds scored = steps.empty() ? Seconds() : steps.back().end - steps.front().begin;
   // The last step ends when it ends: what is missing of a whole duration is less than a step.
-  const Seconds step =
-      run.steps.empty() ? Seconds() : run.steps.back().end - run.steps.back().begin;
-  if (played + step + step < suite.duration)
+  const Seconds step = run.steps.back().end - run.steps.back().begin;
+  if (scored + step + step < rules.duration)
     broken.push_back(fmt::format("{:.0f} s are left after {:.0f} s of warm-up, not {:.0f} s",
-                                 played / unit::s, suite.warm_up / unit::s,
-                                 suite.duration / unit::s));
-  const ScoreValues values = measure_for_score(run, suite.warm_up);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!values[i] && suite.weights[i].weight > 0 && played > Seconds())
-      broken.push_back(
-          fmt::format("{} is not known of every GPU", info_of(static_cast<ScoreMetric>(i)).key));
+                                 scored / unit::s, rules.warm_up / unit::s,
+                                 rules.duration / unit::s));
+  const ScoreValues values = measure_for_score(run, rules.warm_up);
+  for (const spec::ScoreWeight& weight : rules.metric)
+    if (!values[index_of(weight.name)] && weight.weight > 0 && !steps.empty())
+      broken.push_back(fmt::format("{} is not known of every GPU", spec::enum_name(weight.name)));
   return broken;
 }
 
-JobResult combine_repeats(const SuiteJob& job, const std::vector<ScoreValues>& repeats) {
-  JobResult result;
-  result.name = job.name;
-  result.verdict = repeats.empty() ? "missing" : "ok";
-  result.repeats = static_cast<int64_t>(repeats.size());
-  for (std::size_t m = 0; m < score_metric_count; ++m) {
-    std::vector<double> known;
-    for (const ScoreValues& values : repeats)
-      if (values[m]) known.push_back(*values[m]);
-    if (known.empty() || known.size() < repeats.size()) continue;
-    std::sort(known.begin(), known.end());
-    const std::size_t half = known.size() / 2;
-    const double median =
-        known.size() % 2 == 1 ? known[half] : 0.5 * (known[half - 1] + known[half]);
-    result.values[m] = median;
-    if (m == index_of(ScoreMetric::tokens_per_second_per_gpu) && known.size() > 1)
-      result.repeat_spread = (known.back() - known.front()) / median;
-  }
-  return result;
+const spec::Job* meant_job(const spec::StudyPlan& suite, std::string_view run_name) {
+  for (const auto& [wanted, diagnoses] : suite.jobs)
+    if (run_name == wanted.name || run_name.starts_with(wanted.name + "-") ||
+        run_name.starts_with(wanted.name + "."))
+      return &wanted;
+  return nullptr;
 }
 
 }  // namespace triplepoint::metrics

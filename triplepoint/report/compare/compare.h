@@ -91,6 +91,7 @@ struct ComparedJob {
 struct StudyComparison {
   std::vector<std::string> names;
   std::vector<ComparedJob> jobs;
+  std::vector<std::string> scores;  // of suites, in sentences
 
   /// Geometric mean of side over base of one number, over the jobs that both know.
   struct Mean {

@@ -16,6 +16,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/report/compare/compare.h"
+#include "triplepoint/report/pages/score_section.h"
 
 namespace triplepoint::report {
 namespace {
@@ -224,7 +225,11 @@ void add_verdict_sentences(const StudyComparison& c, std::size_t side,
 }  // namespace
 
 StudyComparison compare_studies(const std::vector<Study>& studies, std::vector<std::string> names) {
-  StudyComparison comparison{std::move(names), {}};
+  StudyComparison comparison{std::move(names), {}, {}};
+  for (std::size_t i = 0; i < studies.size(); ++i)
+    if (studies[i].score)
+      for (const std::string& sentence : score_sentences(*studies[i].score))
+        comparison.scores.push_back(comparison.names[i] + ": " + sentence);
   for (const std::string& name : all_names(studies))
     comparison.jobs.push_back(compare_job(studies, comparison.names, name));
   return comparison;
@@ -246,7 +251,7 @@ std::optional<StudyComparison::Mean> StudyComparison::mean_ratio(const std::stri
 }
 
 std::vector<std::string> sentences_of(const StudyComparison& c) {
-  std::vector<std::string> sentences;
+  std::vector<std::string> sentences = c.scores;
   for (std::size_t i = 1; i < c.names.size(); ++i) {
     add_study_sentences(c, i, sentences);
     if (const auto score = score_prediction(c, i)) sentences.push_back(sentence_of(*score, c, i));

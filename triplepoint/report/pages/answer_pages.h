@@ -14,7 +14,6 @@
 #include "triplepoint/advise/place_tables.h"
 #include "triplepoint/advise/steer_output.h"
 #include "triplepoint/calibrate/tables/scores.h"
-#include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/search/finalists.h"
 #include "triplepoint/search/neighbours.h"
 
@@ -56,20 +55,5 @@ std::string validation_page(const calibrate::TableScores& all, std::size_t worst
 /// The page of steered jobs: what each side reached, and step time, heat, clocks and power over
 /// time with a mark at each move, and the reasons.
 std::string steer_page(const spec::Job&, const std::vector<advise::SteeredScenario>&, search::Goal);
-
-/// A card with its score against the page's reference.
-struct ScoredCard {
-  metrics::ScoreCard card;
-  metrics::CardScore score;
-};
-
-/// What the cards say, in sentences. Every number is one of the cards'.
-std::vector<std::string> score_sentences(const std::vector<ScoredCard>&,
-                                         const metrics::ScoreCard& reference,
-                                         const metrics::Suite&);
-
-/// The page of one card or of several: scores, what they are made of, every number, broken rules.
-std::string score_page(const std::vector<ScoredCard>&, const metrics::ScoreCard& reference,
-                       const metrics::Suite&);
 
 }  // namespace triplepoint::report

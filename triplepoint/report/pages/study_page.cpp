@@ -19,6 +19,7 @@
 #include "triplepoint/report/findings/findings_machines.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/html.h"
+#include "triplepoint/report/pages/score_section.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
@@ -125,9 +126,9 @@ std::string study_page(const Study& study) {
   const std::vector<Group> groups = groups_of(study);
   Json tables = Json::object();
   const std::vector<Finding> findings = find_findings(study);
-  std::string body = study_header(study) + overview_section(groups, findings) +
-                     answers_section(groups) + findings_section(findings) +
-                     machines_section(groups) + chooser(groups);
+  std::string body = study_header(study) + (study.score ? score_section(*study.score) : "") +
+                     overview_section(groups, findings) + answers_section(groups) +
+                     findings_section(findings) + machines_section(groups) + chooser(groups);
   for (const Group& group : groups)
     body += group_section(group, tables);
   body += claims_section(study) + unreadable_section(study);
@@ -335,8 +336,10 @@ std::string study_header(const Study& study) {
                         summary.unreadable);
   html += fmt::format(
       "<p class=\"facts\"><b>{}</b> jobs: <b>{}</b> ran, <b>{}</b> do not fit in memory, <b>{}</b> "
-      "invalid{}. {}; every figure is of one step in the steady state.</p>",
-      summary.jobs, summary.ok, summary.oom, summary.invalid, unreadable, where_from(study));
+      "invalid{}. {}; every figure is of {}.</p>",
+      summary.jobs, summary.ok, summary.oom, summary.invalid, unreadable, where_from(study),
+      study.score ? "a whole run with its warm-up, but for those of the score"
+                  : "one step in the steady state");
   return html + "</header>\n";
 }
 
