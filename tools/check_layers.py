@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "answers": "base spec run workload metrics",
     "calibrate": "base spec workload perf power thermal clock sim metrics",
     "search": "base spec run workload sim metrics",
-    "advise": "base spec formats run workload sim metrics search",
+    "advise": "base spec formats run workload sim metrics",
     "report": "base spec run metrics answers calibrate search advise",
     "tui": "base spec run telemetry metrics answers calibrate advise report",
     "study": "base spec formats run workload sim telemetry trace metrics answers calibrate search advise report tui",

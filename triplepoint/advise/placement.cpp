@@ -130,16 +130,24 @@ void shorten_orders(spec::Plan& plan, const spec::Job& job) {
   if (is_identity(plan.node_order)) plan.node_order.clear();
 }
 
-std::vector<double> coldness_of_stages(const spec::Job& job, const ColdMap& map) {
+std::vector<double> stage_means(const spec::Job& job, const std::vector<double>& per_device) {
   const workload::RankGrid grid(job);
-  std::vector<double> sum(static_cast<size_t>(job.plan.pipeline_parallel_size));
-  for (int64_t rank = 0; rank < grid.world_size(); ++rank)
-    sum[static_cast<size_t>(grid.coordinates(rank).pipeline)] +=
-        static_cast<double>(map.group[static_cast<size_t>(grid.device_of(rank))]);
-  const int64_t ranks_of_stage = grid.world_size() / job.plan.pipeline_parallel_size;
-  for (double& one : sum)
-    one /= static_cast<double>(ranks_of_stage);
-  return sum;
+  std::vector<double> means(static_cast<size_t>(job.plan.pipeline_parallel_size)),
+      count(means.size());
+  for (int64_t rank = 0; rank < grid.world_size(); ++rank) {
+    const auto stage = static_cast<size_t>(grid.coordinates(rank).pipeline);
+    const auto device = static_cast<size_t>(grid.device_of(rank));
+    if (device >= per_device.size()) continue;
+    means[stage] += per_device[device];
+    count[stage] += 1;
+  }
+  for (size_t s = 0; s < means.size(); ++s)
+    means[s] = count[s] > 0 ? means[s] / count[s] : 0;
+  return means;
+}
+
+std::vector<double> coldness_of_stages(const spec::Job& job, const ColdMap& map) {
+  return stage_means(job, {map.group.begin(), map.group.end()});
 }
 
 std::vector<int64_t> layers_of(const spec::Job& job) {
@@ -208,23 +216,13 @@ double gap_of(const std::vector<double>& temperatures, const ColdMap& map) {
   return sum.back() / count.back() - sum.front() / count.front();
 }
 
-/// Mean of a list over the devices of a stage.
-double mean_over_stage(const spec::Job& job, const std::vector<double>& per_device, int64_t stage) {
-  const workload::RankGrid grid(job);
-  double sum = 0, count = 0;
-  for (int64_t rank = 0; rank < grid.world_size(); ++rank) {
-    const auto device = static_cast<size_t>(grid.device_of(rank));
-    if (grid.coordinates(rank).pipeline != stage || device >= per_device.size()) continue;
-    sum += per_device[device];
-    count += 1;
-  }
-  return count > 0 ? sum / count : 0;
-}
-
 std::vector<PlacedStage> describe_stages(const spec::Job& job, const metrics::Metrics& seen,
                                          const ColdMap& map) {
   const std::vector<int64_t> layers = layers_of(job);
-  const std::vector<double> coldness = coldness_of_stages(job, map);
+  const std::vector<double> coldness = coldness_of_stages(job, map),
+                            clocks = stage_means(job, seen.sm_clock_per_gpu_mhz),
+                            temperatures = stage_means(job, seen.temperature_per_gpu_c),
+                            powers = stage_means(job, seen.power_per_gpu_w);
   std::vector<PlacedStage> stages;
   for (size_t s = 0; s < coldness.size(); ++s) {
     const auto number = static_cast<int64_t>(s);
@@ -235,9 +233,9 @@ std::vector<PlacedStage> describe_stages(const spec::Job& job, const metrics::Me
     stage.coldness = coldness[s];
     for (const metrics::Stage& one : seen.stages)
       if (one.stage == number) stage.busy_s = (one.kernels.total() - one.kernels.waiting) / unit::s;
-    stage.clock_mhz = mean_over_stage(job, seen.sm_clock_per_gpu_mhz, number);
-    stage.temperature_c = mean_over_stage(job, seen.temperature_per_gpu_c, number);
-    stage.power_w = mean_over_stage(job, seen.power_per_gpu_w, number);
+    stage.clock_mhz = clocks[s];
+    stage.temperature_c = temperatures[s];
+    stage.power_w = powers[s];
   }
   return stages;
 }

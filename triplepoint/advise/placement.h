@@ -40,6 +40,9 @@ bool mixes_stages(const spec::Job&);
 spec::Plan place_cold_first(const spec::Job&, const ColdMap&,
                             const std::vector<std::vector<size_t>>& preference);
 
+/// Mean over each stage's devices, of those that have a value.
+std::vector<double> stage_means(const spec::Job&, const std::vector<double>& per_device);
+
 /// Mean group of a stage's devices: 0 where all are of the coldest group.
 std::vector<double> coldness_of_stages(const spec::Job&, const ColdMap&);
 

@@ -57,14 +57,15 @@ constexpr std::array table = {
     CommandEntry{
         "steer", "Control clocks, power caps and placement of a running job.",
         "Simulates a disturbance with and without the controller on identical hardware. "
-        "The\ncontroller forecasts clock limits, power caps, microbatch sizes, layer shifts "
-        "and\nspare nodes. Actions include their restart cost; hysteresis prevents oscillation. "
-        "With\n--watch it reads a growing recording and prints advice; only your --hook command "
-        "acts.\n\n"
-        "  triplepoint steer job.toml --scenario dead-fan --duration 30min\n"
-        "  triplepoint steer --model llama3-8b --cluster hgx-h200 --nodes 4 --tp 8 --gbs 64 -o "
-        "steer.html\n"
-        "  triplepoint steer --watch job.run --hook ./apply-limits\n",
+        "The\ncontroller forecasts clock limits, layer shifts and spare nodes, and takes what "
+        "lowers "
+        "energy\nx time of a step; restarts count, and hysteresis prevents oscillation. With "
+        "--watch it "
+        "reads\na growing recording: an alarm says what changed, and which --fault explains it.\n\n"
+        "  triplepoint steer job.toml --fault node=1,fan=0.2@5min --duration 30min\n"
+        "  triplepoint steer --model llama3-8b --cluster hgx-h200 --nodes 4 --tp 8 --gbs 64 \\\n"
+        "    --fault inlet=+12@5min..20min\n"
+        "  triplepoint steer --watch job.run\n",
         make_steer},
     CommandEntry{
         "place", "Place stages and layers by GPU temperature, and estimate the gain.",

@@ -132,7 +132,7 @@ TEST_CASE("flags that would do nothing are refused") {
   CHECK(contains(call(plus(small_job, {"--price-kwh", "0.1"})).err, "add --tokens"));
   CHECK(contains(call({"place", "--hosts", "anna"}).err, "belongs to -o"));
   CHECK(contains(call({"place", "--row", "x"}).err, "belongs to a CSV table"));
-  CHECK(contains(call({"steer", "--warm-up", "1min"}).err, "belong to --watch"));
+  CHECK(contains(call({"steer", "--warm-up", "1min"}).err, "belongs to --watch"));
 }
 
 TEST_CASE("a training that fails more often than it starts never ends, and says so") {

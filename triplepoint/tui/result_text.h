@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "triplepoint/advise/place_tables.h"
-#include "triplepoint/advise/steer_output.h"
 #include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/report/compare/compare.h"
@@ -16,9 +15,6 @@ namespace triplepoint::tui {
 /// What changed, in sentences, and the numbers side by side; `all`: also what is seldom looked at.
 void print_comparison(Console&, const report::Comparison&, bool all);
 void print_comparison(Console&, const report::StudyComparison&, bool all);
-
-/// What happened and why, moment by moment.
-void print_decisions(Console&, const advise::SteeredScenario&, double margin);
 
 /// What separates the GPUs, and the order that puts cold ones first.
 void print_thermal_groups(Console&, const advise::GroupedMachine&);

@@ -1,50 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 // What should change while a job trains, and what not?
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/process.h"
 
+#include "triplepoint/run/growing_run.h"
+#include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/advise/steer_output.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
-#include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/study/library_text.h"
-#include "triplepoint/study/steering.h"
 #include "triplepoint/tui/console.h"
-#include "triplepoint/tui/result_text.h"
+#include "triplepoint/tui/progress.h"
+#include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::cli {
 namespace {
+
+Result<void> require_steerable(const spec::Job& job) {
+  TPT_TRY(spec::require_valid(job));
+  TPT_TRY(spec::require_training(job, "jobs are steered"));
+  if (job.environment.faults.empty())
+    return error(
+        "the job has no faults (nothing would disturb it); add one, as in --fault "
+        "inlet=+12@5min..20min");
+  if (workload::build_work_graph(job).memory.fits()) return {};
+  return error(
+      "the job does not fit in memory (nothing could be steered); triplepoint simulate "
+      "shows where it goes");
+}
+
+/// Waits for more of the recording; ends at once when asked to.
+void wait_a_moment() {
+  for (int i = 0; i < 10 && !interrupted(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+}
 
 class Steer : public Command {
  public:
   Arguments arguments() override {
     return flags_.arguments()
         .group("Disturbance")
-        .flag("--scenario", "NAME", "what goes wrong (default: the job's own faults, else all)",
-              into(scenario_),
-              {.choices = {"heat-wave", "dead-fan", "power-cap", "degraded-cooling", "slow-node",
-                           "flapping-link", "noisy-host", "all"}})
         .flag("--fault", "WHAT",
-              "custom fault, as in node=1,power=0.6@5min..20min (see simulate --help); repeatable",
+              "what goes wrong, as in node=1,power=0.6@5min..20min (see simulate --help); "
+              "repeatable",
               into(faults_), {.repeats = true})
         .flag("--duration", "TIME", "simulated time (default 30min)",
               into_time(options_.duration, shortest_play, longest_play))
         .group("What the controller may do")
-        .flag("--objective", "GOAL",
-              "quantity to minimize: time, energy, or energy x time (default edp)", into(goal_),
-              {.choices = {"throughput", "energy", "edp"}})
         .flag("--interval", "TIME", "control interval (default 30s; at least two steps)",
               into_time(options_.interval, 1 * unit::s))
         .flag("--dwell", "TIME", "minimum time between actions (default 2min)",
               into_time(options_.rules.dwell))
-        .flag("--moves", "N", "maximum number of actions (default 8)",
-              into_count(options_.rules.most_moves, 0))
         .flag("--restarts", "N", "maximum number of actions that restart the job (default 1)",
               into_count(options_.rules.most_restarts, 0))
         .flag("--spares", "N", "number of spare nodes (default 0)",
@@ -53,93 +70,120 @@ class Steer : public Command {
               into_time(restart_time_))
         .flag("--checkpoint-interval", "TIME", "restarts follow a checkpoint (default 10min)",
               into_time(options_.checkpoint_interval, 1 * unit::s))
-        .toggle("--as-is", "do not start both sides at the best clock limit", as_is_)
         .group("Running job")
-        .flag("--watch", "NAME.run", "advise from a recording, growing or finished",
-              into(watch_.run), {.words = Words::files})
+        .flag("--watch", "NAME.run", "alarms from a recording, growing or finished", into(watched_),
+              {.words = Words::files})
         .flag("--warm-up", "TIME",
               "warm-up time of the recording before the baseline (default 1min)",
               into_time(warm_up_))
-        .flag("--hook", "COMMAND",
-              "command that receives each advice as JSON on standard input; exit status 0: applied",
-              into(watch_.hook), {.words = Words::files})
-        .flag("--hook-timeout", "TIME", "time limit of the hook (default 30s)",
-              into_time(hook_timeout_, 1 * unit::s))
         .group("Output")
-        .flag("-o,--output", "FILE.html", "write a page with the time series", into(output_),
-              {.words = Words::files})
         .add(format_.argument());
   }
 
   Result<int> run(tui::Console& console) override {
     TPT_TRY(check_words());
     const spec::Library library = TPT_TRY(spec::require_library());
-    options_.restart = restart_time_.value_or(TPT_TRY(metrics::load_bill_rates(library)).restart);
-    options_.moves.may_restart = options_.rules.most_restarts > 0;
-    options_.goal = *search::goal_named(goal_);
-    options_.tune = !as_is_;
-    options_.stopped = interrupted;
-    if (!watch_.run.empty()) return watch(console, library);
-    spec::Job job = TPT_TRY(flags_.job(library));
-    if (output_) TPT_TRY(require_other_file(*output_, {flags_.file()}));
-    TPT_TRY(add_faults(job, faults_));
-    study::print_warnings(console, job);
-    const auto all = TPT_TRY(study::steer_scenarios(console, job, scenario_, options_));
-    if (output_)
-      TPT_TRY(write_file_atomically(*output_, report::steer_page(job, all, options_.goal)));
-    print(console, job, all);
+    if (watched_)
+      TPT_TRY(watch(console, library));
+    else
+      TPT_TRY(simulate(console, library));
     return interrupted() ? exit_interrupted : exit_ok;
   }
 
  private:
   Result<void> check_words() const {
-    if (watch_.hook && watch_.run.empty())
+    if (watched_ && (!faults_.empty() || format_.is_csv()))
       return error(
-          "--hook belongs to --watch (a simulation has no job to act on); add "
-          "--watch NAME.run");
-    if (!watch_.run.empty() && (scenario_ || output_ || format_.is_csv()))
+          "--watch takes no --fault and writes no CSV (what happens is what is recorded); leave "
+          "them out");
+    if (!watched_ && warm_up_)
       return error(
-          "--watch takes no scenario, page or CSV (what happens is what is recorded); "
-          "leave them out");
-    if (watch_.run.empty() && (warm_up_ || hook_timeout_))
-      return error(
-          "--warm-up and --hook-timeout belong to --watch (a simulation needs neither); add "
-          "--watch NAME.run");
+          "--warm-up belongs to --watch (a simulation begins at steady state); add --watch "
+          "NAME.run");
     return {};
   }
 
-  Result<int> watch(tui::Console& console, const spec::Library& library) {
-    if (flags_.cluster() || !flags_.require_no_job_but_cluster())
-      watch_.job = TPT_TRY(flags_.job(library));
-    if (watch_.job) study::print_warnings(console, *watch_.job);
-    watch_.hook_timeout = hook_timeout_.value_or(watch_.hook_timeout);
-    watch_.warm_up = warm_up_.value_or(watch_.warm_up);
-    watch_.json = format_.is_json();
-    watch_.steer = options_;
-    TPT_TRY(study::watch_run(console, watch_));
-    return interrupted() ? exit_interrupted : exit_ok;
+  Result<void> simulate(tui::Console& console, const spec::Library& library) {
+    spec::Job job = TPT_TRY(flags_.job(library));
+    TPT_TRY(add_faults(job, faults_));
+    study::print_warnings(console, job);
+    TPT_TRY(require_steerable(job));
+    options_.restart = restart_time_.value_or(TPT_TRY(metrics::load_bill_rates(library)).restart);
+    options_.moves.may_restart = options_.rules.most_restarts > 0;
+    const auto looks = static_cast<std::size_t>(options_.duration / options_.interval + 1);
+    tui::Progress progress(console, "Simulating both sides", looks);
+    options_.advance = [&] { progress.advance(); };
+    options_.stopped = interrupted;
+    print(console, job, advise::steer(job, options_));
+    return {};
   }
 
   void print(tui::Console& console, const spec::Job& job,
-             const std::vector<advise::SteeredScenario>& all) const {
-    const double margin = options_.rules.margin;
-    const DataTable table = advise::scenarios_table(all, options_.goal, margin);
-    if (format_.is_json())
-      return print_json(console, advise::steering_json(job.name, all, options_));
-    for (const advise::SteeredScenario& each : all)
-      if (format_.is_table()) tui::print_decisions(console, each, margin);
-    console.print(format_.is_csv() ? table_csv(table) : tui::table_text(table, console));
+             const advise::SteerOutcome& outcome) const {
+    const DataTable sides = advise::sides_table(outcome);
+    if (format_.is_json()) {
+      print_json(console, advise::steering_json(job, outcome));
+    } else if (format_.is_csv()) {
+      console.print(table_csv(sides));
+    } else {
+      console.print(tui::table_text(advise::decisions_table(outcome), console) + "\n" +
+                    tui::table_text(sides, console));
+    }
+  }
+
+  /// Looks at a run window by window: what is there at once, what comes as it comes, until the
+  /// recording ends or Ctrl-C.
+  Result<void> watch(tui::Console& console, const spec::Library& library) {
+    std::optional<advise::Watcher> watcher;
+    std::optional<Instant> next;
+    for (bool growing = true; growing && !interrupted();) {
+      // Asked before the file is read: what comes later is seen by the next round.
+      growing = path_exists(run::tail_of(*watched_));
+      const run::Run run = TPT_TRY(run::load(*watched_));
+      if (!watcher) watcher.emplace(TPT_TRY(watched_job(library, run)));
+      look(console, run, *watcher, next);
+      if (growing) wait_a_moment();
+    }
+    if (watcher && !watcher->has_baseline())
+      console.warn("No window had whole steps with clock, power and temperature of every GPU.\n");
+    return {};
+  }
+
+  Result<spec::Job> watched_job(const spec::Library& library, const run::Run& run) const {
+    std::optional<spec::Job> job = run.manifest.job;
+    if (flags_.cluster() || !flags_.require_no_job_but_cluster())
+      job = TPT_TRY(flags_.job(library));
+    if (!job)
+      return error(fmt::format(
+          "{}: the run has no job (what explains a reading depends on it); record with --job, or "
+          "name the job here as well",
+          *watched_));
+    TPT_TRY(spec::require_valid(*job));
+    TPT_TRY(spec::require_training(*job, "jobs are watched"));
+    return *job;
+  }
+
+  /// Every whole window that is there from `next` on.
+  void look(tui::Console& console, const run::Run& run, advise::Watcher& watcher,
+            std::optional<Instant>& next) const {
+    if (run.steps.empty()) return;
+    if (!next) next = run.steps.front().begin + warm_up_.value_or(1 * unit::min);
+    for (; *next + options_.interval <= run.steps.back().end && !interrupted();
+         next = *next + options_.interval) {
+      const auto alarm = watcher.look(run, {*next, *next + options_.interval});
+      if (!alarm) continue;
+      console.print(format_.is_json() ? json_text(advise::alarm_json(*alarm), -1) + "\n"
+                                      : advise::alarm_text(*alarm));
+      console.flush();
+    }
   }
 
   JobFlags flags_;
-  std::string goal_ = "edp";
   FormatFlag format_{FormatFlag::Csv::yes};
   std::vector<std::string> faults_;
-  std::optional<std::string> scenario_, output_;
-  std::optional<Seconds> restart_time_, hook_timeout_, warm_up_;
+  std::optional<std::string> watched_;
+  std::optional<Seconds> restart_time_, warm_up_;
   advise::SteerOptions options_;
-  study::WatchOptions watch_;
-  bool as_is_ = false;
 };
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/advise/place_tables.h"
-#include "triplepoint/advise/steer_output.h"
 #include "triplepoint/calibrate/tables/scores.h"
 #include "triplepoint/search/finalists.h"
 #include "triplepoint/search/neighbours.h"
@@ -51,9 +50,5 @@ std::string place_page(const std::string& title, const advise::GroupedMachine& s
 /// the intervals that predictions promise; every row as a point and in a table; the `worst` rows;
 /// and what was not predicted.
 std::string validation_page(const calibrate::TableScores& all, std::size_t worst);
-
-/// The page of steered jobs: what each side reached, and step time, heat, clocks and power over
-/// time with a mark at each move, and the reasons.
-std::string steer_page(const spec::Job&, const std::vector<advise::SteeredScenario>&, search::Goal);
 
 }  // namespace triplepoint::report
