@@ -468,7 +468,7 @@ class Figure:
         """Writes the SVG file."""
 
 def paper_figure(figure: int | str, runs: Sequence[Run]) -> Figure:
-    """A figure drawn from these runs: a ``Figure``. Of the MICRO'25 paper (arXiv 2509.10371) by its number, or ``"launches"``: thread blocks, warps and occupancy by class of kernels. docs/report.md says what each shows."""
+    """A figure drawn from these runs: a ``Figure``. Of the MICRO'25 paper (arXiv 2509.10371) by its number. docs/report.md says what each shows."""
 
 class record(AbstractContextManager[record]):
     """Records the node while a block runs: power, temperature, clocks and traffic of its GPUs and CPUs, and the marks of this process.

@@ -261,5 +261,5 @@ class Figure:
 
 
 def paper_figure(figure, runs):
-    """A figure drawn from these runs: a ``Figure``. Of the MICRO'25 paper (arXiv 2509.10371) by its number, or ``"launches"``: thread blocks, warps and occupancy by class of kernels. docs/report.md says what each shows."""
+    """A figure drawn from these runs: a ``Figure``. Of the MICRO'25 paper (arXiv 2509.10371) by its number. docs/report.md says what each shows."""
     return Figure(_core.paper_figure(str(figure), [run._core for run in runs]))

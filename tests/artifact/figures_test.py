@@ -11,7 +11,6 @@ its list of substrings. Nothing of ours is used but the program's JSON and CSV.
 import csv
 import io
 import json
-import math
 import pathlib
 import subprocess
 import sys
@@ -207,27 +206,6 @@ def stages(experiments):
     return numbers
 
 
-def launches(experiments):
-    """Of all kernels together: what their profiler says of grids."""
-    numbers = {}
-    for each in experiments:
-        if not each.fits:
-            numbers[*each.key(), "out_of_memory", None] = 1
-        files = list(each.folder.glob("*_kineto/rank-*.json"))
-        kernels = [event for file in files for event in json.loads(file.read_text())["traceEvents"]
-                   if event["cat"] == "kernel"]
-        if not kernels:
-            continue
-        blocks = [math.prod(kernel["args"]["grid"]) for kernel in kernels]
-        warps = [count * math.ceil(math.prod(kernel["args"]["block"]) / 32) for count, kernel in zip(blocks, kernels)]
-        seconds = sum(kernel["dur"] for kernel in kernels)
-        full = sum(kernel["dur"] * kernel["args"]["est. achieved occupancy %"] / 100 for kernel in kernels)
-        numbers[*each.key(), "blocks_total", None] = sum(blocks) / len(files)
-        numbers[*each.key(), "warps_total", None] = sum(warps) / len(files)
-        numbers[*each.key(), "occupancy_total", None] = full / seconds
-    return numbers
-
-
 def in_sweep(experiments, sweep, *variants):
     return [each for each in experiments if each.sweep.startswith(sweep) and each.variant in variants]
 
@@ -251,8 +229,6 @@ def expected(figure, all):
             return stages([each for each in in_sweep(all, microbatch, "recompute") if each.microbatch in (1, 4)])
         case 17:
             return heat(in_sweep(all, optimization, "base"))
-        case "launches":  # microbatch 1 of the sweep repeats a job of the other
-            return launches([each for each in all if each.sweep.startswith(optimization) or each.microbatch != 1])
 
 
 # ---- what the program says ----------------------------------------------------------------------
@@ -327,11 +303,9 @@ def main(program):
         tree = folder / "results"
         result_tree.write_tree(tree)
         all = [Measured(each) for each in sorted(tree.glob("*/*/*_*_*")) if each.is_dir()]
-        for figure in (3, 4, 5, 8, 10, 13, 15, 17, "launches"):
+        for figure in (3, 4, 5, 8, 10, 13, 15, 17):
             theirs = expected(figure, all)
             ours = said(program, figure, tree, folder)
-            if figure == "launches":
-                ours = {key: value for key, value in ours.items() if key[4].endswith(("_total", "out_of_memory"))}
             if not theirs:
                 sys.exit(f"figure {figure}: nothing to compare")
             wrong += differences(figure, ours, theirs)

@@ -114,11 +114,9 @@ class Experiment:
             gap = (0.9 * self.seconds - sum(length for _, length in own)) / len(own)
             begin = 0.05 * self.seconds
             for name, length in own:
-                grid, block = [66 * (1 + len(name) % 7), 2, 1], [32 * (1 + len(name) % 8), 1, 1]
                 events.append({"ph": "X", "cat": "kernel", "name": name, "pid": rank % PER_NODE, "tid": stream,
                                "ts": round((EPOCH + begin) * 1e6, 3), "dur": round(length * 1e6, 3),
-                               "args": {"device": rank % PER_NODE, "stream": stream, "correlation": len(events) + 1, "grid": grid, "block": block,
-                                        "est. achieved occupancy %": 5 + len(name) % 60}})
+                               "args": {"device": rank % PER_NODE, "stream": stream, "correlation": len(events) + 1}})
                 begin += length + gap
         begin = round((EPOCH + 0.05 * self.seconds) * 1e6, 3)
         events.append({"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD (Device -> Device)", "pid": rank % PER_NODE,

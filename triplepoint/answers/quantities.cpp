@@ -232,11 +232,6 @@ constexpr Quantity speed[] = {
      [](R r) { return of(r.metrics.bubble_fraction); }, number, lower, column},
     {"kernel_time_s", "", "", "", "null where no timeline is known", [](R) { return Json(); },
      object},
-    {"launches", "", "", "",
-     "kernels that a GPU launches in a step, mean over the traced ranks, by class and `total`: "
-     "`count`, thread `blocks`, `warps`, `occupancy` (share of a compute unit's warps, weighted by "
-     "time)",
-     launches_of, object},
     {"stages", "", "", "",
      "list: `stage`, the keys of `kernel_time_s` but `compute_of_slowest_stage`, "
      "`bubble_fraction`, "

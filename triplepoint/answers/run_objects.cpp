@@ -109,19 +109,6 @@ Json memory_of_stages(R r) {
   return list;
 }
 
-Json launches_of(R r) {
-  // Total and compute are always there, so that readers find their keys.
-  Json json;
-  for (const auto* known : {"total", "compute"})
-    json[known] = {{"count", Json()}, {"blocks", Json()}, {"warps", Json()}, {"occupancy", Json()}};
-  for (const auto& [label, launches] : r.metrics.launches)
-    json[label] = {{"count", launches.count},
-                   {"blocks", of(launches.blocks)},
-                   {"warps", of(launches.warps)},
-                   {"occupancy", of(launches.occupancy)}};
-  return json;
-}
-
 Json stages_of(R r) {
   Json list = Json::array();
   for (const metrics::Stage& stage : r.metrics.stages) {

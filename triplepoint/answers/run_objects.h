@@ -22,7 +22,6 @@ Json horizon_of(const RunResult&);
 Json producer_of(const RunResult&);
 Json digest_of(const RunResult&);
 Json memory_of_stages(const RunResult&);
-Json launches_of(const RunResult&);
 Json stages_of(const RunResult&);
 Json messages_of(const RunResult&);
 Json stragglers_of(const RunResult&);

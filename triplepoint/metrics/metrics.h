@@ -129,14 +129,6 @@ struct Bursts {
   std::vector<double> swing_per_gpu_w;
 };
 
-/// Kernels that a GPU launches in a step, mean over the ranks that the timeline shows. Of traces,
-/// what their profiler says of grids; of simulated runs as perf/launch_shape.h counts them.
-struct Launches {
-  double count = 0;
-  std::optional<double> blocks, warps;  // absent: of some kernel the trace tells no grid
-  std::optional<double> occupancy;      // share of a compute unit's warps, weighted by time
-};
-
 /// Everything the tables, JSON and reports show. Absent: the run does not know it. Vectors over
 /// GPUs are in the order of the run's devices and empty if no device knows; one that does not is
 /// not-a-number.
@@ -152,9 +144,6 @@ struct Metrics {
   // Mean over ranks, one step. exposed: as in `parts`; idle: no kernel runs; launch_gaps: its part
   // inside passes (the host is late).
   std::optional<Seconds> exposed_communication, overlapped_communication, idle, launch_gaps;
-  // By class ("compute", "memory", "all_reduce", ... as label_of() has them), and "total"; without
-  // copies. Empty where nothing is known.
-  std::map<std::string, Launches> launches;
   LinkUse links;
   std::optional<double> power_mean_w, power_peak_w, power_kernel_peak_w;
   std::vector<double> power_per_gpu_w, power_peak_per_gpu_w;

@@ -68,32 +68,26 @@ double tile_time(const TileSearch& s, double tile_m, double tile_n, double split
   return products * s.seconds_per_cell + partials * s.seconds_per_split_out;
 }
 
-struct Tiling {
-  double seconds = std::numeric_limits<double>::infinity();
-  double blocks = 0;
-};
-
-Tiling best_split(const TileSearch& s, double tile_m, double tile_n) {
+double best_split_time(const TileSearch& s, double tile_m, double tile_n) {
+  double best = tile_time(s, tile_m, tile_n, 1);
   const double tiles = ceil_div(s.m, tile_m) * ceil_div(s.n, tile_n) * s.count;
-  Tiling best{tile_time(s, tile_m, tile_n, 1), tiles};
   // Splitting k pays where the tiles alone leave units idle, or nearly so.
   for (double split = 2; split <= 8 && tiles * split <= 4 * s.units; split *= 2) {
-    const double seconds = tile_time(s, tile_m, tile_n, split);
-    if (seconds < best.seconds) best = {seconds, tiles * split};
+    best = std::min(best, tile_time(s, tile_m, tile_n, split));
   }
   return best;
 }
 
-Tiling best_tiling(const TileSearch& s, int64_t largest_m, int64_t largest_n) {
+double best_tile_time(const TileSearch& s, int64_t largest_m, int64_t largest_n) {
   const auto side_step = static_cast<int64_t>(s.side_step);
   const int64_t longest = std::max(largest_m, largest_n);
-  Tiling best;
+  double best = std::numeric_limits<double>::infinity();
   // Both orientations: the largest tile of a library may lie along rows or columns.
   for (int64_t tile_m = side_step; tile_m <= longest; tile_m += side_step) {
     for (int64_t tile_n = side_step; tile_n <= longest; tile_n += side_step) {
       if (tile_m * tile_n > largest_m * largest_n) break;
-      const Tiling one = best_split(s, static_cast<double>(tile_m), static_cast<double>(tile_n));
-      if (one.seconds < best.seconds) best = one;
+      best = std::min(best,
+                      best_split_time(s, static_cast<double>(tile_m), static_cast<double>(tile_n)));
     }
   }
   return best;
@@ -142,6 +136,13 @@ TileSearch tile_search(const spec::Gpu& gpu, const spec::GemmShape& shape,
           .half_k = kernels.gemm_half_k * 2 / element_bytes(precision),
           .seconds_per_cell = (2 * unit::FLOP / unit_rate) / unit::s,
           .seconds_per_split_out = streaming_time(gpu, partial) / unit::s};
+}
+
+/// Products that one launch of this op works on together.
+spec::GemmShape shape_of_one_launch(const spec::Op& op) {
+  spec::GemmShape shape = op.gemm;
+  shape.count = std::max<int64_t>(1, shape.count / std::max(1, op.kernels));
+  return shape;
 }
 
 double gemm_share(const spec::Gpu& gpu, const spec::Op& op) {
@@ -252,18 +253,6 @@ Seconds around_the_backward(const spec::Gpu& gpu, const spec::Op& op) {
 
 }  // namespace
 
-spec::GemmShape shape_of_one_launch(const spec::Op& op) {
-  spec::GemmShape shape = op.gemm;
-  shape.count = std::max<int64_t>(1, shape.count / std::max(1, op.kernels));
-  return shape;
-}
-
-double gemm_blocks(const spec::Gpu& gpu, const spec::GemmShape& shape, spec::Precision precision) {
-  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0) return 1;
-  return best_tiling(tile_search(gpu, shape, precision), gpu.kernels.tile_m, gpu.kernels.tile_n)
-      .blocks;
-}
-
 spec::Precision rated_precision(const spec::Op& op) {
   const bool attention = op.op_class == spec::OpClass::attention;
   return attention && spec::is_quantized(op.precision) ? spec::Precision::bf16 : op.precision;
@@ -279,7 +268,7 @@ double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
                        spec::Precision precision) {
   if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0) return peak_share(gpu.kernels, precision);
   const TileSearch search = tile_search(gpu, shape, precision);
-  const double best = best_tiling(search, gpu.kernels.tile_m, gpu.kernels.tile_n).seconds;
+  const double best = best_tile_time(search, gpu.kernels.tile_m, gpu.kernels.tile_n);
   const Flops flops = 2 * search.m * search.n * search.k * search.count * unit::FLOP;
   return (flops / *gpu.peak(precision)) / unit::s / best;
 }

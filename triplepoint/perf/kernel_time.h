@@ -49,12 +49,6 @@ KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op);
 double gemm_efficiency(const spec::Gpu& gpu, const spec::GemmShape& shape,
                        spec::Precision precision);
 
-/// Blocks of the tile and the k split that it chooses: ceil(m/tm) ceil(n/tn) count s.
-double gemm_blocks(const spec::Gpu& gpu, const spec::GemmShape& shape, spec::Precision precision);
-
-/// Products that one launch of a (grouped) GEMM works on together.
-spec::GemmShape shape_of_one_launch(const spec::Op& op);
-
 /// Share of the dense peak fused (flash) attention reaches at max clock, unthrottled.
 ///
 ///   e = e_max * s / (s + M + L0) / (1 + (d0/d)^3)^(1/3) * w / max((1 - Q) b, w + Q b)

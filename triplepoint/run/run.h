@@ -123,17 +123,6 @@ struct PaceSetter {
   friend bool operator==(const PaceSetter&, const PaceSetter&) = default;
 };
 
-/// Kernels of one class that a device launches in a step, mean over the traced ranks: what a
-/// simulated timeline says beside its spans.
-struct KernelLaunches {
-  SpanKind kind = SpanKind::other;
-  std::optional<spec::Collective> collective;
-  double launches = 0, blocks = 0, warps = 0;
-  double occupancy = 0;  // share of a compute unit's warps, weighted by time
-  Seconds time;          // of these kernels, waiting not included
-  friend bool operator==(const KernelLaunches&, const KernelLaunches&) = default;
-};
-
 /// What the numbers of a series are, as their sensor says it. Scopes that overlap are never added.
 enum class Scope : uint8_t { gpu, memory, module, package, dram, core, nic, host, node };
 /// An instant value, one smoothed by the sensor, a counter (since the first reading), a bit set.
@@ -229,7 +218,6 @@ struct Run {
   std::vector<DeviceSummary> summaries;  // per device; of the last step
   std::vector<MemoryUse> memory;         // per pipeline stage
   std::vector<PaceSetter> pace_setters;  // of simulated runs, as the last step was
-  std::vector<KernelLaunches> launches;  // likewise; traces have grids in their timeline
   std::optional<Bytes> memory_limit;
   // Of the job, when it is known: numerators of MFU and HFU for one step, all devices.
   std::optional<Flops> model_flops, hardware_flops;

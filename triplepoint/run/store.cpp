@@ -72,7 +72,6 @@ Result<Run> read_plain_tables(const Database& database) {
   TPT_TRY(read_devices(database, run));
   TPT_TRY(read_sources(database, run));
   TPT_TRY(read_pace_setters(database, run));
-  TPT_TRY(read_launches(database, run));
   TPT_TRY(read_steps(database, run));
   return run;
 }
@@ -154,7 +153,6 @@ Result<std::string> to_bytes(const Run& run, const HeadlineMetrics& metrics) {
   TPT_TRY(write_devices(database, run, layout));
   TPT_TRY(write_sources(database, run));
   TPT_TRY(write_pace_setters(database, run));
-  TPT_TRY(write_launches(database, run));
   TPT_TRY(write_steps(database, run));
   TPT_TRY(write_metrics(database, metrics));
   ColumnWriter writer = TPT_TRY(ColumnWriter::create(database));

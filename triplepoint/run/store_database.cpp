@@ -34,8 +34,6 @@ CREATE TABLE host(node INTEGER PRIMARY KEY, name TEXT);
 CREATE TABLE pace_setter(position INTEGER PRIMARY KEY, cause INTEGER, of_nodes INTEGER, value REAL, peers REAL,
   cost_s REAL, at_most INTEGER, what TEXT, detail TEXT);
 CREATE TABLE pace_setter_who(position INTEGER, place INTEGER, number INTEGER);
-CREATE TABLE kernel_launches(position INTEGER PRIMARY KEY, kind INTEGER, collective INTEGER, launches REAL, blocks REAL,
-  warps REAL, occupancy REAL, time_s REAL);
 CREATE TABLE clock_anchor(position INTEGER PRIMARY KEY, node INTEGER, instant_ns INTEGER, unix_ns INTEGER);
 CREATE TABLE span_type(id INTEGER PRIMARY KEY, name TEXT, kind INTEGER, stream INTEGER, op_class INTEGER,
   collective INTEGER, group_kind INTEGER);

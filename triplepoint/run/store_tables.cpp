@@ -80,55 +80,6 @@ Result<bool> read_pace_setters(const Database& database, Run& run) {
   return true;
 }
 
-Result<bool> write_launches(const Database& database, const Run& run) {
-  Statement insert =
-      TPT_TRY(database.prepare("INSERT INTO kernel_launches VALUES(?,?,?,?,?,?,?,?)"));
-  for (size_t i = 0; i < run.launches.size(); ++i) {
-    const KernelLaunches& launches = run.launches[i];
-    std::optional<int64_t> collective;
-    if (launches.collective) collective = static_cast<int64_t>(*launches.collective);
-    TPT_TRY(insert.bind(static_cast<int64_t>(i))
-                .bind(static_cast<int64_t>(launches.kind))
-                .bind(collective)
-                .bind(launches.launches)
-                .bind(launches.blocks)
-                .bind(launches.warps)
-                .bind(launches.occupancy)
-                .bind(launches.time / unit::s)
-                .run());
-  }
-  return true;
-}
-
-Result<bool> read_launches(const Database& database, Run& run) {
-  if (TPT_TRY(database.ask("SELECT count(*) FROM sqlite_master WHERE name = 'kernel_launches'")) ==
-      0)
-    return true;
-  Statement row = TPT_TRY(
-      database.prepare("SELECT kind, collective, launches, blocks, warps, occupancy, time_s FROM "
-                       "kernel_launches ORDER BY position"));
-  while (TPT_TRY(row.next())) {
-    const int64_t kind = row.integer(0);
-    const std::optional<int64_t> collective = row.integer_or_nothing(1);
-    if (kind < 0 || kind >= span_kind_count || collective.value_or(0) < 0 ||
-        collective.value_or(0) >= spec::collective_count)
-      return error(fmt::format(
-          "{} is damaged (it counts launches of an unknown kind of kernel); try the copy it was "
-          "made from",
-          database.name()));
-    KernelLaunches launches{.kind = static_cast<SpanKind>(kind),
-                            .collective = {},
-                            .launches = row.real(2),
-                            .blocks = row.real(3),
-                            .warps = row.real(4),
-                            .occupancy = row.real(5),
-                            .time = row.real(6) * unit::s};
-    if (collective) launches.collective = static_cast<spec::Collective>(*collective);
-    run.launches.push_back(launches);
-  }
-  return true;
-}
-
 namespace {
 
 /// The columns of the table `summary`, behind its position.

@@ -165,10 +165,6 @@ Result<bool> read_steps(const Database&, Run&);
 Result<bool> write_pace_setters(const Database&, const Run&);
 Result<bool> read_pace_setters(const Database&, Run&);
 
-// Launches of simulated kernels. Runs of before have none.
-Result<bool> write_launches(const Database&, const Run&);
-Result<bool> read_launches(const Database&, Run&);
-
 Result<bool> write_metrics(const Database&, const std::map<std::string, double>&);
 Result<std::map<std::string, double>> read_metrics(const Database&);
 

@@ -149,16 +149,6 @@ Run full_run() {
                        .limit = "power_limit",
                        .detail = "350 W against 700 W"},
                       {.by = PaceSetter::By::host, .of_nodes = true, .who = {1}, .at_most = true}};
-  run.launches = {{.kind = SpanKind::compute,
-                   .collective = {},
-                   .launches = 12,
-                   .blocks = 1e9,
-                   .warps = 8e9,
-                   .occupancy = 1.0 / 3,
-                   .time = Seconds(0.1)},
-                  {.kind = SpanKind::communication,
-                   .collective = spec::Collective::send_recv,
-                   .launches = 0.5}};
   run.memory = {{.weights = Bytes(1),
                  .gradients = Bytes(2),
                  .optimizer = Bytes(3),
@@ -193,7 +183,6 @@ void check_equal(const Run& a, const Run& b) {
   CHECK(a.timeline == b.timeline);
   CHECK(a.series == b.series);
   CHECK(a.summaries == b.summaries);
-  CHECK(a.launches == b.launches);
   CHECK(a.memory == b.memory);
   CHECK(a.memory_limit == b.memory_limit);
   CHECK(a.model_flops == b.model_flops);

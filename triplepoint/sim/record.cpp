@@ -270,10 +270,7 @@ void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
                  std::optional<ClusterHeat> heat, Instant begin, const StepDetail& detail) {
   record_summaries(run, model, step);
   if (heat) record_power(run, model, step, std::move(*heat), begin, detail);
-  if (detail.timeline) {
-    record_timeline(run.timeline, model, step, begin);
-    run.launches = count_launches(model, step);
-  }
+  if (detail.timeline) record_timeline(run.timeline, model, step, begin);
   if (detail.causes) run.pace_setters = find_pace_setters(model, step);
   run.steps.push_back({.begin = begin,
                        .end = begin + step.timeline.step_time,

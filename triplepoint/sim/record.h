@@ -53,10 +53,6 @@ inline double kept_share(double value) {
 void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
                  std::optional<ClusterHeat> heat, Instant begin, const StepDetail&);
 
-/// What the traced ranks launch in a step, by class of kernels (perf/launch_shape.h); empty where
-/// the GPU's data do not say how kernels are launched.
-std::vector<run::KernelLaunches> count_launches(StepModel& model, const CoupledStep& step);
-
 /// Appends the timeline of the traced ranks.
 void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step,
                      Instant begin);

@@ -305,37 +305,5 @@ TEST_CASE("what a stream runs one after the other does not overlap by a rounding
   }
 }
 
-TEST_CASE("launches of collectives are the spans of the timeline") {
-  const run::Run run = simulated("700 W", {});
-  double spans = 0, launches = 0, products = 0;
-  run::for_each_span(run.timeline, -1, [&](const run::Span& span) {
-    const run::SpanType& type = run.timeline.types[static_cast<size_t>(span.type)];
-    spans += type.kind == run::SpanKind::communication ? 1 : 0;
-    products += type.kind == run::SpanKind::compute ? 1 : 0;
-  });
-  double computed = 0;
-  for (const run::KernelLaunches& of : run.launches) {
-    CHECK(of.occupancy > 0);
-    CHECK(of.occupancy <= 1 + 1e-9);
-    CHECK(of.warps > of.blocks);
-    if (of.kind == run::SpanKind::communication) launches += of.launches;
-    if (of.kind == run::SpanKind::compute) computed = of.launches;
-  }
-  CHECK(spans > 0);
-  CHECK(launches == doctest::Approx(spans));  // one rank is traced
-  CHECK(computed >= products);                // some ops are several kernels
-}
-
-TEST_CASE("twice the microbatches launch twice the warps of products") {
-  const auto warps = [](int64_t batch) {
-    spec::Job job = simulated("700 W", {}).manifest.job.value();
-    job.plan.global_batch_size = batch;
-    for (const run::KernelLaunches& of : simulate(job, {}).launches)
-      if (of.kind == run::SpanKind::compute) return of.warps;
-    return 0.0;
-  };
-  CHECK(warps(16) == doctest::Approx(2 * warps(8)));
-}
-
 }  // namespace
 }  // namespace triplepoint::sim

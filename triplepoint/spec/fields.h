@@ -119,14 +119,6 @@ void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
   visit("scan_share", kernels.scan_share);
   visit("rowwise_share", kernels.rowwise_share);
   visit("attention_flash_1_share", kernels.attention_flash_1_share);
-  visit("unit_threads", kernels.unit_threads);
-  visit("gemm_threads", kernels.gemm_threads);
-  visit("attention_threads", kernels.attention_threads);
-  visit("stream_threads", kernels.stream_threads);
-  visit("stream_block", kernels.stream_block);
-  visit("collective_threads", kernels.collective_threads);
-  visit("collective_blocks", kernels.collective_blocks);
-  visit("point_to_point_blocks", kernels.point_to_point_blocks);
 }
 
 template <class Visitor>

@@ -43,12 +43,6 @@ struct KernelCoefficients {
   double in_context_slowdown = 1, elementwise_share = 1;
   double scan_share = 1;     // rate of state-space scans over what flops and bytes would allow
   double rowwise_share = 1;  // rate of 8-bit products with a scale per row over one per tensor
-  // How libraries launch kernels (perf/launch_shape.h).
-  int64_t unit_threads = 0;  // that a compute unit holds at most; 0: launches are not known
-  int64_t gemm_threads = 0, attention_threads = 0, stream_threads = 0;  // of a block
-  Bytes stream_block;  // that one block of a norm, an activation or a copy reads and writes
-  int64_t collective_threads = 0, collective_blocks = 0;
-  int64_t point_to_point_blocks = 0;  // of messages, and of all-to-alls, which are made of them
   friend bool operator==(const KernelCoefficients&, const KernelCoefficients&) = default;
 };
 

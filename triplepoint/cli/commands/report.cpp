@@ -37,8 +37,7 @@ class Report : public Command {
               "figure-N.svg)",
               into(output_), {.words = Words::files})
         .flag("--figure", "N",
-              "write a figure as SVG instead of a page (docs/report.md), of the MICRO'25 paper by "
-              "its number, or launches: thread blocks, warps and occupancy by class of kernels; "
+              "write a figure of the MICRO'25 paper as SVG instead of a page (docs/report.md); "
               "--format json and csv print its numbers",
               into(figure_), {.choices = report::figure_names()})
         .flag(
@@ -103,10 +102,9 @@ class Report : public Command {
       return exit_ok;
     }
     if (format_.is_json()) {
-      const bool is_number = *figure_ != report::launches_name;
       Json json = {{"source", sources_.front()},
                    {"page", file.string()},
-                   {"figure", is_number ? Json(std::stoll(*figure_)) : Json(*figure_)},
+                   {"figure", std::stoll(*figure_)},
                    {"numbers", report::figure_json(drawn)}};
       if (!drawn.left_out.empty()) json["left_out"] = drawn.left_out;
       print_json(console, json);

@@ -142,7 +142,6 @@ Metrics measure(const run::Run& run) {
   answer_kernels(view, answer);
   answer_overlap(view, answer);
   answer_bubble(view, answer);
-  answer_launches(view, answer);
   answer_links(view, answer);
   answer_energy(view, answer);
   answer_temperature(view, answer);

@@ -80,7 +80,6 @@ void answer_speed(const View&, Metrics&);        // energy.cpp
 void answer_kernels(const View&, Metrics&);      // bubble.cpp
 void answer_overlap(const View&, Metrics&);      // bubble.cpp
 void answer_bubble(const View&, Metrics&);       // bubble.cpp
-void answer_launches(const View&, Metrics&);     // launches.cpp
 void answer_links(const View&, Metrics&);        // links.cpp
 void answer_energy(const View&, Metrics&);       // energy.cpp, after the speed
 void answer_temperature(const View&, Metrics&);  // heat.cpp

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include <fmt/format.h>
@@ -99,25 +98,6 @@ DataTable idle_table(const std::vector<RankBreakdown>& ranks) {
     table.add({int64_t{rank.rank}, rank.busy, rank.idle(), rank.idle_time.host_wait,
                rank.idle_time.kernel_wait, rank.idle_time.other, rank.idle_time.unknown});
   return table;
-}
-
-/// A simulated run counts launches for each class of kernels, as means over the ranks of its
-/// timeline, not for each span.
-void add_counted_launches(const std::vector<run::KernelLaunches>& counted, size_t ranks,
-                          std::vector<metrics::KernelRow>& rows) {
-  const auto of_all = [&](double mean) {
-    return static_cast<int64_t>(std::llround(mean * static_cast<double>(ranks)));
-  };
-  for (const run::KernelLaunches& launches : counted)
-    for (metrics::KernelRow& row : rows)
-      if (row.label ==
-          metrics::label_of(
-              {.name = {}, .kind = launches.kind, .collective = launches.collective})) {
-        row.with_grid = row.count;
-        row.blocks = of_all(launches.blocks);
-        row.warps = of_all(launches.warps);
-        row.occupancy = 100 * launches.occupancy;
-      }
 }
 
 std::vector<DataCell> kernel_cells(const metrics::KernelRow& row, int64_t all, bool by_name) {
@@ -351,10 +331,8 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
   const run::Timeline& timeline = input.timeline();
   const auto ranks = metrics::breakdown_of_ranks(timeline, rules);
   if (ranks.empty()) return nothing_on_devices();
-  auto classes =
+  const auto classes =
       metrics::kernel_table(timeline, metrics::KernelTableBy::label, -1, input.warp_size);
-  if (!options.ranks && !options.step)
-    add_counted_launches(input.run.launches, ranks.size(), classes);
   const auto kernels =
       metrics::kernel_table(timeline, metrics::KernelTableBy::name, -1, input.warp_size);
   TraceReport report{.shown = {"ranks", "classes", "kernels"}, .remarks = input.remarks};

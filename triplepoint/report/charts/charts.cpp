@@ -74,10 +74,7 @@ double length_of(const Bar& bar) {
 
 /// The longest thing that is drawn of a bar.
 double reach_of(const Bar& bar) {
-  double reach = std::max(length_of(bar), bar.peak.value_or(0));
-  for (const BarPart& dot : bar.dots)
-    reach = std::max(reach, dot.value);
-  return reach;
+  return std::max(length_of(bar), bar.peak.value_or(0));
 }
 
 /// Where things are in one chart.
@@ -159,24 +156,14 @@ std::string peak_mark(const Bar& bar, const Layout& layout, double y) {
                      layout.x(length_of(bar)), middle, x, x, y + 1, bar_height - 2);
 }
 
-std::string dots(const Bar& bar, const Layout& layout, double y) {
-  std::string svg;
-  for (const BarPart& dot : bar.dots)
-    svg += fmt::format(
-        "<circle class=\"ringed {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" "
-        "r=\"4\"><title>{}</title></circle>",
-        dot.style, layout.x(dot.value), y + bar_height / 2, escape(dot.name));
-  return svg;
-}
-
 std::string bar_line(const Bar& bar, const Layout& layout, double y) {
   std::string svg = "<g>";
   if (!bar.job.empty()) svg = fmt::format("<g data-job=\"{}\">", escape(bar.job));
   if (!bar.hint.empty()) svg += "<title>" + escape(bar.hint) + "</title>";
   svg += fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", layout.left - 6,
                      y + bar_height - 2, escape(bar.label));
-  svg += bar_parts(bar, layout, y) + peak_mark(bar, layout, y) + dots(bar, layout, y);
-  const double end = layout.x(reach_of(bar)) + (bar.dots.empty() ? 5 : 8);
+  svg += bar_parts(bar, layout, y) + peak_mark(bar, layout, y);
+  const double end = layout.x(reach_of(bar)) + 5;
   const double text_at = bar.parts.empty() ? layout.left + 5 : end;
   if (!bar.status.empty()) {
     svg += fmt::format("<text class=\"status\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", text_at,
@@ -208,9 +195,10 @@ double cut_above(std::vector<double> lengths) {
   return 1.15 * cut;
 }
 
-ChartDrawing bar_chart_drawing(const BarChart& chart) {
+std::string bar_chart_svg(const BarChart& chart) {
   const Layout layout = lay_out(chart);
-  std::string svg = grid(chart, layout) + limit_rule(chart, layout);
+  std::string svg = svg_begin(width, layout.height, chart.title) + grid(chart, layout) +
+                    limit_rule(chart, layout);
   double y = 4;
   for (const Bar& bar : chart.bars) {
     if (bar.begins_group && &bar != &chart.bars.front()) {
@@ -221,12 +209,7 @@ ChartDrawing bar_chart_drawing(const BarChart& chart) {
     svg += bar_line(bar, layout, y);
     y += row_height;
   }
-  return {std::move(svg), width, layout.height};
-}
-
-std::string bar_chart_svg(const BarChart& chart) {
-  const ChartDrawing drawing = bar_chart_drawing(chart);
-  return svg_begin(drawing.width, drawing.height, chart.title) + drawing.body + "</svg>";
+  return svg + "</svg>";
 }
 
 namespace {

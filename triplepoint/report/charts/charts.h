@@ -32,14 +32,13 @@ struct BarPart {
 /// One line of a chart of lying bars.
 struct Bar {
   std::string label = {};
-  std::vector<BarPart> parts;      // drawn one after the other
-  std::optional<double> peak;      // a mark beyond the bar
-  std::vector<BarPart> dots = {};  // values of parts that do not add up to the bar
-  std::string text;                // stands at the end
-  std::string status;              // instead of a bar: "out of memory"
-  bool begins_group = false;       // a gap and a rule above
-  std::string job = {};            // whose bar it is; empty: no job's
-  std::string hint = {};           // said when pointed at
+  std::vector<BarPart> parts;  // drawn one after the other
+  std::optional<double> peak;  // a mark beyond the bar
+  std::string text;            // stands at the end
+  std::string status;          // instead of a bar: "out of memory"
+  bool begins_group = false;   // a gap and a rule above
+  std::string job = {};        // whose bar it is; empty: no job's
+  std::string hint = {};       // said when pointed at
 };
 
 struct BarChart {
@@ -54,13 +53,6 @@ struct BarChart {
 
 /// An SVG drawing. One bar that is many times longer than the others is cut, and shows it.
 std::string bar_chart_svg(const BarChart& chart);
-
-/// The same as a part of a larger drawing: what stands in it, and its size.
-struct ChartDrawing {
-  std::string body;
-  double width = 0, height = 0;
-};
-ChartDrawing bar_chart_drawing(const BarChart& chart);
 
 /// Beyond this, bars are cut: four times the upper quartile, unless all are below twice that.
 double cut_above(std::vector<double> lengths);

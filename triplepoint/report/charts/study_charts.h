@@ -43,10 +43,6 @@ std::vector<Figure> heat_figures(const Group& group);  // power, temperature, cl
 /// Time below the requested clock, by reason.
 Figure throttle_figure(const Group& group);
 
-/// Thread blocks and warps that a GPU launches in a step, by class of kernels, and the occupancy of
-/// its compute units: the paper's link between the depth of a pipeline and throttling.
-std::vector<Figure> launch_figures(const Group& group);
-
 /// The bar of a job before anything is known of it: its label, and why it has no value.
 Bar empty_bar(const StudyRow& row, const StudyRow* above);
 

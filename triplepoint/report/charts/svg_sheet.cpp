@@ -64,15 +64,6 @@ void SvgSheet::text(double x, double y, std::string_view words, const TextStyle&
   body_ += ">" + escape(words) + "</text>\n";
 }
 
-void SvgSheet::style(std::string_view css) {
-  body_ += fmt::format("<style>{}</style>\n", css);
-}
-
-void SvgSheet::part(double x, double y, std::string_view body) {
-  body_ += fmt::format("<g transform=\"translate({:.2f} {:.2f})\" font-size=\"12\">{}</g>\n", x, y,
-                       body);
-}
-
 std::string SvgSheet::svg(double width, double height, std::string_view title) const {
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" "

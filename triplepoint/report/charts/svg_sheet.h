@@ -29,9 +29,6 @@ class SvgSheet {
   void marker(int shape, double x, double y, std::string_view fill, std::string_view says = "");
   void text(double x, double y, std::string_view words, const TextStyle& style);
   void text(double x, double y, std::string_view words) { text(x, y, words, {}); }
-  /// What another drawing consists of, with its classes; `style` colours them.
-  void part(double x, double y, std::string_view body);
-  void style(std::string_view css);
 
   std::string svg(double width, double height, std::string_view title) const;
 

@@ -262,7 +262,6 @@ std::vector<std::string> figure_names() {
   std::vector<std::string> names;
   for (const int64_t number : paper_figure_numbers())
     names.push_back(fmt::format("{}", number));
-  names.emplace_back(launches_name);
   return names;
 }
 
@@ -270,7 +269,6 @@ Result<PaperFigure> figure_named(std::string_view name, const std::vector<PaperJ
                                  const FigureChoice& choice) {
   if (all.empty())
     return error("there is no run to draw (a figure needs some); name runs or studies");
-  if (name == launches_name) return launches_figure(all, choice);
   for (const int64_t number : paper_figure_numbers())
     if (name == fmt::format("{}", number)) return paper_figure(number, all, choice);
   return error(fmt::format("there is no figure '{}'; choose one of {}", name,

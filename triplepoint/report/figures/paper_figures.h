@@ -50,9 +50,7 @@ PaperJob paper_job(const run::Run&, metrics::Metrics, const std::string& name,
 
 /// The numbers of the figures of the paper that can be drawn.
 std::vector<int64_t> paper_figure_numbers();
-/// Figures beside the paper's have names.
-inline constexpr std::string_view launches_name = "launches";
-/// The numbers as text, and the names.
+/// The numbers as text.
 std::vector<std::string> figure_names();
 
 /// Which jobs a figure may take; empty: no choice. Part of a name, in any case: "h100" of
@@ -100,11 +98,6 @@ Json figure_json(const PaperFigure&);
 Result<PaperFigure> paper_figure(int64_t number, const std::vector<PaperJob>& all,
                                  const FigureChoice& = {});
 
-/// Thread blocks and warps that a GPU launches in a step and occupancy, by class of kernels, over
-/// all jobs of one machine: what the paper puts between the depth of a pipeline and throttling.
-/// Quantities: "blocks_compute", "warps_total", "occupancy_all_reduce" (0 to 1).
-Result<PaperFigure> launches_figure(const std::vector<PaperJob>& all, const FigureChoice& = {});
-
 /// By a name of figure_names().
 Result<PaperFigure> figure_named(std::string_view name, const std::vector<PaperJob>& all,
                                  const FigureChoice&);
@@ -114,15 +107,10 @@ using PaperJobs = std::vector<const PaperJob*>;
 /// The jobs that a figure shows; an error lists what there is to choose from.
 Result<PaperJobs> jobs_of_figure(int64_t number, const std::vector<PaperJob>& all,
                                  const FigureChoice&);
-/// All jobs of one machine.
-Result<PaperJobs> jobs_of_launches(const std::vector<PaperJob>& all, const FigureChoice&);
-/// "out of memory", or "without such numbers"
-std::string why_without_numbers(const PaperJob&);
 /// "it shows 12 of 193 jobs: 32 x H200; gpt3-175b; base; microbatch 1", or nothing if it shows all.
 /// Shown are jobs with a number; those that were chosen and have none are named, with why.
 std::string left_out_text(const std::vector<PaperJob>& all, const PaperJobs& chosen,
-                          const std::vector<FigureNumber>& numbers,
-                          std::string (*why)(const PaperJob&) = why_without_numbers);
+                          const std::vector<FigureNumber>& numbers);
 
 /// " on 32 x H200", or nothing
 std::string machine_text(const PaperJobs&);

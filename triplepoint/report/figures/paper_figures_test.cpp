@@ -238,51 +238,6 @@ TEST_CASE("paper figures: of two recordings of one job that of the figure's swee
   CHECK(power(13) == 600);
 }
 
-PaperJob with_launches(PaperJob made, double blocks) {
-  made.metrics.launches = {
-      {"compute", {.count = 10, .blocks = blocks, .warps = 4 * blocks, .occupancy = 0.1}},
-      {"memory", {.count = 5, .blocks = 2 * blocks, .warps = 8 * blocks, .occupancy = 0.9}},
-      {"total", {.count = 15, .blocks = 3 * blocks, .warps = 12 * blocks, .occupancy = 0.25}}};
-  return made;
-}
-
-TEST_CASE(
-    "launches: blocks, warps and occupancy of every class and job, as the metrics have them") {
-  std::vector<PaperJob> all = {with_launches(job("TP8-PP4", "base", 1), 1e6),
-                               with_launches(job("TP2-PP16", "recompute", 2), 2e6)};
-  const PaperFigure figure = figure_named("launches", all, {}).value();
-  CHECK(
-      contains(figure.svg, "Thread blocks, warps and occupancy by class of kernels on 32 x H200"));
-  CHECK(contains(figure.svg, "TP2-PP16 + recompute mbs 2"));
-  CHECK(contains(figure.svg, "norms, elementwise, optimizer: 4.00 million thread blocks"));
-  CHECK(contains(figure.svg, ".k-compute{fill:#0072b2}"));
-  CHECK(contains(figure.svg, ">mean 25.0<"));
-  CHECK(!contains(figure.svg, "var(--"));
-  CHECK(!contains(figure.svg, "all-to-all"));  // occurs in no job
-  CHECK(figure.left_out.empty());
-  const std::string csv = figure_csv("launches", figure);
-  CHECK(contains(csv,
-                 "launches,gpt3-175b,,32 x H200,TP2-PP16,recompute,2,blocks_memory,,,4000000\n"));
-  CHECK(contains(csv, "launches,gpt3-175b,,32 x H200,TP8-PP4,base,1,occupancy_total,,,0.25\n"));
-  CHECK(figure.numbers.size() == 2 * 3 * 3);
-}
-
-TEST_CASE("launches: jobs without them are left out, with the reason") {
-  std::vector<PaperJob> all = {with_launches(job("TP8-PP4", "base", 1), 1e6),
-                               job("TP4-PP8", "base", 1), job("TP2-PP16", "base", 1),
-                               job("TP1-PP32", "base", 1)};
-  all[1].kernels.clear();
-  all[3].fits_memory = false;
-  const PaperFigure figure = launches_figure(all).value();
-  CHECK(contains(figure.left_out, "not drawn, as without profiler traces: gpt3-175b TP4-PP8 base"));
-  CHECK(contains(figure.left_out, "as without grids of kernels in the traces: gpt3-175b TP2-PP16"));
-  CHECK(!contains(figure.svg, "TP4-PP8"));
-  CHECK(contains(figure.svg, ">out of memory<"));
-  const auto none = launches_figure({all[1], all[2], all[3]});
-  REQUIRE_FALSE(none);
-  CHECK(contains(none.error().what, "thread blocks"));
-}
-
 TEST_CASE("artifact names: model, layout, variant and microbatch come out of the name") {
   const auto sweep = parse_artifact_name("gpt3-175b_1_mbs4", ArtifactSweep::h200);
   REQUIRE(sweep);

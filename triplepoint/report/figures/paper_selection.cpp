@@ -191,14 +191,6 @@ Result<PaperJobs> jobs_of_figure(int64_t number, const std::vector<PaperJob>& al
   return drawn(number, TPT_TRY(chosen(all, choice)));
 }
 
-Result<PaperJobs> jobs_of_launches(const std::vector<PaperJob>& all, const FigureChoice& choice) {
-  return select(TPT_TRY(chosen(all, choice)), {.variants = {}, .sweeps_microbatch = true});
-}
-
-std::string why_without_numbers(const PaperJob& job) {
-  return job.fits_memory ? "without such numbers" : "out of memory";
-}
-
 namespace {
 
 std::string name_of(const PaperJob& job) {
@@ -215,14 +207,14 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 /// What is chosen and has nothing to draw, with why.
-std::string undrawn_text(const PaperJobs& chosen, const PaperJobs& drawn,
-                         std::string (*why)(const PaperJob&)) {
+std::string undrawn_text(const PaperJobs& chosen, const PaperJobs& drawn) {
   std::vector<std::string> reasons;
   std::map<std::string, std::vector<std::string>> jobs;
   for (const PaperJob* job : chosen) {
     if (std::ranges::find(drawn, job) != drawn.end()) continue;
-    std::vector<std::string>& of_reason = jobs[why(*job)];
-    if (of_reason.empty()) reasons.push_back(why(*job));
+    const std::string why = job->fits_memory ? "without such numbers" : "out of memory";
+    std::vector<std::string>& of_reason = jobs[why];
+    if (of_reason.empty()) reasons.push_back(why);
     of_reason.push_back(name_of(*job));
   }
   std::string text;
@@ -234,8 +226,7 @@ std::string undrawn_text(const PaperJobs& chosen, const PaperJobs& drawn,
 }  // namespace
 
 std::string left_out_text(const std::vector<PaperJob>& all, const PaperJobs& chosen,
-                          const std::vector<FigureNumber>& numbers,
-                          std::string (*why)(const PaperJob&)) {
+                          const std::vector<FigureNumber>& numbers) {
   std::set<const PaperJob*> seen;
   for (const FigureNumber& number : numbers)
     seen.insert(number.job);
@@ -252,7 +243,7 @@ std::string left_out_text(const std::vector<PaperJob>& all, const PaperJobs& cho
                   fmt::join(distinct(drawn, model_and_task), ", "),
                   fmt::join(distinct(drawn, [](const PaperJob& j) { return j.variant; }), ", "),
                   fmt::join(sizes, ", "));
-  text += undrawn_text(chosen, drawn, why);
+  text += undrawn_text(chosen, drawn);
   const auto has_others = [&](const auto& name) {
     return std::ranges::any_of(all, [&](const PaperJob& job) {
       return std::ranges::none_of(drawn,

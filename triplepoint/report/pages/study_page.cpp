@@ -288,13 +288,6 @@ std::string time(const Group& group) {
   return section_title(group, "time", "Where the time goes") + figures_html(figures);
 }
 
-std::string launches(const Group& group) {
-  const std::vector<Figure> figures = known(group, launch_figures(group));
-  if (figures.empty() || group.that_ran().empty()) return "";
-  return section_title(group, "launches", "Thread blocks and warps") +
-         html_legend(variant_legend(group)) + figures_html(figures);
-}
-
 std::string room_and_links(const Group& group) {
   std::vector<Figure> figures = {memory_figure(group)};
   for (Figure& figure : link_figures(group))
@@ -424,8 +417,7 @@ std::string group_section(const Group& group, Json& tables) {
   return fmt::format("<section class=\"group\" id=\"group-{0}\" data-title=\"{1}\"><h2>{1}</h2>",
                      group.id, escape(group.title)) +
          batch_sentence(group) + choices(group) + speed(group) + heat(group) + time(group) +
-         launches(group) + room_and_links(group) + sweeps(group) + maps(group, tables) +
-         "</section>\n";
+         room_and_links(group) + sweeps(group) + maps(group, tables) + "</section>\n";
 }
 
 }  // namespace triplepoint::report
