@@ -32,7 +32,6 @@ Run with_metrics(run::Run run) {
   auto results = std::make_shared<study::JobResults>();
   results->run = std::move(run);
   results->metrics = metrics::measure(results->run);
-  results->lifetime_use = study::run_lifetime_use(results->run, results->metrics);
   return {std::move(results)};
 }
 
@@ -69,8 +68,7 @@ std::string json_of(const Run& self) {
 }
 
 std::string page_of(const Run& self) {
-  return report::run_page(self.run(), self.metrics(), study::numbers_of(self.run()),
-                          self.results->lifetime_use);
+  return report::run_page(self.run(), self.metrics(), study::numbers_of(self.run()));
 }
 
 /// The top of the run's page, for notebooks.

@@ -30,8 +30,7 @@ Result<study::PlanQuestion> PlanFlags::question(const spec::Library& library, co
                              .fixed = search_.fixed(),
                              .pareto = pareto_,
                              .top = static_cast<size_t>(top_),
-                             .threads = threads_.count(),
-                             .lifetime = TPT_TRY(metrics::load_lifetime_model(library))};
+                             .threads = threads_.count()};
 }
 
 }  // namespace triplepoint::flags

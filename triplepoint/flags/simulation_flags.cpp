@@ -53,7 +53,6 @@ study::JobResults SimulationFlags::simulate(const spec::Job& job,
   if (bill_.given() && results.metrics.step_time && results.metrics.power_mean_w)
     results.bill = bill_.bill(job, results.rates, *results.metrics.step_time,
                               *results.metrics.power_mean_w * unit::W);
-  results.lifetime_use = study::run_lifetime_use(results.run, results.metrics);
   results.profile = profile_of(results.run);
   return results;
 }

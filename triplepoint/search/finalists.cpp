@@ -52,20 +52,7 @@ bool dominates(const Finalist& a, const Finalist& b) {
   return never_worse && once_better;
 }
 
-using Lifetime = std::optional<metrics::LifetimeModel>;
-
-void add_lifetime_use(Finalist& plan, const run::Run& run, const metrics::Metrics& measured,
-                      const Lifetime& lifetime) {
-  if (!lifetime) return;
-  const std::optional<metrics::RunLifetimeUse> use =
-      metrics::lifetime_use_of(run, measured, *lifetime);
-  if (!use) return;
-  plan.lifetime_use = use->mean;
-  plan.lifetime_gpu_hours = use->gpu_hours_per_million_tokens;
-}
-
-Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& objective,
-                  const Lifetime& lifetime) {
+Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& objective) {
   const run::Run run = sim::simulate(job, {.timeline = false, .causes = false});
   const metrics::Metrics measured = metrics::measure(run);
   Finalist plan;
@@ -78,13 +65,13 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
   plan.power_mean = measured.power_mean_w.value_or(0);
   plan.power_peak = measured.power_peak_w.value_or(0);
   plan.hottest = measured.temperature_peak_c.value_or(0);
+  plan.lifetime_use = measured.lifetime_use_mean;
   plan.throttled = throttled_share(measured).value_or(0);
   plan.node_power = sim::typical_node_power(job, plan.power_mean * unit::W) / unit::W;
   if (const auto& shutdown = run.shutdown) {  // refused below; its time is the estimate's
     plan.time = plan.candidate.step.time;
     plan.hottest = shutdown->die_c;
   }
-  add_lifetime_use(plan, run, measured, lifetime);
   plan.terms = plan.candidate.step.terms;
   // What single boards and heat add to the mean device's step is time at lower clocks.
   plan.terms[static_cast<size_t>(Term::throttling)] += plan.time - plan.candidate.step.time;
@@ -140,9 +127,8 @@ spec::Job job_of(const spec::Job& base, const Finalist& plan) {
   return job;
 }
 
-Finalist simulate_in_full(const spec::Job& job, const Objective& objective,
-                          const Lifetime& lifetime) {
-  return simulate(job, evaluate_plan(job, objective), objective, lifetime);
+Finalist simulate_in_full(const spec::Job& job, const Objective& objective) {
+  return simulate(job, evaluate_plan(job, objective), objective);
 }
 
 namespace {
@@ -150,7 +136,7 @@ namespace {
 /// What a full run says of a plan, as it travels between processes.
 struct Verdict {
   double time, energy, value, tokens_per_second, mfu, power_mean, power_peak, node_power, hottest;
-  std::optional<double> lifetime_use, lifetime_gpu_hours;
+  std::optional<double> lifetime_use;
   double throttled;
   std::array<double, term_count> terms;
 };
@@ -166,7 +152,6 @@ Verdict verdict_of(const Finalist& plan) {
           .node_power = plan.node_power,
           .hottest = plan.hottest,
           .lifetime_use = plan.lifetime_use,
-          .lifetime_gpu_hours = plan.lifetime_gpu_hours,
           .throttled = plan.throttled,
           .terms = plan.terms};
 }
@@ -184,7 +169,6 @@ Finalist finalist_of(Candidate candidate, const Verdict& verdict) {
   plan.node_power = verdict.node_power;
   plan.hottest = verdict.hottest;
   plan.lifetime_use = verdict.lifetime_use;
-  plan.lifetime_gpu_hours = verdict.lifetime_gpu_hours;
   plan.throttled = verdict.throttled;
   plan.terms = verdict.terms;
   return plan;
@@ -243,7 +227,7 @@ class Finals {
       if ((options_.search.stop() && !was_stopped) || (pool != nullptr && !pool->has(i))) return;
       spec::Job job = space_.base();
       job.plan = fresh[i].plan;
-      simulated[i] = simulate(job, fresh[i], objective_, options_.lifetime);
+      simulated[i] = simulate(job, fresh[i], objective_);
       if (options_.search.advance) options_.search.advance();
     });
     complete(
@@ -273,7 +257,7 @@ class Finals {
     const Watts limit = job.power_limit() - static_cast<double>(steps) * power_limit_step;
     job.plan = plan.candidate.plan;
     job.environment.power_limit = limit;
-    Finalist lowered = simulate(job, plan.candidate, objective_, options_.lifetime);
+    Finalist lowered = simulate(job, plan.candidate, objective_);
     lowered.power_limit = limit;
     lowered.refused = over_limit(lowered, limits_, space_.base().cluster);
     return lowered;

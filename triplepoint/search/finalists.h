@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/metrics/economics/lifetime.h"
 #include "triplepoint/search/search.h"
 
 namespace triplepoint::search {
@@ -18,12 +17,10 @@ struct Finalist {
   double time = 0, energy = 0;  // s, J of all devices: one step
   double value = 0;             // of the objective
   double tokens_per_second = 0, mfu = 0;
-  double power_mean = 0, power_peak = 0;  // W of a device: mean; highest that a sensor shows
-  double node_power = 0;                  // W, a mean node at the wall
-  double hottest = 0;                     // C, highest die
-  // How fast the GPUs wear beside the reference of metrics/lifetime.h, and its GPU hours that a
-  // million tokens cost; absent without a lifetime model.
-  std::optional<double> lifetime_use, lifetime_gpu_hours;
+  double power_mean = 0, power_peak = 0;   // W of a device: mean; highest that a sensor shows
+  double node_power = 0;                   // W, a mean node at the wall
+  double hottest = 0;                      // C, highest die
+  std::optional<double> lifetime_use;      // mean of the GPUs (metrics/run/lifetime_use.h)
   double throttled = 0;                    // share of time that clocks are below the requested one
   std::array<double, term_count> terms{};  // s; add up to `time`
   std::optional<Watts> power_limit;  // of each device, lower than the job's; absent: the job's
@@ -49,7 +46,6 @@ struct Ranking {
 struct FinalOptions {
   SearchOptions search;
   size_t top = 5;
-  std::optional<metrics::LifetimeModel> lifetime;
   // Who finds the plans with these options; absent: search(). A merge of shards finds them in
   // files.
   std::function<Found(const SearchOptions&)> find = {};
@@ -77,8 +73,7 @@ inline constexpr Watts power_limit_step = 10 * unit::W;
 spec::Job job_of(const spec::Job& base, const Finalist&);
 
 /// One job in full; for comparing a plan of one's own.
-Finalist simulate_in_full(const spec::Job&, const Objective&,
-                          const std::optional<metrics::LifetimeModel>& lifetime = {});
+Finalist simulate_in_full(const spec::Job&, const Objective&);
 
 /// Maximum number of plans that limits may refuse before the search stops.
 inline constexpr size_t most_finalists = 128;

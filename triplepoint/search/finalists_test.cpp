@@ -44,7 +44,7 @@ TEST_CASE("a job simulated in full has the layout of its plan") {
   for (const Finalist& plan : rank(layouts, {}, {}).ranked) {
     spec::Job job = paper_job();
     job.plan = plan.candidate.plan;
-    const Finalist alone = simulate_in_full(job, {}, {});
+    const Finalist alone = simulate_in_full(job, {});
     CHECK(alone.candidate.layout == plan.candidate.layout);
     CHECK(alone.candidate.layout.data == job.data_parallel_size());
   }

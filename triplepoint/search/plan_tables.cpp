@@ -139,8 +139,7 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
        .scale = 1e3,
        .digits = energy_digits(ranked),
        .optional = 8},
-      {.key = "lifetime_use", .title = "lifetime use", .digits = 2, .optional = 9},
-      {.key = "front", .title = "front", .optional = 10},
+      {.key = "front", .title = "front", .optional = 9},
       {.key = "why", .title = "why not first", .optional = 2}};
   const double gpus = static_cast<double>(job.world_size());
   for (size_t i = 0; i < std::min(top, ranked.size()); ++i) {
@@ -149,8 +148,7 @@ DataTable ranking_table(const spec::Job& job, const std::vector<Finalist>& ranke
     table.add({static_cast<int64_t>(i + 1), plan_text(plan), plan.time,
                i == 0 ? DataCell(std::string()) : DataCell(slower), plan.tokens_per_second / gpus,
                plan.mfu, plan.candidate.memory / unit::GiB, plan.power_mean, plan.power_peak,
-               plan.hottest, plan.energy, cell_of(plan.lifetime_use, "no lifetime model was given"),
-               std::string(plan.on_front ? "*" : ""),
+               plan.hottest, plan.energy, std::string(plan.on_front ? "*" : ""),
                i == 0 ? std::string() : why_not_first(plan, ranked[0], slower)});
   }
   return table;
@@ -221,8 +219,6 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
   if (choice.recompute_layers) json["recompute_layers"] = *choice.recompute_layers;
   if (plan.power_limit) json["power_limit_w"] = *plan.power_limit / unit::W;
   if (plan.lifetime_use) json["lifetime_use"] = *plan.lifetime_use;
-  if (plan.lifetime_gpu_hours)
-    json["lifetime_gpu_hours_per_million_tokens"] = *plan.lifetime_gpu_hours;
   if (!plan.refused.empty()) json["refused"] = plan.refused;
   return json;
 }

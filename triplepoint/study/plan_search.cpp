@@ -75,7 +75,7 @@ Result<Finalist> named_plan(const spec::Library& library, const PlanQuestion& as
   job.plan = TPT_TRY(spec::with_defaults(library, std::move(stated))).plan;
   job.plan.global_batch_size = asked.base.plan.global_batch_size;
   TPT_TRY(spec::require_valid(job));
-  Finalist plan = search::simulate_in_full(job, asked.objective, asked.lifetime);
+  Finalist plan = search::simulate_in_full(job, asked.objective);
   if (plan.time == 0)
     return error(
         fmt::format("--explain: the plan of {} does not fit in memory (it has no step "
@@ -100,7 +100,6 @@ Result<search::Ranking> find_plans(const SearchWatch& watch, const search::Space
                                    const std::optional<std::string>& merge) {
   search::FinalOptions options;
   options.top = asked.top;
-  options.lifetime = asked.lifetime;
   options.search = asked.search_options();
   options.search.begin = watch.begin;
   options.search.advance = watch.advance;

@@ -28,7 +28,6 @@ struct PlanQuestion {
   size_t top = 5;
   int threads = 1;
   const search::WorkerPool* pool = nullptr;
-  std::optional<metrics::LifetimeModel> lifetime;
   std::function<bool()> stopped = interrupted;
 
   search::SearchOptions search_options() const;

@@ -264,11 +264,7 @@ void take_results(StudyItem& item, const run::Run& run) {
   item.json = answers::results_json(run, metrics);
   item.json["name"] = item.job->job.name;
   item.json["diagnoses"] = as_json(item.job->diagnoses);
-  const std::optional<metrics::RunLifetimeUse> use = run_lifetime_use(run, metrics);
-  if (use) item.json["lifetime_use"] = metrics::lifetime_use_json(*use);
   item.cells = answers::results_row(run, metrics);
-  for (std::string& cell : lifetime_use_cells(use))
-    item.cells.push_back(std::move(cell));
   cell_named(item.cells, "name") = item.job->job.name;
   item.row = report::result_row(*item.job, run, metrics);
   if (item.suite != nullptr) item.scored = metrics::score_run(*item.suite, item.job->job.name, run);
@@ -283,8 +279,6 @@ void take_diagnoses(StudyItem& item) {
   item.json["verdict"] = "invalid";
   item.json["diagnoses"] = as_json(item.job->diagnoses);
   item.cells = answers::results_row(nothing, {});
-  for (std::string& cell : lifetime_use_cells({}))
-    item.cells.push_back(std::move(cell));
   cell_named(item.cells, "verdict") = "invalid";
   item.row = report::invalid_row(*item.job);
 }
@@ -321,8 +315,6 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
   std::vector<std::string> columns;
   for (const answers::Quantity* column : answers::results_columns())
     columns.emplace_back(column->name);
-  for (std::string& column : lifetime_use_columns())
-    columns.push_back(std::move(column));
   columns.emplace_back("diagnoses");
   CsvWriter csv(columns);
   for (StudyItem& item : items) {

@@ -261,7 +261,7 @@ HttpResponse Site::run_page(const std::string& address, const HttpRequest& reque
   const auto make = [file]() -> Result<std::string> {
     const run::Run run = TPT_TRY(run::load(file));
     const metrics::Metrics metrics = metrics::measure(run);
-    return report::run_page(run, metrics, numbers_of(run), run_lifetime_use(run, metrics));
+    return report::run_page(run, metrics, numbers_of(run));
   };
   return page(run_address(address), item.stamp, make, request);
 }

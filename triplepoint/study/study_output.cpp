@@ -47,9 +47,7 @@ std::vector<std::size_t> rows_to_show(const StudyResults& results, RunPages whic
 Result<void> write_page(const Path& run_file) {
   const run::Run run = TPT_TRY(run::load(run_file.string()));
   const metrics::Metrics metrics = metrics::measure(run);
-  const std::string page =
-      report::run_page(run, metrics, numbers_of(run), run_lifetime_use(run, metrics));
-  return write_file_atomically(page_of(run_file), page);
+  return write_file_atomically(page_of(run_file), report::run_page(run, metrics, numbers_of(run)));
 }
 
 }  // namespace
@@ -220,15 +218,6 @@ const run::Run* fault_free(const JobResults& results) {
 
 }  // namespace
 
-std::optional<metrics::RunLifetimeUse> run_lifetime_use(const run::Run& run,
-                                                        const metrics::Metrics& metrics) {
-  const Result<spec::Library> library = spec::require_library();
-  if (!library) return std::nullopt;
-  const Result<metrics::LifetimeModel> model = metrics::load_lifetime_model(*library);
-  if (!model) return std::nullopt;
-  return metrics::lifetime_use_of(run, metrics, *model);
-}
-
 Json results_json(const JobResults& results) {
   Json json = {{"schema", results_schema}};
   json.update(answers::results_json(results.run, results.metrics));
@@ -237,8 +226,6 @@ Json results_json(const JobResults& results) {
     json["step_time_low_s"] = results.step_time->low;
     json["step_time_high_s"] = results.step_time->high;
   }
-  if (results.lifetime_use)
-    json["lifetime_use"] = metrics::lifetime_use_json(*results.lifetime_use);
   if (const std::string flags = flags_that_fit(results.run); !flags.empty())
     json["fits_with"] = flags;
   if (results.profile) json["power_profile"] = metrics::power_profile_json(*results.profile);
@@ -255,23 +242,9 @@ void print_results(tui::Console& console, const JobResults& results) {
         console,
         fmt::format("It fits with {}; triplepoint plan finds the fastest plan that fits.", flags));
   tui::print_faults(console, results.run, fault_free(results));
-  if (results.lifetime_use) console.print("\n" + tui::lifetime_use_text(*results.lifetime_use));
   if (results.profile) tui::print_power_profile(console, *results.profile);
   if (results.bill)
     console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "\n");
-}
-
-std::vector<std::string> lifetime_use_columns() {
-  return {"lifetime_use_mean", "lifetime_use_peak", "lifetime_gpu_h_per_mtoken"};
-}
-
-std::vector<std::string> lifetime_use_cells(const std::optional<metrics::RunLifetimeUse>& use) {
-  if (!use) return {"", "", ""};
-  std::vector<std::string> cells = {fmt::format("{}", use->mean), fmt::format("{}", use->highest),
-                                    ""};
-  if (use->gpu_hours_per_million_tokens)
-    cells[2] = fmt::format("{}", *use->gpu_hours_per_million_tokens);
-  return cells;
 }
 
 }  // namespace triplepoint::study

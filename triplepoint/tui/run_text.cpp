@@ -145,18 +145,6 @@ std::string smoothing_text(const PowerProfile& profile) {
 
 }  // namespace
 
-std::string lifetime_use_text(const metrics::RunLifetimeUse& use) {
-  std::string text = fmt::format(
-      "Lifetime use: {} (mean of the GPUs; fastest {} on GPU {}, slowest {})",
-      significant(use.mean), significant(use.highest), use.worst_device, significant(use.lowest));
-  if (use.gpu_hours_per_million_tokens)
-    text += fmt::format("; {} GPU hours of the reference per million tokens",
-                        significant(*use.gpu_hours_per_million_tokens));
-  return text +
-         fmt::format(".\n  {}; relative to the reference; compares jobs, does not predict years.\n",
-                     use.reference);
-}
-
 void print_power_profile(Console& console, const PowerProfile& profile) {
   console.print("\n" + table_text(level_table(profile), console));
   console.print(wrap(smoothing_text(profile), console.abilities().width.value_or(100), "  ") +

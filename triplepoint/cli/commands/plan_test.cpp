@@ -185,7 +185,6 @@ TEST_CASE("simulate: wear of every GPU, and the swing of node, rack and site") {
   CHECK(json["power_profile"]["levels"][2]["swing_w"].get<double>() > 0);
   CHECK(ask({"simulate", job, "--nodes-per-rack", "2"}).code == exit_failed);
   const Answer table = ask({"simulate", job, "--power-profile"});
-  CHECK(contains(table.out, "Lifetime use:"));
   CHECK(contains(table.out, "Smoothing:"));
 }
 

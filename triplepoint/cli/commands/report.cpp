@@ -133,8 +133,7 @@ class Report : public Command {
   Result<std::string> page_of_run() const {
     const run::Run run = TPT_TRY(study::load_run_source(sources_, options_));
     const metrics::Metrics metrics = metrics::measure(run);
-    return report::run_page(run, metrics, study::numbers_of(run),
-                            study::run_lifetime_use(run, metrics));
+    return report::run_page(run, metrics, study::numbers_of(run));
   }
 
   std::vector<std::string> sources_;

@@ -146,6 +146,7 @@ Metrics measure(const run::Run& run) {
   answer_energy(view, answer);
   answer_temperature(view, answer);
   answer_bursts(view, answer);
+  answer_lifetime_use(view, answer);
   answer_throttle(view, answer);
   answer_straggler(view, answer);
   answer_pace(view, answer);

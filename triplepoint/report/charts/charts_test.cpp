@@ -55,26 +55,6 @@ TEST_CASE("swing: a steady site is no finding") {
   CHECK(!swing_finding(*profile));
 }
 
-metrics::RunLifetimeUse lifetime_use_of_two(double fast) {
-  metrics::RunLifetimeUse use;
-  for (const double total : {1.0, fast})
-    use.devices.push_back(metrics::LifetimeUse{.electromigration = total, .oxide = total});
-  use.lowest = 1;
-  use.highest = fast;
-  use.worst_device = 1;
-  return use;
-}
-
-TEST_CASE("wear: slots that differ are a finding and a map on the page, equal ones are not") {
-  const auto finding = lifetime_use_finding(lifetime_use_of_two(2));
-  REQUIRE(finding);
-  CHECK(contains(finding->text, "GPU 1 wears fastest, 2.00 times"));
-  CHECK(!lifetime_use_finding(lifetime_use_of_two(1.02)));
-  const std::string page = run_page(run_with_power(6), {}, {}, lifetime_use_of_two(2));
-  CHECK(contains(page, "id=\"map-lifetime-use\""));
-  CHECK(contains(page, "id=\"power-swing\""));
-}
-
 TEST_CASE("an axis begins at zero, ends at or above its highest value, and steps evenly") {
   for (double highest : {0.003, 0.99, 1.0, 7.3, 24.9, 1465.0, 3.2e6}) {
     CAPTURE(highest);

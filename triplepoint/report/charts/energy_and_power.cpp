@@ -234,12 +234,4 @@ std::optional<RunFinding> swing_finding(const PowerProfile& profile) {
                     "power-swing"};
 }
 
-std::optional<RunFinding> lifetime_use_finding(const metrics::RunLifetimeUse& use) {
-  if (use.lowest <= 0 || use.highest / use.lowest < 1.1) return std::nullopt;
-  return RunFinding{fmt::format("GPU {} wears fastest, {} times as fast as the one that wears "
-                                "slowest, by the models of electromigration and oxide breakdown.",
-                                use.worst_device, significant(use.highest / use.lowest)),
-                    "map-lifetime-use"};
-}
-
 }  // namespace triplepoint::report

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/metrics/economics/lifetime.h"
 #include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/html.h"
@@ -27,7 +26,5 @@ Figure power_swing_figure(const metrics::PowerProfile& profile);
 
 /// "All nodes together swing by ...", where they swing by more than a tenth of their peak.
 std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile);
-/// "GPU 5 wears 1.4 times as fast as ...", where slots differ by more than a tenth.
-std::optional<RunFinding> lifetime_use_finding(const metrics::RunLifetimeUse& use);
 
 }  // namespace triplepoint::report

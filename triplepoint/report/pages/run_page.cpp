@@ -281,15 +281,6 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
           heat_map_svg(map), std::move(table)};
 }
 
-using LifetimeUse = std::optional<metrics::RunLifetimeUse>;
-
-std::vector<double> lifetime_use_totals(const metrics::RunLifetimeUse& use) {
-  std::vector<double> totals;
-  for (const auto& device : use.devices)
-    totals.push_back(device ? device->total() : std::nan(""));
-  return totals;
-}
-
 std::vector<double> times(double factor, std::vector<double> values) {
   for (double& value : values)
     value *= factor;
@@ -305,7 +296,7 @@ bool knows_any(const std::vector<double>& values) {
 }
 
 /// Heat in the chassis, and a map per number that devices know; of a single one, a table.
-std::string devices_section(const run::Run& run, const Metrics& metrics, const LifetimeUse& use) {
+std::string devices_section(const run::Run& run, const Metrics& metrics) {
   std::string html;
   const Figure chassis = chassis_figure(run, metrics);
   if (!chassis.drawing.empty()) html += html_figure(chassis);
@@ -328,20 +319,19 @@ std::string devices_section(const run::Run& run, const Metrics& metrics, const L
       {.within_nodes = in_per_cent(within), .between_nodes = in_per_cent(between)});
   add(times(1e-9, metrics.links.pcie_received_per_gpu_bytes), "PCIe-received", "GB a step");
   add(times(1e-9, metrics.links.pcie_sent_per_gpu_bytes), "PCIe-sent", "GB a step");
-  if (use) add(lifetime_use_totals(*use), "lifetime-use", "times the reference");
   if (!html.empty()) html = "<div class=\"figures\">" + html + "</div>";
   if (!single.rows.empty()) html += html_table(single, "The GPU of this run");
   if (html.empty()) return "";
   return html_section("devices", run.devices.size() == 1 ? "The device" : "The devices", html);
 }
 
-std::string charts_section(const run::Run& run, const Metrics& metrics, const LifetimeUse& use) {
+std::string charts_section(const run::Run& run, const Metrics& metrics) {
   std::vector<Figure> figures;
   if (!metrics.stages.empty()) figures.push_back(kernel_figure(metrics));
   if (!run.memory.empty()) figures.push_back(memory_figure(run));
   const std::string html =
       figures.empty() ? "" : html_section("parts", "Kernel time and memory", html_figures(figures));
-  return html + devices_section(run, metrics, use);
+  return html + devices_section(run, metrics);
 }
 
 // ---- tables
@@ -415,7 +405,7 @@ std::string straggler_section(const Metrics& metrics) {
 }  // namespace
 
 std::string run_page(const run::Run& run, const Metrics& metrics,
-                     const std::vector<spec::Provenance>& numbers, const LifetimeUse& use) {
+                     const std::vector<spec::Provenance>& numbers) {
   const std::vector<answers::Plot> plots = answers::plots_of(run);
   const Json timeline = timeline_data(run);
   const TraceSection trace = trace_section(run, metrics);
@@ -426,7 +416,6 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   std::vector<RunFinding> findings = run_findings(run, metrics);
   if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)
     findings.push_back(*swing);
-  if (const auto worn = use ? lifetime_use_finding(*use) : std::nullopt) findings.push_back(*worn);
   // The first screen: what holds the run up, and when; the rest below the timeline.
   constexpr std::size_t first = 3;
   body += findings_list(findings, trace, 0, first);
@@ -435,7 +424,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
     body += html_section("findings", "More findings",
                          findings_list(findings, trace, first, findings.size()));
   if (run::has_trained(run)) body += pace_section(metrics);
-  body += charts_section(run, metrics, use) + trace.html + energy_section(metrics);
+  body += charts_section(run, metrics) + trace.html + energy_section(metrics);
   body += swing_section(profile);
   if (!trace.names_stragglers) body += straggler_section(metrics);
   body += missing_sensors_section(run, metrics);

@@ -8,7 +8,6 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/sources.h"
 
-#include "triplepoint/metrics/economics/lifetime.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/pages/html.h"
 
@@ -24,10 +23,8 @@ RunHead run_head(const run::Run& run, const metrics::Metrics& metrics);
 /// The page of one run: key figures, findings, every rank over time with power, temperature, clock
 /// and throttling on the same axis, kernel seconds and memory by stage, the chassis with its heat,
 /// late ranks, where the energy went, and where the run comes from. One HTML file that needs no
-/// network. `numbers`: what a prediction rests on, if it is known; `lifetime_use`: of its devices,
-/// likewise.
+/// network. `numbers`: what a prediction rests on, if it is known.
 std::string run_page(const run::Run& run, const metrics::Metrics& metrics,
-                     const std::vector<spec::Provenance>& numbers = {},
-                     const std::optional<metrics::RunLifetimeUse>& use = {});
+                     const std::vector<spec::Provenance>& numbers = {});
 
 }  // namespace triplepoint::report
