@@ -11,7 +11,7 @@ REVISION     := $(shell git log -1 --format='%h, %cs' 2>/dev/null)
 PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-config \
                   libfmt-dev libexpected-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev libyaml-cpp-dev \
                   libopenblas-dev libopenmpi-dev openmpi-bin \
-                  libsqlite3-dev libzstd-dev zlib1g-dev libisal-dev libsimdjson-dev \
+                  libsqlite3-dev libzstd-dev zlib1g-dev libisal-dev libsimdjson-dev libmicrohttpd-dev \
                   esbuild=esbuild python3=python3
 PACKAGES_PYTHON := pybind11-dev python3-dev
 PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) doctest-dev nodejs=node python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema

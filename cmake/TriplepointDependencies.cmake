@@ -22,6 +22,7 @@ find_package(ZLIB QUIET)
 find_package(simdjson QUIET)
 pkg_check_modules(zstd QUIET IMPORTED_TARGET libzstd)
 pkg_check_modules(isal QUIET IMPORTED_TARGET libisal)
+pkg_check_modules(microhttpd QUIET IMPORTED_TARGET libmicrohttpd>=0.9.75)
 
 # Older and newer packages of yaml-cpp name their target differently.
 add_library(triplepoint_yaml INTERFACE)
@@ -42,6 +43,7 @@ triplepoint_require(SQLite::SQLite3 libsqlite3-dev)
 triplepoint_require(ZLIB::ZLIB zlib1g-dev)
 triplepoint_require(PkgConfig::zstd libzstd-dev)
 triplepoint_require(PkgConfig::isal libisal-dev)
+triplepoint_require(PkgConfig::microhttpd libmicrohttpd-dev)
 
 if(TPT_TESTS)
   find_package(doctest QUIET)

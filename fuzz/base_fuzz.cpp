@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "triplepoint/base/csv.h"
-#include "triplepoint/base/http_request.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/result.h"
@@ -71,31 +70,7 @@ int fuzz_unit_text(const std::uint8_t* data, std::size_t size) {
 
 }  // namespace unit_text_target
 
-namespace http_request_target {
-
-using triplepoint::HttpHead;
-
-/// A complete head ends inside of the bytes, leads nowhere outside, and what is cut off is not
-/// complete any more.
-int fuzz_http_request(const std::uint8_t* data, std::size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const HttpHead head = triplepoint::parse_http_head(bytes, 4096);
-  if (head.state != HttpHead::State::complete) {
-    TPT_ENSURE(head.state == HttpHead::State::incomplete || !head.problem.empty());
-    return 0;
-  }
-  TPT_ENSURE(head.size > 0 && head.size <= bytes.size() && head.size <= 4096);
-  TPT_ENSURE(head.request.path.starts_with('/'));
-  TPT_ENSURE((head.request.path + "/").find("/../") == std::string::npos);
-  const HttpHead shorter = triplepoint::parse_http_head(bytes.substr(0, head.size - 1), 4096);
-  TPT_ENSURE(shorter.state == HttpHead::State::incomplete);
-  return 0;
-}
-
-}  // namespace http_request_target
-
 using csv_target::fuzz_csv;
-using http_request_target::fuzz_http_request;
 using unit_text_target::fuzz_unit_text;
 
 // CMakeLists.txt makes a program of each target.

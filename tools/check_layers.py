@@ -13,6 +13,7 @@ from repository import ROOT, files, name, report
 
 MAY_INCLUDE = {
     "base": "",
+    "http": "base",
     "spec": "base",
     "formats": "base spec run",
     "run": "base spec",
@@ -23,7 +24,7 @@ MAY_INCLUDE = {
     "thermal": "base spec",
     "clock": "base spec",
     "sim": "base spec run workload perf power thermal clock",
-    "telemetry": "base spec run mark trace",
+    "telemetry": "base http spec run mark trace",
     "trace": "base spec run",
     "metrics": "base spec run workload trace",
     "answers": "base spec run workload metrics",
@@ -31,9 +32,9 @@ MAY_INCLUDE = {
     "search": "base spec run workload sim metrics",
     "advise": "base spec formats run workload sim metrics",
     "report": "base spec run metrics answers calibrate search advise",
-    "tui": "base spec run telemetry metrics answers calibrate advise report",
-    "study": "base spec formats run workload sim telemetry trace metrics answers calibrate search advise report tui",
-    "flags": "base spec formats run workload sim telemetry metrics answers search report tui study",
+    "tui": "base http spec run telemetry metrics answers calibrate advise report",
+    "study": "base http spec formats run workload sim telemetry trace metrics answers calibrate search advise report tui",
+    "flags": "base http spec formats run workload sim telemetry metrics answers search report tui study",
     "cli": "*",
 }
 # Circles of units that are still there, by the first unit of each.

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "triplepoint/base/http_server.h"
 #include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/units.h"
@@ -16,6 +15,7 @@
 
 #include "triplepoint/flags/arguments.h"
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/http/server.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/tui/console.h"

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/http_server.h"
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/http/server.h"
 #include "triplepoint/report/pages/index_page.h"
 
 namespace triplepoint::study {

@@ -18,10 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "triplepoint/base/http_request.h"
-
 #include "triplepoint/run/store.h"
 
+#include "triplepoint/http/client.h"
 #include "triplepoint/telemetry/live/live.h"
 
 namespace triplepoint::tui {

@@ -136,7 +136,6 @@ TEST_CASE("report: what a folder's results are read from is not written") {
 
 HttpRequest request(const std::string& path) {
   HttpRequest made;
-  made.method = "GET";
   made.path = path;
   return made;
 }

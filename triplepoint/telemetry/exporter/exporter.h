@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/http_server.h"
-
+#include "triplepoint/http/server.h"
 #include "triplepoint/telemetry/exporter/exposition.h"
 #include "triplepoint/telemetry/live/live.h"
 

@@ -4,17 +4,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "triplepoint/base/http_request.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
 namespace triplepoint {
+
+/// A request as a handler sees it: nothing in it is encoded any more.
+struct HttpRequest {
+  std::string path;                            // "/runs/a b.run": begins with /, holds no .. or NUL
+  std::map<std::string, std::string> query;    // ?name=value&...; the last of equal names
+  std::map<std::string, std::string> headers;  // names in lower case
+
+  std::optional<std::string> header(const std::string& lower_case_name) const;
+};
 
 struct HttpResponse {
   int status = 200;
@@ -26,10 +35,9 @@ struct HttpResponse {
 /// What a connection may take of us.
 struct HttpLimits {
   std::size_t head_bytes = std::size_t{16} * 1024;
-  std::size_t connections = 1200;     // above this, the connection idle for longest is closed
-  Seconds head_time = 10 * unit::s;   // from its first byte to its last
-  Seconds idle_time = 75 * unit::s;   // between two requests
-  Seconds write_time = 20 * unit::s;  // for a reader slower than 32 kB/s
+  std::size_t connections = 1200;       // above this, the one whose time ends first is closed
+  Seconds request_time = 30 * unit::s;  // until a request is complete, also after an answer
+  Seconds write_time = 20 * unit::s;    // for a reader slower than 32 kB/s
 };
 
 struct HttpOptions {
@@ -41,12 +49,13 @@ struct HttpOptions {
   HttpLimits limits;
 };
 
-/// A small HTTP/1.1 server for pages and metrics: one thread, GET and HEAD, keep-alive, no TLS.
+/// An HTTP/1.1 server for pages and metrics, by libmicrohttpd: one thread, GET and HEAD, no TLS.
 ///
 /// Binds to loopback unless told otherwise; an address that others reach needs a token or
 /// allow_everybody. On loopback without a token a request must name the host by address or as
-/// localhost, so that no web page reaches it through its own name. Slow, silent, broken and
-/// too many clients cost a bounded amount of memory and no thread.
+/// localhost, so that no web page reaches it through its own name. The library bounds the memory of
+/// a connection; the time of a whole request and of a whole answer, and who has to leave when all
+/// places are taken, are bounded here, as the library knows only the time without any byte.
 class HttpServer {
  public:
   /// Runs on the server's thread; what takes long holds up the others.
@@ -63,8 +72,7 @@ class HttpServer {
   std::string address() const;  // "127.0.0.1:9400", with the port it got
   uint16_t port() const;
 
-  /// Serves until stop(), or until `wants_stop` says so (asked five times a second). Requests that
-  /// are complete by then are answered.
+  /// Serves until stop(), or until `wants_stop` says so (asked five times a second).
   Result<void> serve(const std::function<bool()>& wants_stop = {});
   /// From any thread or signal handler.
   void stop();
@@ -74,8 +82,5 @@ class HttpServer {
   explicit HttpServer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-
-/// The words of a status: 404 is "Not Found".
-std::string_view http_reason(int status);
 
 }  // namespace triplepoint
