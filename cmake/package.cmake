@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Packages (make package): a relocatable archive, and the Debian packages triplepoint and triplepoint-train. The trainer and the
-# search over many nodes are apart because they bring MPI and a BLAS; the main package needs neither.
+# Packages (make package): a relocatable archive, and the Debian packages triplepoint and triplepoint-train. The trainer is
+# apart because it brings MPI and a BLAS; the main package needs neither.
 
 find_package(Python3 3.11 QUIET COMPONENTS Interpreter)
 set(notices ${PROJECT_BINARY_DIR}/notices)
 set(notices_of triplepoint)
-foreach(target triplepoint-search triplepoint-train triplepoint-machine)
+foreach(target triplepoint-train triplepoint-machine)
   if(TARGET ${target})
     list(APPEND notices_of ${target})
   endif()
@@ -51,5 +51,5 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS triplepoint-train)
 set(CPACK_DEBIAN_TRAINER_PACKAGE_NAME triplepoint-train)
 set(CPACK_DEBIAN_TRAINER_PACKAGE_DEPENDS "triplepoint (= ${PROJECT_VERSION}), openmpi-bin")
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "Predicts and measures speed, power and temperature of distributed LLM training. Simulation needs no GPU.")
-set(CPACK_COMPONENT_TRAINER_DESCRIPTION "Trains small models with real parallelism on CPUs and GPUs, and searches layouts over many nodes; uses MPI.")
+set(CPACK_COMPONENT_TRAINER_DESCRIPTION "Trains small models with real parallelism on CPUs and GPUs; uses MPI.")
 include(CPack)

@@ -28,10 +28,10 @@ search::Space some_space() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const search::Space space = some_space();
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto part = search::parse_part(space, text, "fuzz");
+  const auto part = search::parse_part(space, text);
   if (!part) return 0;
   const std::string written = search::write_part(*part);
-  const auto again = search::parse_part(space, written, "again");
+  const auto again = search::parse_part(space, written);
   TPT_ENSURE(again.has_value());
   TPT_ENSURE(search::write_part(*again) == written);
   return 0;

@@ -144,7 +144,7 @@ class Many(unittest.TestCase):
         self.assertEqual((again.step_time_s, again.energy_j), (plans.best.step_time_s, plans.best.energy_j))
 
     def test_every_flag_of_plan_is_an_argument(self):
-        of_the_program = {"clocks", "slowdown", "explain", "output", "format", "shard", "merge", "help"}
+        of_the_program = {"clocks", "slowdown", "explain", "output", "format", "help"}
         known = {flag.flag[2:] for flags in (tp._many._plan_flags, tp._predict._job_flags) for flag in flags.all}
         self.assertLessEqual(help_flags("plan") - of_the_program, known)
 

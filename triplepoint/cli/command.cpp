@@ -43,16 +43,13 @@ constexpr std::array table = {
         "uneven\nstages. Bounds discard most plans, schedules are simulated for the rest, and the "
         "best\nare simulated with power, heat and clocks. Prints the ranking and why the other "
         "plans\nlose. --clocks keeps the layout and plans the clock of each GPU: GPUs off the "
-        "critical\npath run slower. Under mpirun all ranks search together; --shard and --merge "
-        "split the\nsearch into independent parts.\n\n"
+        "critical\npath run slower.\n\n"
         "  triplepoint plan --model gpt3-175b --cluster hgx-h200 --nodes 4 --gbs 128\n"
         "  triplepoint plan --model llama3-70b --cluster dgx-h100 --nodes 8 --gbs 512 \\\n"
         "    --fix \"tp=8,mbs=1|2\" --max-temperature \"75 C\" --tokens 2T -o plans\n"
         "  triplepoint plan --model mixtral-8x7b --cluster dgx-h100 --nodes 2 --gbs 128 \\\n"
         "    --objective energy --pareto\n"
-        "  triplepoint plan --clocks job.toml --slowdown 1% -o clocks\n"
-        "  mpirun -n 16 triplepoint plan --model deepseek-v3 --cluster dgx-h100 \\\n"
-        "    --nodes 256 --gbs 8192\n",
+        "  triplepoint plan --clocks job.toml --slowdown 1% -o clocks\n",
         make_plan},
     CommandEntry{
         "steer", "Control clocks, power caps and placement of a running job.",

@@ -27,7 +27,6 @@ Result<study::PlanQuestion> PlanFlags::question(const spec::Library& library, co
   return study::PlanQuestion{.base = base,
                              .objective = search_.objective(base, rates),
                              .limits = search_.limits(base),
-                             .fixed = search_.fixed(),
                              .pareto = pareto_,
                              .top = static_cast<size_t>(top_),
                              .threads = threads_.count()};

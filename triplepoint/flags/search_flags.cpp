@@ -36,30 +36,6 @@ Arguments SearchFlags::arguments() {
             into(reach_), {.choices = {"launchable", "everything"}});
 }
 
-Arguments SearchFlags::spread_arguments() {
-  return Arguments()
-      .group("A search on many machines")
-      .flag("--shard", "I/N", "search part I of N (0 to N-1) and write the result to -o DIR",
-            into(shard_, search::parse_shard))
-      .flag("--merge", "DIR", "continue from the parts in DIR", into(merge_),
-            {.words = Words::folders});
-}
-
-Result<void> SearchFlags::check_spread(bool has_output, bool has_pool) const {
-  if (shard_ && merge_)
-    return error(
-        "--shard and --merge were both given (one searches, the other joins what was "
-        "found); keep one");
-  if (shard_ && !has_output)
-    return error(
-        "--shard was given without -o (the result of the part must be stored); add -o FOLDER");
-  if ((shard_ || merge_) && has_pool)
-    return error(
-        "mpirun and --shard or --merge were used together (either spreads the search); "
-        "keep one");
-  return {};
-}
-
 Result<search::Space> SearchFlags::space(const spec::Job& base) const {
   const auto reach = reach_ == "everything" ? search::Reach::everything : search::Reach::launchable;
   search::Space space(base, reach, TPT_TRY(search::parse_fixed(fix_)));

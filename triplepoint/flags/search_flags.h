@@ -20,23 +20,14 @@ namespace triplepoint::flags {
 class SearchFlags {
  public:
   Arguments arguments();
-  /// The flags that spread a search over processes which do not know each other.
-  Arguments spread_arguments();
-  Result<void> check_spread(bool has_output, bool has_pool) const;
-
   Result<search::Space> space(const spec::Job& base) const;
   search::Objective objective(const spec::Job& base, const metrics::BillRates&) const;
   search::Limits limits(const spec::Job& base) const;
-  const std::string& fixed() const { return fix_; }
-  const std::optional<search::Shard>& shard() const { return shard_; }
-  const std::optional<std::string>& merge() const { return merge_; }
 
  private:
   std::string goal_ = "throughput", reach_ = "launchable", fix_;
   search::Limits limits_;
   search::Headroom headroom_;
-  std::optional<search::Shard> shard_;
-  std::optional<std::string> merge_;  // folder
 };
 
 }  // namespace triplepoint::flags

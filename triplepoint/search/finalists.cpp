@@ -133,47 +133,6 @@ Finalist simulate_in_full(const spec::Job& job, const Objective& objective) {
 
 namespace {
 
-/// What a full run says of a plan, as it travels between processes.
-struct Verdict {
-  double time, energy, value, tokens_per_second, mfu, power_mean, power_peak, node_power, hottest;
-  std::optional<double> lifetime_use;
-  double throttled;
-  std::array<double, term_count> terms;
-};
-
-Verdict verdict_of(const Finalist& plan) {
-  return {.time = plan.time,
-          .energy = plan.energy,
-          .value = plan.value,
-          .tokens_per_second = plan.tokens_per_second,
-          .mfu = plan.mfu,
-          .power_mean = plan.power_mean,
-          .power_peak = plan.power_peak,
-          .node_power = plan.node_power,
-          .hottest = plan.hottest,
-          .lifetime_use = plan.lifetime_use,
-          .throttled = plan.throttled,
-          .terms = plan.terms};
-}
-
-Finalist finalist_of(Candidate candidate, const Verdict& verdict) {
-  Finalist plan;
-  plan.candidate = std::move(candidate);
-  plan.time = verdict.time;
-  plan.energy = verdict.energy;
-  plan.value = verdict.value;
-  plan.tokens_per_second = verdict.tokens_per_second;
-  plan.mfu = verdict.mfu;
-  plan.power_mean = verdict.power_mean;
-  plan.power_peak = verdict.power_peak;
-  plan.node_power = verdict.node_power;
-  plan.hottest = verdict.hottest;
-  plan.lifetime_use = verdict.lifetime_use;
-  plan.throttled = verdict.throttled;
-  plan.terms = verdict.terms;
-  return plan;
-}
-
 class Finals {
  public:
   Finals(const Space& space, const Objective& objective, const Limits& limits,
@@ -190,7 +149,7 @@ class Finals {
       simulate_new(found.best);
       keep_limits_by_power();
       const bool enough = allowed() >= options_.top || found.best.size() < wider.keep;
-      if (enough || wider.keep >= most_finalists || anyone(wider.pool, wider.stop())) break;
+      if (enough || wider.keep >= most_finalists || wider.stop()) break;
       wider.keep *= 4;
     }
     if (objective_.goal != Goal::throughput) find_best_power();
@@ -218,23 +177,17 @@ class Finals {
     for (const Candidate& candidate : candidates)
       if (seen_.insert(candidate.index).second) fresh.push_back(candidate);
     if (fresh.empty()) return;
-    const WorkerPool* pool = options_.search.pool;
-    const bool was_stopped = pool == nullptr && options_.search.stop();
+    const bool was_stopped = options_.search.stop();
     if (was_stopped) fresh.resize(std::min(fresh.size(), options_.top));
     std::vector<Finalist> simulated(fresh.size());
     if (options_.search.begin) options_.search.begin("Simulating finalists", fresh.size());
     parallel_for(fresh.size(), options_.search.threads, [&](size_t i) {
-      if ((options_.search.stop() && !was_stopped) || (pool != nullptr && !pool->has(i))) return;
+      if (options_.search.stop() && !was_stopped) return;
       spec::Job job = space_.base();
       job.plan = fresh[i].plan;
       simulated[i] = simulate(job, fresh[i], objective_);
       if (options_.search.advance) options_.search.advance();
     });
-    complete(
-        pool, simulated.size(), [&](Packer& to, size_t i) { to.add(verdict_of(simulated[i])); },
-        [&](Unpacker& from, size_t i) {
-          simulated[i] = finalist_of(fresh[i], from.take<Verdict>());
-        });
     std::erase_if(simulated, [](const Finalist& plan) { return plan.time == 0; });  // stopped
     for (Finalist& plan : simulated) {
       plan.refused = over_limit(plan, limits_, space_.base().cluster);
@@ -339,7 +292,7 @@ class Finals {
 
   template <class Lower>
   void lower_power(const std::vector<Finalist*>& plans, const char* what, const Lower& lower) {
-    if (plans.empty() || anyone(options_.search.pool, options_.search.stop())) return;
+    if (plans.empty() || options_.search.stop()) return;
     if (options_.search.begin) options_.search.begin(what, plans.size());
     parallel_for(plans.size(), options_.search.threads, [&](size_t i) {
       *plans[i] = lower(*plans[i]);

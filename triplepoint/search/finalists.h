@@ -46,8 +46,8 @@ struct Ranking {
 struct FinalOptions {
   SearchOptions search;
   size_t top = 5;
-  // Who finds the plans with these options; absent: search(). A merge of shards finds them in
-  // files.
+  // Who finds the plans with these options; absent: search(). Who has searched by shards merges
+  // what they found.
   std::function<Found(const SearchOptions&)> find = {};
 };
 

@@ -130,7 +130,7 @@ class Search {
     std::vector<SearchCounts> counts(groups.size());
     if (options_.begin) options_.begin("Bounding", groups.size());
     parallel_for(groups.size(), options_.threads, [&](size_t g) {
-      if (options_.stop() || !is_mine(g)) return;
+      if (options_.stop()) return;
       workers_.with([&](Worker& worker) {
         for (const size_t i : groups[g]) {
           const auto bound = worker.scan.bound(i, CountedParts::many_layers);
@@ -140,18 +140,6 @@ class Search {
       });
       if (options_.advance) options_.advance();
     });
-    complete(
-        options_.pool, groups.size(),
-        [&](Packer& to, size_t g) {
-          to.add(counts[g]);
-          for (const size_t i : groups[g])
-            to.add(bounds[i]);
-        },
-        [&](Unpacker& from, size_t g) {
-          counts[g] = from.take<SearchCounts>();
-          for (const size_t i : groups[g])
-            bounds[i] = from.take<BoundedLayout>();
-        });
     for (const SearchCounts& each : counts)
       found_.counts += each;
     std::erase_if(bounds, [](const BoundedLayout& each) { return each.bound == nothing_found; });
@@ -168,7 +156,7 @@ class Search {
   void search_layouts() {
     if (options_.begin) options_.begin("Searching", roughly_.size());
     size_t bounded = 0;
-    while (!anyone(options_.pool, options_.stop())) {
+    while (!options_.stop()) {
       const double limit = threshold();
       const auto next = [&](const auto& layouts, size_t at) {
         return at < layouts.size() ? layouts[at].bound : nothing_found;
@@ -211,7 +199,7 @@ class Search {
     std::vector<SearchCounts> counts(number);
     const auto may_win = [&](const StepBound& bound) { return may_reach(value_of(bound), limit); };
     parallel_for(number, options_.threads, [&](size_t i) {
-      if (options_.stop() || !is_mine(i)) return;
+      if (options_.stop()) return;
       workers_.with([&](Worker& worker) {
         if (!layout_may_win(worker, bounds[i].layout, limit)) return;
         counts[i].out_of_memory += worker.scan.visit(
@@ -222,12 +210,6 @@ class Search {
       });
       if (options_.advance) options_.advance();
     });
-    complete(
-        options_.pool, number, [&](Packer& to, size_t i) { to.add(counts[i]).add(bounds[i]); },
-        [&](Unpacker& from, size_t i) {
-          counts[i] = from.take<SearchCounts>();
-          bounds[i] = from.take<BoundedLayout>();
-        });
     for (const SearchCounts& each : counts)
       found_.counts += each;
     std::erase_if(bounds, [&](const BoundedLayout& each) {
@@ -243,43 +225,16 @@ class Search {
     std::vector<std::optional<Candidate>> best(number);
     std::vector<SearchCounts> counts(number);
     parallel_for(number, options_.threads, [&](size_t i) {
-      if (options_.stop() || !is_mine(i)) return;
+      if (options_.stop()) return;
       workers_.with([&](Worker& worker) {
         best[i] = simulate_layout(worker, exactly_[i].layout, limit, counts[i]);
       });
     });
-    share(best, counts);
     for (size_t i = 0; i < number; ++i) {
       found_.counts += counts[i];
       if (best[i]) keep(std::move(*best[i]));
     }
     exactly_.erase(exactly_.begin(), exactly_.begin() + static_cast<std::ptrdiff_t>(number));
-  }
-
-  bool is_mine(size_t item) const { return options_.pool == nullptr || options_.pool->has(item); }
-
-  /// Tells the other processes what became of its layouts. A plan travels as its index.
-  void share(std::vector<std::optional<Candidate>>& best, std::vector<SearchCounts>& counts) const {
-    complete(
-        options_.pool, best.size(),
-        [&](Packer& to, size_t i) {
-          to.add(counts[i]).add(best[i].has_value());
-          if (best[i])
-            to.add(best[i]->index)
-                .add(best[i]->bound)
-                .add(best[i]->step)
-                .add(best[i]->memory)
-                .add(best[i]->value);
-        },
-        [&](Unpacker& from, size_t i) {
-          counts[i] = from.take<SearchCounts>();
-          if (!from.take<bool>()) return;
-          best[i] = candidate_at(space_, from.take<int64_t>());
-          best[i]->bound = from.take<double>();
-          best[i]->step = from.take<StepEstimate>();
-          best[i]->memory = from.take<Bytes>();
-          best[i]->value = from.take<double>();
-        });
   }
 
   void keep(Candidate candidate) {

@@ -9,7 +9,6 @@
 #include "triplepoint/search/objective.h"
 #include "triplepoint/search/space.h"
 #include "triplepoint/search/step.h"
-#include "triplepoint/search/worker_pool.h"
 
 namespace triplepoint::search {
 
@@ -39,9 +38,8 @@ struct SearchCounts {
 struct SearchOptions {
   int threads = 1;
   size_t keep = 12;  // layouts
-  // Searches with other processes, or (never both) only the layouts of one shard: groups of layouts
-  // whose number leaves `shard` when divided by `shards`.
-  const WorkerPool* pool = nullptr;
+  // Only the layouts of one shard: groups of layouts whose number leaves `shard` when divided by
+  // `shards`.
   size_t shard = 0, shards = 1;
   // Told, from any thread, how many pieces of work there are and that one is done.
   std::function<void(const char* what, size_t total)> begin = {};

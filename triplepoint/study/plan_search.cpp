@@ -33,11 +33,6 @@ search::Found thrifty_plans(const search::Space& space, const PlanQuestion& aske
   return search::search(space, thrifty, asked.limits, options);
 }
 
-std::string digest_of(const search::Space& space, const PlanQuestion& asked) {
-  return search::digest_of_question(space, asked.objective, asked.limits,
-                                    fmt::format("{} {} {}", asked.fixed, asked.pareto, asked.top));
-}
-
 Result<search::Ranking> require_plans(search::Ranking ranking, const PlanQuestion& asked) {
   if (!ranking.ranked.empty() || asked.stopped()) return ranking;
   if (!ranking.refused.empty()) {
@@ -90,75 +85,28 @@ search::SearchOptions PlanQuestion::search_options() const {
   search::SearchOptions options;
   options.threads = threads;
   options.keep = std::max(fewest_finalists, top + top / 2);
-  options.pool = pool;
   options.stopped = stopped;
   return options;
 }
 
 Result<search::Ranking> find_plans(const SearchWatch& watch, const search::Space& space,
-                                   const PlanQuestion& asked,
-                                   const std::optional<std::string>& merge) {
+                                   const PlanQuestion& asked) {
   search::FinalOptions options;
   options.top = asked.top;
   options.search = asked.search_options();
   options.search.begin = watch.begin;
   options.search.advance = watch.advance;
-  if (!merge)
-    return require_plans(search::rank_plans(space, asked.objective, asked.limits, options,
-                                            thrifty_plans(space, asked, options.search).best),
-                         asked);
-  std::vector<search::Found> parts, thrifty;
-  for (search::SearchPart& part :
-       TPT_TRY(search::read_parts(space, Path(*merge), digest_of(space, asked)))) {
-    parts.push_back(std::move(part.found));
-    thrifty.push_back(std::move(part.thrifty));
-  }
-  options.find = [&](const search::SearchOptions& wanted) {
-    return search::merge(parts, wanted.keep);
-  };
   return require_plans(search::rank_plans(space, asked.objective, asked.limits, options,
-                                          search::merge(thrifty, options.search.keep).best),
+                                          thrifty_plans(space, asked, options.search).best),
                        asked);
 }
 
 Result<search::Ranking> find_plans(tui::Console& console, const search::Space& space,
-                                   const PlanQuestion& asked,
-                                   const std::optional<std::string>& merge) {
+                                   const PlanQuestion& asked) {
   tui::SearchBars bars(console);
   return find_plans({.begin = [&](const char* what, size_t total) { bars.begin(what, total); },
                      .advance = [&] { bars.advance(); }},
-                    space, asked, merge);
-}
-
-Result<void> search_shard(tui::Console& console, const search::Space& space,
-                          const PlanQuestion& asked, const search::Shard& shard,
-                          const Path& folder) {
-  search::SearchPart part;
-  {
-    tui::SearchBars bars(console);
-    search::SearchOptions options = asked.search_options();
-    options.shard = shard.index;
-    options.shards = shard.count;
-    // Where limits may refuse plans, the merge may ask for as many as one search would.
-    if (asked.limits.temperature || asked.limits.device_power || asked.limits.node_power ||
-        asked.limits.total_power)
-      options.keep = std::max(options.keep, search::most_finalists);
-    options.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
-    options.advance = [&] { bars.advance(); };
-    part = {.shard = shard,
-            .question = digest_of(space, asked),
-            .found = search::search(space, asked.objective, asked.limits, options),
-            .thrifty = thrifty_plans(space, asked, options)};
-  }
-  if (interrupted()) return {};
-  const Path file = folder / search::part_name(part.shard);
-  TPT_TRY(make_folder(folder));
-  TPT_TRY(write_file_atomically(file, search::write_part(part)));
-  console.warn(
-      fmt::format("{} plans in {}; with all {} parts there: triplepoint plan (the same "
-                  "flags) --merge {}\n",
-                  part.found.best.size(), file.string(), part.shard.count, folder.string()));
-  return {};
+                    space, asked);
 }
 
 Result<std::pair<Finalist, Finalist>> explained_plans(const spec::Library& library,

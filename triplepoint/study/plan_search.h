@@ -13,7 +13,6 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/search/finalists.h"
-#include "triplepoint/search/search_parts.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
@@ -23,11 +22,9 @@ struct PlanQuestion {
   spec::Job base;
   search::Objective objective;
   search::Limits limits;
-  std::string fixed;    // --fix
   bool pareto = false;  // plans that are thrifty alone widen the front
   size_t top = 5;
   int threads = 1;
-  const search::WorkerPool* pool = nullptr;
   std::function<bool()> stopped = interrupted;
 
   search::SearchOptions search_options() const;
@@ -40,17 +37,10 @@ struct SearchWatch {
 };
 
 /// The best plans of the space; an error where there is none, unless the search was stopped.
-Result<search::Ranking> find_plans(const SearchWatch&, const search::Space&, const PlanQuestion&,
-                                   const std::optional<std::string>& merge = {});
+Result<search::Ranking> find_plans(const SearchWatch&, const search::Space&, const PlanQuestion&);
 
-/// With bars: the best plans of the space, or of the parts in the folder `merge`; an error where
-/// there is none, unless the search was interrupted.
-Result<search::Ranking> find_plans(tui::Console&, const search::Space&, const PlanQuestion&,
-                                   const std::optional<std::string>& merge);
-
-/// Writes the best plans of one part of the space into a folder and leaves the rest to who merges.
-Result<void> search_shard(tui::Console&, const search::Space&, const PlanQuestion&,
-                          const search::Shard&, const Path& folder);
+/// The same with bars.
+Result<search::Ranking> find_plans(tui::Console&, const search::Space&, const PlanQuestion&);
 
 /// The two plans of --explain: numbers of the ranking, or files.
 Result<std::pair<search::Finalist, search::Finalist>> explained_plans(const spec::Library&,

@@ -30,8 +30,6 @@ namespace {
 
 class PlanCommand : public Command {
  public:
-  explicit PlanCommand(const search::WorkerPool* pool) : pool_(pool) {}
-
   Arguments arguments() override {
     return flags_.arguments_without_layout()
         .add(plan_.search())
@@ -52,33 +50,23 @@ class PlanCommand : public Command {
               into(output_), {.words = Words::folders})
         .add(plan_.threads())
         .add(format_.argument())
-        .add(plan_.searched().spread_arguments())
         .add(plan_.bill());
   }
 
   Result<int> run(tui::Console& console) override {
     const ThreadLimit limit = plan_.thread_limit();
-    if (pool_ == nullptr) TPT_TRY(become_distributed_search());
     const spec::Library library = TPT_TRY(spec::require_library());
     if (slowdown_ && !clocks_)
       return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
     if (clocks_) return plan_clocks(console, library);
-    const SearchFlags& searched = plan_.searched();
-    TPT_TRY(searched.check_spread(output_.has_value(), pool_ != nullptr));
     const spec::Job base = TPT_TRY(job(console, library));
     const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library, base.environment));
     if (const std::string own = study::own_model_text(library, base);
         !own.empty() && !format_.is_json())
       console.print(own + "\n");
-    study::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
-    asked.pool = pool_;
-    const search::Space space = TPT_TRY(searched.space(asked.base));
-    if (searched.shard()) {
-      TPT_TRY(study::search_shard(console, space, asked, *searched.shard(), *output_));
-      return interrupted() ? exit_interrupted : exit_ok;
-    }
-    const search::Ranking ranking =
-        TPT_TRY(study::find_plans(console, space, asked, searched.merge()));
+    const study::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
+    const search::Space space = TPT_TRY(plan_.searched().space(asked.base));
+    const search::Ranking ranking = TPT_TRY(study::find_plans(console, space, asked));
     if (ranking.ranked.empty()) {
       console.warn("triplepoint: interrupted before the first plan was found\n");
       return exit_interrupted;
@@ -93,7 +81,7 @@ class PlanCommand : public Command {
                               flags_.has_file() ? own_plan(asked) : std::nullopt};
     std::vector<std::string> sentences;
     if (format_.is_table() || output_) sentences = plan_sentences(outcome);
-    if (output_ && leads()) {
+    if (output_) {
       const bool only_page = output_->ends_with(".html");
       if (!only_page) TPT_TRY(study::write_plans(console, library, asked, ranking, *output_));
       TPT_TRY(write_plan_page(only_page ? Path(*output_) : Path(*output_) / "report.html", outcome,
@@ -108,7 +96,7 @@ class PlanCommand : public Command {
  private:
   Result<spec::Job> job(tui::Console& console, const spec::Library& library) const {
     spec::Job job = TPT_TRY(flags_.job(library));
-    if (leads()) study::print_warnings(console, job);
+    study::print_warnings(console, job);
     return job;
   }
 
@@ -120,10 +108,6 @@ class PlanCommand : public Command {
                             .threads = plan_.thread_count()});
   }
 
-  /// Of a pool, who prints and writes.
-  bool leads() const { return pool_ == nullptr || pool_->rank == 0; }
-
-  const search::WorkerPool* pool_;
   PlanFlags plan_;
   JobFlags flags_;
   FormatFlag format_{FormatFlag::Csv::yes};
@@ -135,13 +119,7 @@ class PlanCommand : public Command {
 }  // namespace
 
 std::unique_ptr<Command> make_plan() {
-  // Before the flags are read: one rank of a team prints what is wrong with them.
-  (void)become_distributed_search();
-  return std::make_unique<PlanCommand>(nullptr);
-}
-
-std::unique_ptr<Command> make_plan_in_pool(const search::WorkerPool& pool) {
-  return std::make_unique<PlanCommand>(&pool);
+  return std::make_unique<PlanCommand>();
 }
 
 }  // namespace triplepoint::cli

@@ -14,18 +14,9 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/plan_outcome.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/search/worker_pool.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
-
-/// `plan`, searched by several processes together; the first of them prints and writes.
-std::unique_ptr<Command> make_plan_in_pool(const search::WorkerPool& pool);
-
-/// Under mpirun `triplepoint plan ...` becomes triplepoint-search, which lies beside this program
-/// and links MPI. Does nothing where one process was started, or where another command was. Returns
-/// the error if the program cannot be started.
-Result<void> become_distributed_search();
 
 /// What `plan --clocks` was asked.
 struct ClockRequest {

@@ -53,18 +53,6 @@ bool contains(const std::string& text, const char* what) {
   return text.find(what) != std::string::npos;
 }
 
-TEST_CASE("plan: parts of a search, merged, give the plans of one search with the same numbers") {
-  const ScratchFolder folder;
-  const std::string parts = folder.path("parts");
-  for (const char* shard : {"0/3", "1/3", "2/3"})
-    REQUIRE(ask(search_words({"--shard", shard, "-o", parts})).code == exit_ok);
-  Json whole = Json::parse(ask(search_words({"--format", "json"})).out);
-  Json merged = Json::parse(ask(search_words({"--merge", parts, "--format", "json"})).out);
-  whole.erase("search");
-  merged.erase("search");
-  CHECK(whole.dump() == merged.dump());
-}
-
 TEST_CASE("plan: -o NAME.html writes the page and nothing else") {
   const ScratchFolder folder;
   const std::string page = folder.path("plans.html");
@@ -110,20 +98,6 @@ TEST_CASE("plan: -o says that a folder holds plans of an earlier search") {
   };
   CHECK_FALSE(contains(write("3").err, "earlier search"));
   CHECK(contains(write("2").err, "plans/3-job.toml on are of an earlier search"));
-}
-
-TEST_CASE("plan: what does not belong together is not merged") {
-  const ScratchFolder folder;
-  const std::string parts = folder.path("parts");
-  CHECK(ask(search_words({"--merge", parts})).code == exit_failed);
-  REQUIRE(ask(search_words({"--shard", "1/2", "-o", parts})).code == exit_ok);
-  const Answer missing = ask(search_words({"--merge", parts}));
-  CHECK(missing.code == exit_failed);
-  CHECK(contains(missing.err, "shard 0 is missing"));
-  const Answer other = ask(search_words({"--merge", parts, "--objective", "edp"}));
-  CHECK(contains(other.err, "is of another search"));
-  CHECK(ask(search_words({"--shard", "1/2"})).code == exit_failed);
-  CHECK(ask(search_words({"--shard", "2/2", "-o", parts})).code == exit_usage);
 }
 
 TEST_CASE("plan --clocks: less energy at the same speed, and files that say how") {
