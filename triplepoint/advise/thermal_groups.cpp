@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/result.h"
 #include "triplepoint/base/statistics.h"
 
 namespace triplepoint::advise {
@@ -381,6 +382,7 @@ std::vector<ThermalSample> mean_samples(const std::vector<ThermalSample>& sample
 ThermalGroups find_thermal_groups(const std::vector<ThermalSample>& samples,
                                   const GroupingOptions& options) {
   const std::vector<ThermalSample> devices = mean_samples(samples);
+  TPT_EXPECT(!devices.empty());
   ThermalGroups found;
   found.sign = choose_sign(devices, options);
   found.load_slope =

@@ -104,6 +104,7 @@ struct GroupingOptions {
 /// statistic of Tibshirani, Walther, Hastie, J. R. Stat. Soc. B 63, 2001). None: one group.
 /// Holds where one sign decides; needs at least 4 devices to see two groups. Of more than 512
 /// devices, as many quantiles decide. Equal samples, equal groups: spreads are drawn by position.
+/// There must be a sample.
 ThermalGroups find_thermal_groups(const std::vector<ThermalSample>&, const GroupingOptions& = {});
 
 /// Mean sample of each device that was seen several times, in order of (node, local).

@@ -25,14 +25,19 @@ namespace {
 
 using advise::ThermalSample;
 
-Result<bool> require_readings(const std::vector<ThermalSample>& samples, const std::string& first) {
+Result<void> require_readings(const std::vector<ThermalSample>& samples, const std::string& first) {
+  if (samples.empty())
+    return error(
+        fmt::format("{}: no GPU was recorded (there is nothing to group); triplepoint doctor says "
+                    "why no sensor was read",
+                    first));
   for (const ThermalSample& sample : samples)
     if (!sample.temperature_c && !sample.clock_mhz && !sample.throttled)
       return error(
           fmt::format("GPU {} of node {} has no temperature, clock or throttling in {} (it cannot "
                       "be grouped); record it with triplepoint record",
                       sample.local, sample.node, first));
-  return true;
+  return {};
 }
 
 Result<void> require_same_size(const spec::Job& job, const std::vector<ThermalSample>& samples) {
@@ -117,7 +122,7 @@ Result<Telemetry> read_telemetry(const std::vector<std::string>& files,
     }
     all.samples.insert(all.samples.end(), samples.begin(), samples.end());
   }
-  TPT_TRY(require_readings(all.samples, files.empty() ? "" : files.front()));
+  if (!files.empty()) TPT_TRY(require_readings(all.samples, files.front()));
   return all;
 }
 

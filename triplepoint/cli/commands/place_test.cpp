@@ -9,6 +9,8 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
+#include "triplepoint/run/store.h"
+
 #include "triplepoint/cli/command_line.h"
 
 namespace triplepoint::cli {
@@ -127,6 +129,19 @@ TEST_CASE("place: a table of one node stands for all nodes, one of other nodes i
   const Answer refused = ask(job_and("place", {"--from", three}));
   CHECK(refused.code == exit_failed);
   CHECK(contains(refused.err, "the telemetry is of 3 nodes"));
+}
+
+TEST_CASE("place: a recording without GPUs is refused, with or without a job") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.path("t0.run");
+  run::Run run;  // as record writes it where no sensor is found
+  run.steps.push_back({.begin = Instant(), .end = instant_at(1 * unit::s)});
+  REQUIRE(run::save(run, file));
+  for (const Answer& answer :
+       {ask({"place", "--from", file}), ask(job_and("place", {"--from", file}))}) {
+    CHECK(answer.code == exit_failed);
+    CHECK(contains(answer.err, "t0.run: no GPU was recorded"));
+  }
 }
 
 TEST_CASE("place: what cannot be placed is refused with a way out") {
