@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/cli/command_line.h"
+#include "triplepoint/system/process.h"
 
 namespace {
 

@@ -6,11 +6,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "triplepoint/base/detached.h"
 #include "triplepoint/base/installation.h"
 
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
+
+#include "triplepoint/system/detached.h"
 
 #include "python/compare.h"
 #include "python/job.h"

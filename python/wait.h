@@ -14,8 +14,9 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
-#include "triplepoint/base/detached.h"
 #include "triplepoint/base/result.h"
+
+#include "triplepoint/system/detached.h"
 
 namespace triplepoint::python {
 

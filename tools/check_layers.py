@@ -14,6 +14,7 @@ from repository import ROOT, files, name, report
 MAY_INCLUDE = {
     "base": "",
     "http": "base",
+    "system": "base",
     "spec": "base",
     "formats": "base spec run",
     "run": "base spec",
@@ -24,7 +25,7 @@ MAY_INCLUDE = {
     "thermal": "base spec",
     "clock": "base spec",
     "sim": "base spec run workload perf power thermal clock",
-    "telemetry": "base http spec run mark trace",
+    "telemetry": "base http system spec run mark trace",
     "trace": "base spec run",
     "metrics": "base spec run workload trace",
     "answers": "base spec run workload metrics",
@@ -32,8 +33,8 @@ MAY_INCLUDE = {
     "search": "base spec run workload sim metrics",
     "advise": "base spec formats run workload sim metrics",
     "report": "base spec run metrics answers calibrate search advise",
-    "tui": "base http spec run telemetry metrics answers calibrate advise report",
-    "study": "base http spec formats run workload sim telemetry trace metrics answers calibrate search advise report tui",
+    "tui": "base http system spec run telemetry metrics answers calibrate advise report",
+    "study": "base http system spec formats run workload sim telemetry trace metrics answers calibrate search advise report tui",
     "flags": "base http spec formats run workload sim telemetry metrics answers search report tui study",
     "cli": "*",
 }
@@ -41,7 +42,7 @@ MAY_INCLUDE = {
 KNOWN_CIRCLES = {"triplepoint/" + unit for unit in ("study/runner",)}
 # Programs beside the library, and the module of the Python package.
 PROGRAMS = {"trainer": "base spec workload mark",
-            "python": "base spec run answers report tui study flags"}
+            "python": "base system spec run answers report tui study flags"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"((triplepoint|trainer)/([a-z_]+)[^"]*)"')
 NO_UNIT = re.compile(r"_(test|testing)\.(cpp|h)$")

@@ -10,12 +10,12 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command_testing.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

@@ -2,10 +2,9 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/detached.h"
-#include "triplepoint/base/process.h"
-
 #include "triplepoint/cli/command_line.h"
+#include "triplepoint/system/detached.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
 /// What the program can do is listed in command.cpp; each verb has its own file.

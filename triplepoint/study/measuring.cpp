@@ -13,7 +13,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/store.h"
@@ -24,6 +23,7 @@
 #include "triplepoint/study/machine_load.h"
 #include "triplepoint/study/time_limits.h"
 #include "triplepoint/study/training.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/trace/kineto/job_traces.h"
 #include "triplepoint/tui/progress.h"
 

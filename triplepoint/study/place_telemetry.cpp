@@ -7,7 +7,6 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/store.h"
@@ -16,6 +15,7 @@
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/workload/rank_grid.h"

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/job.h"
@@ -15,6 +14,7 @@
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/search/plan_tables.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/search/finalists.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {

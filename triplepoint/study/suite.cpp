@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/process.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/run.h"

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/quoting.h"
 
 #include "triplepoint/study/training.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {

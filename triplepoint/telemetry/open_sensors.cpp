@@ -12,9 +12,9 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/sensor.h"
 #include "triplepoint/telemetry/sensor_opening.h"
 

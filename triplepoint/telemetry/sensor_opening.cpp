@@ -8,8 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/detached.h"
-
+#include "triplepoint/system/detached.h"
 #include "triplepoint/telemetry/device_selection.h"
 #include "triplepoint/telemetry/gpu_opening.h"
 #include "triplepoint/telemetry/host/host.h"

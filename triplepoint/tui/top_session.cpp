@@ -15,7 +15,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "triplepoint/base/process.h"
+#include "triplepoint/system/process.h"
 
 namespace triplepoint::tui {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "triplepoint/base/process.h"
-
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/this_machine_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/quoting.h"
 
 #include "triplepoint/spec/library.h"
@@ -17,6 +16,7 @@
 #include "triplepoint/study/study_output.h"
 #include "triplepoint/study/suite.h"
 #include "triplepoint/study/time_limits.h"
+#include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -8,13 +8,13 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/compare/compare_page.h"
 #include "triplepoint/study/sources.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {

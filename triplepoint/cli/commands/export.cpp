@@ -8,7 +8,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/run/export.h"
 #include "triplepoint/run/store.h"
@@ -22,6 +21,7 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/study/experiments.h"
 #include "triplepoint/study/library_text.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::cli {

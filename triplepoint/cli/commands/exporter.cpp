@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/installation.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

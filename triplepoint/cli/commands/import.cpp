@@ -9,7 +9,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/quoting.h"
 
 #include "triplepoint/run/store.h"
@@ -22,6 +21,7 @@
 #include "triplepoint/study/experiments.h"
 #include "triplepoint/study/import_report.h"
 #include "triplepoint/study/sources.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::cli {

@@ -8,13 +8,13 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/run/store.h"
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

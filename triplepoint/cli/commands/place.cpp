@@ -8,7 +8,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
@@ -21,6 +20,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/place_telemetry.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/result_text.h"
 

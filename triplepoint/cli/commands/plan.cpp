@@ -12,7 +12,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/spec/library.h"
 
@@ -23,6 +22,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/plan_search.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {

@@ -13,7 +13,6 @@
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
@@ -23,6 +22,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/progress.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `plan` as it is called: parts and their merge, clocks; and what `simulate` says of wear and
+// `plan` as it is called: pages, folders, clocks; and what `simulate` says of wear and
 // swing.
 #include <sstream>
 

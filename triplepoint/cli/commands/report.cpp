@@ -7,7 +7,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/trace_flags.h"
@@ -19,6 +18,7 @@
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/study/study_output.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::cli {

@@ -6,7 +6,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/run/export.h"
 #include "triplepoint/run/store.h"
@@ -22,6 +21,7 @@
 #include "triplepoint/flags/simulation_flags.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/study_output.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/live/live.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/machine_text.h"

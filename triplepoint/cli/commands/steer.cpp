@@ -7,7 +7,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/run/growing_run.h"
 #include "triplepoint/run/store.h"
@@ -20,6 +19,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/study/library_text.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/workload/work_graph.h"

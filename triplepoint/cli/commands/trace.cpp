@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/trace_flags.h"
@@ -14,6 +13,7 @@
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/study/trace_tree.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {

@@ -6,7 +6,6 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 
 #include "triplepoint/spec/library.h"
 
@@ -17,6 +16,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/study/tree_scores.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/tui/result_text.h"
 

@@ -13,9 +13,9 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/process.h"
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/detached.h"
+#include "triplepoint/system/detached.h"
 
 namespace triplepoint::telemetry::nvml {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/base/process.h"
+#include "triplepoint/system/process.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/base/detached.h"
+#include "triplepoint/system/detached.h"
 
 #include <atomic>
 #include <chrono>
