@@ -14,7 +14,8 @@ PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-c
                   libsqlite3-dev libzstd-dev zlib1g-dev libisal-dev libsimdjson-dev libmicrohttpd-dev \
                   esbuild=esbuild python3=python3
 PACKAGES_PYTHON := pybind11-dev python3-dev
-PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) doctest-dev nodejs=node python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema
+PACKAGES_PAPER  := python3-matplotlib
+PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) $(PACKAGES_PAPER) doctest-dev nodejs=node python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema
 PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz
 PACKAGES_DOCS     := mkdocs=mkdocs mkdocs-material
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
@@ -30,7 +31,7 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report pictures measure test check bench benches install package wheel test-arm64 package-arm64 try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
+.PHONY: help build calibrations report paper pictures measure test check bench benches install package wheel test-arm64 package-arm64 try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -58,6 +59,10 @@ calibrations: build  ## fit data/ to the published tables beside the tree (../sh
 report: build  ## characterize STUDY (paper/all) by simulation: build/report/report.html
 	build/release/bin/triplepoint characterize $(STUDY) -o build/report
 	@echo "the report is build/report/report.html"
+
+paper: packages-paper build  ## reproduce the MICRO'25 paper (papers/micro25): its figures and claims from predictions: build/paper
+	cmake --build build/release --target python_package -j $(JOBS)
+	PYTHONPATH=build/release/python /usr/bin/python3 papers/micro25/reproduce.py --program build/release/bin/triplepoint -o build/paper
 
 pictures: build  ## draw README's screenshots and the modules anew: docs/images
 	python3 tools/page_pictures.py build/release/bin/triplepoint
@@ -171,6 +176,8 @@ packages:
 	@tools/packages.sh $(PACKAGES)
 packages-python:
 	@tools/packages.sh $(PACKAGES) $(PACKAGES_PYTHON) python3-pip python3-venv
+packages-paper:
+	@tools/packages.sh $(PACKAGES) $(PACKAGES_PYTHON) $(PACKAGES_PAPER)
 packages-test:
 	@tools/packages.sh $(PACKAGES_TEST)
 packages-check:
@@ -183,7 +190,7 @@ packages-arm64:
 	@tools/packages.sh $(PACKAGES_ARM64)
 packages-bench:
 	@tools/packages.sh $(PACKAGES_BENCH)
-.PHONY: packages-python packages-test packages-check packages-package packages-docs packages-arm64 packages-bench web
+.PHONY: packages-python packages-paper packages-test packages-check packages-package packages-docs packages-arm64 packages-bench web
 
 # The only step that needs the npm registry: what checks the front end.
 web: web/node_modules/.package-lock.json
