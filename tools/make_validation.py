@@ -175,7 +175,7 @@ def jobs_table(answers):
     return "\n".join(lines) + "\n"
 
 
-def page_part(answers, jobs, claims):
+def page_part(answers, jobs):
     text = f"{BEGIN}\n## Every table of measurements\n\n"
     text += "`make validation` writes this part and [validation/](../../validation/README.md) from the tables in `../shared/data`; "
     text += "errors are those of the shipped parameters, 100 (predicted - measured) / measured, in per cent.\n\n"
@@ -188,8 +188,7 @@ def page_part(answers, jobs, claims):
              "job of a source that no fit has seen, except that the rules that turn rows into jobs were written with these rows in sight. Blank: sources\n"
              "to which the host times of a stack were fitted, and which no other fit has seen.\n"
              "\"Inside 80 %\": share of the measured values inside the 80 % interval.\n\n")
-    text += jobs_table(jobs) + "\n### Claims of the MICRO'25 paper\n\n" + claims_sentence(claims)
-    return text + END + "\n"
+    return text + jobs_table(jobs) + "\n" + END + "\n"
 
 
 def write_page(part):
@@ -217,30 +216,6 @@ def write_index(index):
         f"Training jobs: {jobs}.\n\nOther tables: {tables}.\n")
 
 
-CLAIM_STUDIES = ["paper/all", "paper/lora", "paper/thermal-aware", "paper/power-fault", "what-if/messages"]
-CLAIM_COLUMNS = ["study", "text", "place", "verdict", "comparison", "least", "most", "pairs", "within", "share", "lowest", "median", "highest", "missing", "remark"]
-
-
-def check_claims(program):
-    """Holds the claims of the paper's studies against their results: validation/micro25/claims.csv and the counts by verdict."""
-    rows, counts = [], collections.Counter()
-    for study in CLAIM_STUDIES:
-        with tempfile.TemporaryDirectory() as folder:
-            answer = subprocess.run([program, "characterize", study, "-o", folder, "--pages", "none", "--format", "json"], capture_output=True, text=True, check=True)
-        for claim in json.loads(answer.stdout)["claims"]:
-            counts[claim["verdict"]] += 1
-            values = {"study": study, **claim}
-            rows.append([f"{value:.4g}" if isinstance(value, float) else value for value in (values.get(c, "") for c in CLAIM_COLUMNS)])
-    write_csv(OUT / "micro25" / "claims.csv", CLAIM_COLUMNS, rows)
-    return counts
-
-
-def claims_sentence(counts):
-    order = ("agrees", "weaker", "opposite", "cannot be said")
-    return (f"Of {sum(counts.values())} claims of the MICRO'25 paper ([claims.csv](../../validation/micro25/claims.csv)) "
-            + ", ".join(f"{counts[verdict]} {'agree' if verdict == 'agrees' else verdict}" for verdict in order) + ".\n")
-
-
 def main():
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     if not folder.is_dir():
@@ -252,7 +227,7 @@ def main():
         title = pathlib.Path(name).stem.replace("_calibration", "")
         index.append((write_source(title, answer, list(errors_of("shipped", answer)), sources_of(rows)), name))
     write_index(index)
-    write_page(page_part(answers, jobs, check_claims(program)))
+    write_page(page_part(answers, jobs))
     readme_accuracy.write()
 
 

@@ -44,7 +44,6 @@ struct Study {
   std::string name, title, about;
   std::string producer;  // "triplepoint 0.1.0"
   std::vector<StudyRow> rows;
-  std::vector<spec::Claim> claims = {};  // what a publication says of the jobs
   std::optional<metrics::SuiteScore> score = {};
 };
 

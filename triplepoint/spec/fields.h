@@ -477,21 +477,6 @@ void visit_fields(Visitor& visit, StudyHead& head) {
 }
 
 template <class Visitor>
-void visit_fields(Visitor& visit, Claim& claim) {
-  visit("text", claim.text, Need::required);
-  visit("place", claim.place, Need::required);
-  visit("jobs", claim.jobs);
-  visit("against", claim.against);
-  visit("number", claim.number);
-  visit("comparison", claim.comparison);
-  visit("pick", claim.pick);
-  visit("least", claim.least);
-  visit("most", claim.most);
-  visit("share", claim.share);
-  visit("remark", claim.remark);
-}
-
-template <class Visitor>
 void visit_fields(Visitor& visit, ScoreWeight& weight) {
   visit("name", weight.name, Need::required);
   visit("weight", weight.weight, Need::required);

@@ -11,7 +11,6 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/spec/claim.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/score.h"
 #include "triplepoint/spec/sources.h"
@@ -67,9 +66,9 @@ std::string write_job(const Job&);
 /// The same, shorter: what the library holds under its name is named instead of repeated.
 std::string write_job(const Job&, const Library&);
 
-/// One study: a title, jobs (explicit, or a grid of values), jobs that are known to be invalid, and
-/// what a publication says of them. A job that cannot run stays in, with its diagnoses. Claims and
-/// scores of included studies are left out: they speak of that study.
+/// One study: a title, jobs (explicit, or a grid of values), and jobs that are known to be invalid.
+/// A job that cannot run stays in, with its diagnoses. Scores of included studies are left out: they
+/// speak of that study.
 struct StudyJob {
   Job job;
   std::vector<Diagnosis> diagnoses;
@@ -77,18 +76,12 @@ struct StudyJob {
 struct StudyPlan {
   std::string name, title, about;
   std::vector<StudyJob> jobs;
-  std::vector<Claim> claims = {};
   std::optional<ScoreRules> score = {};              // of a suite
   std::shared_ptr<const StudyPlan> suite = nullptr;  // that the jobs run on some cluster
   std::string text = {};                             // of its file
 };
 Result<StudyPlan> load_study(const Library&, std::string_view name_or_path);
 Result<StudyPlan> parse_study(const Library&, std::string_view text, const std::string& file);
-
-/// Claims as a study file has them, apart from it; parse_claims(write_claims(claims)) == claims.
-std::string write_claims(const std::vector<Claim>&);
-Result<std::vector<Claim>> parse_claims(const Library&, std::string_view text,
-                                        const std::string& file);
 
 /// What the library calls a model, cluster, ... ("models") that people write in other ways: in any
 /// case, as an id of Hugging Face, as data/aliases.toml has it. Empty where nothing is meant.

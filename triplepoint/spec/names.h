@@ -6,7 +6,6 @@
 #include <optional>
 #include <string_view>
 
-#include "triplepoint/spec/claim.h"
 #include "triplepoint/spec/cluster.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/model.h"
@@ -148,15 +147,6 @@ struct EnumNames<DiagnosisCode> {
              "experts_not_divisible", "heads_not_divisible", "head_dimension",
              "tensor_overlap_without_sequence_parallel", "node_count_mismatch", "inert_option",
              "unsupported", "inconsistent"});
-};
-
-template <>
-struct EnumNames<Comparison> {
-  static constexpr auto names = words({"ratio", "difference"});
-};
-template <>
-struct EnumNames<Pick> {
-  static constexpr auto names = words({"each", "highest", "lowest"});
 };
 
 template <class E>

@@ -316,7 +316,6 @@ Json study_file(const Library& library) {
   add(file, "defaults", {object_of(references(job_keys, false))});
   add(file, "job", {list_of(object_of(std::move(job)))});
   add(file, "grid", {list_of(object_of(std::move(grid)))});
-  add(file, "claim", parts.of(Type<std::vector<Claim>>()));
   add(file, "score", parts.of(Type<ScoreRules>()));
   file.needs["required"].push_back("study");
   Json schema = file_of("Study of Triplepoint", file);

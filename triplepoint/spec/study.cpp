@@ -164,8 +164,6 @@ class StudyReader {
     for (const TomlEntry& entry : root.entries)
       if (entry.key == "job" || entry.key == "grid")
         read_jobs(entry, problems);
-      else if (entry.key == "claim")
-        read_claims(entry, problems);
       else if (entry.key == "score")
         read_score(entry, problems);
     return problems.none() ? names_are_unique() : problems.result();
@@ -181,11 +179,6 @@ class StudyReader {
     for (const TomlValue& item : entry.value.items)
       if (auto read = entry.key == "job" ? read_one(item) : read_grid(item); !read)
         problems.add(item.line, read.error());
-  }
-
-  void read_claims(const TomlEntry& entry, Problems& problems) {
-    if (const auto read = read_value(scope_.at("claim"), entry.value, study_.claims); !read)
-      problems.add(entry.value.line, read.error());
   }
 
   void read_score(const TomlEntry& entry, Problems& problems) {
@@ -213,8 +206,7 @@ class StudyReader {
   }
 
   Result<void> read_head(const TomlValue& root) {
-    static const std::vector<std::string> known = {"study", "defaults", "job",
-                                                   "grid",  "claim",    "score"};
+    static const std::vector<std::string> known = {"study", "defaults", "job", "grid", "score"};
     Problems problems;
     for (const TomlEntry& entry : root.entries)
       if (std::find(known.begin(), known.end(), entry.key) == known.end())

@@ -309,33 +309,5 @@ TEST_CASE("the paper's invalid jobs are diagnosed rows, and no other job is refu
   CHECK(warnings[DiagnosisCode::node_count_mismatch] == 8);
 }
 
-TEST_CASE("claims of a study read back as they were written") {
-  const auto study = parse_study(default_library(), R"(
-[study]
-title = "t"
-[[claim]]
-text = "peaks rise, \"whether or not\" speed does"
-place = "abstract"
-jobs = "*_mbs8"
-against = "*_mbs1"
-number = "power_w.peak / power_w.mean"
-comparison = "difference"
-pick = "highest"
-least = 0.25
-share = 0.9
-[[claim]]
-text = "no job shows it"
-place = "section 2"
-remark = "why"
-)",
-                                 "claims.toml");
-  REQUIRE_MESSAGE(study.has_value(), (study ? "" : study.error().what));
-  REQUIRE(study->claims.size() == 2);
-  CHECK(study->claims[0].least == 0.25);
-  CHECK(!study->claims[0].most);
-  CHECK(parse_claims(default_library(), write_claims(study->claims), "again") == study->claims);
-  CHECK(parse_claims(default_library(), write_claims({}), "none")->empty());
-}
-
 }  // namespace
 }  // namespace triplepoint::spec

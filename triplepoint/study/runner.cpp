@@ -170,7 +170,6 @@ Json plan_json(const spec::StudyPlan& plan, const std::vector<StudyItem>& items)
   return {{"study", plan.name},
           {"title", plan.title},
           {"about", plan.about},
-          {"claims", spec::write_claims(plan.claims)},
           {"suite", plan.suite ? plan.suite->text : ""},
           {"jobs", std::move(jobs)}};
 }
@@ -309,7 +308,7 @@ Result<void> first_problem(const std::vector<StudyItem>& items) {
 
 StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan) {
   StudyResults results;
-  results.study = {plan.name, plan.title, plan.about, program_version(), {}, plan.claims};
+  results.study = {plan.name, plan.title, plan.about, program_version(), {}};
   std::vector<metrics::ScoredRun> scored;
   Json jobs = Json::array();
   std::vector<std::string> columns;

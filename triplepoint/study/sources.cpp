@@ -263,7 +263,6 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
   spec::StudyPlan plan;
   try {
     plan = {json.value("study", ""), json.value("title", ""), json.value("about", ""), {}};
-    plan.claims = TPT_TRY(spec::parse_claims(library, json.value("claims", ""), file.string()));
     if (const std::string suite = json.value("suite", ""); !suite.empty())
       plan.suite = std::make_shared<spec::StudyPlan>(
           TPT_TRY(spec::parse_study(library, suite, file.string())));

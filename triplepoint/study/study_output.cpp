@@ -17,7 +17,6 @@
 #include "triplepoint/answers/results.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/run/fault_effects.h"
-#include "triplepoint/report/claims.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/run_page.h"
@@ -195,8 +194,6 @@ void print_results(tui::Console& console, const StudyResults& results, const Pat
   }
   for (const report::Finding& finding : report::find_findings(results.study))
     tui::print_wrapped(console, "- " + finding.text());
-  if (const auto claims = report::check_claims(results.study); !claims.empty())
-    console.print(fmt::format("\n{} (table in the report)\n", report::claims_summary(claims)));
   console.print(fmt::format("\n{} jobs ({} from before{}); tables and report in {}\n",
                             results.study.rows.size(), results.reused,
                             results.failed > 0 ? fmt::format(", {} failed", results.failed) : "",

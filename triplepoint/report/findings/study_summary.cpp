@@ -5,7 +5,6 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/claims.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/study.h"
@@ -347,7 +346,6 @@ Json conclusions_json(const Study& study) {
   json["findings"] = Json::array();
   for (const Finding& finding : find_findings(study))
     json["findings"].push_back(sentence_json(finding));
-  if (!study.claims.empty()) json["claims"] = claims_json(check_claims(study));
   json["groups"] = Json::array();
   for (const Group& group : groups_of(study))
     json["groups"].push_back(group_json(group));

@@ -15,7 +15,6 @@
 
 #include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/charts/study_charts.h"
-#include "triplepoint/report/claims.h"
 #include "triplepoint/report/findings/findings_machines.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/html.h"
@@ -131,7 +130,7 @@ std::string study_page(const Study& study) {
                      findings_section(findings) + machines_section(groups) + chooser(groups);
   for (const Group& group : groups)
     body += group_section(group, tables);
-  body += claims_section(study) + unreadable_section(study);
+  body += unreadable_section(study);
   body += jobs_section(study);
   return html_page(study.title, body, {{"jobs", jobs_data(study)}, {"tables", std::move(tables)}});
 }
