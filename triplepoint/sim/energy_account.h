@@ -15,7 +15,7 @@ struct DeviceStep {
   power::EnergyLedger ledger;
   Seconds throttled_power, throttled_thermal;  // time below the requested clock, by reason
   double mean_clock_ratio = 1;
-  Watts mean_power, sensor_peak, instant_peak;
+  Watts mean_power;
   Bytes scale_up_bytes, scale_out_bytes;
 
   /// Of a die at the reference temperature: of the phases and what lies between them, and of all.

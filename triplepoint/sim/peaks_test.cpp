@@ -11,24 +11,22 @@
 namespace triplepoint::sim {
 namespace {
 
-std::vector<DeviceStep> peaks_at(StepModel& model, double degrees) {
-  const CoupledStep step =
-      step_at(model, std::vector<Celsius>(model.num_devices(), Celsius(degrees)));
-  std::vector<DeviceStep> devices(model.num_devices());
-  add_peaks(model, step, devices);
-  return devices;
+PowerPeaks peaks_at(StepModel& model, double degrees) {
+  return find_peaks(model,
+                    step_at(model, std::vector<Celsius>(model.num_devices(), Celsius(degrees))));
 }
 
 TEST_CASE("a peak is not below the power of any phase at its clock, nor a sensor's above it") {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     StepModel model(random_training_job(seed));
-    const std::vector<DeviceStep> peaks = peaks_at(model, 60);
-    const ClockState clocks = choose_clocks(model, std::vector<Celsius>(peaks.size(), Celsius(60)));
-    for (size_t d = 0; d < peaks.size(); ++d) {
-      CHECK(peaks[d].sensor_peak > Watts());
-      CHECK(peaks[d].instant_peak >= peaks[d].sensor_peak * (1 - 1e-9));
+    const PowerPeaks peaks = peaks_at(model, 60);
+    const ClockState clocks =
+        choose_clocks(model, std::vector<Celsius>(model.num_devices(), Celsius(60)));
+    for (size_t d = 0; d < model.num_devices(); ++d) {
+      CHECK(peaks.sensor[d] > Watts());
+      CHECK(peaks.kernel[d] >= peaks.sensor[d] * (1 - 1e-9));
       for (const DevicePhase& phase : clocks.devices[d])
-        CHECK(peaks[d].instant_peak >= phase.power * (1 - 1e-9));
+        CHECK(peaks.kernel[d] >= phase.power * (1 - 1e-9));
     }
   }
 }
@@ -36,16 +34,9 @@ TEST_CASE("a peak is not below the power of any phase at its clock, nor a sensor
 TEST_CASE("one of all sensors shows at least what the highest one usually shows, and no kernel's") {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     StepModel model(random_training_job(seed));
-    const CoupledStep step = step_at(model, std::vector<Celsius>(model.num_devices(), Celsius(60)));
-    std::vector<DeviceStep> devices(model.num_devices());
-    const Watts highest = add_peaks(model, step, devices);
-    Watts of_each, of_kernels;
-    for (const DeviceStep& device : devices) {
-      of_each = std::max(of_each, device.sensor_peak);
-      of_kernels = std::max(of_kernels, device.instant_peak);
-    }
-    CHECK(highest >= of_each);
-    CHECK(highest <= of_kernels * (1 + 1e-9));
+    const PowerPeaks peaks = peaks_at(model, 60);
+    CHECK(peaks.highest >= std::ranges::max(peaks.sensor));
+    CHECK(peaks.highest <= std::ranges::max(peaks.kernel) * (1 + 1e-9));
   }
 }
 
@@ -56,10 +47,10 @@ TEST_CASE("where a profiler records one step, sensors see less of it than of ten
     StepModel ten(job);
     job.stack.profiled = true;
     StepModel one(job);
-    const std::vector<DeviceStep> of_ten = peaks_at(ten, 60), of_one = peaks_at(one, 60);
-    for (size_t d = 0; d < of_ten.size(); ++d) {
-      CHECK(of_one[d].sensor_peak <= of_ten[d].sensor_peak);
-      lower = lower || of_one[d].sensor_peak < of_ten[d].sensor_peak;
+    const PowerPeaks of_ten = peaks_at(ten, 60), of_one = peaks_at(one, 60);
+    for (size_t d = 0; d < ten.num_devices(); ++d) {
+      CHECK(of_one.sensor[d] <= of_ten.sensor[d]);
+      lower = lower || of_one.sensor[d] < of_ten.sensor[d];
     }
   }
   CHECK(lower);
@@ -84,42 +75,41 @@ TEST_CASE("a sensor shows at least the mean of a step, shorter or longer than it
     REQUIRE_MESSAGE(job, job.error().what);
     StepModel model(*job);
     const CoupledStep step = step_at(model, std::vector<Celsius>(model.num_devices(), Celsius(60)));
-    std::vector<DeviceStep> devices = step.accounted.devices;
-    add_peaks(model, step, devices);
-    for (const DeviceStep& device : devices)
-      CHECK(device.sensor_peak >= device.mean_power);
+    const PowerPeaks peaks = find_peaks(model, step);
+    for (size_t d = 0; d < model.num_devices(); ++d)
+      CHECK(peaks.sensor[d] >= step.accounted.devices[d].mean_power);
   }
 }
 
 TEST_CASE("a hotter die peaks higher, and so does a board that switches more") {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     StepModel model(random_training_job(seed));
-    const std::vector<DeviceStep> cold = peaks_at(model, 45), hot = peaks_at(model, 75);
-    for (size_t d = 0; d < cold.size(); ++d)
-      CHECK(hot[d].instant_peak > cold[d].instant_peak);
+    const PowerPeaks cold = peaks_at(model, 45), hot = peaks_at(model, 75);
+    for (size_t d = 0; d < model.num_devices(); ++d)
+      CHECK(hot.kernel[d] > cold.kernel[d]);
     model.hardware.boards[0].dynamic_energy *= 1.1;
-    const std::vector<DeviceStep> odd = peaks_at(model, 45);
-    CHECK(odd[0].instant_peak > cold[0].instant_peak);
-    for (size_t d = 1; d < cold.size(); ++d)
-      CHECK(odd[d].instant_peak == cold[d].instant_peak);
+    const PowerPeaks odd = peaks_at(model, 45);
+    CHECK(odd.kernel[0] > cold.kernel[0]);
+    for (size_t d = 1; d < model.num_devices(); ++d)
+      CHECK(odd.kernel[d] == cold.kernel[d]);
   }
 }
 
 TEST_CASE("a lower power limit does not raise what the sensor shows, nor change single kernels") {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     StepModel model(random_training_job(seed));
-    std::vector<DeviceStep> before = peaks_at(model, 60);
+    PowerPeaks before = peaks_at(model, 60);
     for (int cut = 0; cut < 4; ++cut) {
       Conditions tight = model.conditions();
       for (Watts& limit : tight.power_limit)
         limit *= 0.85;
       model.set_conditions(tight);
-      const std::vector<DeviceStep> after = peaks_at(model, 60);
-      for (size_t d = 0; d < before.size(); ++d) {
+      const PowerPeaks after = peaks_at(model, 60);
+      for (size_t d = 0; d < model.num_devices(); ++d) {
         CAPTURE(seed);
         CAPTURE(cut);
-        CHECK(after[d].sensor_peak <= before[d].sensor_peak * 1.01);
-        CHECK(after[d].instant_peak == before[d].instant_peak);
+        CHECK(after.sensor[d] <= before.sensor[d] * 1.01);
+        CHECK(after.kernel[d] == before.kernel[d]);
       }
       before = after;
     }

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <span>
 
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
@@ -14,16 +16,16 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/power/power.h"
-#include "triplepoint/sim/microbatch_swing.h"
 #include "triplepoint/sim/pace.h"
 #include "triplepoint/sim/peaks.h"
-#include "triplepoint/sim/power_profile.h"
+#include "triplepoint/sim/phase_trace.h"
+#include "triplepoint/sim/step_profile.h"
 
 namespace triplepoint::sim {
 namespace {
 
 // Enough to see the warm-up and drain of a step on a page; a finer look is in the timeline.
-constexpr int64_t profile_bins = 200;
+constexpr size_t profile_bins = 200;
 
 run::MemoryUse memory_use(const workload::StageMemory& stage) {
   return {.weights = stage.weights,
@@ -95,65 +97,75 @@ run::Series make_series(const char* signal, size_t device, Instant begin, Second
   return series;
 }
 
-/// What each node draws at the wall along the step. Its hosts are busy while the job runs, and its
+/// What a node draws at the wall along the step. Its hosts are busy while the job runs, and its
 /// fans stand where heat left them: both move in minutes, not within a step.
-void record_nodes(run::Run& run, const spec::Job& job, const StepProfile& profile,
-                  const ClusterHeat& heat, Instant begin) {
-  spec::Cluster cluster = job.cluster;
-  cluster.chassis = job.chassis();
-  const auto per_node = static_cast<size_t>(cluster.gpus_per_node);
-  const size_t bins = profile.power.empty() ? 0 : profile.power[0].size();
-  for (size_t node = 0; node * per_node < profile.power.size(); ++node) {
-    run::Series series = make_series("node_power_w", node, begin, profile.bin, bins);
-    series.of_node = true;
-    const double flow = heat.flow_share(static_cast<int64_t>(node));
-    for (size_t b = 0; b < bins; ++b) {
-      Watts devices;
-      for (size_t d = node * per_node; d < (node + 1) * per_node; ++d)
-        devices += profile.power[d][b];
-      const power::NodePower drawn = power::node_power(cluster, devices, flow, 1);
-      series.values.push_back(kept_reading(drawn.total() / unit::W));
-    }
-    run.series.push_back(std::move(series));
+run::Series node_series(const spec::Cluster& cluster, size_t node, double flow,
+                        const std::vector<std::vector<StepBin>>& devices, Instant begin,
+                        Seconds bin) {
+  run::Series series = make_series("node_power_w", node, begin, bin, profile_bins);
+  series.of_node = true;
+  for (size_t b = 0; b < profile_bins; ++b) {
+    Watts drawn;
+    for (const std::vector<StepBin>& device : devices)
+      drawn += device[b].power;
+    series.values.push_back(
+        kept_reading(power::node_power(cluster, drawn, flow, 1).total() / unit::W));
   }
+  return series;
 }
 
-/// Power, clock, temperatures and utilization of every device along the step, and the peaks they
-/// show.
+/// Power, clock, temperatures and utilization of a device along the step.
+void add_device_series(std::vector<run::Series>& all, const spec::Gpu& gpu, size_t device,
+                       const std::vector<StepBin>& bins, const std::vector<Celsius>& die,
+                       const std::vector<Celsius>* memory, Instant begin, Seconds bin) {
+  const auto add = [&](const char* signal, const auto& value) {
+    all.push_back(make_series(signal, device, begin, bin, profile_bins));
+    for (size_t b = 0; b < profile_bins; ++b)
+      all.back().values.push_back(value(b));
+  };
+  const double max_mhz = *gpu.max_clock / unit::MHz;
+  add("power_w", [&](size_t b) { return kept_reading(bins[b].power / unit::W); });
+  add("die_c", [&](size_t b) { return kept_reading(die[b].degrees()); });
+  add("sm_clock_mhz", [&](size_t b) { return kept_reading(bins[b].clock_ratio * max_mhz); });
+  add("throttled_share", [&](size_t b) { return kept_share(bins[b].throttled); });
+  add("utilization", [&](size_t b) { return kept_share(bins[b].utilization); });
+  if (memory) add("memory_c", [&](size_t b) { return kept_reading((*memory)[b].degrees()); });
+}
+
+/// The course of all devices and nodes along the step, and the temperature peaks it shows. Node by
+/// node: no node warms another.
 void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                     Instant begin, StepSeries keep) {
   const bool all = keep == StepSeries::all;
-  const StepProfile profile =
-      profile_step(model, step, profile_bins, all ? Profiled::all : Profiled::power);
-  if (keep != StepSeries::none) record_nodes(run, model.job, profile, heat, begin);
-  const auto memory_power = all ? memory_powers(model, step) : std::optional<std::vector<Watts>>();
-  const auto& [peaks, dies, memories] = ripple(std::move(heat), profile, all, memory_power);
-  // Of a power that never changes both are equal but for rounding.
-  for (size_t d = 0; d < peaks.size(); ++d)
-    run.summaries[d].die_peak_c = std::max(step.dies[d], peaks[d]).degrees();
-  if (!all) return;
-  const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
-  for (size_t d = 0; d < dies.size(); ++d) {
-    run::Series power = make_series("power_w", d, begin, profile.bin, dies[d].size());
-    run::Series die = make_series("die_c", d, begin, profile.bin, dies[d].size());
-    run::Series clock = make_series("sm_clock_mhz", d, begin, profile.bin, dies[d].size());
-    run::Series held = make_series("throttled_share", d, begin, profile.bin, dies[d].size());
-    for (size_t b = 0; b < dies[d].size(); ++b) {
-      power.values.push_back(kept_reading(profile.power[d][b] / unit::W));
-      die.values.push_back(kept_reading(dies[d][b].degrees()));
-      clock.values.push_back(kept_reading(profile.clock_ratio[d][b] * max_mhz));
-      held.values.push_back(kept_share(profile.throttled[d][b]));
+  const Seconds bin = step.timeline.step_time / static_cast<double>(profile_bins);
+  spec::Cluster cluster = model.job.cluster;
+  cluster.chassis = model.job.chassis();
+  const auto memory_power = all ? memory_powers(model, step) : std::nullopt;
+  const auto per_node = static_cast<size_t>(cluster.gpus_per_node);
+  heat.set_pace(ClusterHeat::Pace::own);
+  std::vector<run::Series> of_devices;
+  for (size_t node = 0; node < static_cast<size_t>(heat.num_nodes()); ++node) {
+    const size_t first = node * per_node;
+    std::vector<std::vector<StepBin>> bins;
+    for (size_t slot = 0; slot < per_node; ++slot)
+      bins.push_back(step_bins(model, step, first + slot, profile_bins));
+    if (keep != StepSeries::none)
+      run.series.push_back(node_series(cluster, node, heat.flow_share(static_cast<int64_t>(node)),
+                                       bins, begin, bin));
+    const std::span<const Watts> of_memory =
+        memory_power ? std::span(*memory_power).subspan(first, per_node) : std::span<const Watts>();
+    const auto& [dies, memories] = ripple(heat, node, bins, bin, of_memory);
+    for (size_t slot = 0; slot < per_node; ++slot) {
+      const size_t d = first + slot;
+      // Of a power that never changes both are equal but for rounding.
+      run.summaries[d].die_peak_c =
+          std::max(step.dies[d], *std::ranges::max_element(dies[slot])).degrees();
+      if (all)
+        add_device_series(of_devices, cluster.gpu, d, bins[slot], dies[slot],
+                          memory_power ? &memories[slot] : nullptr, begin, bin);
     }
-    run::Series use = make_series("utilization", d, begin, profile.bin, dies[d].size());
-    for (const double share : profile.utilization[d])
-      use.values.push_back(kept_share(share));
-    for (run::Series* series : {&power, &die, &clock, &held, &use})
-      run.series.push_back(std::move(*series));
-    if (memories.empty()) continue;
-    run.series.push_back(make_series("memory_c", d, begin, profile.bin, dies[d].size()));
-    for (const Celsius memory : memories[d])
-      run.series.back().values.push_back(kept_reading(memory.degrees()));
   }
+  std::ranges::move(of_devices, std::back_inserter(run.series));
 }
 
 /// Mean clock that the phases of a step lose, in MHz: first to the power cap on boards at inlet
@@ -249,17 +261,16 @@ namespace {
 /// Peaks, lost clocks and the course of power, clock and temperature along the step.
 void record_power(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                   Instant begin, const StepDetail& detail) {
-  std::vector<DeviceStep> devices = step.accounted.devices;
-  const Watts peak = add_peaks(model, step, devices);
-  run.numbers.power_peak_w = peak / unit::W;
-  for (size_t d = 0; d < devices.size(); ++d) {
-    run.summaries[d].power_peak_w = devices[d].sensor_peak / unit::W;
-    run.summaries[d].power_kernel_peak_w = devices[d].instant_peak / unit::W;
+  const PowerPeaks peaks = find_peaks(model, step);
+  run.numbers.power_peak_w = peaks.highest / unit::W;
+  for (size_t d = 0; d < run.summaries.size(); ++d) {
+    run.summaries[d].power_peak_w = peaks.sensor[d] / unit::W;
+    run.summaries[d].power_kernel_peak_w = peaks.kernel[d] / unit::W;
   }
   if (detail.timeline) run.numbers.microbatch_swing_w = microbatch_swing(model, step) / unit::W;
   if (detail.causes) record_lost_clocks(run, model, step);
   if (detail.series == StepSeries::all) record_inlets(run, heat, begin);
-  const bool readable = devices.size() <= most_profiled_devices;
+  const bool readable = step.dies.size() <= most_profiled_devices;
   record_profile(run, model, step, std::move(heat), begin,
                  readable ? detail.series : StepSeries::none);
 }

@@ -9,8 +9,8 @@
 // the difference to the phase's mean lies in the waits of its exposed collectives, if it has any.
 #include <algorithm>
 
-#include "triplepoint/sim/power_profile.h"
 #include "triplepoint/sim/record.h"
+#include "triplepoint/sim/step_profile.h"
 
 namespace triplepoint::sim {
 namespace {

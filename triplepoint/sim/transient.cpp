@@ -32,9 +32,9 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/power/power.h"
-#include "triplepoint/sim/power_profile.h"
 #include "triplepoint/sim/record.h"
 #include "triplepoint/sim/steady_state.h"
+#include "triplepoint/sim/step_profile.h"
 
 namespace triplepoint::sim {
 namespace {
