@@ -12,7 +12,7 @@
 //
 // Approximation of the shared pace: boards differ in their resistances, so their time constants do,
 // too; the propagator of a board without spread serves all. The rest state is each board's own, so
-// only the way there is approximate. A ripple along one step takes its own (Pace::own).
+// only the way there is approximate. A ripple along one step takes its own (Propagators::own).
 #include "triplepoint/sim/heat.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ double whole_per_cent(double flow) {
 
 // A few windows at each of the fans' speeds; beyond that, durations come from odd moments which do
 // not come again.
-constexpr size_t most_paces = 512;
+constexpr size_t most_propagators = 512;
 
 // Fans aim so far below the temperature at which clocks would be lowered: air is spent before
 // speed.
@@ -76,7 +76,7 @@ void ClusterHeat::set_conditions(const Conditions& conditions) {
   flow_limits_ = conditions.flow_limit;
   if (sink_factor_ != conditions.sink_factor) {
     sink_factor_ = conditions.sink_factor;
-    forget_paces();
+    forget_propagators();
   }
   for (size_t node = 0; node < flows_.size(); ++node)
     flows_[node] = std::min(flows_[node], whole_per_cent(flow_limits_[node]));
@@ -105,39 +105,41 @@ KelvinsPerWatt ClusterHeat::own_resistance(size_t device) const {
 }
 
 /// How the state of a node with this flow decays towards its rest.
-const thermal::Propagator& ClusterHeat::pace(size_t node, Seconds duration) {
-  last_paces_.resize(flows_.size());
-  if (last_paces_[node].flow != flows_[node] || last_paces_[node].duration != duration / unit::s) {
-    const size_t index = find_pace(node, duration);  // may forget all others
-    last_paces_.resize(flows_.size());
-    last_paces_[node] = {flows_[node], duration / unit::s, index};
+const thermal::Propagator& ClusterHeat::decay_propagator(size_t node, Seconds duration) {
+  last_propagators_.resize(flows_.size());
+  if (last_propagators_[node].flow != flows_[node] ||
+      last_propagators_[node].duration != duration / unit::s) {
+    const size_t index = find_propagator(node, duration);  // may forget all others
+    last_propagators_.resize(flows_.size());
+    last_propagators_[node] = {flows_[node], duration / unit::s, index};
   }
-  return paces_[last_paces_[node].index];
+  return propagators_[last_propagators_[node].index];
 }
 
-void ClusterHeat::forget_paces() {
-  paces_.clear();
-  pace_index_.clear();
-  last_paces_.clear();
+void ClusterHeat::forget_propagators() {
+  propagators_.clear();
+  propagator_index_.clear();
+  last_propagators_.clear();
 }
 
-size_t ClusterHeat::find_pace(size_t node, Seconds duration) {
+size_t ClusterHeat::find_propagator(size_t node, Seconds duration) {
   const auto sinks = slots_of(sink_factor_, node);
   const bool plain = std::ranges::all_of(sinks, [](double factor) { return factor == 1; });
-  const bool shared = plain && pace_ == Pace::shared;
-  const PaceKey key{shared ? -1 : static_cast<int64_t>(node), flows_[node], duration / unit::s};
-  const auto found = pace_index_.find(key);
-  if (found != pace_index_.end()) return found->second;
-  if (paces_.size() >= most_paces) forget_paces();
+  const bool shared = plain && use_ == Propagators::shared;
+  const PropagatorKey key{shared ? -1 : static_cast<int64_t>(node), flows_[node],
+                          duration / unit::s};
+  const auto found = propagator_index_.find(key);
+  if (found != propagator_index_.end()) return found->second;
+  if (propagators_.size() >= most_propagators) forget_propagators();
   spec::Chassis chassis = chassis_;
   for (size_t slot = 0; slot < sinks.size(); ++slot)
     chassis.slots[slot].resistance_factor *= sinks[slot];
   const std::span<const double> boards =
       shared ? std::span<const double>() : slots_of(resistance_, node);
   const thermal::ChassisModel model(chassis, ladder_, dies_per_package_, flows_[node], boards);
-  pace_index_.emplace(key, paces_.size());
-  paces_.push_back(model.prepare(duration));
-  return paces_.size() - 1;
+  propagator_index_.emplace(key, propagators_.size());
+  propagators_.push_back(model.prepare(duration));
+  return propagators_.size() - 1;
 }
 
 Celsius ClusterHeat::hottest(size_t node) const {
@@ -192,7 +194,7 @@ void ClusterHeat::advance(size_t node, std::span<const Watts> power, Seconds dur
   for (size_t i = 0; i < state_size_; ++i)
     distance_[i] = now[i] - rest_[i];
   std::ranges::copy(rest_, now.begin());
-  pace(node, duration).add_decayed(distance_, now);
+  decay_propagator(node, duration).add_decayed(distance_, now);
   flows_[node] = next_flow(node, duration);
 }
 

@@ -25,14 +25,14 @@ namespace triplepoint::sim {
 /// all of them. A node with a slot whose sink a fault has changed has its own.
 class ClusterHeat {
  public:
-  enum class Pace { shared, own };  // own: of each node's boards, for few durations
+  enum class Propagators { shared, own };  // own: of each node's boards, for few durations
   ClusterHeat(const spec::Job& job, const HardwareVariation& hardware);
 
   /// Inlets, fans and sinks as limits and faults leave them.
   void set_conditions(const Conditions&);
-  void set_pace(Pace pace) {
-    pace_ = pace;
-    last_paces_.clear();
+  void set_propagators(Propagators propagators) {
+    use_ = propagators;
+    last_propagators_.clear();
   }
   /// Goes on from the temperatures and fans of another job on the same boards.
   void take_over(const ClusterHeat& before);
@@ -60,8 +60,8 @@ class ClusterHeat {
   double flow_share(int64_t node) const { return flows_[static_cast<size_t>(node)]; }
 
  private:
-  /// Node (-1: any that shares its pace), flow, duration.
-  using PaceKey = std::tuple<int64_t, double, double>;
+  /// Node (-1: any that shares its propagator), flow, duration.
+  using PropagatorKey = std::tuple<int64_t, double, double>;
 
   std::span<double> state(size_t node) {
     return std::span(states_).subspan(node * state_size_, state_size_);
@@ -73,13 +73,13 @@ class ClusterHeat {
   thermal::SteadySlots::Node conditions_of(size_t node) const;
   bool meets_fan_target(size_t node, double flow, std::span<const Watts> power);
   void fill_steady(size_t node, std::span<const Watts> power, std::span<double> out) const;
-  const thermal::Propagator& pace(size_t node, Seconds duration);
-  size_t find_pace(size_t node, Seconds duration);
-  void forget_paces();
+  const thermal::Propagator& decay_propagator(size_t node, Seconds duration);
+  size_t find_propagator(size_t node, Seconds duration);
+  void forget_propagators();
   double next_flow(size_t node, Seconds duration) const;
   Celsius hottest(size_t node) const;
 
-  Pace pace_ = Pace::shared;
+  Propagators use_ = Propagators::shared;
   spec::Chassis chassis_;  // of this job: its cooling may override the cluster's
   spec::ThermalLadder ladder_;
   int dies_per_package_;
@@ -91,14 +91,14 @@ class ClusterHeat {
   std::vector<double> flow_limits_, flows_;
   std::vector<double> states_;           // [node][slot][node of the ladder], degrees C
   std::vector<double> rest_, distance_;  // of the node that advances
-  std::vector<thermal::Propagator> paces_;
-  std::map<PaceKey, size_t> pace_index_;
+  std::vector<thermal::Propagator> propagators_;
+  std::map<PropagatorKey, size_t> propagator_index_;
   /// What a node asked for last: mostly the same again. Empty, or one per node.
-  struct LastPace {
+  struct LastPropagator {
     double flow = -1, duration = -1;
     size_t index = 0;
   };
-  std::vector<LastPace> last_paces_;
+  std::vector<LastPropagator> last_propagators_;
 };
 
 /// Absent for a job whose devices have no thermal path.

@@ -105,7 +105,7 @@ double share_in_context(const spec::Job& job, const spec::Op& op) {
 }
 
 /// Time of a kernel within a step, from its time alone.
-void put_in_context(const spec::Job& job, const spec::Op& op, perf::KernelTime& time) {
+void apply_in_context_slowdown(const spec::Job& job, const spec::Op& op, perf::KernelTime& time) {
   const double slowdown = job.cluster.gpu.kernels.in_context_slowdown / share_in_context(job, op);
   // Benchmarks run one kernel in a loop with warm caches and no neighbours; within a step it is
   // slower by a factor for all kernels and one for its kind.
@@ -232,7 +232,7 @@ perf::CollectiveTime time_of_collective(const spec::Job& job, const workload::Wo
 
 perf::KernelTime time_of_kernel(const spec::Job& job, const spec::Op& op) {
   perf::KernelTime time = perf::kernel_time(job.cluster.gpu, op);
-  put_in_context(job, op, time);
+  apply_in_context_slowdown(job, op, time);
   return time;
 }
 

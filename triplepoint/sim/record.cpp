@@ -109,7 +109,7 @@ run::Series node_series(const spec::Cluster& cluster, size_t node, double flow,
     for (const std::vector<StepBin>& device : devices)
       drawn += device[b].power;
     series.values.push_back(
-        kept_reading(power::node_power(cluster, drawn, flow, 1).total() / unit::W));
+        rounded_reading(power::node_power(cluster, drawn, flow, 1).total() / unit::W));
   }
   return series;
 }
@@ -124,12 +124,12 @@ void add_device_series(std::vector<run::Series>& all, const spec::Gpu& gpu, size
       all.back().values.push_back(value(b));
   };
   const double max_mhz = *gpu.max_clock / unit::MHz;
-  add("power_w", [&](size_t b) { return kept_reading(bins[b].power / unit::W); });
-  add("die_c", [&](size_t b) { return kept_reading(die[b].degrees()); });
-  add("sm_clock_mhz", [&](size_t b) { return kept_reading(bins[b].clock_ratio * max_mhz); });
-  add("throttled_share", [&](size_t b) { return kept_share(bins[b].throttled); });
-  add("utilization", [&](size_t b) { return kept_share(bins[b].utilization); });
-  if (memory) add("memory_c", [&](size_t b) { return kept_reading((*memory)[b].degrees()); });
+  add("power_w", [&](size_t b) { return rounded_reading(bins[b].power / unit::W); });
+  add("die_c", [&](size_t b) { return rounded_reading(die[b].degrees()); });
+  add("sm_clock_mhz", [&](size_t b) { return rounded_reading(bins[b].clock_ratio * max_mhz); });
+  add("throttled_share", [&](size_t b) { return rounded_share(bins[b].throttled); });
+  add("utilization", [&](size_t b) { return rounded_share(bins[b].utilization); });
+  if (memory) add("memory_c", [&](size_t b) { return rounded_reading((*memory)[b].degrees()); });
 }
 
 /// The course of all devices and nodes along the step, and the temperature peaks it shows. Node by
@@ -142,7 +142,7 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
   cluster.chassis = model.job.chassis();
   const auto memory_power = all ? memory_powers(model, step) : std::nullopt;
   const auto per_node = static_cast<size_t>(cluster.gpus_per_node);
-  heat.set_pace(ClusterHeat::Pace::own);
+  heat.set_propagators(ClusterHeat::Propagators::own);
   std::vector<run::Series> of_devices;
   for (size_t node = 0; node < static_cast<size_t>(heat.num_nodes()); ++node) {
     const size_t first = node * per_node;
@@ -223,7 +223,7 @@ void record_inlets(run::Run& run, const ClusterHeat& heat, Instant at) {
                           .device = static_cast<int32_t>(node),
                           .of_node = true,
                           .times = {at},
-                          .values = {kept_reading(heat.inlet(node).degrees())}});
+                          .values = {rounded_reading(heat.inlet(node).degrees())}});
 }
 
 }  // namespace

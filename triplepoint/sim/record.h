@@ -37,10 +37,10 @@ struct StepDetail {
 /// A value of a simulated series as it is kept: to a thousandth of its unit (1 mW, 0.001 °C, 1
 /// kHz), shares to a millionth. NVML resolves 1 mW, 1 °C and 1 MHz; digits below cost space in
 /// files (100,000 GPUs x 10 min: 92 MB with all of them) and mean nothing.
-inline double kept_reading(double value) {
+inline double rounded_reading(double value) {
   return std::round(value * 1e3) / 1e3;
 }
-inline double kept_share(double value) {
+inline double rounded_share(double value) {
   return std::round(value * 1e6) / 1e6;
 }
 

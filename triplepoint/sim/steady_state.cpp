@@ -44,17 +44,17 @@ Kelvins largest_move(const std::vector<Celsius>& a, const std::vector<Celsius>& 
 
 /// A die that no clock keeps from running away has no steady state; far past any shutdown
 /// temperature it does not matter how hot it is.
-std::vector<Celsius> as_far_as_leakage_is_known(std::vector<Celsius> dies) {
+std::vector<Celsius> clamp_dies(std::vector<Celsius> dies) {
   constexpr Celsius hottest(150);
   for (Celsius& die : dies)
     die = std::min(die, hottest);
   return dies;
 }
 
-/// A job on its way to rest.
-class Balance {
+/// Finds where a job comes to rest.
+class SteadyStateSolver {
  public:
-  Balance(StepModel& model, ClusterHeat& heat) : model_(model), heat_(heat) {}
+  SteadyStateSolver(StepModel& model, ClusterHeat& heat) : model_(model), heat_(heat) {}
 
   CoupledStep solve() {
     // Any start gives the same answer within tolerances; most jobs run somewhat below their cap, so
@@ -156,7 +156,7 @@ class Balance {
     constexpr int max_iterations = 12, looks_both_ways = 2;
     account({}, {}, length);
     for (int look = 0; look < max_iterations; ++look) {
-      set_dies(model_, as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
+      set_dies(model_, clamp_dies(step_.dies), step_.accounted.devices);
       const std::vector<Watts> powers = mean_powers(step_.accounted.devices);
       heat_.solve_steady_state(powers);
       std::vector<Celsius> dies = heat_.dies();
@@ -222,11 +222,11 @@ class Balance {
   void rest() {
     constexpr int looks = 2;
     for (int look = 0; look < looks; ++look) {
-      set_dies(model_, as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
+      set_dies(model_, clamp_dies(step_.dies), step_.accounted.devices);
       heat_.solve_steady_state(mean_powers(step_.accounted.devices));
       step_.dies = heat_.dies();
     }
-    set_dies(model_, as_far_as_leakage_is_known(step_.dies), step_.accounted.devices);
+    set_dies(model_, clamp_dies(step_.dies), step_.accounted.devices);
     set_phase_powers(model_, step_.dies, step_.clocks);
   }
 
@@ -246,7 +246,7 @@ std::vector<Watts> mean_powers(const std::vector<DeviceStep>& devices) {
 }
 
 CoupledStep solve_steady_state(StepModel& model, ClusterHeat& heat) {
-  return Balance(model, heat).solve();
+  return SteadyStateSolver(model, heat).solve();
 }
 
 CoupledStep step_at(StepModel& model, std::vector<Celsius> dies) {

@@ -406,16 +406,16 @@ void TransientSimulation::State::read(Activity activity, const std::vector<Watts
       throttled = (device.throttled_power + device.throttled_thermal) / step_.timeline.step_time;
       if (all) in_use = mean_utilization(device, step_.accounted.groups[pipeline][stage]);
     }
-    const double values[] = {kept_reading(power[d] / unit::W),
-                             kept_reading(dies[d].degrees()),
-                             kept_reading(mhz),
-                             kept_share(throttled),
-                             kept_share(in_use),
-                             memories.empty() ? 0 : kept_reading(memories[d].degrees())};
+    const double values[] = {rounded_reading(power[d] / unit::W),
+                             rounded_reading(dies[d].degrees()),
+                             rounded_reading(mhz),
+                             rounded_share(throttled),
+                             rounded_share(in_use),
+                             memories.empty() ? 0 : rounded_reading(memories[d].degrees())};
     readings.values.insert(readings.values.end(), values, values + count);
   }
   for (int64_t node = 0; node < heat_->num_nodes(); ++node)
-    readings.values.push_back(kept_reading(heat_->inlet(node).degrees()));
+    readings.values.push_back(rounded_reading(heat_->inlet(node).degrees()));
 }
 
 /// When the last of the steps asked for ends, at the present clocks.
