@@ -24,7 +24,7 @@
 #include "triplepoint/telemetry/live/view.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
 #include "triplepoint/telemetry/open_sensors.h"
-#include "triplepoint/telemetry/upstream/upstream.h"
+#include "triplepoint/telemetry/zeus/zeus.h"
 
 using namespace triplepoint;
 
@@ -57,7 +57,7 @@ int fuzz_job_labels(const std::uint8_t* data, std::size_t size) {
   return 0;
 }
 
-// CSV files of the paper's artifact and of Zeus: read or refused; what is read can be written.
+// CSV files of Zeus: read or refused; what is read can be written.
 
 namespace triplepoint {
 namespace {
@@ -65,7 +65,7 @@ namespace {
 const Path& folder() {
   static const Path path = [] {
     Path made = std::filesystem::temp_directory_path() /
-                ("triplepoint_upstream_fuzz_" + std::to_string(::getpid()));
+                ("triplepoint_zeus_fuzz_" + std::to_string(::getpid()));
     std::filesystem::create_directories(made);
     return made;
   }();
@@ -80,25 +80,21 @@ void check(const run::Run& run) {
   }
   for (const run::StepRecord& step : run.steps)
     TPT_EXPECT(step.begin < step.end);
-  telemetry::artifact_files(run);
   telemetry::zeus_files(run);
 }
 
 }  // namespace
 }  // namespace triplepoint
 
-int fuzz_upstream_csv(const std::uint8_t* data, std::size_t size) {
+int fuzz_zeus_csv(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const char* name : {"gpu_power_0.csv", "system_ib_tx_bytes_rank_0_id_a.csv",
-                           "nvlink_tx_throughput_1.csv", "zeus.csv"}) {
+  for (const char* name : {"zeus.csv", "other+gpu1.csv"}) {
     const Path file = folder() / name;
     std::ofstream(file, std::ios::binary) << text;
-    if (name == std::string_view("zeus.csv")) {
-      if (const auto run = telemetry::read_upstream(file)) check(*run);
-    }
+    if (const auto run = telemetry::read_zeus(file)) check(*run);
   }
-  if (const auto run = telemetry::read_upstream(folder())) check(*run);
+  if (const auto run = telemetry::read_zeus(folder())) check(*run);
   return 0;
 }
 

@@ -77,18 +77,14 @@ constexpr std::array table = {
         "  triplepoint place job.toml --from smi.csv --format json\n",
         make_place},
     CommandEntry{
-        "validate", "Compare predictions with tables of measurements, or with a result tree.",
+        "validate", "Compare predictions with tables of measurements.",
         "The columns determine the kind of table: training jobs, kernels, collectives, power,\n"
         "temperatures. A training row is a job: its columns are the keys of a job file and the\n"
         "measured values (docs/formats.md). Rows that cannot be predicted are listed with the\n"
         "reason. Put your own runs into these columns to check the model; validation/normalise.py\n"
-        "converts published tables to jobs. Of a result tree of the MICRO'25 paper's artifact "
-        "each\n"
-        "experiment is simulated and held against its samples and traces; a row's family is its\n"
-        "quantity.\n\n"
+        "converts published tables to jobs.\n\n"
         "  triplepoint validate my_runs.csv\n"
-        "  triplepoint validate validation/*/jobs.csv --format json\n"
-        "  triplepoint validate results/ --format csv\n",
+        "  triplepoint validate validation/*/jobs.csv --format json\n",
         make_validate},
     CommandEntry{
         "calibrate", "Measure this machine and describe it as a cluster.",
@@ -100,16 +96,15 @@ constexpr std::array table = {
     CommandEntry{
         "import", "Read launch files of other frameworks and check them.",
         "Reads NeMo YAML, Hugging Face config.json and Megatron-LM argument lists. A folder "
-        "is\nsearched for such files. A folder of CSV files of the paper's artifact, or\n"
-        "CSV of Zeus, is a recording.\n\n"
+        "is\nsearched for such files. CSV of Zeus is a recording.\n\n"
         "  triplepoint import experiments/ --format json\n"
         "  triplepoint import pretrain.yaml -o jobs\n"
-        "  triplepoint import results/gpt3_1_mbs1_01000 -o runs\n",
+        "  triplepoint import zeus/ -o runs\n",
         make_import},
     CommandEntry{"export", "Write a job as a launch file, or a run as CSV.",
                  "  triplepoint export job.toml --megatron-args\n"
                  "  triplepoint export job.toml --nemo-yaml -o pretrain.yaml\n"
-                 "  triplepoint export job.run --upstream-csv results\n",
+                 "  triplepoint export job.run --csv tables\n",
                  make_export},
     CommandEntry{"record",
                  "Run a training command and record power, heat, clocks, links and its steps.",

@@ -52,9 +52,7 @@ struct Imported {
 struct ImportHints {
   std::optional<std::string> cluster;  // "hgx-h200"
   std::optional<int64_t> num_nodes;
-  std::optional<int64_t> gpus_per_node;  // where neither file nor script says it
-  std::optional<std::string> stack;      // "nemo-profiled"
-  std::string place = {};  // where words for GPU and model are looked for; empty: the file's path
+  std::optional<std::string> stack;  // "nemo-profiled"
   std::optional<JobScript> job_script;
   // Keys whose values flags replace, so that the file's need not be readable: the last part of a
   // key, with dashes ("tensor-model-parallel-size"), or all of it.
@@ -64,12 +62,12 @@ struct ImportHints {
 
 /// A configuration of NeMo's megatron_gpt_pretraining, _finetuning or _generate, or the
 /// hparams.yaml that its logger leaves: the model's part of one, without nodes, devices and names.
-/// A model without a name is the library's of its shape: one whose name stands in the place, else
+/// A model without a name is the library's of its shape: one whose name stands in the path, else
 /// the first.
 ///
 /// Keys that change work, memory, layout, precision or overlap are read; keys which do not are
 /// known and passed over; any other key is a diagnosis with file, line and a suggestion. `path` is
-/// used in messages, and words in the place ("h100") where neither file nor hint names the GPU.
+/// used in messages, and words in it ("h100") where neither file nor hint names the GPU.
 Result<Imported> import_nemo_yaml(const spec::Library& library, const std::string& text,
                                   const std::string& path, const ImportHints& hints);
 

@@ -55,7 +55,7 @@ std::string choose_cluster(LibraryCache& cache, Settings& settings, const Import
   if (hints.job_script && hints.job_script->gpu_type)
     if (auto found = cluster_named_in(*hints.job_script->gpu_type, cache.cluster_names()))
       return *found;
-  if (auto found = cluster_named_in(place_of(settings, hints), cache.cluster_names())) {
+  if (auto found = cluster_named_in(settings.file(), cache.cluster_names())) {
     settings.assume(
         fmt::format("the file does not name its GPUs: cluster {} after its path", *found));
     return *found;
@@ -69,7 +69,6 @@ void set_devices(Settings& settings, const ImportHints& hints, const MachineFact
                  spec::Cluster& cluster) {
   std::optional<int64_t> devices = facts.gpus_per_node;
   if (!devices && hints.job_script) devices = hints.job_script->gpus_per_node;
-  if (!devices) devices = hints.gpus_per_node;
   if (!devices || *devices == cluster.gpus_per_node) return;
   if (*devices >= 1 && *devices < cluster.gpus_per_node)
     return spec::use_devices(cluster, *devices);

@@ -59,11 +59,6 @@ Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
                                    const ImportHints& hints, const MachineFacts& facts,
                                    spec::StatedJob& stated);
 
-/// In which words stand for what the file does not say: the hint's, else the path of the file.
-inline const std::string& place_of(const Settings& settings, const ImportHints& hints) {
-  return hints.place.empty() ? settings.file() : hints.place;
-}
-
 /// The library's model of this shape, of whatever sequence length: the one whose name stands in
 /// `place`, else the first.
 std::optional<spec::Model> model_of_shape(LibraryCache& cache, const spec::Model& model,

@@ -134,7 +134,7 @@ Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const
   job.task = read_task(settings, hints);
   check_task(settings, job.task);
   const std::string data = data_section(settings, job.task);
-  job.model = TPT_TRY(read_nemo_model(cache, settings, data, place_of(settings, hints)));
+  job.model = TPT_TRY(read_nemo_model(cache, settings, data, settings.file()));
   const MachineFacts facts = read_machines(cache, settings);
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, facts, stated));
   TPT_TRY(read_nemo_plan(cache, settings, data, stated));

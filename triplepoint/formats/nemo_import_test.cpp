@@ -69,10 +69,6 @@ TEST_CASE("the hparams.yaml of NeMo's logger is the job but for nodes and names"
   CHECK(renamed == whole.model);
   CHECK(import(hparams_of("generate.yaml"), "hparams.yaml", hints).job.task == spec::Task::prefill);
   CHECK(import(hparams_of("lora.yaml"), "hparams.yaml", hints).job.task == spec::Task::lora);
-  // Devices are those of the caller where the file has none.
-  const Imported two =
-      import(hparams_of("generate.yaml"), "hparams.yaml", {.num_nodes = 1, .gpus_per_node = 2});
-  CHECK(two.job.world_size() == 2);
 }
 
 TEST_CASE("a NeMo job on one replica has nothing to shard") {

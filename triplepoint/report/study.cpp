@@ -24,8 +24,6 @@ std::string_view name_of(Verdict verdict) {
       return "shutdown";
     case Verdict::invalid:
       return "invalid";
-    case Verdict::unreadable:
-      return "unreadable";
   }
   return "";
 }
@@ -80,8 +78,7 @@ Summary summary_of(const Study& study) {
         std::count_if(study.rows.begin(), study.rows.end(),
                       [&](const StudyRow& row) { return row.verdict == verdict; }));
   };
-  return {study.rows.size(), count(Verdict::ok), count(Verdict::oom), count(Verdict::invalid),
-          count(Verdict::unreadable)};
+  return {study.rows.size(), count(Verdict::ok), count(Verdict::oom), count(Verdict::invalid)};
 }
 
 namespace {

@@ -15,8 +15,7 @@
 
 namespace triplepoint::report {
 
-/// unreadable: an experiment whose files cannot be read, or that left too little of itself.
-enum class Verdict { ok, oom, shutdown, invalid, unreadable };
+enum class Verdict { ok, oom, shutdown, invalid };
 std::string_view name_of(Verdict verdict);
 
 /// One job of a study and what came of it.
@@ -32,8 +31,7 @@ struct StudyRow {
   std::vector<int32_t> slots;  // of each device, in the order of the metrics' per-GPU lists
   std::vector<int32_t> nodes;  // the same
   bool has_job = true;         // a recording of an unknown command has none: `job` says nothing
-  // What devices and folder tell of one without a job: "gpt3-175b", "32 x H200"; empty: nothing.
-  std::string told_model, told_machine;
+  std::string told_machine;  // what devices tell of one without a job: "32 x H200"; empty: nothing
   run::Origin origin = run::Origin::simulated;
   std::string page;       // relative link to the page of its run; empty: there is none
   std::string condition;  // what tells its room or machine from others' (conditions.h)
@@ -57,7 +55,7 @@ std::optional<std::size_t> worst_stage(const StudyRow& row);
 
 /// How many jobs came to what.
 struct Summary {
-  std::size_t jobs = 0, ok = 0, oom = 0, invalid = 0, unreadable = 0;
+  std::size_t jobs = 0, ok = 0, oom = 0, invalid = 0;
 };
 Summary summary_of(const Study& study);
 

@@ -19,8 +19,8 @@
 
 #include "triplepoint/metrics/trace_tables/input.h"
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/study/experiments.h"
 #include "triplepoint/study/machine_load.h"
+#include "triplepoint/study/sources.h"
 #include "triplepoint/study/time_limits.h"
 #include "triplepoint/study/training.h"
 #include "triplepoint/system/process.h"

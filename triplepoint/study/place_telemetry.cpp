@@ -16,7 +16,6 @@
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/telemetry/upstream/upstream.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/workload/rank_grid.h"
 
@@ -101,7 +100,7 @@ Result<std::vector<std::string>> host_names(const spec::Job& job,
 }  // namespace
 
 bool is_thermal_table(const std::string& path) {
-  return path.ends_with(".csv") && !telemetry::looks_like_upstream(path);
+  return path.ends_with(".csv");
 }
 
 Result<Telemetry> read_telemetry(const std::vector<std::string>& files,
@@ -114,8 +113,7 @@ Result<Telemetry> read_telemetry(const std::vector<std::string>& files,
       const CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), path));
       samples = TPT_TRY(advise::read_thermal_table(table, choice));
     } else {
-      const bool upstream = telemetry::looks_like_upstream(path);
-      const run::Run run = TPT_TRY(upstream ? telemetry::read_upstream(path) : run::load(path));
+      const run::Run run = TPT_TRY(run::load(path));
       samples = advise::thermal_samples(run);
       if (run.manifest.job && !all.job) all.job = run.manifest.job;
       if (all.hosts.empty()) all.hosts = run.manifest.hosts;

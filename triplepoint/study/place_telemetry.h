@@ -15,7 +15,7 @@
 
 namespace triplepoint::study {
 
-/// How warm GPUs are by runs, folders of samples and CSV tables.
+/// How warm GPUs are by runs and CSV tables.
 struct Telemetry {
   std::vector<advise::ThermalSample> samples;
   std::optional<spec::Job> job;    // of the first run that knows its own

@@ -288,18 +288,6 @@ void mark_failed(StudyItem& item) {
   item.row->origin = run::Origin::measured;
 }
 
-void take_verdict(StudyItem& item, spec::StudyJob& job, report::Verdict verdict, std::string why) {
-  job.diagnoses.push_back({.code = spec::DiagnosisCode::inconsistent,
-                           .severity = spec::Diagnosis::Severity::error,
-                           .what = std::move(why)});
-  take_diagnoses(item);
-  item.json["verdict"] = report::name_of(verdict);
-  cell_named(item.cells, "verdict") = report::name_of(verdict);
-  item.row->verdict = verdict;
-  item.row->origin = run::Origin::imported;
-  item.row->has_job = false;
-}
-
 Result<void> first_problem(const std::vector<StudyItem>& items) {
   for (const StudyItem& item : items)
     if (!item.problem.empty()) return error(item.problem);
@@ -329,9 +317,8 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
     csv.end_row();
     jobs.push_back(std::move(item.json));
     if (item.scored) scored.push_back(*std::move(item.scored));
-    const bool was_played = item.row->verdict != report::Verdict::invalid &&
-                            item.row->verdict != report::Verdict::unreadable;
-    results.run_files.push_back(was_played ? item.file : Path());
+    const bool has_run = item.row->verdict != report::Verdict::invalid;
+    results.run_files.push_back(has_run ? item.file : Path());
     results.study.rows.push_back(*std::move(item.row));
   }
   report::tell_conditions(results.study);

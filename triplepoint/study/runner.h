@@ -96,8 +96,6 @@ void take_results(StudyItem& item, const run::Run& run);
 void take_diagnoses(StudyItem& item);
 /// Of one that has its diagnoses: they say how its measurement ended.
 void mark_failed(StudyItem& item);
-/// A row of a recorded experiment without results: its verdict, and why.
-void take_verdict(StudyItem& item, spec::StudyJob& job, report::Verdict verdict, std::string why);
 
 Json as_json(const std::vector<spec::Diagnosis>& diagnoses);
 

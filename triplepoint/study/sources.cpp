@@ -18,11 +18,14 @@
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/metrics/trace_tables/rank_devices.h"
 #include "triplepoint/report/figures/paper_figures.h"
-#include "triplepoint/study/experiments.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
-#include "triplepoint/telemetry/upstream/upstream.h"
+#include "triplepoint/telemetry/zeus/zeus.h"
+#include "triplepoint/trace/input.h"
+#include "triplepoint/trace/logs/training_log.h"
+#include "triplepoint/trace/read.h"
 
 namespace triplepoint::study {
 namespace {
@@ -51,11 +54,8 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
                           const metrics::TraceOptions& options, Log log) {
   const bool as_it_is = !options.ranks && !options.step && !options.rules;
   if (files.size() == 1 && metrics::is_run_file(files[0]) && as_it_is) return run::load(files[0]);
-  if (files.size() == 1 && as_it_is && !is_folder(files[0]) &&
-      telemetry::looks_like_upstream(files[0]))
-    return telemetry::read_upstream(files[0]);
-  if (files.size() == 1 && (is_experiment(files[0]) || out_of_memory(files[0])))
-    return read_experiment(files[0], options);
+  if (files.size() == 1 && as_it_is && telemetry::looks_like_zeus(files[0]))
+    return telemetry::read_zeus(files[0]);
   metrics::TraceInput input =
       TPT_TRY(metrics::read_trace_input(files, options, trace::HostSpans::ops));
   if (input.format == "training_log" && log == Log::alone) take_steps_from_log(input.run);
@@ -65,11 +65,10 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
   return std::move(input.run);
 }
 
-/// The runs of a study, or the experiments in a folder and below; else the source.
+/// The runs of a study; else the source.
 Result<std::vector<std::string>> runs_of(const std::string& source) {
   if (!is_folder(source)) return std::vector<std::string>{source};
   std::vector<Path> found = TPT_TRY(list_files(source, ".run"));
-  if (found.empty()) found = experiments_in(source);
   if (found.empty()) return std::vector<std::string>{source};  // traces
   std::vector<std::string> files;
   for (const Path& file : found)
@@ -80,12 +79,17 @@ Result<std::vector<std::string>> runs_of(const std::string& source) {
 }  // namespace
 
 SourceKind kind_of_source(const std::string& source) {
-  if (is_folder(source)) {
-    if (out_of_memory(source)) return SourceKind::traces;
-    const auto is_tree = [&] { return !is_experiment(source) && !experiments_in(source).empty(); };
-    return is_study(source) || is_tree() ? SourceKind::study : SourceKind::traces;
-  }
+  if (is_folder(source)) return is_study(source) ? SourceKind::study : SourceKind::traces;
   return source.ends_with(".run") ? SourceKind::run : SourceKind::traces;
+}
+
+bool is_training_log(const Path& file) {
+  auto input = trace::Input::open(file);
+  if (!input) return false;
+  const auto head = input->peek(trace::recognized_by);
+  if (!head || !trace::looks_like_training_log(*head)) return false;
+  const auto log = trace::parse_training_log(*input);
+  return log && !log->framework.empty();
 }
 
 std::string stem_of_source(Path file) {
@@ -94,6 +98,54 @@ std::string stem_of_source(Path file) {
   while (std::any_of(std::begin(endings), std::end(endings), ends))
     file.replace_extension();
   return by_own_name(file).filename().string();
+}
+
+namespace {
+
+void shift(run::Timeline& timeline, int64_t by) {
+  for (run::Span& span : timeline.spans) {
+    span.begin = Instant(span.begin.nanoseconds() + by);
+    span.end = Instant(span.end.nanoseconds() + by);
+  }
+}
+
+/// Where the traces' time 0 lies on the recording's clock: by the wall clocks of both, or, where
+/// one has none, with the first span at the begin of the recording's step.
+int64_t offset_of(const run::Run& recording, const run::Run& traced, std::string& said) {
+  const run::Extent spans = run::extent(traced.timeline).value_or(run::Extent{});
+  const bool has_steps = !recording.steps.empty();
+  const Instant begin = has_steps ? recording.steps.front().begin : Instant();
+  const auto &here = traced.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
+  if (!here || !there) {
+    said = "the traces have no wall clock: their first span is laid at the begin of the step";
+    return begin.nanoseconds() - spans.begin.nanoseconds();
+  }
+  const int64_t by = *here - *there;
+  const bool meet = has_steps &&
+                    spans.begin.nanoseconds() + by < recording.steps.back().end.nanoseconds() &&
+                    begin.nanoseconds() < spans.end.nanoseconds() + by;
+  if (has_steps && !meet)
+    said = "the traces are of another time than the recorded steps (are both of one job?)";
+  return by;
+}
+
+}  // namespace
+
+Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
+  std::string said;
+  shift(traced.timeline, offset_of(recording, traced, said));
+  if (!said.empty()) traced.manifest.notes.push_back(std::move(said));
+  if (std::string ranks = metrics::take_ranks_from_traces(recording, traced); !ranks.empty())
+    traced.manifest.notes.push_back(std::move(ranks));
+  recording.timeline = std::move(traced.timeline);
+  // Ranks that were not traced are ranks of the job, too.
+  for (const run::Device& device : recording.devices)
+    recording.timeline.num_ranks =
+        std::max(recording.timeline.num_ranks, device.rank.value_or(-1) + 1);
+  std::move(traced.manifest.notes.begin(), traced.manifest.notes.end(),
+            std::back_inserter(recording.manifest.notes));
+  recording.manifest.facts.merge(traced.manifest.facts);
+  return recording;
 }
 
 Result<run::Run> load_run_source(const std::vector<std::string>& sources,
@@ -139,94 +191,30 @@ std::vector<spec::Provenance> numbers_of(const run::Run& run) {
 
 namespace {
 
-struct LoadedJob {
-  report::PaperJob job;
-  std::optional<std::vector<metrics::KernelSeconds>> sums;  // of kernels, of each rank
-  std::string remark;
-};
-
-Result<LoadedJob> load_paper_job(const std::string& file) {
-  LoadedJob loaded;
-  const std::string name = stem_of_source(file);
-  const bool experiment = is_experiment(file);
-  if (experiment) loaded.sums = TPT_TRY(read_kernel_stats(file));
-  const Result<run::Run> run = experiment
-                                   ? read_experiment(file, {}, ExperimentSteps::whole_recording)
-                                   : load_run_source({file}, {});
-  if (!run && !loaded.sums) return error(run.error().what);
-  if (const auto parts = run ? missing_parts(*run) : std::vector<std::string>(); !parts.empty())
-    loaded.remark = fmt::format("{}: incomplete: {}", name, fmt::join(parts, "; "));
-  loaded.job = run ? report::paper_job(*run, metrics::measure(*run), name, file)
-                   : report::paper_job(run::Run(), {}, name, file);
-  return loaded;
-}
-
-/// Sums of kernels stand in for traces that are not there.
-void take_sums(report::PaperJob& job, const std::vector<metrics::KernelSeconds>& of_ranks) {
-  std::map<int32_t, double> counts;
-  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    if (of_ranks[rank].total() <= Seconds()) continue;
-    const auto stage = static_cast<int32_t>(static_cast<int64_t>(rank) / job.ranks_per_stage);
-    job.kernels[stage] += of_ranks[rank];
-    counts[stage] += 1;
-  }
-  for (auto& [stage, kernels] : job.kernels)
-    kernels *= 1 / counts[stage];
-}
-
-/// What the folder of an experiment without samples says by its name, with as many GPUs as the
-/// first experiment beside it that has some.
-report::PaperJob job_by_name(const Path& folder, const std::vector<std::string>& files,
-                             const std::vector<LoadedJob>& jobs) {
-  run::Run none;
-  for (std::size_t i = 0; i < files.size() && none.devices.empty(); ++i)
-    if (Path(files[i]).parent_path() == folder.parent_path())
-      none.devices.resize(jobs[i].job.metrics.temperature_per_gpu_c.size());
-  return report::paper_job(none, {}, folder.filename().string(), folder);
+Result<report::PaperJob> load_paper_job(const std::string& file) {
+  const run::Run run = TPT_TRY(load_run_source({file}, {}));
+  return report::paper_job(run, metrics::measure(run), stem_of_source(file));
 }
 
 }  // namespace
 
 Result<FigureJobs> load_paper_jobs(const std::vector<std::string>& sources) {
   std::vector<std::string> files;
-  std::vector<Path> empty;
-  for (const std::string& source : sources) {
+  for (const std::string& source : sources)
     for (std::string& one : TPT_TRY(runs_of(source)))
       files.push_back(std::move(one));
-    if (is_folder(source)) std::ranges::move(out_of_memory_in(source), std::back_inserter(empty));
-  }
-  std::vector<LoadedJob> jobs(files.size());
+  FigureJobs found;
+  found.jobs.resize(files.size());
   std::vector<std::string> problems(files.size());
   parallel_for(files.size(), available_threads(), [&](std::size_t i) {
-    Result<LoadedJob> job = load_paper_job(files[i]);
+    Result<report::PaperJob> job = load_paper_job(files[i]);
     if (job)
-      jobs[i] = std::move(*job);
+      found.jobs[i] = std::move(*job);
     else
       problems[i] = job.error().what;
   });
-  FigureJobs found;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!problems[i].empty()) {
-      if (files.size() == 1 || !is_folder(files[i])) return error(problems[i]);
-      found.remarks.push_back("left out: " + problems[i]);
-      continue;
-    }
-    if (!jobs[i].remark.empty()) found.remarks.push_back(jobs[i].remark);
-    report::PaperJob job = jobs[i].job;
-    if (job.machine.empty() && is_experiment(files[i])) {  // no samples tell the number of GPUs
-      const report::PaperJob named = job_by_name(files[i], files, jobs);
-      job.machine = named.machine;
-      job.layout = named.layout;
-      job.pipeline = named.pipeline;
-      job.ranks_per_stage = named.ranks_per_stage;
-    }
-    if (job.kernels.empty() && jobs[i].sums) take_sums(job, *jobs[i].sums);
-    found.jobs.push_back(std::move(job));
-  }
-  for (const Path& folder : empty) {
-    found.jobs.push_back(job_by_name(folder, files, jobs));
-    found.jobs.back().fits_memory = false;
-  }
+  for (const std::string& problem : problems)
+    if (!problem.empty()) return error(problem);
   return found;
 }
 
@@ -287,11 +275,6 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
 /// A folder of runs without a study file.
 Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs) {
   runs = TPT_TRY(list_files(folder, ".run"));
-  if (runs.empty()) runs = experiments_in(folder);
-  if (!runs.empty() && is_folder(runs.front())) {
-    std::ranges::move(out_of_memory_in(folder), std::back_inserter(runs));
-    std::sort(runs.begin(), runs.end());
-  }
   if (runs.empty())
     return error(
         fmt::format("{}: no study and no .run file in it (a report needs either); make them with "
@@ -299,28 +282,12 @@ Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs
                     folder.string(), folder.string()));
   spec::StudyPlan plan{
       folder.string(), fmt::format("Runs in {}", folder.filename().string()), "", {}};
-  const std::vector<std::string> names = experiment_names(runs, folder);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
+  for (const Path& run : runs) {
     spec::StudyJob job;
-    job.job.name = is_folder(runs[i]) ? names[i] : runs[i].stem().string();
+    job.job.name = run.stem().string();
     plan.jobs.push_back(std::move(job));
   }
   return plan;
-}
-
-/// Of a recording of the artifact without a configuration: what its name and its folders tell.
-void take_names(report::StudyRow& row, const Path& file) {
-  run::Run shape;
-  shape.devices.resize(std::max<std::size_t>(1, row.slots.size()));
-  const std::string name = is_folder(file) ? by_own_name(file).filename() : file.stem();
-  report::PaperJob told = report::paper_job(shape, {}, name, file);
-  if (told.model.empty()) return;
-  if (row.slots.empty()) {  // out of memory: no device tells their number, the layout does
-    shape.devices.resize(static_cast<std::size_t>(told.pipeline * told.ranks_per_stage));
-    told = report::paper_job(shape, {}, name, file);
-  }
-  row.told_model = told.model + (told.task.empty() ? "" : " (" + told.task + ")");
-  if (row.told_machine.empty()) row.told_machine = told.machine;
 }
 
 }  // namespace
@@ -343,16 +310,7 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       return;
     }
     if (!path_exists(runs[i])) return;  // not simulated yet
-    if (auto why = is_folder(runs[i]) ? out_of_memory(runs[i]) : std::nullopt) {
-      take_verdict(item, plan.jobs[i], report::Verdict::oom, *std::move(why));
-      return;
-    }
-    const Result<run::Run> run =
-        is_folder(runs[i]) ? read_experiment(runs[i], {}) : run::load(runs[i].string());
-    if (!run && is_folder(runs[i])) {  // one experiment of a tree does not cost the others
-      take_verdict(item, plan.jobs[i], report::Verdict::unreadable, run.error().what);
-      return;
-    }
+    const Result<run::Run> run = run::load(runs[i].string());
     if (!run) {
       item.problem = run.error().what;
       return;
@@ -362,16 +320,9 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       plan.jobs[i].job = *run->manifest.job;
       plan.jobs[i].job.name = std::move(name);
     }
-    for (std::string& part : missing_parts(*run))
-      plan.jobs[i].diagnoses.push_back({.code = spec::DiagnosisCode::inconsistent,
-                                        .severity = spec::Diagnosis::Severity::warning,
-                                        .what = "incomplete: " + std::move(part)});
     take_results(item, *run);
   });
   TPT_TRY(first_problem(items));
-  for (StudyItem& item : items)
-    if (item.row && !item.row->has_job && item.row->origin == run::Origin::imported)
-      take_names(*item.row, item.file);
   StudyResults results = collect(items, plan);
   link_run_pages(results, folder);
   return results;

@@ -25,6 +25,12 @@ SourceKind kind_of_source(const std::string& source);
 /// "ranks" of ranks.tar.gz, "rank0" of rank0.pt.trace.json.gz, "job" of job.run.
 std::string stem_of_source(Path file);
 
+/// Whether the file is a training's log with steps.
+bool is_training_log(const Path& file);
+
+/// Samples of a run with the timeline of its traces, both of one job.
+Result<run::Run> with_timeline(run::Run recording, run::Run traced);
+
 /// A run, or traces as one run; traces may have a recording among them, whose devices, series and
 /// steps join the timeline on one time line. Ranks, step and kernel rules as asked for.
 Result<run::Run> load_run_source(const std::vector<std::string>& sources,
@@ -40,8 +46,7 @@ struct FigureJobs {
   std::vector<std::string> remarks;
 };
 
-/// Of every run of the sources: those in a study's folder or in the artifact's result tree, each
-/// .run, and traces. Of a folder with several, one that cannot be read is left out with a remark.
+/// Of every run of the sources: those in a study's folder, each .run, and traces.
 Result<FigureJobs> load_paper_jobs(const std::vector<std::string>& sources);
 
 Result<report::Study> load_study_source(const std::string& folder);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/formats/export.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
@@ -19,10 +16,9 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/study/experiments.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/telemetry/upstream/upstream.h"
+#include "triplepoint/telemetry/zeus/zeus.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -38,10 +34,6 @@ class Export : public Command {
         .toggle("--toml", "as a Triplepoint job file", toml_)
         .flag("--csv", "FOLDER", "a run as tables: series, spans, devices, steps", into(csv_),
               {.words = Words::folders})
-        .flag("--upstream-csv", "FOLDER",
-              "a run as the paper's artifact writes it: gpu_power_0.csv, ..., traces in "
-              "1_kineto, and their kernel sums",
-              into(upstream_csv_), {.words = Words::folders})
         .flag("--zeus-csv", "FOLDER", "a run as Zeus writes it: power.csv, windows.csv",
               into(zeus_csv_), {.words = Words::folders})
         .flag("-o,--output", "FILE", "instead of standard output", into(output_),
@@ -52,12 +44,11 @@ class Export : public Command {
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     const bool is_job = megatron_ || nemo_ || toml_;
-    const bool is_run = csv_ || upstream_csv_ || zeus_csv_;
+    const bool is_run = csv_ || zeus_csv_;
     if (int(megatron_) + int(nemo_) + int(toml_) + int(is_run) != 1) {
       console.warn(
           "triplepoint: export: no output format (there are several); for a job give one of "
-          "--megatron-args, --nemo-yaml and --toml, for a run --csv, --upstream-csv or "
-          "--zeus-csv\n");
+          "--megatron-args, --nemo-yaml and --toml, for a run --csv or --zeus-csv\n");
       return exit_usage;
     }
     return is_job ? export_job(console) : export_run(console);
@@ -108,30 +99,12 @@ class Export : public Command {
       return {};
     };
     if (csv_) TPT_TRY(write(csv_, run::csv_tables(run)));
-    if (upstream_csv_) {
-      std::vector<run::NamedText> files = telemetry::artifact_files(run);
-      std::ranges::move(study::kineto_files(run), std::back_inserter(files));
-      const Path folder = absolute_path(*upstream_csv_).lexically_normal();
-      const std::string experiment =
-          (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-      if (auto sums = study::kernel_stats_file(run, experiment)) files.push_back(*std::move(sums));
-      if (auto job = configuration(run)) files.push_back({experiment + ".yaml", *std::move(job)});
-      TPT_TRY(write(upstream_csv_, files));
-    }
     if (zeus_csv_) TPT_TRY(write(zeus_csv_, telemetry::zeus_files(run)));
     if (format_.is_json())
       print_json(console, {{"run", job_}, {"written", written}});
     else
       console.print(fmt::format("{} files written\n", written.size()));
     return exit_ok;
-  }
-
-  /// The run's job as a NeMo YAML; nothing where that would be another job.
-  static std::optional<std::string> configuration(const run::Run& run) {
-    if (!run.manifest.job) return std::nullopt;
-    formats::Exported yaml = formats::export_nemo_yaml(*run.manifest.job);
-    const bool is_same = yaml.unsupported_settings.empty() && yaml.refused_by_launcher.empty();
-    return is_same ? std::optional(std::move(yaml.text)) : std::nullopt;
   }
 
   formats::Exported written(const spec::Library& library, const spec::Job& job) const {
@@ -142,7 +115,7 @@ class Export : public Command {
 
   std::string job_;
   bool megatron_ = false, nemo_ = false, toml_ = false;
-  std::optional<std::string> output_, csv_, upstream_csv_, zeus_csv_;
+  std::optional<std::string> output_, csv_, zeus_csv_;
   FormatFlag format_;
 };
 

@@ -35,8 +35,8 @@ class Place : public Command {
     return Arguments()
         .group("Input, search and output")
         .flag("--from", "FILE",
-              "runs, folders of the paper's artifact, or CSV tables with GPU temperatures; "
-              "repeatable (default: the job is simulated)",
+              "runs, or CSV tables with GPU temperatures; repeatable (default: the job is "
+              "simulated)",
               into(from_), {.words = Words::files})
         .flag("--row", "NAME", "of a CSV table: its config or snapshot_id", into(choice_.row))
         .flag("--by", "SIGN",

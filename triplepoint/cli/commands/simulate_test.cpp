@@ -290,16 +290,6 @@ TEST_CASE("what a launch file sets without effect is a note with its line, and n
   CHECK(!contains(outcome.err, "sequence_parallel"));
 }
 
-TEST_CASE("a result tree of which every experiment is skipped fails and says why") {
-  const ScratchFolder scratch;
-  REQUIRE(make_folder(scratch.folder() / "some-name"));
-  scratch.file("some-name/gpu_power_0.csv", "1700000000.0,400\n1700000001.0,410\n");
-  const Outcome outcome = call({"validate", scratch.folder().string()});
-  CHECK(outcome.code == exit_failed);
-  CHECK(contains(outcome.err, "nothing was validated (all experiments were skipped: 1)"));
-  CHECK(contains(outcome.err, "the job is not known"));
-}
-
 TEST_CASE("what a step does is disjoint and adds up, with and without a pipeline") {
   const Words one_stage = plus(plain_job, {"--fault", "gpu=3,power=0.5"});
   const Words stages = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200",

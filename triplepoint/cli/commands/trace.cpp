@@ -12,7 +12,6 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/report/findings/run_findings.h"
-#include "triplepoint/study/trace_tree.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/result_text.h"
 
@@ -47,8 +46,7 @@ class Trace : public Command {
         .word("ANALYSIS", "analysis to run", into(options_.analysis),
               {.choices = analysis_words(), .required = true})
         .word("FILE",
-              "traces: files, folders or tars of ranks; or a .run; breakdown and overlap: also a "
-              "result tree of the MICRO'25 paper's artifact",
+              "traces: files, folders or tars of ranks; or a .run",
               into(options_.files), {.words = Words::files, .required = true, .repeats = true})
         .flag("--format", "FORMAT", "output format (default table; csv prints one table)",
               into(options_.format), {.choices = {"table", "json", "csv"}})
@@ -79,8 +77,7 @@ class Trace : public Command {
       console.warn("triplepoint: trace: " + fits.error().what + "\n");
       return exit_usage;
     }
-    auto of_tree = TPT_TRY(study::trace_experiments(options_, analysis->run));
-    metrics::TraceReport report = of_tree ? *std::move(of_tree) : TPT_TRY(analysis->run(options_));
+    metrics::TraceReport report = TPT_TRY(analysis->run(options_));
     name_pace_setters(report);
     const std::vector<const DataTable*> tables = TPT_TRY(metrics::chosen_tables(report, options_));
     if (options_.format == "json")

@@ -15,7 +15,6 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/pages/answer_pages.h"
-#include "triplepoint/study/tree_scores.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/tui/result_text.h"
@@ -32,8 +31,7 @@ class Validate : public Command {
   Arguments arguments() override {
     return Arguments()
         .word("ROWS.csv",
-              "tables of measurements (the columns determine the kind), or result trees of the "
-              "MICRO'25 paper's artifact",
+              "tables of measurements (the columns determine the kind)",
               into(files_), {.words = Words::files, .required = true, .repeats = true})
         .add(format_.argument("output format (default table); csv: one line per prediction"))
         .flag("--family", "NAME", "only the rows of this family", into(family_))
@@ -64,25 +62,10 @@ class Validate : public Command {
     } else {
       tui::print_validation(console, validated, worst);
     }
-    for (const ValidatedFile& each : validated)
-      TPT_TRY(require_some(each));
     return exit_ok;
   }
 
  private:
-  /// Rows of a table may be left out on purpose; an experiment was meant to be compared.
-  static Result<void> require_some(const ValidatedFile& validated) {
-    const auto& [file, scores] = validated;
-    if (!is_folder(file) || scores.skipped.empty() ||
-        static_cast<int64_t>(scores.skipped.size()) < scores.rows)
-      return {};
-    const calibrate::SkippedRow& first = scores.skipped.front();
-    return error(
-        fmt::format("{}: nothing was validated (all experiments were skipped: {}); "
-                    "of {}: {}",
-                    file, scores.rows, first.row_id, first.reason));
-  }
-
   Result<ValidatedFile> validate(tui::Console& console, const spec::Library& library,
                                  const std::string& file) const {
     std::optional<tui::Progress> progress;
@@ -91,8 +74,7 @@ class Validate : public Command {
         .threads = threads_.count(),
         .begin = [&](std::size_t rows) { progress.emplace(console, "Predicting", rows); },
         .advance = [&] { progress->advance(); }};
-    TableScores scores = is_folder(file) ? TPT_TRY(study::score_tree(file, context))
-                                         : TPT_TRY(score_file(file, context));
+    TableScores scores = TPT_TRY(score_file(file, context));
     if (family_) keep_family(scores);
     return ValidatedFile{file, std::move(scores)};
   }

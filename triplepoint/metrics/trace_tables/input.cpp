@@ -235,7 +235,7 @@ Result<std::vector<int32_t>> parse_ranks(std::string_view text) {
 
 namespace {
 
-/// A folder of an experiment of the paper's artifact stands for the traces of its newest job.
+/// A folder with traces of jobs (<job id>_kineto) stands for those of its newest job.
 std::vector<std::string> with_newest_traces(std::vector<std::string> files,
                                             std::vector<std::string>& remarks) {
   for (std::string& file : files) {

@@ -231,7 +231,6 @@ Bar empty_bar(const StudyRow& row, const StudyRow* above) {
   if (row.verdict == Verdict::shutdown) bar.status = "shut down by heat";
   if (row.verdict == Verdict::invalid)
     bar.status = row.origin == run::Origin::measured ? "failed" : "invalid";
-  if (row.verdict == Verdict::unreadable) bar.status = "not readable";
   if (!bar.status.empty()) bar.hint = full_label(row) + ": " + bar.status;
   return bar;
 }

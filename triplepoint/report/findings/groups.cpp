@@ -106,14 +106,13 @@ std::string machine_title(const StudyRow& row) {
 }
 
 std::string model_title(const StudyRow& row) {
-  if (!row.has_job) return row.told_model;
+  if (!row.has_job) return "";
   if (row.job.task == spec::Task::pretrain) return row.job.model.name;
   return fmt::format("{} ({})", row.job.model.name, spec::name_of(row.job.task));
 }
 
 std::string group_title(const StudyRow& row) {
-  if (!row.has_job && row.told_model.empty()) return machine_title(row) + ", job not known";
-  if (!row.has_job) return row.told_model + " on " + machine_title(row);
+  if (!row.has_job) return machine_title(row) + ", job not known";
   std::string title = answers::group_label(row.job) + spelled_condition(row);
   if (row.job.task != spec::Task::pretrain)
     title += fmt::format(" ({})", spec::name_of(row.job.task));
@@ -256,7 +255,7 @@ std::optional<PlanSetting> only_difference(const Settings& a, const Settings& b)
 std::vector<Pair> pairs_of(const Group& group) {
   std::vector<Settings> all;
   for (const StudyRow* row : group.rows)
-    if (row->has_job && row->verdict != Verdict::invalid && row->verdict != Verdict::unreadable)
+    if (row->has_job && row->verdict != Verdict::invalid)
       all.push_back(settings_of(*row));
   std::vector<Pair> pairs;
   for (const Settings& a : all)

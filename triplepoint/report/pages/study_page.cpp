@@ -82,16 +82,6 @@ std::string jobs_section(const Study& study) {
          html_table(table, "Every job of the study with its verdict") + "</section>\n";
 }
 
-std::string unreadable_section(const Study& study) {
-  std::string items;
-  for (const StudyRow& row : study.rows)
-    if (row.verdict == Verdict::unreadable)
-      items += fmt::format("<li><b>{}</b>: {}</li>", escape(row.name), escape(diagnoses_text(row)));
-  if (items.empty()) return "";
-  return "<section aria-labelledby=\"not-readable\"><h2 id=\"not-readable\">Not readable</h2><ul>" +
-         items + "</ul></section>\n";
-}
-
 Json jobs_data(const Study& study) {
   Json jobs = Json::array();
   for (const StudyRow& row : study.rows) {
@@ -130,7 +120,6 @@ std::string study_page(const Study& study) {
                      findings_section(findings) + machines_section(groups) + chooser(groups);
   for (const Group& group : groups)
     body += group_section(group, tables);
-  body += unreadable_section(study);
   body += jobs_section(study);
   return html_page(study.title, body, {{"jobs", jobs_data(study)}, {"tables", std::move(tables)}});
 }
@@ -321,15 +310,10 @@ std::string study_header(const Study& study) {
   std::string html =
       "<header><p class=\"kicker\">Triplepoint study</p><h1>" + escape(study.title) + "</h1>";
   if (!study.about.empty()) html += "<p class=\"about\">" + escape(study.about) + "</p>";
-  const std::string unreadable =
-      summary.unreadable == 0
-          ? ""
-          : fmt::format(", <b>{}</b> <a href=\"#not-readable\">not readable</a>",
-                        summary.unreadable);
   html += fmt::format(
       "<p class=\"facts\"><b>{}</b> jobs: <b>{}</b> ran, <b>{}</b> do not fit in memory, <b>{}</b> "
-      "invalid{}. {}; every figure is of {}.</p>",
-      summary.jobs, summary.ok, summary.oom, summary.invalid, unreadable, where_from(study),
+      "invalid. {}; every figure is of {}.</p>",
+      summary.jobs, summary.ok, summary.oom, summary.invalid, where_from(study),
       study.score ? "a whole run with its warm-up, but for those of the score"
                   : "one step in the steady state");
   return html + "</header>\n";

@@ -30,8 +30,6 @@ std::string findings_section(const std::vector<Finding>& findings);
 std::string machines_section(const std::vector<Group>& groups);
 /// One group's charts. `tables` takes the numbers that are too many for the markup.
 std::string group_section(const Group& group, Json& tables);
-/// Experiments whose files cannot be read, each with the reason; empty: there are none.
-std::string unreadable_section(const Study&);
 /// Every job with its verdict.
 std::string jobs_section(const Study& study);
 

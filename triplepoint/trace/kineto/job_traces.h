@@ -9,9 +9,8 @@
 
 namespace triplepoint::trace {
 
-/// Kineto traces of the jobs that ran in a folder, as the paper's artifact names them:
-/// <job id>_kineto/rank-<N>.json (source: CharLLM-PPT, NeMo's chakra_profile and
-/// scripts/visualization/figure_10_parse.py, which takes the newest job too).
+/// Kineto traces of the jobs that ran in a folder, as NeMo's chakra_profile leaves them:
+/// <job id>_kineto/rank-<N>.json.
 struct JobTraces {
   Path newest;                     // of the highest job id that left traces
   std::vector<std::string> older;  // names of the other folders, ascending job ids

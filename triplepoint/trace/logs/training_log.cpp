@@ -162,11 +162,12 @@ Result<TrainingLog> parse_training_log(Input& input) {
 namespace {
 
 struct Placed {
-  size_t index;  // of the step in the log
-  run::StepRecord record;
+  int64_t step;
+  Instant begin, end;
 };
 
-/// Steps with a length, on one time line that begins at 0.
+/// Steps whose length is known. By the stamps where the log has them, else one after the other from
+/// 0; the earliest begin is 0.
 std::vector<Placed> place(const TrainingLog& log) {
   std::vector<Placed> all;
   const bool stamped = std::all_of(log.steps.begin(), log.steps.end(), [](const LoggedStep& step) {
@@ -174,8 +175,7 @@ std::vector<Placed> place(const TrainingLog& log) {
   });
   Instant end;
   int64_t before = -1;
-  for (size_t i = 0; i < log.steps.size(); ++i) {
-    const LoggedStep& step = log.steps[i];
+  for (const LoggedStep& step : log.steps) {
     if (!step.time) continue;
     const double since = before < 0 ? 1 : static_cast<double>(step.step - before);
     before = step.step;
@@ -183,32 +183,21 @@ std::vector<Placed> place(const TrainingLog& log) {
     const Seconds passed = *step.time * since < longest ? *step.time * since : *step.time;
     if (!stamped && end - Instant() + passed > farthest) break;
     end = stamped ? *step.at : end + passed;
-    all.push_back({i,
-                   {.begin = end - *step.time,
-                    .end = end,
-                    .samples = step.samples.value_or(0),
-                    .tokens = step.tokens.value_or(0)}});
+    all.push_back({step.step, end - *step.time, end});
   }
   if (all.empty()) return all;
   const int64_t first =
       std::min_element(all.begin(), all.end(), [](const Placed& a, const Placed& b) {
-        return a.record.begin < b.record.begin;
-      })->record.begin.nanoseconds();
+        return a.begin < b.begin;
+      })->begin.nanoseconds();
   for (Placed& placed : all) {
-    placed.record.begin = Instant(placed.record.begin.nanoseconds() - first);
-    placed.record.end = Instant(placed.record.end.nanoseconds() - first);
+    placed.begin = Instant(placed.begin.nanoseconds() - first);
+    placed.end = Instant(placed.end.nanoseconds() - first);
   }
   return all;
 }
 
 }  // namespace
-
-std::vector<run::StepRecord> step_records(const TrainingLog& log) {
-  std::vector<run::StepRecord> records;
-  for (const Placed& placed : place(log))
-    records.push_back(placed.record);
-  return records;
-}
 
 std::string use_of_training_log(const std::string& file) {
   const std::string name = shell_word(file);
@@ -236,8 +225,8 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
       {.name = "training step", .kind = run::SpanKind::step, .stream = run::Stream::host});
   const int32_t lane = builder.lane({rank, run::Stream::host, 0, log.framework + " log"});
   for (const Placed& placed : place(log)) {
-    run::Span span{placed.record.begin, placed.record.end, type, rank};
-    builder.add(span, {.lane = lane, .sequence = log.steps[placed.index].step});
+    run::Span span{placed.begin, placed.end, type, rank};
+    builder.add(span, {.lane = lane, .sequence = placed.step});
   }
   builder.facts()["framework"] = log.framework;
   builder.facts()["clock"] = "of the log, time zone unknown";

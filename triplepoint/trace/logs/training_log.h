@@ -42,10 +42,6 @@ struct TrainingLog {
 /// torchtitan prints no step time; it is the difference of two stamps.
 Result<TrainingLog> parse_training_log(Input&);
 
-/// Steps whose length is known. By the stamps where the log has them, else one after the other
-/// from 0; the earliest begin is 0.
-std::vector<run::StepRecord> step_records(const TrainingLog&);
-
 /// What a log cannot give, and the commands that show what it has.
 std::string use_of_training_log(const std::string& file);
 

@@ -1,55 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iterator>
-#include <set>
 
 #include <fmt/format.h>
 
-#include "triplepoint/telemetry/upstream/artifact.h"
-#include "triplepoint/telemetry/upstream/imported_run.h"
-#include "triplepoint/telemetry/upstream/upstream.h"
+#include "triplepoint/telemetry/zeus/imported_run.h"
+#include "triplepoint/telemetry/zeus/zeus.h"
 
 namespace triplepoint::telemetry {
 namespace {
 
 int64_t epoch_of(const run::Run& run) {
   return run.manifest.epoch_unix_ns.value_or(0);
-}
-
-/// What is before 1970 (a run without an epoch that begins before its Instant 0) cannot be written.
-std::string rows_of(const run::Series& series, double factor, int64_t epoch) {
-  std::string text;
-  for (size_t i = 0; i < series.times.size(); ++i) {
-    const int64_t unix_ns = epoch + series.times[i].nanoseconds();
-    if (unix_ns >= 0)
-      fmt::format_to(std::back_inserter(text), "{},{}\n", unix_time_text(unix_ns),
-                     series.values[i] / factor);
-  }
-  return text;
-}
-
-void add_gpu_files(const run::Run& run, const run::Device& device,
-                   std::vector<run::NamedText>& files) {
-  std::set<std::string_view> written;
-  for (const ArtifactMetric& metric : gpu_metrics()) {
-    if (metric.signal.empty() || metric.metric == "power") continue;
-    const run::Series* series = find_series(run, metric.signal, device.index);
-    if (series == nullptr || !written.insert(metric.metric).second) continue;
-    files.push_back({fmt::format("{}_{}.csv", metric.metric, device.rank.value_or(device.index)),
-                     rows_of(*series, metric.factor, epoch_of(run))});
-  }
-}
-
-/// memory_used and memory_free cannot be told apart in ours.
-void add_node_files(const run::Run& run, int32_t node, int32_t rank,
-                    std::vector<run::NamedText>& files) {
-  for (const ArtifactMetric& metric : node_metrics()) {
-    if (metric.signal.empty() || metric.metric == "memory_used") continue;
-    const run::Series* series = find_series(run, metric.signal, node, true);
-    if (series == nullptr) continue;
-    files.push_back({fmt::format("system_{}_rank_{}_id_all.csv", metric.metric, rank),
-                     rows_of(*series, metric.factor, epoch_of(run))});
-  }
 }
 
 const run::Series* power_of(const run::Run& run, int32_t device) {
@@ -124,17 +86,6 @@ std::string window_table(const run::Run& run) {
 }
 
 }  // namespace
-
-std::vector<run::NamedText> artifact_files(const run::Run& run) {
-  std::vector<run::NamedText> files;
-  std::set<int32_t> nodes;
-  for (const run::Device& device : run.devices) {
-    add_gpu_files(run, device, files);
-    if (nodes.insert(device.node).second)
-      add_node_files(run, device.node, device.rank.value_or(device.index), files);
-  }
-  return files;
-}
 
 std::vector<run::NamedText> zeus_files(const run::Run& run) {
   std::vector<run::NamedText> files;

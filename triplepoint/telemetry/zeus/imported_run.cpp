@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/telemetry/upstream/imported_run.h"
+#include "triplepoint/telemetry/zeus/imported_run.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,8 +11,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
-
-#include "triplepoint/telemetry/upstream/upstream.h"
 
 namespace triplepoint::telemetry {
 namespace {
@@ -86,20 +84,6 @@ std::vector<Path> csv_files(const Path& source) {
   }
   std::sort(files.begin(), files.end());
   return files;
-}
-
-bool looks_like_upstream(const Path& source) {
-  return looks_like_artifact(source) || looks_like_zeus(source);
-}
-
-Result<run::Run> read_upstream(const Path& source) {
-  if (looks_like_artifact(source)) return read_artifact(source);
-  if (looks_like_zeus(source)) return read_zeus(source);
-  return error(
-      fmt::format("{}: no recording of the paper's artifact or of Zeus (no file in it is named "
-                  "like gpu_power_0.csv or begins like Zeus's CSV); name the folder that holds "
-                  "the CSV files",
-                  source.string()));
 }
 
 namespace {
@@ -210,36 +194,6 @@ Column readings(const NumberRows& rows, std::size_t column) {
     if (!value || *value < 0 || (!times.empty() && times.back() == rows.unix_ns[row])) continue;
     times.push_back(rows.unix_ns[row]);
     values.push_back(*value);
-  }
-  return result;
-}
-
-void unwrap(Samples& counter, double factor) {
-  constexpr double modulus = 4294967296.0;
-  double before = counter.empty() ? 0 : counter.values.front(), total = 0;
-  for (double& value : counter.values) {
-    const double growth = value - before;
-    before = value;
-    total += growth < 0 ? growth + modulus : growth;
-    value = total * factor;
-  }
-}
-
-Samples combined(const std::vector<Samples>& all, Combine how) {
-  Samples result;
-  for (const Samples& one : all) {
-    if (one.empty()) continue;
-    if (result.empty()) {
-      result = one;
-      continue;
-    }
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < result.values.size(); ++i) {
-      while (at + 1 < one.values.size() && one.unix_ns[at + 1] <= result.unix_ns[i])
-        ++at;
-      double& value = result.values[i];
-      value = how == Combine::sum ? value + one.values[at] : std::max(value, one.values[at]);
-    }
   }
   return result;
 }

@@ -9,11 +9,14 @@
 #include <fmt/format.h>
 
 #include "triplepoint/telemetry/kept_file.h"
-#include "triplepoint/telemetry/upstream/artifact.h"
-#include "triplepoint/telemetry/upstream/imported_run.h"
+#include "triplepoint/telemetry/zeus/imported_run.h"
+#include "triplepoint/telemetry/zeus/zeus.h"
 
 namespace triplepoint::telemetry {
 namespace {
+
+constexpr int32_t most_gpus = 65536;  // a title with a larger number names no GPU
+constexpr int32_t usual_gpus_per_node = 8;  // the files do not say
 
 enum class ZeusFile { none, power, monitor, windows };
 
@@ -23,7 +26,7 @@ int32_t gpu_of(std::string_view title) {
   int32_t gpu = -1;
   if (begin != std::string_view::npos)
     std::from_chars(title.data() + begin, title.data() + title.size(), gpu);
-  return gpu >= 0 && gpu < most_ranks ? gpu : -1;
+  return gpu >= 0 && gpu < most_gpus ? gpu : -1;
 }
 
 ZeusFile kind_of(const Path& path) {

@@ -49,14 +49,6 @@ struct Column {
 };
 Column readings(const NumberRows& rows, std::size_t column);
 
-/// A counter that was read modulo 2^32, as one that only grows from its first reading (0); what was
-/// counted twice 2^32 between two readings cannot be known. `factor`: to our unit.
-void unwrap(Samples& counter, double factor);
-
-/// Sum or maximum at the stamps of the first; the others hold their latest value.
-enum class Combine { sum, maximum };
-Samples combined(const std::vector<Samples>& all, Combine how);
-
 /// A run put together from samples with Unix times.
 class ImportedRun {
  public:
@@ -85,12 +77,6 @@ class ImportedRun {
   int64_t epoch_ = 0;
   int32_t num_devices_ = 0;
 };
-
-/// Two kinds of recordings, each reads what it recognizes.
-bool looks_like_artifact(const Path& folder);
-Result<run::Run> read_artifact(const Path& folder);
-bool looks_like_zeus(const Path& source);
-Result<run::Run> read_zeus(const Path& source);
 
 /// The plain .csv files of a folder (not of those below), by name; the file itself if it is one.
 std::vector<Path> csv_files(const Path& source);
