@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs beside each other: comparisons, and figures of the paper.
+// Runs beside each other.
 #include "python/compare.h"
 
 #include <sstream>
@@ -14,7 +14,6 @@
 
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/compare/compare_page.h"
-#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/result_text.h"
 
@@ -43,17 +42,6 @@ std::string text_of(const Comparison& comparison, bool all) {
   return out.str();
 }
 
-/// A figure from these runs, as SVG, by a name of figure_names().
-std::string paper_figure(const std::string& name, const std::vector<Run>& runs) {
-  return wait_for<std::string>([name, runs](Work&) -> Result<std::string> {
-    std::vector<report::PaperJob> jobs;
-    jobs.reserve(runs.size());
-    for (const Run& run : runs)
-      jobs.push_back(report::paper_job(run.run(), run.metrics(), run.run().manifest.name));
-    return TPT_TRY(report::figure_named(name, jobs, {})).svg;
-  });
-}
-
 }  // namespace
 
 void add_compare(py::module_& module) {
@@ -65,7 +53,6 @@ void add_compare(py::module_& module) {
         value_or_raise(write_file_atomically(file, report::compare_page(c)));
       });
   module.def("compare", &compare);
-  module.def("paper_figure", &paper_figure);
 }
 
 }  // namespace triplepoint::python

@@ -321,22 +321,6 @@ class Notebooks(unittest.TestCase):
         self.assertLess(len(shown), 100_000)
         self.assertIn("does not fit in memory", tp.simulate(tp.Job(model="gpt3-175b", cluster="hgx-h100"))._repr_html_())
 
-    def test_a_figure_of_the_paper_is_the_programs(self):
-        jobs = [tp.Job(model="gpt3-175b", cluster="hgx-h200", nodes=4, tp=tensor, pp=32 // tensor, recompute="full") for tensor in (2, 8)]
-        runs = [tp.simulate(job) for job in jobs]
-        with tempfile.TemporaryDirectory() as folder:
-            files = [os.path.join(folder, f"{run.name}.run") for run in runs]
-            for run, file in zip(runs, files):
-                run.save(file)
-            figure = os.path.join(folder, "figure.svg")
-            for name in (4, "4"):
-                self.assertEqual(program("report", "--figure", name, *files, "-o", figure).returncode, 0)
-                with open(figure, encoding="utf-8") as svg:
-                    self.assertEqual(tp.paper_figure(name, runs).svg, svg.read())
-        for unknown in (99, "launch"):
-            with self.assertRaisesRegex(tp.Error, "3, 4, .*17"):
-                tp.paper_figure(unknown, runs)
-
     def test_names_of_others_are_no_markup(self):
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "job.toml")

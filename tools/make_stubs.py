@@ -138,15 +138,6 @@ class Comparison:
 def compare(*runs: Run | _File, names: Sequence[str] | None = None) -> Comparison:
     """{compare}"""
 
-class Figure:
-    """{Figure}"""
-    svg: str
-    def save(self, file: _File) -> None:
-        """{Figure.save}"""
-
-def paper_figure(figure: int | str, runs: Sequence[Run]) -> Figure:
-    """{paper_figure}"""
-
 class record(AbstractContextManager[record]):
     """{record}"""
     def __init__(self, file: _File | None = None, /, *, {record.flags}) -> None: ...
@@ -209,7 +200,7 @@ def parts(tp):
               "{columns}": of_columns(_columns.COLUMNS, _columns.type_of)}
     for name in ("simulate", "sweep", "plan"):
         values[f"{{{name}.doc}}"] = document(getattr(tp, name), 4)
-    for name in ("Job", "Series", "Run", "read", "names", "version", "Sweep", "Plan", "Plans", "Comparison", "compare", "Figure", "paper_figure", "record",
+    for name in ("Job", "Series", "Run", "read", "names", "version", "Sweep", "Plan", "Plans", "Comparison", "compare", "record",
                  "marking", "now", "step", "region", "span", "value"):
         thing = getattr(tp, name)
         values[f"{{{name}}}"] = document(thing, 4)

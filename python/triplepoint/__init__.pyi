@@ -461,15 +461,6 @@ class Comparison:
 def compare(*runs: Run | _File, names: Sequence[str] | None = None) -> Comparison:
     """Puts runs, or files that ``read`` takes, side by side; the first is the baseline. names: what to call them."""
 
-class Figure:
-    """A drawing as SVG; notebooks show it."""
-    svg: str
-    def save(self, file: _File) -> None:
-        """Writes the SVG file."""
-
-def paper_figure(figure: int | str, runs: Sequence[Run]) -> Figure:
-    """A figure drawn from these runs: a ``Figure``. Of the MICRO'25 paper (arXiv 2509.10371) by its number. docs/report.md says what each shows."""
-
 class record(AbstractContextManager[record]):
     """Records the node while a block runs: power, temperature, clocks and traffic of its GPUs and CPUs, and the marks of this process.
 

@@ -240,26 +240,3 @@ def compare(*runs, names=None):
 def _names_of(runs):
     called = [run.name or "run" for run in runs]
     return called if len(set(called)) == len(called) else [f"{name} ({i})" for i, name in enumerate(called, 1)]
-
-
-class Figure:
-    """A drawing as SVG; notebooks show it."""
-
-    def __init__(self, svg):
-        self.svg = svg
-
-    def save(self, file):
-        """Writes the SVG file."""
-        with open(file, "w", encoding="utf-8") as out:
-            out.write(self.svg)
-
-    def _repr_svg_(self):
-        return self.svg
-
-    def __repr__(self):
-        return f"<triplepoint.Figure: {len(self.svg)} characters of SVG>"
-
-
-def paper_figure(figure, runs):
-    """A figure drawn from these runs: a ``Figure``. Of the MICRO'25 paper (arXiv 2509.10371) by its number. docs/report.md says what each shows."""
-    return Figure(_core.paper_figure(str(figure), [run._core for run in runs]))

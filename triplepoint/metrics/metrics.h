@@ -27,24 +27,12 @@ struct KernelSeconds {
   KernelSeconds& operator*=(double);
   Seconds communication() const;
 };
-/// Which kernels count as what.
-///
-/// ours: by the span's kind and collective; a broadcast counts as send_recv.
-/// upstream: as the scripts of the paper's artifact do. Names of device kernels (Timeline::names)
-/// go through its list of substrings, first match wins: "nccl" or "communication" with allreduce,
-/// reducescatter, allgather, sendrecv or broadcast; pushsend, pushrecv, buffer: memory; triton with
-/// sum, add, mul or div: memory, with gemm: compute; gemm, sdpa, matmul: compute; elementwise,
-/// kernel, norm: memory; else other. Our own op names have no such substrings; they count by kind
-/// as their kernels would: all-to-all as send_recv (as in NCCL), communication named
-/// "userbuffers" as memory, attention as compute (cuDNN calls it sdpa). Source: CharLLM-PPT,
-/// scripts/visualization/figure_10_1.py and figure_10_2.py.
-enum class KernelRules { ours, upstream };
+/// Kernels count by the span's kind and collective; a broadcast counts as send_recv.
 
 /// Of one rank over the whole timeline, or summed over all ranks for -1.
-KernelSeconds kernel_seconds(const run::Timeline&, int32_t rank, KernelRules = KernelRules::ours);
+KernelSeconds kernel_seconds(const run::Timeline&, int32_t rank);
 /// The same of every rank at once, from rank 0 on.
-std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline&,
-                                                   KernelRules = KernelRules::ours);
+std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline&);
 
 /// One class of kernels.
 struct KernelPart {

@@ -114,8 +114,7 @@ struct PatternInstance {
 };
 
 /// Whose words the names of the types are: our ops ("qkv"), or device kernels as a profiler spells
-/// them ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL"). The upstream artifact's classifier looks at
-/// the latter.
+/// them ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL").
 enum class NameKind : uint8_t { ops, kernels };
 
 /// What ran when, on every rank: single spans, and instances of patterns that expand to spans.

@@ -19,7 +19,6 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/trace_tables/input.h"
 #include "triplepoint/metrics/trace_tables/rank_devices.h"
-#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
 #include "triplepoint/telemetry/zeus/zeus.h"
@@ -63,17 +62,6 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
   if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
   std::move(input.remarks.begin(), input.remarks.end(), std::back_inserter(manifest.notes));
   return std::move(input.run);
-}
-
-/// The runs of a study; else the source.
-Result<std::vector<std::string>> runs_of(const std::string& source) {
-  if (!is_folder(source)) return std::vector<std::string>{source};
-  std::vector<Path> found = TPT_TRY(list_files(source, ".run"));
-  if (found.empty()) return std::vector<std::string>{source};  // traces
-  std::vector<std::string> files;
-  for (const Path& file : found)
-    files.push_back(file.string());
-  return files;
 }
 
 }  // namespace
@@ -187,35 +175,6 @@ std::vector<spec::Provenance> numbers_of(const run::Run& run) {
     if (number.file.starts_with(library->root))
       number.file = number.file.substr(library->root.size() + 1);
   return numbers;
-}
-
-namespace {
-
-Result<report::PaperJob> load_paper_job(const std::string& file) {
-  const run::Run run = TPT_TRY(load_run_source({file}, {}));
-  return report::paper_job(run, metrics::measure(run), stem_of_source(file));
-}
-
-}  // namespace
-
-Result<FigureJobs> load_paper_jobs(const std::vector<std::string>& sources) {
-  std::vector<std::string> files;
-  for (const std::string& source : sources)
-    for (std::string& one : TPT_TRY(runs_of(source)))
-      files.push_back(std::move(one));
-  FigureJobs found;
-  found.jobs.resize(files.size());
-  std::vector<std::string> problems(files.size());
-  parallel_for(files.size(), available_threads(), [&](std::size_t i) {
-    Result<report::PaperJob> job = load_paper_job(files[i]);
-    if (job)
-      found.jobs[i] = std::move(*job);
-    else
-      problems[i] = job.error().what;
-  });
-  for (const std::string& problem : problems)
-    if (!problem.empty()) return error(problem);
-  return found;
 }
 
 Result<report::Study> load_study_source(const std::string& folder) {

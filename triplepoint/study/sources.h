@@ -11,7 +11,6 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/metrics/trace_tables/analyses.h"
-#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::study {
@@ -39,15 +38,6 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
 /// The numbers of the library that a predicted run rests on: of its model, GPU, cluster, stack and
 /// calibrations. Empty for runs that predict nothing, and for what the library does not hold.
 std::vector<spec::Provenance> numbers_of(const run::Run&);
-
-/// What the paper's figures draw, and what could not be read, or only in part, in sentences.
-struct FigureJobs {
-  std::vector<report::PaperJob> jobs;
-  std::vector<std::string> remarks;
-};
-
-/// Of every run of the sources: those in a study's folder, each .run, and traces.
-Result<FigureJobs> load_paper_jobs(const std::vector<std::string>& sources);
 
 Result<report::Study> load_study_source(const std::string& folder);
 

@@ -31,8 +31,7 @@ class Import : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("FILE",
-              "NeMo YAML, config.json, Megatron arguments, or a folder; CSV files of Zeus",
+        .word("FILE", "NeMo YAML, config.json, Megatron arguments, or a folder; CSV files of Zeus",
               into(path_), {.words = Words::files, .required = true})
         .flag("--cluster", "NAME", "cluster of the job, if the file does not name one",
               into(hints_.cluster), {.words = Words::clusters})

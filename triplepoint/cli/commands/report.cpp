@@ -12,14 +12,12 @@
 #include "triplepoint/cli/flags/trace_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/report/figures/paper_figures.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/study/study_output.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -33,34 +31,15 @@ class Report : public Command {
               "ranks) with their recording",
               into(sources_), {.words = Words::files, .required = true, .repeats = true})
         .flag("-o,--output", "FILE",
-              "the page (default: beside the run, or report.html in the folder; of a figure, "
-              "figure-N.svg)",
-              into(output_), {.words = Words::files})
-        .flag("--figure", "N",
-              "write a figure of the MICRO'25 paper as SVG instead of a page (docs/report.md); "
-              "--format json and csv print its numbers",
-              into(figure_), {.choices = report::figure_names()})
-        .flag(
-            "--machine", "TEXT",
-            "of a figure: the machine to draw, part of its name as in h100 (default: the one with "
-            "most jobs)",
-            into(choice_.machine))
-        .flag("--model", "TEXT", "of a figure: the model to draw, part of its name",
-              into(choice_.model))
-        .add(format_.argument("output format (default table); csv: of a figure, a line per number"))
+              "the page (default: beside the run, or report.html in the folder)", into(output_),
+              {.words = Words::files})
+        .add(format_.argument())
         .add(trace_flags(options_));
   }
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     TPT_TRY(check_trace_flags(options_));
-    if (figure_) return draw_figure(console);
-    if (format_.is_csv())
-      return error(
-          "--format csv prints the numbers of a figure (a page is no table); add --figure N");
-    if (!choice_.machine.empty() || !choice_.model.empty())
-      return error(
-          "--machine and --model choose what a figure draws (a page shows all); add --figure N");
     const study::SourceKind kind =
         sources_.size() > 1 ? study::SourceKind::traces : study::kind_of_source(sources_.front());
     const Path page = output_ ? Path(*output_) : default_page();
@@ -89,32 +68,6 @@ class Report : public Command {
     return exit_ok;
   }
 
-  Result<int> draw_figure(tui::Console& console) const {
-    const study::FigureJobs found = TPT_TRY(study::load_paper_jobs(sources_));
-    const report::PaperFigure drawn = TPT_TRY(report::figure_named(*figure_, found.jobs, choice_));
-    for (const std::string& remark : found.remarks)
-      console.warn("triplepoint: " + remark + "\n");
-    const Path file = output_.value_or(fmt::format("figure-{}.svg", *figure_));
-    TPT_TRY(write(file, drawn.svg));
-    if (format_.is_csv()) {
-      if (!drawn.left_out.empty()) console.warn("triplepoint: " + drawn.left_out + "\n");
-      console.print(report::figure_csv(*figure_, drawn));
-      return exit_ok;
-    }
-    if (format_.is_json()) {
-      Json json = {{"source", sources_.front()},
-                   {"page", file.string()},
-                   {"figure", std::stoll(*figure_)},
-                   {"numbers", report::figure_json(drawn)}};
-      if (!drawn.left_out.empty()) json["left_out"] = drawn.left_out;
-      print_json(console, json);
-      return exit_ok;
-    }
-    console.print(fmt::format("wrote {}\n", file.string()));
-    if (!drawn.left_out.empty()) tui::print_wrapped(console, drawn.left_out);
-    return exit_ok;
-  }
-
   /// Beside what it shows: "ranks.html" of ranks.tar.gz, "report.html" in a folder.
   Path default_page() const {
     const Path first(sources_[0]);
@@ -139,9 +92,7 @@ class Report : public Command {
   std::vector<std::string> sources_;
   metrics::TraceOptions options_;
   std::optional<std::string> output_;
-  std::optional<std::string> figure_;
-  report::FigureChoice choice_;
-  FormatFlag format_{FormatFlag::Csv::yes};
+  FormatFlag format_;
 };
 
 }  // namespace

@@ -45,9 +45,8 @@ class Trace : public Command {
     return Arguments()
         .word("ANALYSIS", "analysis to run", into(options_.analysis),
               {.choices = analysis_words(), .required = true})
-        .word("FILE",
-              "traces: files, folders or tars of ranks; or a .run",
-              into(options_.files), {.words = Words::files, .required = true, .repeats = true})
+        .word("FILE", "traces: files, folders or tars of ranks; or a .run", into(options_.files),
+              {.words = Words::files, .required = true, .repeats = true})
         .flag("--format", "FORMAT", "output format (default table; csv prints one table)",
               into(options_.format), {.choices = {"table", "json", "csv"}})
         .flag("--show", "TABLES",

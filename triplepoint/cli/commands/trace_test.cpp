@@ -406,50 +406,8 @@ TEST_CASE("kernel rules: a file decides, and mistakes in it are named with their
   CHECK(complaint("[[rule]]\nclass = \"compute\"\nregex = \"(\"\n").find("wrong.toml:3") !=
         std::string::npos);
   CHECK(complaint("[[rule]]\nany = [\"x\"]\n").find("without a class") != std::string::npos);
-  CHECK(traces.ask("breakdown", {"--rules", "nothing"}).err.find("try default, upstream") !=
+  CHECK(traces.ask("breakdown", {"--rules", "nothing"}).err.find("try default") !=
         std::string::npos);
-}
-
-TEST_CASE("the upstream rule file books kernels as the artifact's built-in rules do") {
-  const auto set = metrics::load_kernel_rules("upstream");
-  REQUIRE(set);
-  using metrics::KernelClass;
-  const std::map<std::string_view, KernelClass> classes = {
-      {"compute", KernelClass::compute},       {"memory", KernelClass::memory},
-      {"other", KernelClass::other},           {"all_reduce", KernelClass::all_reduce},
-      {"all_gather", KernelClass::all_gather}, {"reduce_scatter", KernelClass::reduce_scatter},
-      {"send_recv", KernelClass::send_recv}};
-  for (const char* name : {"ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
-                           "ncclKernel_ReduceScatter",
-                           "ncclDevKernel_AllGather_RING",
-                           "ncclDevKernel_SendRecv",
-                           "ncclDevKernel_Broadcast",
-                           "ncclDevKernel_Generic",
-                           "userbuffers_pushsend",
-                           "kuserbuffers_pushrecv",
-                           "reduce_buffer",
-                           "triton_poi_fused_add",
-                           "triton_red_gemm",
-                           "nvjet_gemm",
-                           "fmha_sdpa",
-                           "sm90_xmma_gemm",
-                           "vectorized_elementwise_kernel",
-                           "ln_fwd_kernel",
-                           "rmsnorm",
-                           "Memset",
-                           "cutlass_something",
-                           "communication_AllReduce",
-                           "Broadcast without it",
-                           "SendRecv_nccl"}) {
-    CAPTURE(name);
-    const auto label = metrics::label_by_rules(name, *set);
-    REQUIRE(label);
-    const KernelClass built_in =
-        metrics::classify({.name = name, .kind = run::SpanKind::other}, run::NameKind::kernels,
-                          metrics::KernelRules::upstream);
-    CHECK(classes.at(metrics::label_of({.kind = label->kind, .collective = label->collective})) ==
-          built_in);
-  }
 }
 
 TEST_CASE("trace: what cannot be asked is refused in a sentence") {

@@ -30,9 +30,8 @@ class Validate : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("ROWS.csv",
-              "tables of measurements (the columns determine the kind)",
-              into(files_), {.words = Words::files, .required = true, .repeats = true})
+        .word("ROWS.csv", "tables of measurements (the columns determine the kind)", into(files_),
+              {.words = Words::files, .required = true, .repeats = true})
         .add(format_.argument("output format (default table); csv: one line per prediction"))
         .flag("--family", "NAME", "only the rows of this family", into(family_))
         .flag("--worst", "N", "number of worst rows to show (default 5)", into_count(worst_, 0))

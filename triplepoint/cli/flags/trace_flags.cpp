@@ -10,9 +10,7 @@ Arguments trace_flags(metrics::TraceOptions& options) {
       .group("Traces")
       .flag("--ranks", "LIST", "only these: 0,2,8-15", into(options.ranks))
       .flag("--step", "STEP", "only this one: a number from 1, or a name", into(options.step))
-      .flag("--rules", "RULES",
-            "kernel classes: default, upstream (the paper's artifact), or a file "
-            "like data/rules/default.toml",
+      .flag("--rules", "RULES", "kernel classes: default, or a file like data/rules/default.toml",
             into(options.rules), {.words = Words::files})
       .flag("--align", "WHEN",
             "align the clocks of ranks at the ends of collectives (default auto: if they differ)",

@@ -29,9 +29,9 @@ struct Sums {
 
 class Counter {
  public:
-  Counter(const run::Timeline& timeline, KernelRules rules) : timeline_(timeline) {
+  explicit Counter(const run::Timeline& timeline) : timeline_(timeline) {
     for (const run::SpanType& type : timeline.types)
-      classes_.push_back(classify(type, timeline.names, rules));
+      classes_.push_back(classify(type));
     for (const run::Pattern& pattern : timeline.patterns)
       patterns_.push_back(of_pattern(pattern));
   }
@@ -127,15 +127,14 @@ KernelSeconds& KernelSeconds::operator*=(double factor) {
   return *this;
 }
 
-KernelSeconds kernel_seconds(const run::Timeline& timeline, int32_t rank, KernelRules rules) {
-  return in_seconds(Counter(timeline, rules).of_rank(rank));
+KernelSeconds kernel_seconds(const run::Timeline& timeline, int32_t rank) {
+  return in_seconds(Counter(timeline).of_rank(rank));
 }
 
-std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline& timeline,
-                                                   KernelRules rules) {
+std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline& timeline) {
   std::vector<KernelSeconds> ranks;
   ranks.reserve(static_cast<size_t>(timeline.num_ranks));
-  for (const Sums& sums : Counter(timeline, rules).of_ranks())
+  for (const Sums& sums : Counter(timeline).of_ranks())
     ranks.push_back(in_seconds(sums));
   return ranks;
 }
@@ -159,7 +158,9 @@ KernelClass class_of(spec::Collective collective) {
   return KernelClass::other;
 }
 
-KernelClass class_by_kind(const run::SpanType& type) {
+}  // namespace
+
+KernelClass classify(const run::SpanType& type) {
   switch (type.kind) {
     case run::SpanKind::compute:
       return KernelClass::compute;
@@ -176,50 +177,6 @@ KernelClass class_by_kind(const run::SpanType& type) {
       return KernelClass::none;
   }
   return KernelClass::none;
-}
-
-/// A kernel's name, asked as the artifact asks.
-class Name {
- public:
-  explicit Name(std::string_view name) : lower_(lower_case(name)) {}
-  bool has(std::initializer_list<std::string_view> any) const {
-    return std::any_of(any.begin(), any.end(), [&](std::string_view part) {
-      return lower_.find(part) != std::string::npos;
-    });
-  }
-
- private:
-  std::string lower_;
-};
-
-KernelClass class_by_artifact(const Name& name) {
-  if (name.has({"nccl", "communication"})) {
-    if (name.has({"allreduce"})) return KernelClass::all_reduce;
-    if (name.has({"reducescatter"})) return KernelClass::reduce_scatter;
-    if (name.has({"allgather"})) return KernelClass::all_gather;
-    if (name.has({"sendrecv", "broadcast"})) return KernelClass::send_recv;
-  }
-  if (name.has({"pushsend", "pushrecv", "buffer"})) return KernelClass::memory;
-  if (name.has({"triton_"}) && name.has({"sum", "add", "mul", "div"})) return KernelClass::memory;
-  if (name.has({"gemm", "sdpa", "matmul"})) return KernelClass::compute;
-  if (name.has({"elementwise", "kernel", "norm"})) return KernelClass::memory;
-  return KernelClass::other;
-}
-
-}  // namespace
-
-KernelClass classify(const run::SpanType& type, run::NameKind names, KernelRules rules) {
-  const KernelClass by_kind = class_by_kind(type);
-  if (rules == KernelRules::ours) return by_kind;
-  const bool traced = names == run::NameKind::kernels;
-  // The artifact's scripts take the profiler's category "kernel" alone, without copies.
-  if (type.kind == run::SpanKind::copy && traced) return KernelClass::none;
-  if (!is_kernel(type.kind)) return by_kind;
-  const Name name(type.name);
-  if (traced) return class_by_artifact(name);
-  if (by_kind == KernelClass::all_to_all) return KernelClass::send_recv;
-  const bool communicates = type.kind == run::SpanKind::communication;
-  return communicates && name.has({"userbuffer"}) ? KernelClass::memory : by_kind;
 }
 
 namespace {

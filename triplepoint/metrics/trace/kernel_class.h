@@ -14,7 +14,7 @@
 
 namespace triplepoint::metrics {
 
-/// The bars of the paper's figures 3 and 10. none: host work, and spans that enclose others.
+/// What kernel seconds are told apart by. none: host work, and spans that enclose others.
 enum class KernelClass : uint8_t {
   compute,
   send_recv,
@@ -28,7 +28,7 @@ enum class KernelClass : uint8_t {
 };
 inline constexpr int kernel_class_count = 9;
 
-KernelClass classify(const run::SpanType&, run::NameKind, KernelRules);
+KernelClass classify(const run::SpanType&);
 
 /// Whether a device kernel runs during such a span.
 inline bool is_kernel(run::SpanKind kind) {

@@ -55,14 +55,13 @@ TEST_CASE("kernel seconds are counted once per layer, repetition and instance") 
 
 TEST_CASE("summing patterns equals summing the spans they stand for") {
   const run::Timeline patterns = layers(), spans = run::expand(patterns);
-  for (KernelRules rules : {KernelRules::ours, KernelRules::upstream})
-    for (int32_t rank : {-1, 0, 2}) {
-      const KernelSeconds a = kernel_seconds(patterns, rank, rules);
-      const KernelSeconds b = kernel_seconds(spans, rank, rules);
-      CHECK(a.total() == b.total());
-      CHECK(a.compute == b.compute);
-      CHECK(a.waiting == b.waiting);
-    }
+  for (int32_t rank : {-1, 0, 2}) {
+    const KernelSeconds a = kernel_seconds(patterns, rank);
+    const KernelSeconds b = kernel_seconds(spans, rank);
+    CHECK(a.total() == b.total());
+    CHECK(a.compute == b.compute);
+    CHECK(a.waiting == b.waiting);
+  }
 }
 
 TEST_CASE("the sum over ranks is the sum of the ranks") {
@@ -74,40 +73,7 @@ TEST_CASE("the sum over ranks is the sum of the ranks") {
 
 TEST_CASE("host work and passes are no kernels") {
   for (SpanKind kind : {SpanKind::host, SpanKind::pass, SpanKind::step})
-    for (KernelRules rules : {KernelRules::ours, KernelRules::upstream})
-      CHECK(classify(kernel("gemm", kind), run::NameKind::kernels, rules) == KernelClass::none);
-}
-
-KernelClass upstream(const char* name) {
-  return classify(kernel(name, SpanKind::other), run::NameKind::kernels, KernelRules::upstream);
-}
-
-TEST_CASE("the artifact's rules look at kernel names, first match wins") {
-  CHECK(upstream("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)") == KernelClass::all_reduce);
-  CHECK(upstream("ncclDevKernel_SendRecv(...)") == KernelClass::send_recv);
-  CHECK(upstream("ncclDevKernel_Broadcast_RING_LL") == KernelClass::send_recv);
-  CHECK(upstream("ncclDevKernel_Reduce_RING_LL") ==
-        KernelClass::memory);  // falls through to "kernel"
-  CHECK(upstream("userbuffers_fp16_sum_inplace_gpu_rr_rs") == KernelClass::memory);
-  CHECK(upstream("triton_poi_fused_add_gemm_0") == KernelClass::memory);
-  CHECK(upstream("triton_tem_fused_gemm") == KernelClass::compute);
-  CHECK(upstream("cudnn_generated_fort_native_sdpa_sm90_flash_fprop") == KernelClass::compute);
-  CHECK(upstream("sm90_xmma_GEMM_bf16bf16_bf16f32") == KernelClass::compute);
-  CHECK(upstream("flash_fwd_kernel") == KernelClass::memory);  // its authors' blind spots, kept
-  CHECK(upstream("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNT") == KernelClass::other);
-}
-
-TEST_CASE("our own names count as their kernels would") {
-  const auto ours = [](const run::SpanType& type) {
-    return classify(type, run::NameKind::ops, KernelRules::upstream);
-  };
-  CHECK(ours(kernel("attention", SpanKind::compute)) == KernelClass::compute);
-  CHECK(ours(kernel("dispatch", SpanKind::communication, Collective::all_to_all)) ==
-        KernelClass::send_recv);
-  CHECK(ours(kernel("tp_userbuffers", SpanKind::communication, Collective::all_gather)) ==
-        KernelClass::memory);
-  CHECK(ours(kernel("tp_all_gather", SpanKind::communication, Collective::all_gather)) ==
-        KernelClass::all_gather);
+    CHECK(classify(kernel("gemm", kind)) == KernelClass::none);
 }
 
 TEST_CASE("the first rule that matches decides, and case does not matter") {

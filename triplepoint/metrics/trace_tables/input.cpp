@@ -379,7 +379,7 @@ Result<metrics::KernelRuleSet> load_kernel_rules(const std::string& name_or_file
     if (!std::filesystem::exists(path, ignored))
       return error(
           fmt::format("no kernel rules \"{}\" (neither a file nor one of data/rules); try default, "
-                      "upstream, or a file",
+                      "or a file",
                       name_or_file));
   }
   return parse_rules(TPT_TRY(read_file(path)), path.string());

@@ -17,7 +17,7 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files, const
 Result<TraceInput> read_traced_work(const std::vector<std::string>& files, const TraceOptions&,
                                     trace::HostSpans);
 
-/// A rule set by name ("upstream": data/rules/upstream.toml) or from a file.
+/// A rule set by name ("default": data/rules/default.toml) or from a file.
 Result<metrics::KernelRuleSet> load_kernel_rules(const std::string& name_or_file);
 
 /// "0,2,8-15" as numbers, ascending.

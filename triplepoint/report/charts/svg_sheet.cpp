@@ -89,13 +89,4 @@ void draw_axis(SvgSheet& sheet, const PlotBox& box, std::string_view name) {
              {.anchor = SvgSheet::Anchor::middle, .size = 11.5, .turned = -90});
 }
 
-void draw_right_axis(SvgSheet& sheet, const PlotBox& box, std::string_view name) {
-  for (const double tick : box.axis.ticks)
-    sheet.text(box.right() + 6, box.y(tick) + 4, box.axis.tick_text(tick),
-               {.size = 10.5, .colour = ink::soft});
-  sheet.line(box.right(), box.top, box.right(), box.bottom(), ink::soft);
-  sheet.text(box.right() + 44, box.top + box.height / 2, name,
-             {.anchor = SvgSheet::Anchor::middle, .size = 11, .turned = 90, .colour = ink::soft});
-}
-
 }  // namespace triplepoint::report

@@ -47,8 +47,6 @@ struct PlotBox {
 
 /// Frame, grid, ticks and what the axis shows.
 void draw_axis(SvgSheet& sheet, const PlotBox& box, std::string_view name);
-/// Ticks and name at the right side, in grey, without a grid.
-void draw_right_axis(SvgSheet& sheet, const PlotBox& box, std::string_view name);
 
 /// Okabe and Ito's colours, which people with any colour vision tell apart.
 namespace ink {

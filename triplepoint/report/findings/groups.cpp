@@ -255,8 +255,7 @@ std::optional<PlanSetting> only_difference(const Settings& a, const Settings& b)
 std::vector<Pair> pairs_of(const Group& group) {
   std::vector<Settings> all;
   for (const StudyRow* row : group.rows)
-    if (row->has_job && row->verdict != Verdict::invalid)
-      all.push_back(settings_of(*row));
+    if (row->has_job && row->verdict != Verdict::invalid) all.push_back(settings_of(*row));
   std::vector<Pair> pairs;
   for (const Settings& a : all)
     for (const Settings& b : all)

@@ -18,8 +18,8 @@ namespace triplepoint::telemetry {
 /// zeus/monitor/power.py, energy.py.
 bool looks_like_zeus(const Path& source);
 
-/// Such a recording as a run of origin `imported`. Readings that failed (-1) are left out, and notes
-/// say what was left out. Windows of ZeusMonitor are steps.
+/// Such a recording as a run of origin `imported`. Readings that failed (-1) are left out, and
+/// notes say what was left out. Windows of ZeusMonitor are steps.
 Result<run::Run> read_zeus(const Path& source);
 
 /// A run as Zeus would have written it: power.csv of all GPUs (PowerMonitor; at the stamps of the

@@ -15,7 +15,7 @@
 namespace triplepoint::telemetry {
 namespace {
 
-constexpr int32_t most_gpus = 65536;  // a title with a larger number names no GPU
+constexpr int32_t most_gpus = 65536;        // a title with a larger number names no GPU
 constexpr int32_t usual_gpus_per_node = 8;  // the files do not say
 
 enum class ZeusFile { none, power, monitor, windows };

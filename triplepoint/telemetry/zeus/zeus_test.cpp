@@ -76,8 +76,8 @@ TEST_CASE("Zeus' power CSV is read with and without a header") {
 TEST_CASE("the CSV of Zeus' older monitor has calendar times and milliwatts") {
   const ScratchFolder folder;
   const run::Run run = read_zeus(folder.file("bs32+gpu3.power.csv",
-                                                 "Time,Power\n2022-07-13 02:07:36.708783111,32402\n"
-                                                 "2022-07-13 02:07:36.761689374,32312\n"))
+                                             "Time,Power\n2022-07-13 02:07:36.708783111,32402\n"
+                                             "2022-07-13 02:07:36.761689374,32312\n"))
                            .value();
   CHECK(find_series(run, "power_instant_w", 3)->values == std::vector<double>{32.402, 32.312});
   CHECK(run.manifest.epoch_unix_ns == 1'657'678'056'708'783'111);  // date -u -d ... +%s
@@ -87,11 +87,11 @@ TEST_CASE("the steps of ZeusMonitor's log are its commonest windows, nested ones
   const ScratchFolder folder;
   const run::Run run =
       read_zeus(folder.file("windows.csv",
-                                "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n"
-                                "1700000000,step,2,600,700\n"
-                                "1700000000.5,forward,0.5,100,100\n"
-                                "1700000002,step,2,610,710\n"
-                                "1700000000,epoch,4,1210,1410\n"))
+                            "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n"
+                            "1700000000,step,2,600,700\n"
+                            "1700000000.5,forward,0.5,100,100\n"
+                            "1700000002,step,2,610,710\n"
+                            "1700000000,epoch,4,1210,1410\n"))
           .value();
   REQUIRE(run.steps.size() == 2);
   CHECK((run.steps[1].end - run.steps[1].begin) / unit::s == 2);
