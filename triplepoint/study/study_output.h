@@ -57,7 +57,7 @@ struct JobResults {
   std::optional<metrics::Bill> bill;
   metrics::BillRates rates;
 };
-inline constexpr int results_schema = 3;  // docs/formats.md says what changed
+inline constexpr int results_schema = 3;  // docs/results-schema.md says what changed
 Json results_json(const JobResults&);
 void print_results(tui::Console&, const JobResults&);
 
