@@ -7,10 +7,9 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/run/growing_run.h"
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/metrics/metrics.h"
+#include "triplepoint/store/growing_run.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
 

@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/run/store.h"
+#include "triplepoint/store/store.h"
 
 namespace triplepoint {
 namespace {

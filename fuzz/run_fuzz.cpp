@@ -12,10 +12,9 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/run/growing_run.h"
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/metrics/metrics.h"
+#include "triplepoint/store/growing_run.h"
+#include "triplepoint/store/store.h"
 
 namespace triplepoint {
 namespace {

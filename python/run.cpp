@@ -10,13 +10,13 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/run/export.h"
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/flags/simulation_flags.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"

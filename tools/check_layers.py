@@ -16,8 +16,9 @@ MAY_INCLUDE = {
     "http": "base",
     "system": "base",
     "spec": "base",
-    "formats": "base spec run",
+    "formats": "base spec store",
     "run": "base spec",
+    "store": "base spec run",
     "mark": "base",
     "workload": "base spec",
     "perf": "base spec",
@@ -25,24 +26,28 @@ MAY_INCLUDE = {
     "thermal": "base spec",
     "clock": "base spec",
     "sim": "base spec run workload perf power thermal clock",
-    "telemetry": "base http system spec run mark trace",
-    "trace": "base spec run",
-    "metrics": "base spec run workload trace",
+    "telemetry": "base http system spec run store mark trace",
+    "trace": "base spec run store",
+    "metrics": "base spec run workload",
+    "trace_report": "base spec run store trace metrics",
     "answers": "base spec run workload metrics",
     "calibrate": "base spec workload perf power thermal clock sim metrics",
     "search": "base spec run workload sim metrics",
     "advise": "base spec formats run workload sim metrics",
     "report": "base spec run metrics answers calibrate search advise",
-    "tui": "base http system spec run telemetry metrics answers calibrate advise report",
-    "study": "base http system spec formats run workload sim telemetry trace metrics answers calibrate search advise report tui",
-    "flags": "base http spec formats run workload sim telemetry metrics answers search report tui study",
+    "tui": "base http system spec run store telemetry metrics trace_report answers calibrate advise report",
+    "study": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers calibrate search advise report tui",
+    "flags": "base http spec formats store workload sim telemetry metrics answers search report tui study",
     "cli": "*",
 }
+# What predicts stands alone: nothing below it links a database, MPI, HTTP, YAML, sensors or a console, so that it also compiles for
+# a browser.
+CORE = "base spec run workload perf power thermal clock sim metrics search answers".split()
 # Circles of units that are still there, by the first unit of each.
 KNOWN_CIRCLES = {"triplepoint/" + unit for unit in ("study/runner",)}
 # Programs beside the library, and the module of the Python package.
 PROGRAMS = {"trainer": "base spec workload mark",
-            "python": "base system spec run answers report tui study flags"}
+            "python": "base system spec run store answers report tui study flags"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"((triplepoint|trainer)/([a-z_]+)[^"]*)"')
 NO_UNIT = re.compile(r"_(test|testing)\.(cpp|h)$")
@@ -67,6 +72,16 @@ def includes_of(file):
     for number, line in enumerate(file.read_text().splitlines(), 1):
         if match := INCLUDE.match(line):
             yield number, match[1], match[3] if match[2] == "triplepoint" else match[2]
+
+
+def outside_of_core():
+    """What modules of the core may include and is not of the core; libraries that they link and no browser has."""
+    for module in CORE:
+        for other in sorted(set(MAY_INCLUDE[module].split()) - set(CORE)):
+            yield f"tools/check_layers.py: {module} is of the core and may not include {other}"
+        text = (ROOT / "triplepoint" / module / "CMakeLists.txt").read_text()
+        for library in re.findall(r"SQLite::|PkgConfig::|ZLIB::|simdjson::|yaml-cpp|MPI::", text):
+            yield f"triplepoint/{module}/CMakeLists.txt: the core links {library}"
 
 
 def circles(arrows):
@@ -94,7 +109,7 @@ def circles(arrows):
 
 
 def problems_of_tree():
-    problems, used, arrows = [], {}, {}
+    problems, used, arrows = [*outside_of_core()], {}, {}
     for file in files(".h", ".cpp", ".cu"):
         owner = owner_of(file)
         if owner is None:

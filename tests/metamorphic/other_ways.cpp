@@ -4,12 +4,11 @@
 #include <cmath>
 #include <vector>
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/search/finalists.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/store/store.h"
 
 #include "tests/metamorphic/laws.h"
 

@@ -12,7 +12,6 @@
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
 
@@ -22,6 +21,7 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/formats/yaml_document.h"
+#include "triplepoint/store/store.h"
 
 namespace triplepoint::cli {
 namespace {

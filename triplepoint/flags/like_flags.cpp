@@ -5,9 +5,8 @@
 
 #include "triplepoint/base/files.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/store/store.h"
 
 namespace triplepoint::flags {
 namespace {

@@ -13,7 +13,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/store.h"
+#include "triplepoint/store/store.h"
 
 namespace triplepoint::formats {
 namespace {

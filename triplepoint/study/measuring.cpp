@@ -15,16 +15,15 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/store.h"
-
-#include "triplepoint/metrics/trace_tables/input.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/machine_load.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/study/time_limits.h"
 #include "triplepoint/study/training.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/trace/kineto/job_traces.h"
+#include "triplepoint/trace_report/input.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
@@ -115,7 +114,7 @@ bool is_about_the_machine(const std::string& note) {
 Result<run::Run> with_traces(run::Run run, const Path& folder) {
   const auto traces = trace::newest_job_traces(folder);
   if (!traces || !run.timeline.empty()) return run;
-  auto input = metrics::read_trace_input({traces->newest.string()}, {}, trace::HostSpans::ops);
+  auto input = trace_report::read_trace_input({traces->newest.string()}, {}, trace::HostSpans::ops);
   if (!input) {
     run.manifest.notes.push_back("the profiler's traces are left out: " + input.error().what);
     return run;

@@ -9,12 +9,11 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/advise/place_machine.h"
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/workload/rank_grid.h"

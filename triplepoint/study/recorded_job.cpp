@@ -11,8 +11,7 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/run/store.h"
-
+#include "triplepoint/store/store.h"
 #include "triplepoint/workload/model_flops.h"
 #include "triplepoint/workload/work_graph.h"
 

@@ -15,12 +15,11 @@
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/answers/results.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/study_page.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/study_output.h"
 
 namespace triplepoint::study {

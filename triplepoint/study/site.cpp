@@ -8,11 +8,10 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/report/compare/compare_page.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/study/study_output.h"
 

@@ -13,18 +13,18 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/formats/import.h"
-#include "triplepoint/metrics/trace_tables/input.h"
-#include "triplepoint/metrics/trace_tables/rank_devices.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
 #include "triplepoint/telemetry/zeus/zeus.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/logs/training_log.h"
 #include "triplepoint/trace/read.h"
+#include "triplepoint/trace_report/input.h"
+#include "triplepoint/trace_report/rank_devices.h"
 
 namespace triplepoint::study {
 namespace {
@@ -50,13 +50,14 @@ void take_steps_from_log(run::Run& run) {
 enum class Log { alone, beside_recording };
 
 Result<run::Run> read_run(const std::vector<std::string>& files,
-                          const metrics::TraceOptions& options, Log log) {
+                          const trace_report::TraceOptions& options, Log log) {
   const bool as_it_is = !options.ranks && !options.step && !options.rules;
-  if (files.size() == 1 && metrics::is_run_file(files[0]) && as_it_is) return run::load(files[0]);
+  if (files.size() == 1 && trace_report::is_run_file(files[0]) && as_it_is)
+    return run::load(files[0]);
   if (files.size() == 1 && as_it_is && telemetry::looks_like_zeus(files[0]))
     return telemetry::read_zeus(files[0]);
-  metrics::TraceInput input =
-      TPT_TRY(metrics::read_trace_input(files, options, trace::HostSpans::ops));
+  trace_report::TraceInput input =
+      TPT_TRY(trace_report::read_trace_input(files, options, trace::HostSpans::ops));
   if (input.format == "training_log" && log == Log::alone) take_steps_from_log(input.run);
   run::Manifest& manifest = input.run.manifest;
   if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
@@ -123,7 +124,7 @@ Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
   std::string said;
   shift(traced.timeline, offset_of(recording, traced, said));
   if (!said.empty()) traced.manifest.notes.push_back(std::move(said));
-  if (std::string ranks = metrics::take_ranks_from_traces(recording, traced); !ranks.empty())
+  if (std::string ranks = trace_report::take_ranks_from_traces(recording, traced); !ranks.empty())
     traced.manifest.notes.push_back(std::move(ranks));
   recording.timeline = std::move(traced.timeline);
   // Ranks that were not traced are ranks of the job, too.
@@ -137,10 +138,10 @@ Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
 }
 
 Result<run::Run> load_run_source(const std::vector<std::string>& sources,
-                                 const metrics::TraceOptions& options) {
+                                 const trace_report::TraceOptions& options) {
   std::vector<std::string> traces, recordings;
   for (const std::string& source : sources)
-    (metrics::is_run_file(source) ? recordings : traces).push_back(source);
+    (trace_report::is_run_file(source) ? recordings : traces).push_back(source);
   if (recordings.size() > 1)
     return error(
         fmt::format("{} .run files were named (a page shows one); triplepoint compare shows "

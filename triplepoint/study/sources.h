@@ -10,8 +10,8 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/report/study.h"
+#include "triplepoint/trace_report/analyses.h"
 
 namespace triplepoint::study {
 
@@ -33,7 +33,7 @@ Result<run::Run> with_timeline(run::Run recording, run::Run traced);
 /// A run, or traces as one run; traces may have a recording among them, whose devices, series and
 /// steps join the timeline on one time line. Ranks, step and kernel rules as asked for.
 Result<run::Run> load_run_source(const std::vector<std::string>& sources,
-                                 const metrics::TraceOptions&);
+                                 const trace_report::TraceOptions&);
 
 /// The numbers of the library that a predicted run rests on: of its model, GPU, cluster, stack and
 /// calibrations. Empty for runs that predict nothing, and for what the library does not hold.

@@ -11,7 +11,6 @@
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/answers/results.h"
@@ -22,6 +21,7 @@
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/score_section.h"
 #include "triplepoint/search/neighbours.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/fault_text.h"

@@ -9,15 +9,15 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/system/process.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/run.h"
-#include "triplepoint/run/store.h"
 
 #include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/search/finalists.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/store/store.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {

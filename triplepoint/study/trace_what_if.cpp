@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/metrics/trace_tables/input.h"
+#include "triplepoint/trace_report/input.h"
 
 namespace triplepoint::study {
 namespace {
@@ -105,7 +105,7 @@ DataTable comparison(const Summary& before, const Summary& after) {
   return table;
 }
 
-std::vector<std::string> remarks_of(const metrics::TraceInput& input,
+std::vector<std::string> remarks_of(const trace_report::TraceInput& input,
                                     const sim::TraceWhatIf& replayed) {
   std::vector<std::string> remarks = input.remarks;
   if (replayed.single > 0)
@@ -133,7 +133,7 @@ Json whole_json(const DataTable& table, const sim::TraceWhatIf& replayed,
   return json;
 }
 
-run::Run run_of(metrics::TraceInput input, sim::TraceWhatIf replayed) {
+run::Run run_of(trace_report::TraceInput input, sim::TraceWhatIf replayed) {
   run::Run run = std::move(input.run);
   run.manifest.origin = run::Origin::simulated;
   run.manifest.fidelity = run::Fidelity::step;
@@ -153,8 +153,8 @@ run::Run run_of(metrics::TraceInput input, sim::TraceWhatIf replayed) {
 
 Result<TraceComparison> trace_what_if(const std::vector<std::string>& traces,
                                       const sim::TraceScaling& scaling) {
-  metrics::TraceInput input =
-      TPT_TRY(metrics::read_trace_input(traces, metrics::TraceOptions{}, trace::HostSpans::all));
+  trace_report::TraceInput input = TPT_TRY(
+      trace_report::read_trace_input(traces, trace_report::TraceOptions{}, trace::HostSpans::all));
   sim::TraceWhatIf replayed = sim::what_if_from_trace(input.timeline(), scaling);
   const Summary before = summarize(input.timeline()), after = summarize(replayed.timeline);
   TraceComparison answer;

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "triplepoint/run/merge.h"
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/recorded_job.h"
 #include "triplepoint/telemetry/recorder/child_process.h"
 #include "triplepoint/telemetry/recorder/launch_environment.h"

@@ -19,8 +19,7 @@
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/store.h"
-
+#include "triplepoint/store/store.h"
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/bulk.h"
 #include "triplepoint/trace/chakra/chakra.h"

@@ -150,7 +150,7 @@ void print_placements(Console& console, const spec::Job& job, const advise::Grou
     print_wrapped(console, "  " + line);
 }
 
-void print_trace_report(Console& console, const metrics::TraceReport& report,
+void print_trace_report(Console& console, const trace_report::TraceReport& report,
                         const std::vector<const DataTable*>& tables, bool asked_for) {
   for (const std::string& line : report.headlines)
     console.print(printable(line) + "\n");

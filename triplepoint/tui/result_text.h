@@ -6,8 +6,8 @@
 
 #include "triplepoint/advise/place_tables.h"
 #include "triplepoint/calibrate/tables/score_summary.h"
-#include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/report/compare/compare.h"
+#include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
@@ -24,7 +24,7 @@ void print_placements(Console&, const spec::Job&, const advise::GroupedMachine&,
 
 /// What an analysis found: the answer, these of its tables, and what to know of them. Empty tables
 /// are left out unless they were asked for.
-void print_trace_report(Console&, const metrics::TraceReport&,
+void print_trace_report(Console&, const trace_report::TraceReport&,
                         const std::vector<const DataTable*>& tables, bool asked_for);
 
 /// Errors by family, what does not fit, what was skipped, and the rows that are farthest off.

@@ -18,9 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/http/client.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/telemetry/live/live.h"
 
 namespace triplepoint::tui {

@@ -7,7 +7,6 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/run/export.h"
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
 
@@ -16,6 +15,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/zeus/zeus.h"

@@ -10,12 +10,12 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/quoting.h"
 
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/import_report.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/system/process.h"

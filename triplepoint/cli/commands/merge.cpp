@@ -9,11 +9,10 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 

@@ -10,10 +10,9 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/site.h"
 #include "triplepoint/tui/run_text.h"
 

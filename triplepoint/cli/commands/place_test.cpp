@@ -9,9 +9,8 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/cli/command_line.h"
+#include "triplepoint/store/store.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -90,7 +90,7 @@ class Report : public Command {
   }
 
   std::vector<std::string> sources_;
-  metrics::TraceOptions options_;
+  trace_report::TraceOptions options_;
   std::optional<std::string> output_;
   FormatFlag format_;
 };

@@ -8,7 +8,6 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/run/export.h"
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
 
@@ -19,6 +18,7 @@
 #include "triplepoint/flags/like_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/flags/simulation_flags.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/study_output.h"
 #include "triplepoint/system/process.h"

@@ -12,11 +12,10 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/report/study_testing.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/trace/kineto/write_kineto.h"
 #include "triplepoint/trace/timeline_testing.h"
 

@@ -8,8 +8,6 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/run/growing_run.h"
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/advise/steer_output.h"
@@ -18,6 +16,8 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
+#include "triplepoint/store/growing_run.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"

@@ -3,10 +3,9 @@
 
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
+#include "triplepoint/store/store.h"
 
 namespace triplepoint::cli {
 namespace {

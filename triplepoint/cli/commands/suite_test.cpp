@@ -5,11 +5,11 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/store/store.h"
 
 namespace triplepoint::cli {
 namespace {

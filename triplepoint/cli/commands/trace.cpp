@@ -10,9 +10,9 @@
 #include "triplepoint/cli/flags/trace_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/metrics/trace_tables/analyses.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/system/process.h"
+#include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
@@ -20,16 +20,16 @@ namespace {
 
 struct Analysis {
   const char* word;
-  Result<metrics::TraceReport> (*run)(const metrics::TraceOptions&);
+  Result<trace_report::TraceReport> (*run)(const trace_report::TraceOptions&);
 };
-constexpr std::array analyses = {Analysis{"breakdown", metrics::trace_breakdown},
-                                 Analysis{"overlap", metrics::trace_overlap},
-                                 Analysis{"comm", metrics::trace_comm},
-                                 Analysis{"stragglers", metrics::trace_stragglers},
-                                 Analysis{"critical-path", metrics::trace_critical_path},
-                                 Analysis{"diff", metrics::trace_diff},
-                                 Analysis{"merge", metrics::trace_merge},
-                                 Analysis{"join", metrics::trace_join}};
+constexpr std::array analyses = {Analysis{"breakdown", trace_report::trace_breakdown},
+                                 Analysis{"overlap", trace_report::trace_overlap},
+                                 Analysis{"comm", trace_report::trace_comm},
+                                 Analysis{"stragglers", trace_report::trace_stragglers},
+                                 Analysis{"critical-path", trace_report::trace_critical_path},
+                                 Analysis{"diff", trace_report::trace_diff},
+                                 Analysis{"merge", trace_report::trace_merge},
+                                 Analysis{"join", trace_report::trace_join}};
 
 std::vector<std::string> analysis_words() {
   std::vector<std::string> words;
@@ -76,11 +76,12 @@ class Trace : public Command {
       console.warn("triplepoint: trace: " + fits.error().what + "\n");
       return exit_usage;
     }
-    metrics::TraceReport report = TPT_TRY(analysis->run(options_));
+    trace_report::TraceReport report = TPT_TRY(analysis->run(options_));
     name_pace_setters(report);
-    const std::vector<const DataTable*> tables = TPT_TRY(metrics::chosen_tables(report, options_));
+    const std::vector<const DataTable*> tables =
+        TPT_TRY(trace_report::chosen_tables(report, options_));
     if (options_.format == "json")
-      print_json(console, metrics::report_json(report, options_));
+      print_json(console, trace_report::report_json(report, options_));
     else if (options_.format == "csv") {
       if (!tables.empty()) console.print(table_csv(*tables.front()));
     } else
@@ -90,7 +91,7 @@ class Trace : public Command {
 
  private:
   /// In the words of the run's page and of simulate.
-  static void name_pace_setters(metrics::TraceReport& report) {
+  static void name_pace_setters(trace_report::TraceReport& report) {
     std::vector<std::string> lines;
     for (const run::PaceSetter& setter : report.pace_setters)
       lines.push_back(report::pace_sentence(setter, report.step_time) + " " +
@@ -111,7 +112,7 @@ class Trace : public Command {
     return check_trace_flags(options_);
   }
 
-  metrics::TraceOptions options_;
+  trace_report::TraceOptions options_;
 };
 
 }  // namespace

@@ -13,13 +13,12 @@
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/store.h"
-
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
-#include "triplepoint/metrics/trace_tables/input.h"
 #include "triplepoint/report/study_testing.h"
+#include "triplepoint/store/store.h"
+#include "triplepoint/trace_report/input.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -426,9 +425,9 @@ TEST_CASE("trace: what cannot be asked is refused in a sentence") {
 }
 
 TEST_CASE("ranks are lists and ranges") {
-  CHECK(*metrics::parse_ranks("0,2,8-10") == std::vector<int32_t>{0, 2, 8, 9, 10});
-  CHECK(!metrics::parse_ranks("1-"));
-  CHECK(!metrics::parse_ranks("0-99999999"));
+  CHECK(*trace_report::parse_ranks("0,2,8-10") == std::vector<int32_t>{0, 2, 8, 9, 10});
+  CHECK(!trace_report::parse_ranks("1-"));
+  CHECK(!trace_report::parse_ranks("0-99999999"));
 }
 
 TEST_CASE("trace: the critical path of a simulated pipeline covers the whole step") {

@@ -10,12 +10,12 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/run/store.h"
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/study/trace_what_if.h"
 #include "triplepoint/tui/console.h"
 

@@ -5,7 +5,7 @@
 
 namespace triplepoint::cli {
 
-Arguments trace_flags(metrics::TraceOptions& options) {
+Arguments trace_flags(trace_report::TraceOptions& options) {
   return Arguments()
       .group("Traces")
       .flag("--ranks", "LIST", "only these: 0,2,8-15", into(options.ranks))
@@ -22,7 +22,7 @@ Arguments trace_flags(metrics::TraceOptions& options) {
       .toggle("--no-cache", "do not read or write the trace cache", options.no_cache);
 }
 
-Result<void> check_trace_flags(const metrics::TraceOptions& options) {
+Result<void> check_trace_flags(const trace_report::TraceOptions& options) {
   if (options.threads && (*options.threads < 1 || *options.threads > 4096))
     return error("--threads: between 1 and 4096");
   return {};

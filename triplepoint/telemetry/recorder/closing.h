@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/run/growing_run.h"
-
+#include "triplepoint/store/growing_run.h"
 #include "triplepoint/telemetry/energy/energy.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
 

@@ -10,9 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "triplepoint/run/growing_run.h"
-
 #include "triplepoint/mark/reader.h"
+#include "triplepoint/store/growing_run.h"
 
 namespace triplepoint::telemetry {
 

@@ -17,8 +17,7 @@
 
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/run/store.h"
-
+#include "triplepoint/store/store.h"
 #include "triplepoint/telemetry/recorder/child_process.h"
 
 #include "tests/doubles/scripted_sensor.h"

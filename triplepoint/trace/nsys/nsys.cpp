@@ -17,8 +17,7 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/run/store_database.h"
-
+#include "triplepoint/store/store_database.h"
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/kernel_kind.h"
 

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "triplepoint/run/store_database.h"
+#include "triplepoint/store/store_database.h"
 
 namespace triplepoint::trace {
 

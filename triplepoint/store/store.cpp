@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/store/store.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/store/growing_run.h"
+#include "triplepoint/store/store_database.h"
+#include "triplepoint/store/store_tables.h"
+#include "triplepoint/store/store_timeline.h"
+
+namespace triplepoint::run {
+
+namespace {
+
+constexpr std::string_view sqlite_magic("SQLite format 3\0", 16);
+constexpr size_t header_bytes = 100;
+
+uint64_t big_endian(std::string_view bytes) {
+  uint64_t number = 0;
+  for (char byte : bytes)
+    number = number << 8U | static_cast<uint8_t>(byte);
+  return number;
+}
+
+/// Looks at the first bytes, which say more plainly than SQLite what is wrong with a file.
+/// Source: sqlite.org/fileformat.html, section 1.3: page size at byte 16, number of pages at
+/// byte 28.
+Result<bool> check_header(std::string_view head, uint64_t file_bytes, const std::string& name) {
+  if (head.substr(0, sqlite_magic.size()) != sqlite_magic)
+    return error(fmt::format(
+        "{} is no run file (it does not begin as one); give a file that simulate or record wrote",
+        name));
+  if (head.size() < header_bytes)
+    return error(fmt::format("{} is truncated (it ends inside its header); copy it again", name));
+  const uint64_t coded = big_endian(head.substr(16, 2));
+  const uint64_t page_bytes = coded == 1 ? 65536 : coded;
+  const uint64_t expected = page_bytes * big_endian(head.substr(28, 4));
+  if (file_bytes < expected)
+    return error(fmt::format("{} is truncated (it has {} of {} bytes); copy it again", name,
+                             file_bytes, expected));
+  return true;
+}
+
+Result<Database> open_run(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown))
+    return error(fmt::format("cannot read {} (it is a folder); give a .run file", path));
+  std::ifstream file(path, std::ios::binary);
+  std::string head(header_bytes, '\0');
+  if (!file) TPT_TRY(read_file(path));  // fails as well, and says why
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(file.gcount()));
+  const auto size = std::filesystem::file_size(path, unknown);
+  TPT_TRY(check_header(head, unknown ? 0 : size, path));
+  Database database = TPT_TRY(Database::open(path));
+  TPT_TRY(check_format(database));
+  return database;
+}
+
+Result<Run> read_plain_tables(const Database& database) {
+  Run run;
+  TPT_TRY(read_manifest(database, run));
+  TPT_TRY(read_devices(database, run));
+  TPT_TRY(read_sources(database, run));
+  TPT_TRY(read_pace_setters(database, run));
+  TPT_TRY(read_steps(database, run));
+  return run;
+}
+
+Result<Run> read_run(const Database& database) {
+  Run run = TPT_TRY(read_plain_tables(database));
+  ColumnReader reader = TPT_TRY(ColumnReader::create(database));
+  TPT_TRY(read_share_columns(database, reader, run.summaries));
+  TPT_TRY(read_timeline(database, reader, run.timeline));
+  TPT_TRY(read_series(database, reader, run.series));
+  return run;
+}
+
+Result<std::vector<SeriesHeader>> read_series_headers(const Database& database) {
+  Statement row = TPT_TRY(database.prepare(
+      "SELECT signal, device, of_node, sum(n), min(minimum), max(maximum), sum(sum), "
+      "count(*) - count(sum) FROM series LEFT JOIN chunk ON part = 'series' AND owner = series.id "
+      "GROUP BY series.id ORDER BY series.id"));
+  std::vector<SeriesHeader> all;
+  while (TPT_TRY(row.next())) {
+    SeriesHeader header{.signal = row.text(0),
+                        .device = static_cast<int32_t>(row.integer(1)),
+                        .of_node = row.integer(2) != 0,
+                        .count = row.integer(3)};
+    if (header.count > 0 && row.integer(7) == 0) {
+      header.minimum = row.real(4);
+      header.maximum = row.real(5);
+      header.mean = row.real(6) / static_cast<double>(header.count);
+    }
+    all.push_back(std::move(header));
+  }
+  return all;
+}
+
+bool is_growing(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 8> head{};
+  file.read(head.data(), head.size());
+  return file && is_journal({head.data(), head.size()});
+}
+
+/// The header of one series that has its values.
+SeriesHeader header_of(const Series& series) {
+  SeriesHeader header{.signal = series.signal,
+                      .device = series.device,
+                      .of_node = series.of_node,
+                      .count = static_cast<int64_t>(series.values.size())};
+  const auto is_no_number = [](double value) { return std::isnan(value); };
+  const auto& values = series.values;
+  if (values.empty() || std::any_of(values.begin(), values.end(), is_no_number)) return header;
+  header.minimum = *std::min_element(values.begin(), values.end());
+  header.maximum = *std::max_element(values.begin(), values.end());
+  header.mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return header;
+}
+
+/// Of a growing run, which has to be read as a whole.
+RunHeader header_of(Run run) {
+  RunHeader header{.num_spans = static_cast<int64_t>(run.timeline.spans.size()),
+                   .num_instances = static_cast<int64_t>(run.timeline.instances.size())};
+  for (const Series& series : run.series)
+    header.series.push_back(header_of(series));
+  run.timeline = {};
+  run.series.clear();
+  header.run = std::move(run);
+  return header;
+}
+
+}  // namespace
+
+Result<std::string> to_bytes(const Run& run, const HeadlineMetrics& metrics) {
+  const Layout layout =
+      run.devices.size() < fewest_of_many ? Layout::of_each_device : Layout::of_many_devices;
+  Database database = TPT_TRY(Database::create());
+  TPT_TRY(create_tables(database, layout));
+  TPT_TRY(database.execute("BEGIN"));
+  TPT_TRY(write_manifest(database, run));
+  TPT_TRY(write_devices(database, run, layout));
+  TPT_TRY(write_sources(database, run));
+  TPT_TRY(write_pace_setters(database, run));
+  TPT_TRY(write_steps(database, run));
+  TPT_TRY(write_metrics(database, metrics));
+  ColumnWriter writer = TPT_TRY(ColumnWriter::create(database));
+  if (layout == Layout::of_many_devices) TPT_TRY(write_share_columns(writer, run.summaries));
+  TPT_TRY(write_timeline(database, writer, run.timeline));
+  TPT_TRY(write_series(database, writer, run.series, layout));
+  TPT_TRY(database.execute("COMMIT"));
+  return database.bytes();
+}
+
+Result<bool> save(const Run& run, const std::string& path, const HeadlineMetrics& metrics) {
+  const std::string bytes = TPT_TRY(to_bytes(run, metrics));
+  TPT_TRY(write_file_atomically(path, bytes));
+  return true;
+}
+
+Result<Run> from_bytes(std::string_view bytes, const std::string& name) {
+  if (is_journal(bytes)) return growing_from_bytes(bytes, name);
+  TPT_TRY(check_header(bytes.substr(0, header_bytes), bytes.size(), name));
+  const Database database = TPT_TRY(Database::from_bytes(bytes, name));
+  TPT_TRY(check_format(database));
+  return read_run(database);
+}
+
+Result<Run> load(const std::string& path) {
+  if (is_growing(path)) return load_growing(path);
+  const Database database = TPT_TRY(open_run(path));
+  return read_run(database);
+}
+
+Result<RunHeader> peek(const std::string& path) {
+  if (is_growing(path)) return header_of(TPT_TRY(load_growing(path)));
+  const Database database = TPT_TRY(open_run(path));
+  RunHeader header;
+  header.run = TPT_TRY(read_plain_tables(database));
+  header.metrics = TPT_TRY(read_metrics(database));
+  if (TPT_TRY(database.ask("PRAGMA user_version")) >=
+      static_cast<int64_t>(Layout::of_many_devices)) {
+    // Chunks hold the values of several devices, so their headers are of no single one.
+    ColumnReader reader = TPT_TRY(ColumnReader::create(database));
+    TPT_TRY(read_share_columns(database, reader, header.run.summaries));
+    std::vector<Series> all;
+    TPT_TRY(read_series(database, reader, all));
+    for (const Series& series : all)
+      header.series.push_back(header_of(series));
+  } else {
+    header.series = TPT_TRY(read_series_headers(database));
+  }
+  header.num_spans =
+      TPT_TRY(database.ask("SELECT sum(n) FROM chunk WHERE part = 'span' AND name = 'begin_ns'"));
+  header.num_instances = TPT_TRY(
+      database.ask("SELECT sum(n) FROM chunk WHERE part = 'instance' AND name = 'begin_ns'"));
+  return header;
+}
+
+}  // namespace triplepoint::run

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace_report/analyses.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
+
+namespace triplepoint::trace_report {
+using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
+
+/// All tables, whatever is shown: who reads JSON takes what he needs.
+Json report_json(const TraceReport& report, const TraceOptions& options) {
+  Json tables = Json::object();
+  for (const DataTable& table : report.tables)
+    tables[table.name] = table_json(table);
+  return {{"schema", 1},
+          {"analysis", options.analysis},
+          {"files", options.files},
+          {"headlines", report.headlines},
+          {"tables", std::move(tables)},
+          {"written", report.written},
+          {"remarks", report.remarks}};
+}
+
+Result<std::vector<const DataTable*>> chosen_tables(const TraceReport& report,
+                                                    const TraceOptions& options) {
+  std::vector<std::string> names = report.shown, known;
+  for (const DataTable& table : report.tables)
+    known.push_back(table.name);
+  if (options.show) names = *options.show == "all" ? known : TPT_TRY(split_list(*options.show));
+  std::vector<const DataTable*> chosen;
+  for (const std::string& name : names) {
+    const auto found = std::find_if(report.tables.begin(), report.tables.end(),
+                                    [&](const DataTable& t) { return t.name == name; });
+    if (found == report.tables.end())
+      return error(fmt::format("--show: {} has no table \"{}\"; it has {}", options.analysis, name,
+                               fmt::join(known, ", ")));
+    chosen.push_back(&*found);
+  }
+  return chosen;
+}
+
+}  // namespace triplepoint::trace_report

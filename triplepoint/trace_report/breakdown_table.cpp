@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "triplepoint/metrics/trace/breakdown.h"
+#include "triplepoint/metrics/trace/kernel_class.h"
+#include "triplepoint/metrics/trace/trace_steps.h"
+#include "triplepoint/trace_report/analyses.h"
+#include "triplepoint/trace_report/input.h"
+
+namespace triplepoint::trace_report {
+using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
+namespace {
+
+using metrics::RankBreakdown;
+
+double percent(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+DataCell overlap_percent(const RankBreakdown& rank) {
+  if (const auto overlap = rank.overlap()) return 100 * *overlap;
+  return Missing{"no communication"};
+}
+
+/// "host_wait 71": the largest class of idle time, in per cent of it.
+DataCell idle_cause(const metrics::IdleTime& idle) {
+  const std::pair<const char*, int64_t> classes[] = {{"host_wait", idle.host_wait},
+                                                     {"kernel_wait", idle.kernel_wait},
+                                                     {"other", idle.other},
+                                                     {"unknown", idle.unknown}};
+  const auto& most = *std::max_element(std::begin(classes), std::end(classes),
+                                       [](auto& a, auto& b) { return a.second < b.second; });
+  if (most.second == 0) return Missing{"never idle"};
+  if (most.second == idle.unknown) return Missing{"most launches are not in the trace"};
+  return fmt::format("{} {:.0f} %", most.first, percent(most.second, idle.total()));
+}
+
+int64_t longest_span(const std::vector<RankBreakdown>& ranks) {
+  int64_t longest = 0;
+  for (const RankBreakdown& rank : ranks)
+    longest = std::max(longest, rank.span());
+  return longest;
+}
+
+std::vector<DataColumn> breakdown_columns(TimeUnit unit) {
+  const std::string in = std::string(" ") + unit.name;
+  return {{"span_ns", "span" + in, unit.ns, 1, true},
+          {"compute_ns", "compute" + in, unit.ns, 1, true},
+          {"exposed_communication_ns", "exposed comm" + in, unit.ns, 1, true},
+          {"exposed_copy_ns", "exposed copy" + in, unit.ns, 1, true},
+          {"idle_ns", "idle" + in, unit.ns, 1, true},
+          {"communication_ns", "comm" + in, unit.ns, 1, true},
+          {"overlap_percent", "overlap %", 1, 2, true},
+          {"compute_percent", "compute %", 1, 1, true},
+          {"idle_percent", "idle %", 1, 2, true},
+          {"idle_cause", "idle: most of it"}};
+}
+
+std::vector<DataCell> breakdown_cells(const RankBreakdown& rank) {
+  return {rank.span(),
+          rank.compute,
+          rank.exposed_communication,
+          rank.exposed_copy,
+          rank.idle(),
+          rank.communication,
+          overlap_percent(rank),
+          percent(rank.compute, rank.span()),
+          percent(rank.idle(), rank.span()),
+          idle_cause(rank.idle_time)};
+}
+
+DataTable rank_table(const std::vector<RankBreakdown>& ranks) {
+  DataTable table{.name = "ranks", .title = "Where the time went, by rank"};
+  table.columns = breakdown_columns(time_unit(longest_span(ranks)));
+  table.columns.insert(table.columns.begin(), {"rank", "rank"});
+  for (const RankBreakdown& rank : ranks) {
+    std::vector<DataCell> cells = breakdown_cells(rank);
+    cells.insert(cells.begin(), int64_t{rank.rank});
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+DataTable idle_table(const std::vector<RankBreakdown>& ranks) {
+  const TimeUnit unit = time_unit(longest_span(ranks));
+  const std::string in = std::string(" ") + unit.name;
+  DataTable table{.name = "idle", .title = "Why nothing ran, by rank"};
+  table.columns = {{"rank", "rank"},
+                   {"busy_ns", "busy" + in, unit.ns, 1, true},
+                   {"idle_ns", "idle" + in, unit.ns, 1, true},
+                   {"host_wait_ns", "host wait" + in, unit.ns, 1, true},
+                   {"kernel_wait_ns", "kernel wait" + in, unit.ns, 1, true},
+                   {"other_ns", "other" + in, unit.ns, 1, true},
+                   {"unknown_ns", "launch unknown" + in, unit.ns, 1, true}};
+  for (const RankBreakdown& rank : ranks)
+    table.add({int64_t{rank.rank}, rank.busy, rank.idle(), rank.idle_time.host_wait,
+               rank.idle_time.kernel_wait, rank.idle_time.other, rank.idle_time.unknown});
+  return table;
+}
+
+std::vector<DataCell> kernel_cells(const metrics::KernelRow& row, int64_t all, bool by_name) {
+  const bool copies = row.label == "copy";
+  const char* none = copies ? "copies have none" : "the trace tells no grid";
+  const bool grid = row.with_grid > 0;
+  std::vector<DataCell> cells = {
+      std::string(row.label),
+      row.count,
+      row.total,
+      percent(row.total, all),
+      static_cast<double>(row.total) / static_cast<double>(row.count),
+      row.shortest,
+      row.longest,
+      grid ? DataCell(row.blocks) : Missing{none},
+      grid ? DataCell(row.warps) : Missing{none},
+      cell_of(row.occupancy, copies ? none : "the trace tells no occupancy")};
+  if (by_name) cells.emplace_back(std::string(row.name));
+  return cells;
+}
+
+DataTable kernel_data(const std::vector<metrics::KernelRow>& rows, bool by_name, size_t most) {
+  int64_t longest = 0, all = 0;
+  for (const metrics::KernelRow& row : rows) {
+    longest = std::max(longest, row.total);
+    all += row.total;
+  }
+  const TimeUnit unit = time_unit(longest);
+  DataTable table{.name = by_name ? "kernels" : "classes"};
+  table.title =
+      by_name ? fmt::format("Kernels ({} longest of {})", std::min(most, rows.size()), rows.size())
+              : "Kernel classes, all ranks";
+  table.columns = {{"class", "class"},
+                   {"count", "count"},
+                   {"total_ns", std::string("total ") + unit.name, unit.ns, 1},
+                   {"share_percent", "share %", 1, 1},
+                   {"mean_ns", "mean us", 1e3, 1},
+                   {"min_ns", "min us", 1e3, 1},
+                   {"max_ns", "max us", 1e3, 1},
+                   {"blocks", "blocks"},
+                   {"warps", "warps"},
+                   {"occupancy_percent", "occupancy %", 1, 1}};
+  if (by_name) table.columns.push_back({"name", "name"});
+  for (size_t i = 0; i < std::min(most, rows.size()); ++i)
+    table.add(kernel_cells(rows[i], all, by_name));
+  return table;
+}
+
+int64_t longest_queue_delay(const std::vector<metrics::LaunchQueue>& queues) {
+  int64_t longest = 0;
+  for (const metrics::LaunchQueue& queue : queues)
+    longest = std::max(longest, queue.longest_delay);
+  return longest;
+}
+
+DataTable launch_table(const run::Timeline& timeline) {
+  const auto queues = metrics::launch_queues(timeline);
+  const TimeUnit unit = time_unit(longest_queue_delay(queues));
+  const std::string in = std::string(" ") + unit.name;
+  DataTable table{.name = "launches", .title = "From launch to kernel, by lane"};
+  table.columns = {{"rank", "rank"},
+                   {"lane", "lane"},
+                   {"launches", "launches"},
+                   {"unknown", "unknown"},
+                   {"call_median_ns", "call us (median)", 1e3, 1, true},
+                   {"delay_min_ns", "delay min" + in, unit.ns, 1},
+                   {"delay_median_ns", "median" + in, unit.ns, 1, true},
+                   {"delay_p90_ns", "p90" + in, unit.ns, 1, true},
+                   {"delay_max_ns", "max" + in, unit.ns, 1, true},
+                   {"depth_mean", "queue mean", 1, 1, true},
+                   {"depth_max", "queue max", 1, 0, true}};
+  for (const metrics::LaunchQueue& queue : queues)
+    table.add({int64_t{queue.lane.rank}, queue.lane.name, queue.launches, queue.unknown,
+               queue.median_call, queue.shortest_delay, queue.median_delay, queue.p90_delay,
+               queue.longest_delay, queue.mean_depth, queue.deepest});
+  return table;
+}
+
+DataTable lane_table(const run::Timeline& timeline, const metrics::IdleRules& rules) {
+  const auto lanes = metrics::idle_of_lanes(timeline, rules);
+  int64_t longest = 0;
+  for (const metrics::LaneIdle& lane : lanes)
+    longest = std::max(longest, lane.span);
+  const TimeUnit unit = time_unit(longest);
+  const std::string in = std::string(" ") + unit.name;
+  DataTable table{.name = "lanes", .title = "Gaps of each stream"};
+  table.columns = {{"rank", "rank"},
+                   {"lane", "lane"},
+                   {"span_ns", "span" + in, unit.ns, 1},
+                   {"busy_ns", "busy" + in, unit.ns, 1, true},
+                   {"host_wait_ns", "host wait" + in, unit.ns, 1, true},
+                   {"kernel_wait_ns", "kernel wait" + in, unit.ns, 1, true},
+                   {"other_ns", "other" + in, unit.ns, 1, true},
+                   {"unknown_ns", "launch unknown" + in, unit.ns, 1, true}};
+  for (const metrics::LaneIdle& lane : lanes)
+    table.add({int64_t{lane.lane.rank}, lane.lane.name, lane.span, lane.busy,
+               lane.idle_time.host_wait, lane.idle_time.kernel_wait, lane.idle_time.other,
+               lane.idle_time.unknown});
+  return table;
+}
+
+DataTable step_table(const run::Timeline& timeline, const metrics::IdleRules& rules) {
+  const metrics::TraceSteps steps = metrics::find_steps(timeline);
+  std::vector<std::vector<RankBreakdown>> all(steps.steps.size());
+  int64_t longest = 0;
+  metrics::for_each_step(timeline, steps, [&](size_t i, const run::Timeline& step) {
+    all[i] = metrics::breakdown_of_ranks(step, rules);
+    longest = std::max(longest, longest_span(all[i]));
+  });
+  const bool marked = steps.source == metrics::StepSource::annotations;
+  DataTable table{
+      .name = "steps",
+      .title = marked ? "By step, as the trace marks them" : "By step, where the kernels repeat"};
+  table.columns = breakdown_columns(time_unit(longest));
+  for (DataColumn& column : table.columns)
+    column.spread = false;
+  table.columns.insert(table.columns.begin(),
+                       {{"step", "step"}, {"rank", "rank"}, {"begin_ns", "begin ms", 1e6, 3}});
+  for (size_t i = 0; i < all.size(); ++i)
+    for (const RankBreakdown& rank : all[i]) {
+      std::vector<DataCell> cells = breakdown_cells(rank);
+      cells.insert(cells.begin(),
+                   {steps.steps[i].name, int64_t{rank.rank}, rank.begin.nanoseconds()});
+      table.add(std::move(cells));
+    }
+  return table;
+}
+
+/// Means over the ranks of each pipeline stage, where the timeline knows stages.
+DataTable stage_table(const run::Timeline& timeline, const std::vector<RankBreakdown>& ranks) {
+  std::map<int32_t, int32_t> stage_of;
+  for (const run::Span& span : timeline.spans)
+    if (span.stage >= 0) stage_of[span.rank] = span.stage;
+  std::map<int32_t, std::pair<int64_t, std::vector<int64_t>>> stages;
+  for (const RankBreakdown& rank : ranks) {
+    const auto stage = stage_of.find(rank.rank);
+    if (stage == stage_of.end()) continue;
+    auto& [count, sums] = stages[stage->second];
+    ++count;
+    sums.resize(5, 0);
+    const int64_t parts[] = {rank.span(), rank.compute, rank.exposed_communication,
+                             rank.exposed_copy, rank.idle()};
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] += parts[i];
+  }
+  const TimeUnit unit = time_unit(longest_span(ranks));
+  const std::string in = std::string(" ") + unit.name;
+  DataTable table{.name = "stages", .title = "By pipeline stage, mean over its ranks"};
+  table.columns = {{"stage", "stage"},
+                   {"ranks", "ranks"},
+                   {"span_ns", "span" + in, unit.ns, 1},
+                   {"compute_ns", "compute" + in, unit.ns, 1},
+                   {"exposed_communication_ns", "exposed comm" + in, unit.ns, 1},
+                   {"exposed_copy_ns", "exposed copy" + in, unit.ns, 1},
+                   {"idle_ns", "idle" + in, unit.ns, 1}};
+  for (const auto& [stage, entry] : stages) {
+    std::vector<DataCell> cells = {int64_t{stage}, entry.first};
+    for (int64_t sum : entry.second)
+      cells.emplace_back(static_cast<double>(sum) / static_cast<double>(entry.first));
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+/// How much of each kind of communication hides, as if it were the only one.
+DataTable overlap_by_label(const run::Timeline& timeline) {
+  std::map<std::string_view, metrics::RankBreakdown> labels;
+  for (const run::SpanType& type : timeline.types)
+    if (type.kind == run::SpanKind::communication) labels[metrics::label_of(type)] = {};
+  int64_t longest = 0;
+  run::Timeline only = timeline;
+  for (auto& [label, sum] : labels) {
+    only.types = timeline.types;
+    for (run::SpanType& type : only.types)
+      if (type.kind == run::SpanKind::communication && metrics::label_of(type) != label)
+        type.kind = run::SpanKind::host;
+    for (const RankBreakdown& rank : metrics::breakdown_of_ranks(only)) {
+      sum.communication += rank.communication;
+      sum.overlapped += rank.overlapped;
+      sum.exposed_communication += rank.exposed_communication;
+    }
+    longest = std::max(longest, sum.communication);
+  }
+  const TimeUnit unit = time_unit(longest);
+  const std::string in = std::string(" ") + unit.name;
+  DataTable table{.name = "collectives", .title = "By collective, all ranks"};
+  table.columns = {{"collective", "collective"},
+                   {"communication_ns", "comm" + in, unit.ns, 1},
+                   {"overlapped_ns", "behind compute" + in, unit.ns, 1},
+                   {"exposed_ns", "exposed" + in, unit.ns, 1},
+                   {"overlap_percent", "overlap %", 1, 2}};
+  for (const auto& [label, sum] : labels)
+    if (sum.communication > 0)
+      table.add({std::string(label), sum.communication, sum.overlapped, sum.exposed_communication,
+                 overlap_percent(sum)});
+  return table;
+}
+
+DataTable overlap_table(const std::vector<RankBreakdown>& ranks) {
+  const TimeUnit unit = time_unit(longest_span(ranks));
+  const std::string in = std::string(" ") + unit.name;
+  DataTable table{.name = "ranks", .title = "Communication behind compute, by rank"};
+  table.columns = {{"rank", "rank"},
+                   {"span_ns", "span" + in, unit.ns, 1, true},
+                   {"communication_ns", "comm" + in, unit.ns, 1, true},
+                   {"overlapped_ns", "behind compute" + in, unit.ns, 1, true},
+                   {"exposed_ns", "exposed" + in, unit.ns, 1, true},
+                   {"exposed_percent", "exposed % of span", 1, 1, true},
+                   {"overlap_percent", "overlap %", 1, 2, true},
+                   {"copy_ns", "copies" + in, unit.ns, 1, true},
+                   {"exposed_copy_ns", "exposed copies" + in, unit.ns, 1, true}};
+  for (const RankBreakdown& rank : ranks)
+    table.add({int64_t{rank.rank}, rank.span(), rank.communication, rank.overlapped,
+               rank.exposed_communication, percent(rank.exposed_communication, rank.span()),
+               overlap_percent(rank), rank.copy, rank.exposed_copy});
+  return table;
+}
+
+tl::unexpected<Error> nothing_on_devices() {
+  return error(
+      "nothing runs on a device in what was read (host work alone has no breakdown); name traces "
+      "with kernels");
+}
+
+}  // namespace
+
+Result<TraceReport> trace_breakdown(const TraceOptions& options) {
+  const TraceInput input =
+      TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
+  const metrics::IdleRules rules{.kernel_gap = options.gap_ns()};
+  const run::Timeline& timeline = input.timeline();
+  const auto ranks = metrics::breakdown_of_ranks(timeline, rules);
+  if (ranks.empty()) return nothing_on_devices();
+  const auto classes =
+      metrics::kernel_table(timeline, metrics::KernelTableBy::label, -1, input.warp_size);
+  const auto kernels =
+      metrics::kernel_table(timeline, metrics::KernelTableBy::name, -1, input.warp_size);
+  TraceReport report{.shown = {"ranks", "classes", "kernels"}, .remarks = input.remarks};
+  report.tables = {rank_table(ranks), kernel_data(classes, false, classes.size()),
+                   kernel_data(kernels, true, static_cast<size_t>(options.rows())),
+                   idle_table(ranks)};
+  const auto add_if_asked = [&](const char* name, const auto& make) {
+    report.tables.push_back(options.asks_for(name) ? make() : DataTable{.name = name});
+  };
+  add_if_asked("steps", [&] { return step_table(timeline, rules); });
+  add_if_asked("stages", [&] { return stage_table(timeline, ranks); });
+  add_if_asked("lanes", [&] { return lane_table(timeline, rules); });
+  add_if_asked("launches", [&] { return launch_table(timeline); });
+  return report;
+}
+
+Result<TraceReport> trace_overlap(const TraceOptions& options) {
+  const TraceInput input =
+      TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
+  const auto ranks = metrics::breakdown_of_ranks(input.timeline());
+  if (ranks.empty()) return nothing_on_devices();
+  TraceReport report{.shown = {"ranks", "collectives"}, .remarks = input.remarks};
+  report.tables = {overlap_table(ranks), overlap_by_label(input.timeline())};
+  return report;
+}
+
+}  // namespace triplepoint::trace_report

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/metrics/trace/breakdown.h"
+#include "triplepoint/metrics/trace/trace_diff.h"
+#include "triplepoint/trace_report/analyses.h"
+#include "triplepoint/trace_report/input.h"
+
+namespace triplepoint::trace_report {
+using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
+namespace {
+
+using metrics::DiffRow;
+
+double longest_of(const std::vector<DiffRow>& rows) {
+  double longest = 0;
+  for (const DiffRow& row : rows)
+    longest = std::max({longest, row.ns_before.value_or(0), row.ns_after.value_or(0)});
+  return longest;
+}
+
+DataTable row_table(const std::vector<DiffRow>& rows, bool by_name, size_t most) {
+  const TimeUnit unit = time_unit(static_cast<int64_t>(longest_of(rows)));
+  const std::string in = std::string(" ") + unit.name;
+  DataTable table{.name = by_name ? "kernels" : "classes",
+                  .title = by_name ? fmt::format("Kernels ({} largest differences of {})",
+                                                 std::min(most, rows.size()), rows.size())
+                                   : "Kernel classes"};
+  table.columns = {{"class", "class"},
+                   {"before_ns", "before" + in, unit.ns, 2},
+                   {"after_ns", "after" + in, unit.ns, 2},
+                   {"difference_ns", "difference" + in, unit.ns, 2},
+                   {"ratio", "after/before", 1, 3},
+                   {"before_count", "count before", 1, 1},
+                   {"after_count", "after", 1, 1}};
+  if (by_name) table.columns.push_back({"name", "name"});
+  const char* only = "only in one of the two";
+  for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
+    const DiffRow& row = rows[i];
+    std::vector<DataCell> cells = {row.label, cell_of(row.ns_before, only),
+                                   cell_of(row.ns_after, only), row.difference()};
+    const bool ratio = row.ns_before && row.ns_after && *row.ns_before > 0;
+    cells.push_back(ratio ? DataCell(*row.ns_after / *row.ns_before) : Missing{only});
+    cells.push_back(cell_of(row.count_before, only));
+    cells.push_back(cell_of(row.count_after, only));
+    if (by_name) cells.emplace_back(row.name);
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+DataTable step_table(const metrics::TraceDiff& diff) {
+  double longest = 0;
+  for (const metrics::DiffStep& step : diff.steps)
+    longest = std::max({longest, step.ns_before.value_or(0), step.ns_after.value_or(0)});
+  const TimeUnit unit = time_unit(static_cast<int64_t>(longest));
+  const std::string in = std::string(" ") + unit.name;
+  DataTable table{.name = "steps", .title = "Steps, on the device, mean over ranks"};
+  table.columns = {{"before", "before"},
+                   {"after", "after"},
+                   {"before_ns", "before" + in, unit.ns, 2},
+                   {"after_ns", "after" + in, unit.ns, 2},
+                   {"difference_ns", "difference" + in, unit.ns, 2}};
+  const char* only = "only in one of the two";
+  for (const metrics::DiffStep& step : diff.steps)
+    table.add({step.name_before, step.name_after, cell_of(step.ns_before, only),
+               cell_of(step.ns_after, only),
+               step.ns_before && step.ns_after ? DataCell(*step.ns_after - *step.ns_before)
+                                               : Missing{only}});
+  return table;
+}
+
+struct Means {
+  std::array<double, 6> parts{};
+};
+constexpr std::array part_names = {"span",           "compute", "exposed communication",
+                                   "exposed copies", "idle",    "communication"};
+
+Means means_of(const run::Timeline& timeline) {
+  Means means;
+  const auto ranks = metrics::breakdown_of_ranks(timeline);
+  for (const metrics::RankBreakdown& rank : ranks) {
+    const int64_t parts[] = {rank.span(),       rank.compute, rank.exposed_communication,
+                             rank.exposed_copy, rank.idle(),  rank.communication};
+    for (size_t i = 0; i < means.parts.size(); ++i)
+      means.parts[i] += static_cast<double>(parts[i]) / static_cast<double>(ranks.size());
+  }
+  return means;
+}
+
+DataTable breakdown_table(const run::Timeline& before, const run::Timeline& after) {
+  const Means a = means_of(before), b = means_of(after);
+  const TimeUnit unit = time_unit(static_cast<int64_t>(std::max(a.parts[0], b.parts[0])));
+  const std::string in = std::string(" ") + unit.name;
+  DataTable table{.name = "breakdown",
+                  .title = "Where the time went, mean over ranks, whole traces"};
+  table.columns = {{"part", "part"},
+                   {"before_ns", "before" + in, unit.ns, 2},
+                   {"after_ns", "after" + in, unit.ns, 2},
+                   {"difference_ns", "difference" + in, unit.ns, 2}};
+  for (size_t i = 0; i < part_names.size(); ++i)
+    table.add({std::string(part_names[i]), a.parts[i], b.parts[i], b.parts[i] - a.parts[i]});
+  return table;
+}
+
+}  // namespace
+
+Result<TraceReport> trace_diff(const TraceOptions& options) {
+  if (options.files.size() != 2)
+    return error(
+        fmt::format("diff compares two traces, {} were named; put the files of many ranks into a "
+                    "folder or a tar for each side",
+                    options.files.size()));
+  const TraceInput before =
+      TPT_TRY(read_traced_work({options.files[0]}, options, trace::HostSpans::launches));
+  const TraceInput after =
+      TPT_TRY(read_traced_work({options.files[1]}, options, trace::HostSpans::launches));
+  const metrics::TraceDiff diff = metrics::diff_traces(before.timeline(), after.timeline());
+  const auto most = static_cast<size_t>(options.rows());
+  TraceReport report{.shown = {"breakdown", "classes", "kernels", "steps"}};
+  report.headlines = {fmt::format(
+      "before: {} ({} ranks), after: {} ({} ranks); kernels {}.", options.files[0],
+      diff.ranks_before, options.files[1], diff.ranks_after,
+      diff.per_step ? "per rank and step" : "per rank, whole traces (no steps in one of them)")};
+  for (const TraceInput* side : {&before, &after})
+    report.remarks.insert(report.remarks.end(), side->remarks.begin(), side->remarks.end());
+  report.tables = {breakdown_table(before.timeline(), after.timeline()),
+                   row_table(diff.by_label, false, diff.by_label.size()),
+                   row_table(diff.by_name, true, most), step_table(diff)};
+  return report;
+}
+
+}  // namespace triplepoint::trace_report

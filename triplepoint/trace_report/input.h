@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/metrics/trace/kernel_class.h"
+#include "triplepoint/trace_report/analyses.h"
+
+namespace triplepoint::trace_report {
+
+/// Reads traces (files, folders, tars of one or many ranks) or one .run, applies the kernel rules,
+/// keeps the ranks and the step that were asked for, and aligns the clocks of ranks.
+Result<TraceInput> read_trace_input(const std::vector<std::string>& files, const TraceOptions&,
+                                    trace::HostSpans);
+
+/// The same for analyses of what ran in the steps, which a training's log does not tell: refused.
+Result<TraceInput> read_traced_work(const std::vector<std::string>& files, const TraceOptions&,
+                                    trace::HostSpans);
+
+/// A rule set by name ("default": data/rules/default.toml) or from a file.
+Result<metrics::KernelRuleSet> load_kernel_rules(const std::string& name_or_file);
+
+/// "0,2,8-15" as numbers, ascending.
+Result<std::vector<int32_t>> parse_ranks(std::string_view text);
+
+/// Whether a file is a run, by its first bytes.
+bool is_run_file(const std::string& path);
+
+}  // namespace triplepoint::trace_report

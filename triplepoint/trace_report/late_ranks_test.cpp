@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/trace/late_ranks.h"
+
+#include <array>
+#include <map>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/statistics.h"
+
+#include "triplepoint/metrics/trace/breakdown.h"
+#include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/exposed_waits.h"
+#include "triplepoint/metrics/trace/lateness.h"
+#include "triplepoint/metrics/trace/random_training_testing.h"
+#include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/input.h"
+#include "triplepoint/trace/kineto/kineto.h"
+#include "triplepoint/trace/kineto/write_kineto.h"
+
+namespace triplepoint::trace_report {
+using namespace metrics;  // NOLINT(google-build-using-namespace)
+namespace {
+
+using namespace testing;
+
+/// As `trace stragglers` does it: match, fit and align clocks, find who is late.
+struct Verdict {
+  CollectiveMatch match;
+  ClockFit clocks;
+  LateRanks late;
+};
+Verdict verdict_on(const Training& training) {
+  Verdict verdict;
+  verdict.clocks = fit_clocks(match_collectives(training.timeline).collectives);
+  const run::Timeline aligned = align_clocks(training.timeline, verdict.clocks);
+  verdict.match = match_collectives(aligned);
+  verdict.late = find_late_ranks(aligned, verdict.match);
+  return verdict;
+}
+
+std::string text_of(const Training& t) {
+  return fmt::format("tp {} pp {} dp {} ep {}, cause {}, culprit {}", t.tp, t.pp, t.dp, t.ep,
+                     static_cast<int>(t.cause), t.culprit);
+}
+
+/// Largest distance of the offsets found from the true ones, both to their median.
+int64_t clock_error(const Training& training, const ClockFit& fit) {
+  std::vector<int64_t> differences;
+  for (const RankClock& clock : fit.ranks)
+    differences.push_back(clock.offset - training.clock[static_cast<size_t>(clock.rank)]);
+  const int64_t middle = lower_median(differences);
+  int64_t most = 0;
+  for (const int64_t difference : differences)
+    most = std::max(most, std::abs(difference - middle));
+  return most;
+}
+
+/// The first words of the chain that explains the rank's costliest delay.
+std::string cause_said(const LateRanks& late, int32_t rank) {
+  const LateStart* worst = nullptr;
+  for (const LateStart& start : late.starts)
+    if (start.rank == rank && start.culprit == rank && !start.chain.empty() &&
+        (worst == nullptr || start.own_delay > worst->own_delay))
+      worst = &start;
+  return worst == nullptr ? "" : worst->chain.front();
+}
+
+/// How many verdicts were right, by the training's parallelism and cause.
+class Tally {
+ public:
+  void count(const Training& training, bool right) {
+    constexpr std::array words = {"none", "slow kernels", "late host", "stall"};
+    auto& [cases, good] =
+        table_[parallelism_of(training)][words[static_cast<size_t>(training.cause)]];
+    ++cases;
+    good += right;
+  }
+  std::string text() const {
+    std::string lines;
+    for (const auto& [parallelism, causes] : table_)
+      for (const auto& [cause, cases] : causes)
+        lines += fmt::format("\n  {:<20} {:<13} {:>2} of {:>2}", parallelism, cause, cases.second,
+                             cases.first);
+    return lines;
+  }
+
+ private:
+  std::map<std::string, std::map<std::string, std::pair<int, int>>> table_;
+};
+
+TEST_CASE("a planted straggler of a random training is found, with its cause") {
+  int found = 0, causes = 0;
+  std::string misses;
+  Tally tally;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    constexpr std::array kinds = {Cause::slow_kernels, Cause::late_host, Cause::stall};
+    const Training training = random_training(seed, kinds[seed % 3]);
+    const Verdict verdict = verdict_on(training);
+    const bool is_right = verdict.late.straggler == training.culprit;
+    found += is_right;
+    tally.count(training, is_right);
+    if (!is_right)
+      misses += fmt::format("{}: {}, said {}\n", seed, text_of(training),
+                            verdict.late.straggler.value_or(-1));
+    const std::string said = is_right ? cause_said(verdict.late, training.culprit) : "";
+    const bool is_cause = said.starts_with(
+        training.cause == Cause::slow_kernels ? "kernels took" : "device without work");
+    causes += is_cause;
+    if (is_right && !is_cause)
+      misses += fmt::format("{}: {}, cause: {}\n", seed, text_of(training), said);
+  }
+  MESSAGE("planted stragglers found, by parallelism and cause" << tally.text());
+  CAPTURE(misses);
+  CHECK(found >= 95);
+  CHECK(causes >= 95);
+}
+
+TEST_CASE("no rank is blamed in a random training whose ranks are alike") {
+  int blamed = 0;
+  std::string misses;
+  Tally tally;
+  for (uint64_t seed = 1001; seed <= 1100; ++seed) {
+    const Training training = random_training(seed, Cause::none);
+    const Verdict verdict = verdict_on(training);
+    tally.count(training, !verdict.late.straggler);
+    if (!verdict.late.straggler) continue;
+    ++blamed;
+    misses += fmt::format("{}: {}, said {}\n", seed, text_of(training), *verdict.late.straggler);
+  }
+  MESSAGE("random trainings in which no rank is blamed, by parallelism" << tally.text());
+  CAPTURE(misses);
+  CHECK(blamed <= 5);
+}
+
+TEST_CASE("clocks of a random training are found to within the scatter of ends") {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const Training training = random_training(seed, Cause::none);
+    CAPTURE(seed);
+    CAPTURE(text_of(training));
+    const CollectiveMatch match = match_collectives(training.timeline);
+    CHECK(match.unmatched == 0);
+    CHECK(match.remarks.empty());
+    const ClockFit fit = fit_clocks(match.collectives);
+    CHECK(fit.islands == 1);
+    CHECK(clock_error(training, fit) <= most_jitter);
+    CHECK(fit.worst_residual <= 4 * most_jitter);
+  }
+}
+
+/// The timeline as the ranks' PyTorch profilers write it, and as it is read again.
+run::Timeline through_kineto(const run::Timeline& timeline) {
+  std::vector<trace::NamedTrace> files;
+  for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
+    const std::string name = fmt::format("rank{}.json", rank);
+    trace::Input file = trace::Input::of_text(trace::write_kineto(timeline, rank, 1), name);
+    files.push_back({name, trace::read_kineto(file, {.rank = rank}).value()});
+  }
+  return trace::merge(std::move(files)).value().timeline;
+}
+
+TEST_CASE("a pipeline's messages are matched by their ranks, not by number") {
+  int pipelines = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const Training training = random_training(seed, Cause::none);
+    if (training.pp < 4 || training.ranks() > 16) continue;
+    ++pipelines;
+    const CollectiveMatch match = match_collectives(through_kineto(training.timeline));
+    CHECK(match.unmatched == 0);
+    int64_t messages = 0;
+    for (const Collective& collective : match.collectives) {
+      if (!collective.is_message) continue;
+      ++messages;
+      REQUIRE(collective.parts.size() == 2);
+      // Neighbouring stages.
+      CHECK(collective.parts[1].rank - collective.parts[0].rank == training.tp * training.dp);
+    }
+    CHECK(messages > 0);
+    const ClockFit fit = fit_clocks(match.collectives);
+    CHECK(clock_error(training, fit) <= most_jitter);
+  }
+  CHECK(pipelines >= 3);
+}
+
+TEST_CASE("exposed communication divides into transfer, the pipeline and late peers") {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const Training training = random_training(seed, Cause::none);
+    CAPTURE(text_of(training));
+    const run::Timeline aligned = align_clocks(
+        training.timeline, fit_clocks(match_collectives(training.timeline).collectives));
+    const auto waits = exposed_waits(aligned, match_collectives(aligned));
+    int64_t pipeline = 0, late_peers = 0;
+    for (const RankBreakdown& rank : breakdown_of_ranks(aligned)) {
+      const ExposedWaits& wait = waits.at(static_cast<size_t>(rank.rank));
+      CHECK(wait.pipeline + wait.late_peers <= rank.exposed_communication);
+      pipeline += wait.pipeline;
+      late_peers += wait.late_peers;
+    }
+    // All ranks meet once a step, so some wait there; for the pipeline where there is one.
+    CHECK(late_peers > 0);
+    CHECK((pipeline > 0) == (training.pp > 1));
+    run::Timeline ring = aligned;  // the same messages between context ranks
+    for (run::SpanType& type : ring.types)
+      if (type.collective == spec::Collective::send_recv) type.group = spec::GroupKind::context;
+    for (const ExposedWaits& wait : exposed_waits(ring, match_collectives(ring)))
+      CHECK(wait.pipeline == 0);
+  }
+}
+
+TEST_CASE("messages without peers are matched in groups of two only, and it is said") {
+  for (const int32_t stages : {2, 4}) {
+    Training training;
+    for (uint64_t seed = 1; training.pp != stages || training.ranks() > 16; ++seed)
+      training = random_training(seed, Cause::none);
+    for (run::Communicator& group : training.timeline.communicators)
+      group.peer = -1;
+    const CollectiveMatch match = match_collectives(training.timeline);
+    CHECK((match.unmatched == 0) == (stages == 2));
+    REQUIRE(match.remarks.size() == (stages == 2 ? 0 : 1));
+    if (stages == 4) CHECK(match.remarks[0].find("names no peer") != std::string::npos);
+  }
+}
+
+TEST_CASE("clocks of hosts are found where most collectives stay inside a host") {
+  Training training;
+  for (uint64_t seed = 1; training.tp != 4 || training.dp < 2 || training.pp != 1; ++seed)
+    training = random_training(seed, Cause::none);
+  // Host 0 has the first half of the ranks; the other is 5 ms ahead.
+  ClockFit as_set{.ranks = {}};
+  for (int32_t rank = 0; rank < training.ranks(); ++rank) {
+    const int64_t wanted = rank < training.ranks() / 2 ? 0 : 5'000'000;
+    int64_t& clock = training.clock[static_cast<size_t>(rank)];
+    as_set.ranks.push_back({.rank = rank, .offset = clock - wanted});
+    clock = wanted;
+  }
+  const run::Timeline timeline = align_clocks(training.timeline, as_set);
+  const ClockFit fit = fit_clocks(match_collectives(timeline).collectives);
+  CHECK(fit.clocks_differ());
+  CHECK(clock_error(training, fit) <= most_jitter);
+  CHECK(clock_sentence(fit, true).find("worst") != std::string::npos);
+}
+
+TEST_CASE("a late host is named behind its collectives, and what follows is said to be inherited") {
+  Training training;
+  for (uint64_t seed = 1; training.tp < 2 || training.dp < 2 || training.pp > 1; ++seed)
+    training = random_training(seed, Cause::late_host);
+  const Verdict verdict = verdict_on(training);
+  REQUIRE(verdict.late.straggler == training.culprit);
+  int inherited = 0;
+  for (const LateStart& start : verdict.late.starts) {
+    if (start.chain.empty() || start.rank == training.culprit) continue;
+    inherited += start.chain.front().starts_with("its communication before ended");
+  }
+  CHECK(inherited > 0);
+}
+
+TEST_CASE("a start that the order of the pipeline explains is no rank's worst lateness") {
+  LateRanks late{.ranks = {{.rank = 0}}, .straggler = 0, .naive_straggler = {}, .starts = {}};
+  late.starts = {{.rank = 0, .chain = {"order"}, .culprit = 0, .own_delay = 9, .by_order = true}};
+  CHECK(lateness_sentences(late).size() == 1);
+  late.starts.push_back({.rank = 0, .chain = {"kernels"}, .culprit = 0, .own_delay = 5});
+  CHECK(lateness_sentences(late).at(1) == "Its worst lateness: kernels.");
+}
+
+}  // namespace
+}  // namespace triplepoint::trace_report
