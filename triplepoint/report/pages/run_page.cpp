@@ -165,28 +165,17 @@ Figure kernel_figure(const Metrics& metrics) {
                  std::nullopt,
                  "",
                  0};
-  DataTable table{{"stage"}, {}};
-  for (const NamedPart& part : kernel_parts({}))
-    table.columns.push_back(part.name + " (s)");
-  table.columns.insert(table.columns.end(), {"waiting (s)", "total (s)", "bubble"});
   for (const metrics::Stage& stage : metrics.stages) {
-    const std::vector<NamedPart> parts = kernel_parts(stage.kernels);
-    const std::string total = significant(stage.kernels.total() / unit::s);
     Bar bar;
     bar.label = fmt::format("stage {}", stage.stage);
-    bar.parts = bar_parts_of(parts, "s");
-    bar.text = total;
+    bar.parts = bar_parts_of(kernel_parts(stage.kernels), "s");
+    bar.text = significant(stage.kernels.total() / unit::s);
     chart.bars.push_back(std::move(bar));
-    std::vector<std::string> cells = {std::to_string(stage.stage)};
-    for (const NamedPart& part : parts)
-      cells.push_back(significant(part.value));
-    cells.insert(cells.end(), {significant(stage.kernels.waiting / unit::s), total,
-                               percent(stage.bubble_fraction)});
-    table.rows.push_back(std::move(cells));
   }
   return {"kernels", chart.title,
           "Waiting for a late peer is inside the collective's kernel, as NCCL shows it.",
-          html_legend(legend_of(kernel_parts({}))) + bar_chart_svg(chart), std::move(table)};
+          html_legend(legend_of(kernel_parts({}))) + bar_chart_svg(chart),
+          shown_table(answers::stage_table(metrics))};
 }
 
 Figure memory_figure(const run::Run& run) {
@@ -198,23 +187,13 @@ Figure memory_figure(const run::Run& run) {
       "",
       0};
   if (run.memory_limit) chart.limit = *run.memory_limit / unit::GiB;
-  DataTable table{{"stage"}, {}};
-  for (const NamedPart& part : memory_parts({}))
-    table.columns.push_back(part.name + " (GiB)");
-  table.columns.emplace_back("total (GiB)");
   for (std::size_t i = 0; i < run.memory.size(); ++i) {
-    const std::vector<NamedPart> parts = memory_parts(run.memory[i]);
     Bar bar;
     bar.label = fmt::format("stage {}", i);
-    bar.parts = bar_parts_of(parts, "GiB");
+    bar.parts = bar_parts_of(memory_parts(run.memory[i]), "GiB");
     bar.text = significant(run.memory[i].total() / unit::GiB);
     if (run.memory_limit && run.memory[i].total() > *run.memory_limit)
       bar.status = bar.text + " OOM";
-    std::vector<std::string> cells = {std::to_string(i)};
-    for (const NamedPart& part : parts)
-      cells.push_back(significant(part.value));
-    cells.push_back(bar.text);
-    table.rows.push_back(std::move(cells));
     chart.bars.push_back(std::move(bar));
   }
   const std::string note = chart.limit
@@ -222,7 +201,8 @@ Figure memory_figure(const run::Run& run) {
                                              significant(*chart.limit, 4))
                                : "";
   return {"memory", chart.title, note,
-          html_legend(legend_of(memory_parts({}))) + bar_chart_svg(chart), std::move(table)};
+          html_legend(legend_of(memory_parts({}))) + bar_chart_svg(chart),
+          shown_table(answers::memory_table(run))};
 }
 
 /// " Standard deviation: 5.6 °C within a node, 0.4 °C between the means of nodes.", or nothing.
