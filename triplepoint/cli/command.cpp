@@ -161,8 +161,7 @@ constexpr std::array table = {
                  "  triplepoint report job.run -o job.html\n"
                  "  triplepoint report rank*.json.gz -o step.html\n"
                  "  triplepoint report rank*.json.gz job.run --step 3\n"
-                 "  triplepoint report study/\n"
-                 "  triplepoint report --figure 13 study/ -o figure-13.svg\n",
+                 "  triplepoint report study/\n",
                  make_report},
     CommandEntry{
         "compare", "Show runs or studies side by side, with what changed and by how much.",
