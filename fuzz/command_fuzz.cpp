@@ -103,7 +103,7 @@ class Interrupter {
   std::jthread thread_;
 };
 
-void play(const std::vector<std::string>& words, std::string_view content) {
+void run_command(const std::vector<std::string>& words, std::string_view content) {
   const EmptyFolder folder;
   for (const std::string& word : words)
     if (word.starts_with("in.") && word.size() < 40) (void)write_file_atomically(word, content);
@@ -122,6 +122,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const std::size_t end = std::min(text.find('\n'), text.size());
   const std::vector<std::string> words = command_words(text.substr(0, end));
-  if (is_harmless(words)) play(words, text.substr(std::min(end + 1, text.size())));
+  if (is_harmless(words)) run_command(words, text.substr(std::min(end + 1, text.size())));
   return 0;
 }

@@ -12,7 +12,7 @@ namespace {
 using namespace triplepoint;
 
 /// What reads as a job can be examined, written, and read again as the same job.
-void play_job(const spec::Library& library, std::string_view text) {
+void simulate_job(const spec::Library& library, std::string_view text) {
   const Result<spec::Job> job = spec::parse_job(library, text, "fuzz");
   if (!job) return;
   spec::diagnose(*job);
@@ -26,7 +26,7 @@ void play_job(const spec::Library& library, std::string_view text) {
 int fuzz_toml(const std::uint8_t* data, std::size_t size) {
   static const triplepoint::spec::Library library = triplepoint::spec::default_library();
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  play_job(library, text);
+  simulate_job(library, text);
   (void)triplepoint::spec::parse_study(library, text, "fuzz");
   if (const auto tree = triplepoint::spec::parse_toml(text, "fuzz"))
     (void)triplepoint::spec::collect_provenance(*tree, "fuzz");

@@ -19,10 +19,10 @@
 #include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/exporter/exposition.h"
 #include "triplepoint/telemetry/host/file_sensor.h"
-#include "triplepoint/telemetry/kept_file.h"
 #include "triplepoint/telemetry/live/snapshot.h"
 #include "triplepoint/telemetry/live/view.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
+#include "triplepoint/telemetry/open_file.h"
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/zeus/zeus.h"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails where comments, messages or documents use a word that has a clearer one; the list is short on purpose."""
+"""Fails where comments, messages, documents or identifiers use a word that has a clearer one; the lists are short on purpose."""
 import re
 import sys
 
@@ -15,6 +15,14 @@ WORDS = [
     (r"\bwhat (?:it|they|that|this) (?:is|are) worth\b|\b(?:is|are) worth it\b", "the gain or the cost"),
     (r"(?-i:\bSay) (?:how|what|why|where|who)\b", "print, list or set, with the object"),
 ]
+# Identifiers of C++.
+NAMES = [
+    (r"\b[Pp]lay(?:s|ed|er|_\w+)?\b", "simulate, run, schedule or replay"),
+    (r"\bsay_\w+", "add, note or print, with the object"),
+    (r"\btold_\w+", "inferred, stated or reported"),
+    (r"\bkept_\w+", "stored, held or open"),
+]
+NAME_RULES = [(re.compile(pattern), instead) for pattern, instead in NAMES]
 RULES = [(re.compile(pattern.replace(" ", r"\s+"), re.I), instead)
          for pattern, instead in WORDS]
 
@@ -50,8 +58,19 @@ def problems_of(path):
                 yield f'{name(path)}:{line}: "{word}" is vague here; write {instead}'
 
 
+def names_of(path):
+    """Identifiers: what is left without comments and strings."""
+    content = path.read_text()
+    code = TEXT.sub(blank, content)
+    for rule, instead in NAME_RULES:
+        for match in rule.finditer(code):
+            yield f"{name(path)}:{code.count(chr(10), 0, match.start()) + 1}: the name {match[0]} is vague; write {instead}"
+
+
 problems = []
 for suffix in (".h", ".cpp", ".cu", ".md"):
     for path in files(suffix):
         problems += problems_of(path)
+        if suffix != ".md":
+            problems += names_of(path)
 sys.exit(report(problems))

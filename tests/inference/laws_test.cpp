@@ -42,14 +42,14 @@ spec::Job job_of(const InferenceJob& asked) {
   return *job;
 }
 
-run::Run play(const InferenceJob& asked) {
+run::Run simulate_job(const InferenceJob& asked) {
   run::Run run = sim::simulate(job_of(asked), {.duration = {}, .steps = {}, .timeline = false});
   REQUIRE(run.manifest.fits_memory);
   return run;
 }
 
 double seconds(const InferenceJob& asked) {
-  return metrics::measure(play(asked)).step_time.value() / unit::s;
+  return metrics::measure(simulate_job(asked)).step_time.value() / unit::s;
 }
 
 TEST_CASE("a token takes longer in proportion to the cache it reads") {
@@ -105,7 +105,8 @@ TEST_CASE("no token comes faster than its weights and cache are read") {
 TEST_CASE("energy a token falls with the sequences that share the weights") {
   double before = 1e9;
   for (const int64_t sequences : {1, 4, 16, 64, 128}) {
-    const metrics::Metrics m = metrics::measure(play({.sequences = sequences, .length = 1024}));
+    const metrics::Metrics m =
+        metrics::measure(simulate_job({.sequences = sequences, .length = 1024}));
     CHECK(m.joules_per_token.value() < before);
     before = *m.joules_per_token;
   }

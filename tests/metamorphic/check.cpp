@@ -33,11 +33,11 @@ void check_relation(const Relation& relation, size_t first_law, const spec::Job&
                     const Outcome& as_drawn, std::vector<Finding>& findings) {
   spec::Job prepared = job;
   if (relation.prepare != nullptr && (!relation.prepare(prepared) || !is_legal(prepared))) return;
-  const Outcome before = relation.prepare != nullptr ? play(prepared) : as_drawn;
+  const Outcome before = relation.prepare != nullptr ? outcome_of(prepared) : as_drawn;
   if (!before.trained) return;
   spec::Job changed = prepared;
   if (!relation.change(changed) || !is_legal(changed)) return;
-  const Outcome after = play(changed);
+  const Outcome after = outcome_of(changed);
   for (size_t i = 0; i < relation.laws.size(); ++i) {
     const Law& law = relation.laws[i];
     if (const auto excess = law.excess(before, after))
@@ -84,7 +84,7 @@ std::vector<Tally> check_relations(const std::vector<Relation>& relations, uint6
   }
   return collect(std::move(tallies), jobs, [&](uint64_t seed) {
     const spec::Job job = random_job(seed);
-    const Outcome as_drawn = play(job);
+    const Outcome as_drawn = outcome_of(job);
     std::vector<Finding> findings;
     for (size_t i = 0; i < relations.size(); ++i)
       check_relation(relations[i], first_laws[i], job, as_drawn, findings);
@@ -98,7 +98,7 @@ std::vector<Tally> check_identities(const std::vector<Identity>& all, uint64_t j
     tallies.push_back({.name = identity.name, .allowed = identity.allowed, .violations = {}});
   return collect(std::move(tallies), jobs, [&](uint64_t seed) {
     const spec::Job job = random_job(seed);
-    const Outcome outcome = play(job);
+    const Outcome outcome = outcome_of(job);
     std::vector<Finding> findings;
     for (size_t i = 0; i < all.size(); ++i) {
       if (seed % all[i].once_in != 0) continue;
@@ -127,7 +127,7 @@ std::vector<double> numbers_of(const Outcome& o) {
 
 }  // namespace
 
-Outcome play(const spec::Job& job) {
+Outcome outcome_of(const spec::Job& job) {
   Outcome outcome;
   outcome.run = sim::simulate(job, {});
   outcome.trained = !outcome.run.steps.empty();

@@ -95,7 +95,7 @@ Amount read_again(const spec::Job& job, const Result<formats::Imported>& read) {
   if (!read) return 1;
   spec::Job again = read->job;
   again.environment = {};
-  return same_bits(play(without_room(job)), play(again));
+  return same_bits(outcome_of(without_room(job)), outcome_of(again));
 }
 Amount by_megatron(const spec::Job& job, const Outcome&) {
   const formats::Exported text = formats::export_megatron_args(without_room(job));

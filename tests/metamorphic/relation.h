@@ -20,7 +20,7 @@ struct Outcome {
   bool trained = false;      // neither memory nor heat forbade it
   const spec::Job& job() const { return *run.manifest.job; }
 };
-Outcome play(const spec::Job& job);
+Outcome outcome_of(const spec::Job& job);
 
 /// By how much a law is broken; at most zero: it holds. Nothing: it says nothing of these two.
 using Excess = std::optional<double> (*)(const Outcome& before, const Outcome& after);

@@ -49,7 +49,7 @@ struct Placements {
   PlacementOutcome baseline, symmetric, asymmetric;
 };
 
-Placements play(const spec::Job& job) {
+Placements simulate_job(const spec::Job& job) {
   const auto samples = thermal_samples(sim::simulate(job, {}));
   const ThermalGroups groups = find_thermal_groups(samples);
   REQUIRE(groups.groups.size() == 2);
@@ -87,7 +87,7 @@ Effects mean_effects(const Paper& paper) {
   for (uint64_t seed = 1; seed <= machines; ++seed) {
     spec::Job job = job_of(paper);
     job.environment.seed = seed;
-    const Placements three = play(job);
+    const Placements three = simulate_job(job);
     add(mean.symmetric, effect_of(three.symmetric, three.baseline));
     add(mean.asymmetric, effect_of(three.asymmetric, three.baseline));
   }

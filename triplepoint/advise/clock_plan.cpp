@@ -547,7 +547,7 @@ class ClockPlanner {
       if (const auto point = point_at(walks, slowdown)) keep(*point);
       advance();
     }
-    say_if_nothing();
+    note_if_nothing();
     return std::move(plan_);
   }
 
@@ -628,7 +628,7 @@ class ClockPlanner {
     plan_.frontier.push_back(std::move(point));
   }
 
-  void say_if_nothing() {
+  void note_if_nothing() {
     if (!plan_.frontier.empty() && plan_.frontier.front().slowdown <= schedule_tolerance) return;
     double waited = 0;
     for (const StageSlack& stage : plan_.stages)

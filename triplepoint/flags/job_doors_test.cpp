@@ -333,12 +333,12 @@ std::string config_json(const spec::Model& m) {
 }
 
 TEST_CASE("a config.json and flags run the job that --model and the same flags run") {
-  int told_models = 0;
+  int listed_models = 0;
   for (const std::string& name : spec::list_models(library())) {
     const spec::Model model = spec::load_model(library(), name).value();
     if (std::string(family_of(model)).empty()) continue;  // no family of the hub is built so
     CAPTURE(name);
-    ++told_models;
+    ++listed_models;
     const Written file("config.json", config_json(model));
     const Layout& layout = layouts()[0];
     const spec::Job by_config = told(plus({file.path()}, layout.flags));
@@ -346,7 +346,7 @@ TEST_CASE("a config.json and flags run the job that --model and the same flags r
     CHECK(by_config.notes.front().starts_with(
         fmt::format("sequence length {} ({}'s)", model.sequence_length, name)));
   }
-  CHECK(told_models >= 100);
+  CHECK(listed_models >= 100);
 }
 
 TEST_CASE("a model that the library does not have trains on 4096 tokens, and the note says so") {

@@ -43,7 +43,7 @@ Job without_idle_options(Job job) {
   return job;
 }
 
-bool play_alike(const Job& a, const Job& b) {
+bool predict_alike(const Job& a, const Job& b) {
   return a.task == b.task && a.model == b.model && a.plan == b.plan && a.stack == b.stack &&
          a.environment == b.environment && a.cluster.name == b.cluster.name &&
          a.cluster.num_nodes == b.cluster.num_nodes &&
@@ -127,8 +127,8 @@ class FolderReader {
       if (other >= mine) return;
       const FolderRow& earlier = result_.rows[other];
       if (!earlier.imported || texts_[other] == texts_[mine]) continue;
-      if (!play_alike(neutral_[other], neutral_[mine])) continue;
-      row.plays_like = earlier.path;
+      if (!predict_alike(neutral_[other], neutral_[mine])) continue;
+      row.same_job_as = earlier.path;
       row.imported->diagnoses.push_back(inert(mine, other));
       return;
     }

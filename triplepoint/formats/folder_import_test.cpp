@@ -40,7 +40,7 @@ TEST_CASE(
   REQUIRE(import.rows.size() == 3);
   CHECK(import.distinct() == 2);
   CHECK(import.rows[1].identical_to == "1.yaml");
-  CHECK_FALSE(import.rows[1].plays_like.has_value());
+  CHECK_FALSE(import.rows[1].same_job_as.has_value());
   CHECK_FALSE(import.rows[2].imported.has_value());
   CHECK(import.rows[2].problem.ends_with(
       "3.yaml:3: key 'model' is given twice (the first is in line 2); leave one out"));
@@ -53,7 +53,7 @@ TEST_CASE("an option that changes nothing is found by the job beside it") {
   folder.file("h200_10000.yaml", base);
   const FolderImport import = import_all(folder);
   REQUIRE(import.rows.size() == 2);
-  CHECK(import.rows[1].plays_like == "h200_00000.yaml");
+  CHECK(import.rows[1].same_job_as == "h200_00000.yaml");
   CHECK(finds(
       *import.rows[1].imported, spec::DiagnosisCode::inert_option,
       spec::Diagnosis::Severity::warning,

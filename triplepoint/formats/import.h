@@ -127,7 +127,7 @@ struct FolderRow {
   std::optional<Imported> imported;  // absent: `problem` says why
   std::string problem;
   std::optional<std::string> identical_to;  // an earlier file with the same bytes
-  std::optional<std::string> plays_like;    // an earlier file beside it with the same job
+  std::optional<std::string> same_job_as;   // an earlier file beside it with the same job
 };
 
 struct FolderImport {

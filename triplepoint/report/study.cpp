@@ -62,7 +62,7 @@ StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Met
     row.nodes.push_back(device.node);
   }
   row.has_job = run.manifest.job.has_value();
-  if (!row.has_job) row.told_machine = machine_of(run.devices);
+  if (!row.has_job) row.inferred_machine = machine_of(run.devices);
   row.origin = run.manifest.origin;
   return row;
 }

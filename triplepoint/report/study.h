@@ -31,7 +31,8 @@ struct StudyRow {
   std::vector<int32_t> slots;  // of each device, in the order of the metrics' per-GPU lists
   std::vector<int32_t> nodes;  // the same
   bool has_job = true;         // a recording of an unknown command has none: `job` says nothing
-  std::string told_machine;  // what devices tell of one without a job: "32 x H200"; empty: nothing
+  std::string
+      inferred_machine;  // what devices tell of one without a job: "32 x H200"; empty: nothing
   run::Origin origin = run::Origin::simulated;
   std::string page;       // relative link to the page of its run; empty: there is none
   std::string condition;  // what tells its room or machine from others' (conditions.h)

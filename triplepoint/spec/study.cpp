@@ -270,12 +270,12 @@ class StudyReader {
         merge_fragment_entry(base, entry.key, entry.value);
     take_list_axes(base, axes);
     if (TomlValue* plan = find_entry(base, "plan")) take_list_axes(*plan, axes);
-    return play(base, axes, table.find("diagnosis"));
+    return expand_axes(base, axes, table.find("diagnosis"));
   }
 
   /// All combinations, the last axis fastest.
-  Result<void> play(const TomlValue& base, const std::vector<Axis>& axes,
-                    const TomlValue* diagnosis) {
+  Result<void> expand_axes(const TomlValue& base, const std::vector<Axis>& axes,
+                           const TomlValue* diagnosis) {
     std::size_t count = 1;
     for (const Axis& axis : axes) {
       count *= axis.values.size();

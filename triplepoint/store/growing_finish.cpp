@@ -140,7 +140,7 @@ class Copier : public RecordVisitor {
 
 /// Reads all blocks; returns the records other than values.
 template <class Visitor>
-Result<Run> play(const Path& growing, Visitor& visitor) {
+Result<Run> replay_journal(const Path& growing, Visitor& visitor) {
   RecordReader reader;
   bool sound = true;
   TPT_TRY(read_journal_file(growing, [&](const JournalBlock& block) {
@@ -205,7 +205,7 @@ Result<void> write_tables(const Database& database, const Run& closing,
 Result<void> write_file(const Path& growing, const Path& target, const Closing& close,
                         const HeadlineMetrics& metrics) {
   AxisSurvey survey;
-  Run head = TPT_TRY(play(growing, survey));
+  Run head = TPT_TRY(replay_journal(growing, survey));
   const std::vector<size_t> owners = survey.owners(head.series.size());
   Database database = TPT_TRY(Database::create_file(target.string()));
   TPT_TRY(create_tables(database));
@@ -215,7 +215,7 @@ Result<void> write_file(const Path& growing, const Path& target, const Closing& 
   TPT_TRY(write_timeline(database, types_only, head.timeline));
   {
     Copier copier(TPT_TRY(ColumnWriter::create(database)), owners);
-    TPT_TRY(play(growing, copier));
+    TPT_TRY(replay_journal(growing, copier));
     TPT_TRY(copier.finish());
   }
   {

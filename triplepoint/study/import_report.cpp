@@ -49,7 +49,7 @@ Json as_json(const FolderRow& row) {
     json["problem"] = row.problem;
   }
   if (row.identical_to) json["identical_to"] = *row.identical_to;
-  if (row.plays_like) json["plays_like"] = *row.plays_like;
+  if (row.same_job_as) json["same_job_as"] = *row.same_job_as;
   return json;
 }
 

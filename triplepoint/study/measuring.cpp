@@ -229,7 +229,7 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
   for (int64_t repeat = 1; repeat <= plan_.repeats; ++repeat) {
     if (!path_exists(files.done(repeat))) {
       if (plan_.scripts_only) return std::optional<run::Run>();
-      if (!TPT_TRY(play(files, repeat, limit))) return std::optional<run::Run>();
+      if (!TPT_TRY(launch(files, repeat, limit))) return std::optional<run::Run>();
     }
     runs.push_back(TPT_TRY(load_recording(files, repeat, job)));
     for (const std::string& note : runs.back().manifest.notes)
@@ -238,16 +238,17 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
   return std::optional(middle_of(std::move(runs)));
 }
 
-Result<bool> JobMeasurer::play(const formats::JobFiles& files, int64_t repeat,
-                               Seconds limit) const {
+Result<bool> JobMeasurer::launch(const formats::JobFiles& files, int64_t repeat,
+                                 Seconds limit) const {
   std::error_code ignored;
   fs::remove(files.recording(repeat), ignored);
   if (repeat == 1) fs::remove(files.log(), ignored);
-  return plan_.launcher == "slurm" ? play_by_slurm(files, repeat) : play_here(files, repeat, limit);
+  return plan_.launcher == "slurm" ? run_by_slurm(files, repeat)
+                                   : run_locally(files, repeat, limit);
 }
 
-Result<bool> JobMeasurer::play_here(const formats::JobFiles& files, int64_t repeat,
-                                    Seconds limit) const {
+Result<bool> JobMeasurer::run_locally(const formats::JobFiles& files, int64_t repeat,
+                                      Seconds limit) const {
   const std::vector<std::string> command = {"bash", files.script().string(),
                                             std::to_string(repeat)};
   const GroupEnd end = TPT_TRY(run_in_group(command, files.log(), limit, stopped_));
@@ -262,7 +263,7 @@ Result<bool> JobMeasurer::play_here(const formats::JobFiles& files, int64_t repe
   return true;
 }
 
-Result<bool> JobMeasurer::play_by_slurm(const formats::JobFiles& files, int64_t repeat) const {
+Result<bool> JobMeasurer::run_by_slurm(const formats::JobFiles& files, int64_t repeat) const {
   const Path answer = files.folder / "work" / (files.stem + ".slurm");
   std::string id = TPT_TRY(ask(
       {"sbatch", "--parsable", files.script().string(), std::to_string(repeat)}, answer, stopped_));
@@ -298,7 +299,7 @@ Result<StudyResults> measure_study(tui::Console& console, const spec::StudyPlan&
     const std::lock_guard lock(speaking);
     console.warn(fmt::format("triplepoint: {}\n", remark));
   };
-  measurer.say_with(say);
+  measurer.report_to(say);
   tui::Progress progress(console, plan.scripts_only ? "Writing scripts" : "Measuring",
                          study.jobs.size());
   return run_study(

@@ -33,16 +33,16 @@ class JobMeasurer {
   /// What is to be said of the time limits of those jobs that are not recorded yet.
   std::vector<std::string> remarks_before(const std::vector<MeasuredJob>& jobs) const;
   /// Hears remarks about the machine a training ran on; from several threads.
-  void say_with(std::function<void(const std::string&)> say) { say_ = std::move(say); }
+  void report_to(std::function<void(const std::string&)> say) { say_ = std::move(say); }
 
  private:
   JobMeasurer() = default;
   formats::JobFiles files_of(const spec::Job& job, const std::string& stem) const;
   Result<void> write_files(const spec::Job& job, const formats::JobFiles& files,
                            Seconds limit) const;
-  Result<bool> play(const formats::JobFiles& files, int64_t repeat, Seconds limit) const;
-  Result<bool> play_here(const formats::JobFiles& files, int64_t repeat, Seconds limit) const;
-  Result<bool> play_by_slurm(const formats::JobFiles& files, int64_t repeat) const;
+  Result<bool> launch(const formats::JobFiles& files, int64_t repeat, Seconds limit) const;
+  Result<bool> run_locally(const formats::JobFiles& files, int64_t repeat, Seconds limit) const;
+  Result<bool> run_by_slurm(const formats::JobFiles& files, int64_t repeat) const;
 
   Path folder_, program_;
   formats::MeasurePlan plan_;

@@ -209,14 +209,14 @@ std::vector<run::MemoryUse> memory_of_stages(const Json& stages) {
 
 std::map<std::string, std::string> facts_of(const Json& report) {
   std::map<std::string, std::string> facts;
-  bool as_foretold = true;
+  bool as_predicted = true;
   for (const Json& row : report.at("traffic")) {
     const double moved = row.at("bytes").get<double>();
-    as_foretold = as_foretold && moved == row.at("workload_bytes").get<double>();
+    as_predicted = as_predicted && moved == row.at("workload_bytes").get<double>();
     facts[fmt::format("bytes_{}_{}", row.at("group").get<std::string>(),
                       row.at("collective").get<std::string>())] = fmt::format("{:.0f}", moved);
   }
-  facts["bytes_as_workload"] = as_foretold ? "yes" : "no";
+  facts["bytes_as_workload"] = as_predicted ? "yes" : "no";
   const Json& steps = report.at("steps");
   if (steps.empty()) return facts;
   facts["loss_first"] = fmt::format("{:.6g}", steps.front().at("loss").get<double>());

@@ -120,7 +120,7 @@ void announce_measuring(std::vector<StudyItem>& items, const StudyWorld& world, 
 }
 
 /// Simulates one job, or takes its earlier run. What cannot be stored is the item's problem.
-void play(StudyItem& item, const StudyWorld& world) {
+void run_item(StudyItem& item, const StudyWorld& world) {
   if (item.row || take_what_is_there(item, world)) return;
   std::optional<run::Run> run =
       world.measure ? measure(item, world) : std::optional(world.simulate(item.job->job));
@@ -208,7 +208,7 @@ Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder
       [&](std::size_t i) {
         if (world.stopped()) stop.request_stop();
         if (stop.stop_requested()) return;
-        play(items[i], world);
+        run_item(items[i], world);
         if (!items[i].problem.empty())
           stop.request_stop();  // a full disk will not take the next run either
         world.finished();
@@ -320,7 +320,7 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
     results.run_files.push_back(has_run ? item.file : Path());
     results.study.rows.push_back(*std::move(item.row));
   }
-  report::tell_conditions(results.study);
+  report::label_conditions(results.study);
   results.csv = csv.text();
   Json json = {{"schema", results_schema},
                {"study", plan.name},

@@ -302,12 +302,12 @@ TEST_CASE("a measurement that fails is a row with its sentence, and is not tried
 TEST_CASE("a folder with failed measurements is read back as it was written") {
   const ScratchFolder scratch;
   MeasuredWorld world;
-  const auto played = run_study(small_study(), scratch.folder(), 1, world.world());
-  REQUIRE(played);
+  const auto finished = run_study(small_study(), scratch.folder(), 1, world.world());
+  REQUIRE(finished);
   const auto loaded = load_results(spec::default_library(), scratch.folder(), 1);
   REQUIRE(loaded);
-  CHECK(loaded->json == played->json);
-  CHECK(loaded->csv == played->csv);
+  CHECK(loaded->json == finished->json);
+  CHECK(loaded->csv == finished->csv);
 }
 
 }  // namespace

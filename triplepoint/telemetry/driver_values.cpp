@@ -28,8 +28,8 @@ uint64_t Counter::step(uint64_t raw, int64_t time_ns) {
   if (raw >= *last_ && possible(raw - *last_, time_ns)) return raw - *last_;
   if (raw < *last_) {
     // A counter that stopped just below 2^32 and is small now has 32 bits, whatever its type says.
-    const bool kept_in_32 = kind_.perhaps_32 && *last_ < two_to_32 && *last_ >= two_to_32 / 2;
-    const uint64_t modulus = kind_.modulus != 0 ? kind_.modulus : kept_in_32 ? two_to_32 : 0;
+    const bool stored_in_32 = kind_.perhaps_32 && *last_ < two_to_32 && *last_ >= two_to_32 / 2;
+    const uint64_t modulus = kind_.modulus != 0 ? kind_.modulus : stored_in_32 ? two_to_32 : 0;
     if (modulus > *last_ && possible(raw + (modulus - *last_), time_ns))
       return raw + (modulus - *last_);
   }

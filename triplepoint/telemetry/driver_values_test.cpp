@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/open_file.h"
 #include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry {

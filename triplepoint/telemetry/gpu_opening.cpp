@@ -13,8 +13,8 @@
 
 #include "triplepoint/telemetry/amd/sensor.h"
 #include "triplepoint/telemetry/device_selection.h"
-#include "triplepoint/telemetry/kept_file.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
+#include "triplepoint/telemetry/open_file.h"
 
 namespace triplepoint::telemetry {
 namespace {

@@ -125,8 +125,8 @@ TEST_CASE("critical paths of the samples have no holes, and replay to the nanose
     const metrics::CriticalPath path = metrics::critical_path(*timeline);
     for (size_t i = 1; i < path.pieces.size(); ++i)
       REQUIRE(path.pieces[i].begin == path.pieces[i - 1].end);
-    CHECK(metrics::play_without(*timeline, metrics::build_dependency_graph(*timeline), "") ==
-          path.end);
+    CHECK(metrics::critical_path_without(*timeline, metrics::build_dependency_graph(*timeline),
+                                         "") == path.end);
     for (const metrics::PathShare& share : path.shares)
       CHECK(share.saved_if_free <= share.on_path);
   }

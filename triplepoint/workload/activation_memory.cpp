@@ -22,7 +22,7 @@ namespace {
 using spec::RecomputeModule;
 
 /// Inputs of GEMMs are kept as the GEMM reads them.
-double kept_input_element(const LayerContext& context) {
+double stored_input_element(const LayerContext& context) {
   if (context.plan().precision == spec::Precision::nvfp4) return 0.5;
   return spec::is_quantized(context.plan().precision) ? 1 : context.share.element;
 }
@@ -34,8 +34,8 @@ double dropout_mask(const LayerContext& context) {
 
 /// Bytes per element of a linear layer's input that stay for its weight gradient. A frozen weight
 /// has none, but the adapter beside it, which multiplies in the activations' precision.
-double kept_input_element(const LayerContext& context, std::string_view lora_target) {
-  if (!context.share.frozen) return kept_input_element(context);
+double stored_input_element(const LayerContext& context, std::string_view lora_target) {
+  if (!context.share.frozen) return stored_input_element(context);
   return is_adapted(context, lora_target) ? context.share.element : 0;
 }
 
@@ -48,7 +48,7 @@ double adapter_mask(const LayerContext& context, std::string_view lora_target) {
 double norm_output_bytes(const LayerContext& context, std::string_view reader) {
   const RankShare& share = context.share;
   const int64_t tokens = share.frozen ? share.tokens : share.sharded_tokens;
-  return kept_input_element(context, reader) * real(tokens * share.hidden) +
+  return stored_input_element(context, reader) * real(tokens * share.hidden) +
          adapter_mask(context, reader) * real(share.sharded_tokens * share.hidden);
 }
 
@@ -94,7 +94,7 @@ double attention_bytes(const LayerContext& context) {
   const double core = core_element(context), mask = adapter_mask(context, "attention_dense");
   const bool copied = share.frozen ? mask > 0 || core != share.element
                                    : spec::is_quantized(context.plan().precision);
-  const double copy = copied ? kept_input_element(context, "attention_dense") : 0;
+  const double copy = copied ? stored_input_element(context, "attention_dense") : 0;
   const double output = (core + copy + mask) * real(share.tokens) * query;
   // Fused attention keeps a log-sum-exp in floats per query and head instead of the scores.
   const double sums =
@@ -110,7 +110,7 @@ double hidden_units_bytes(const LayerContext& context, double rows, int64_t ffn)
   const double gate_input = real(context.share.gates) * (narrow ? 1 : context.share.element);
   const bool separate_gate = context.share.gates == 2 && !context.stack().fused_activations;
   const double activated = separate_gate ? context.share.element : 0;
-  return rows * real(ffn) * (gate_input + activated + kept_input_element(context, "mlp_fc2"));
+  return rows * real(ffn) * (gate_input + activated + stored_input_element(context, "mlp_fc2"));
 }
 
 double shared_expert_bytes(const LayerContext& context) {
@@ -122,7 +122,7 @@ double shared_expert_bytes(const LayerContext& context) {
 /// What the experts' second product reads.
 double expert_activation_bytes(const LayerContext& context) {
   const int64_t ffn = divide_up(context.model().moe->ffn_hidden_size, context.share.expert_tensor);
-  return kept_input_element(context, "mlp_fc2") * real(count_expert_rows(context).computed * ffn);
+  return stored_input_element(context, "mlp_fc2") * real(count_expert_rows(context).computed * ffn);
 }
 
 /// Rows as the experts read them; moving rows keeps places, not rows. Where the router's weights
@@ -135,7 +135,7 @@ double experts_bytes(const LayerContext& context) {
   // The gradient of a router's weight needs the row that it multiplies: within the experts'
   // activation that row is kept anyway, behind the combine it is one more tensor.
   const bool weighs_late = context.stack().gradients_in_place || !context.stack().fused_activations;
-  const double kept = kept_input_element(context) * real(rows.computed) +
+  const double kept = stored_input_element(context) * real(rows.computed) +
                       (weighs_late ? share.element * real(rows.sent) : 0);
   const int64_t ffn = divide_up(moe.ffn_hidden_size, share.expert_tensor);
   return kept * real(expert_width(context)) +
@@ -211,7 +211,7 @@ double attention_layer_bytes(const LayerContext& context) {
 double state_space_layer_bytes(const LayerContext& context) {
   const double out = real(context.share.tokens * state_space_share(context).inner());
   return branch_edge_bytes(context, {}) + state_space_activation_bytes(context) +
-         kept_input_element(context) * out;
+         stored_input_element(context) * out;
 }
 
 /// Without recompute.
@@ -233,7 +233,7 @@ double layer_activation_bytes(const LayerContext& context, LayerKind kind) {
 double prediction_activation_bytes(const LayerContext& context) {
   const RankShare& share = context.share;
   const double trunk = real(share.sharded_tokens * share.hidden);
-  double bytes = (2 * share.residual + 2 * kept_input_element(context)) * trunk;
+  double bytes = (2 * share.residual + 2 * stored_input_element(context)) * trunk;
   for (const LayerKind kind : spec::kinds_of_prediction(context.model()))
     bytes += layer_activation_bytes(context.of_kind(kind), kind);
   return bytes + branch_edge_bytes(context, {}) - dropout_mask(context);

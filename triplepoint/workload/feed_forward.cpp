@@ -131,7 +131,7 @@ double travelling_share(const LayerContext& context) {
 
 /// Before dropless rows are sent, every rank learns how many come from whom for which expert; the
 /// ranks that share an expert learn it of each other before they gather rows. Four bytes a count.
-void tell_counts(const LayerContext& context, Passes& passes) {
+void label_counts(const LayerContext& context, Passes& passes) {
   const spec::MixtureOfExperts& moe = *context.model().moe;
   if (moe.pad_to_capacity && moe.capacity_factor) return;  // all alike
   const RankShare& share = context.share;
@@ -272,7 +272,7 @@ void add_routed(const LayerContext& context, Passes& passes) {
   const double moved = 2 * real(rows.sent);
   add_router(context, rows, passes);
   enter_latent(context, rows, passes);
-  tell_counts(context, passes);
+  label_counts(context, passes);
   const bool once = dispatches_once(context);
   if (!once) add_row_copy(context, "permute", moved, passes);
   add_all_to_all(context, "ep_dispatch", rows, passes);

@@ -71,13 +71,13 @@ class Characterize : public Command {
     const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, study_));
     TPT_TRY(check_suite(plan));
     const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
-    study::StudyResults results = TPT_TRY(play(console, library, plan, folder));
+    study::StudyResults results = TPT_TRY(run_items(console, library, plan, folder));
     TPT_TRY(study::write_run_pages(console, results, folder, pages(), threads_.count()));
     TPT_TRY(study::write_results(results, folder));
     study::print_warnings(console, results.study);
     format_.is_json() ? console.print(results.json)
                       : study::print_results(console, results, folder);
-    return results.left > 0 ? say_how_to_go_on(console, results, folder) : exit_ok;
+    return results.left > 0 ? print_resume_hint(console, results, folder) : exit_ok;
   }
 
  private:
@@ -116,8 +116,8 @@ class Characterize : public Command {
     return {};
   }
 
-  Result<study::StudyResults> play(tui::Console& console, const spec::Library& library,
-                                   const spec::StudyPlan& plan, const Path& folder) const {
+  Result<study::StudyResults> run_items(tui::Console& console, const spec::Library& library,
+                                        const spec::StudyPlan& plan, const Path& folder) const {
     // Two trainings on one machine would measure each other; Slurm keeps them apart.
     if (measure_)
       return study::measure_study(console, plan, folder, measure_plan_, retry_,
@@ -133,8 +133,8 @@ class Characterize : public Command {
                               : study::RunPages::best;
   }
 
-  int say_how_to_go_on(tui::Console& console, const study::StudyResults& results,
-                       const Path& folder) const {
+  int print_resume_hint(tui::Console& console, const study::StudyResults& results,
+                        const Path& folder) const {
     if (measure_plan_.scripts_only && !interrupted()) {
       console.warn(fmt::format(
           "triplepoint: scripts of {0} jobs are in {1}/scripts (start them with bash or sbatch); "

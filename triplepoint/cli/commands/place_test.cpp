@@ -91,8 +91,9 @@ TEST_CASE("place: what it writes is the job it judged, and a launcher finds its 
     for (const char* file : {"job.toml", "megatron.sh", "nemo.yaml", "devices.sh", "hostfile"})
       CHECK(std::filesystem::exists(Path(folder) / (std::string(kind) + "-" + file)));
   CHECK(std::filesystem::exists(Path(folder) / "report.html"));
-  const Json played = parsed(ask({"simulate", folder + "/symmetric-job.toml", "--format", "json"}));
-  CHECK(played["step_time_s"].get<double>() == doctest::Approx(step_of(json, "symmetric")));
+  const Json simulated =
+      parsed(ask({"simulate", folder + "/symmetric-job.toml", "--format", "json"}));
+  CHECK(simulated["step_time_s"].get<double>() == doctest::Approx(step_of(json, "symmetric")));
   const auto devices = read_file(Path(folder) / "symmetric-devices.sh");
   REQUIRE(devices);
   CHECK(contains(*devices, "1) export CUDA_VISIBLE_DEVICES=1,2,5,7,0,3,4,6 ;;"));

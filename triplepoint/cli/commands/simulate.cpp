@@ -47,7 +47,7 @@ class Simulate : public Command {
     let_interrupts_end_us();
     TPT_TRY(replay_.check());
     TPT_TRY(like_.check());
-    if (replay_.given()) return play_again(console);
+    if (replay_.given()) return replay_trace(console);
     const spec::Library library = TPT_TRY(spec::require_library());
     if (like_.given() && !flags_.require_no_job_but_cluster())
       return error("a job and --like were both given (the run contains its job); keep one of them");
@@ -64,7 +64,7 @@ class Simulate : public Command {
 
  private:
   /// A measured step in place of a job.
-  Result<int> play_again(tui::Console& console) const {
+  Result<int> replay_trace(tui::Console& console) const {
     TPT_TRY(flags_.require_no_job_but_cluster());
     const run::Run replayed = TPT_TRY(replay_.run(console, format_.is_json(), flags_.cluster()));
     TPT_TRY(write_files(replayed));

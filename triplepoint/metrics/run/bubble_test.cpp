@@ -32,7 +32,7 @@ class OneForwardOneBackward {
     run_.timeline.patterns = {pass(forward), pass(backward)};
   }
 
-  run::Run play() {
+  run::Run schedule() {
     std::vector<std::vector<int64_t>> done_forward(rows(), std::vector<int64_t>(columns(), -1));
     auto done_backward = done_forward;
     std::vector<int64_t> now(rows(), 0), next_f(rows(), 0), next_b(rows(), 0);
@@ -40,19 +40,19 @@ class OneForwardOneBackward {
       for (int s = 0; s < p_; ++s) {
         const auto i = static_cast<size_t>(s);
         if (next_b[i] == m_) continue;
-        const bool play_forward = next_f[i] < m_ && next_f[i] - next_b[i] < p_ - s;
-        const auto mb = static_cast<size_t>(play_forward ? next_f[i] : next_b[i]);
+        const bool runs_forward = next_f[i] < m_ && next_f[i] - next_b[i] < p_ - s;
+        const auto mb = static_cast<size_t>(runs_forward ? next_f[i] : next_b[i]);
         int64_t ready = 0;
-        if (play_forward && s > 0) ready = done_forward[i - 1][mb];
-        if (!play_forward && s < p_ - 1) ready = done_backward[i + 1][mb];
+        if (runs_forward && s > 0) ready = done_forward[i - 1][mb];
+        if (!runs_forward && s < p_ - 1) ready = done_backward[i + 1][mb];
         if (ready < 0) continue;
         wait(s, now[i], ready, 1);
         now[i] = std::max(now[i], ready);
         run_.timeline.instances.push_back(
-            {.begin = Instant(now[i]), .pattern = play_forward ? 0 : 1, .rank = s, .stage = s});
-        now[i] += play_forward ? forward : backward;
-        (play_forward ? done_forward : done_backward)[i][mb] = now[i];
-        ++(play_forward ? next_f : next_b)[i];
+            {.begin = Instant(now[i]), .pattern = runs_forward ? 0 : 1, .rank = s, .stage = s});
+        now[i] += runs_forward ? forward : backward;
+        (runs_forward ? done_forward : done_backward)[i][mb] = now[i];
+        ++(runs_forward ? next_f : next_b)[i];
         --left;
       }
     }
@@ -86,7 +86,7 @@ class OneForwardOneBackward {
 TEST_CASE("the 1F1B bubble takes (p-1) of (m+p-1) slots") {
   for (int stages : {1, 2, 4, 8})
     for (int microbatches : {8, 32}) {
-      const Metrics m = measure(OneForwardOneBackward(stages, microbatches).play());
+      const Metrics m = measure(OneForwardOneBackward(stages, microbatches).schedule());
       const double closed_form = (stages - 1.0) / (microbatches + stages - 1.0);
       CAPTURE(stages);
       CHECK(m.bubble_fraction.value() == doctest::Approx(closed_form));
@@ -97,27 +97,27 @@ TEST_CASE("the 1F1B bubble takes (p-1) of (m+p-1) slots") {
 }
 
 TEST_CASE("waiting for data-parallel peers is no bubble") {
-  run::Run run = OneForwardOneBackward(4, 8).play();
+  run::Run run = OneForwardOneBackward(4, 8).schedule();
   run.timeline.types[1].group = spec::GroupKind::data;
   run.timeline.types[2].group = spec::GroupKind::data;
   CHECK(measure(run).bubble_fraction.value() == doctest::Approx(0));
 }
 
 TEST_CASE("gaps between the kernels of a pass are launch gaps, not bubble") {
-  const Metrics m = measure(OneForwardOneBackward(1, 8).play());
+  const Metrics m = measure(OneForwardOneBackward(1, 8).schedule());
   CHECK(m.bubble_fraction.value() == doctest::Approx(0));
   CHECK(m.launch_gaps.value() / unit::ns == doctest::Approx(8 * 4 * 10));
   CHECK(m.idle.value() / unit::ns == doctest::Approx(m.launch_gaps.value() / unit::ns));
 }
 
 TEST_CASE("if no rank waits inside kernels, idle time between passes is the bubble") {
-  run::Run run = OneForwardOneBackward(4, 8).play();
+  run::Run run = OneForwardOneBackward(4, 8).schedule();
   run.timeline.spans.clear();
   CHECK(measure(run).bubble_fraction.value() == doctest::Approx(3.0 / 11));
 }
 
 TEST_CASE("idle time is no bubble where neither the job nor the trace names stages") {
-  run::Run run = OneForwardOneBackward(4, 8).play();
+  run::Run run = OneForwardOneBackward(4, 8).schedule();
   const Metrics known = measure(run);
   for (run::Span& span : run.timeline.spans)
     span.stage = -1;

@@ -39,11 +39,11 @@ class Messages {
   explicit Messages(const run::Timeline& timeline) : timeline_(timeline) {
     for (const run::Span& span : timeline.spans)
       add(all_, span);
-    std::vector<int64_t> played(timeline.patterns.size(), 0);
+    std::vector<int64_t> uses(timeline.patterns.size(), 0);
     for (const run::PatternInstance& instance : timeline.instances)
-      ++played[static_cast<size_t>(instance.pattern)];
-    for (size_t i = 0; i < played.size(); ++i)
-      all_.add(of_pattern(timeline.patterns[i]), played[i]);
+      ++uses[static_cast<size_t>(instance.pattern)];
+    for (size_t i = 0; i < uses.size(); ++i)
+      all_.add(of_pattern(timeline.patterns[i]), uses[i]);
   }
 
   std::vector<MessageBucket> buckets() const {

@@ -97,9 +97,9 @@ class Walker {
 };
 
 /// Simulates the graph again, event by event in the old order of time.
-class Player {
+class DependencyReplay {
  public:
-  Player(const run::Timeline& timeline, const DependencyGraph& graph)
+  DependencyReplay(const run::Timeline& timeline, const DependencyGraph& graph)
       : timeline_(timeline), graph_(graph) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
@@ -113,7 +113,7 @@ class Player {
     });
   }
 
-  int64_t play(std::string_view free) {
+  int64_t run(std::string_view free) {
     free_ = free;
     begin_.assign(graph_.nodes.size(), 0);
     end_.assign(graph_.nodes.size(), 0);
@@ -226,9 +226,9 @@ void finish(CriticalPath& path, int64_t first) {
 
 }  // namespace
 
-int64_t play_without(const run::Timeline& timeline, const DependencyGraph& graph,
-                     std::string_view label) {
-  return Player(timeline, graph).play(label);
+int64_t critical_path_without(const run::Timeline& timeline, const DependencyGraph& graph,
+                              std::string_view label) {
+  return DependencyReplay(timeline, graph).run(label);
 }
 
 CriticalPath critical_path(const run::Timeline& timeline, const DependencyRules& rules) {
@@ -239,9 +239,9 @@ CriticalPath critical_path(const run::Timeline& timeline, const DependencyRules&
   finish(path, own.first->begin.nanoseconds());
   add_shares(
       timeline.types, [&](int32_t i) { return timeline.spans[static_cast<size_t>(i)].type; }, path);
-  Player player(timeline, graph);
+  DependencyReplay replay(timeline, graph);
   for (PathShare& share : path.shares)
-    share.saved_if_free = path.end - player.play(share.label);
+    share.saved_if_free = path.end - replay.run(share.label);
   return path;
 }
 

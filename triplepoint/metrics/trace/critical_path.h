@@ -73,6 +73,6 @@ CriticalPath critical_path(const SpanList&, const CollectiveMatch&, const Depend
 
 /// When everything would have ended (ns), if all pieces of one label took no time; with a label
 /// that nothing has, the time at which it did end.
-int64_t play_without(const run::Timeline&, const DependencyGraph&, std::string_view label);
+int64_t critical_path_without(const run::Timeline&, const DependencyGraph&, std::string_view label);
 
 }  // namespace triplepoint::metrics

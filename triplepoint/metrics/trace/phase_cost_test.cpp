@@ -26,17 +26,17 @@ struct Signal {
     add_types(timeline);
     timeline.num_ranks = 1;
     int64_t now = 5 * ms;
-    const auto play = [&](int32_t type, int64_t length, double power) {
+    const auto add_span = [&](int32_t type, int64_t length, double power) {
       if (type >= 0) timeline.spans.push_back({Instant(now), Instant(now + length), type});
       phases.push_back({now, now + length});
       watts.push_back(power);
       now += length;
     };
     for (int64_t i = 0; i < steps; ++i) {
-      play(gemm, scale * 6'100'000, 620);
-      play(all_reduce, scale * 2'700'000, 310);
-      play(norm, scale * 3'000'000, 620);
-      play(-1, scale * 1'100'000, 95);
+      add_span(gemm, scale * 6'100'000, 620);
+      add_span(all_reduce, scale * 2'700'000, 310);
+      add_span(norm, scale * 3'000'000, 620);
+      add_span(-1, scale * 1'100'000, 95);
     }
   }
 

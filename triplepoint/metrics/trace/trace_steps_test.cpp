@@ -46,18 +46,18 @@ TEST_CASE("without marks, steps are where the kernels repeat") {
   add_types(timeline);
   timeline.num_ranks = 1;
   int64_t now = 1000;
-  const auto play = [&](int32_t type) {
+  const auto add_span = [&](int32_t type) {
     add(timeline, now, now + 10, type);
     now += 11;
   };
-  play(memcpy_);  // what comes before the first step
+  add_span(memcpy_);  // what comes before the first step
   for (int step = 0; step < 5; ++step) {
     now += 500;
     for (int layer = 0; layer < 3; ++layer)
       for (int32_t type : {gemm, norm, gemm, all_reduce})
-        play(type);
-    play(unnamed);
-    play(norm);
+        add_span(type);
+    add_span(unnamed);
+    add_span(norm);
   }
   const TraceSteps found = find_steps(timeline);
   CHECK(found.source == StepSource::periodicity);

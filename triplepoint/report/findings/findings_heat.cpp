@@ -122,7 +122,7 @@ std::vector<Placed> placed_rows(const Groups& groups, bool with_layers) {
   return found;
 }
 
-void say_efficiency(Finding& finding, const Placed& placed) {
+void add_efficiency(Finding& finding, const Placed& placed) {
   if (placed.gain < 0)
     finding.less(*placed.row, *placed.base, "samples_per_s_mj")
         .say(" less samples per second and megajoule");
@@ -146,7 +146,7 @@ MaybeFinding about_placement(const Groups& groups) {
   finding.say("Uneven layers help: with more layers on cold slots and fewer on hot ones, ")
       .group_and_name(*best->row)
       .say(" reaches ");
-  say_efficiency(finding, *best);
+  add_efficiency(finding, *best);
   finding.say(" than ")
       .name(*best->base)
       .say(", with hot slots at ")
@@ -157,7 +157,7 @@ MaybeFinding about_placement(const Groups& groups) {
     finding.say("; with few layers per stage the imbalance costs more than the heat: ")
         .group_and_name(*worst->row)
         .say(" reaches ");
-    say_efficiency(finding, *worst);
+    add_efficiency(finding, *worst);
     constexpr std::string_view bubble = "bubble_fraction";
     const auto grown = number_at(*worst->row, bubble), before = number_at(*worst->base, bubble);
     if (grown && before && *grown >= *before + 0.01)

@@ -84,7 +84,7 @@ const Change* least_affected(const std::vector<Change>& changes) {
   return least;
 }
 
-void say_who_minds_least(Finding& finding, const Change& change) {
+void add_least_affected(Finding& finding, const Change& change) {
   finding.say("; the smallest effect is on ").group_and_name(*change.faster).say(": ");
   finding.more(*change.faster, *change.slower, "tokens_per_s").say(" over ");
   finding.name(*change.slower, machine_title(*change.slower)).say(".");
@@ -105,7 +105,7 @@ MaybeFinding about_changes(const std::vector<Change>& changes, const char* ancho
   if (least == nullptr || same_job(least->faster->job, most->faster->job))
     finding.say(".");
   else
-    say_who_minds_least(finding, *least);
+    add_least_affected(finding, *least);
   return finding;
 }
 
@@ -197,7 +197,7 @@ std::optional<Evidence> memory_ratio(const StudyRow& winner, const StudyRow& los
                   percent(change)};
 }
 
-void say_as_they_stand(Finding& finding, const StudyRow& winner, const StudyRow& loser) {
+void add_raw_comparison(Finding& finding, const StudyRow& winner, const StudyRow& loser) {
   const auto ratio = ratio_at(winner, loser, "tokens_per_s");
   if (!ratio) return;
   finding.say(", and for the whole machines ");
@@ -231,7 +231,7 @@ MaybeFinding about_machines(const Groups& groups) {
     finding.say(", for equal memory ")
         .add(*memory)
         .say(memory->form == Evidence::Form::more ? " faster" : " slower");
-  say_as_they_stand(finding, *winner, *loser);
+  add_raw_comparison(finding, *winner, *loser);
   finding.say(".");
   return finding;
 }

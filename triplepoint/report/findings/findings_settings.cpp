@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What do the settings of a plan do, one at a time, where they do most?
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
@@ -33,7 +35,7 @@ std::string microbatch_name(const StudyRow& row) {
 }
 
 /// "1.9 times as fast", "31 % faster".
-void say_gain(Finding& finding, const Pair& pair) {
+void add_gain(Finding& finding, const Pair& pair) {
   if (*gain(pair) >= 2)
     finding.times(*pair.to, *pair.from, speed).say(" as fast");
   else
@@ -41,7 +43,7 @@ void say_gain(Finding& finding, const Pair& pair) {
 }
 
 /// "raises peak power by 31 %", "lowers ...".
-void say_peak_power(Finding& finding, const Pair& pair) {
+void add_peak_power(Finding& finding, const Pair& pair) {
   const auto change = ratio_at(pair, peak_power);
   if (!change) return;
   if (*change >= 1)
@@ -51,7 +53,7 @@ void say_peak_power(Finding& finding, const Pair& pair) {
 }
 
 /// Fewer microbatches gather the weights less often, where that is most of what they save.
-void say_gathers(Finding& finding, const Pair& pair) {
+void add_gathers(Finding& finding, const Pair& pair) {
   constexpr std::string_view gathers = "kernel_time_s.all_gather", all = "kernel_time_s.total";
   const auto before = number_at(*pair.from, gathers), after = number_at(*pair.to, gathers),
              all_before = number_at(*pair.from, all), all_after = number_at(*pair.to, all);
@@ -101,9 +103,9 @@ MaybeFinding about_faster_microbatches(const Groups& groups) {
       .say(" of ")
       .group(*best->to)
       .say(" ");
-  say_gain(finding, *best);
-  say_peak_power(finding, *best);
-  say_gathers(finding, *best);
+  add_gain(finding, *best);
+  add_peak_power(finding, *best);
+  add_gathers(finding, *best);
   finding.say(".");
   return finding;
 }
@@ -172,7 +174,7 @@ MaybeFinding about_experts(const Groups& groups) {
       .say(", ")
       .name(*best->to)
       .say(" keeps each expert group in one node and is ");
-  say_gain(finding, *best);
+  add_gain(finding, *best);
   finding.say(*gain(*best) >= 2 ? " as " : " than ")
       .name(*best->from)
       .say(", whose groups cross nodes");
@@ -250,7 +252,7 @@ MaybeFinding about_overlap(const Groups& groups) {
       .say(", ")
       .name(*best->from)
       .say(", ");
-  say_gain(finding, *best);
+  add_gain(finding, *best);
   const auto peaks = ratio_at(*best, peak_heat);
   if (peaks && known_number(*best->to, peak_heat) - known_number(*best->from, peak_heat) > 0.5)
     finding.say(" and ")
@@ -337,7 +339,7 @@ const char* why_links_are_idle(const Pair& most) {
   return sends.nics > 1 ? ", and one NIC a send costs speed: " : ", and whole sends cost speed: ";
 }
 
-void say_sent_otherwise(Finding& finding, const Pair& pair) {
+void add_other_traffic(Finding& finding, const Pair& pair) {
   finding.group(*pair.to).say(" as ").name(*pair.to, pair.to->name);
   if (*gain(pair) >= 1)
     finding.say(" is ").more(*pair.to, *pair.from, speed).say(" faster than ");
@@ -363,10 +365,10 @@ MaybeFinding about_sends(const Groups& groups) {
   Finding finding(anchor_of("throughput", *most->to));
   finding.say("Tensor with pipeline parallelism leaves the links between nodes idle")
       .say(why_links_are_idle(*most));
-  say_sent_otherwise(finding, *most);
+  add_other_traffic(finding, *most);
   if (most->to != least->to) {
     finding.say("; ");
-    say_sent_otherwise(finding, *least);
+    add_other_traffic(finding, *least);
   }
   finding.say(".");
   return finding;

@@ -41,7 +41,7 @@ std::vector<std::string> told(const std::vector<spec::Job>& jobs) {
   Study study;
   for (const spec::Job& job : jobs)
     study.rows.push_back(row_on(job));
-  tell_conditions(study);
+  label_conditions(study);
   std::vector<std::string> conditions;
   for (const StudyRow& row : study.rows)
     conditions.push_back(row.condition);
@@ -100,7 +100,7 @@ TEST_CASE("groups are named and parted by their condition") {
   spec::Job warm = plain_job();
   warm.environment.ambient = Celsius(45);
   study.rows = {row_on(plain_job()), row_on(warm)};
-  tell_conditions(study);
+  label_conditions(study);
   const std::vector<Group> groups = groups_of(study);
   REQUIRE(groups.size() == 2);
   CHECK(groups[1].title == "gpt on 32 x H200, inlet 45 °C");
@@ -255,13 +255,13 @@ TEST_CASE("the same machine at another inlet is not another machine") {
   warm.job.environment.ambient = Celsius(45);
   warm.metrics->tokens_per_second_per_gpu = 0.8 * *warm.metrics->tokens_per_second_per_gpu;
   study.rows.push_back(warm);
-  tell_conditions(study);
+  label_conditions(study);
   CHECK(any_says(find_findings(study), "The same machine in other conditions"));
   study.rows[1].job.cluster.scale_out.oversubscription = 4;
-  tell_conditions(study);
+  label_conditions(study);
   CHECK_FALSE(any_says(find_findings(study), "The same GPUs in another machine"));  // nor the room
   study.rows[1].job.environment.ambient.reset();
-  tell_conditions(study);
+  label_conditions(study);
   CHECK(any_says(find_findings(study), "The same GPUs in another machine"));
 }
 
@@ -394,7 +394,7 @@ TEST_CASE("machines are compared under equal conditions, or not at all") {
       change(row.job);
     }
     // The only H200 are under other conditions than the H100.
-    tell_conditions(changed);
+    label_conditions(changed);
     CHECK(text_with(changed, "GPU for GPU").empty());
     CHECK(text_with(changed, "For equal watts").empty());
     // Both kinds of H200: those in the H100's conditions count. Stacks are of one group, whose
@@ -402,7 +402,7 @@ TEST_CASE("machines are compared under equal conditions, or not at all") {
     if (more.front().job.stack.name == "another") continue;
     changed = study;
     changed.rows.insert(changed.rows.end(), more.begin(), more.end());
-    tell_conditions(changed);
+    label_conditions(changed);
     const auto unconditioned = [&](const char* words) {
       const std::string condition = ", " + changed.rows[study.rows.size() - 1].condition;
       std::string text = text_with(changed, words);
@@ -454,7 +454,7 @@ TEST_CASE("sizes of one kind of machine are not compared as machines") {
     row.metrics->tokens_per_second = 50 * *row.metrics->tokens_per_second;
     study.rows.push_back(row);
   }
-  tell_conditions(study);
+  label_conditions(study);
   CHECK(!any_says(find_findings(study), "GPU for GPU"));
   CHECK(!any_says(find_findings(study), "For equal watts"));
   const std::vector<Figure> figures = machine_figures(groups_of(study));
@@ -476,7 +476,7 @@ Study study_on(spec::ScaleOut other, double first_share, double second_share) {
     row.metrics->tokens_per_second = share * *row.metrics->tokens_per_second;
     study.rows.push_back(row);
   }
-  tell_conditions(study);
+  label_conditions(study);
   return study;
 }
 
@@ -624,7 +624,7 @@ TEST_CASE("recordings of unknown jobs have rows, groups and answers") {
   for (const Finding& finding : find_findings(study))
     CHECK(finding.text().find("TP1") == std::string::npos);
   CHECK(groups[0].title == "8 GPUs, job not known");
-  study.rows[0].told_machine = study.rows[1].told_machine = "8 x H200";
+  study.rows[0].inferred_machine = study.rows[1].inferred_machine = "8 x H200";
   const std::vector<Group> told = groups_of(study);
   REQUIRE(told.size() == 1);
   CHECK(told[0].title == "8 x H200, job not known");

@@ -98,7 +98,7 @@ std::string identifier(std::string_view text) {
 }
 
 std::string machine_title(const StudyRow& row) {
-  if (!row.has_job && !row.told_machine.empty()) return row.told_machine;
+  if (!row.has_job && !row.inferred_machine.empty()) return row.inferred_machine;
   if (!row.has_job && row.slots.empty()) return "machine not known";
   if (!row.has_job) return fmt::format("{} GPUs", row.slots.size());
   const std::string label = answers::group_label(row.job) + spelled_condition(row);
@@ -379,7 +379,7 @@ void tell(const std::vector<StudyRow*>& rows, const std::vector<Property>& told)
 
 }  // namespace
 
-void tell_conditions(Study& study) {
+void label_conditions(Study& study) {
   std::map<std::string, std::vector<StudyRow*>> machines;
   for (StudyRow& row : study.rows) {
     row.condition.clear();

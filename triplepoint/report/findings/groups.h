@@ -80,6 +80,6 @@ const StudyRow* lowest(const std::vector<const StudyRow*>& rows, std::string_vie
 /// Sets each row's `condition`: what tells its machine or room from those of other rows with as
 /// many of the same GPUs ("inlet 18 °C", "liquid", "4 x 400 Gb/s"). What differs on one machine is
 /// named for all, so that a sentence about two says the same of both. Empty where nothing differs.
-void tell_conditions(Study& study);
+void label_conditions(Study& study);
 
 }  // namespace triplepoint::report

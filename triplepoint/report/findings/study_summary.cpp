@@ -26,7 +26,7 @@ double gain_of(const Pair& pair) {
 }
 
 /// "67 % more tokens/s, 38 % less energy a token, 2.1 °C cooler at its peak."
-void say_worth(Finding& text, const StudyRow& from, const StudyRow& to) {
+void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
   const double gain = ratio_at(to, from, speed).value_or(1);
   if (gain >= 2)
     text.times(to, from, speed).say(" the speed");
@@ -63,7 +63,7 @@ bool wants_overlap(const StudyRow& row) {
          plan.overlap_pipeline || plan.overlap_expert;
 }
 
-void say_change(Finding& text, const Pair& pair) {
+void add_change(Finding& text, const Pair& pair) {
   const StudyRow &from = *pair.from, &to = *pair.to;
   switch (pair.setting) {
     case PlanSetting::layout:
@@ -96,13 +96,13 @@ void say_change(Finding& text, const Pair& pair) {
       break;
   }
   text.say(": ");
-  say_worth(text, from, to);
+  add_gain_between(text, from, to);
   text.say(".");
 }
 
 Recommendation recommend(const Group& group, const Pair& pair) {
   Finding text(anchor_of(group));
-  say_change(text, pair);
+  add_change(text, pair);
   return {pair.from, pair.to, pair.setting, gain_of(pair), std::move(text)};
 }
 

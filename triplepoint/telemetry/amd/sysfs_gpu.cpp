@@ -291,7 +291,7 @@ std::vector<SysfsGpu> sysfs_gpus(const Path& sysfs) {
   return gpus;
 }
 
-Result<GpuMetrics> read_metrics(const KeptFile& file) {
+Result<GpuMetrics> read_metrics(const OpenFile& file) {
   std::array<char, 4096> buffer{};
   const auto bytes = file.read(buffer);
   if (!bytes) return error("gpu_metrics cannot be read");
@@ -306,10 +306,10 @@ Path labelled_input(const Path& hwmon, std::string_view kind, std::string_view l
 }
 
 std::optional<double> power_now(const SysfsGpu& gpu) {
-  if (const auto metrics = read_metrics(KeptFile(gpu.folder / "gpu_metrics")))
+  if (const auto metrics = read_metrics(OpenFile(gpu.folder / "gpu_metrics")))
     return metrics->power_instant_w ? metrics->power_instant_w : metrics->power_average_w;
   for (const char* const name : {"power1_input", "power1_average"})
-    if (const auto microwatts = KeptFile(gpu.hwmon / name).number()) return *microwatts * 1e-6;
+    if (const auto microwatts = OpenFile(gpu.hwmon / name).number()) return *microwatts * 1e-6;
   return std::nullopt;
 }
 
@@ -394,7 +394,7 @@ void SysfsReader::open_number(const char* signal, const Path& file, double unit,
                               run::ReadingKind kind) {
   if (has(signal) || (gpu_.power_on && is_power(signal))) return;
   Number number{
-      .channel = 0, .file = KeptFile(file), .unit = unit, .range = plausible_range(signal)};
+      .channel = 0, .file = OpenFile(file), .unit = unit, .range = plausible_range(signal)};
   const auto value = number.file.number();
   if (!value || !number.range.holds(*value * unit)) return;
   number.channel = add_channel(signal, kind, "amdgpu " + file.filename().string(), pace);

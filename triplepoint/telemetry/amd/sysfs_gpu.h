@@ -11,7 +11,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/telemetry/driver_values.h"
-#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/open_file.h"
 #include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry::amd {
@@ -64,7 +64,7 @@ struct SysfsGpu {
 std::vector<SysfsGpu> sysfs_gpus(const Path& sysfs);
 
 /// What gpu_metrics says now; an error if there is none or it is of an unknown version.
-Result<GpuMetrics> read_metrics(const KeptFile& file);
+Result<GpuMetrics> read_metrics(const OpenFile& file);
 
 /// Power that the GPU says now, of whatever file.
 std::optional<double> power_now(const SysfsGpu&);
@@ -111,7 +111,7 @@ class SysfsReader {
   };
   struct Number {
     int32_t channel = 0;
-    KeptFile file;
+    OpenFile file;
     double unit = 1;
     Range range;
   };
@@ -129,7 +129,7 @@ class SysfsReader {
   const SysfsGpu gpu_;
   std::vector<Channel>* channels_;  // while opening
   std::size_t first_channel_ = 0;
-  KeptFile metrics_;
+  OpenFile metrics_;
   std::vector<Gauge> gauges_;
   std::vector<Count> counts_;
   std::vector<Share> shares_;

@@ -12,7 +12,7 @@
 
 #include "triplepoint/telemetry/amd/sensor.h"
 #include "triplepoint/telemetry/amd/sysfs_gpu.h"
-#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/open_file.h"
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sensor.h"
 
@@ -73,7 +73,7 @@ void add_kfd_facts(const Path& nodes, DeviceFacts& facts) {
 
 /// A counter and a power that should be its derivative, watched for a while.
 struct EnergyCheck {
-  KeptFile file;
+  OpenFile file;
   std::optional<uint64_t> first, last;
   double joules = 0;  // by power
   double power_w = 0;
@@ -106,7 +106,7 @@ class SysfsSensor final : public Sensor {
       gpus_[i].device.index = static_cast<int32_t>(i);
       devices_.push_back(gpus_[i].device);
       readers_.emplace_back(gpus_[i], checks[i].agrees(), channels_);
-      say_gaps(gpus_[i], checks[i]);
+      note_gaps(gpus_[i], checks[i]);
     }
     if (missing != nullptr)
       missing->add(gaps_);
@@ -133,7 +133,7 @@ class SysfsSensor final : public Sensor {
   std::vector<EnergyCheck> check_energy(const Wait& wait) const {
     std::vector<EnergyCheck> checks;
     for (const SysfsGpu& gpu : gpus_)
-      checks.push_back({.file = KeptFile(gpu.folder / "gpu_metrics"), .first = {}, .last = {}});
+      checks.push_back({.file = OpenFile(gpu.folder / "gpu_metrics"), .first = {}, .last = {}});
     for (EnergyCheck& check : checks)
       check.look();
     const bool any = std::any_of(checks.begin(), checks.end(),
@@ -146,9 +146,9 @@ class SysfsSensor final : public Sensor {
     return checks;
   }
 
-  void say_gaps(const SysfsGpu& gpu, const EnergyCheck& check) {
+  void note_gaps(const SysfsGpu& gpu, const EnergyCheck& check) {
     const int32_t local = gpu.device.local;
-    const auto metrics = read_metrics(KeptFile(gpu.folder / "gpu_metrics"));
+    const auto metrics = read_metrics(OpenFile(gpu.folder / "gpu_metrics"));
     if (!metrics)
       gaps_.add({"one consistent snapshot", metrics.error().what + "; single files are read", ""},
                 local);
@@ -201,7 +201,7 @@ std::optional<Hertz> highest_clock(const Path& file) {
 }
 
 std::optional<Watts> microwatts(const Path& file) {
-  const auto number = KeptFile(file).number();
+  const auto number = OpenFile(file).number();
   return number && *number > 0 ? std::optional(*number * 1e-6 * unit::W) : std::nullopt;
 }
 
@@ -211,7 +211,7 @@ std::optional<Celsius> limit(const Path& hwmon, std::string_view label, std::str
   if (input.empty()) return std::nullopt;
   std::string name = input.filename();
   name = name.substr(0, name.find('_') + 1) + std::string(ending);
-  const auto number = KeptFile(input.replace_filename(name)).number();
+  const auto number = OpenFile(input.replace_filename(name)).number();
   return number && *number > 0 ? std::optional(Celsius(*number * 1e-3)) : std::nullopt;
 }
 
@@ -225,7 +225,7 @@ std::optional<int32_t> generation(const Path& file) {
 }
 
 std::optional<int32_t> small_number(const Path& file) {
-  const auto number = KeptFile(file).number();
+  const auto number = OpenFile(file).number();
   return number && *number >= 0 && *number < 1e6 ? std::optional(static_cast<int32_t>(*number))
                                                  : std::nullopt;
 }
@@ -250,7 +250,7 @@ DeviceFacts facts_of(const SysfsGpu& gpu) {
   facts.slowdown = limit(gpu.hwmon, "junction", "crit");
   facts.shutdown = limit(gpu.hwmon, "junction", "emergency");
   facts.memory_max = limit(gpu.hwmon, "mem", "crit");
-  if (const auto bytes = KeptFile(gpu.folder / "mem_info_vram_total").number())
+  if (const auto bytes = OpenFile(gpu.folder / "mem_info_vram_total").number())
     facts.memory = *bytes * unit::B;
   facts.max_sm_clock = highest_clock(gpu.folder / "pp_dpm_sclk");
   facts.max_memory_clock = highest_clock(gpu.folder / "pp_dpm_mclk");

@@ -9,7 +9,7 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/open_file.h"
 
 namespace triplepoint::telemetry::host {
 namespace {
@@ -38,7 +38,7 @@ void FileSensor::add(FileNumber number, const std::string& what, const std::stri
   item.range = plausible_range(number.channel.about.signal);
   const double most_per_s = plausible_rate(number.channel.about.signal) / number.unit;
   for (std::size_t i = 0; i < number.files.size(); ++i) {
-    Part part{.file = KeptFile(number.files[i]),
+    Part part{.file = OpenFile(number.files[i]),
               .counter = Counter({.unit = number.unit,
                                   .modulus = i < number.moduli.size() ? number.moduli[i] : 0,
                                   .most_per_s = most_per_s})};

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "triplepoint/telemetry/driver_values.h"
-#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/open_file.h"
 #include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry::host {
@@ -46,7 +46,7 @@ class FileSensor final : public Sensor {
 
  private:
   struct Part {
-    KeptFile file;
+    OpenFile file;
     Counter counter;
   };
   struct Item {

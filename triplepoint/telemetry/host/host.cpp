@@ -12,7 +12,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/host/file_sensor.h"
-#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/open_file.h"
 
 namespace triplepoint::telemetry::host {
 namespace {
@@ -144,7 +144,7 @@ void look_at_meters(const Path& chip, Found& found) {
     const Path file = chip / (input + "_average");
     if (label.starts_with("Grace")) found.grace.push_back(file);
     if (label.starts_with("Module")) found.module.push_back(file);
-    if (const auto ms = KeptFile(chip / (input + "_average_interval")).number())
+    if (const auto ms = OpenFile(chip / (input + "_average_interval")).number())
       found.window = *ms * unit::ms;
   }
 }
@@ -297,7 +297,7 @@ class ProcSensor final : public Sensor {
   void add(const char* signal, ReadingKind kind, const char* sensor) {
     channels_.push_back(node_channel(signal, Scope::host, kind, sensor, Pace::slow));
   }
-  void miss(const char* what, const Path& path, const KeptFile& file) {
+  void miss(const char* what, const Path& path, const OpenFile& file) {
     gaps_.push_back(
         {what, path.string() + (file.is_open() ? " is not as expected" : ": " + file.why()), ""});
   }
@@ -323,7 +323,7 @@ class ProcSensor final : public Sensor {
     return seconds;
   }
 
-  KeptFile stat_, memory_;
+  OpenFile stat_, memory_;
   double ticks_per_s_;
   bool has_stat_ = false, begun_ = false;
   std::array<uint64_t, 4> begin_{}, highest_{};
@@ -364,7 +364,7 @@ FileNumber sum_of(const std::vector<Zone>& zones, std::string_view beginning, Ch
   for (const Zone& zone : zones) {
     if (!zone.name.starts_with(beginning)) continue;
     number.files.push_back(zone.folder / "energy_uj");
-    const auto range = KeptFile(zone.folder / "max_energy_range_uj").count();
+    const auto range = OpenFile(zone.folder / "max_energy_range_uj").count();
     number.moduli.push_back(range ? *range + 1 : 0);
   }
   return number;

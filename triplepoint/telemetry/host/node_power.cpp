@@ -65,7 +65,7 @@ std::unique_ptr<Sensor> open_meter(const Path& hwmon) {
                       .files = {chip / "power1_average"},
                       .unit = 1e-6,
                       .moduli = {}};
-    if (const auto ms = KeptFile(chip / "power1_average_interval").number())
+    if (const auto ms = OpenFile(chip / "power1_average_interval").number())
       number.channel.about.window = *ms * unit::ms;
     sensor->add(std::move(number), what, "");
     if (!sensor->channels().empty()) return sensor;
@@ -135,7 +135,7 @@ class CraySensor final : public Sensor {
  public:
   CraySensor(const Path& folder, const std::vector<std::string>& read_already) {
     for (const Kind& kind : kinds) {
-      Item item{.file = KeptFile(folder / kind.file),
+      Item item{.file = OpenFile(folder / kind.file),
                 .counter = Counter({.unit = 1, .most_per_s = plausible_rate(kind.signal)}),
                 .counts = kind.kind == ReadingKind::counter};
       if (std::count(read_already.begin(), read_already.end(), kind.signal) > 0 || !item.read())
@@ -171,7 +171,7 @@ class CraySensor final : public Sensor {
 
  private:
   struct Item {
-    KeptFile file;
+    OpenFile file;
     Counter counter;
     bool counts = false;
     std::optional<PmCounter> read() const {

@@ -271,7 +271,7 @@ void GpuReader::take_answers(Gpu& gpu, FieldBatch& batch, int64_t now,
     const auto value = value_in(slot, batch.answer[i]);
     whole = whole && value.has_value();
     sum += value.value_or(0);
-    if (slot.counts) say_restart(slot.counter, slot.channel, gpu);
+    if (slot.counts) note_restart(slot.counter, slot.channel, gpu);
     if (!slot.last_of_channel) continue;
     if (whole && slot.range.holds(sum)) {
       slot.failures = 0;
@@ -322,7 +322,7 @@ int GpuReader::read_call(Gpu& gpu, CallSlot& call, std::vector<Reading>& reading
   call.failures = 0;
   if (call.kind == CallKind::energy) {
     value = call.counter.update(static_cast<uint64_t>(value), now);
-    say_restart(call.counter, call.channel, gpu);
+    note_restart(call.counter, call.channel, gpu);
   }
   readings.push_back({call.channel, now, value});
   return code;
@@ -336,7 +336,7 @@ void GpuReader::count_failure(int& failures, int32_t channel, const Gpu& gpu, in
       code == Code::success ? "the driver answers no number" : driver_.words(code)));
 }
 
-void GpuReader::say_restart(Counter& counter, int32_t channel, const Gpu& gpu) {
+void GpuReader::note_restart(Counter& counter, int32_t channel, const Gpu& gpu) {
   if (!counter.take_restart()) return;
   const std::string& signal = channels_.at(static_cast<std::size_t>(channel)).about.signal;
   troubles_.push_back(fmt::format(

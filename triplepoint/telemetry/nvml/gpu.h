@@ -130,7 +130,7 @@ class GpuReader {
   void stamp(FieldSlot& slot, const FieldValue& answer, int64_t now) const;
   int read_call(Gpu& gpu, CallSlot& call, std::vector<Reading>& readings);
   void count_failure(int& failures, int32_t channel, const Gpu& gpu, int code);
-  void say_restart(Counter& counter, int32_t channel, const Gpu& gpu);
+  void note_restart(Counter& counter, int32_t channel, const Gpu& gpu);
 
   const Driver& driver_;
   std::vector<Channel>& channels_;

@@ -182,8 +182,8 @@ class Opener {
             all.slots[end].counts && all.answer[end].type == static_cast<int32_t>(ValueType::u32);
       } while (!all.slots[end++].last_of_channel);
       move(all, begin, end, latency_us > long_us && !narrow ? gpu_.slow : gpu_.fast);
-      if (latency_us > long_us && !narrow) say_slow(all.slots[begin].channel);
-      if (narrow) say_narrow(all.slots[begin].channel);
+      if (latency_us > long_us && !narrow) note_slow(all.slots[begin].channel);
+      if (narrow) note_narrow(all.slots[begin].channel);
     }
     gpu_.fast.answer = gpu_.fast.request;
     gpu_.slow.answer = gpu_.slow.request;
@@ -196,7 +196,7 @@ class Opener {
     }
   }
 
-  void say_slow(int32_t channel) {
+  void note_slow(int32_t channel) {
     Channel& slow = channels_.at(static_cast<std::size_t>(channel));
     slow.pace = Pace::slow;
     miss(
@@ -206,7 +206,7 @@ class Opener {
         "");
   }
 
-  void say_narrow(int32_t channel) {
+  void note_narrow(int32_t channel) {
     const std::string& signal = channels_.at(static_cast<std::size_t>(channel)).about.signal;
     miss("fast traffic in " + signal,
          "the counter has 32 bits; more than 4.3 GB between two ticks is not seen",

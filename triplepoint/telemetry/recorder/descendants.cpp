@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/open_file.h"
 
 namespace triplepoint::telemetry {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/open_file.h"
 #include "triplepoint/telemetry/zeus/imported_run.h"
 #include "triplepoint/telemetry/zeus/zeus.h"
 

@@ -13,16 +13,16 @@
 namespace triplepoint::telemetry {
 
 /// A small file of the kernel that is read again and again: kept open, read from its beginning.
-class KeptFile {
+class OpenFile {
  public:
-  KeptFile() = default;
+  OpenFile() = default;
   /// Opens; `is_open()` says whether that worked, `why()` why not.
-  explicit KeptFile(const Path& path);
-  KeptFile(const KeptFile&) = delete;
-  KeptFile& operator=(const KeptFile&) = delete;
-  KeptFile(KeptFile&& other) noexcept;
-  KeptFile& operator=(KeptFile&& other) noexcept;
-  ~KeptFile();
+  explicit OpenFile(const Path& path);
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  OpenFile(OpenFile&& other) noexcept;
+  OpenFile& operator=(OpenFile&& other) noexcept;
+  ~OpenFile();
 
   bool is_open() const { return descriptor_ >= 0; }
   std::string why() const;

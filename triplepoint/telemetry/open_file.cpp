@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/telemetry/kept_file.h"
+#include "triplepoint/telemetry/open_file.h"
 
 #include <algorithm>
 #include <array>
@@ -39,41 +39,41 @@ std::tuple<std::string_view, uint64_t, std::string_view> order_of(std::string_vi
 
 }  // namespace
 
-KeptFile::KeptFile(const Path& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+OpenFile::OpenFile(const Path& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   if (descriptor_ < 0) errno_ = errno;
 }
 
-KeptFile::KeptFile(KeptFile&& other) noexcept
+OpenFile::OpenFile(OpenFile&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)), errno_(other.errno_) {}
 
-KeptFile& KeptFile::operator=(KeptFile&& other) noexcept {
+OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(errno_, other.errno_);
   return *this;
 }
 
-KeptFile::~KeptFile() {
+OpenFile::~OpenFile() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-std::string KeptFile::why() const {
+std::string OpenFile::why() const {
   return std::generic_category().message(errno_);
 }
 
-std::optional<std::string_view> KeptFile::read(std::span<char> buffer) const {
+std::optional<std::string_view> OpenFile::read(std::span<char> buffer) const {
   if (descriptor_ < 0) return std::nullopt;
   const ssize_t got = pread(descriptor_, buffer.data(), buffer.size(), 0);
   if (got < 0) return std::nullopt;
   return std::string_view(buffer.data(), static_cast<std::size_t>(got));
 }
 
-std::optional<double> KeptFile::number() const {
+std::optional<double> OpenFile::number() const {
   std::array<char, 128> buffer{};
   const auto text = read(buffer);
   return text ? leading_number(*text) : std::nullopt;
 }
 
-std::optional<uint64_t> KeptFile::count() const {
+std::optional<uint64_t> OpenFile::count() const {
   std::array<char, 128> buffer{};
   const auto text = read(buffer);
   return text ? leading_count(*text) : std::nullopt;
@@ -90,7 +90,7 @@ std::optional<uint64_t> leading_count(std::string_view text) {
 
 std::string first_line(const Path& path) {
   std::array<char, 1024> buffer{};
-  const auto text = KeptFile(path).read(buffer);
+  const auto text = OpenFile(path).read(buffer);
   return text ? std::string(trimmed(text->substr(0, text->find('\n')))) : "";
 }
 
