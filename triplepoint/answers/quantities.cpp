@@ -12,6 +12,7 @@
 
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/answers/json_of.h"
 #include "triplepoint/answers/run_objects.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 
@@ -23,20 +24,6 @@ constexpr Better lower = Better::lower, higher = Better::higher, neither = Bette
 constexpr Type text = Type::text, count = Type::count, number = Type::number, truth = Type::truth,
                per_gpu = Type::per_gpu, object = Type::object;
 constexpr bool column = true;
-
-template <class Number>
-Json of(const std::optional<Number>& value) {
-  return value ? Json(*value) : Json();
-}
-Json of(const std::optional<Seconds>& time) {
-  return time ? Json(*time / unit::s) : Json();
-}
-Json of(Seconds time) {
-  return time / unit::s;
-}
-Json of(Bytes bytes) {
-  return bytes / unit::B;
-}
 
 // ---- identity
 

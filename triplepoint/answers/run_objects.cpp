@@ -9,6 +9,7 @@
 
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/answers/json_of.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/workload/rank_grid.h"
 #include "triplepoint/workload/record_rows.h"
@@ -17,11 +18,6 @@ namespace triplepoint::answers {
 namespace {
 
 using R = const RunResult&;
-
-template <class Number>
-Json of(const std::optional<Number>& value) {
-  return value ? Json(*value) : Json();
-}
 
 /// "700 W", or "350 to 700 W" where devices differ.
 template <class Quantity, class Unit>

@@ -168,7 +168,7 @@ TEST_CASE("a pipeline's messages are matched by their ranks, not by number") {
     const CollectiveMatch match = match_collectives(through_kineto(training.timeline));
     CHECK(match.unmatched == 0);
     int64_t messages = 0;
-    for (const Collective& collective : match.collectives) {
+    for (const metrics::Collective& collective : match.collectives) {
       if (!collective.is_message) continue;
       ++messages;
       REQUIRE(collective.parts.size() == 2);

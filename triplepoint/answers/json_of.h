@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/units.h"
+
+namespace triplepoint::answers {
+
+// Values of the catalogue as JSON, in base units; what is not known is null.
+
+template <class Number>
+Json of(const std::optional<Number>& value) {
+  return value ? Json(*value) : Json();
+}
+inline Json of(Seconds time) {
+  return time / unit::s;
+}
+inline Json of(const std::optional<Seconds>& time) {
+  return time ? of(*time) : Json();
+}
+inline Json of(Bytes bytes) {
+  return bytes / unit::B;
+}
+
+}  // namespace triplepoint::answers
