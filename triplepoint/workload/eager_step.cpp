@@ -80,7 +80,7 @@ class EagerLayers {
 
   void drop_logit_gradient();  // of the microbatch before
   void wait_for_transfers();   // what was pending is free
-  void hold_gpu() { lead_.hold_gpu(); }
+  void stall_gpu() { lead_.stall_gpu(); }
   double buffers() const { return gathered_bytes_[0] + gathered_bytes_[1]; }
 
  private:
@@ -136,7 +136,7 @@ EagerSizes eager_sizes(const LayerContext& context) {
 
 /// Where nothing is left the allocator waits for the GPU before it gives anything back.
 Tensor EagerLayers::take(double bytes) {
-  while (!pending_.empty() && lead_.has_passed(pending_.front().second)) {
+  while (!pending_.empty() && lead_.has_completed(pending_.front().second)) {
     drop(pending_.front().first);
     pending_.pop_front();
   }
@@ -176,7 +176,7 @@ void EagerLayers::wait_for_transfers() {
   for (const auto& [tensor, end] : pending_)
     drop(tensor);
   pending_.clear();
-  lead_.meet();
+  lead_.synchronize();
 }
 
 void EagerLayers::drop_logit_gradient() {
@@ -460,7 +460,7 @@ class EagerStep {
   void run_epilogue(bool first);
   void gather_parameters();
   void forward(const Action&);
-  void put_off(const Action&);
+  void defer_weight_gradients(const Action&);
   void backward(const Action&, const LiveChunk&);
   void run_backwards(std::size_t but);
 
@@ -545,7 +545,7 @@ void EagerStep::forward(const Action& action) {
   layers_.drop_logit_gradient();
 }
 
-void EagerStep::put_off(const Action& action) {
+void EagerStep::defer_weight_gradients(const Action& action) {
   const auto found = live_.find({action.chunk, action.microbatch});
   if (found == live_.end()) return;
   due_.emplace_back(action, std::move(found->second));
@@ -592,11 +592,11 @@ void EagerStep::run_passes() {
   for (const Action& action : program_) {
     if (action.microbatch >= microbatches_run_) continue;
     if (action.kind == ActionKind::forward) {
-      if (waits_for_warm_up(action)) layers_.hold_gpu();
+      if (waits_for_warm_up(action)) layers_.stall_gpu();
       forward(action);
     } else if (action.kind != ActionKind::backward_weight) {
       turned_back_ = true;
-      put_off(action);
+      defer_weight_gradients(action);
       run_backwards(late);
     }
   }

@@ -243,14 +243,14 @@ TEST_CASE("the host is ahead where a pass takes the GPU longer, until it waits")
   }
   CHECK(paced_by_host.end() / unit::ms == doctest::Approx(16));
   CHECK(paced_by_gpu.end() / unit::ms == doctest::Approx(16));
-  CHECK_FALSE(paced_by_gpu.has_passed(7 * unit::ms));
-  CHECK(paced_by_host.has_passed(13 * unit::ms));  // of the pass before
+  CHECK_FALSE(paced_by_gpu.has_completed(7 * unit::ms));
+  CHECK(paced_by_host.has_completed(13 * unit::ms));  // of the pass before
   paced_by_gpu.wait_until(7 * unit::ms);
-  CHECK(paced_by_gpu.has_passed(7 * unit::ms));
-  paced_by_gpu.hold_gpu();
-  CHECK_FALSE(paced_by_gpu.has_passed(paced_by_gpu.end()));
-  paced_by_gpu.meet();
-  CHECK(paced_by_gpu.has_passed(paced_by_gpu.end()));
+  CHECK(paced_by_gpu.has_completed(7 * unit::ms));
+  paced_by_gpu.stall_gpu();
+  CHECK_FALSE(paced_by_gpu.has_completed(paced_by_gpu.end()));
+  paced_by_gpu.synchronize();
+  CHECK(paced_by_gpu.has_completed(paced_by_gpu.end()));
 }
 
 struct TensorRun {

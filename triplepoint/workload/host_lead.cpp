@@ -100,13 +100,13 @@ void HostLead::wait_until(Seconds passed) {
   if (passed < std::numeric_limits<double>::infinity() * unit::s) host_ = std::max(host_, passed);
 }
 
-void HostLead::meet() {
-  is_held_ = false;
+void HostLead::synchronize() {
+  is_stalled_ = false;
   host_ = gpu_ = std::max(host_, gpu_);
 }
 
 Seconds HostLead::end() const {
-  return is_held_ ? std::numeric_limits<double>::infinity() * unit::s : gpu_;
+  return is_stalled_ ? std::numeric_limits<double>::infinity() * unit::s : gpu_;
 }
 
 }  // namespace triplepoint::workload

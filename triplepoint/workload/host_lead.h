@@ -25,16 +25,16 @@ PassTimes make_pass_times(const LayerContext&);
 class HostLead {
  public:
   void launch(PassTime pass);
-  void wait_until(Seconds passed);      // the host waits for the GPU
-  void hold_gpu() { is_held_ = true; }  // the GPU waits for another one
-  void meet();                          // both: the host reads what the GPU has made
+  void wait_until(Seconds passed);          // the host waits for the GPU
+  void stall_gpu() { is_stalled_ = true; }  // the GPU waits for another one
+  void synchronize();                       // both: the host reads what the GPU has made
 
   Seconds end() const;  // of what was launched last
-  bool has_passed(Seconds end) const { return end <= host_; }
+  bool has_completed(Seconds end) const { return end <= host_; }
 
  private:
   Seconds host_, gpu_;
-  bool is_held_ = false;
+  bool is_stalled_ = false;
 };
 
 }  // namespace triplepoint::workload
