@@ -56,8 +56,7 @@ TEST_CASE(
     "a flag of another program is found by the words of its name, and a missing value is named") {
   CHECK(contains(call({"simulate", "--tensor-parallel", "4"}).err, "did you mean --tp?"));
   CHECK(contains(call({"simulate", "--tp"}).err, "--tp needs a value: --tp N"));
-  CHECK(contains(call({"plan", "--tp", "4"}).err, "unknown flag --tp; did you mean --fix?"));
-  CHECK(contains(call({"plan", "--mbs", "4"}).err, "unknown flag --mbs; did you mean --fix?"));
+  CHECK(contains(call({"plan", "--etp", "4"}).err, "unknown flag --etp; did you mean --fix?"));
   CHECK(call({"version"}).out == call({"--version"}).out);
 }
 
@@ -133,6 +132,21 @@ TEST_CASE("flags that would do nothing are refused") {
   CHECK(contains(call({"place", "--hosts", "anna"}).err, "belongs to -o"));
   CHECK(contains(call({"place", "--row", "x"}).err, "belongs to a CSV table"));
   CHECK(contains(call({"steer", "--warm-up", "1min"}).err, "belongs to --watch"));
+}
+
+TEST_CASE("flags of the layout fix it in a search, and are the job's where clocks are planned") {
+  const std::vector<std::string> job = {"plan",     "--model", "llama3-8b", "--cluster",
+                                        "hgx-h200", "--gbs",   "32"};
+  CHECK(contains(call(plus(job, {"--sequence-parallel"})).err, "--fix"));
+  CHECK(contains(call(plus(job, {"--tp", "2", "--fix", "tp=4"})).err, "tp"));
+  const Outcome by_flag = call(plus(job, {"--tp", "2", "--mbs", "1", "--format", "csv"}));
+  CAPTURE(by_flag.err);
+  CHECK(by_flag.code == exit_ok);
+  CHECK(by_flag.out == call(plus(job, {"--fix", "tp=2,mbs=1", "--format", "csv"})).out);
+  const Outcome clocks =
+      call(plus(job, {"--clocks", "--tp", "2", "--pp", "2", "--sequence-parallel"}));
+  CAPTURE(clocks.err);
+  CHECK(clocks.code == exit_ok);
 }
 
 TEST_CASE("a training that fails more often than it starts never ends, and says so") {

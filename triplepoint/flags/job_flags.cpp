@@ -76,11 +76,23 @@ Arguments JobFlags::arguments() {
       .add(environment());
 }
 
-Arguments JobFlags::arguments_without_layout() {
+Arguments JobFlags::arguments_of_search(const GivenFlag& given) {
   using enum spec::JobSetting;
   searched_ = {micro_batch_size, recompute, sharding};
-  Arguments all = inputs().add(sizes_.arguments()).add(batch()).add(environment());
-  std::erase_if(all, [](const Argument& each) { return each.names.starts_with("--mbs"); });
+  const Arguments layout = parallelism().add(memory()).add(schedule_and_overlap());
+  Arguments all = arguments();
+  for (Argument& each : all) {
+    const std::string name = each.names.substr(0, each.names.find(','));
+    const bool chosen = name == "--mbs" || std::ranges::any_of(layout, [&](const Argument& other) {
+                          return other.names == each.names;
+                        });
+    const bool of_sends = name.starts_with("--send-") || name == "--scatter-gather";
+    if (!chosen || of_sends) continue;
+    each.store = [name, given, store = each.store](std::string_view text) {
+      given(name, text);
+      return store(text);
+    };
+  }
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triplepoint/spec/load.h"
@@ -20,8 +21,9 @@ namespace triplepoint::flags {
 class JobFlags {
  public:
   Arguments arguments();
-  /// For a search that chooses the layout: the others.
-  Arguments arguments_without_layout();
+  /// For a search that chooses the layout: `given` is told each flag of the layout, and its text.
+  using GivenFlag = std::function<void(const std::string& name, std::string_view text)>;
+  Arguments arguments_of_search(const GivenFlag& given);
   Result<spec::Job> job(const spec::Library& library) const;
 
   /// What a job begins with if no file is named, as a job.toml; without it flags must name a model

@@ -26,7 +26,7 @@ Arguments SearchFlags::arguments() {
             "sharding-group recompute recompute-layers recompute-modules schedule sp overlap-tp "
             "overlap-dp overlap-pp overlap-ep uneven rank-order power-cap",
             [this](std::string_view text) -> Result<void> {
-              fix_ += (fix_.empty() ? "" : ",") + std::string(text);
+              fix(text);
               return {};
             },
             {.repeats = true})
@@ -34,6 +34,10 @@ Arguments SearchFlags::arguments() {
             "launchable: plans that Megatron and NeMo can start; everything: all modelled "
             "plans (default launchable)",
             into(reach_), {.choices = {"launchable", "everything"}});
+}
+
+void SearchFlags::fix(std::string_view list) {
+  fix_ += (fix_.empty() ? "" : ",") + std::string(list);
 }
 
 Result<search::Space> SearchFlags::space(const spec::Job& base) const {

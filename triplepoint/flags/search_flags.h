@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "triplepoint/base/result.h"
 
@@ -23,6 +24,8 @@ class SearchFlags {
   Result<search::Space> space(const spec::Job& base) const;
   search::Objective objective(const spec::Job& base, const metrics::BillRates&) const;
   search::Limits limits(const spec::Job& base) const;
+  /// As by --fix.
+  void fix(std::string_view list);
 
  private:
   std::string goal_ = "throughput", reach_ = "launchable", fix_;

@@ -67,8 +67,8 @@ std::string write_job(const Job&);
 std::string write_job(const Job&, const Library&);
 
 /// One study: a title, jobs (explicit, or a grid of values), and jobs that are known to be invalid.
-/// A job that cannot run stays in, with its diagnoses. Scores of included studies are left out: they
-/// speak of that study.
+/// A job that cannot run stays in, with its diagnoses. Scores of included studies are left out:
+/// they speak of that study.
 struct StudyJob {
   Job job;
   std::vector<Diagnosis> diagnoses;

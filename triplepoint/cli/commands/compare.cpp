@@ -63,11 +63,13 @@ class Compare : public Command {
                 "runs: every section, including stages, steps and energy; studies: "
                 "every job",
                 all_)
+        .add(threads_.argument())
         .add(format_.argument("output format (default table); csv: one line per number"));
   }
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
+    const ThreadLimit limit = threads_.limit();
     if (sources_.size() < 2)
       return error(
           "only one source was named (there is nothing to compare it with); name two or more, or "
@@ -131,6 +133,7 @@ class Compare : public Command {
 
   std::vector<std::string> sources_;
   std::optional<std::string> output_, names_;
+  ThreadsFlag threads_{"files read in parallel (default: all cores)"};
   FormatFlag format_{FormatFlag::Csv::yes};
   bool all_ = false;
 };

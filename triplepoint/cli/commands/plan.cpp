@@ -31,7 +31,8 @@ namespace {
 class PlanCommand : public Command {
  public:
   Arguments arguments() override {
-    return flags_.arguments_without_layout()
+    return flags_
+        .arguments_of_search([this](const auto& name, auto text) { fix_layout(name, text); })
         .add(plan_.search())
         .group("Clocks instead of layouts")
         .toggle("--clocks",
@@ -55,6 +56,12 @@ class PlanCommand : public Command {
 
   Result<int> run(tui::Console& console) override {
     const ThreadLimit limit = plan_.thread_limit();
+    if (!searched_flag_.empty() && !clocks_)
+      return error(fmt::format(
+          "{} was given, but plan searches for it; hold it with --fix, as in --fix "
+          "sp=on,overlap-dp=on (triplepoint plan --help lists its names), or plan the clocks of "
+          "the job's layout with --clocks",
+          searched_flag_));
     const spec::Library library = TPT_TRY(spec::require_library());
     if (slowdown_ && !clocks_)
       return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
@@ -94,6 +101,27 @@ class PlanCommand : public Command {
   }
 
  private:
+  /// In a search --tp 8 is --fix tp=8; flags that --fix does not name are those of --clocks alone.
+  void fix_layout(const std::string& flag, std::string_view text) {
+    constexpr std::pair<std::string_view, std::string_view> names[] = {
+        {"--tp", "tp"},
+        {"--pp", "pp"},
+        {"--ep", "ep"},
+        {"--expert-tensor-parallel-size", "etp"},
+        {"--cp", "cp"},
+        {"--vpp", "vpp"},
+        {"--mbs", "mbs"},
+        {"--sharding", "sharding"},
+        {"--recompute", "recompute"},
+        {"--rank-order", "rank-order"}};
+    const auto* found =
+        std::ranges::find_if(names, [&](const auto& entry) { return entry.first == flag; });
+    if (found == std::end(names))
+      searched_flag_ = flag;
+    else
+      plan_.searched().fix(fmt::format("{}={}", found->second, text));
+  }
+
   Result<spec::Job> job(tui::Console& console, const spec::Library& library) const {
     spec::Job job = TPT_TRY(flags_.job(library));
     study::print_warnings(console, job);
@@ -113,6 +141,7 @@ class PlanCommand : public Command {
   FormatFlag format_{FormatFlag::Csv::yes};
   std::optional<std::string> explain_, output_;
   std::optional<double> slowdown_;
+  std::string searched_flag_;  // of the layout, which --fix does not name
   bool clocks_ = false;
 };
 

@@ -37,6 +37,7 @@ class Simulate : public Command {
         .flag("--perfetto", "FILE", "write one detailed step as a trace for ui.perfetto.dev",
               into(perfetto_), {.words = Words::files})
         .add(simulation_.profile())
+        .add(threads_.argument())
         .add(format_.argument())
         .add(simulation_.faults_and_bill())
         .add(replay_.arguments())
@@ -45,6 +46,7 @@ class Simulate : public Command {
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
+    const ThreadLimit limit = threads_.limit();
     TPT_TRY(replay_.check());
     TPT_TRY(like_.check());
     if (replay_.given()) return replay_trace(console);
@@ -88,6 +90,7 @@ class Simulate : public Command {
   LikeFlags like_;
   ReplayFlags replay_;
   SimulationFlags simulation_;
+  ThreadsFlag threads_{"threads to simulate (default: all cores)"};
   FormatFlag format_;
   std::optional<std::string> output_, perfetto_;
 };

@@ -77,10 +77,12 @@ class Steer : public Command {
               "warm-up time of the recording before the baseline (default 1min)",
               into_time(warm_up_))
         .group("Output")
+        .add(threads_.argument())
         .add(format_.argument());
   }
 
   Result<int> run(tui::Console& console) override {
+    const ThreadLimit limit = threads_.limit();
     TPT_TRY(check_words());
     const spec::Library library = TPT_TRY(spec::require_library());
     if (watched_)
@@ -179,6 +181,7 @@ class Steer : public Command {
   }
 
   JobFlags flags_;
+  ThreadsFlag threads_{"threads to simulate (default: all cores)"};
   FormatFlag format_{FormatFlag::Csv::yes};
   std::vector<std::string> faults_;
   std::optional<std::string> watched_;
