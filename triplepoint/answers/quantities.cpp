@@ -521,18 +521,14 @@ constexpr Quantity links[] = {
     {"links.pcie_sent_per_gpu_bytes", "", "B", "", "likewise",
      [](R r) { return Json(r.metrics.links.pcie_sent_per_gpu_bytes); }, per_gpu},
     {"links.messages", "", "", "", "list: `up_to_bytes`, `count`, `bytes`", messages_of, object},
-    {"stragglers", "", "", "",
-     "ranks that others wait for, those of `pace_setters` first: `rank`, `stage`, "
-     "`share_of_waits`, "
-     "`cause`",
-     stragglers_of, object},
-    {"pace_setters", "", "", "",
-     "who slows the others by at least 1 % of the step: `by` (`clock`, `scale_up`, `scale_out`, "
-     "`host`), `of` (`gpu`, `node`), `who[]`, `value` and `peers` (MHz, share of bandwidth, time "
-     "over a "
-     "mean host's), `cost_s`, `at_most` (a bound, of recordings), `limit` (`power_limit`, `heat`, "
-     "`clock_lock`, `board`, `link`, `host`), `detail`",
-     pace_setters_of, object},
+    {"bottlenecks", "", "", "",
+     "who slows the others, most first: `of` (`gpu`, `node`, `rank`), `who[]`, `cause` (`unknown`, "
+     "`power_limit`, `power_cap`, `power_brake`, `power_delivery`, `board`, `heat`, `clock_lock`, "
+     "`links`, `host`, `data_loader`), `cost_s` of a step (1 % of it at least; null: not known), "
+     "`at_most` (the cost is a bound), `waits_s` (of traces: of all other ranks together), "
+     "`evidence[]`: `kind` (what is slow first), `value`, `peers` (their median), `name` (of a "
+     "kernel or call); units in run/bottleneck.h",
+     bottlenecks_of, object},
 };
 
 // ---- inference

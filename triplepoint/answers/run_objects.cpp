@@ -2,6 +2,7 @@
 #include "triplepoint/answers/run_objects.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -131,46 +132,34 @@ Json messages_of(R r) {
 
 // ---- who is slow
 
-Json stragglers_of(R r) {
+Json bottlenecks_of(R r) {
+  constexpr std::array of = {"gpu", "node", "rank"};
+  constexpr std::array causes = {"unknown",        "power_limit", "power_cap",  "power_brake",
+                                 "power_delivery", "board",       "heat",       "clock_lock",
+                                 "links",          "host",        "data_loader"};
+  constexpr std::array kinds = {
+      "clock", "scale_up",    "scale_out",   "host",        "late_arrivals", "kernels",
+      "gaps",  "first_seen",  "late_launch", "data_loader", "host_call",     "power_limit",
+      "power", "temperature", "power_cap",   "power_brake", "heat",          "clock_lock"};
+  const auto seconds = [](const std::optional<Seconds>& time) {
+    return time ? Json(*time / unit::s) : Json();
+  };
   Json list = Json::array();
-  for (const metrics::Straggler& straggler : r.metrics.stragglers)
-    list.push_back({{"rank", straggler.rank},
-                    {"stage", straggler.stage},
-                    {"share_of_waits", straggler.share_of_waits},
-                    {"cause", straggler.cause}});
-  return list;
-}
-
-namespace {
-
-std::string_view name_of(run::PaceSetter::By by) {
-  switch (by) {
-    case run::PaceSetter::By::clock:
-      return "clock";
-    case run::PaceSetter::By::scale_up:
-      return "scale_up";
-    case run::PaceSetter::By::scale_out:
-      return "scale_out";
-    case run::PaceSetter::By::host:
-      return "host";
+  for (const run::Bottleneck& bottleneck : r.metrics.bottlenecks) {
+    Json evidence = Json::array();
+    for (const run::Evidence& item : bottleneck.evidence)
+      evidence.push_back({{"kind", kinds[static_cast<size_t>(item.kind)]},
+                          {"value", item.value},
+                          {"peers", item.peers},
+                          {"name", item.name}});
+    list.push_back({{"of", of[static_cast<size_t>(bottleneck.of)]},
+                    {"who", bottleneck.who},
+                    {"cause", causes[static_cast<size_t>(bottleneck.cause)]},
+                    {"cost_s", seconds(bottleneck.cost)},
+                    {"at_most", bottleneck.at_most},
+                    {"waits_s", seconds(bottleneck.waits)},
+                    {"evidence", std::move(evidence)}});
   }
-  return "";
-}
-
-}  // namespace
-
-Json pace_setters_of(R r) {
-  Json list = Json::array();
-  for (const run::PaceSetter& setter : r.metrics.pace_setters)
-    list.push_back({{"by", name_of(setter.by)},
-                    {"of", setter.of_nodes ? "node" : "gpu"},
-                    {"who", setter.who},
-                    {"value", setter.value},
-                    {"peers", setter.peers},
-                    {"cost_s", setter.cost / unit::s},
-                    {"at_most", setter.at_most},
-                    {"limit", setter.limit},
-                    {"detail", setter.detail}});
   return list;
 }
 

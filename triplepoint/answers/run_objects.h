@@ -24,7 +24,6 @@ Json digest_of(const RunResult&);
 Json memory_of_stages(const RunResult&);
 Json stages_of(const RunResult&);
 Json messages_of(const RunResult&);
-Json stragglers_of(const RunResult&);
-Json pace_setters_of(const RunResult&);
+Json bottlenecks_of(const RunResult&);
 
 }  // namespace triplepoint::answers

@@ -82,17 +82,6 @@ struct StepParts {
   }
 };
 
-/// Cause of a straggler whose pipeline stage computes more than the others at equal clocks.
-inline constexpr const char* more_work = "stage has more work";
-
-/// Who holds the others up: mean lateness at collectives, and why.
-struct Straggler {
-  int32_t rank = 0, stage = 0;
-  double share_of_waits = 0;  // of all waiting caused
-  std::string
-      cause;  // "stage has more work", "lower clock (software_power_cap)", "slower host", ...
-};
-
 struct Stage {
   int32_t stage = 0;
   KernelSeconds kernels;  // mean over the stage's ranks
@@ -170,8 +159,7 @@ struct Metrics {
   // knows neither reasons nor counters.
   std::vector<double> throttled_per_gpu;
   std::map<std::string, double> energy_ledger_j;
-  std::vector<Straggler> stragglers;
-  std::vector<run::PaceSetter> pace_setters;  // those beyond the noise; see pace.cpp
+  std::vector<run::Bottleneck> bottlenecks;  // beyond the noise; see run/bottlenecks.h
 };
 
 /// Of one step: the mean over the steps which the timeline shows in detail (all steps without a

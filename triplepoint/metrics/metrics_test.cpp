@@ -248,6 +248,7 @@ TEST_CASE("messages are counted by size, every repetition") {
 /// Four ranks that compute and then meet in an all-reduce; rank 2 takes twice as long.
 run::Run late_rank() {
   run::Run run;
+  run.manifest.origin = run::Origin::measured;
   run.timeline.num_ranks = 4;
   run.timeline.types = {{.name = "gemm", .kind = run::SpanKind::compute},
                         {.name = "all_reduce",
@@ -265,56 +266,43 @@ run::Run late_rank() {
                                   .stage = 0,
                                   .wait = (2 - computing) * unit::s});
     run.devices.push_back({.index = rank, .rank = rank});
-    run.summaries.push_back({.sm_clock_mean_mhz = rank == 2 ? 990.0 : 1980.0});
+    const auto add = [&](const char* signal, double of_two, double of_others) {
+      run.series.push_back({signal, rank, false, {at(0)}, {rank == 2 ? of_two : of_others}});
+    };
+    add("sm_clock_mhz", 990, 1980);
+    add("throttle_reasons", 64, 4);  // hardware_thermal, software_power_cap
   }
-  run.summaries[2].throttle = {{"software_power_cap", 0.1}, {"hardware_thermal", 0.9}};
   run.steps = {{.begin = at(0), .end = at(2.5)}};
   return run;
 }
 
-TEST_CASE("the rank that waits least delays the others, and its clock is the cause") {
-  const Metrics m = measure(late_rank());
-  REQUIRE(m.stragglers.size() == 1);
-  CHECK(m.stragglers[0].rank == 2);
-  CHECK(m.stragglers[0].share_of_waits == Approx(1));
-  CHECK(m.stragglers[0].cause == "lower clock (hardware_thermal)");
+run::Evidence evidence(const run::Bottleneck& bottleneck, run::Evidence::Kind kind) {
+  const auto found = std::ranges::find(bottleneck.evidence, kind, &run::Evidence::kind);
+  return found == bottleneck.evidence.end() ? run::Evidence{kind, -1, -1} : *found;
 }
 
-TEST_CASE("stragglers are found without waits as well, from the length of the collectives") {
+TEST_CASE("the rank whose own work lasts longer slows the others, and its clock is the cause") {
+  using Kind = run::Evidence::Kind;
+  const Metrics m = measure(late_rank());
+  REQUIRE(m.bottlenecks.size() == 1);
+  CHECK(m.bottlenecks[0].of == run::Bottleneck::Of::rank);
+  CHECK(m.bottlenecks[0].who == std::vector<int32_t>{2});
+  CHECK(*m.bottlenecks[0].waits / unit::s == Approx(3));
+  CHECK(m.bottlenecks[0].cause == run::Cause::heat);
+  CHECK(evidence(m.bottlenecks[0], Kind::kernels).value == Approx(1));
+  CHECK(evidence(m.bottlenecks[0], Kind::kernels).name == "gemm");
+  CHECK(evidence(m.bottlenecks[0], Kind::clock) == run::Evidence{Kind::clock, 990, 1980});
+}
+
+TEST_CASE("a late rank is found without waits and sensors as well, and then has no cause") {
   run::Run run = late_rank();
   for (run::Span& span : run.timeline.spans)
     span.wait = Seconds();
-  run.summaries.clear();
+  run.series.clear();
   const Metrics m = measure(run);
-  REQUIRE(m.stragglers.size() == 1);
-  CHECK(m.stragglers[0].rank == 2);
-  CHECK(m.stragglers[0].cause == "slower kernels");
-}
-
-TEST_CASE("a stage with more work holds the others up because of its work") {
-  run::Run run = late_rank();
-  for (run::Span& span : run.timeline.spans)
-    span.stage = span.rank;
-  for (run::DeviceSummary& device : run.summaries)
-    device.sm_clock_mean_mhz = 1980.0;
-  CHECK(measure(run).stragglers.at(0).cause == "stage has more work");
-}
-
-TEST_CASE("a stage with equal work at a lower clock is not called to have more work") {
-  run::Run run = late_rank();
-  for (run::Span& span : run.timeline.spans)
-    span.stage = span.rank;
-  CHECK(measure(run).stragglers.at(0).cause == "lower clock (hardware_thermal)");
-}
-
-TEST_CASE("of the stragglers, whom the run names as its pace setter comes first") {
-  run::Run run = late_rank();
-  run.manifest.origin = run::Origin::simulated;
-  run.timeline.spans[0].end = run.timeline.spans[1].begin = at(1.9);  // rank 0 is late, too
-  run.timeline.spans[1].wait = 0.1 * unit::s;
-  CHECK(measure(run).stragglers.at(0).rank == 2);
-  run.pace_setters = {{.who = {0}, .cost = 0.5 * unit::s}};
-  CHECK(measure(run).stragglers.at(0).rank == 0);
+  REQUIRE(m.bottlenecks.size() == 1);
+  CHECK(m.bottlenecks[0].who == std::vector<int32_t>{2});
+  CHECK(m.bottlenecks[0].cause == run::Cause::unknown);
 }
 
 TEST_CASE("the energy of a site is that of its nodes times the PUE that the job states") {

@@ -324,10 +324,10 @@ bool is_of_configuration(const std::string& word, const Json& configuration) {
   return word == upper_case(configuration.at("gpu").get<std::string>());
 }
 
-/// "GPU 14", which sets the pace of the job.
-bool is_pace_setter(const std::string& text, const Json& job) {
-  for (const Json& setter : job.value("pace_setters", Json::array()))
-    for (const Json& who : setter.at("who"))
+/// "GPU 14", which slows the job.
+bool is_bottleneck(const std::string& text, const Json& job) {
+  for (const Json& one : job.value("bottlenecks", Json::array()))
+    for (const Json& who : one.at("who"))
       if (text == fmt::format("GPU {}", who.get<int32_t>())) return true;
   return false;
 }
@@ -339,7 +339,7 @@ void check(const Name& name, const Json& results, std::vector<std::string>& faul
     return;
   }
   std::string text = name.text;
-  if (text == name.job || job->at("configuration").is_null() || is_pace_setter(text, *job)) return;
+  if (text == name.job || job->at("configuration").is_null() || is_bottleneck(text, *job)) return;
   const Json& configuration = job->at("configuration");
   const std::string model = configuration.at("model").get<std::string>();
   if (text.starts_with(model)) text.erase(0, model.size());

@@ -11,6 +11,7 @@
 
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/run/bottleneck.h"
 #include "triplepoint/run/timeline.h"
 #include "triplepoint/spec/job.h"
 
@@ -104,23 +105,6 @@ struct DeviceSummary {
   std::map<std::string, double>
       energy_ledger_j;  // idle, leakage, compute, memory, communication, waiting
   friend bool operator==(const DeviceSummary&, const DeviceSummary&) = default;
-};
-
-/// Devices or nodes that are slower than their peers, which wait for them in every collective: in
-/// lockstep (tensor, context, expert groups), for the next stage, or at the end of the step.
-struct PaceSetter {
-  enum class By : uint8_t { clock, scale_up, scale_out, host };
-  By by = By::clock;
-  bool of_nodes = false;     // `who` are nodes, else devices
-  std::vector<int32_t> who;  // slowest first
-  // Of the slowest, and the median of its peers. clock: MHz; links: share of their bandwidth; host:
-  // time over that of a mean host.
-  double value = 0, peers = 0;
-  Seconds cost;          // by which a step would be shorter if they were like their peers
-  bool at_most = false;  // the cost is a bound: a recording cannot say what a step would be
-  // What holds them: "power_limit", "heat", "clock_lock", "board", "link", "host"; numbers to it.
-  std::string limit, detail;
-  friend bool operator==(const PaceSetter&, const PaceSetter&) = default;
 };
 
 /// What the numbers of a series are, as their sensor says it. Scopes that overlap are never added.
@@ -217,7 +201,8 @@ struct Run {
   std::vector<SeriesSource> sources;     // of measured series; simulated ones have none
   std::vector<DeviceSummary> summaries;  // per device; of the last step
   std::vector<MemoryUse> memory;         // per pipeline stage
-  std::vector<PaceSetter> pace_setters;  // of simulated runs, as the last step was
+  // Of simulated runs, as the last step was: what is slow, and its cost; why, metrics say.
+  std::vector<Bottleneck> bottlenecks;
   std::optional<Bytes> memory_limit;
   // Of the job, when it is known: numerators of MFU and HFU for one step, all devices.
   std::optional<Flops> model_flops, hardware_flops;

@@ -16,7 +16,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/power/power.h"
-#include "triplepoint/sim/pace.h"
+#include "triplepoint/sim/bottlenecks.h"
 #include "triplepoint/sim/peaks.h"
 #include "triplepoint/sim/phase_trace.h"
 #include "triplepoint/sim/step_profile.h"
@@ -282,7 +282,7 @@ void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
   record_summaries(run, model, step);
   if (heat) record_power(run, model, step, std::move(*heat), begin, detail);
   if (detail.timeline) record_timeline(run.timeline, model, step, begin);
-  if (detail.causes) run.pace_setters = find_pace_setters(model, step);
+  if (detail.causes) run.bottlenecks = find_bottlenecks(model, step);
   run.steps.push_back({.begin = begin,
                        .end = begin + step.timeline.step_time,
                        .samples = model.graph.records_per_step,

@@ -61,7 +61,7 @@ TEST_CASE("a run without causes, on one thread, is the run with them but for the
     const run::Run bare = simulate(job, {.timeline = false, .causes = false});
     CHECK(bare.summaries == whole.summaries);
     CHECK(bare.steps == whole.steps);
-    CHECK(bare.pace_setters.empty());
+    CHECK(bare.bottlenecks.empty());
     CHECK(whole.numbers.step_without_heat_s.has_value());
     CHECK_FALSE(bare.numbers.step_without_heat_s.has_value());
   }

@@ -71,7 +71,7 @@ Result<Run> read_plain_tables(const Database& database) {
   TPT_TRY(read_manifest(database, run));
   TPT_TRY(read_devices(database, run));
   TPT_TRY(read_sources(database, run));
-  TPT_TRY(read_pace_setters(database, run));
+  TPT_TRY(read_bottlenecks(database, run));
   TPT_TRY(read_steps(database, run));
   return run;
 }
@@ -152,7 +152,7 @@ Result<std::string> to_bytes(const Run& run, const HeadlineMetrics& metrics) {
   TPT_TRY(write_manifest(database, run));
   TPT_TRY(write_devices(database, run, layout));
   TPT_TRY(write_sources(database, run));
-  TPT_TRY(write_pace_setters(database, run));
+  TPT_TRY(write_bottlenecks(database, run));
   TPT_TRY(write_steps(database, run));
   TPT_TRY(write_metrics(database, metrics));
   ColumnWriter writer = TPT_TRY(ColumnWriter::create(database));

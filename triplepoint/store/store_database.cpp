@@ -31,9 +31,8 @@ CREATE TABLE series(id INTEGER PRIMARY KEY, signal TEXT, device INTEGER, of_node
 CREATE TABLE source(position INTEGER PRIMARY KEY, signal TEXT, device INTEGER, of_node INTEGER, scope INTEGER,
   kind INTEGER, sensor TEXT, period_s REAL, window_s REAL);
 CREATE TABLE host(node INTEGER PRIMARY KEY, name TEXT);
-CREATE TABLE pace_setter(position INTEGER PRIMARY KEY, cause INTEGER, of_nodes INTEGER, value REAL, peers REAL,
-  cost_s REAL, at_most INTEGER, what TEXT, detail TEXT);
-CREATE TABLE pace_setter_who(position INTEGER, place INTEGER, number INTEGER);
+CREATE TABLE bottleneck(position INTEGER PRIMARY KEY, part INTEGER, of_nodes INTEGER, value REAL, peers REAL, cost_s REAL);
+CREATE TABLE bottleneck_who(position INTEGER, place INTEGER, number INTEGER);
 CREATE TABLE clock_anchor(position INTEGER PRIMARY KEY, node INTEGER, instant_ns INTEGER, unix_ns INTEGER);
 CREATE TABLE span_type(id INTEGER PRIMARY KEY, name TEXT, kind INTEGER, stream INTEGER, op_class INTEGER,
   collective INTEGER, group_kind INTEGER);

@@ -163,8 +163,8 @@ Result<bool> write_steps(const Database&, const Run&);  // steps, memory
 Result<bool> read_steps(const Database&, Run&);
 
 // Who holds a step up. Runs of before have none.
-Result<bool> write_pace_setters(const Database&, const Run&);
-Result<bool> read_pace_setters(const Database&, Run&);
+Result<bool> write_bottlenecks(const Database&, const Run&);
+Result<bool> read_bottlenecks(const Database&, Run&);
 
 Result<bool> write_metrics(const Database&, const std::map<std::string, double>&);
 Result<std::map<std::string, double>> read_metrics(const Database&);

@@ -142,13 +142,13 @@ Run full_run() {
                  {.signal = "fan_share", .device = 1, .of_node = true, .scope = Scope::node}};
   run.summaries = {{.power_mean_w = 612.5, .throttle = {{"software_power_cap", 0.25}}},
                    {.die_peak_c = 71.25, .energy_ledger_j = {{"idle", 0.1}, {"compute", 1e300}}}};
-  run.pace_setters = {{.who = {5, 4},
-                       .value = 1008,
-                       .peers = 1850.5,
-                       .cost = Seconds(1.0 / 3),
-                       .limit = "power_limit",
-                       .detail = "350 W against 700 W"},
-                      {.by = PaceSetter::By::host, .of_nodes = true, .who = {1}, .at_most = true}};
+  run.bottlenecks = {{.who = {5, 4},
+                      .evidence = {{Evidence::Kind::clock, 1008, 1850.5}},
+                      .cost = Seconds(1.0 / 3)},
+                     {.of = Bottleneck::Of::node,
+                      .who = {1},
+                      .evidence = {{Evidence::Kind::host, 3, 1}},
+                      .cost = Seconds()}};
   run.memory = {{.weights = Bytes(1),
                  .gradients = Bytes(2),
                  .optimizer = Bytes(3),

@@ -61,9 +61,6 @@ struct TraceReport {
   std::vector<std::string> shown;    // names of the tables that are printed unless --show says
   std::vector<std::string> remarks;  // what to know when reading the tables
   std::vector<std::string> written;  // files
-  // stragglers of a simulated run: who slows it, and the step that the costs are of.
-  std::vector<run::PaceSetter> pace_setters;
-  Seconds step_time;
 };
 
 // One question each; trace_<question>.cpp.

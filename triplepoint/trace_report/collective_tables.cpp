@@ -4,10 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/late_evidence.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
-#include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/trace_report/input.h"
@@ -172,9 +173,8 @@ DataTable rank_table(const LateRanks& late) {
   return table;
 }
 
-DataTable start_table(const LateRanks& late, const metrics::CollectiveMatch& match) {
-  DataTable table{.name = "collectives",
-                  .title = "Collectives: who began last, and why (cause <- what is behind it)"};
+DataTable start_table(const LateRanks& late, const CollectiveMatch& match, const SpanList& spans) {
+  DataTable table{.name = "collectives", .title = "Collectives: who began last, and why"};
   table.columns = {{"number", "#"},
                    {"collective", "collective"},
                    {"begin_ns", "begin ms", 1e6, 3},
@@ -188,11 +188,12 @@ DataTable start_table(const LateRanks& late, const metrics::CollectiveMatch& mat
   for (size_t i = 0; i < late.starts.size(); ++i) {
     const metrics::LateStart& start = late.starts[i];
     const metrics::Collective& collective = match.collectives[start.collective];
+    const std::string cause = cause_text(start, spans);
     table.add({static_cast<int64_t>(i + 1), std::string(collective.label), collective.first_begin(),
                start.start_spread, start.end_spread, start.shortest, start.longest,
                int64_t{start.rank}, start.lead,
-               start.chain.empty() ? DataCell(Missing{"not later than 1 us, or nothing to compare"})
-                                   : DataCell(metrics::chain_text(start.chain))});
+               cause.empty() ? DataCell(Missing{"not later than 1 us, or nothing to compare"})
+                             : DataCell(cause)});
   }
   return table;
 }
@@ -243,21 +244,23 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
     (is_run_file(file) && options.files.size() > 1 ? runs : traces).push_back(file);
   TraceInput input = TPT_TRY(read_traced_work(traces, options, trace::HostSpans::ops));
   const std::optional<run::Run> telemetry = TPT_TRY(telemetry_of(runs, input));
-  const metrics::CollectiveMatch match =
-      metrics::match_collectives(input.timeline(), metrics::job_ranks_of(input.run));
-  LateRanks late =
-      metrics::find_late_ranks(input.timeline(), match, telemetry ? &*telemetry : nullptr);
+  const SpanList spans(input.timeline());
+  const CollectiveMatch match = match_collectives(spans, job_ranks_of(input.run));
+  const LateRanks late = find_late_ranks(spans, match);
   TraceReport report{.remarks = input.remarks};
+  std::vector<run::Bottleneck> bottlenecks;
+  std::optional<Seconds> step_time;
   if (input.run.manifest.origin == run::Origin::simulated) {
     const Metrics metrics = measure(input.run);
-    metrics::judge_by_cost(late, input.run, metrics);
-    report.pace_setters = metrics.pace_setters;
-    report.step_time = metrics.step_time.value_or(Seconds());
+    bottlenecks = metrics.bottlenecks;
+    step_time = metrics.step_time;
+  } else {
+    bottlenecks = late_bottlenecks(spans, match, late, telemetry ? &*telemetry : nullptr);
   }
-  report.headlines = metrics::lateness_sentences(late);
+  report.headlines = lateness_sentences(input.run, late, bottlenecks, step_time);
   report.shown = {"ranks", "collectives", "clocks"};
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
-  report.tables = {rank_table(late), start_table(late, match),
+  report.tables = {rank_table(late), start_table(late, match, spans),
                    clock_table(input.clocks.value_or(metrics::fit_clocks(match.collectives)))};
   return report;
 }

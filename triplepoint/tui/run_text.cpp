@@ -15,6 +15,7 @@
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/metrics.h"
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/tui/console.h"
 
@@ -57,9 +58,9 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
   console.print(verdict_line(console, run) + "\n\n");
   if (run::has_trained(run)) {
     console.print(without_first_line(overview(console, run, metrics, step_time)) + "\n");
-    for (const run::PaceSetter& setter : metrics.pace_setters)
-      console.print(wrap(report::pace_sentence(setter, *metrics.step_time) + " " +
-                             report::pace_advice(setter),
+    for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
+      console.print(wrap(metrics::bottleneck_sentence(bottleneck, metrics.step_time) + " " +
+                             metrics::bottleneck_advice(bottleneck),
                          console.abilities().width.value_or(100), "") +
                     "\n\n");
     if (const std::string text = report::limit_not_kept(run, metrics); !text.empty())

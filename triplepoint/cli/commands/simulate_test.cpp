@@ -308,8 +308,28 @@ TEST_CASE("what a step does is disjoint and adds up, with and without a pipeline
     CHECK((json["bubble_fraction"].get<double>() > 0) == (words == stages));
   }
   CHECK(json_of(one_stage)["step_parts_s"]["waiting"].get<double>() > 1.5);
-  CHECK(json_of(one_stage)["pace_setters"][0]["who"] == Json::array({3}));
-  CHECK(json_of(plain_job)["pace_setters"].empty());
+  CHECK(json_of(plain_job)["bottlenecks"].empty());
+}
+
+TEST_CASE("a planted fault is named with its cause") {
+  const auto first = [&](const char* fault) {
+    const Json found = json_of(plus(plain_job, {"--fault", fault}))["bottlenecks"];
+    REQUIRE_MESSAGE(!found.empty(), fault);
+    return found[0];
+  };
+  const Json power = first("gpu=3,power=0.5");
+  CHECK(power["who"] == Json::array({3}));
+  CHECK(power["cause"] == "power_limit");
+  CHECK(power["cost_s"].get<double>() > 0);
+  const auto limit = std::ranges::find(power["evidence"], "power_limit", [](const Json& item) {
+    return item["kind"].get<std::string>();
+  });
+  REQUIRE(limit != power["evidence"].end());
+  CHECK((*limit)["value"] == 350);
+  CHECK((*limit)["peers"] == 700);
+  CHECK(first("gpu=3,heat_path=4")["cause"] == "heat");
+  CHECK(first("gpu=3,link=0.1")["cause"] == "links");
+  CHECK(first("node=0,host=8")["cause"] == "host");
 }
 
 TEST_CASE("a steady state and a long transient of the same job agree") {

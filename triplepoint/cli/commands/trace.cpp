@@ -10,7 +10,6 @@
 #include "triplepoint/cli/flags/trace_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/tui/result_text.h"
@@ -77,7 +76,6 @@ class Trace : public Command {
       return exit_usage;
     }
     trace_report::TraceReport report = TPT_TRY(analysis->run(options_));
-    name_pace_setters(report);
     const std::vector<const DataTable*> tables =
         TPT_TRY(trace_report::chosen_tables(report, options_));
     if (options_.format == "json")
@@ -90,15 +88,6 @@ class Trace : public Command {
   }
 
  private:
-  /// In the words of the run's page and of simulate.
-  static void name_pace_setters(trace_report::TraceReport& report) {
-    std::vector<std::string> lines;
-    for (const run::PaceSetter& setter : report.pace_setters)
-      lines.push_back(report::pace_sentence(setter, report.step_time) + " " +
-                      report::pace_advice(setter));
-    report.headlines.insert(report.headlines.begin(), lines.begin(), lines.end());
-  }
-
   Result<void> check_flags() const {
     const auto only = [&](bool given, const char* flag, const char* analysis) -> Result<void> {
       if (given && options_.analysis != analysis)

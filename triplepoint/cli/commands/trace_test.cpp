@@ -83,7 +83,7 @@ TEST_CASE("trace breakdown: the same numbers in all three formats") {
 TEST_CASE("trace stragglers: the last starter, its data loader, and not who waited longest") {
   const Outcome outcome = TwoRanks().ask("stragglers");
   CHECK(outcome.code == exit_ok);
-  CHECK(outcome.out.starts_with("Rank 1 is the straggler"));
+  CHECK(outcome.out.starts_with("Rank 1 slows the others"));
   CHECK(outcome.out.find("By communication time alone rank 0 looks slowest") != std::string::npos);
   CHECK(outcome.out.find("data loader: +3.00 ms") != std::string::npos);
 }
@@ -287,7 +287,7 @@ TEST_CASE("trace stragglers: clocks of an unmarked recording explain a late rank
   REQUIRE(run::save(recording, file));
   const std::string slow = traces.scratch.file("rank1.json", KinetoFixture(1, 430).text());
   const std::string said = run({"stragglers", traces.rank0, slow, file, "--align", "never"}).out;
-  CHECK(said.find("lower clock: 900 MHz, the median of the others 1755 MHz") != std::string::npos);
+  CHECK(said.find("; 900.0 MHz against 1,755 MHz") != std::string::npos);
 }
 
 TEST_CASE("trace stragglers of a simulated run names who slows it, as its page and JSON do") {
@@ -304,9 +304,7 @@ TEST_CASE("trace stragglers of a simulated run names who slows it, as its page a
   simulated({"--tp", "2", "--pp", "4", "--fault", "gpu=3,power=0.5"});
   const Json said = run({"stragglers", file, "--format", "json"}).json()["headlines"];
   CHECK(said[0].get<std::string>().starts_with("GPU 3 slows the others: "));
-  CHECK(
-      said[1].get<std::string>().starts_with("Rank 2, shown for rank 3 of its group, is the "
-                                             "straggler"));
+  CHECK(said.size() == 1);
   simulated({"--tp", "2", "--pp", "4"});
   CHECK(run({"stragglers", file})
             .out.starts_with("No GPU, link or host slows the step by 1 % or more"));
@@ -377,7 +375,7 @@ TEST_CASE("report: traces as they are become a page that says what the analyses 
   const Json said = traces.ask("stragglers", {"--format", "json"}).json()["headlines"];
   REQUIRE(!said.empty());
   CHECK(html.find(said[0].get<std::string>()) != std::string::npos);
-  CHECK(said[0].get<std::string>().starts_with("Rank 1 is the straggler"));
+  CHECK(said[0].get<std::string>().starts_with("Rank 1 slows the others"));
 
   // Beside a single trace, under its name without the endings of traces.
   const std::string one = traces.scratch.file("one.pt.trace.json", KinetoFixture(0).text());

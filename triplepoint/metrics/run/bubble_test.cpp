@@ -92,7 +92,7 @@ TEST_CASE("the 1F1B bubble takes (p-1) of (m+p-1) slots") {
       CHECK(m.bubble_fraction.value() == doctest::Approx(closed_form));
       for (const Stage& stage : m.stages)
         CHECK(stage.bubble_fraction == doctest::Approx(closed_form));
-      CHECK(m.stragglers.empty());  // balanced stages delay no other stage
+      CHECK(m.bottlenecks.empty());
     }
 }
 

@@ -160,9 +160,9 @@ void fill_amounts(run::DeviceSummary& device, const Readings& readings, double s
 }  // namespace
 
 std::vector<run::DeviceSummary> read_devices(const run::Run& run, std::optional<run::Extent> window,
-                                             double num_steps) {
-  std::vector<run::DeviceSummary> devices = run.summaries;
-  devices.resize(std::max(run.devices.size(), run.summaries.size()));
+                                             double num_steps,
+                                             std::vector<run::DeviceSummary> devices) {
+  devices.resize(std::max(run.devices.size(), devices.size()));
   if (run.series.empty()) return devices;
   const std::map<int32_t, Signals> signals = by_device(run);
   for (size_t i = 0; i < run.devices.size(); ++i) {

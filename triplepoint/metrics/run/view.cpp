@@ -80,7 +80,7 @@ View look_at(const run::Run& run) {
   for (KernelSeconds& kernels : view.kernels)
     kernels *= 1 / view.num_steps();
   view.occupancy = occupancy_of_ranks(view.timeline());
-  view.devices = read_devices(run, view.window, view.num_steps());
+  view.devices = read_devices(run, view.window, view.num_steps(), run.summaries);
   return view;
 }
 
@@ -148,8 +148,7 @@ Metrics measure(const run::Run& run) {
   answer_bursts(view, answer);
   answer_lifetime_use(view, answer);
   answer_throttle(view, answer);
-  answer_straggler(view, answer);
-  answer_pace(view, answer);
+  answer_bottlenecks(view, answer);
   return answer;
 }
 

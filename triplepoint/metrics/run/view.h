@@ -39,10 +39,11 @@ struct RankParts {
 };
 std::vector<RankParts> step_parts_of_ranks(const run::Run&);
 
-/// What every device's summary knows, and where it does not know, what its series show over the
-/// window. Means and peaks over the window, energy per step. Defined in device_readings.cpp.
+/// What is known of every device, and where it is not, what its series show over the window. Means
+/// and peaks over the window, energy per step. Defined in device_readings.cpp.
 std::vector<run::DeviceSummary> read_devices(const run::Run&, std::optional<run::Extent> window,
-                                             double num_steps);
+                                             double num_steps,
+                                             std::vector<run::DeviceSummary> known);
 
 /// Growth of a counter over one step, one value per device, not-a-number where it does not know;
 /// empty if none does. Defined in device_readings.cpp.
@@ -87,8 +88,7 @@ void answer_bursts(const View&, Metrics&);       // bursts.cpp
 /// After power, temperature and clocks.
 void answer_lifetime_use(const View&, Metrics&);  // lifetime_use.cpp
 void answer_throttle(const View&, Metrics&);      // heat.cpp, after the temperature
-void answer_straggler(const View&, Metrics&);     // straggler.cpp, after kernels and throttle
-void answer_pace(const View&, Metrics&);          // pace.cpp, after speed and throttle
+void answer_bottlenecks(const View&, Metrics&);   // bottlenecks.cpp, after the speed
 
 /// Share of the window in which a rank has nothing to do because of the schedule; bubble.cpp.
 double bubble_fraction(const Occupancy&, Seconds duration);

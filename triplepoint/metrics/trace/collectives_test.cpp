@@ -3,10 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/trace/clock_sets.h"
 #include "triplepoint/metrics/trace/collective_match.h"
+#include "triplepoint/metrics/trace/late_evidence.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
-#include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"
 
 namespace triplepoint::metrics {
@@ -141,12 +142,14 @@ TEST_CASE("the size of a group is not guessed from the ranks given, where the jo
 
 TEST_CASE("lateness among a part of the ranks is said to be of those given") {
   const run::Timeline timeline = collective_timeline({{0, 7000}, {8000, 15'010}, {16'000, 23'000}});
+  const SpanList spans(timeline);
   const auto said = [&](int32_t job_ranks) {
-    return lateness_sentences(find_late_ranks(timeline, match_collectives(timeline, job_ranks)))
-        .front();
+    const CollectiveMatch match = match_collectives(spans, job_ranks);
+    const LateRanks late = find_late_ranks(spans, match);
+    return bottleneck_sentence(late_bottlenecks(spans, match, late).at(0), {});
   };
-  CHECK(said(2).starts_with("Rank 1 is the straggler: "));
-  CHECK(said(8).starts_with("Rank 1 is the straggler of the ranks given: "));
+  CHECK(said(2).starts_with("Rank 1 slows the others: "));
+  CHECK(said(8).starts_with("Rank 1 slows the others of the ranks given: "));
 }
 
 TEST_CASE("matches whose kernels do not overlap are refused, and it is said") {
@@ -293,7 +296,7 @@ TEST_CASE("no rank is late if all begin together") {
 
 /// Of a rank whose kernel takes longer at 1200 MHz, with these throttle reasons and temperature;
 /// the others' dies are at 70 °C.
-std::string chain_of_slow_rank(double reasons, double die_c) {
+run::Bottleneck slow_rank(double reasons, double die_c) {
   run::Timeline timeline = collective_timeline({{0, 0, 0}, {2000, 2000, 9000}});
   for (int32_t rank : {0, 1, 2}) {
     timeline.spans.push_back({Instant(20), Instant(rank == 2 ? 8990 : 1990), gemm, rank});
@@ -309,27 +312,27 @@ std::string chain_of_slow_rank(double reasons, double die_c) {
         {"throttle_reasons", rank, false, {Instant(0)}, {rank == 2 ? reasons : 0.0}});
     telemetry.series.push_back({"die_c", rank, false, {Instant(0)}, {rank == 2 ? die_c : 70.0}});
   }
-  const LateRanks late = find_late_ranks(timeline, match_collectives(timeline), &telemetry);
-  REQUIRE(late.starts.size() == 2);
-  return chain_text(late.starts[1].chain);
+  const SpanList spans(timeline);
+  const CollectiveMatch match = match_collectives(spans);
+  return late_bottlenecks(spans, match, find_late_ranks(spans, match), &telemetry).at(0);
 }
 
-TEST_CASE("the chain names the kernel that took longer, the clock, and why it was low") {
-  CHECK(chain_of_slow_rank(32, 91) ==
-        "kernels took 7.0 us longer <- most of it in ampere_gemm (+7.0 us) <- lower clock: 1200 "
-        "MHz, the median of the others 1755 MHz <- throttled: software_thermal 100 % of the time "
-        "<- die at 91.0 °C, the median of the others 70.0 °C");
+TEST_CASE("a slow rank's kernel is named, its clock, and why it was low") {
+  CHECK(bottleneck_sentence(slow_rank(32, 91), {}) ==
+        "Rank 2 slows the others: last into 1 of 2 collectives; its delays cost all others "
+        "together 14.0 us. Where it was latest, kernels took 7.0 us longer than the same ones "
+        "elsewhere, most of it in ampere_gemm; 1,200 MHz against 1,755 MHz (heat, die at 91 °C "
+        "against 70 °C).");
 }
 
-TEST_CASE("the chain gives heat as a cause only where it throttles, and no usual temperature") {
-  const std::string power_cap = "throttled: software_power_cap 100 % of the time";
-  CHECK(chain_of_slow_rank(4, 77.9).ends_with(" <- " + power_cap));
-  CHECK(chain_of_slow_rank(4, 91).ends_with(" <- " + power_cap +
-                                            " (die at 91.0 °C, the median of the others 70.0 °C, "
-                                            "not throttled by heat)"));
+TEST_CASE(
+    "heat is a late rank's cause only where it throttles, and usual temperatures are not told") {
+  CHECK(bottleneck_sentence(slow_rank(4, 77.9), {}).ends_with(" 1,755 MHz (power cap)."));
+  CHECK(bottleneck_sentence(slow_rank(4, 91), {})
+            .ends_with(" (power cap, die at 91 °C against 70 °C)."));
 }
 
-TEST_CASE("the chain names a late launch and what the host thread did before it") {
+TEST_CASE("of a late launch is told what the host thread did before it") {
   run::Timeline timeline = collective_timeline({{0, 0, 0}, {2000, 2000, 9000}});
   const int32_t loader = timeline.intern(
       {.name = "DataLoader.__next__", .kind = run::SpanKind::host, .stream = run::Stream::host});
@@ -346,13 +349,14 @@ TEST_CASE("the chain names a late launch and what the host thread did before it"
   timeline.spans.push_back({Instant(15), Instant(8000), loader, 2});
   timeline.details.push_back({.lane = 2});
   run::sort(timeline);
-  const LateRanks late = find_late_ranks(timeline, match_collectives(timeline));
-  const auto& chain = late.starts.at(1).chain;
-  REQUIRE(chain.size() == 4);
-  CHECK(chain[0].starts_with("device without work"));
-  CHECK(chain[1].starts_with("its launch was called 7.0 us later"));
-  CHECK(chain[2].starts_with("data loader"));
-  CHECK(chain[3].find("DataLoader.__next__") != std::string::npos);
+  const SpanList list(timeline);
+  const CollectiveMatch match = match_collectives(list);
+  const auto late = late_bottlenecks(list, match, find_late_ranks(list, match)).at(0);
+  CHECK(late.cause == run::Cause::data_loader);
+  const std::string said = bottleneck_sentence(late, {});
+  for (const char* part : {"its device had no work for ", "its launch was called 7.0 us later",
+                           "data loader: +", "its host thread was in DataLoader.__next__ (+"})
+    CHECK_MESSAGE(said.find(part) != std::string::npos, said);
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ TEST_CASE("the path of devices alone is that of the whole graph") {
 
 auto all_of(const LateStart& s) {
   return std::tuple(s.rank, s.start_spread, s.lead, s.waits, s.end_spread, s.shortest, s.longest,
-                    s.chain, s.culprit, s.blamed, s.own_delay, s.by_order);
+                    s.culprit, s.own_delay, s.kernels, s.gaps, s.slowest, s.by_order);
 }
 auto all_of(const RankLateness& r) {
   return std::tuple(r.rank, r.collectives, r.times_last, r.caused, r.alone, r.waited, r.blamed,

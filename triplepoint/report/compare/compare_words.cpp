@@ -7,8 +7,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/compare/compare.h"
-#include "triplepoint/report/findings/run_findings.h"
 
 namespace triplepoint::report {
 namespace {
@@ -190,13 +190,12 @@ std::string settings_sentence(const Comparison& c, std::size_t side) {
 }
 
 /// Who slows this side, as on its page.
-std::vector<std::string> pace_sentences(const Comparison& c, std::size_t side) {
+std::vector<std::string> bottleneck_sentences(const Comparison& c, std::size_t side) {
   const metrics::Metrics& m = c.sides[side].metrics;
   std::vector<std::string> sentences;
-  if (!m.step_time) return sentences;
-  for (const run::PaceSetter& setter : m.pace_setters)
-    sentences.push_back(
-        fmt::format("In {}: {}", c.sides[side].name, pace_sentence(setter, *m.step_time)));
+  for (const run::Bottleneck& bottleneck : m.bottlenecks)
+    sentences.push_back(fmt::format("In {}: {}", c.sides[side].name,
+                                    metrics::bottleneck_sentence(bottleneck, m.step_time)));
   return sentences;
 }
 
@@ -248,12 +247,12 @@ std::vector<std::string> sentences_of(const Comparison& c) {
       add(fmt::format(
           "{} does not fit in memory{}: only its memory can be compared.", side.name,
           side.memory_gib ? fmt::format(" ({} GiB)", significant(*side.memory_gib)) : ""));
-  for (std::string& sentence : pace_sentences(c, 0))
+  for (std::string& sentence : bottleneck_sentences(c, 0))
     add(std::move(sentence));
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
     add(speed_sentence(c, i));
     add(noise_sentence(c, i));
-    for (std::string& sentence : pace_sentences(c, i))
+    for (std::string& sentence : bottleneck_sentences(c, i))
       add(std::move(sentence));
     add(settings_sentence(c, i));
     add(energy_sentence(c, i));

@@ -6,7 +6,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/figures/trace_figures.h"
 
@@ -138,7 +137,8 @@ std::string collectives_legend(const std::vector<CollectiveRow>& rows) {
 
 std::vector<std::string> late_start_cells(const std::string& label, const metrics::LateStart& start,
                                           const metrics::CollectiveMatch& match,
-                                          const TimeUnit& unit) {
+                                          const metrics::SpanList& spans, const TimeUnit& unit) {
+  const std::string cause = cause_text(start, spans);
   const auto time = [&](int64_t ns) { return in_unit(static_cast<double>(ns), unit); };
   const metrics::Collective& collective = match.collectives[start.collective];
   return {label,
@@ -148,7 +148,7 @@ std::vector<std::string> late_start_cells(const std::string& label, const metric
           time(start.end_spread),
           std::to_string(start.rank),
           time(start.lead),
-          start.chain.empty() ? "–" : metrics::chain_text(start.chain)};
+          cause.empty() ? "–" : cause};
 }
 
 }  // namespace
@@ -187,7 +187,8 @@ Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::
           collectives_legend(rows) + bar_chart_svg(chart), std::move(table)};
 }
 
-Figure late_starts_figure(const metrics::LateRanks& late, const metrics::CollectiveMatch& match) {
+Figure late_starts_figure(const metrics::LateRanks& late, const metrics::CollectiveMatch& match,
+                          const metrics::SpanList& spans) {
   std::vector<int64_t> waits;
   int64_t longest = 0;
   for (const metrics::LateStart& start : late.starts) {
@@ -196,7 +197,7 @@ Figure late_starts_figure(const metrics::LateRanks& late, const metrics::Collect
   }
   const TimeUnit unit = time_unit(longest);
   DataTable table{{"collective", "begin (ms)", "others waited", "begins apart", "ends apart",
-                   "last rank", "after the second", "cause <- behind it"},
+                   "last rank", "after the second", "cause"},
                   {}};
   for (const std::size_t i : {2, 3, 4, 6})
     table.columns[i] += fmt::format(" ({})", unit.name);
@@ -209,7 +210,7 @@ Figure late_starts_figure(const metrics::LateRanks& late, const metrics::Collect
     labels.push_back(
         fmt::format("{}: {}", labels.size() + 1, match.collectives[start.collective].label));
   for (const std::size_t i : largest(waits, most_rows))
-    table.rows.push_back(late_start_cells(labels[i], late.starts[i], match, unit));
+    table.rows.push_back(late_start_cells(labels[i], late.starts[i], match, spans, unit));
   // Waiting for the pipeline's order is no rank's delay.
   std::vector<int64_t> for_late;
   for (const metrics::LateStart& start : late.starts)
@@ -224,7 +225,7 @@ Figure late_starts_figure(const metrics::LateRanks& late, const metrics::Collect
     const metrics::LateStart& start = late.starts[i];
     Bar bar{.label = fmt::format("{}, rank {}", labels[i], start.rank), .parts = {}};
     const double length = static_cast<double>(start.waits) / unit.ns;
-    bar.parts = {{length, "t-communication", metrics::chain_text(start.chain)}};
+    bar.parts = {{length, "t-communication", cause_text(start, spans)}};
     bar.text = significant(length);
     chart.bars.push_back(std::move(bar));
   }

@@ -11,8 +11,8 @@
 
 #include "triplepoint/run/trace_tracks.h"
 
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/trace/device_order.h"
-#include "triplepoint/metrics/trace/lateness.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/measures.h"
 
@@ -37,17 +37,19 @@ std::string figures(const std::string& inside) {
 /// Collectives, and who was last into them where that is known.
 std::string collectives_section(const metrics::SpanList& spans,
                                 const metrics::CollectiveMatch& match,
-                                const metrics::LateRanks& late) {
+                                const metrics::LateRanks& late, const run::Run& run,
+                                const metrics::Metrics& metrics) {
   std::string said, drawings;
   if (!late.starts.empty()) {
-    for (const std::string& sentence : lateness_sentences(late))
+    for (const std::string& sentence :
+         metrics::lateness_sentences(run, late, metrics.bottlenecks, metrics.step_time))
       said += paragraph(sentence);
     drawings += html_figure(lateness_figure(late));
   }
   for (const std::string& remark : match.remarks)
     said += paragraph("Note: " + remark + ".");
   drawings += html_figure(collectives_figure(match, spans));
-  if (!late.starts.empty()) drawings += html_figure(late_starts_figure(late, match));
+  if (!late.starts.empty()) drawings += html_figure(late_starts_figure(late, match, spans));
   return section("late", late.starts.empty() ? "Collectives" : "Collectives, and who was late",
                  said + figures(drawings));
 }
@@ -88,35 +90,29 @@ metrics::CriticalPath path_of(const metrics::SpanList& spans,
 }
 
 /// Waits, causes and chains of dependencies.
-TraceSection across_ranks(const run::Run& run, const metrics::Metrics& metrics,
-                          const std::vector<metrics::RankBreakdown>& ranks) {
+std::string across_ranks(const run::Run& run, const metrics::Metrics& metrics,
+                         const std::vector<metrics::RankBreakdown>& ranks) {
   const metrics::SpanList spans(run.timeline);
   const metrics::CollectiveMatch match =
       metrics::match_collectives(spans, metrics::job_ranks_of(run));
   const std::string drawings =
       breakdown_part(run, ranks, &match) + path_part(run.timeline, path_of(spans, match));
-  TraceSection answer{section("time-went", "Where the time went", figures(drawings))};
-  metrics::LateRanks late =
-      metrics::find_late_ranks(spans, match, run.series.empty() ? nullptr : &run);
-  metrics::judge_by_cost(late, run, metrics);
-  const std::vector<std::string> sentences = lateness_sentences(late);
-  answer.names_stragglers = !late.starts.empty() && !sentences.empty();
-  if (!sentences.empty()) answer.straggler = sentences.front();
-  if (!match.collectives.empty() || !match.alone.empty())
-    answer.html += collectives_section(spans, match, late);
-  return answer;
+  std::string html = section("time-went", "Where the time went", figures(drawings));
+  if (match.collectives.empty() && match.alone.empty()) return html;
+  const metrics::LateRanks late = metrics::find_late_ranks(spans, match);
+  return html + collectives_section(spans, match, late, run, metrics);
 }
 
 }  // namespace
 
-TraceSection trace_section(const run::Run& run, const metrics::Metrics& metrics) {
+std::string trace_section(const run::Run& run, const metrics::Metrics& metrics) {
   const std::vector<metrics::RankBreakdown> ranks = metrics::breakdown_of_ranks(run.timeline);
   if (ranks.empty()) return {};
   if (run::count_spans(run.timeline) > most_spans)
-    return {section("time-went", "Where the time went",
-                    paragraph("More than a million spans: collectives, late ranks and the critical "
-                              "path are omitted; use triplepoint trace.") +
-                        figures(breakdown_part(run, ranks, nullptr)))};
+    return section("time-went", "Where the time went",
+                   paragraph("More than a million spans: collectives, late ranks and the critical "
+                             "path are omitted; use triplepoint trace.") +
+                       figures(breakdown_part(run, ranks, nullptr)));
   return across_ranks(run, metrics, ranks);
 }
 
@@ -137,7 +133,7 @@ std::string lateness_title(const metrics::LateRanks& late) {
   if (all == 0) return "No rank is waited for";
   return late.straggler ? fmt::format("{} of all waiting comes from delays of rank {}",
                                       percent(ratio(worst, all)), *late.straggler)
-                        : "No rank's delays are beyond the noise";
+                        : "Waiting, by the rank that began last";
 }
 
 DataTable lateness_table(const metrics::LateRanks& late, const TimeUnit& unit) {

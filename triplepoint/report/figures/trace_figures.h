@@ -21,12 +21,7 @@ namespace triplepoint::report {
 /// What `triplepoint trace` says about a run's timeline, as sections of its page: where the time
 /// went by rank, collectives, who was late, the critical path. Of timelines with more than a
 /// million spans only where the time went, and that is said. Empty for a run without device work.
-struct TraceSection {
-  std::string html;
-  bool names_stragglers = false;  // it says who was waited for
-  std::string straggler;          // in a sentence
-};
-TraceSection trace_section(const run::Run&, const metrics::Metrics&);
+std::string trace_section(const run::Run&, const metrics::Metrics&);
 
 /// A bar per rank: compute, exposed communication, exposed copies, and idle by its class, which add
 /// up to the rank's span. Of exposed communication the waiting is apart, where `waits` (by rank)
@@ -47,7 +42,8 @@ Figure collectives_figure(const metrics::CollectiveMatch&, const metrics::SpanLi
 Figure lateness_figure(const metrics::LateRanks&);
 
 /// A bar per collective: how long all waited for the last one; who it was and why are in the table.
-Figure late_starts_figure(const metrics::LateRanks&, const metrics::CollectiveMatch&);
+Figure late_starts_figure(const metrics::LateRanks&, const metrics::CollectiveMatch&,
+                          const metrics::SpanList&);
 
 /// A bar per class of the path: what making it free would save, and what another chain would take.
 /// Of a timeline that does not know launches (a simulated one) the bars are not divided: what would

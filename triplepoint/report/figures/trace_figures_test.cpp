@@ -8,7 +8,7 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/metrics/trace/lateness.h"
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/study_testing.h"
 
@@ -81,28 +81,33 @@ TEST_CASE("of many ranks the worst, the middle and the best are drawn, and the t
 
 TEST_CASE("the page names who was waited for and whom a naive reading blames") {
   const run::Run run = ring(4, 100'000);
-  const metrics::CollectiveMatch match = metrics::match_collectives(run.timeline);
-  const metrics::LateRanks late = metrics::find_late_ranks(run.timeline, match);
+  const metrics::SpanList spans(run.timeline);
+  const metrics::CollectiveMatch match = metrics::match_collectives(spans);
+  const metrics::LateRanks late = metrics::find_late_ranks(spans, match);
   REQUIRE(late.straggler == 3);
   REQUIRE(late.naive_straggler == 0);
-  const std::string page = with_plain_blanks(run_page(run, {}));
-  for (const std::string& sentence : metrics::lateness_sentences(late))
+  const metrics::Metrics m = metrics::measure(run);
+  const std::vector<std::string> said = metrics::lateness_sentences(run, late, m.bottlenecks, {});
+  const std::string page = with_plain_blanks(run_page(run, m));
+  for (const std::string& sentence : said)
     CHECK(contains(page, escape(sentence)));
   // Rank 3 is 200 us later than the median; rank 2 would have had to wait for 100 us of that only.
-  CHECK(contains(metrics::lateness_sentences(late)[0], "cost all others together 500.0 us"));
+  CHECK(contains(said[0], "cost all others together 500.0 us"));
   CHECK(lateness_figure(late).title == "83 % of all waiting comes from delays of rank 3");
-  CHECK(late_starts_figure(late, match).table.rows[0][2] == "600.0");  // 300 + 200 + 100 us
+  CHECK(late_starts_figure(late, match, spans).table.rows[0][2] == "600.0");  // 300 + 200 + 100 us
 }
 
 TEST_CASE("the dearest collective is named beside longer waits for the pipeline's order") {
-  const metrics::CollectiveMatch match = metrics::match_collectives(ring(4, 100'000).timeline);
+  const run::Run run = ring(4, 100'000);
+  const metrics::SpanList spans(run.timeline);
+  const metrics::CollectiveMatch match = metrics::match_collectives(spans);
   metrics::LateRanks late;
   late.starts = {{.collective = 0, .rank = 1, .waits = 100'000},
                  {.collective = 0, .rank = 2, .waits = 900'000, .by_order = true}};
-  CHECK(contains(late_starts_figure(late, match).title,
+  CHECK(contains(late_starts_figure(late, match, spans).title,
                  "Waits for the pipeline's order apart, collective 1: "));
   late.starts[1].by_order = false;
-  CHECK(late_starts_figure(late, match).title.starts_with("Collective 2: "));
+  CHECK(late_starts_figure(late, match, spans).title.starts_with("Collective 2: "));
 }
 
 TEST_CASE("a page names no straggler where ranks differ by microseconds only") {
@@ -111,7 +116,7 @@ TEST_CASE("a page names no straggler where ranks differ by microseconds only") {
       metrics::find_late_ranks(run.timeline, metrics::match_collectives(run.timeline));
   CHECK(!late.straggler);
   CHECK(contains(run_page(run, {}), "No rank is late"));
-  CHECK(lateness_figure(late).title == "No rank's delays are beyond the noise");
+  CHECK(lateness_figure(late).title == "Waiting, by the rank that began last");
 }
 
 TEST_CASE("a collective's wait and transfer add up to its mean kernel") {
@@ -134,20 +139,20 @@ TEST_CASE("the title of the path says its largest class and what it would save")
 }
 
 TEST_CASE("every chart of a trace has its numbers as a table, and a run without work has none") {
-  const std::string html = trace_section(ring(3), {}).html;
+  const std::string html = trace_section(ring(3), {});
   for (const char* id : {"time-by-rank", "collectives", "critical-path", "late-ranks"})
     CHECK(contains(html, "<figure id=\"" + std::string(id) + "\""));
-  CHECK(trace_section({}, {}).html.empty());
+  CHECK(trace_section({}, {}).empty());
 }
 
 TEST_CASE("a critical path that loses itself is left out, and the page says so") {
   run::Run run = ring(1);
-  CHECK(contains(trace_section(run, {}).html, "<figure id=\"critical-path\""));
+  CHECK(contains(trace_section(run, {}), "<figure id=\"critical-path\""));
   // The last kernel on its own lane, half a millisecond after all others.
   run.timeline.lanes = {{.rank = 0, .number = 7}, {.rank = 0, .number = 8}};
   for (std::size_t i = 0; i < run.timeline.spans.size(); ++i)
     run.timeline.details[i].lane = i + 1 == run.timeline.spans.size() ? 1 : 0;
-  const std::string html = trace_section(run, {}).html;
+  const std::string html = trace_section(run, {});
   CHECK(contains(html, "The critical path is left out"));
   CHECK(!contains(html, "<figure id=\"critical-path\""));
 }

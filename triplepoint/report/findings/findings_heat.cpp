@@ -217,9 +217,9 @@ MaybeFinding about_throttling(const Groups& groups) {
 }
 
 std::optional<int32_t> gpu_slowed_by_heat(const StudyRow& row) {
-  for (const run::PaceSetter& setter : row.metrics->pace_setters)
-    if (setter.limit == "heat" && !setter.of_nodes && !setter.who.empty())
-      return setter.who.front();
+  for (const run::Bottleneck& bottleneck : row.metrics->bottlenecks)
+    if (bottleneck.cause == run::Cause::heat && bottleneck.of == run::Bottleneck::Of::gpu)
+      return bottleneck.who.front();
   return std::nullopt;
 }
 

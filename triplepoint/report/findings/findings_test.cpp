@@ -578,7 +578,9 @@ TEST_CASE("what heat takes from the step is said in seconds, with the GPU that a
   for (StudyRow& row : study.rows) {
     if (!row.metrics || !row.metrics->step_time) continue;
     row.metrics->step_without_heat = 0.9 * *row.metrics->step_time;
-    row.metrics->pace_setters = {{.who = {5}, .limit = "heat"}};
+    row.metrics->bottlenecks = {{.who = {5},
+                                 .evidence = {{run::Evidence::Kind::clock, 1500, 1800}},
+                                 .cause = run::Cause::heat}};
   }
   bool any = false;
   for (const Group& group : groups_of(study)) {

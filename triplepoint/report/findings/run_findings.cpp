@@ -13,7 +13,9 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/answers/labels.h"
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/run/bursts.h"
+#include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 
@@ -107,37 +109,30 @@ void add_clock(Findings& findings, const Metrics& m) {
   findings.push_back({text + ".", "timeline-figure"});
 }
 
-/// The power limit of a device, with faults that last for the whole run.
-double power_limit_w(const spec::Job& job, std::size_t device) {
-  const std::vector<Watts>& own = job.environment.device_power_limits;
-  double limit = (device < own.size() ? own[device] : job.power_limit()) / unit::W;
-  for (const spec::Fault& fault : job.environment.faults) {
-    const auto index = static_cast<int64_t>(device);
-    const bool hit = fault.gpu ? *fault.gpu == index
-                               : fault.node.value_or(-1) == index / job.cluster.gpus_per_node;
-    if (fault.kind == spec::FaultKind::power && hit && !(fault.begin > Seconds()) && !fault.end)
-      limit *= fault.share;
+/// Who slows the others, and what to do about it.
+void add_bottlenecks(Findings& findings, const Metrics& m) {
+  for (const run::Bottleneck& bottleneck : m.bottlenecks)
+    findings.push_back({metrics::bottleneck_sentence(bottleneck, m.step_time) + " " +
+                            metrics::bottleneck_advice(bottleneck),
+                        "bottlenecks"});
+}
+
+/// A pipeline waits for the stage that computes longest.
+void add_uneven_stages(Findings& findings, const Metrics& m) {
+  constexpr double least_difference = 0.02;  // of the step
+  if (m.stages.size() < 2 || !m.step_time || !m.bottlenecks.empty()) return;
+  Seconds mean;
+  const metrics::Stage* longest = &m.stages.front();
+  for (const metrics::Stage& stage : m.stages) {
+    mean += stage.kernels.compute / static_cast<double>(m.stages.size());
+    if (stage.kernels.compute > longest->kernels.compute) longest = &stage;
   }
-  return limit;
-}
-
-/// Who holds the others up, and what to do about it.
-void add_pace(Findings& findings, const Metrics& m) {
-  if (!m.step_time) return;
-  for (const run::PaceSetter& setter : m.pace_setters)
-    findings.push_back({pace_sentence(setter, *m.step_time) + " " + pace_advice(setter), "pace"});
-}
-
-void add_straggler(Findings& findings, const Metrics& m) {
-  // Ranks wait for their stage's slowest member; where that is known, its row says nothing more.
-  if (m.stragglers.empty() || !m.pace_setters.empty()) return;
-  const metrics::Straggler& worst = m.stragglers.front();
-  if (worst.share_of_waits < 0.01) return;
-  std::string text = fmt::format("Most waiting is for rank {}", worst.rank);
-  if (worst.stage >= 0) text += fmt::format(" (stage {})", worst.stage);
-  text += fmt::format(": {} of all waiting", percent(worst.share_of_waits));
-  if (!worst.cause.empty() && worst.cause != "unknown") text += "; " + worst.cause;
-  findings.push_back({text + ".", "stragglers"});
+  if (longest->kernels.compute - mean < least_difference * *m.step_time) return;
+  findings.push_back(
+      {fmt::format("Stage {} computes longest: {} s a step, a stage on average {} s.",
+                   longest->stage, significant(longest->kernels.compute / unit::s),
+                   significant(mean / unit::s)),
+       "kernels"});
 }
 
 void add_energy(Findings& findings, const Metrics& m) {
@@ -222,7 +217,7 @@ std::string limit_not_kept(const run::Run& run, const Metrics& m) {
   double most = 0;
   for (std::size_t i = 0; i < std::min(m.power_per_gpu_w.size(), m.sm_clock_per_gpu_mhz.size());
        ++i) {
-    const double over = m.power_per_gpu_w[i] / power_limit_w(job, i);
+    const double over = m.power_per_gpu_w[i] / metrics::power_limit_w(run, i).value_or(0);
     if (!(over > clearly_above) || m.sm_clock_per_gpu_mhz[i] > near_lowest * lowest_mhz) continue;
     ++count;
     if (over > most) most = over, worst = i;
@@ -231,7 +226,7 @@ std::string limit_not_kept(const run::Run& run, const Metrics& m) {
   return fmt::format(
       "GPU {} draws {} W on average, above its limit of {} W: its clock is at {} MHz and goes no "
       "lower than {}{}.",
-      worst, significant(m.power_per_gpu_w[worst]), significant(power_limit_w(job, worst)),
+      worst, significant(m.power_per_gpu_w[worst]), significant(metrics::power_limit_w(run, worst)),
       significant(m.sm_clock_per_gpu_mhz[worst], 4), significant(lowest_mhz, 4),
       count > 1 ? fmt::format("; so do {} more", count - 1) : std::string());
 }
@@ -239,8 +234,8 @@ std::string limit_not_kept(const run::Run& run, const Metrics& m) {
 std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {
   Findings findings;
   if (!run::has_trained(run)) return findings;
-  add_pace(findings, metrics);
-  add_straggler(findings, metrics);
+  add_bottlenecks(findings, metrics);
+  add_uneven_stages(findings, metrics);
   add_faults(findings, run);
   add_time(findings, metrics);
   add_clock(findings, metrics);
@@ -249,100 +244,6 @@ std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics
   add_heat(findings, run, metrics);
   add_energy(findings, metrics);
   return findings;
-}
-
-namespace {
-
-using run::PaceSetter;
-using By = PaceSetter::By;
-
-constexpr std::size_t most_listed = 4;
-
-/// "GPU 3", "nodes 1 and 4", "GPUs 0, 1, 2, 3 and 4 more".
-std::string names_of(const PaceSetter& setter) {
-  std::string text = setter.of_nodes ? "node" : "GPU";
-  if (setter.who.size() > 1) text += "s";
-  const std::size_t shown = std::min(most_listed, setter.who.size());
-  for (std::size_t i = 0; i < shown; ++i) {
-    const bool is_last = i + 1 == setter.who.size();
-    text += fmt::format("{} {}", i == 0 ? "" : is_last ? " and" : ",", setter.who[i]);
-  }
-  if (shown < setter.who.size()) text += fmt::format(" and {} more", setter.who.size() - shown);
-  return text;
-}
-
-std::string capitalized(std::string text) {
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z')
-    text.front() = static_cast<char>(text.front() - 'a' + 'A');
-  return text;
-}
-
-const char* limit_words(const std::string& limit) {
-  if (limit == "power_limit") return "power limit";
-  if (limit == "clock_lock") return "locked clock";
-  if (limit == "board") return "its board needs more power than others";
-  return limit == "heat" ? "heat" : "";
-}
-
-std::string cause(const PaceSetter& setter) {
-  std::string text = limit_words(setter.limit);
-  if (!setter.detail.empty()) text += (text.empty() ? "" : ", ") + setter.detail;
-  return text.empty() ? "" : " (" + text + ")";
-}
-
-std::string comparison(const PaceSetter& setter) {
-  const std::string verb = setter.who.size() > 1 ? "slow" : "slows";
-  switch (setter.by) {
-    case By::clock:
-      return fmt::format("{} {} the others: {} MHz against {} MHz{}", capitalized(names_of(setter)),
-                         verb, significant(setter.value, 4), significant(setter.peers, 4),
-                         cause(setter));
-    case By::scale_up:
-      return fmt::format("The links of {} slow the others: {} of their bandwidth against {}",
-                         names_of(setter), percent(setter.value), percent(setter.peers));
-    case By::scale_out:
-      return fmt::format("The network of {} slows the others: {} of its bandwidth against {}",
-                         names_of(setter), percent(setter.value), percent(setter.peers));
-    case By::host:
-      return fmt::format(
-          "The host of {} slows the others: it takes {} times as long to launch a kernel as a "
-          "mean host, others {}",
-          names_of(setter), significant(setter.value), significant(setter.peers));
-  }
-  return "";
-}
-
-}  // namespace
-
-std::string pace_sentence(const PaceSetter& setter, Seconds step_time) {
-  const double longer = setter.cost / std::max(step_time - setter.cost, 1e-9 * step_time);
-  return fmt::format("{}; the step takes {}{} longer, {} s, than at the median of the peers.",
-                     comparison(setter), setter.at_most ? "at most " : "", percent(longer),
-                     significant(setter.cost / unit::s));
-}
-
-std::string pace_advice(const PaceSetter& setter) {
-  const bool many = setter.who.size() > 1;
-  const char* const its = many ? "their" : "its";
-  const char* const it = many ? "them" : "it";
-  if (setter.by == By::scale_up)
-    return fmt::format("Check {} links (nvidia-smi nvlink -s), or leave {} out.", its,
-                       many ? "these GPUs" : "the GPU");
-  if (setter.by == By::scale_out) return "Check the NICs, cables and switch ports of that node.";
-  if (setter.by == By::host)
-    return "Look for other processes, the CPU's clock and the binding of ranks to cores.";
-  if (setter.limit == "power_limit")
-    return fmt::format(
-        "Give {} the power limit of {} peers (nvidia-smi -pl), or end the power brake.", it, its);
-  if (setter.limit == "clock_lock") return "Release the lock (nvidia-smi -rgc).";
-  if (setter.limit == "heat")
-    return fmt::format("Check {} air or coolant, {} and paste, or give {} less work.", its,
-                       many ? "heat sinks" : "heat sink", it);
-  if (setter.limit == "board")
-    return fmt::format("Give {} less work (triplepoint place), or exchange the {}.", it,
-                       many ? "boards" : "board");
-  return fmt::format(
-      "Compare {0} clock event reasons, power limit and temperature with {0} peers'.", its);
 }
 
 }  // namespace triplepoint::report

@@ -2,6 +2,7 @@
 #include "triplepoint/report/pages/run_page.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
@@ -21,6 +22,7 @@
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
@@ -143,17 +145,13 @@ std::string timeline_section(const run::Run& run, const std::vector<answers::Plo
                    std::move(table), true}));
 }
 
-/// Where the collectives themselves say who was late, their sentence goes before the metrics' one,
-/// which knows less. From one finding to another, for the first stand above the timeline.
-std::string findings_list(const std::vector<RunFinding>& findings, const TraceSection& trace,
-                          std::size_t from, std::size_t to) {
+/// From one finding to another, for the first stand above the timeline.
+std::string findings_list(const std::vector<RunFinding>& findings, std::size_t from,
+                          std::size_t to) {
   std::string html;
-  for (std::size_t i = from; i < std::min(to, findings.size()); ++i) {
-    const bool is_replaced = trace.names_stragglers && findings[i].anchor == "stragglers";
-    html += fmt::format("<li>{} <a href=\"#{}\">See why</a></li>",
-                        escape(is_replaced ? trace.straggler : findings[i].text),
-                        escape(is_replaced ? "late" : findings[i].anchor));
-  }
+  for (std::size_t i = from; i < std::min(to, findings.size()); ++i)
+    html += fmt::format("<li>{} <a href=\"#{}\">See why</a></li>", escape(findings[i].text),
+                        escape(findings[i].anchor));
   if (html.empty()) return "";
   return fmt::format("<ol class=\"findings\" start=\"{}\">{}</ol>", from + 1, html);
 }
@@ -347,39 +345,19 @@ std::string swing_section(const std::optional<metrics::PowerProfile>& profile) {
                       html_figures({power_swing_figure(*profile)}));
 }
 
-std::string who_text(const run::PaceSetter& setter) {
-  return fmt::format("{} {}", setter.of_nodes ? "node" : "GPU", fmt::join(setter.who, ", "));
-}
-
-/// Who sets the pace, with the numbers of the finding's sentence.
-std::string pace_section(const Metrics& metrics) {
-  if (metrics.pace_setters.empty() || !metrics.step_time) return "";
-  DataTable table{
-      {"who", "part", "its value", "its peers", "limit", "seconds a step", "what to do"}, {}};
-  for (const run::PaceSetter& setter : metrics.pace_setters) {
-    const bool is_clock = setter.by == run::PaceSetter::By::clock;
-    const char* part = is_clock                                     ? "SM clock (MHz)"
-                       : setter.by == run::PaceSetter::By::scale_up ? "links (share)"
-                       : setter.by == run::PaceSetter::By::host     ? "host (time factor)"
-                                                                    : "network (share)";
-    table.rows.push_back({who_text(setter), part, significant(setter.value, 4),
-                          significant(setter.peers, 4),
-                          setter.detail.empty() ? setter.limit : setter.detail,
-                          (setter.at_most ? "at most " : "") + significant(setter.cost / unit::s),
-                          pace_advice(setter)});
-  }
-  return html_section("pace", "Who slows the others",
-                      html_table(table, "Slower than their peers, which wait for them"));
-}
-
-std::string straggler_section(const Metrics& metrics) {
-  if (metrics.stragglers.empty()) return "";
-  DataTable table{{"rank", "stage", "share of all waiting", "cause"}, {}};
-  for (const metrics::Straggler& straggler : metrics.stragglers)
-    table.rows.push_back({std::to_string(straggler.rank), std::to_string(straggler.stage),
-                          percent(straggler.share_of_waits), straggler.cause});
-  return html_section("stragglers", "Stragglers",
-                      html_table(table, "Ranks by the waiting time they cause"));
+/// Who slows the others, with the numbers of the finding's sentence.
+std::string bottleneck_section(const Metrics& metrics) {
+  if (metrics.bottlenecks.empty()) return "";
+  constexpr std::array of = {"GPU", "node", "rank"};
+  DataTable table{{"who", "what", "its value", "its peers"}, {}};
+  for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
+    for (const run::Evidence& item : bottleneck.evidence)
+      table.rows.push_back({fmt::format("{} {}", of[static_cast<std::size_t>(bottleneck.of)],
+                                        fmt::join(bottleneck.who, ", ")),
+                            metrics::evidence_label(item), significant(item.value, 4),
+                            significant(item.peers, 4)});
+  return html_section("bottlenecks", "Who slows the others",
+                      html_table(table, "The slowest beside the median of its peers"));
 }
 
 }  // namespace
@@ -388,7 +366,6 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
                      const std::vector<spec::Provenance>& numbers) {
   const std::vector<answers::Plot> plots = answers::plots_of(run);
   const Json timeline = timeline_data(run);
-  const TraceSection trace = trace_section(run, metrics);
   const RunHead head = run_head(run, metrics);
   std::string body = html_header("run", head.title, escape(head.facts));
   if (run::has_trained(run)) body += html_tiles(head.tiles);
@@ -398,15 +375,14 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
     findings.push_back(*swing);
   // The first screen: what holds the run up, and when; the rest below the timeline.
   constexpr std::size_t first = 3;
-  body += findings_list(findings, trace, 0, first);
+  body += findings_list(findings, 0, first);
   body += timeline_section(run, plots, timeline);
   if (findings.size() > first)
-    body += html_section("findings", "More findings",
-                         findings_list(findings, trace, first, findings.size()));
-  if (run::has_trained(run)) body += pace_section(metrics);
-  body += charts_section(run, metrics) + trace.html + energy_section(metrics);
+    body +=
+        html_section("findings", "More findings", findings_list(findings, first, findings.size()));
+  if (run::has_trained(run)) body += bottleneck_section(metrics);
+  body += charts_section(run, metrics) + trace_section(run, metrics) + energy_section(metrics);
   body += swing_section(profile);
-  if (!trace.names_stragglers) body += straggler_section(metrics);
   body += missing_sensors_section(run, metrics);
   if (run::has_trained(run)) body += all_numbers_section(run, metrics);
   body += manifest_sections(run, numbers);

@@ -181,7 +181,7 @@ TEST_CASE("run page: findings link to elements that are there") {
   m.stages = {{0, m.kernels, 0.1, {}, {}, {}}};
   m.throttle = {{"software_power_cap", 0.4}};
   m.energy_ledger_j = {{"compute", 5e5}};
-  m.stragglers = {{3, 0, 0.5, "lower clock"}};
+  m.bottlenecks = {{.who = {3}, .evidence = {{run::Evidence::Kind::clock, 1500, 1800}}}};
   const std::string page = run_page(run, m);
   const auto findings = run_findings(run, m);
   CHECK(findings.size() == 5);

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "triplepoint/run/run.h"
+#include "triplepoint/run/bottleneck.h"
 
 #include "triplepoint/sim/steady_state.h"
 
@@ -17,7 +17,8 @@ namespace triplepoint::sim {
 /// The second step is simulated, so seconds that hide behind something else cost nothing. Peers are
 /// the devices of the same stage, or all if a stage has fewer than four. A device is outside the
 /// noise if its phases take at least 4 % and 4 robust standard deviations longer than at its peers'
-/// clock. The model is left as it was.
-std::vector<run::PaceSetter> find_pace_setters(StepModel&, const CoupledStep&);
+/// clock. The only evidence is what is slow; why is for metrics to say. The model is left as it
+/// was.
+std::vector<run::Bottleneck> find_bottlenecks(StepModel&, const CoupledStep&);
 
 }  // namespace triplepoint::sim

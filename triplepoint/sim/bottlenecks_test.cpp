@@ -18,7 +18,7 @@
 namespace triplepoint::sim {
 namespace {
 
-// Below this share of the step no device is named (metrics/run/pace.cpp).
+// Below this share of the step no device is named (metrics/run/bottlenecks.cpp).
 constexpr double min_named_cost = 0.01;
 
 class Draws {
@@ -74,9 +74,9 @@ Seconds step_time(const run::Run& run) {
 }
 
 /// Whom the run names first; null within the noise.
-const run::PaceSetter* named(const run::Run& run) {
-  for (const run::PaceSetter& setter : run.pace_setters)
-    if (setter.cost >= min_named_cost * step_time(run)) return &setter;
+const run::Bottleneck* named(const run::Run& run) {
+  for (const run::Bottleneck& one : run.bottlenecks)
+    if (*one.cost >= min_named_cost * step_time(run)) return &one;
   return nullptr;
 }
 
@@ -102,19 +102,9 @@ std::optional<spec::Fault> fault_of(const std::string& kind, const Layout& layou
   return *fault;
 }
 
-bool is_culprit(const run::PaceSetter& setter, const spec::Fault& fault) {
-  return setter.of_nodes == fault.node.has_value() &&
-         setter.who.front() == (fault.node ? *fault.node : *fault.gpu);
-}
-
-/// Heat limits only devices that throttle for it.
-bool has_true_heat(const run::Run& run, const run::PaceSetter& setter) {
-  if (setter.limit != "heat") return true;
-  return std::any_of(setter.who.begin(), setter.who.end(), [&](int32_t device) {
-    for (const auto& [reason, share] : run.summaries[static_cast<size_t>(device)].throttle)
-      if (reason.ends_with("_thermal") && share > 0) return true;
-    return false;
-  });
+bool is_culprit(const run::Bottleneck& found, const spec::Fault& fault) {
+  return (found.of == run::Bottleneck::Of::node) == fault.node.has_value() &&
+         found.who.front() == (fault.node ? *fault.node : *fault.gpu);
 }
 
 struct Tally {
@@ -143,19 +133,17 @@ TEST_CASE("planted culprits are found, whatever their kind and the layout") {
     const run::Run run = settled(job);
     // A fault that hides behind something else slows no other rank.
     if (run.steps.empty() || step_time(run) < 1.03 * before) continue;
-    for (const run::PaceSetter& setter : run.pace_setters)
-      if (!setter.of_nodes) CHECK(has_true_heat(run, setter));
-    const run::PaceSetter* found = named(run);
+    const run::Bottleneck* found = named(run);
     const bool right = found != nullptr && is_culprit(*found, *fault);
     for (Tally* tally : {&all, &table[fmt::format("{} {}", layout.parallelism, kind)]}) {
       ++tally->cases;
       tally->right += right ? 1 : 0;
     }
     if (!right)
-      MESSAGE("missed: " << std::string(layout.parallelism) << " " << layout.nodes << " nodes, "
-                         << spec::to_text(*fault) << ", " << step_time(run) / before << " times; "
-                         << (found ? fmt::format("named {} {}", found->limit, found->who.front())
-                                   : "no device named"));
+      MESSAGE(
+          "missed: " << std::string(layout.parallelism) << " " << layout.nodes << " nodes, "
+                     << spec::to_text(*fault) << ", " << step_time(run) / before << " times; "
+                     << (found ? fmt::format("named {}", found->who.front()) : "no device named"));
   }
   print("planted culprits found, by parallelism and kind", table);
   CHECK(all.cases == 100);
@@ -172,7 +160,7 @@ TEST_CASE("no device is named on fair clusters") {
     job.environment.ambient = Celsius(draws.between(18, 35));
     job.environment.power_limit = draws.between(450, 700) * unit::W;
     const run::Run run = settled(job);
-    const run::PaceSetter* found = named(run);
+    const run::Bottleneck* found = named(run);
     for (Tally* tally : {&all, &table[layout.parallelism]}) {
       ++tally->cases;
       tally->right += found == nullptr ? 1 : 0;
@@ -181,27 +169,26 @@ TEST_CASE("no device is named on fair clusters") {
       MESSAGE("blamed: " << std::string(layout.parallelism) << " " << layout.nodes
                          << " nodes, seed " << seed << ", " << job.environment.ambient->degrees()
                          << " C, " << *job.environment.power_limit / unit::W
-                         << " W: " << found->limit << " " << found->who.front() << " "
-                         << found->value << " against " << found->peers);
+                         << " W: " << found->who.front() << " " << found->evidence.front().value
+                         << " against " << found->evidence.front().peers);
   }
   print("fair clusters without a named device, by parallelism", table);
   CHECK(all.right >= 95);
 }
 
-TEST_CASE("a GPU at half power is named with its clock, its limit and what it costs") {
+TEST_CASE("a GPU at half power is named with its clock and what it costs") {
   for (const Layout& layout : {layouts[0], layouts[2], layouts[5]}) {
     spec::Job job = job_of(layout, 1);
     const Seconds before = step_time(settled(job));
     job.environment.faults = {*spec::parse_fault("gpu=3,power=0.5")};
     const run::Run run = settled(job);
-    REQUIRE(!run.pace_setters.empty());
-    const run::PaceSetter& setter = run.pace_setters.front();
-    CHECK(setter.who == std::vector<int32_t>{3});
-    CHECK(setter.limit == "power_limit");
-    CHECK(setter.detail == "350 W against 700 W");
-    CHECK(setter.value < 0.8 * setter.peers);
+    REQUIRE(!run.bottlenecks.empty());
+    const run::Bottleneck& found = run.bottlenecks.front();
+    CHECK(found.who == std::vector<int32_t>{3});
+    CHECK(found.evidence.front().kind == run::Evidence::Kind::clock);
+    CHECK(found.evidence.front().value < 0.8 * found.evidence.front().peers);
     // The others gain a little clock while they wait, so the two differ somewhat.
-    CHECK(setter.cost / (step_time(run) - before) == doctest::Approx(1).epsilon(0.15));
+    CHECK(*found.cost / (step_time(run) - before) == doctest::Approx(1).epsilon(0.15));
   }
 }
 

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds a step up: an outlier among its peers, and what the step would take without it.
+// What slows a step: an outlier among its peers, and what the step would take without it.
 //
-// An outlier alone is no culprit: a slow device in a stage that waits anyway costs nothing. So the
+// An outlier alone costs nothing if it is in a stage that waits anyway. So the
 // step is simulated once more with the outliers at the median of their peers, and what it gains is
 // their cost. One more schedule per kind, and only where there are outliers.
-#include "triplepoint/sim/pace.h"
+#include "triplepoint/sim/bottlenecks.h"
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "triplepoint/base/statistics.h"
 
 namespace triplepoint::sim {
 namespace {
 
-using By = run::PaceSetter::By;
+using run::Bottleneck;
+using run::Evidence;
 
 constexpr double min_excess = 0.04;     // of a device's phases, relative
 constexpr double min_deviations = 4;    // robust standard deviations
@@ -27,7 +25,6 @@ constexpr double min_host_excess = 0.15;
 constexpr double min_cost = 0.002;     // of the step
 constexpr size_t fewest_in_stage = 4;  // peers of one stage, else of all
 constexpr size_t most_named = 8;
-constexpr Kelvins clearly_hotter = 8 * unit::K;
 
 /// Clock steps below the maximum, mean over the repetitions of a device's phases.
 double mean_steps(const StepModel& model, const CoupledStep& step, size_t device) {
@@ -41,20 +38,20 @@ double mean_steps(const StepModel& model, const CoupledStep& step, size_t device
   return count > 0 ? sum / count : 0;
 }
 
-class PaceFinder {
+class BottleneckFinder {
  public:
-  PaceFinder(StepModel& model, const CoupledStep& step)
+  BottleneckFinder(StepModel& model, const CoupledStep& step)
       : model_(model),
         step_(step),
         per_node_(static_cast<size_t>(model.job.cluster.gpus_per_node)),
         nodes_(static_cast<size_t>(model.job.cluster.num_nodes)) {}
 
-  std::vector<run::PaceSetter> find() {
+  std::vector<Bottleneck> find() {
     if (model_.has_power() && model_.num_devices() > 1) find_slow_clocks();
     find_slow_links();
     find_slow_hosts();
     std::stable_sort(found_.begin(), found_.end(),
-                     [](const auto& a, const auto& b) { return a.cost > b.cost; });
+                     [](const auto& a, const auto& b) { return *a.cost > *b.cost; });
     return std::move(found_);
   }
 
@@ -108,12 +105,8 @@ class PaceFinder {
   std::vector<int32_t> outliers(const std::vector<double>& values) const {
     const double middle = median(values);
     const double least = middle + std::max(min_excess, min_deviations * robust_deviation(values));
-    std::vector<int32_t> slow;
-    for (size_t i = 0; i < values.size(); ++i)
-      if (values[i] > least) slow.push_back(static_cast<int32_t>(i));
-    std::stable_sort(slow.begin(), slow.end(), [&](int32_t a, int32_t b) {
-      return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
-    });
+    std::vector<int32_t> slow = worst_first(
+        values.size(), [&](size_t i) { return values[i]; }, least);
     // Many of them are two populations, not a few culprits among healthy ones.
     if (2 * slow.size() >= values.size() && values.size() > 2) slow.clear();
     return slow;
@@ -173,25 +166,26 @@ class PaceFinder {
       }
     const Seconds cost = step_.timeline.step_time - simulate_step(model_, clocks).step_time;
     if (cost < min_cost * step_.timeline.step_time) return false;
-    run::PaceSetter setter{.by = By::clock, .of_nodes = of_nodes, .who = slow, .cost = cost};
     const std::vector<size_t> slowest = devices_of({slow.front()}, of_nodes);
     const std::vector<size_t> healthy = others_of(devices, of_nodes ? ~size_t{0} : slowest[0]);
-    setter.value = middle_clock(slowest);
-    setter.peers = middle_clock(healthy);
-    name_limit(slowest, healthy, setter);
-    name_node(setter);
-    add(std::move(setter));
+    Bottleneck found{
+        .of = of_nodes ? Bottleneck::Of::node : Bottleneck::Of::gpu,
+        .who = slow,
+        .evidence = {{Evidence::Kind::clock, middle_clock(slowest), middle_clock(healthy)}},
+        .cost = cost};
+    name_node(found);
+    add(std::move(found));
     return true;
   }
 
   /// Several GPUs of one node among several have the node's fans, inlet or brake in common.
-  void name_node(run::PaceSetter& setter) const {
-    if (setter.of_nodes || nodes_ == 1 || setter.who.size() < 2) return;
+  void name_node(Bottleneck& found) const {
+    if (found.of == Bottleneck::Of::node || nodes_ == 1 || found.who.size() < 2) return;
     const auto node_of = [&](int32_t device) { return static_cast<size_t>(device) / per_node_; };
-    const size_t node = node_of(setter.who.front());
-    if (!std::ranges::all_of(setter.who, [&](int32_t d) { return node_of(d) == node; })) return;
-    setter.of_nodes = true;
-    setter.who = {static_cast<int32_t>(node)};
+    const size_t node = node_of(found.who.front());
+    if (!std::ranges::all_of(found.who, [&](int32_t d) { return node_of(d) == node; })) return;
+    found.of = Bottleneck::Of::node;
+    found.who = {static_cast<int32_t>(node)};
   }
 
   double steps_of_others(const std::vector<size_t>& devices) const {
@@ -216,46 +210,13 @@ class PaceFinder {
     return of_stage.size() + 1 >= fewest_in_stage ? of_stage : all;
   }
 
-  template <class Value>
-  double middle(const std::vector<size_t>& devices, const Value& value_of) const {
-    std::vector<double> values;
-    values.reserve(devices.size());
-    for (const size_t d : devices)
-      values.push_back(value_of(d));
-    return values.empty() ? 0 : median(values);
-  }
-
+  /// Median over the devices, MHz.
   double middle_clock(const std::vector<size_t>& devices) const {
     const double max_mhz = *model_.job.cluster.gpu.max_clock / unit::MHz;
-    return middle(devices,
-                  [&](size_t d) { return step_.accounted.devices[d].mean_clock_ratio * max_mhz; });
-  }
-
-  void name_limit(const std::vector<size_t>& slow, const std::vector<size_t>& healthy,
-                  run::PaceSetter& setter) const {
-    const Conditions& now = model_.conditions();
-    const auto watts = [&](size_t d) { return now.power_limit[d] / unit::W; };
-    const auto locks = [&](size_t d) { return static_cast<double>(now.locked_steps[d]); };
-    const auto die = [&](size_t d) { return step_.dies[d].degrees(); };
-    const auto heat = [&](size_t d) {
-      return step_.accounted.devices[d].throttled_thermal / unit::s;
-    };
-    const auto appetite = [&](size_t d) { return model_.hardware.boards[d].dynamic_energy; };
-    const double limit = middle(slow, watts), usual = middle(healthy, watts);
-    const double hot = middle(slow, die), cool = middle(healthy, die);
-    if (limit < (1 - min_link_loss) * usual) {
-      setter.limit = "power_limit";
-      setter.detail = fmt::format("{:.0f} W against {:.0f} W", limit, usual);
-    } else if (middle(slow, locks) > middle(healthy, locks)) {
-      setter.limit = "clock_lock";
-    } else if (middle(slow, heat) > 0) {
-      setter.limit = "heat";
-    } else if (middle(slow, appetite) > middle(healthy, appetite)) {
-      setter.limit = "board";
-    }
-    // A hot die leaks, which the power limit turns into clock; that alone is no heat limit.
-    if (setter.detail.empty() && hot - cool > clearly_hotter / unit::K)
-      setter.detail = fmt::format("die at {:.0f} °C against {:.0f} °C", hot, cool);
+    std::vector<double> clocks;
+    for (const size_t d : devices)
+      clocks.push_back(step_.accounted.devices[d].mean_clock_ratio * max_mhz);
+    return clocks.empty() ? 0 : median(clocks);
   }
 
   // ---- links and hosts
@@ -271,30 +232,21 @@ class PaceFinder {
   }
 
   void find_slow_links() {
-    add_links(By::scale_up, false, &Conditions::scale_up_share);
-    if (nodes_ > 1) add_links(By::scale_out, true, &Conditions::scale_out_share);
+    add_links(Evidence::Kind::scale_up, false, &Conditions::scale_up_share);
+    if (nodes_ > 1) add_links(Evidence::Kind::scale_out, true, &Conditions::scale_out_share);
   }
 
-  void add_links(By by, bool of_nodes, std::vector<double> Conditions::*field) {
+  void add_links(Evidence::Kind kind, bool of_nodes, std::vector<double> Conditions::*field) {
     const std::vector<double>& shares = model_.conditions().*field;
     const double peers =
         shares.size() > 2 ? upper_median(shares) : *std::ranges::max_element(shares);
-    std::vector<int32_t> slow;
-    for (size_t i = 0; i < shares.size(); ++i)
-      if (shares[i] < (1 - min_link_loss) * peers) slow.push_back(static_cast<int32_t>(i));
-    if (slow.empty()) return;
-    std::stable_sort(slow.begin(), slow.end(), [&](int32_t a, int32_t b) {
-      return shares[static_cast<size_t>(a)] < shares[static_cast<size_t>(b)];
-    });
+    const std::vector<int32_t> slow = worst_first(
+        shares.size(), [&](size_t i) { return -shares[i]; }, (min_link_loss - 1) * peers);
     Conditions healed = model_.conditions();
     for (const int32_t i : slow)
       (healed.*field)[static_cast<size_t>(i)] = peers;
-    run::PaceSetter setter{.by = by, .of_nodes = of_nodes, .who = slow};
-    setter.value = shares[static_cast<size_t>(slow.front())];
-    setter.peers = peers;
-    setter.limit = "link";
-    setter.cost = step_.timeline.step_time - step_under(healed);
-    if (setter.cost >= min_cost * step_.timeline.step_time) add(std::move(setter));
+    add_healed({.of = of_nodes ? Bottleneck::Of::node : Bottleneck::Of::gpu, .who = slow}, kind,
+               shares, peers, healed);
   }
 
   void find_slow_hosts() {
@@ -304,29 +256,40 @@ class PaceFinder {
     // Few nodes have no median to speak of; a mean host is the type's.
     const double peers = nodes_ > 2 ? median(factors) : 1;
     const double spread = min_deviations * model_.job.cluster.host.speed_spread;
-    std::vector<int32_t> slow;
-    for (size_t n = 0; n < nodes_; ++n)
-      if (factors[n] > peers * (1 + std::max(min_host_excess, spread)))
-        slow.push_back(static_cast<int32_t>(n));
-    if (slow.empty()) return;
-    std::stable_sort(slow.begin(), slow.end(), [&](int32_t a, int32_t b) {
-      return factors[static_cast<size_t>(a)] > factors[static_cast<size_t>(b)];
-    });
+    const std::vector<int32_t> slow = worst_first(
+        nodes_, [&](size_t n) { return factors[n]; },
+        peers * (1 + std::max(min_host_excess, spread)));
     Conditions healed = model_.conditions();
     for (const int32_t n : slow)
       healed.host_factor[static_cast<size_t>(n)] =
           peers / model_.hardware.host_factor[static_cast<size_t>(n)];
-    run::PaceSetter setter{.by = By::host, .of_nodes = true, .who = slow};
-    setter.value = factors[static_cast<size_t>(slow.front())];
-    setter.peers = peers;
-    setter.limit = "host";
-    setter.cost = step_.timeline.step_time - step_under(healed);
-    if (setter.cost >= min_cost * step_.timeline.step_time) add(std::move(setter));
+    add_healed({.of = Bottleneck::Of::node, .who = slow}, Evidence::Kind::host, factors, peers,
+               healed);
   }
 
-  void add(run::PaceSetter setter) {
-    setter.who.resize(std::min(setter.who.size(), most_named));
-    found_.push_back(std::move(setter));
+  /// Those of whom it is more than `limit`, most first.
+  template <class Amount>
+  static std::vector<int32_t> worst_first(size_t count, const Amount& amount, double limit) {
+    std::vector<int32_t> slow;
+    for (size_t i = 0; i < count; ++i)
+      if (amount(i) > limit) slow.push_back(static_cast<int32_t>(i));
+    std::stable_sort(slow.begin(), slow.end(), [&](int32_t a, int32_t b) {
+      return amount(static_cast<size_t>(a)) > amount(static_cast<size_t>(b));
+    });
+    return slow;
+  }
+
+  void add_healed(Bottleneck found, Evidence::Kind kind, const std::vector<double>& values,
+                  double peers, const Conditions& healed) {
+    if (found.who.empty()) return;
+    found.evidence = {{kind, values[static_cast<size_t>(found.who.front())], peers}};
+    found.cost = step_.timeline.step_time - step_under(healed);
+    if (*found.cost >= min_cost * step_.timeline.step_time) add(std::move(found));
+  }
+
+  void add(Bottleneck found) {
+    found.who.resize(std::min(found.who.size(), most_named));
+    found_.push_back(std::move(found));
   }
 
   StepModel& model_;
@@ -336,13 +299,13 @@ class PaceFinder {
   std::vector<double> peers_;    // [device]
   std::vector<double> medians_;  // [stage]; negative: not asked for yet
   std::vector<int32_t> slow_nodes_;
-  std::vector<run::PaceSetter> found_;
+  std::vector<Bottleneck> found_;
 };
 
 }  // namespace
 
-std::vector<run::PaceSetter> find_pace_setters(StepModel& model, const CoupledStep& step) {
-  return PaceFinder(model, step).find();
+std::vector<run::Bottleneck> find_bottlenecks(StepModel& model, const CoupledStep& step) {
+  return BottleneckFinder(model, step).find();
 }
 
 }  // namespace triplepoint::sim

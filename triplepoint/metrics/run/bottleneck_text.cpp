@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/metrics/run/bottleneck_text.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/metrics/run/device_evidence.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+using run::Bottleneck;
+using run::Cause;
+using run::Evidence;
+using Kind = Evidence::Kind;
+
+constexpr std::size_t most_listed = 4;
+
+/// "GPU 3", "nodes 1 and 4", "GPUs 0, 1, 2, 3 and 4 more".
+std::string names_of(const Bottleneck& bottleneck) {
+  constexpr std::array words = {"GPU", "node", "rank"};
+  std::string text = words[static_cast<size_t>(bottleneck.of)];
+  if (bottleneck.who.size() > 1) text += "s";
+  const std::size_t shown = std::min(most_listed, bottleneck.who.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const bool is_last = i + 1 == bottleneck.who.size();
+    text += fmt::format("{} {}", i == 0 ? "" : is_last ? " and" : ",", bottleneck.who[i]);
+  }
+  if (shown < bottleneck.who.size())
+    text += fmt::format(" and {} more", bottleneck.who.size() - shown);
+  return text;
+}
+
+std::string capitalized(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z')
+    text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text;
+}
+
+const char* words_of(Cause cause) {
+  switch (cause) {
+    case Cause::power_limit:
+      return "power limit";
+    case Cause::power_cap:
+      return "power cap";
+    case Cause::power_brake:
+      return "power brake";
+    case Cause::power_delivery:
+      return "held below its power limit";
+    case Cause::board:
+      return "its board needs more power than others";
+    case Cause::heat:
+      return "heat";
+    case Cause::clock_lock:
+      return "locked clock";
+    case Cause::unknown:
+    case Cause::links:
+    case Cause::host:
+    case Cause::data_loader:
+      return "";
+  }
+  return "";
+}
+
+std::string watts_against(const Evidence* own, double other) {
+  return own == nullptr ? "" : fmt::format(", {:.0f} W against {:.0f} W", own->value, other);
+}
+
+/// "1,008 MHz against 1,850 MHz (power limit, 350 W against 700 W)"
+std::string clock_text(const Bottleneck& bottleneck) {
+  const Evidence* clock = find(bottleneck.evidence, Kind::clock);
+  const Evidence* limit = find(bottleneck.evidence, Kind::power_limit);
+  if (clock == nullptr) return "";
+  std::string why = words_of(bottleneck.cause);
+  if (bottleneck.cause == Cause::power_limit && limit != nullptr) {
+    why += watts_against(limit, limit->peers);
+  } else if (bottleneck.cause == Cause::power_delivery && limit != nullptr) {
+    why += watts_against(find(bottleneck.evidence, Kind::power), limit->value);
+  } else if (is_hotter(bottleneck.evidence)) {
+    const Evidence& die = *find(bottleneck.evidence, Kind::temperature);
+    why += fmt::format("{}die at {:.0f} °C against {:.0f} °C", why.empty() ? "" : ", ", die.value,
+                       die.peers);
+  }
+  return fmt::format("{} MHz against {} MHz{}", significant(clock->value, 4),
+                     significant(clock->peers, 4), why.empty() ? "" : " (" + why + ")");
+}
+
+std::string text_of_ns(double seconds) {
+  return time_text(static_cast<int64_t>(seconds * 1e9 + 0.5));
+}
+
+/// What the worst late arrival shows.
+std::string late_text(const Evidence& item) {
+  const std::string time = text_of_ns(item.value);
+  switch (item.kind) {
+    case Kind::kernels:
+      return fmt::format("kernels took {} longer than the same ones elsewhere{}", time,
+                         item.name.empty() ? "" : ", most of it in " + item.name);
+    case Kind::gaps:
+      return fmt::format("its device had no work for {} longer", time);
+    case Kind::first_seen:
+      return fmt::format("it is first seen {} after the others: late, or profiled later", time);
+    case Kind::late_launch:
+      return fmt::format("its launch was called {} later", time);
+    case Kind::data_loader:
+      return fmt::format("data loader: +{}", time);
+    case Kind::host_call:
+      return fmt::format("its host thread was in {} (+{})", item.name, time);
+    default:
+      return "";
+  }
+}
+
+std::string comparison(const Bottleneck& bottleneck) {
+  const std::string names = names_of(bottleneck);
+  const char* verb = bottleneck.who.size() > 1 ? "slow" : "slows";
+  const Evidence& slow = bottleneck.evidence.front();
+  switch (slow.kind) {
+    case Kind::scale_up:
+      return fmt::format("The links of {} slow the others: {} of their bandwidth against {}", names,
+                         percent(slow.value), percent(slow.peers));
+    case Kind::scale_out:
+      return fmt::format("The network of {} slows the others: {} of its bandwidth against {}",
+                         names, percent(slow.value), percent(slow.peers));
+    case Kind::host:
+      return fmt::format(
+          "The host of {} slows the others: it takes {} times as long to launch a kernel as a "
+          "mean host, others {}",
+          names, significant(slow.value), significant(slow.peers));
+    case Kind::late_arrivals:
+      break;
+    default:
+      return fmt::format("{} {} the others: {}", capitalized(names), verb, clock_text(bottleneck));
+  }
+  std::string text =
+      fmt::format("{} {} the others{}: last into {:.0f} of {:.0f} collectives", capitalized(names),
+                  verb, bottleneck.is_partial ? " of the ranks given" : "", slow.value, slow.peers);
+  if (bottleneck.waits)
+    text += fmt::format("; its delays cost all others together {}",
+                        text_of_ns(*bottleneck.waits / unit::s));
+  std::string worst;
+  for (const Evidence& item : bottleneck.evidence)
+    if (const std::string more = late_text(item); !more.empty())
+      worst += (worst.empty() ? ". Where it was latest, " : "; ") + more;
+  const Evidence* clock = find(bottleneck.evidence, Kind::clock);
+  if (clock != nullptr && clock->value < clock->peers) worst += "; " + clock_text(bottleneck);
+  return text + worst;
+}
+
+}  // namespace
+
+std::string bottleneck_sentence(const Bottleneck& bottleneck, std::optional<Seconds> step_time) {
+  if (!bottleneck.cost || !step_time) return comparison(bottleneck) + ".";
+  const Seconds cost = *bottleneck.cost;
+  const double longer = cost / std::max(*step_time - cost, 1e-9 * *step_time);
+  return fmt::format("{}; the step takes {}{} longer, {} s, than at the median of the peers.",
+                     comparison(bottleneck), bottleneck.at_most ? "at most " : "", percent(longer),
+                     significant(cost / unit::s));
+}
+
+std::string bottleneck_advice(const Bottleneck& bottleneck) {
+  const bool many = bottleneck.who.size() > 1;
+  const char* const its = many ? "their" : "its";
+  const char* const it = many ? "them" : "it";
+  switch (bottleneck.cause) {
+    case Cause::links:
+      if (bottleneck.evidence.front().kind == Kind::scale_out)
+        return "Check the NICs, cables and switch ports of that node.";
+      return fmt::format("Check {} links (nvidia-smi nvlink -s), or leave {} out.", its,
+                         many ? "these GPUs" : "the GPU");
+    case Cause::host:
+      return "Look for other processes, the CPU's clock and the binding of ranks to cores.";
+    case Cause::data_loader:
+      return fmt::format("Give {} data loader more workers, or faster storage.", its);
+    case Cause::power_limit:
+      return fmt::format("Give {} the power limit of {} peers (nvidia-smi -pl).", it, its);
+    case Cause::power_cap:
+      return fmt::format("Compare {} power limit with {} peers' (nvidia-smi -q -d POWER).", its,
+                         its);
+    case Cause::power_brake:
+      return "End the power brake: check power supplies and the platform's power budget.";
+    case Cause::power_delivery:
+      return fmt::format("Check {} board, power cables and the platform's power budget.", its);
+    case Cause::clock_lock:
+      return "Release the lock (nvidia-smi -rgc).";
+    case Cause::heat:
+      return fmt::format("Check {} air or coolant, {} and paste, or give {} less work.", its,
+                         many ? "heat sinks" : "heat sink", it);
+    case Cause::board:
+      return fmt::format("Give {} less work (triplepoint place), or exchange the {}.", it,
+                         many ? "boards" : "board");
+    case Cause::unknown:
+      break;
+  }
+  if (find(bottleneck.evidence, Kind::first_seen) != nullptr)
+    return "Leave out the first step, in which profilers begin one after the other.";
+  if (find(bottleneck.evidence, Kind::clock) == nullptr)
+    return fmt::format("Record {} clock, power and temperature meanwhile (triplepoint record).",
+                       its);
+  return fmt::format(
+      "Compare {0} clock event reasons, power limit and temperature with {0} peers'.", its);
+}
+
+std::string evidence_label(const Evidence& item) {
+  constexpr std::array labels = {"SM clock (MHz)",
+                                 "links (share)",
+                                 "network (share)",
+                                 "host (time factor)",
+                                 "collectives begun last",
+                                 "kernels longer by (s)",
+                                 "without work longer by (s)",
+                                 "first seen later by (s)",
+                                 "launched later by (s)",
+                                 "data loader longer by (s)",
+                                 "host call longer by (s)",
+                                 "power limit (W)",
+                                 "power (W)",
+                                 "die (°C)",
+                                 "at the power cap (share)",
+                                 "at the power brake (share)",
+                                 "throttled by heat (share)",
+                                 "locked clock (share)"};
+  const char* label = labels[static_cast<size_t>(item.kind)];
+  return item.name.empty() ? label : fmt::format("{}: {}", label, item.name);
+}
+
+namespace {
+
+std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
+  if (run.manifest.origin == run::Origin::simulated)
+    return "No GPU, link or host slows the step by 1 % or more.";
+  if (late.starts.empty())
+    return "No collective is seen on more than one rank, so lateness is unknown.";
+  const bool together = std::ranges::all_of(
+      late.starts, [](const LateStart& start) { return start.start_spread == 0; });
+  return fmt::format("{} is late: {}.", late.has_all_ranks ? "No rank" : "None of the ranks given",
+                     together ? "all ranks begin their collectives together"
+                              : "no rank's own delays are beyond the noise");
+}
+
+}  // namespace
+
+std::vector<std::string> lateness_sentences(const run::Run& run, const LateRanks& late,
+                                            const std::vector<Bottleneck>& bottlenecks,
+                                            std::optional<Seconds> step_time) {
+  std::vector<std::string> lines;
+  for (const Bottleneck& bottleneck : bottlenecks)
+    lines.push_back(bottleneck_sentence(bottleneck, step_time) + " " +
+                    bottleneck_advice(bottleneck));
+  if (bottlenecks.empty()) lines.push_back(nobody_is_late(run, late));
+  const bool of_ranks = !bottlenecks.empty() && bottlenecks.front().of == Bottleneck::Of::rank;
+  if (!of_ranks || !late.naive_straggler || late.naive_straggler == late.straggler) return lines;
+  const auto of = [&](int32_t rank) {
+    return *std::ranges::find(late.ranks, rank, &RankLateness::rank);
+  };
+  const RankLateness naive = of(*late.naive_straggler), worst = of(*late.straggler);
+  lines.push_back(fmt::format(
+      "By communication time alone rank {} looks slowest, with {} against {} of rank {}; {} of "
+      "that is waiting for others.",
+      naive.rank, time_text(naive.in_communication), time_text(worst.in_communication), worst.rank,
+      time_text(naive.waited)));
+  return lines;
+}
+
+}  // namespace triplepoint::metrics

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who makes the others wait, and why?
+//
+// Three kinds of runs, one list. A simulated run says what each slow device, link or host costs;
+// spans of several ranks tell whose own delays the others waited for; of a recording without spans
+// clocks are known, and a bound: a step cannot become shorter than by the share of the clock that
+// the slowest GPU lacks. Why is a separate question, which sensors and settings answer for every
+// device alike: those of one bottleneck that have different causes become several.
+#include <algorithm>
+
+#include "triplepoint/base/statistics.h"
+
+#include "triplepoint/metrics/run/device_evidence.h"
+#include "triplepoint/metrics/run/view.h"
+#include "triplepoint/metrics/trace/late_evidence.h"
+
+namespace triplepoint::metrics {
+namespace {
+
+using run::Bottleneck;
+using run::Cause;
+using run::Evidence;
+using Kind = Evidence::Kind;
+
+constexpr double least_cost = 0.01;  // of the step
+constexpr double slow_clock = 0.05;  // relative, of a recorded clock; boards of a type differ less
+constexpr double slow_clock_deviations = 4;  // robust standard deviations of the clocks
+constexpr size_t fewest_clocks = 4;          // of which one can be an outlier
+constexpr size_t most_named = 8;
+
+/// Slow clocks by cause.
+class ClockCauses {
+ public:
+  explicit ClockCauses(const View& view)
+      : view_(view), evidence_(view.run, view.devices, view.window) {}
+
+  /// `found` is of clocks, with theirs as evidence.
+  void divide(const Bottleneck& found, std::vector<Bottleneck>& into) const {
+    const size_t first = into.size();
+    std::vector<size_t> peers;
+    for (size_t d = 0; d < view_.run.devices.size(); ++d)
+      if (std::ranges::none_of(found.who, [&](int32_t who) { return is_of(d, found.of, who); }))
+        peers.push_back(d);
+    for (const int32_t who : found.who) {
+      std::vector<Evidence> evidence = evidence_.of(slow_devices(found, who), peers);
+      std::erase_if(evidence, [&](const Evidence& e) {
+        return e.kind == Kind::clock && who == found.who.front();
+      });
+      if (find(evidence, Kind::clock) == nullptr)
+        evidence.insert(evidence.begin(), found.evidence.front());
+      const Cause cause = cause_of(evidence);
+      const auto same = std::find_if(into.begin() + static_cast<std::ptrdiff_t>(first), into.end(),
+                                     [&](const Bottleneck& other) { return other.cause == cause; });
+      if (same != into.end()) {
+        same->who.push_back(who);
+        continue;
+      }
+      into.push_back(found);
+      into.back().who = {who};
+      into.back().evidence = std::move(evidence);
+      into.back().cause = cause;
+    }
+    if (into.size() - first < 2) return;
+    for (size_t i = first; i < into.size(); ++i)
+      into[i].at_most = true;  // the cost is that of all together
+  }
+
+ private:
+  bool is_of(size_t device, Bottleneck::Of of, int32_t who) const {
+    const run::Device& d = view_.run.devices[device];
+    return who == (of == Bottleneck::Of::node ? d.node : d.index);
+  }
+
+  /// Of a node only the slow ones, where some are not.
+  std::vector<size_t> slow_devices(const Bottleneck& found, int32_t who) const {
+    const Evidence& clock = found.evidence.front();
+    std::vector<size_t> all, slow;
+    for (size_t d = 0; d < view_.run.devices.size(); ++d) {
+      if (!is_of(d, found.of, who)) continue;
+      all.push_back(d);
+      const double own = view_.devices[d].sm_clock_mean_mhz.value_or(clock.value);
+      if (2 * own < clock.value + clock.peers) slow.push_back(d);
+    }
+    return slow.empty() ? all : slow;
+  }
+
+  const View& view_;
+  DeviceEvidence evidence_;
+};
+
+/// Clocks that lie outside of the others', as sensors have read them.
+std::vector<Bottleneck> slow_clocks(const View& view, Seconds step) {
+  std::vector<std::pair<double, int32_t>> clocks;
+  std::vector<double> values;
+  for (size_t d = 0; d < view.run.devices.size(); ++d)
+    if (const auto clock = view.devices[d].sm_clock_mean_mhz) {
+      clocks.emplace_back(*clock, view.run.devices[d].index);
+      values.push_back(*clock);
+    }
+  if (clocks.size() < fewest_clocks) return {};
+  const double usual = median(values);
+  const double least =
+      std::max(slow_clock * usual, slow_clock_deviations * robust_deviation(values));
+  std::erase_if(clocks, [&](const auto& clock) { return usual - clock.first <= least; });
+  // Many of them are two populations, not a few culprits among healthy ones.
+  if (clocks.empty() || 2 * clocks.size() >= values.size()) return {};
+  std::ranges::sort(clocks);
+  clocks.resize(std::min(clocks.size(), most_named));
+  Bottleneck found{.evidence = {{Kind::clock, clocks.front().first, usual}}, .at_most = true};
+  for (const auto& [clock, device] : clocks)
+    found.who.push_back(device);
+  std::vector<Bottleneck> all;
+  ClockCauses(view).divide(found, all);
+  for (Bottleneck& one : all) {
+    const Evidence& clock = *find(one.evidence, Kind::clock);
+    one.cost = (1 - clock.value / clock.peers) * step;
+  }
+  return all;
+}
+
+std::vector<Bottleneck> simulated_bottlenecks(const View& view) {
+  std::vector<Bottleneck> all;
+  if (view.run.bottlenecks.empty()) return all;
+  const ClockCauses causes(view);
+  for (const Bottleneck& found : view.run.bottlenecks) {
+    if (found.evidence.front().kind == Kind::clock) {
+      causes.divide(found, all);
+      continue;
+    }
+    all.push_back(found);
+    all.back().cause = cause_of(found.evidence);
+  }
+  return all;
+}
+
+}  // namespace
+
+void answer_bottlenecks(const View& view, Metrics& answer) {
+  if (view.run.manifest.origin == run::Origin::simulated) {
+    answer.bottlenecks = simulated_bottlenecks(view);
+  } else if (auto late = late_bottlenecks(view.run)) {
+    answer.bottlenecks = *std::move(late);
+  } else if (answer.step_time) {
+    answer.bottlenecks = slow_clocks(view, *answer.step_time);
+  }
+  std::erase_if(answer.bottlenecks, [&](const Bottleneck& one) {
+    return one.cost && (!answer.step_time || *one.cost < least_cost * *answer.step_time);
+  });
+}
+
+}  // namespace triplepoint::metrics
