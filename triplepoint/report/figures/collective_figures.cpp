@@ -14,7 +14,7 @@ namespace {
 
 using metrics::CollectiveRow;
 
-constexpr std::size_t most_bars = 24, most_rows = 500;
+constexpr std::size_t most_bars = 24;
 
 double mean(int64_t sum, int64_t number) {
   return number == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(number);
@@ -40,8 +40,8 @@ std::vector<std::size_t> largest(const std::vector<int64_t>& amounts, std::size_
   return order;
 }
 
-std::string left_out(std::size_t drawn, std::size_t all, const char* by) {
-  return drawn == all ? "" : fmt::format(" The {} of {} with most {} are drawn.", drawn, all, by);
+std::string left_out(std::size_t drawn, std::size_t all) {
+  return drawn == all ? "" : fmt::format(" The {} of {} with most time are drawn.", drawn, all);
 }
 
 std::string in_words(double ns, const TimeUnit& unit) {
@@ -135,22 +135,6 @@ std::string collectives_legend(const std::vector<CollectiveRow>& rows) {
       {{"t-host", "waiting for the last to begin"}, {"t-communication", "transfer"}});
 }
 
-std::vector<std::string> late_start_cells(const std::string& label, const metrics::LateStart& start,
-                                          const metrics::CollectiveMatch& match,
-                                          const metrics::SpanList& spans, const TimeUnit& unit) {
-  const std::string cause = cause_text(start, spans);
-  const auto time = [&](int64_t ns) { return in_unit(static_cast<double>(ns), unit); };
-  const metrics::Collective& collective = match.collectives[start.collective];
-  return {label,
-          in_unit(static_cast<double>(collective.first_begin()), {"ms", 1e6}),
-          time(start.waits),
-          time(start.start_spread),
-          time(start.end_spread),
-          std::to_string(start.rank),
-          time(start.lead),
-          cause.empty() ? "–" : cause};
-}
-
 }  // namespace
 
 Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::SpanList& spans) {
@@ -183,63 +167,8 @@ Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::
   return {"collectives", chart.title,
           "Sizes, counts and bandwidths as nccl-tests define them; bandwidths are of the transfer, "
           "with one rank alone of the shortest kernel." +
-              left_out(chart.bars.size(), rows.size(), "time"),
+              left_out(chart.bars.size(), rows.size()),
           collectives_legend(rows) + bar_chart_svg(chart), std::move(table)};
-}
-
-Figure late_starts_figure(const metrics::LateRanks& late, const metrics::CollectiveMatch& match,
-                          const metrics::SpanList& spans) {
-  std::vector<int64_t> waits;
-  int64_t longest = 0;
-  for (const metrics::LateStart& start : late.starts) {
-    waits.push_back(start.waits);
-    longest = std::max({longest, start.waits, start.start_spread});
-  }
-  const TimeUnit unit = time_unit(longest);
-  DataTable table{{"collective", "begin (ms)", "others waited", "begins apart", "ends apart",
-                   "last rank", "after the second", "cause"},
-                  {}};
-  for (const std::size_t i : {2, 3, 4, 6})
-    table.columns[i] += fmt::format(" ({})", unit.name);
-  BarChart chart{.title = "Collectives by how long others waited for the last rank",
-                 .unit = fmt::format("total waiting time of the other ranks ({})", unit.name),
-                 .bars = {},
-                 .cuts = false};
-  std::vector<std::string> labels;
-  for (const metrics::LateStart& start : late.starts)
-    labels.push_back(
-        fmt::format("{}: {}", labels.size() + 1, match.collectives[start.collective].label));
-  for (const std::size_t i : largest(waits, most_rows))
-    table.rows.push_back(late_start_cells(labels[i], late.starts[i], match, spans, unit));
-  // Waiting for the pipeline's order is no rank's delay.
-  std::vector<int64_t> for_late;
-  for (const metrics::LateStart& start : late.starts)
-    for_late.push_back(start.by_order ? 0 : start.waits);
-  if (const auto worst = largest(for_late, 1); !worst.empty() && for_late[worst[0]] > 0)
-    chart.title =
-        fmt::format("{}ollective {} is the most expensive: other ranks waited {} for rank {}",
-                    worst == largest(waits, 1) ? "C" : "Waits for the pipeline's order apart, c",
-                    labels[worst[0]], in_words(static_cast<double>(waits[worst[0]]), unit),
-                    late.starts[worst[0]].rank);
-  for (const std::size_t i : largest(waits, most_bars)) {
-    const metrics::LateStart& start = late.starts[i];
-    Bar bar{.label = fmt::format("{}, rank {}", labels[i], start.rank), .parts = {}};
-    const double length = static_cast<double>(start.waits) / unit.ns;
-    bar.parts = {{length, "t-communication", cause_text(start, spans)}};
-    bar.text = significant(length);
-    chart.bars.push_back(std::move(bar));
-  }
-  return {"late-starts",
-          chart.title,
-          "In order of time, with the rank that began last; the table lists the cause." +
-              left_out(chart.bars.size(), late.starts.size(), "waiting") +
-              (late.starts.size() > most_rows
-                   ? fmt::format(" The table shows the {} largest.", most_rows)
-                   : ""),
-          bar_chart_svg(chart),
-          std::move(table),
-          true,
-          late.starts.size() <= most_bars};
 }
 
 }  // namespace triplepoint::report

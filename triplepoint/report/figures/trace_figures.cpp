@@ -49,7 +49,6 @@ std::string collectives_section(const metrics::SpanList& spans,
   for (const std::string& remark : match.remarks)
     said += paragraph("Note: " + remark + ".");
   drawings += html_figure(collectives_figure(match, spans));
-  if (!late.starts.empty()) drawings += html_figure(late_starts_figure(late, match, spans));
   return section("late", late.starts.empty() ? "Collectives" : "Collectives, and who was late",
                  said + figures(drawings));
 }

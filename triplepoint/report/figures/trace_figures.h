@@ -41,10 +41,6 @@ Figure collectives_figure(const metrics::CollectiveMatch&, const metrics::SpanLi
 /// A bar per rank: how long others waited for it.
 Figure lateness_figure(const metrics::LateRanks&);
 
-/// A bar per collective: how long all waited for the last one; who it was and why are in the table.
-Figure late_starts_figure(const metrics::LateRanks&, const metrics::CollectiveMatch&,
-                          const metrics::SpanList&);
-
 /// A bar per class of the path: what making it free would save, and what another chain would take.
 /// Of a timeline that does not know launches (a simulated one) the bars are not divided: what would
 /// be saved hangs on dependencies that it does not hold.

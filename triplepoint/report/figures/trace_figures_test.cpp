@@ -94,20 +94,6 @@ TEST_CASE("the page names who was waited for and whom a naive reading blames") {
   // Rank 3 is 200 us later than the median; rank 2 would have had to wait for 100 us of that only.
   CHECK(contains(said[0], "cost all others together 500.0 us"));
   CHECK(lateness_figure(late).title == "83 % of all waiting comes from delays of rank 3");
-  CHECK(late_starts_figure(late, match, spans).table.rows[0][2] == "600.0");  // 300 + 200 + 100 us
-}
-
-TEST_CASE("the dearest collective is named beside longer waits for the pipeline's order") {
-  const run::Run run = ring(4, 100'000);
-  const metrics::SpanList spans(run.timeline);
-  const metrics::CollectiveMatch match = metrics::match_collectives(spans);
-  metrics::LateRanks late;
-  late.starts = {{.collective = 0, .rank = 1, .waits = 100'000},
-                 {.collective = 0, .rank = 2, .waits = 900'000, .by_order = true}};
-  CHECK(contains(late_starts_figure(late, match, spans).title,
-                 "Waits for the pipeline's order apart, collective 1: "));
-  late.starts[1].by_order = false;
-  CHECK(late_starts_figure(late, match, spans).title.starts_with("Collective 2: "));
 }
 
 TEST_CASE("a page names no straggler where ranks differ by microseconds only") {
