@@ -26,9 +26,9 @@ double electromigration(const LifetimeCoefficients& model, const DieStress& stre
 }
 
 double oxide_rate(const LifetimeCoefficients& model, double t, double voltage_ratio) {
-  const double energy = model.oxide_energy_ev + model.oxide_energy_ev_kelvin / t +
+  const double energy = model.oxide_energy_ev - model.oxide_energy_ev_kelvin / t -
                         model.oxide_energy_ev_per_kelvin * t;
-  const double exponent = model.oxide_exponent + model.oxide_exponent_per_kelvin * t;
+  const double exponent = model.oxide_exponent - model.oxide_exponent_per_kelvin * t;
   return std::pow(voltage_ratio, exponent) * std::exp(-energy / (boltzmann_ev_per_kelvin * t));
 }
 

@@ -19,7 +19,7 @@ struct DieStress {
 ///   use = (electromigration + oxide) / 2
 ///
 ///   electromigration  (J / J0)^n exp(Ea/k (1/T0 - 1/T)),           J / J0 = (P / P0) / (V / V0)
-///   oxide             V^(a + b T) exp(-(X + Y/T + Z T) / kT), over the same at T0, V0
+///   oxide             V^(a - b T) exp(-(X - Y/T - Z T) / kT), over the same at T0, V0
 ///
 /// P0: reference_power_share of the limit; V0: the voltage at the highest clock. The mean says that
 /// at the reference both mechanisms fail equally often, as RAMP assumes at qualification: the true
