@@ -58,28 +58,20 @@ class BottleneckFinder {
  private:
   // ---- clocks
 
-  /// Clock steps of the peers, by device: their median.
+  /// Median clock steps of each stage, or of all where it has few devices.
   void find_peers() {
-    std::vector<double> all(model_.num_devices());
-    for (size_t d = 0; d < all.size(); ++d)
-      all[d] = mean_steps(model_, step_, d);
-    everyone_ = median(all);
+    std::vector<double> all;
     std::vector<std::vector<double>> of_stage(model_.uses.size());
-    for (size_t d = 0; d < all.size(); ++d)
-      of_stage[model_.place_of(d).stage].push_back(all[d]);
-    peers_.assign(all.size(), everyone_);
-    for (size_t d = 0; d < all.size(); ++d) {
-      const auto& stage = of_stage[model_.place_of(d).stage];
-      if (stage.size() >= fewest_in_stage) peers_[d] = stage_median(of_stage, d);
+    for (size_t d = 0; d < model_.num_devices(); ++d) {
+      all.push_back(mean_steps(model_, step_, d));
+      of_stage[model_.place_of(d).stage].push_back(all.back());
     }
+    everyone_ = median(std::move(all));
+    for (std::vector<double>& stage : of_stage)
+      peers_.push_back(stage.size() >= fewest_in_stage ? median(std::move(stage)) : everyone_);
   }
 
-  double stage_median(const std::vector<std::vector<double>>& of_stage, size_t device) {
-    const size_t stage = model_.place_of(device).stage;
-    medians_.resize(of_stage.size(), -1);
-    if (medians_[stage] < 0) medians_[stage] = median(of_stage[stage]);
-    return medians_[stage];
-  }
+  double peers_of(size_t device) const { return peers_[model_.place_of(device).stage]; }
 
   Seconds duration_at(size_t device, size_t use, double steps) {
     const size_t stage = model_.place_of(device).stage;
@@ -117,7 +109,7 @@ class BottleneckFinder {
     if (nodes_ > 1) add_slow_nodes();
     std::vector<double> excesses(model_.num_devices());
     for (size_t d = 0; d < excesses.size(); ++d)
-      excesses[d] = is_of_slow_node(d) ? 0 : excess(d, peers_[d]);
+      excesses[d] = is_of_slow_node(d) ? 0 : excess(d, peers_of(d));
     add_clock(outliers(excesses), false);
   }
 
@@ -162,7 +154,8 @@ class BottleneckFinder {
     for (const size_t d : devices)
       for (size_t u = 0; u < clocks.devices[d].size(); ++u) {
         DevicePhase& phase = clocks.devices[d][u];
-        phase.duration = std::min(phase.duration, duration_at(d, u, of_nodes ? others : peers_[d]));
+        phase.duration =
+            std::min(phase.duration, duration_at(d, u, of_nodes ? others : peers_of(d)));
       }
     const Seconds cost = step_.timeline.step_time - simulate_step(model_, clocks).step_time;
     if (cost < min_cost * step_.timeline.step_time) return false;
@@ -295,9 +288,8 @@ class BottleneckFinder {
   StepModel& model_;
   const CoupledStep& step_;
   size_t per_node_, nodes_;
-  double everyone_ = 0;          // clock steps, median of all devices
-  std::vector<double> peers_;    // [device]
-  std::vector<double> medians_;  // [stage]; negative: not asked for yet
+  double everyone_ = 0;        // clock steps, median of all devices
+  std::vector<double> peers_;  // [stage]
   std::vector<int32_t> slow_nodes_;
   std::vector<Bottleneck> found_;
 };

@@ -83,10 +83,10 @@ class LateEvidence {
                          .span = part.span});
     const Window& late = *std::ranges::find(windows, start.rank, &Window::rank);
     if (start.gaps > start.kernels) {
-      evidence.push_back({Kind::gaps, in_seconds(start.gaps)});
+      evidence.push_back({Kind::gaps, in_seconds(std::min(start.gaps, start.own_delay))});
       if (start.are_comparable) add_host(late, windows, start.own_delay, evidence);
     } else if (start.kernels > 0) {
-      evidence.push_back({Kind::kernels, in_seconds(start.kernels), 0,
+      evidence.push_back({Kind::kernels, in_seconds(std::min(start.kernels, start.own_delay)), 0,
                           start.slowest < 0 ? "" : spans_.type(start.slowest).name});
       add_devices(late, evidence);
     }

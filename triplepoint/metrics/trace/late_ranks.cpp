@@ -116,10 +116,11 @@ std::string cause_text(const LateStart& start, const SpanList& spans) {
     return fmt::format("delays of rank {} before it", start.culprit);
   if (!is_late_itself) return start.are_comparable ? "" : "the ranks do different work before it";
   if (start.gaps > start.kernels)
-    return fmt::format("device without work for {} longer", time_text(start.gaps));
+    return fmt::format("device without work for {} longer",
+                       time_text(std::min(start.gaps, start.own_delay)));
   if (start.kernels <= 0) return "";
-  std::string text =
-      fmt::format("kernels took {} longer than the same ones elsewhere", time_text(start.kernels));
+  std::string text = fmt::format("kernels took {} longer than the same ones elsewhere",
+                                 time_text(std::min(start.kernels, start.own_delay)));
   if (start.slowest >= 0) text += ", most of it in " + spans.type(start.slowest).name;
   return text;
 }

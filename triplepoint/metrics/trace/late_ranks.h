@@ -22,7 +22,8 @@ struct LateStart {
   int32_t culprit = -1;   // whose own delays most of the waiting comes from; -1: no rank's
   int64_t own_delay = 0;  // ns, of `rank` since its communication before
   // Of it, ns beyond what the same kernels, and the gaps before them, take elsewhere; and the span
-  // of the kernel with most of it, -1: none.
+  // of the kernel with most of it, -1: none. Of kernels beside each other the sum, which may be
+  // more.
   int64_t kernels = 0, gaps = 0;
   int32_t slowest = -1;
   bool are_comparable = true;  // else the ranks do different work before it
