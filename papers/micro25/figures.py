@@ -206,7 +206,7 @@ def stacks(number, jobs):
     usual = sorted(heights)[(len(heights) - 1) // 2]
     parts = [[group for group, height in zip(groups, heights) if (height > 6 * usual > 0) == is_high] for is_high in (False, True)]
     parts = [part for part in parts if part]
-    widths = [sum(len(stacks) + 1 for _, stacks in part) for part in parts]
+    widths = [sum(room_of(stacks) + 1 for _, stacks in part) for part in parts]
     figure, axes = plt.subplots(1, len(parts), squeeze=False, width_ratios=widths, figsize=(3 + 0.15 * sum(widths), 4.5))
     for axis, part in zip(axes[0], parts):
         draw_stacks(axis, part, show_mean=number == 3)
@@ -218,10 +218,15 @@ def stacks(number, jobs):
     return finish(figure, title, jobs, *axes[0]), numbers
 
 
+def room_of(stacks):
+    """Bars and the title above them take so much."""
+    return max(len(stacks), 5)
+
+
 def draw_stacks(axis, groups, show_mean):
-    x, ticks, texts = 0, [], []
+    end, ticks, texts = 0, [], []
     for title, stacks in groups:
-        begin = x
+        begin = x = end + (room_of(stacks) - len(stacks)) / 2
         for stack in stacks:
             if stack.kernels is None:
                 axis.axvspan(x - 0.45, x + 0.45, color="#e8e8e8", label="out of memory")
@@ -245,9 +250,9 @@ def draw_stacks(axis, groups, show_mean):
                 axis.plot([begin - 0.45, x - 0.55], [shown[f"kernel_{name}_s"]] * 2, "--" if name == "compute" else "-", color="black", lw=1,
                           label=f"published {name}, mean over the stages")
         axis.text((begin + x - 1) / 2, 1.01, title, transform=axis.get_xaxis_transform(), ha="center", fontsize=7)
-        x += 1
+        end += room_of(stacks) + 1
     axis.set_xticks(ticks, texts, rotation=90)
-    axis.set_xlim(-1, x - 0.5)
+    axis.set_xlim(-1, end - 1)
 
 
 # ---- 5 and 17: a colour per GPU and job
