@@ -113,21 +113,15 @@ TEST_CASE("the paper's four statements come out with their sign") {
   CHECK(few.asymmetric.gap < many.asymmetric.gap);
 }
 
-TEST_CASE(
-    "with mean boards, heat gives more than a layer's imbalance takes, or less, as the paper "
-    "saw") {
+TEST_CASE("with mean boards a layer shifted pays where stages have many, as the paper saw") {
   for (const Paper& paper : {llama, gpt}) {
-    const spec::Job base = job_of(paper);
+    const spec::Job base = with_fine_clocks(on_expected_machine(job_of(paper)));
     const auto samples = thermal_samples(sim::simulate(base, {}));
     const ColdMap map = cold_map(find_thermal_groups(samples), mean_samples(samples), base);
     spec::Job placed = base;
     placed.plan = place_cold_first(base, map, {});
     placed.plan.layers_per_stage = shift_layers(placed, coldness_of_stages(placed, map), 1);
-    const PlacementReason reason = explain_placement(placed, base);
-    CHECK(reason.order == 0);
-    CHECK(reason.layers > 0);
-    CHECK(reason.heat < 0);
-    CHECK((reason.layers + reason.heat < 0) == (paper.stages == llama.stages));
+    CHECK((judge_time(placed) < judge_time(base)) == (paper.stages == llama.stages));
   }
 }
 

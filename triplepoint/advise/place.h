@@ -15,8 +15,8 @@ namespace triplepoint::advise {
 
 /// baseline: as the job stands. symmetric: cold devices take the earlier of their node's stages,
 /// layers as they are. asymmetric: besides, stages on cold devices get some layers more and those
-/// on hot ones as many less. optimal: the best that is known; the baseline where none gains.
-enum class PlacementKind { baseline, symmetric, asymmetric, optimal };
+/// on hot ones as many less. searched: what a local search makes of the fastest of these.
+enum class PlacementKind { baseline, symmetric, asymmetric, searched };
 const char* name_of(PlacementKind);
 
 struct Placement {
@@ -24,21 +24,8 @@ struct Placement {
   int64_t shift = 0;  // layers, of an asymmetric one
   spec::Job job;
   PlacementOutcome outcome;
-  PlacementReason reason;  // against the baseline
-  MachineGains over;       // speed against the baseline, on drawn machines
-  std::string same_as;     // the kind of an earlier one that has the same plan; empty: none
-};
-
-/// How the optimal placement was found.
-struct PlaceCounts {
-  int64_t assignments = 0;    // of groups to stages and of nodes to blocks of ranks
-  int64_t layouts = 0;        // (partial) layouts of layers that were bounded
-  int64_t below = 0;          // whole ones whose bound left a chance
-  int64_t judged = 0;         // by the simulator, to thermal steady state
-  int64_t left = 0;           // with a chance, and not judged: stopped
-  double could_gain = 0;      // of what was left, at most this share of the step
-  bool nodes_alike = false;   // every node was given the same assignment
-  bool layers_fixed = false;  // virtual stages: layers stay as they are
+  MachineGains over;    // speed against the baseline, on drawn machines
+  std::string same_as;  // the kind of an earlier one that has the same plan; empty: none
 };
 
 struct PlaceOptions {
@@ -55,20 +42,24 @@ struct PlaceOptions {
 
 struct PlaceResult {
   std::vector<Placement> placements;  // baseline first; those that exist
-  std::vector<std::string> notes;     // why one does not, and what was assumed
-  PlaceCounts counts;
+  size_t recommended = 0;             // the baseline where none gains
+  std::vector<std::string> notes;     // why one does not exist or gain, and what was assumed
+  int64_t judged = 0;                 // by the search, each to thermal steady state
+  bool searched_all = true;  // ends where no neighbour is faster; false: most_judged or stopped
+
+  const Placement& best() const { return placements[recommended]; }
 };
 
 /// Places a job on a machine whose devices are grouped by coldness, with the simulator as judge.
 ///
-/// Searched for the optimum: the job's rank order and tp-pp-dp (where legal); nodes as given,
-/// coolest first, coolest last; on each node, every way to deal its groups to its stages and the
-/// given one; all layers per stage up to 6 more or less than even. A layout is judged by
-/// sim::simulate if its bound (place_bound.h) is below the best step found so far; in the order of
-/// bounds, so that the first whose bound is not ends the search. Independent choices per node
-/// multiply: above 256 assignments all nodes are given the same one.
-/// Never worse than baseline, symmetric and asymmetric, which are judged first: by the step on a
-/// machine that is known, else by the mean gain over drawn machines.
+/// The search begins at the fastest of baseline, symmetric and asymmetric, and goes to the fastest
+/// neighbour as long as one is faster. Neighbours have one layer moved from a stage to another, two
+/// of a node's stages exchanged in who gets cold devices (on every node alike), or another order of
+/// ranks (tp-pp-dp, where legal) or nodes (as given, coolest first, coolest last).
+///
+/// Recommended is what gains most in speed, and the baseline where nothing does: on a machine that
+/// is known by its step, else by the mean over drawn machines, if that is min_reported_gain and the
+/// job's own machine is not slower.
 /// Equal jobs give equal answers at any number of threads.
 PlaceResult place(const spec::Job&, const ColdMap&, const PlaceOptions&);
 

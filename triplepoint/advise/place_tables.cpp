@@ -85,11 +85,6 @@ Json placement_json(const Placement& placement) {
                                             {"mean", placement.over.mean},
                                             {"worst", placement.over.worst},
                                             {"gaining", placement.over.gaining}};
-  json["reason_s"] = {{"rank_order", placement.reason.order},
-                      {"layers", placement.reason.layers},
-                      {"heat", placement.reason.heat},
-                      {"boards", placement.reason.boards},
-                      {"sum", placement.reason.total()}};
   json["stages"] = Json::array();
   for (const advise::PlacedStage& stage : outcome.stages)
     json["stages"].push_back(stage_json(stage));
@@ -212,35 +207,9 @@ DataTable placements_table(const advise::PlaceResult& result) {
   return table;
 }
 
-DataTable reasons_table(const advise::PlaceResult& result) {
-  DataTable table{
-      .name = "reasons",
-      .title = "Where the difference to the baseline comes from, seconds of a step",
-      .columns = {{.key = "placement", .title = "placement"},
-                  {.key = "rank_order_s", .title = "rank order", .digits = 3},
-                  {.key = "layers_s", .title = "imbalance", .digits = 3},
-                  {.key = "heat_s", .title = "heat", .digits = 3},
-                  {.key = "boards_s", .title = "boards, steps", .digits = 3},
-                  {.key = "sum_s", .title = "sum", .digits = 3},
-                  {.key = "critical_stage", .title = "critical stage"},
-                  {.key = "critical_clock_mhz", .title = "its MHz"},
-                  {.key = "critical_clock_gain_mhz", .title = "more than before", .digits = 1}},
-      .rows = {}};
-  const advise::PlacementOutcome& base = baseline_of(result).outcome;
-  for (const Placement& placement : result.placements) {
-    if (placement.kind == PlacementKind::baseline || !placement.outcome.fits) continue;
-    const advise::PlacedStage& stage = advise::critical_stage(placement.outcome);
-    const double before = advise::critical_stage(base).clock_mhz;
-    table.add({placement_name(placement), placement.reason.order, placement.reason.layers,
-               placement.reason.heat, placement.reason.boards, placement.reason.total(),
-               stage.stage, stage.clock_mhz, stage.clock_mhz - before});
-  }
-  return table;
-}
-
 std::string gains_text(const advise::PlaceResult& result) {
-  const Placement& best = result.placements.back();
-  if (best.over.machines < 2 || best.over.mean <= 0) return "";
+  const Placement& best = result.best();
+  if (best.over.machines < 2 || result.recommended == 0) return "";
   return fmt::format(
       "Over {} drawn machines of this kind the {} placement gains {:.2f} % on average ({:.2f} % on "
       "the worst); it gains on {} of them.",
@@ -248,20 +217,12 @@ std::string gains_text(const advise::PlaceResult& result) {
       best.over.gaining);
 }
 
-std::string counts_text(const advise::PlaceCounts& counts) {
-  std::string text = fmt::format(
-      "Searched {} assignments of groups to stages and nodes to ranks{}{}; {} (partial) layouts "
-      "of layers were bounded, {} could win, {} were judged by the simulator.",
-      whole(counts.assignments), counts.nodes_alike ? ", every node alike" : "",
-      counts.layers_fixed ? ", layers as they are (virtual stages)" : "", whole(counts.layouts),
-      whole(counts.below), whole(counts.judged));
-  if (counts.left > 0)
-    text += fmt::format(
-        " {} that could still be up to {:.1f} % faster were not (--judge raises the number).",
-        whole(counts.left), 100 * counts.could_gain);
-  else if (counts.assignments > 0)
-    text += " The rest cannot be faster on the machine that was searched.";
-  return text;
+std::string search_text(const advise::PlaceResult& result) {
+  if (result.judged == 0) return "";
+  return fmt::format("The search judged {} neighbours; {}.", whole(result.judged),
+                     result.searched_all
+                         ? "none of the last placement is faster"
+                         : "it was stopped before it found no faster one (--judge goes on)");
 }
 
 Json groups_json(const GroupedMachine& seen) {
@@ -293,18 +254,10 @@ Json groups_json(const GroupedMachine& seen) {
 }
 
 Json place_json(const GroupedMachine& seen, const advise::PlaceResult& result) {
-  const advise::PlaceCounts& counts = result.counts;
   Json json = {{"thermal_groups", groups_json(seen)},
                {"placements", Json::array()},
-               {"search",
-                {{"assignments", counts.assignments},
-                 {"layouts_bounded", counts.layouts},
-                 {"could_win", counts.below},
-                 {"judged", counts.judged},
-                 {"not_judged", counts.left},
-                 {"could_gain", counts.could_gain},
-                 {"nodes_alike", counts.nodes_alike},
-                 {"layers_fixed", counts.layers_fixed}}},
+               {"recommended", placement_name(result.best())},
+               {"search", {{"judged", result.judged}, {"searched_all", result.searched_all}}},
                {"notes", result.notes}};
   for (const Placement& placement : result.placements)
     json["placements"].push_back(placement_json(placement));

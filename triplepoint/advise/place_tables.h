@@ -29,15 +29,14 @@ std::string grouping_text(const advise::ThermalGroups&);
 /// "1,2,5,7 | 0,3,4,6": of one node, or of each where they differ.
 std::string slots_text(const GroupedMachine&);
 
-/// Baseline and placements: what each reaches; then where the difference comes from.
+/// Baseline and placements: what each reaches.
 DataTable placements_table(const advise::PlaceResult&);
-DataTable reasons_table(const advise::PlaceResult&);
-/// What the optimal placement gains over drawn machines; empty where it gains nothing or
-/// the machine is known.
+/// What the recommended placement gains over drawn machines; empty where none is, or the machine is
+/// known.
 std::string gains_text(const advise::PlaceResult&);
 /// "asymmetric +1".
 std::string placement_name(const advise::Placement&);
-std::string counts_text(const advise::PlaceCounts&);
+std::string search_text(const advise::PlaceResult&);
 /// What a launcher has to be told: a line each.
 std::vector<std::string> launch_lines(const spec::Job&);
 

@@ -9,7 +9,6 @@
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/advise/population.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/layer_layout.h"
@@ -178,25 +177,6 @@ std::vector<int64_t> shift_layers(const spec::Job& job, const std::vector<double
 
 namespace {
 
-/// Slots that are all the mean of the chassis' own: the same heat warms the air of all, by equal
-/// parts.
-void even_out(spec::Chassis& chassis) {
-  const double slots = static_cast<double>(chassis.slots.size());
-  if (slots == 0) return;
-  spec::Slot mean{.inlet_offset = Kelvins(), .resistance_factor = 0, .upstream_heating = {}};
-  double upstream = 0;
-  for (const spec::Slot& slot : chassis.slots) {
-    mean.inlet_offset += slot.inlet_offset / slots;
-    mean.resistance_factor += slot.resistance_factor / slots;
-    for (const double part : slot.upstream_heating)
-      upstream += part;
-  }
-  mean.upstream_heating.assign(chassis.slots.size(), upstream / (slots * slots));
-  if (upstream == 0) mean.upstream_heating.clear();
-  std::fill(chassis.slots.begin(), chassis.slots.end(), mean);
-  chassis.inlet_spread = Kelvins();
-}
-
 double variance_of(const std::vector<double>& values) {
   double mean = 0, sum = 0;
   for (const double value : values)
@@ -240,10 +220,6 @@ std::vector<PlacedStage> describe_stages(const spec::Job& job, const metrics::Me
   return stages;
 }
 
-double step_of(const spec::Job& job) {
-  return judge_time(job).value_or(0);
-}
-
 }  // namespace
 
 std::optional<double> judge_time(const spec::Job& job) {
@@ -271,44 +247,6 @@ PlacementOutcome judge_placement(const spec::Job& job, const ColdMap& map) {
     outcome.throttled = std::min(1.0, outcome.throttled + share);
   outcome.stages = describe_stages(job, seen, map);
   return outcome;
-}
-
-spec::Job on_mean_boards(spec::Job job) {
-  job = with_fine_clocks(std::move(job));
-  job.cluster.gpu.variability = {};
-  job.cluster.host.speed_spread = 0;
-  job.environment.device_power_limits.clear();
-  job.environment.device_clock_limits.clear();
-  std::erase_if(job.environment.faults, [](const spec::Fault& fault) {
-    return fault.kind != spec::FaultKind::inlet && fault.kind != spec::FaultKind::fan &&
-           fault.kind != spec::FaultKind::heat_path;
-  });
-  return job;
-}
-
-spec::Job on_alike_machine(spec::Job job) {
-  job = on_mean_boards(std::move(job));
-  job.environment.faults.clear();
-  job.plan.device_order.clear();  // all devices are the same one
-  job.plan.node_order.clear();
-  even_out(job.cluster.chassis);
-  if (job.cluster.liquid_chassis) even_out(*job.cluster.liquid_chassis);
-  return job;
-}
-
-PlacementReason explain_placement(const spec::Job& placed, const spec::Job& base) {
-  spec::Job reordered = base;
-  reordered.plan.rank_order = placed.plan.rank_order;
-  const double alike_base = step_of(on_alike_machine(base));
-  const double alike_placed = step_of(on_alike_machine(placed));
-  const double alike_order = step_of(on_alike_machine(reordered));
-  const double slots = step_of(on_mean_boards(placed)) - step_of(on_mean_boards(base));
-  const double real = step_of(placed) - step_of(base);
-  const double alike = alike_placed - alike_base;
-  return {.order = alike_order - alike_base,
-          .layers = alike_placed - alike_order,
-          .heat = slots - alike,
-          .boards = real - slots};
 }
 
 const PlacedStage& critical_stage(const PlacementOutcome& outcome) {

@@ -68,9 +68,9 @@ constexpr std::array table = {
     CommandEntry{
         "place", "Place stages and layers by GPU temperature, and estimate the gain.",
         "Groups GPUs by temperature at equal load; the data determine the number of groups.\nCool "
-        "GPUs get the earlier stages (symmetric) or more layers as well (asymmetric);\noptimal "
-        "searches all placements. Each placement is simulated and compared with the\ngiven job. "
-        "docs/heat-and-power.md has the rules.\n\n"
+        "GPUs get the earlier stages (symmetric) or more layers as well (asymmetric);\na local "
+        "search goes on from the fastest. Each placement is simulated and compared with the\ngiven "
+        "job, which stays as it is where none gains. docs/heat-and-power.md has the rules.\n\n"
         "  triplepoint place job.toml -o placed\n"
         "  triplepoint place --model llama3-70b --cluster hgx-h200 --nodes 4 --tp 4 --pp 4 --gbs "
         "128\n"

@@ -72,15 +72,15 @@ inline std::string sample_plan_page() {
 inline std::string sample_place_page() {
   const run::Run run = sample_run();
   advise::PlaceResult result;
-  for (const auto kind : {advise::PlacementKind::baseline, advise::PlacementKind::optimal}) {
+  for (const auto kind : {advise::PlacementKind::baseline, advise::PlacementKind::searched}) {
     advise::Placement placement{.kind = kind, .shift = 0, .job = *run.manifest.job};
     const bool is_base = kind == advise::PlacementKind::baseline;
     placement.outcome = {.fits = true, .step_time = is_base ? 20.0 : 19.5};
     placement.outcome.stages = {{}};
-    if (!is_base) placement.reason = {.heat = -0.3, .boards = -0.2};
     if (!is_base) placement.over = {.machines = 16, .mean = 0.015, .worst = -0.004, .gaining = 14};
     result.placements.push_back(std::move(placement));
   }
+  result.recommended = 1;
   PlacedRun placed{run, {}};
   for (std::size_t i = 0; i < run.devices.size(); ++i)
     placed.stage_of_device.push_back(fmt::format("stage {}", i / 8));

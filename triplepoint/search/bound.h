@@ -49,8 +49,8 @@ struct Typical {
   Celsius die;
   double host_factor = 1;
 };
-/// The mean device at four fifths of the power limit, where sim::settle begins; the slowest host of
-/// the machine, because every pipeline waits for it.
+/// The mean device at four fifths of the power limit, where sim::solve_steady_state begins; the
+/// slowest host of the machine, because every pipeline waits for it.
 Typical typical_of(const spec::Job&);
 
 /// Whether a search compares joules; estimates without them need no look at the governor.

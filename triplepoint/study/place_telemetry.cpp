@@ -186,7 +186,7 @@ Result<std::string> write_placements(const std::string& folder, const spec::Libr
   TPT_TRY(write_file_atomically(
       only_page ? Path(folder) : Path(folder) / "report.html",
       report::place_page(title, placed.seen, result, placed_run(result.placements.front().job),
-                         placed_run(result.placements.back().job))));
+                         placed_run(result.best().job))));
   if (only_page) return fmt::format("wrote {}\n", folder);
   return fmt::format(
       "{} placements as job.toml, megatron.sh, nemo.yaml, devices.sh and hostfile in {}, with "

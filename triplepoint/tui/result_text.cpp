@@ -137,16 +137,13 @@ void print_placements(Console& console, const spec::Job& job, const advise::Grou
       fmt::format("{}, {}\n\n", answers::group_label(job), answers::configuration_label(job)));
   print_thermal_groups(console, seen);
   console.print("\n" + table_text(advise::placements_table(result), console));
-  if (result.placements.size() > 1) {
-    console.print("\n" + table_text(advise::reasons_table(result), console));
-    if (const std::string text = advise::gains_text(result); !text.empty())
-      print_wrapped(console, text);
-    print_wrapped(console, counts_text(result.counts));
-  }
+  for (const std::string& text : {advise::gains_text(result), advise::search_text(result)})
+    if (!text.empty()) print_wrapped(console, text);
   for (const std::string& note : result.notes)
     print_wrapped(console, "Note: " + note + ".");
-  console.print("\nTo launch the optimal placement\n");
-  for (const std::string& line : advise::launch_lines(result.placements.back().job))
+  if (result.recommended == 0) return;
+  console.print(fmt::format("\nTo launch the {} placement\n", placement_name(result.best())));
+  for (const std::string& line : advise::launch_lines(result.best().job))
     print_wrapped(console, "  " + line);
 }
 

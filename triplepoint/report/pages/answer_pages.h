@@ -40,8 +40,8 @@ struct PlacedRun {
   std::vector<std::string> stage_of_device;  // "stage 3"
 };
 
-/// The page of `triplepoint place`: stages on their slots before and after, where the difference
-/// comes from, and what of it another machine would have.
+/// The page of `triplepoint place`: stages on their slots before and after, what each placement
+/// gains, and what of it another machine would have.
 std::string place_page(const std::string& title, const advise::GroupedMachine& seen,
                        const advise::PlaceResult& result, const PlacedRun& before,
                        const PlacedRun& after);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -17,48 +16,27 @@ namespace triplepoint::report {
 namespace {
 
 using advise::Placement;
-using advise::PlacementReason;
-
-struct Reason {
-  const char* name;
-  double PlacementReason::*seconds;
-};
-constexpr std::array<Reason, 4> reasons = {{{"rank order", &PlacementReason::order},
-                                            {"imbalance of layers", &PlacementReason::layers},
-                                            {"heat: who sits where", &PlacementReason::heat},
-                                            {"boards, clock steps", &PlacementReason::boards}}};
-
 std::string signed_percent(double share) {
   return fmt::format("{}{:.2f} %", share < 0 ? "−" : "+", 100 * std::abs(share));
 }
 
-DifferenceBar bar_of(const std::string& label, double seconds, double step) {
-  const double share = seconds / step;
-  const int judgement = std::abs(share) < 5e-5 ? 0 : share < 0 ? 1 : -1;
-  return {label, share, signed_percent(share), judgement, false};
-}
-
-/// Where each placement's step differs from the baseline's.
-Figure reasons_figure(const advise::PlaceResult& result) {
+/// How much longer or shorter each placement's step is than the baseline's.
+Figure steps_figure(const advise::PlaceResult& result) {
   const double step = result.placements.front().outcome.step_time;
   std::vector<DifferenceBar> bars;
   for (const Placement& placement : result.placements) {
     const bool is_shown = placement.kind != advise::PlacementKind::baseline &&
                           placement.outcome.fits && placement.same_as.empty();
     if (!is_shown) continue;
-    const std::string name = placement_name(placement);
-    bars.push_back(bar_of(name + ", in all", placement.reason.total(), step));
-    bars.back().begins_group = true;
-    for (const Reason& reason : reasons)
-      if (placement.reason.*reason.seconds != 0)
-        bars.push_back(bar_of(reason.name, placement.reason.*reason.seconds, step));
+    const double share = placement.outcome.step_time / step - 1;
+    const int judgement = std::abs(share) < 5e-5 ? 0 : share < 0 ? 1 : -1;
+    bars.push_back({placement_name(placement), share, signed_percent(share), judgement, false});
   }
-  return {"reasons", "Step time against the baseline, by cause",
-          "What boards and clock steps bring is these very boards' luck: another machine of this "
-          "kind does not have it.",
+  return {"steps", "Step time against the baseline",
+          "Of these very boards; the table has means over drawn machines.",
           html_legend(difference_legend()) +
-              difference_chart_svg("Step time by cause", "step time against the baseline", bars),
-          shown_table(reasons_table(result))};
+              difference_chart_svg("Step time", "step time against the baseline", bars),
+          shown_table(placements_table(result))};
 }
 
 std::pair<double, double> range_of(const metrics::Metrics& a, const metrics::Metrics& b) {
@@ -94,7 +72,7 @@ std::vector<Figure> chassis_figures(const PlacedRun& before, const PlacedRun& af
 
 std::vector<Tile> tiles_of(const advise::PlaceResult& result) {
   const advise::PlacementOutcome& base = result.placements.front().outcome;
-  const Placement& best = result.placements.back();
+  const Placement& best = result.best();
   const advise::PlacementOutcome& now = best.outcome;
   std::vector<Tile> tiles = {
       {"step", significant(now.step_time, 4) + " s",
@@ -117,7 +95,7 @@ std::vector<Tile> tiles_of(const advise::PlaceResult& result) {
 std::vector<std::string> sentences_of(const advise::GroupedMachine& seen,
                                       const advise::PlaceResult& result) {
   std::vector<std::string> sentences = {gains_text(result), grouping_text(seen.groups),
-                                        counts_text(result.counts)};
+                                        search_text(result)};
   for (const std::string& note : result.notes)
     sentences.push_back(note + ".");
   std::erase_if(sentences, [](const std::string& text) { return text.empty(); });
@@ -136,7 +114,7 @@ std::string launch_section(const spec::Job& job) {
 std::string place_page(const std::string& title, const advise::GroupedMachine& seen,
                        const advise::PlaceResult& result, const PlacedRun& before,
                        const PlacedRun& after) {
-  const Placement& best = result.placements.back();
+  const Placement& best = result.best();
   std::string body = html_header(
       "place", title,
       escape(fmt::format(
@@ -145,7 +123,7 @@ std::string place_page(const std::string& title, const advise::GroupedMachine& s
           seen.source == "simulated" ? "the simulator has them" : "read " + seen.source)));
   if (best.outcome.fits)
     body += html_tiles(tiles_of(result)) +
-            html_overview(reasons_figure(result), sentences_of(seen, result));
+            html_overview(steps_figure(result), sentences_of(seen, result));
   body += html_section("chassis", "On the chassis",
                        html_figures(chassis_figures(before, after, placement_name(best))));
   const DataTable placements = shown_table(placements_table(result)),
@@ -153,7 +131,7 @@ std::string place_page(const std::string& title, const advise::GroupedMachine& s
   body += html_section("placements", "Placements",
                        html_table(placements, "What each placement reaches, at steady state") +
                            html_table(groups, "GPUs by temperature"));
-  body += launch_section(best.job);
+  if (result.recommended > 0) body += launch_section(best.job);
   return html_page("Placements for " + title, body, Json::object());
 }
 
