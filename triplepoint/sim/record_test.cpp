@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -86,9 +87,8 @@ TEST_CASE("what holds a clock back shows over time, and only where something doe
 TEST_CASE("the highest reading of all sensors is not below the highest of one") {
   for (const char* limit : {"300 W", "400 W", "500 W", "600 W", "2000 W"}) {
     const run::Run run = simulated(limit, {});
-    const double highest = std::stod(run.manifest.facts.at("power_peak_w"));
     for (const run::DeviceSummary& device : run.summaries)
-      CHECK(highest >= *device.power_peak_w);
+      CHECK(run.numbers.power_peak_w >= *device.power_peak_w);
   }
 }
 
@@ -100,18 +100,15 @@ double sum(const std::map<std::string, double>& ledger) {
 }
 
 TEST_CASE("the clock while passes run is below the mean, which counts waits at the highest clock") {
-  const auto in_passes = [](const run::Run& run) {
-    return std::stod(run.manifest.facts.at("clock_in_passes_mhz"));
-  };
   const run::Run capped = simulated("400 W", {}), open = simulated("2000 W", {});
   double mean = 0, lowest = 1e9;
   for (const run::DeviceSummary& device : capped.summaries) {
     mean += *device.sm_clock_mean_mhz / 8;
     lowest = std::min(lowest, *device.sm_clock_min_mhz);
   }
-  CHECK(in_passes(capped) < mean - 1);
-  CHECK(in_passes(capped) >= lowest - 0.1);
-  CHECK(in_passes(open) == 1980);
+  CHECK(*capped.numbers.clock_in_passes_mhz < mean - 1);
+  CHECK(*capped.numbers.clock_in_passes_mhz >= lowest - 0.1);
+  CHECK(*open.numbers.clock_in_passes_mhz == doctest::Approx(1980));
 }
 
 TEST_CASE("the energy ledger has no negative part and adds up to mean power over the step") {
@@ -148,8 +145,9 @@ TEST_CASE("a run knows the conditions it was simulated under") {
     CHECK(run.manifest.producer.starts_with("triplepoint "));
     CHECK(run.manifest.producer.size() > 12);  // with a version
     CHECK(run.manifest.numbers.size() == 16);
-    CHECK(run.manifest.facts.at("horizon") ==
-          (is_transient ? "10 s from a cold start" : "steady state"));
+    CHECK(run.numbers.duration_s == (is_transient ? std::optional(10.0) : std::nullopt));
+    CHECK(run.manifest.fidelity ==
+          (is_transient ? run::Fidelity::transient : run::Fidelity::steady_state));
     const double spread = 3 * (job.cluster.chassis.inlet_spread / unit::K);
     for (int32_t node = 0; node < 2; ++node) {
       const run::Series* inlet = run::find_series(run, "inlet_c", node, true);
