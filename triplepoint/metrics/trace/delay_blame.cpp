@@ -21,28 +21,6 @@
 #include "triplepoint/metrics/trace/own_time.h"
 
 namespace triplepoint::metrics {
-
-CommunicationEnds::CommunicationEnds(const std::vector<Collective>& collectives, int32_t ranks)
-    : of_rank_(static_cast<size_t>(ranks)) {
-  for (size_t c = 0; c < collectives.size(); ++c) {
-    if (!collectives[c].across_ranks()) continue;
-    for (const CollectivePart& part : collectives[c].parts)
-      of_rank_[static_cast<size_t>(part.rank)].push_back({part.end, static_cast<int32_t>(c)});
-  }
-  for (std::vector<End>& ends : of_rank_)
-    std::stable_sort(ends.begin(), ends.end(),
-                     [](const End& a, const End& b) { return a.time < b.time; });
-}
-
-CommunicationEnds::End CommunicationEnds::before(const CollectivePart& part,
-                                                 int64_t otherwise) const {
-  const std::vector<End>& ends = of_rank_[static_cast<size_t>(part.rank)];
-  auto after = std::upper_bound(ends.begin(), ends.end(), part.begin,
-                                [](int64_t time, const End& end) { return time < end.time; });
-  if (after == ends.begin()) return {otherwise, -1};
-  return *--after;
-}
-
 namespace {
 
 constexpr double times_noise = 6;         // of the sums of delays

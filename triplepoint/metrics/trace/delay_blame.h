@@ -49,19 +49,4 @@ struct DelayBlame {
 /// large-scale parallel applications", ICPP 2010.
 DelayBlame blame_delays(const SpanList&, const CollectiveMatch&);
 
-/// Begin of the rank's window before each part of a collective, ns: the last end of the rank's
-/// communication with ranks that are shown that is not after the part's begin, else `otherwise`.
-class CommunicationEnds {
- public:
-  CommunicationEnds(const std::vector<Collective>&, int32_t ranks);
-  struct End {
-    int64_t time = 0;
-    int32_t collective = -1;  // that ended then; -1: none did before
-  };
-  End before(const CollectivePart&, int64_t otherwise) const;
-
- private:
-  std::vector<std::vector<End>> of_rank_;  // by time
-};
-
 }  // namespace triplepoint::metrics

@@ -19,7 +19,6 @@
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/metrics/run/view.h"
 #include "triplepoint/metrics/trace/collective_match.h"
-#include "triplepoint/metrics/trace/delay_blame.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
@@ -65,7 +64,6 @@ class LateEvidence {
       : spans_(spans),
         match_(match),
         telemetry_(telemetry),
-        ends_(match.collectives, spans.timeline().num_ranks),
         host_lanes_(lanes_of(spans, LaneKind::host)) {
     if (const auto extent = run::extent(spans.timeline())) begin_ = extent->begin.nanoseconds();
     if (!spans.timeline().details.empty()) launches_ = launches_of(spans.timeline());
@@ -75,12 +73,7 @@ class LateEvidence {
 
   void add(const LateStart& start, std::vector<Evidence>& evidence) const {
     const Collective& collective = match_.collectives[start.collective];
-    std::vector<Window> windows;
-    for (const CollectivePart& part : collective.parts)
-      windows.push_back({.rank = part.rank,
-                         .begin = ends_.before(part, std::min(begin_, part.begin)).time,
-                         .end = part.begin,
-                         .span = part.span});
+    const std::vector<Window> windows = windows_before(collective);
     const Window& late = *std::ranges::find(windows, start.rank, &Window::rank);
     if (start.gaps > start.kernels) {
       evidence.push_back({Kind::gaps, in_seconds(std::min(start.gaps, start.own_delay))});
@@ -94,6 +87,25 @@ class LateEvidence {
 
  private:
   using Times = std::map<std::string, int64_t>;
+
+  std::vector<Window> windows_before(const Collective& collective) const {
+    std::vector<Window> windows;
+    std::vector<int32_t> of_rank(static_cast<size_t>(spans_.timeline().num_ranks), -1);
+    for (const CollectivePart& part : collective.parts) {
+      of_rank[static_cast<size_t>(part.rank)] = static_cast<int32_t>(windows.size());
+      windows.push_back({part.rank, INT64_MIN, part.begin, part.span});
+    }
+    for (const Collective& other : match_.collectives)
+      for (const CollectivePart& part : other.parts) {
+        const int32_t place = of_rank[static_cast<size_t>(part.rank)];
+        if (place < 0 || !other.across_ranks()) continue;
+        Window& window = windows[static_cast<size_t>(place)];
+        if (part.end <= window.end) window.begin = std::max(window.begin, part.end);
+      }
+    for (Window& window : windows)
+      if (window.begin == INT64_MIN) window.begin = std::min(begin_, window.end);
+    return windows;
+  }
 
   void add_host(const Window& late, const std::vector<Window>& windows, int64_t delay,
                 std::vector<Evidence>& evidence) const {
@@ -183,7 +195,6 @@ class LateEvidence {
   const SpanList& spans_;
   const CollectiveMatch& match_;
   const run::Run* telemetry_;
-  CommunicationEnds ends_;
   std::vector<LaneOfSpans> host_lanes_;
   std::vector<int32_t> launches_;  // empty: the timeline knows none
   std::vector<bool> loads_data_;   // by type of span
