@@ -296,8 +296,13 @@ TEST_CASE("the rank whose own work lasts longer slows the others, and its clock 
 
 TEST_CASE("a late rank is found without waits and sensors as well, and then has no cause") {
   run::Run run = late_rank();
-  for (run::Span& span : run.timeline.spans)
+  run.timeline.communicators = {{.name = "all", .size = 4}};
+  for (run::Span& span : run.timeline.spans) {
     span.wait = Seconds();
+    const bool is_shared = span.type == 1;
+    run.timeline.details.push_back(
+        {.communicator = is_shared ? 0 : -1, .sequence = is_shared ? 0 : -1});
+  }
   run.series.clear();
   const Metrics m = measure(run);
   REQUIRE(m.bottlenecks.size() == 1);
