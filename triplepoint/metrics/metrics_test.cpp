@@ -116,9 +116,7 @@ TEST_CASE("lists by device have one entry each, and their mean is the mean over 
   run::Run run = eight_gpus();
   run.summaries[2].throttle = {{"software_power_cap", 0.4}, {"hardware_thermal", 0.0}};
   run.summaries[2].scale_out_bytes = 5.0;
-  run.manifest.facts = {{"clock_in_passes_mhz", "1650.2"},
-                        {"clock_lost_to_power_mhz", "197.9"},
-                        {"clock_lost_to_temperature_mhz", "n/a"}};
+  run.numbers = {.clock_in_passes_mhz = 1650.2, .clock_lost_to_power_mhz = 197.9};
   const Metrics m = measure(run);
   REQUIRE(m.throttle_per_gpu.size() == 1);  // the reason that occurs
   CHECK(m.throttle_per_gpu.at("software_power_cap").size() == 8);

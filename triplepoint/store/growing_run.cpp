@@ -191,6 +191,7 @@ Result<GrowingRun> GrowingRun::create(const Path& path, const Run& start) {
   JournalWriter tail = TPT_TRY(JournalWriter::create(tail_of(path), number));
   GrowingRun run(std::move(main), std::move(tail));
   run.head_.manifest = start.manifest;
+  run.head_.numbers = start.numbers;
   run.head_.devices = start.devices;
   TPT_TRY(run.main_.append(0, records_of(start)));
   TPT_TRY(run.main_.sync());

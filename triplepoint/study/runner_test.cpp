@@ -182,7 +182,7 @@ TEST_CASE("every number in a sentence about a simulated study is the one in its 
   const auto results = run_study(small_study(), scratch.folder(), 2, world.world());
   REQUIRE(results);
   const Json json = *parse_json(results->json, "results.json");
-  CHECK(json["schema"] == 2);
+  CHECK(json["schema"] == 3);
   CHECK(json["summary"]["jobs"] == 6);
   CHECK(json["summary"]["oom"] == 1);
   const std::vector<report::Finding> findings = report::find_findings(results->study);
