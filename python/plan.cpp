@@ -36,22 +36,27 @@ flags::Arguments plan_arguments(flags::PlanFlags& asked) {
   return asked.search().add(asked.ranking()).add(asked.threads()).add(asked.bill());
 }
 
-/// The job as `plan` reads it, which has no flags for a layout; a job that was given one keeps it.
+/// The job as `plan` reads it; a job that was given a layout keeps it.
 Result<spec::Job> base_of(const Job& job, const spec::Library& library) {
   flags::JobFlags told;
-  const flags::Arguments arguments = told.arguments_without_layout();
+  bool has_layout = false;
+  const flags::Arguments arguments =
+      told.arguments_of_search([&](const auto&, auto) { has_layout = true; });
   const auto& [file, beginning, texts] = job.request;
   if (!beginning.empty()) return *job.spec;
   if (!file.empty()) TPT_TRY(store_all(arguments, {{arguments.front().names, file}}));
-  if (!store_all(arguments, texts)) return *job.spec;
+  if (!store_all(arguments, texts) || has_layout) return *job.spec;
   return told.job(library);
 }
 
 /// Whether the job says more than flags without a layout can.
 bool has_layout(const Job& job) {
   flags::JobFlags told;
+  bool given = false;
+  const flags::Arguments arguments =
+      told.arguments_of_search([&](const auto&, auto) { given = true; });
   return !job.request.file.empty() || !job.request.beginning.empty() ||
-         !store_all(told.arguments_without_layout(), job.request.flags);
+         !store_all(arguments, job.request.flags) || given;
 }
 
 study::SearchWatch watch_of(Work& work) {
