@@ -146,8 +146,7 @@ std::string comparison(const Bottleneck& bottleneck) {
   for (const Evidence& item : bottleneck.evidence)
     if (const std::string more = late_text(item); !more.empty())
       worst += (worst.empty() ? ". Where it was latest, " : "; ") + more;
-  const Evidence* clock = find(bottleneck.evidence, Kind::clock);
-  if (clock != nullptr && clock->value < clock->peers) worst += "; " + clock_text(bottleneck);
+  if (has_lower_clock(bottleneck.evidence)) worst += "; " + clock_text(bottleneck);
   return text + worst;
 }
 

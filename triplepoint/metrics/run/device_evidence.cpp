@@ -31,9 +31,7 @@ double excess_of(const Evidence* evidence) {
 }
 
 Cause cause_of_clock(const std::vector<Evidence>& all) {
-  const Evidence* clock = find(all, Kind::clock);
-  if (clock == nullptr || clock->value > (1 - least_clock_loss) * clock->peers)
-    return Cause::unknown;
+  if (!has_lower_clock(all)) return Cause::unknown;
   const Evidence* limit = find(all, Kind::power_limit);
   const Evidence* power = find(all, Kind::power);
   const double brake = excess_of(find(all, Kind::power_brake));
@@ -55,6 +53,11 @@ Cause cause_of_clock(const std::vector<Evidence>& all) {
 const Evidence* find(const std::vector<Evidence>& all, Kind kind) {
   const auto found = std::ranges::find(all, kind, &Evidence::kind);
   return found == all.end() ? nullptr : &*found;
+}
+
+bool has_lower_clock(const std::vector<Evidence>& all) {
+  const Evidence* clock = find(all, Kind::clock);
+  return clock != nullptr && clock->value <= (1 - least_clock_loss) * clock->peers;
 }
 
 bool is_hotter(const std::vector<Evidence>& all) {

@@ -25,6 +25,8 @@ run::Cause cause_of(const std::vector<run::Evidence>&);
 
 /// The number of this kind; null if there is none.
 const run::Evidence* find(const std::vector<run::Evidence>&, run::Evidence::Kind);
+/// Whether its clock is lower than its peers' by more than readings differ.
+bool has_lower_clock(const std::vector<run::Evidence>&);
 /// Whether its die is clearly hotter than its peers': by more than boards in equal slots differ.
 bool is_hotter(const std::vector<run::Evidence>&);
 

@@ -81,8 +81,8 @@ class LateEvidence {
     } else if (start.kernels > 0) {
       evidence.push_back({Kind::kernels, in_seconds(std::min(start.kernels, start.own_delay)), 0,
                           start.slowest < 0 ? "" : spans_.type(start.slowest).name});
-      add_devices(late, evidence);
     }
+    add_devices(late, evidence);
   }
 
  private:
