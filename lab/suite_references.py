@@ -27,7 +27,7 @@ def main() -> None:
     for path in sorted(SUITES.glob("*.toml")):
         text = path.read_text()
         for job in jobs(sys.argv[1], path.stem):
-            values = ", ".join(repr(value) for value in job["values"].values())
+            values = ", ".join(repr(value if value > 1e-12 else 0.0) for value in job["values"].values())
             text = re.sub(rf'(job    = "{job["name"]}"\nvalues = ).*', rf"\g<1>[{values}]", text)
         path.write_text(text)
         print(path.stem)

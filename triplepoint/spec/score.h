@@ -44,7 +44,7 @@ struct ScoreRules {
   Seconds duration;     // at least, after the warm-up
   int64_t repeats = 1;  // of which the median counts
   std::vector<ScoreWeight> metric;
-  std::vector<ScoreReference> reference;  // default: the first cluster
+  std::vector<ScoreReference> reference;  // default: that cluster if it is scored, else the first
 };
 
 }  // namespace triplepoint::spec

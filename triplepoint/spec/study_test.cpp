@@ -132,7 +132,7 @@ TEST_CASE("a wrong study is refused with the place and a way out") {
        "s.toml:8: [score] scores nothing, or better as worse"},
       {"[score]\nwarm_up = \"1 s\"\nduration = \"1 s\"\n[[score.metric]]\nname = \"speed\"\n"
        "weight = 1\n",
-       "s.toml:12: score.metric.name: \"speed\""},
+       "s.toml:12: score.metric.name is \"speed\""},
       {"[job]\nname = \"a\"\n", "s.toml:8: job is a table (there may be several); write [[job]]"},
   };
   for (const auto& [text, sentence] : sentences) {

@@ -111,8 +111,10 @@ SuiteScore score_suite(const spec::StudyPlan& suite, const std::vector<ScoredRun
     if (std::ranges::find(result.cards, run.card, &ScoreCard::name) == result.cards.end())
       result.cards.push_back(card_of(suite, run.card, runs));
   if (result.cards.empty()) return result;
-  ScoreCard reference = result.cards.front();
-  if (!suite.score->reference.empty()) reference = {card_name(suite.jobs.front().job.cluster), {}};
+  const std::string own = card_name(suite.jobs.front().job.cluster);
+  const auto found = std::ranges::find(result.cards, own, &ScoreCard::name);
+  ScoreCard reference = found == result.cards.end() ? result.cards.front() : *found;
+  if (!suite.score->reference.empty()) reference = {own, {}};
   for (const spec::ScoreReference& of_job : suite.score->reference) {
     reference.jobs.push_back({of_job.job});
     std::ranges::copy(of_job.values, reference.jobs.back().values.begin());
