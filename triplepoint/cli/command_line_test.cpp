@@ -231,10 +231,6 @@ TEST_CASE("completion scripts know every command and flag") {
   }
 }
 
-TEST_CASE("completion offers the figures of report") {
-  CHECK(contains(call({"completion", "bash"}).out, "3 4 5 8 10 13 15 17"));
-}
-
 // ---- the world is wrong: exit code 1 and a sentence
 
 TEST_CASE("unknown names get suggestions") {

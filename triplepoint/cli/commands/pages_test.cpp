@@ -112,21 +112,11 @@ TEST_CASE("report: a step that is not there is an error that names those that ar
   CHECK(contains(call({"report", rank0, "--step", "7"}).err, "from 1 to 2"));
 }
 
-TEST_CASE("report: figures come from runs, and numbers without a figure are refused") {
-  const ScratchFolder scratch;
-  const std::string a = saved(scratch, "a.run", 4);
-  const std::string svg = scratch.path("figure.svg");
-  CHECK(call({"report", "--figure", "4", a, "-o", svg}).code == exit_ok);
-  CHECK(read_file(svg)->starts_with("<svg"));
-  CHECK(contains(call({"report", "--figure", "6", a}).err, "3, 4, 5, 8, 10, 13, 15, 17"));
-  CHECK(contains(call({"report", "--figure", "10", a}).err, "timeline"));
-}
-
 TEST_CASE("report: what a folder's results are read from is not written") {
   const ScratchFolder scratch;
   saved(scratch, "a.run", 4);
   const std::string results = scratch.file("results.json", "{}");
-  CHECK(contains(call({"report", "--figure", "4", scratch.folder().string(), "-o", results}).err,
+  CHECK(contains(call({"report", scratch.folder().string(), "-o", results}).err,
                  "name another output"));
   CHECK(*read_file(results) == "{}");
 }
