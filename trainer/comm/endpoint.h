@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
+#include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "triplepoint/spec/op.h"
 
 #include "trainer/comm/communicator.h"
+#include "trainer/comm/shaped_links.h"
 #include "trainer/comm/transport.h"
+#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 
 struct EndpointSettings {
   double timeout_seconds = 300;  // how long a peer may stay silent
-  std::vector<int> nodes;        // of each rank of the job; empty: all in one
-  /// Zero: automatic. native: as the transport does it (an MPI's own, in fp32), where it can; its
-  /// bytes are not known. Communicators must then be made in the same order by all ranks.
-  std::array<Algorithm, spec::collective_count> algorithms{};
-  /// Large arrays travel in pieces of this size: in one node, where nothing flies while another is
-  /// added up (memory is where both happen), and between nodes.
-  int64_t segment_bytes = 1 << 20, across_segment_bytes = 1 << 18;
-  /// A thread that keeps messages moving while this rank computes; worth it only where something
-  /// overlaps. An MPI must then have been opened for calls from any thread, one at a time.
+  /// A thread that keeps numbers moving while this rank computes; worth it only where something
+  /// overlaps.
   bool progress_thread = false;
+  std::optional<LinkShapes> links{};  // of an emulated cluster; nothing: as they are
 };
 
-/// One rank's end of all its groups: owns the transport and keeps every started collective moving,
-/// whichever of them is waited for.
+/// One rank's end of all its groups: owns the transport and keeps everything that has been started
+/// moving, whichever of it is waited for.
 ///
 /// A communicator is known by its kind and `instance`: a rank may have several groups of a kind (or
 /// one group twice), all members give it the same instance. Channels of send() and receive() are
@@ -42,18 +44,106 @@ class Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  int rank() const;
-  int size() const;
-  /// `ranks` of the job, this one among them.
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+  /// `ranks` of the job, this one among them; all members call it, in one order of groups.
   std::unique_ptr<Communicator> communicator(spec::GroupKind, std::vector<int> ranks,
                                              int instance = 0);
-  /// Aborts all ranks with this message.
+  /// Lets go of all that has been started; aborts the ranks of this process with this message.
   void abort(const char* why);
 
-  class Engine;
+ private:
+  friend class Communicator;
+  friend class Pending;
+
+  template <class Begin>
+  void start(const std::shared_ptr<Pending::State>&, const Begin&);
+  void forget(const Communicator&);
+  bool done(Pending::State&);
+  void wait(Pending::State&);
+  bool look();      // takes the lock
+  bool progress();  // with the lock
+  bool advance(Pending::State&);
+  void finish(Pending::State&);
+  void rest(int looks);
+  void check_silence(Pending::State&, int64_t since_ns);
+  void run_in_background();
+
+  std::unique_ptr<Transport> transport_;
+  EndpointSettings settings_;
+  std::optional<ShapedLinks> links_;
+  // One lock around everything: the rank's own thread and the progress thread take turns.
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Pending::State>> under_way_;
+  std::string failure_;
+  std::atomic<int64_t> next_due_ns_{0};  // of a shaped link
+  std::condition_variable started_;
+  bool stop_ = false;
+  std::thread background_;
+};
+
+/// What has been started and is not over.
+struct Pending::State {
+  State(Endpoint& its_endpoint, Communicator& its_group, spec::Collective its_collective,
+        Wire its_wire, double its_payload)
+      : endpoint(its_endpoint),
+        group(its_group),
+        collective(its_collective),
+        number(its_wire == Wire::bf16 ? Number::bf16 : Number::fp32),
+        payload(its_payload) {}
+
+  /// The numbers as they travel.
+  const void* sent(std::span<const float> numbers) {
+    if (number == Number::fp32) return numbers.data();
+    return encoded(numbers, halves_sent);
+  }
+  /// Where they arrive; `output` has them when all is over.
+  void* room(std::span<float> numbers) {
+    output = numbers;
+    if (number == Number::fp32) return numbers.data();
+    halves.resize(numbers.size());
+    return halves.data();
+  }
+  /// Both at once.
+  void* in_place(std::span<float> numbers) {
+    output = numbers;
+    if (number == Number::fp32) return numbers.data();
+    return encoded(numbers, halves);
+  }
+
+  Endpoint& endpoint;
+  Communicator& group;
+  spec::Collective collective;
+  Number number;
+  double payload;  // bytes; -1: said by the other side
+  bool counted = true;
+  std::span<float> output;
+  std::vector<uint16_t> halves, halves_sent;  // bf16
+  std::unique_ptr<Transfer> transfer, stamp;
+  NicLoad load;  // of a shaped link
+  int64_t begin_ns = 0;
+  int64_t due_ns = 0;  // before which it is not over; `stamp` says when it begins
+  bool sends = false;  // a message: over when it has left
+  std::atomic<bool> over{false};
 
  private:
-  std::unique_ptr<Engine> engine_;
+  static uint16_t* encoded(std::span<const float> numbers, std::vector<uint16_t>& halves) {
+    halves.resize(numbers.size());
+    encode(numbers.data(), halves.data(), static_cast<int64_t>(numbers.size()));
+    return halves.data();
+  }
 };
+
+template <class Begin>
+void Endpoint::start(const std::shared_ptr<Pending::State>& state, const Begin& begin) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) throw CommError(failure_);
+    begin();
+    under_way_.push_back(state);
+    progress();
+  }
+  if (settings_.progress_thread) started_.notify_one();
+}
 
 }  // namespace triplepoint::trainer

@@ -4,206 +4,222 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
-#include <deque>
+#include <limits>
 #include <memory>
-#include <string>
+#include <new>
+#include <thread>
 #include <vector>
 
 // Only the C functions: the header warns about its C++ ones.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 
-#include <fmt/format.h>
 #include <mpi.h>
 
+#include "triplepoint/base/result.h"
+
 #include "trainer/comm/transport.h"
+#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 namespace {
 
-constexpr int abort_tag = 1 << 17;  // above all channels
+MPI_Datatype type_of(Number number) {
+  return number == Number::fp32 ? MPI_FLOAT : number == Number::bf16 ? MPI_UINT16_T : MPI_INT64_T;
+}
 
-/// Requests by ticket.
-class Requests {
- public:
-  Transport::Ticket add(MPI_Request request) {
-    if (free_.empty()) {
-      free_.push_back(requests_.size());
-      requests_.emplace_back();
-    }
-    const size_t place = free_.back();
-    free_.pop_back();
-    requests_[place] = request;
-    return place;
+template <Reduction reduction>
+void combine_halves(void* from, void* to, int* count, MPI_Datatype* /*type*/) {
+  combine(Number::bf16, from, to, *count, reduction);
+}
+
+/// MPI knows no bf16.
+struct Operations {
+  Operations() {
+    MPI_Op_create(combine_halves<Reduction::sum>, 1, &sum_of_halves);
+    MPI_Op_create(combine_halves<Reduction::maximum>, 1, &larger_half);
   }
-  bool test(Transport::Ticket ticket) {
-    int flag = 0;
-    MPI_Test(&requests_[ticket], &flag, MPI_STATUS_IGNORE);
-    if (flag != 0) free_.push_back(ticket);
-    return flag != 0;
+  MPI_Op of(Number number, Reduction reduction) const {
+    if (reduction == Reduction::maximum) return number == Number::bf16 ? larger_half : MPI_MAX;
+    return number == Number::bf16 ? sum_of_halves : MPI_SUM;
   }
 
- private:
-  std::vector<MPI_Request> requests_;
-  std::vector<size_t> free_;
+  MPI_Op sum_of_halves = MPI_OP_NULL, larger_half = MPI_OP_NULL;
 };
 
-// NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): Requests keeps them and waits for them.
-class MpiCollectives final : public NativeCollectives {
- public:
-  explicit MpiCollectives(Requests& requests) : requests_(requests) {}
+int in_int(int64_t count) {
+  TPT_EXPECT(count <= std::numeric_limits<int>::max());
+  return static_cast<int>(count);
+}
 
-  int join(std::span<const int> ranks, int channel) override {
+/// Blocks of an array as MPI takes them, which reads them until an operation is done.
+struct Blocks {
+  explicit Blocks(std::span<const int64_t> blocks) {
+    int64_t place = 0;
+    for (const int64_t count : blocks) {
+      counts.push_back(in_int(count));
+      places.push_back(in_int(place));
+      place += count;
+    }
+  }
+  std::vector<int> counts, places;
+};
+
+// NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): done() waits for the request.
+class MpiTransfer final : public Transfer {
+ public:
+  explicit MpiTransfer(int peer = -1) : peer_(peer) {}
+  MpiTransfer(Blocks blocks, Blocks more) : blocks_(std::move(blocks)), more_(std::move(more)) {}
+
+  bool done() override {
+    int flag = 1;
+    if (request_ != MPI_REQUEST_NULL) MPI_Test(&request_, &flag, MPI_STATUS_IGNORE);
+    return flag != 0;
+  }
+  int waits_for() const override { return peer_; }
+
+  MPI_Request* request() { return &request_; }
+  const Blocks& blocks() const { return blocks_; }
+  const Blocks& more() const { return more_; }
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  Blocks blocks_{{}}, more_{{}};
+  int peer_ = -1;
+};
+
+/// Its communicator is not freed: it lasts as long as the session, and a rank that fails must not
+/// wait for others here.
+class MpiGroup final : public GroupTransport {
+ public:
+  MpiGroup(const Operations& operations, const std::vector<int>& ranks, int number)
+      : operations_(operations), ranks_(ranks) {
     MPI_Group everybody = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
     MPI_Comm_group(MPI_COMM_WORLD, &everybody);
     MPI_Group_incl(everybody, static_cast<int>(ranks.size()), ranks.data(), &members);
-    MPI_Comm made = MPI_COMM_NULL;
-    MPI_Comm_create_group(MPI_COMM_WORLD, members, channel, &made);
+    MPI_Comm_create_group(MPI_COMM_WORLD, members, number, &group_);
     MPI_Group_free(&members);
     MPI_Group_free(&everybody);
-    groups_.push_back({made, {}, {}});
-    return static_cast<int>(groups_.size()) - 1;
+    MPI_Comm_rank(group_, &index_);
   }
 
-  Ticket all_reduce(int group, std::span<float> data, bool maximum) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Iallreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT,
-                   maximum ? MPI_MAX : MPI_SUM, at(group), &request);
-    return requests_.add(request);
+  Started all_reduce(Number number, void* data, int64_t count, Reduction reduction) override {
+    auto transfer = std::make_unique<MpiTransfer>();
+    MPI_Iallreduce(MPI_IN_PLACE, data, in_int(count), type_of(number),
+                   operations_.of(number, reduction), group_, transfer->request());
+    return transfer;
   }
 
-  Ticket all_gather(int group, Numbers mine, std::span<float> whole, Counts counts) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    std::vector<int>& places = groups_[static_cast<size_t>(group)].places;
-    places = begins(counts);
-    int me = 0;
-    MPI_Comm_rank(at(group), &me);
-    const bool there = mine.data() == whole.data() + places[static_cast<size_t>(me)];
-    MPI_Iallgatherv(there ? MPI_IN_PLACE : mine.data(), static_cast<int>(mine.size()), MPI_FLOAT,
-                    whole.data(), counts.data(), places.data(), MPI_FLOAT, at(group), &request);
-    return requests_.add(request);
+  Started all_gather(Number number, const void* mine, void* whole, Counts counts) override {
+    auto transfer = std::make_unique<MpiTransfer>(Blocks(counts), Blocks({}));
+    const Blocks& blocks = transfer->blocks();
+    const auto me = static_cast<size_t>(index_);
+    const bool there =
+        mine == static_cast<std::byte*>(whole) + blocks.places[me] * bytes_of(number);
+    MPI_Iallgatherv(there ? MPI_IN_PLACE : mine, blocks.counts[me], type_of(number), whole,
+                    blocks.counts.data(), blocks.places.data(), type_of(number), group_,
+                    transfer->request());
+    return transfer;
   }
 
-  Ticket reduce_scatter(int group, Numbers whole, std::span<float> mine, Counts counts,
-                        bool maximum) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Ireduce_scatter(whole.data(), mine.data(), counts.data(), MPI_FLOAT,
-                        maximum ? MPI_MAX : MPI_SUM, at(group), &request);
-    return requests_.add(request);
+  Started reduce_scatter(Number number, const void* whole, void* mine, Counts counts,
+                         Reduction reduction) override {
+    auto transfer = std::make_unique<MpiTransfer>(Blocks(counts), Blocks({}));
+    MPI_Ireduce_scatter(whole, mine, transfer->blocks().counts.data(), type_of(number),
+                        operations_.of(number, reduction), group_, transfer->request());
+    return transfer;
   }
 
-  Ticket all_to_all(int group, Numbers send, Counts send_counts, std::span<float> receive,
-                    Counts receive_counts) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    Group& its = groups_[static_cast<size_t>(group)];
-    its.places = begins(send_counts);
-    its.receive_places = begins(receive_counts);
-    MPI_Ialltoallv(send.data(), send_counts.data(), its.places.data(), MPI_FLOAT, receive.data(),
-                   receive_counts.data(), its.receive_places.data(), MPI_FLOAT, its.communicator,
-                   &request);
-    return requests_.add(request);
+  Started all_to_all(Number number, const void* send, Counts send_counts, void* receive,
+                     Counts receive_counts) override {
+    auto transfer = std::make_unique<MpiTransfer>(Blocks(send_counts), Blocks(receive_counts));
+    const Blocks &out = transfer->blocks(), &in = transfer->more();
+    MPI_Ialltoallv(send, out.counts.data(), out.places.data(), type_of(number), receive,
+                   in.counts.data(), in.places.data(), type_of(number), group_,
+                   transfer->request());
+    return transfer;
   }
 
-  Ticket broadcast(int group, std::span<float> data, int root) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Ibcast(data.data(), static_cast<int>(data.size()), MPI_FLOAT, root, at(group), &request);
-    return requests_.add(request);
+  Started broadcast(Number number, void* data, int64_t count, int root) override {
+    auto transfer = std::make_unique<MpiTransfer>();
+    MPI_Ibcast(data, in_int(count), type_of(number), root, group_, transfer->request());
+    return transfer;
+  }
+
+  Started send(Number number, const void* data, int64_t count, int to, int channel) override {
+    auto transfer = std::make_unique<MpiTransfer>(ranks_[static_cast<size_t>(to)]);
+    MPI_Isend(data, in_int(count), type_of(number), to, channel, group_, transfer->request());
+    return transfer;
+  }
+
+  Started receive(Number number, void* data, int64_t count, int from, int channel) override {
+    auto transfer = std::make_unique<MpiTransfer>(ranks_[static_cast<size_t>(from)]);
+    MPI_Irecv(data, in_int(count), type_of(number), from, channel, group_, transfer->request());
+    return transfer;
   }
 
  private:
-  /// MPI reads the places until the operation is done; one of a group runs at a time.
-  struct Group {
-    MPI_Comm communicator;
-    std::vector<int> places, receive_places;
-  };
-
-  MPI_Comm at(int group) const { return groups_[static_cast<size_t>(group)].communicator; }
-  static std::vector<int> begins(Counts counts) {
-    std::vector<int> places;
-    places.reserve(counts.size());
-    int place = 0;
-    for (const int count : counts)
-      places.push_back(place), place += count;
-    return places;
-  }
-
-  Requests& requests_;
-  std::deque<Group> groups_;  // its members stay where they are
+  const Operations& operations_;
+  std::vector<int> ranks_;
+  MPI_Comm group_ = MPI_COMM_NULL;
+  int index_ = 0;
 };
+// NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport() : collectives_(requests_) {
-    MPI_Comm_dup(MPI_COMM_WORLD, &world_);
-    MPI_Comm_rank(world_, &rank_);
-    MPI_Comm_size(world_, &size_);
+  MpiTransport() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    share_numbers();
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-
-  Ticket send(int to, int channel, std::span<const std::byte> bytes) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, channel, world_,
-              &request);
-    return requests_.add(request);
+  std::unique_ptr<GroupTransport> group(const std::vector<int>& ranks, int number) override {
+    return std::make_unique<MpiGroup>(operations_, ranks, number);
   }
-
-  Ticket receive(int from, int channel, std::span<std::byte> bytes) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, from, channel, world_,
-              &request);
-    return requests_.add(request);
+  void abort(const char* /*why*/) override {}
+  void rest(int looks, std::chrono::nanoseconds longest) override {
+    constexpr int patient_looks = 64;
+    if (looks < patient_looks) return std::this_thread::yield();
+    // Waiting must not cost those who compute on the same core much: a look takes some
+    // microseconds.
+    const std::chrono::nanoseconds nap =
+        std::chrono::microseconds(looks < 2 * patient_looks ? 20 : 100);
+    std::this_thread::sleep_for(std::min(nap, longest));
   }
-
-  bool done(Ticket ticket) override {
-    if (requests_.test(ticket)) return true;
-    constexpr uint64_t looks_per_abort_check = 1024;
-    if (++looks_ % looks_per_abort_check == 0) look_for_abort();
-    return false;
+  std::atomic<int64_t>* shared_number(int place) override {
+    return numbers_ == nullptr ? nullptr : numbers_ + place;
   }
-
-  void abort(const char* why) override {
-    reason_ = why;
-    for (int peer = 0; peer < size_; ++peer) {
-      if (peer == rank_) continue;
-      MPI_Request request = MPI_REQUEST_NULL;
-      MPI_Isend(reason_.data(), static_cast<int>(reason_.size()), MPI_CHAR, peer, abort_tag, world_,
-                &request);
-      MPI_Request_free(&request);
-    }
-  }
-
-  NativeCollectives* native() override { return &collectives_; }
 
  private:
-  void look_for_abort() {
-    int flag = 0;
-    MPI_Status status;
-    MPI_Iprobe(MPI_ANY_SOURCE, abort_tag, world_, &flag, &status);
-    if (flag == 0) return;
-    int size = 0;
-    MPI_Get_count(&status, MPI_CHAR, &size);
-    std::string why(static_cast<size_t>(size), ' ');
-    MPI_Recv(why.data(), size, MPI_CHAR, status.MPI_SOURCE, abort_tag, world_, MPI_STATUS_IGNORE);
-    throw CommError(why);
+  /// Where all ranks are on one machine. Rank 0's memory; it lasts as long as the session.
+  void share_numbers() {
+    MPI_Comm here = MPI_COMM_NULL;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
+    int ranks_here = 0;
+    MPI_Comm_size(here, &ranks_here);
+    if (ranks_here < size_) return;
+    MPI_Win window = MPI_WIN_NULL;
+    const auto bytes = static_cast<MPI_Aint>(most_shared_numbers * sizeof(std::atomic<int64_t>));
+    void* memory = nullptr;
+    MPI_Win_allocate_shared(rank_ == 0 ? bytes : 0, sizeof(int64_t), MPI_INFO_NULL, here, &memory,
+                            &window);
+    MPI_Aint size = 0;
+    int unit = 0;
+    MPI_Win_shared_query(window, 0, &size, &unit, &memory);
+    numbers_ = static_cast<std::atomic<int64_t>*>(memory);
+    if (rank_ == 0)
+      for (int place = 0; place < most_shared_numbers; ++place)
+        new (numbers_ + place) std::atomic<int64_t>(0);
+    MPI_Barrier(here);
   }
 
-  MPI_Comm world_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  Requests requests_;
-  MpiCollectives collectives_;
-  uint64_t looks_ = 0;
-  std::string reason_;
+  Operations operations_;
+  std::atomic<int64_t>* numbers_ = nullptr;
 };
-// NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
-
-/// MPI's point-to-point messages, and its collectives. MPI has been initialized. No header of MPI
-/// is needed to use it.
-std::unique_ptr<Transport> mpi_transport() {
-  return std::make_unique<MpiTransport>();
-}
 
 class Session final : public MpiSession {
  public:
@@ -219,54 +235,13 @@ class Session final : public MpiSession {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-
-  Result<std::unique_ptr<Transport>> transport(Carrier carrier) override {
-    if (carrier == Carrier::mpi) return mpi_transport();
-    const bool one_machine = ranks_here() == size_;
-    if (carrier == Carrier::automatic && !one_machine) return mpi_transport();
-    if (!one_machine)
-      return error(
-          "the ranks are on several machines (memory cannot be shared between them); let "
-          "MPI carry the messages");
-    return shared();
-  }
-
+  std::unique_ptr<Transport> transport() override { return std::make_unique<MpiTransport>(); }
   void end_all(int code) override {
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
   }
 
  private:
-  int ranks_here() const {
-    MPI_Comm here = MPI_COMM_NULL;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
-    int count = 0;
-    MPI_Comm_size(here, &count);
-    MPI_Comm_free(&here);
-    int least = 0;
-    MPI_Allreduce(&count, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    return least;
-  }
-
-  /// Rank 0 makes it and says its name; when all have it, the name goes.
-  Result<std::unique_ptr<Transport>> shared() {
-    std::array<char, 128> name{};
-    Result<std::shared_ptr<SharedSegment>> segment = error("not made");
-    if (rank_ == 0) {
-      segment = SharedSegment::create(size_);
-      if (segment) (*segment)->name().copy(name.data(), name.size() - 1);
-    }
-    MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
-    if (rank_ != 0 && name[0] != 0) segment = SharedSegment::open(name.data(), size_);
-    const int mine = segment ? 1 : 0;
-    int all = 0;
-    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (rank_ == 0 && segment) (*segment)->unlink();
-    if (!segment) return tl::unexpected(segment.error());
-    if (all == 0) return error("another rank has no shared memory (see its message)");
-    return shared_transport(*segment, rank_);
-  }
-
   int rank_ = 0, size_ = 1;
 };
 

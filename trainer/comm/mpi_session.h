@@ -9,10 +9,6 @@
 
 namespace triplepoint::trainer {
 
-/// What carries the messages of ranks that an MPI has started. Memory of one machine lets waiting
-/// ranks sleep; an MPI's own messages go anywhere (and have its own collectives beside ours).
-enum class Carrier { automatic, shared_memory, mpi };
-
 /// An MPI that has been initialized, from here to the end of this object. One per process.
 class MpiSession {
  public:
@@ -24,8 +20,8 @@ class MpiSession {
   virtual ~MpiSession() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// All ranks call it, once. automatic: shared memory where all ranks are on one machine.
-  virtual Result<std::unique_ptr<Transport>> transport(Carrier) = 0;
+  /// All ranks call it, once.
+  virtual std::unique_ptr<Transport> transport() = 0;
   /// Ends all ranks, this one included, with this exit code.
   [[noreturn]] virtual void end_all(int code) = 0;
 };

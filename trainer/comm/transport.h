@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -11,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "trainer/comm/shared_segment.h"
+#include "trainer/comm/numbers.h"
 
 namespace triplepoint::trainer {
 
@@ -21,88 +20,61 @@ class CommError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-class NativeCollectives;
-
-/// What becomes of floats as they arrive: to = arrived + other, or the larger one.
-struct ReduceTarget {
-  float* to = nullptr;
-  const float* other = nullptr;
-  bool maximum = false;
+/// A collective or message under way. Its arrays stay until it is done or this is gone.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+  virtual bool done() = 0;  // makes progress; stays true
+  /// A rank of the job that has not come yet; -1: not known.
+  virtual int waits_for() const = 0;
 };
 
-/// Messages between the ranks of a job. Those of one (from, to, channel) arrive in order.
-///
-/// Implemented by MPI point-to-point (one process per rank), by memory between threads of one
-/// process (tests, and machines without MPI), and by shaping, which wraps another one.
-/// Called by one thread at a time.
+/// The collectives of one group of at least two ranks, and messages between two of its members:
+/// ordered per pair and channel. Counts are numbers of each member's block; blocks lie one after
+/// the other.
+class GroupTransport {
+ public:
+  using Started = std::unique_ptr<Transfer>;
+  using Counts = std::span<const int64_t>;
+
+  virtual ~GroupTransport() = default;
+  virtual Started all_reduce(Number, void* data, int64_t count, Reduction) = 0;
+  /// `mine` may be its place in `whole`.
+  virtual Started all_gather(Number, const void* mine, void* whole, Counts) = 0;
+  virtual Started reduce_scatter(Number, const void* whole, void* mine, Counts, Reduction) = 0;
+  virtual Started all_to_all(Number, const void* send, Counts, void* receive, Counts) = 0;
+  virtual Started broadcast(Number, void* data, int64_t count, int root) = 0;
+  virtual Started send(Number, const void* data, int64_t count, int to, int channel) = 0;
+  virtual Started receive(Number, void* data, int64_t count, int from, int channel) = 0;
+};
+
+/// One rank's way to the others: an MPI (one process per rank), or the memory of one process whose
+/// threads are the ranks. Called by one thread at a time, but for rest().
 class Transport {
  public:
-  using Ticket = uint64_t;
-
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// The buffer must stay as it is until the ticket is done.
-  virtual Ticket send(int to, int channel, std::span<const std::byte> bytes) = 0;
-  virtual Ticket receive(int from, int channel, std::span<std::byte> bytes) = 0;
-  /// Can receive_reduce be called?
-  virtual bool can_reduce_on_receive() const { return false; }
-  /// Receives floats that are combined with others while they are in the caches; `size` in bytes.
-  virtual Ticket receive_reduce(int from, int channel, size_t size, const ReduceTarget&);
-  /// Can all_reduce_with be called?
-  virtual bool swaps() const { return false; }
-  /// An all-reduce with one other rank, which calls it with as many numbers.
-  virtual Ticket all_reduce_with(int peer, int channel, std::span<float> data, bool maximum);
-  /// Makes progress. True exactly once; the ticket is forgotten then.
-  virtual bool done(Ticket) = 0;
-  /// Tells all ranks that this one gives up: their next done() throws CommError. Never throws.
+  /// All members call it, in the same order as for other groups; `number` tells groups with the
+  /// same first rank apart.
+  virtual std::unique_ptr<GroupTransport> group(const std::vector<int>& ranks, int number) = 0;
+  /// Tells ranks of this process that this one gives up: their next done() throws CommError.
+  /// Processes are ended by MpiSession::end_all.
   virtual void abort(const char* why) = 0;
-  /// Called when nothing has moved for a number of polls in a row: gives the core to others, at
-  /// most for `longest`, and comes back early where it can tell that something has arrived. May be
-  /// called beside the other functions.
-  virtual void rest(int looks, std::chrono::nanoseconds longest);
-  /// Looks of who knows when something arrives: who yields again and again instead of sleeping
-  /// comes last on a busy core.
+  /// Called when nothing has moved for a number of looks in a row: gives the core to others, at
+  /// most for `longest`.
+  virtual void rest(int looks, std::chrono::nanoseconds longest) = 0;
   static constexpr int sleep_at_once = std::numeric_limits<int>::max();
-  static constexpr std::chrono::nanoseconds longest_rest = std::chrono::milliseconds(1);
   /// A number that all ranks of one machine see, zero at first, `place` below most_shared_numbers;
   /// null where there is none.
-  virtual std::atomic<int64_t>* shared_number(int place);
+  virtual std::atomic<int64_t>* shared_number(int place) = 0;
   static constexpr int most_shared_numbers = 256;
-  /// Collectives of the transport's own; null where it has none.
-  virtual NativeCollectives* native() { return nullptr; }
-};
-
-/// What an MPI brings itself, of numbers in fp32. Tickets are the transport's.
-class NativeCollectives {
- public:
-  using Ticket = Transport::Ticket;
-  using Numbers = std::span<const float>;
-  using Counts = std::span<const int>;
-
-  virtual ~NativeCollectives() = default;
-  /// Creates a separate group; all members call it, in the same order as everywhere.
-  virtual int join(std::span<const int> ranks, int channel) = 0;
-  virtual Ticket all_reduce(int group, std::span<float> data, bool maximum) = 0;
-  virtual Ticket all_gather(int group, Numbers mine, std::span<float> whole, Counts counts) = 0;
-  virtual Ticket reduce_scatter(int group, Numbers whole, std::span<float> mine, Counts counts,
-                                bool maximum) = 0;
-  virtual Ticket all_to_all(int group, Numbers send, Counts send_counts, std::span<float> receive,
-                            Counts receive_counts) = 0;
-  virtual Ticket broadcast(int group, std::span<float> data, int root) = 0;
 };
 
 /// Ranks that are threads of one process, for tests and for machines without MPI: one transport
-/// each. A message is copied once, straight from the sender's buffer to the receiver's, by
-/// whichever of the two comes last; a waiting rank sleeps until the other arrives.
+/// each. The last member that comes into a collective, and those that wait for it meanwhile, carry
+/// it out, block by block and straight between the members' arrays; sums are added in the group's
+/// order.
 std::vector<std::unique_ptr<Transport>> thread_transports(int ranks);
-
-/// Ranks that are processes of one machine. Who waits sleeps until a peer has written or read, so
-/// that it takes nothing from those who compute on the same core; a peer that has died is noticed
-/// within a second.
-std::unique_ptr<Transport> shared_transport(std::shared_ptr<SharedSegment>, int rank);
-
-/// All ends in one process, for tests.
-std::vector<std::unique_ptr<Transport>> shared_transports(int ranks);
 
 }  // namespace triplepoint::trainer

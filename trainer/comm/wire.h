@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "trainer/comm/communicator.h"
+#include "trainer/comm/numbers.h"
 
 namespace triplepoint::trainer {
 
@@ -17,23 +17,12 @@ inline uint16_t to_bf16(float value) {
 inline float from_bf16(uint16_t half) {
   return std::bit_cast<float>(static_cast<uint32_t>(half) << 16U);
 }
-inline float rounded_to_bf16(float value) {
-  return from_bf16(to_bf16(value));
-}
 
 void encode(const float* from, uint16_t* to, int64_t count);
 void decode(const uint16_t* from, float* to, int64_t count);
 void round_to_bf16(float* numbers, int64_t count);
 
-/// to[i] = a[i] + b[i], or the larger one. Under Wire::bf16 both are rounded before, so that two
-/// ranks which add each other's numbers get the same.
-void combine(const float* a, const float* b, float* to, int64_t count, Reduction, Wire);
-
-/// Both become a[i] + b[i], or the larger one.
-void combine_twice(float* a, float* b, int64_t count, Reduction);
-
-constexpr int64_t bytes_of(Wire wire) {
-  return wire == Wire::bf16 ? 2 : 4;
-}
+/// to[i] = to[i] + from[i], or the larger one; sums of bf16 are rounded.
+void combine(Number, const void* from, void* to, int64_t count, Reduction);
 
 }  // namespace triplepoint::trainer

@@ -79,7 +79,7 @@ Result<std::vector<TrainingRow>> measure_trainings(const MachineEffort& effort) 
         if (before > 0) row.wall_seconds = std::min(row.wall_seconds, step.seconds);
         before = now;
       };
-      TPT_TRY(train_with_threads(job, settings, {endpoint_settings(job, 60), {}, {}}, on_step));
+      TPT_TRY(train_with_threads(job, settings, endpoint_settings(job, 60), on_step));
       rows.push_back(row);
     }
   return rows;
@@ -316,7 +316,7 @@ LinkRow measure(Communicator& all, const Case& one, double seconds) {
 void measure_on(int ranks, const MachineEffort& effort, std::vector<LinkRow>& rows) {
   std::vector<std::thread> threads;
   std::vector<std::vector<LinkRow>> of_rank(static_cast<size_t>(ranks));
-  auto transports = shared_transports(ranks);
+  auto transports = thread_transports(ranks);
   for (size_t rank = 0; rank < transports.size(); ++rank)
     threads.emplace_back([&, rank] {
       Endpoint endpoint(std::move(transports[rank]));

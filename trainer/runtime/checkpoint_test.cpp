@@ -81,7 +81,7 @@ TrainSettings settings_of(int64_t steps) {
 }
 
 Result<TrainOutcome> run(const spec::Job& job, const TrainSettings& settings) {
-  return train_with_threads(job, settings, {endpoint_settings(job, 60), Carrier::automatic, {}});
+  return train_with_threads(job, settings, endpoint_settings(job, 60));
 }
 
 std::vector<double> losses(const spec::Job& job, const TrainSettings& settings) {

@@ -78,13 +78,12 @@ def main():
             job = os.path.join(folder, "job.toml")
             with open(job, "w") as file:
                 file.write(job_text(**layout))
-            carrier = draw.choice(["shared_memory", "mpi"])
-            command = start + [program, job, "--steps", "100000", "--timeout", "10", "--carrier", carrier]
+            command = start + [program, job, "--steps", "100000", "--timeout", "10"]
             command += ["--checkpoint", os.path.join(folder, "checkpoint"), "--every", "2", "--resume"]
             problem = kill_one(command, draw)
             if problem:
                 wrong += 1
-                print(f"kill {number} ({layout}, {carrier}): {problem}")
+                print(f"kill {number} ({layout}): {problem}")
     print(f"{times} kills, {wrong} of them with something wrong")
     sys.exit(1 if wrong else 0)
 

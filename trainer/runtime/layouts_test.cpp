@@ -23,7 +23,7 @@ TrainOutcome outcome_of(const spec::Job& job) {
   settings.rate.peak = 2e-3;
   settings.peak_flops = 1e9;  // not measured
   const Result<TrainOutcome> outcome =
-      train_with_threads(job, settings, {endpoint_settings(job, 60), Carrier::automatic, {}});
+      train_with_threads(job, settings, endpoint_settings(job, 60));
   if (!outcome) FAIL(outcome.error().what);
   return *outcome;
 }

@@ -22,7 +22,6 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "trainer/comm/communicator.h"
 #include "trainer/comm/mpi_session.h"
 #include "trainer/runtime/check_job.h"
 #include "trainer/runtime/train.h"
@@ -39,10 +38,8 @@ struct Options {
   std::string job;
   TrainSettings train;
   TransportKind transport = TransportKind::automatic;
-  Carrier carrier = Carrier::automatic;
   std::optional<bool> shaping;  // of links; absent: where the cluster is emulated (shared_cores)
   int64_t ranks = 0;            // threads; 0: as many as the job has
-  Algorithm collectives = Algorithm::automatic;
   double timeout_seconds = 60;
   std::string memory_limit;  // "" what is free, "0" none, or a size
   bool json = false;
@@ -66,18 +63,6 @@ constexpr const char* about =
 const std::map<std::string, TransportKind> transports = {{"auto", TransportKind::automatic},
                                                          {"mpi", TransportKind::mpi},
                                                          {"threads", TransportKind::threads}};
-
-const std::map<std::string, Carrier> carriers = {
-    {"auto", Carrier::automatic}, {"shared_memory", Carrier::shared_memory}, {"mpi", Carrier::mpi}};
-
-const std::map<std::string, Algorithm> algorithms = {
-    {"auto", Algorithm::automatic},
-    {"ring", Algorithm::ring},
-    {"tree", Algorithm::tree},
-    {"recursive_doubling", Algorithm::recursive_doubling},
-    {"hierarchical", Algorithm::hierarchical},
-    {"pairwise", Algorithm::pairwise},
-    {"native", Algorithm::native}};
 
 const CLI::Validator positive(
     [](const std::string& text) {
@@ -146,9 +131,6 @@ void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
   app.add_option("--transport", options.transport,
                  "auto, mpi (processes) or threads; auto: mpi under mpirun or srun")
       ->transform(CLI::CheckedTransformer(transports, CLI::ignore_case));
-  app.add_option("--carrier", options.carrier,
-                 "Of messages between processes: auto, shared_memory (one machine) or mpi")
-      ->transform(CLI::CheckedTransformer(carriers, CLI::ignore_case));
   app.add_option_function<std::string>(
          "--links",
          [&](const std::string& text) {
@@ -160,9 +142,6 @@ void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
   app.add_option("--ranks", options.ranks, "Threads to start (default: one per device of the job)")
       ->check(whole_number<int64_t>())
       ->check(positive);
-  app.add_option("--collectives", options.collectives,
-                 "auto, ring, recursive_doubling, tree, hierarchical, pairwise or native (MPI's)")
-      ->transform(CLI::CheckedTransformer(algorithms, CLI::ignore_case));
   app.add_option("--timeout", options.timeout_seconds, "Seconds that a silent rank is waited for")
       ->check(positive);
   app.add_option("--memory-limit", options.memory_limit,
@@ -274,19 +253,16 @@ Result<spec::Job> load(const Options& options) {
 }
 
 Result<TrainOutcome> run(const spec::Job& job, const Options& options) {
-  WorldSettings world{endpoint_settings(job, options.timeout_seconds), options.carrier, {}};
-  world.ends.algorithms.fill(options.collectives);
-  if (options.shaping.value_or(job.cluster.shared_cores > 0)) {
-    world.shapes = link_shapes(job.cluster, world.ends.nodes);
-    world.ends.across_segment_bytes = across_segment_bytes(*world.shapes);
-  }
+  EndpointSettings ends = endpoint_settings(job, options.timeout_seconds);
+  if (options.shaping.value_or(job.cluster.shared_cores > 0))
+    ends.links = link_shapes(job.cluster, nodes_of_ranks(job));
   const OnStep say = [&](const StepResult& step, const TrainReport& report) {
     if (options.json) return;
     fmt::print("{}\n", step_line(job, options.train, step, report));
     std::fflush(stdout);
   };
-  return wants_mpi(options) ? train_with_mpi(job, options.train, world, say)
-                            : train_with_threads(job, options.train, world, say);
+  return wants_mpi(options) ? train_with_mpi(job, options.train, ends, say)
+                            : train_with_threads(job, options.train, ends, say);
 }
 
 /// Errors that all ranks see alike are said once, by the first. Launchers end the whole job when

@@ -30,7 +30,7 @@ std::string wrong_terms(const spec::Job& job, double share = 0.1) {
   settings.steps = 2;
   settings.peak_flops = 1e9;
   const Result<TrainOutcome> outcome =
-      train_with_threads(job, settings, {endpoint_settings(job, 60), Carrier::automatic, {}});
+      train_with_threads(job, settings, endpoint_settings(job, 60));
   if (!outcome) return outcome.error().what;
   std::string wrong;
   for (const TrainReport& rank : outcome->all) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A training by processes has the losses of the same training by threads, bit for bit, over either carrier; and a bad start is said
+"""A training by processes has the losses of the same training by threads, bit for bit; and a bad start is said
 once, with an exit code that is not 0.
 
 usage: same_as_threads.py TRIPLEPOINT_TRAIN
@@ -39,10 +39,9 @@ def main():
             with open(job, "w") as file:
                 file.write(job_text(**plan))
             threads = losses([program, job, "--transport", "threads"])
-            for carrier in ("shared_memory", "mpi"):
-                processes = losses(start + [program, job, "--carrier", carrier])
-                if processes != threads:
-                    sys.exit(f"{plan} over {carrier}: {processes} is not {threads}")
+            processes = losses(start + [program, job])
+            if processes != threads:
+                sys.exit(f"{plan}: {processes} is not {threads}")
         refused = subprocess.run(start + [program, os.path.join(folder, "none.toml")], capture_output=True, text=True)
         if refused.returncode == 0 or refused.stderr.count("none.toml") != 1:
             sys.exit(f"a missing job is not said once (exit code {refused.returncode}):\n{refused.stderr}")

@@ -66,7 +66,10 @@ struct TrainOutcome {
 /// Trains as one rank of the job; all ranks call it. Throws CommError where a peer is lost.
 Result<TrainOutcome> train(const spec::Job&, const TrainSettings&, Endpoint&, const OnStep& = {});
 
-/// Sets up the endpoint as the job's cluster and plan want it.
+/// The job's node of each rank.
+std::vector<int> nodes_of_ranks(const spec::Job&);
+
+/// Sets up the endpoint as the job's plan wants it.
 EndpointSettings endpoint_settings(const spec::Job&, double timeout_seconds);
 
 }  // namespace triplepoint::trainer

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "trainer/comm/mpi_session.h"
 #include "trainer/comm/transport.h"
 #include "trainer/spans.h"
 
@@ -45,17 +46,15 @@ int64_t launched_ranks_here(int64_t all) {
 }
 
 Result<TrainOutcome> train_with_mpi(const spec::Job& job, const TrainSettings& settings,
-                                    const WorldSettings& world, const OnStep& on_step) {
+                                    const EndpointSettings& ends, const OnStep& on_step) {
   const std::unique_ptr<MpiSession> session = TPT_TRY(MpiSession::open());
   if (session->size() != job.world_size())
     return error(
         fmt::format("{} ranks were started and the job has {} (num_nodes x "
                     "gpus_per_node of its cluster); start as many as it has",
                     session->size(), job.world_size()));
-  std::unique_ptr<Transport> transport = TPT_TRY(session->transport(world.carrier));
-  if (world.shapes) transport = shaped_transport(std::move(transport), *world.shapes);
   try {
-    Endpoint endpoint(std::move(transport), world.ends);
+    Endpoint endpoint(session->transport(), ends);
     try {
       return train(job, settings, endpoint, on_step);
     } catch (const std::exception& thrown) {
@@ -99,13 +98,12 @@ void play_rank(const spec::Job& job, const TrainSettings& settings, Endpoint& en
 }  // namespace
 
 Result<TrainOutcome> train_with_threads(const spec::Job& job, const TrainSettings& settings,
-                                        const WorldSettings& world, const OnStep& on_step) {
+                                        const EndpointSettings& ends, const OnStep& on_step) {
   Gathered gathered;
   std::vector<std::thread> threads;
   for (auto& transport : thread_transports(static_cast<int>(job.world_size())))
     threads.emplace_back([&, transport = std::move(transport)]() mutable {
-      if (world.shapes) transport = shaped_transport(std::move(transport), *world.shapes);
-      Endpoint endpoint(std::move(transport), world.ends);
+      Endpoint endpoint(std::move(transport), ends);
       play_rank(job, settings, endpoint, on_step, gathered);
     });
   for (std::thread& thread : threads)

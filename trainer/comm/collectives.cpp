@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/mark/mark.h"
+
+#include "trainer/comm/communicator.h"
+#include "trainer/comm/endpoint.h"
+#include "trainer/comm/wire.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+using spec::Collective;
+
+constexpr int stamp_channels = 1 << 8;  // above all channels
+static_assert(stamp_channels >= Endpoint::most_channels);
+
+int64_t sum(std::span<const int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+/// All of a group of one.
+void keep(std::span<const float> from, std::span<float> to, Wire wire) {
+  if (to.data() != from.data()) std::copy(from.begin(), from.end(), to.begin());
+  if (wire == Wire::bf16) round_to_bf16(to.data(), static_cast<int64_t>(to.size()));
+}
+
+}  // namespace
+
+bool Pending::done() {
+  return state_ == nullptr || state_->endpoint.done(*state_);
+}
+
+void Pending::wait() {
+  if (state_ != nullptr) state_->endpoint.wait(*state_);
+  state_.reset();
+}
+
+Communicator::Communicator(Endpoint& endpoint, std::unique_ptr<GroupTransport> transport,
+                           spec::GroupKind kind, std::vector<int> ranks, int index)
+    : endpoint_(endpoint),
+      transport_(std::move(transport)),
+      kind_(kind),
+      ranks_(std::move(ranks)),
+      index_(index) {}
+
+Communicator::~Communicator() {
+  endpoint_.forget(*this);
+}
+
+std::string Communicator::text() const {
+  return fmt::format("{} group [{}]", spec::name_of(kind_), fmt::join(ranks_, ", "));
+}
+
+std::vector<int64_t> Communicator::even_blocks(int64_t count) const {
+  std::vector<int64_t> blocks;
+  for (int64_t i = 0; i < size(); ++i)
+    blocks.push_back(count * (i + 1) / size() - count * i / size());
+  return blocks;
+}
+
+std::shared_ptr<Pending::State> Communicator::state_of(Collective collective, Wire wire,
+                                                       double numbers) {
+  const double payload = numbers * static_cast<double>(bytes_of(wire));
+  auto state = std::make_shared<Pending::State>(endpoint_, *this, collective, wire, payload);
+  if (endpoint_.links_ && collective != Collective::send_recv)
+    state->load = endpoint_.links_->collective(collective, ranks_, payload);
+  return state;
+}
+
+/// On a shaped link all members tell each other when they could begin.
+template <class Begin>
+Pending Communicator::start(std::shared_ptr<Pending::State> state, const Begin& begin) {
+  endpoint_.start(state, [&] {
+    state->begin_ns = triplepoint_now();
+    state->transfer = begin();
+    if (state->load.steps == 0) return;
+    state->due_ns = std::max(state->begin_ns, endpoint_.links_->free_ns());
+    state->stamp = transport_->all_reduce(Number::int64, &state->due_ns, 1, Reduction::maximum);
+  });
+  return Pending(std::move(state));
+}
+
+Pending Communicator::all_reduce(std::span<float> data, Reduction reduction, Wire wire) {
+  if (size() == 1) return keep(data, data, wire), Pending();
+  const auto count = static_cast<int64_t>(data.size());
+  auto state = state_of(Collective::all_reduce, wire, static_cast<double>(count));
+  void* numbers = state->in_place(data);
+  return start(state, [&, number = state->number] {
+    return transport_->all_reduce(number, numbers, count, reduction);
+  });
+}
+
+void Communicator::barrier() {
+  if (size() == 1) return;
+  float nothing = 0;
+  auto state = state_of(Collective::all_reduce, Wire::fp32, 0);
+  state->counted = false;
+  state->load = {};
+  start(state, [&] {
+    return transport_->all_reduce(Number::fp32, &nothing, 1, Reduction::sum);
+  }).wait();
+}
+
+Pending Communicator::all_gather(std::span<const float> mine, std::span<float> whole, Wire wire) {
+  return all_gather_uneven(mine, whole, even_blocks(static_cast<int64_t>(whole.size())), wire);
+}
+
+Pending Communicator::reduce_scatter(std::span<const float> whole, std::span<float> mine,
+                                     Reduction reduction, Wire wire) {
+  return reduce_scatter_uneven(whole, mine, even_blocks(static_cast<int64_t>(whole.size())),
+                               reduction, wire);
+}
+
+Pending Communicator::all_gather_uneven(std::span<const float> mine, std::span<float> whole,
+                                        std::span<const int64_t> counts, Wire wire) {
+  TPT_EXPECT(counts.size() == ranks_.size());
+  TPT_EXPECT(static_cast<int64_t>(mine.size()) == counts[static_cast<size_t>(index_)]);
+  TPT_EXPECT(static_cast<int64_t>(whole.size()) == sum(counts));
+  if (size() == 1) return keep(mine, whole, wire), Pending();
+  auto state = state_of(Collective::all_gather, wire, static_cast<double>(whole.size()));
+  const void* block = state->sent(mine);
+  void* room = state->room(whole);
+  return start(state, [&, number = state->number] {
+    return transport_->all_gather(number, block, room, counts);
+  });
+}
+
+Pending Communicator::reduce_scatter_uneven(std::span<const float> whole, std::span<float> mine,
+                                            std::span<const int64_t> counts, Reduction reduction,
+                                            Wire wire) {
+  TPT_EXPECT(counts.size() == ranks_.size());
+  TPT_EXPECT(static_cast<int64_t>(mine.size()) == counts[static_cast<size_t>(index_)]);
+  TPT_EXPECT(static_cast<int64_t>(whole.size()) == sum(counts));
+  if (size() == 1) return keep(whole, mine, wire), Pending();
+  auto state = state_of(Collective::reduce_scatter, wire, static_cast<double>(whole.size()));
+  const void* numbers = state->sent(whole);
+  void* room = state->room(mine);
+  return start(state, [&, number = state->number] {
+    return transport_->reduce_scatter(number, numbers, room, counts, reduction);
+  });
+}
+
+Pending Communicator::all_to_all(std::span<const float> send, std::span<const int64_t> send_counts,
+                                 std::span<float> receive, std::span<const int64_t> receive_counts,
+                                 Wire wire) {
+  TPT_EXPECT(send_counts.size() == ranks_.size() && receive_counts.size() == ranks_.size());
+  const int64_t sent = sum(send_counts), received = sum(receive_counts);
+  TPT_EXPECT(sent <= static_cast<int64_t>(send.size()) &&
+             received <= static_cast<int64_t>(receive.size()));
+  send = send.first(static_cast<size_t>(sent));
+  receive = receive.first(static_cast<size_t>(received));
+  if (size() == 1) return keep(send, receive, wire), Pending();
+  auto state = state_of(Collective::all_to_all, wire, static_cast<double>(sent));
+  if (state->load.steps > 0) {
+    int64_t across = 0;
+    for (size_t i = 0; i < ranks_.size(); ++i)
+      across += endpoint_.links_->leaves_node(ranks_[i]) ? send_counts[i] : 0;
+    state->load.bytes = state->load.node_bytes = static_cast<double>(across * bytes_of(wire));
+    state->load.steps = 1;
+  }
+  const void* numbers = state->sent(send);
+  void* room = state->room(receive);
+  return start(state, [&, number = state->number] {
+    return transport_->all_to_all(number, numbers, send_counts, room, receive_counts);
+  });
+}
+
+Pending Communicator::broadcast(std::span<float> data, int root, Wire wire) {
+  TPT_EXPECT(root >= 0 && root < size());
+  if (size() == 1) return keep(data, data, wire), Pending();
+  const auto count = static_cast<int64_t>(data.size());
+  auto state = state_of(Collective::broadcast, wire, static_cast<double>(count));
+  void* numbers = state->in_place(data);
+  return start(state, [&, number = state->number] {
+    return transport_->broadcast(number, numbers, count, root);
+  });
+}
+
+/// On a shaped link the time of arrival travels beside it.
+Pending Communicator::send(std::span<const float> data, int to, int channel, Wire wire) {
+  TPT_EXPECT(to >= 0 && to < size() && to != index_);
+  TPT_EXPECT(channel >= 0 && channel < Endpoint::most_channels);
+  const auto count = static_cast<int64_t>(data.size());
+  auto state = state_of(Collective::send_recv, wire, static_cast<double>(count));
+  state->sends = true;
+  const void* numbers = state->sent(data);
+  endpoint_.start(state, [&] {
+    state->begin_ns = triplepoint_now();
+    state->transfer = transport_->send(state->number, numbers, count, to, channel);
+    if (!endpoint_.links_ || !endpoint_.links_->leaves_node(ranks_[static_cast<size_t>(to)]))
+      return;
+    state->due_ns = endpoint_.links_->take(
+        state->begin_ns, {.bytes = state->payload, .node_bytes = state->payload, .steps = 1});
+    state->stamp = transport_->send(Number::int64, &state->due_ns, 1, to, channel + stamp_channels);
+  });
+  return Pending(std::move(state));
+}
+
+Pending Communicator::receive(std::span<float> data, int from, int channel, Wire wire) {
+  TPT_EXPECT(from >= 0 && from < size() && from != index_);
+  TPT_EXPECT(channel >= 0 && channel < Endpoint::most_channels);
+  const auto count = static_cast<int64_t>(data.size());
+  auto state = state_of(Collective::send_recv, wire, static_cast<double>(count));
+  state->payload = -1;
+  void* room = state->room(data);
+  endpoint_.start(state, [&] {
+    state->begin_ns = triplepoint_now();
+    state->transfer = transport_->receive(state->number, room, count, from, channel);
+    if (!endpoint_.links_ || !endpoint_.links_->leaves_node(ranks_[static_cast<size_t>(from)]))
+      return;
+    state->stamp =
+        transport_->receive(Number::int64, &state->due_ns, 1, from, channel + stamp_channels);
+  });
+  return Pending(std::move(state));
+}
+
+}  // namespace triplepoint::trainer

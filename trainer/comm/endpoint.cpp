@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/comm/endpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/mark/mark.h"
+
+#include "trainer/spans.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+using spec::Collective;
+
+constexpr int64_t never = std::numeric_limits<int64_t>::max();
+
+/// As the recorder and the traces of others call them.
+const char* short_name(spec::GroupKind kind) {
+  constexpr std::array names = {"tp", "cp",    "ep",        "etp",   "dp",     "edp",
+                                "pp", "model", "embedding", "shard", "replica"};
+  static_assert(names.size() == spec::group_kind_count);
+  return names[static_cast<size_t>(kind)];
+}
+
+/// Those of a context group under workload's names.
+const char* span_name(spec::GroupKind kind, Collective collective) {
+  constexpr std::array of_context = {"cp_all_reduce", "cp_all_gather", "cp_reduce_scatter",
+                                     "cp_all_to_all", "cp_broadcast",  "cp_send_recv"};
+  static_assert(of_context.size() == spec::collective_count);
+  if (kind == spec::GroupKind::context) return of_context[static_cast<size_t>(collective)];
+  return spec::name_of(collective).data();  // names are literals
+}
+
+}  // namespace
+
+Endpoint::Endpoint(std::unique_ptr<Transport> transport, EndpointSettings settings)
+    : transport_(std::move(transport)), settings_(std::move(settings)) {
+  if (settings_.links) links_.emplace(*settings_.links, *transport_);
+  if (settings_.progress_thread) background_ = std::thread([this] { run_in_background(); });
+}
+
+Endpoint::~Endpoint() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  started_.notify_all();
+  if (background_.joinable()) background_.join();
+}
+
+std::unique_ptr<Communicator> Endpoint::communicator(spec::GroupKind kind, std::vector<int> ranks,
+                                                     int instance) {
+  const auto me = std::find(ranks.begin(), ranks.end(), rank());
+  TPT_EXPECT(me != ranks.end());
+  TPT_EXPECT(instance >= 0 && instance < most_instances);
+  const int index = static_cast<int>(me - ranks.begin());
+  const std::lock_guard lock(mutex_);
+  auto transport =
+      ranks.size() == 1
+          ? nullptr
+          : transport_->group(ranks, static_cast<int>(kind) * most_instances + instance);
+  return std::make_unique<Communicator>(*this, std::move(transport), kind, std::move(ranks), index);
+}
+
+void Endpoint::forget(const Communicator& group) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(under_way_, [&](const auto& state) { return &state->group == &group; });
+}
+
+/// True if it is over. A shaped link is taken once all have come.
+bool Endpoint::advance(Pending::State& state) {
+  if (!state.transfer->done() || (state.stamp != nullptr && !state.stamp->done())) return false;
+  if (state.load.steps > 0)
+    state.due_ns = links_->take(state.due_ns, std::exchange(state.load, {}));
+  if (state.sends || state.due_ns <= triplepoint_now()) return true;
+  next_due_ns_ = std::min(next_due_ns_.load(), state.due_ns);
+  return false;
+}
+
+bool Endpoint::progress() {
+  try {
+    const size_t before = under_way_.size();
+    next_due_ns_ = never;
+    std::erase_if(under_way_, [this](const std::shared_ptr<Pending::State>& state) {
+      if (!advance(*state)) return false;
+      finish(*state);
+      return true;
+    });
+    return under_way_.size() < before;
+  } catch (const CommError& error) {
+    failure_ = error.what();
+    throw;
+  }
+}
+
+void Endpoint::finish(Pending::State& state) {
+  if (state.number == Number::bf16 && !state.output.empty())
+    decode(state.halves.data(), state.output.data(), static_cast<int64_t>(state.output.size()));
+  Traffic& traffic = state.group.traffic_[static_cast<size_t>(state.collective)];
+  if (state.counted && state.payload >= 0) {
+    ++traffic.calls;
+    traffic.payload += state.payload;
+  }
+  if (state.counted)
+    ScopedSpan::emit({.name = span_name(state.group.kind(), state.collective),
+                      .group = short_name(state.group.kind()),
+                      .bytes = state.payload},
+                     state.begin_ns, triplepoint_now());
+  state.over.store(true, std::memory_order_release);
+}
+
+bool Endpoint::look() {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) throw CommError(failure_);
+  return progress();
+}
+
+bool Endpoint::done(Pending::State& state) {
+  if (!state.over.load(std::memory_order_acquire)) look();
+  return state.over.load(std::memory_order_acquire);
+}
+
+/// Who knows when a shaped link is through sleeps at once: who yields again and again comes last on
+/// a busy core.
+void Endpoint::rest(int looks) {
+  // By default a sleep may last 50 us longer, which is the latency of a link.
+  thread_local const int exact = prctl(PR_SET_TIMERSLACK, 1UL);
+  static_cast<void>(exact);
+  constexpr std::chrono::nanoseconds longest = std::chrono::milliseconds(1);
+  const int64_t due = next_due_ns_.load();
+  if (due == never) return transport_->rest(looks, longest);
+  const std::chrono::nanoseconds left(due - triplepoint_now());
+  if (left.count() > 0) transport_->rest(Transport::sleep_at_once, std::min(longest, left));
+}
+
+void Endpoint::wait(Pending::State& state) {
+  const int64_t begin = triplepoint_now();
+  int64_t checked = begin;
+  for (int looks = 0; !done(state);) {
+    rest(looks++);
+    const int64_t now = triplepoint_now();
+    if (now - checked < 10'000'000) continue;
+    checked = now;
+    check_silence(state, begin);
+  }
+}
+
+void Endpoint::check_silence(Pending::State& state, int64_t since_ns) {
+  std::string sentence;
+  {
+    const std::lock_guard lock(mutex_);
+    const double silent = static_cast<double>(triplepoint_now() - since_ns) * 1e-9;
+    if (silent < settings_.timeout_seconds || state.over.load() || state.transfer->done()) return;
+    const int peer = state.transfer->waits_for();
+    const std::string who = peer < 0 ? "others" : fmt::format("rank {}", peer);
+    sentence = fmt::format(
+        "rank {} has waited {:.3g} s for {} in {} of the {} (no answer); see the last output of "
+        "{}, or allow a longer timeout",
+        rank(), silent, who, spec::name_of(state.collective), state.group.text(), who);
+  }
+  abort(sentence.c_str());
+  throw CommError(sentence);
+}
+
+void Endpoint::abort(const char* why) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.empty()) failure_ = why;
+  transport_->abort(why);
+  under_way_.clear();
+}
+
+void Endpoint::run_in_background() {
+  introduce_rank(rank());
+  for (int looks = 0;;) {
+    {
+      std::unique_lock lock(mutex_);
+      started_.wait(lock, [&] { return stop_ || (!under_way_.empty() && failure_.empty()); });
+      if (stop_) return;
+      try {
+        if (progress()) looks = 0;
+      } catch (const CommError&) {
+        continue;  // progress() has kept the sentence for the rank's own thread
+      }
+    }
+    rest(looks++);
+  }
+}
+
+}  // namespace triplepoint::trainer

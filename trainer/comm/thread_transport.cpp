@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/spec/op.h"
+
+#include "trainer/comm/transport.h"
+#include "trainer/comm/wire.h"
+
+namespace triplepoint::trainer {
+namespace {
+
+using spec::Collective;
+
+/// What the members of a group have to agree about.
+struct Agreement {
+  Collective collective = Collective::all_reduce;
+  Number number = Number::fp32;
+  Reduction reduction = Reduction::sum;
+  int64_t count = 0;  // of the whole array; all_to_all: 0
+  int root = 0;
+  friend bool operator==(const Agreement&, const Agreement&) = default;
+};
+
+/// What one member brings. Counts: its block's, or by peer.
+struct Part {
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::vector<int64_t> counts, receive_counts{};
+};
+
+int64_t begin_of(const std::vector<int64_t>& counts, size_t place) {
+  int64_t begin = 0;
+  for (size_t i = 0; i < place; ++i)
+    begin += counts[i];
+  return begin;
+}
+
+/// A collective or message from when its first member comes. Its blocks are independent of each
+/// other: each member that has time takes the next one.
+class Meeting {
+ public:
+  Meeting(const Agreement& agreement, std::vector<int> ranks)
+      : agreement_(agreement), ranks_(std::move(ranks)), parts_(ranks_.size()) {}
+
+  const Agreement& agreement() const { return agreement_; }
+  const std::vector<int>& ranks() const { return ranks_; }
+  /// True for the last one.
+  bool join(size_t member, Part part) {
+    parts_[member] = std::move(part);
+    return ++joined_ == ranks_.size();
+  }
+  void begin() { all_here_.store(true, std::memory_order_release); }
+  bool all_here() const { return all_here_.load(std::memory_order_acquire); }
+  bool finished() const { return finished_.load(std::memory_order_acquire) == ranks_.size(); }
+  /// Works as long as there are blocks; true if the last one was among them.
+  bool work() {
+    bool last = false;
+    for (size_t block = claimed_++; block < ranks_.size(); block = claimed_++) {
+      move(block);
+      last = finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks_.size();
+    }
+    return last;
+  }
+  /// A member that has not come; with the lock of the world.
+  int missing() const {
+    for (size_t member = 0; member < parts_.size(); ++member)
+      if (parts_[member].in == nullptr && parts_[member].out == nullptr) return ranks_[member];
+    return -1;
+  }
+
+ private:
+  void move(size_t block) {
+    switch (agreement_.collective) {
+      case Collective::all_reduce: {
+        const auto p = static_cast<int64_t>(ranks_.size()), i = static_cast<int64_t>(block);
+        const int64_t begin = agreement_.count * i / p, end = agreement_.count * (i + 1) / p;
+        return reduce(begin, end - begin, [&](const std::byte* sums, int64_t at, int64_t count) {
+          for (const Part& part : parts_)
+            copy(part.out + bytes(at), sums, count);
+        });
+      }
+      case Collective::reduce_scatter: {
+        const int64_t begin = begin_of(parts_[block].counts, block);
+        return reduce(begin, parts_[block].counts[block],
+                      [&](const std::byte* sums, int64_t at, int64_t count) {
+                        copy(parts_[block].out + bytes(at - begin), sums, count);
+                      });
+      }
+      case Collective::all_gather: {
+        const int64_t begin = begin_of(parts_[block].counts, block);
+        for (const Part& part : parts_)
+          copy(part.out + bytes(begin), parts_[block].in, parts_[block].counts[block]);
+        return;
+      }
+      case Collective::all_to_all:
+        for (size_t from = 0; from < parts_.size(); ++from)
+          copy(parts_[block].out + bytes(begin_of(parts_[block].receive_counts, from)),
+               parts_[from].in + bytes(begin_of(parts_[from].counts, block)),
+               parts_[from].counts[block]);
+        return;
+      case Collective::broadcast:
+        return copy(parts_[block].out, parts_[static_cast<size_t>(agreement_.root)].in,
+                    agreement_.count);
+      case Collective::send_recv:
+        if (block == 1) copy(parts_[1].out, parts_[0].in, agreement_.count);
+    }
+  }
+
+  int64_t bytes(int64_t count) const { return count * bytes_of(agreement_.number); }
+  void copy(std::byte* to, const std::byte* from, int64_t count) const {
+    if (to != from && count > 0) std::memcpy(to, from, static_cast<size_t>(bytes(count)));
+  }
+  void add(const std::byte* from, std::byte* to, int64_t count) const {
+    combine(agreement_.number, from, to, count, agreement_.reduction);
+  }
+
+  /// Calls take(sums, begin, count) piece by piece, so that a piece stays in the caches.
+  template <class Take>
+  void reduce(int64_t begin, int64_t count, const Take& take) const {
+    constexpr int64_t piece = 2048;
+    alignas(64) std::array<std::byte, static_cast<size_t>(piece) * sizeof(int64_t)> sums;
+    for (const int64_t end = begin + count; begin < end; begin += piece) {
+      const int64_t here = std::min(piece, end - begin);
+      copy(sums.data(), parts_[0].in + bytes(begin), here);
+      for (size_t member = 1; member < parts_.size(); ++member)
+        add(parts_[member].in + bytes(begin), sums.data(), here);
+      take(sums.data(), begin, here);
+    }
+  }
+
+  Agreement agreement_;
+  std::vector<int> ranks_;
+  std::vector<Part> parts_;
+  size_t joined_ = 0;
+  std::atomic<bool> all_here_{false};
+  std::atomic<size_t> claimed_{0}, finished_{0};
+};
+
+struct WakeSignal {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::atomic<uint64_t> count{0};
+
+  void notify() {
+    {
+      const std::lock_guard lock(mutex);
+      count.fetch_add(1, std::memory_order_relaxed);
+    }
+    changed.notify_all();
+  }
+};
+
+/// Group and its first rank; of a message sender, receiver and channel; how many of these before.
+using MeetingKey = std::array<int64_t, 6>;
+
+struct World {
+  explicit World(int ranks) : signals(static_cast<size_t>(ranks)) {}
+
+  std::vector<WakeSignal> signals;
+  std::array<std::atomic<int64_t>, Transport::most_shared_numbers> numbers{};
+  std::atomic<bool> aborted{false};
+  std::mutex mutex;
+  std::map<MeetingKey, std::shared_ptr<Meeting>> meetings;  // to which some have yet to come
+  std::string reason;
+
+  void abort(const std::string& why) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!aborted.load()) reason = why;
+      aborted.store(true);
+    }
+    for (WakeSignal& signal : signals)
+      signal.notify();
+  }
+  void check_aborted() {
+    if (!aborted.load(std::memory_order_relaxed)) return;
+    const std::lock_guard lock(mutex);
+    throw CommError(reason);
+  }
+  void work(Meeting& meeting) {
+    if (!meeting.work()) return;
+    for (const int rank : meeting.ranks())
+      signals[static_cast<size_t>(rank)].notify();
+  }
+};
+
+class ThreadTransfer final : public Transfer {
+ public:
+  ThreadTransfer(std::shared_ptr<World> world, std::shared_ptr<Meeting> meeting, MeetingKey key)
+      : world_(std::move(world)), meeting_(std::move(meeting)), key_(key) {}
+  ThreadTransfer(const ThreadTransfer&) = delete;
+  ThreadTransfer& operator=(const ThreadTransfer&) = delete;
+  /// No rank may touch the arrays of a rank that has left.
+  ~ThreadTransfer() override {
+    {
+      const std::lock_guard lock(world_->mutex);
+      if (!meeting_->all_here()) world_->meetings.erase(key_);
+    }
+    while (meeting_->all_here() && !meeting_->finished()) {
+      world_->work(*meeting_);
+      std::this_thread::yield();
+    }
+  }
+
+  bool done() override {
+    if (meeting_->finished()) return true;
+    world_->check_aborted();
+    if (meeting_->all_here()) world_->work(*meeting_);
+    return meeting_->finished();
+  }
+  int waits_for() const override {
+    const std::lock_guard lock(world_->mutex);
+    return meeting_->missing();
+  }
+
+ private:
+  std::shared_ptr<World> world_;
+  std::shared_ptr<Meeting> meeting_;
+  MeetingKey key_;
+};
+
+class ThreadGroup final : public GroupTransport {
+ public:
+  ThreadGroup(std::shared_ptr<World> world, const std::vector<int>& ranks, int number, int rank)
+      : world_(std::move(world)), ranks_(ranks), number_(number) {
+    index_ = static_cast<size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  }
+
+  Started all_reduce(Number number, void* data, int64_t count, Reduction reduction) override {
+    return meet({Collective::all_reduce, number, reduction, count, 0}, part(data, data, {}));
+  }
+  Started all_gather(Number number, const void* mine, void* whole, Counts counts) override {
+    return meet({Collective::all_gather, number, Reduction::sum, sum(counts), 0},
+                part(mine, whole, counts));
+  }
+  Started reduce_scatter(Number number, const void* whole, void* mine, Counts counts,
+                         Reduction reduction) override {
+    return meet({Collective::reduce_scatter, number, reduction, sum(counts), 0},
+                part(whole, mine, counts));
+  }
+  Started all_to_all(Number number, const void* send, Counts send_counts, void* receive,
+                     Counts receive_counts) override {
+    Part mine = part(send, receive, send_counts);
+    mine.receive_counts.assign(receive_counts.begin(), receive_counts.end());
+    return meet({Collective::all_to_all, number, Reduction::sum, 0, 0}, std::move(mine));
+  }
+  Started broadcast(Number number, void* data, int64_t count, int root) override {
+    return meet({Collective::broadcast, number, Reduction::sum, count, root}, part(data, data, {}));
+  }
+  Started send(Number number, const void* data, int64_t count, int to, int channel) override {
+    return message(number, part(data, nullptr, {}), count, {member(index_), member(to)}, channel);
+  }
+  Started receive(Number number, void* data, int64_t count, int from, int channel) override {
+    return message(number, part(nullptr, data, {}), count, {member(from), member(index_)}, channel);
+  }
+
+ private:
+  static int64_t sum(Counts counts) {
+    int64_t all = 0;
+    for (const int64_t count : counts)
+      all += count;
+    return all;
+  }
+  /// Pointers are there even for nothing, so that a part that has come is seen.
+  static Part part(const void* in, void* out, Counts counts) {
+    static std::byte nothing;
+    Part made{static_cast<const std::byte*>(in), static_cast<std::byte*>(out),
+              std::vector<int64_t>(counts.begin(), counts.end())};
+    if (in == nullptr && out == nullptr) made.in = made.out = &nothing;
+    return made;
+  }
+  template <class Place>
+  int member(Place place) const {
+    return ranks_[static_cast<size_t>(place)];
+  }
+
+  Started meet(const Agreement& agreement, Part mine) {
+    const MeetingKey key{number_, ranks_.front(), -1, -1, -1, turns_++};
+    return join(key, agreement, ranks_, index_, std::move(mine));
+  }
+  Started message(Number number, Part mine, int64_t count, std::vector<int> ends, int channel) {
+    const bool receives = ends[1] == member(index_);
+    int64_t& turn = message_turns_[{ends[0], ends[1], channel}];
+    const MeetingKey key{number_, ranks_.front(), ends[0], ends[1], channel, turn++};
+    return join(key, {Collective::send_recv, number, Reduction::sum, count, 0}, ends,
+                receives ? 1 : 0, std::move(mine));
+  }
+
+  Started join(const MeetingKey& key, const Agreement& agreement, const std::vector<int>& ranks,
+               size_t place, Part mine) {
+    world_->check_aborted();
+    std::shared_ptr<Meeting> meeting;
+    bool complete = false, agreed = true;
+    {
+      const std::lock_guard lock(world_->mutex);
+      std::shared_ptr<Meeting>& at = world_->meetings[key];
+      if (at == nullptr) at = std::make_shared<Meeting>(agreement, ranks);
+      meeting = at;
+      agreed = meeting->agreement() == agreement;
+      if (agreed && meeting->join(place, std::move(mine))) {
+        complete = true;
+        world_->meetings.erase(key);
+        meeting->begin();
+      }
+    }
+    if (!agreed) disagree(*meeting, agreement);
+    if (complete) world_->work(*meeting);
+    return std::make_unique<ThreadTransfer>(world_, std::move(meeting), key);
+  }
+
+  [[noreturn]] void disagree(const Meeting& meeting, const Agreement& mine) {
+    const Agreement& theirs = meeting.agreement();
+    const std::string why = fmt::format(
+        "rank {} starts {} of {} numbers where others of its group started {} of {}; all members "
+        "of a group must start the same collectives in the same order",
+        member(index_), spec::name_of(mine.collective), mine.count,
+        spec::name_of(theirs.collective), theirs.count);
+    world_->abort(why);
+    throw CommError(why);
+  }
+
+  std::shared_ptr<World> world_;
+  std::vector<int> ranks_;
+  int number_;
+  size_t index_ = 0;
+  int64_t turns_ = 0;
+  std::map<std::array<int, 3>, int64_t> message_turns_;  // by sender, receiver, channel
+};
+
+class ThreadTransport final : public Transport {
+ public:
+  ThreadTransport(std::shared_ptr<World> world, int rank) : world_(std::move(world)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(world_->signals.size()); }
+  std::unique_ptr<GroupTransport> group(const std::vector<int>& ranks, int number) override {
+    return std::make_unique<ThreadGroup>(world_, ranks, number, rank_);
+  }
+  void abort(const char* why) override { world_->abort(why); }
+  std::atomic<int64_t>* shared_number(int place) override {
+    return &world_->numbers.at(static_cast<size_t>(place));
+  }
+  /// Until something is over that this rank takes part in.
+  void rest(int looks, std::chrono::nanoseconds longest) override {
+    constexpr int patient_looks = 8;
+    if (looks < patient_looks) return std::this_thread::yield();
+    WakeSignal& signal = world_->signals[static_cast<size_t>(rank_)];
+    std::unique_lock lock(signal.mutex);
+    signal.changed.wait_for(lock, longest,
+                            [&] { return signal.count.load(std::memory_order_relaxed) != seen_; });
+    seen_ = signal.count.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::shared_ptr<World> world_;
+  int rank_;
+  std::atomic<uint64_t> seen_{0};
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transport>> thread_transports(int ranks) {
+  const auto world = std::make_shared<World>(ranks);
+  std::vector<std::unique_ptr<Transport>> transports;
+  transports.reserve(static_cast<size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank)
+    transports.push_back(std::make_unique<ThreadTransport>(world, rank));
+  return transports;
+}
+
+}  // namespace triplepoint::trainer
