@@ -121,6 +121,7 @@ TEST_CASE("samples of one node stand for every node, samples of all for themselv
   for (const ThermalSample& sample : one)
     both.push_back(
         {.node = 1, .local = 7 - sample.local, .temperature_c = *sample.temperature_c + 6});
+  both = mean_samples(both);  // in order of their indices
   const ColdMap warm = cold_map(find_thermal_groups(both), both, job);
   CHECK(warm.cold_first(1, 8) == Order{4, 5, 6, 7, 0, 1, 2, 3});
   CHECK(warm.node_effect[1] - warm.node_effect[0] == Approx(6));

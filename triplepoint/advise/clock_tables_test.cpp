@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said of a clock plan, by plans written by hand.
+#include "triplepoint/advise/clock_tables.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/spec/load.h"
+
+namespace triplepoint::advise {
+namespace {
+
+/// One node of eight GPUs in two stages.
+spec::Job small_job() {
+  static const spec::Library library = spec::default_library();
+  spec::Job job;
+  job.name = "small";
+  job.model = spec::load_model(library, "gpt3-5b").value();
+  job.cluster = spec::load_cluster(library, "hgx-h200").value();
+  job.cluster.num_nodes = 1;
+  job.plan.tensor_parallel_size = 4;
+  job.plan.pipeline_parallel_size = 2;
+  job.plan.global_batch_size = 8;
+  return job;
+}
+
+JudgedStep step_of(double seconds, double joules) {
+  return {.time = seconds * unit::s,
+          .energy = joules * unit::J,
+          .times = {seconds, seconds},
+          .energies = {joules, joules},
+          .hottest = Celsius(70),
+          .mean = joules / seconds / 8 * unit::W,
+          .clock_ratio = std::vector<double>(8, 0.9),
+          .device_power = std::vector<Watts>(8, 600 * unit::W)};
+}
+
+ClockPoint point_of(double seconds, double joules) {
+  ClockPoint point;
+  point.step = point.capped = step_of(seconds, joules);
+  point.clocks.assign(8, 1500 * unit::MHz);
+  point.clocks[7] = 1400 * unit::MHz;
+  point.caps.assign(8, 550 * unit::W);
+  point.slowdown = seconds / 10 - 1;
+  point.saving = 1 - joules / 40e3;
+  point.speedups = {.machines = 2, .mean = -point.slowdown, .worst = -point.slowdown};
+  return point;
+}
+
+/// A step of 10 s and 40 kJ; settings of 0, 2 and 5 % more time.
+ClockPlan small_plan() {
+  ClockPlan plan;
+  plan.baseline = step_of(10, 40e3);
+  plan.frontier = {point_of(10, 38e3), point_of(10.2, 36e3), point_of(10.5, 35e3)};
+  plan.stages = {{.stage = 0, .worked = 0.9}, {.stage = 1, .worked = 0.8}};
+  return plan;
+}
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("the chosen point is the last that is no slower than asked, within the tolerance") {
+  const ClockPlan plan = small_plan();
+  CHECK(chosen_point(plan, 0) == &plan.frontier[0]);
+  CHECK(chosen_point(plan, 0.019) == &plan.frontier[0]);
+  CHECK(chosen_point(plan, 0.03) == &plan.frontier[1]);
+  CHECK(chosen_point(plan, 1) == &plan.frontier[2]);
+  ClockPlan slow = plan;
+  slow.frontier.erase(slow.frontier.begin());
+  CHECK(chosen_point(slow, 0) == nullptr);
+}
+
+TEST_CASE("the frontier begins with the job as it is") {
+  const DataTable table = clock_frontier_table(small_job(), small_plan());
+  REQUIRE(table.rows.size() == 4);
+  const auto column = std::find_if(table.columns.begin(), table.columns.end(),
+                                   [](const DataColumn& c) { return c.key == "clock_mhz"; }) -
+                      table.columns.begin();
+  CHECK(std::get<std::string>(table.rows[0][static_cast<size_t>(column)]) == "as it is");
+  CHECK(std::get<std::string>(table.rows[1][static_cast<size_t>(column)]) == "1400-1500");
+  CHECK(number_in(table.rows[0][1]) == 0);
+  CHECK(number_in(table.rows[3][1]) == doctest::Approx(0.05));
+}
+
+TEST_CASE("a stage has the clocks of its GPUs, and no power afterwards where nothing was chosen") {
+  const ClockPlan plan = small_plan();
+  const spec::Job job = small_job();
+  const Json chosen = table_json(clock_stage_table(job, plan, &plan.frontier[0]))["rows"];
+  CHECK(chosen[0]["clock_mhz"] == "1500");
+  CHECK(chosen[1]["clock_mhz"] == "1400-1500");
+  CHECK(chosen[0]["power_w"].get<double>() == doctest::Approx(600));
+  CHECK(chosen[0]["clock_before_mhz"].get<double>() ==
+        doctest::Approx(0.9 * (*job.cluster.gpu.max_clock / unit::MHz)));
+  const Json none = table_json(clock_stage_table(job, plan, nullptr))["rows"];
+  CHECK(none[0]["power_w"].is_null());
+}
+
+TEST_CASE("JSON has the clocks and caps of every GPU, if a point was chosen") {
+  const ClockPlan plan = small_plan();
+  const spec::Job job = small_job();
+  const auto json_of = [&](const ClockPoint* point) {
+    return clocks_json(job, plan, clock_frontier_table(job, plan),
+                       clock_stage_table(job, plan, point), point);
+  };
+  const Json json = json_of(&plan.frontier[1]);
+  CHECK(json["gpus"] == 8);
+  CHECK(json["frontier"].size() == 4);
+  CHECK(json["chosen"]["device_clock_mhz"][7] == doctest::Approx(1400));
+  CHECK(json["chosen"]["device_cap_w"].size() == 8);
+  CHECK(json["chosen"]["worst_slowdown"].get<double>() == doctest::Approx(0.02));
+  CHECK(!json_of(nullptr).contains("chosen"));
+  CHECK(contains(chosen_clocks_text(plan.frontier[1]), "10.00 % less energy at 2.00 % longer"));
+}
+
+TEST_CASE("each stage has the reason that weighs most") {
+  ClockPlan plan = small_plan();
+  CHECK(contains(reason_of(plan, plan.stages[0]), "sets the pace"));
+  CHECK(contains(reason_of(plan, plan.stages[1]), "10.0 % of the step less than stage 0"));
+  StageSlack stage{.stage = 1, .worked = 0.89};
+  CHECK(contains(reason_of(plan, stage), "1.0 % of the step less"));
+  stage.forward_slack = stage.backward_slack = 0.2 * unit::s;
+  CHECK(contains(reason_of(plan, stage), "2.0 % of a step later"));
+  stage.replica_waits = true;
+  CHECK(contains(reason_of(plan, stage), "slower replicas"));
+  stage.lowest_member = 0.97;
+  stage.slowest_device = 5;
+  CHECK(contains(reason_of(plan, stage), "waits for GPU 5, whose clock is 3.0 % below"));
+  stage.free_clock = 0.6;
+  CHECK(contains(reason_of(plan, stage), "60 % of the clock"));
+}
+
+}  // namespace
+}  // namespace triplepoint::advise
