@@ -182,6 +182,7 @@ class Run:
     power_kernel_peak_w: float | None
     energy_j: float | None
     node_energy_j: float | None
+    site_energy_j: float | None
     joules_per_token: float | None
     samples_per_s_mj: float | None
     temperature_mean_c: float | None
