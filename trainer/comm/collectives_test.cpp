@@ -215,7 +215,7 @@ std::vector<int> line(int first, int step, int count) {
 
 /// Rows and columns of a grid of 4 x 2 ranks, and all ranks: each rank starts what it has to do in
 /// its own order, waits in yet another one.
-void play_on_grid(Endpoint& endpoint, unsigned seed) {
+void communicate_on_grid(Endpoint& endpoint, unsigned seed) {
   const int rank = endpoint.rank();
   const auto row = endpoint.communicator(GroupKind::tensor, line(rank / 2 * 2, 1, 2));
   const auto column = endpoint.communicator(GroupKind::data, line(rank % 2, 2, 4));
@@ -254,7 +254,7 @@ TEST_CASE(
     for (unsigned seed = 0; seed < 10; ++seed)
       testing::on_transports(thread_transports(8),
                              {.timeout_seconds = 20, .progress_thread = progress_thread},
-                             [&](Endpoint& endpoint) { play_on_grid(endpoint, seed); });
+                             [&](Endpoint& endpoint) { communicate_on_grid(endpoint, seed); });
 }
 
 TEST_CASE("traffic counts the payload, a barrier nothing") {

@@ -265,7 +265,7 @@ struct CaseArrays {
   std::vector<int64_t> counts;
 };
 
-void play(Communicator& all, const Case& one, CaseArrays& arrays) {
+void run_case(Communicator& all, const Case& one, CaseArrays& arrays) {
   const int64_t p = all.size(), me = all.index();
   const std::span<float> whole = arrays.whole, other = arrays.other;
   const auto block =
@@ -298,13 +298,13 @@ LinkRow measure(Communicator& all, const Case& one, double seconds) {
   const double bytes_per_second = 2e9;
   const auto rounds =
       static_cast<int>(std::clamp(seconds * bytes_per_second / (row.bytes + 10'000), 5.0, 2000.0));
-  play(all, one, arrays);
+  run_case(all, one, arrays);
   all.barrier();
   row.wall_seconds = 1e9;
   const double begin = thread_core_seconds();
   for (int i = 0; i < rounds; ++i) {
     const int64_t from = triplepoint_now();
-    play(all, one, arrays);
+    run_case(all, one, arrays);
     row.wall_seconds =
         std::min(row.wall_seconds, static_cast<double>(triplepoint_now() - from) * 1e-9);
   }

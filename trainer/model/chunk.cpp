@@ -77,7 +77,7 @@ class EmbeddingBlock {
 
   Buffer forward(const Tokens&);
   /// `gradient`: of the first layer's input; is overwritten.
-  void backward(const Tokens&, Half, float* gradient, Buffer& kept_gradient);
+  void backward(const Tokens&, Half, float* gradient, Buffer& stored_gradient);
 
   ParameterRef words() const { return words_; }
 
@@ -231,7 +231,7 @@ void EmbeddingBlock::add_position_gradient(const float* gradient) {
 }
 
 void EmbeddingBlock::backward(const Tokens& tokens, Half half, float* gradient,
-                              Buffer& kept_gradient) {
+                              Buffer& stored_gradient) {
   const int64_t rows = context_.tokens(), width = context_.hidden();
   if (has_input(half)) {
     if (context_.model().dropout > 0) {
@@ -239,22 +239,22 @@ void EmbeddingBlock::backward(const Tokens& tokens, Half half, float* gradient,
       context_.drop(embedding_dropout_site, tokens, gradient, gradient);
     }
     add_position_gradient(gradient);
-    kept_gradient =
+    stored_gradient =
         half == Half::both ? context_.workspace(rows * width) : context_.kept(rows * width);
     if (context_.share.sequence_parallel)
-      gather_tokens(context_, gradient, kept_gradient.data()).wait();
+      gather_tokens(context_, gradient, stored_gradient.data()).wait();
     else
-      context_.math.copy(rows * width, gradient, kept_gradient.data());
+      context_.math.copy(rows * width, gradient, stored_gradient.data());
   }
   if (!has_weight(half)) return;
   if (words_->trained) {
     const ScopedSpan span(op_text(context_, "embedding_wgrad", 3 * rows * width));
     context_.math.add_lookup_gradient(rows, width, tokens.inputs.data(),
                                       context_.groups.tensor->index() * context_.share.vocabulary,
-                                      context_.share.vocabulary, kept_gradient.data(),
+                                      context_.share.vocabulary, stored_gradient.data(),
                                       words_.gradient());
   }
-  kept_gradient.release();
+  stored_gradient.release();
 }
 
 HeadBlock::HeadBlock(ModelContext& context, ParameterRef tied, std::vector<Parameter>& parameters)

@@ -148,7 +148,7 @@ spec::Model wider(spec::Model model) {
 }
 
 /// Bytes that the layers of a job keep between the passes of one microbatch, per rank.
-int64_t kept_by(const spec::Job& job) {
+int64_t stored_by(const spec::Job& job) {
   int64_t kept = 0;
   const auto ranks = static_cast<int>(job.world_size());
   on_transports(thread_transports(ranks), {}, [&](Endpoint& endpoint) {
@@ -178,7 +178,7 @@ void check_kept(const spec::Job& job) {
   layers.has_embedding = layers.has_head = false;
   const double predicted = workload::chunk_activation_bytes(context, layers);
   CAPTURE(job.plan.sequence_parallel);
-  CHECK(static_cast<double>(kept_by(job)) == doctest::Approx(predicted).epsilon(0.1));
+  CHECK(static_cast<double>(stored_by(job)) == doctest::Approx(predicted).epsilon(0.1));
 }
 
 }  // namespace
@@ -293,7 +293,7 @@ TEST_CASE("adapters are trained and the base is not") {
         .rank = 4, .targets = {"attention_qkv", "attention_dense", "mlp_fc1", "mlp_fc2"}};
     check_against_reference(job);
     check_against_reference(job, Backward::split);
-    for (const auto& [name, gradient] : play(job).gradients)
+    for (const auto& [name, gradient] : train_job(job).gradients)
       CHECK(name.find("lora") != std::string::npos);
   }
 }
@@ -325,7 +325,7 @@ TEST_CASE("numbers rounded to bf16 train nearly the same") {
     spec::Job job = job_of(model);
     const Outcome exact = reference_outcome(job);
     job.plan.precision = spec::Precision::bf16;
-    const Outcome rounded = play(job);
+    const Outcome rounded = train_job(job);
     CHECK(rounded.loss != exact.loss);
     CHECK(rounded.loss == doctest::Approx(exact.loss).epsilon(0.02));
     double square = 0, difference = 0;

@@ -186,7 +186,7 @@ struct RankWork {
   ModelGroups groups;
   Backward backward;
 
-  double play(Gradients& whole, std::mutex& mutex, bool counts_replicated) const {
+  double train_job(Gradients& whole, std::mutex& mutex, bool counts_replicated) const {
     MemoryLedger ledger;
     const auto math = make_cpu_math(job.plan.precision == spec::Precision::bf16 ? Rounding::bf16
                                                                                 : Rounding::none);
@@ -213,7 +213,7 @@ struct RankWork {
       loss += forward(chunks, tokens[m]);
     }
     for (size_t m = tokens.size(); m-- > 0;)
-      play_backward(chunks, tokens[m]);
+      run_backward(chunks, tokens[m]);
     if (backward == Backward::split)
       for (const Tokens& one : tokens)
         for (Chunk& chunk : chunks)
@@ -240,7 +240,7 @@ struct RankWork {
     }
     return chunks.back().take_loss_sum();
   }
-  void play_backward(std::deque<Chunk>& chunks, const Tokens& tokens) const {
+  void run_backward(std::deque<Chunk>& chunks, const Tokens& tokens) const {
     std::vector<float> output, input;
     for (size_t c = chunks.size(); c-- > 0;) {
       input = boundary();
@@ -263,7 +263,7 @@ inline auto group_of(const workload::RankGrid& grid, Endpoint& endpoint, spec::G
 
 /// Loss and gradients of the whole model, run on as many threads as the job's TP, CP and DP ask
 /// for.
-inline Outcome play(const spec::Job& job, Backward backward = Backward::whole) {
+inline Outcome train_job(const spec::Job& job, Backward backward = Backward::whole) {
   spec::Job flat = job;  // groups as without a pipeline: every rank runs all of its stages
   flat.cluster.gpus_per_node /= job.plan.pipeline_parallel_size;
   flat.plan.pipeline_parallel_size = 1;
@@ -281,7 +281,7 @@ inline Outcome play(const spec::Job& job, Backward backward = Backward::whole) {
                         {tensor.get(), expert.get(), expert_tensor.get(), context.get()},
                         backward};
     const bool partial = job.plan.sequence_parallel && tensor->size() > 1;
-    const double loss = work.play(outcome.gradients, mutex, partial || tensor->index() == 0);
+    const double loss = work.train_job(outcome.gradients, mutex, partial || tensor->index() == 0);
     const std::lock_guard lock(mutex);
     if (tensor->index() == 0) outcome.loss += loss;
   });
@@ -310,7 +310,7 @@ inline double worst_difference(const Gradients& ours, const Gradients& theirs) {
 
 /// The job as it is laid out, against the reference.
 inline void check_against_reference(const spec::Job& job, Backward backward = Backward::whole) {
-  const Outcome ours = play(job, backward), theirs = reference_outcome(job);
+  const Outcome ours = train_job(job, backward), theirs = reference_outcome(job);
   CHECK(ours.loss == doctest::Approx(theirs.loss).epsilon(1e-5));
   CHECK(!ours.gradients.empty());
   CHECK(worst_difference(ours.gradients, theirs.gradients) < 1e-3);

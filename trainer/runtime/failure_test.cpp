@@ -17,7 +17,7 @@ struct RankKilled {};
 
 /// What each of the ranks that take part says when rank `lost` leaves after that many steps (0: it
 /// never comes) without a word.
-std::vector<std::string> say_without(int lost, int64_t steps_of_lost, const spec::Job& job) {
+std::vector<std::string> fail_without(int lost, int64_t steps_of_lost, const spec::Job& job) {
   std::vector<std::string> said(static_cast<size_t>(job.world_size()));
   std::vector<std::thread> threads;
   std::mutex others;  // the lost rank's end stays as long as others wait for it
@@ -30,9 +30,9 @@ std::vector<std::string> say_without(int lost, int64_t steps_of_lost, const spec
       TrainSettings settings;
       settings.steps = 1000000;
       settings.peak_flops = 1e9;
-      int64_t played = 0;
+      int64_t trained = 0;
       const OnStep count = [&](const StepResult&, const TrainReport&) {
-        if (rank == lost && ++played >= steps_of_lost) throw RankKilled();
+        if (rank == lost && ++trained >= steps_of_lost) throw RankKilled();
       };
       try {
         if (rank != lost || steps_of_lost > 0) (void)train(job, settings, endpoint, count);
@@ -61,7 +61,7 @@ spec::Job four_ranks() {
 
 TEST_CASE("when a rank never comes all others end and name it") {
   for (const int lost : {1, 3}) {
-    const auto said = say_without(lost, 0, four_ranks());
+    const auto said = fail_without(lost, 0, four_ranks());
     for (size_t rank = 0; rank < said.size(); ++rank)
       if (static_cast<int>(rank) != lost) {
         CAPTURE(said[rank]);
@@ -75,7 +75,7 @@ TEST_CASE(
     "when a rank falls silent during the training all others end and say what they waited for") {
   spec::Job job = four_ranks();
   job.plan.overlap_pipeline = true;
-  const auto said = say_without(0, 3, job);
+  const auto said = fail_without(0, 3, job);
   CHECK(said[0] == "gone");
   for (size_t rank = 1; rank < said.size(); ++rank) {
     CAPTURE(said[rank]);

@@ -285,7 +285,7 @@ void keep_report(const spec::Job& job, const TrainOutcome& outcome) {
     fmt::print(stderr, "triplepoint-train: {}\n", kept.error().what);
 }
 
-int play(Options options) {
+int run_training(Options options) {
   listen_for_stops();
   options.train.stop = &stop_asked;
   if (const Result<void> checked = check_settings(options.train); !checked)
@@ -310,7 +310,7 @@ int play(Options options) {
 }  // namespace triplepoint::trainer
 int main(int argc, char** argv) try {
   triplepoint::trainer::Parsed parsed = triplepoint::trainer::parse_options(argc, argv);
-  if (parsed.exit_code < 0) return triplepoint::trainer::play(std::move(parsed.options));
+  if (parsed.exit_code < 0) return triplepoint::trainer::run_training(std::move(parsed.options));
   fmt::print(parsed.exit_code == 0 ? stdout : stderr, "{}", parsed.text);
   return parsed.exit_code;
 } catch (const std::bad_alloc&) {

@@ -111,10 +111,10 @@ void Pipeline::begin_step(int64_t step) {
   }
 }
 
-double Pipeline::play(int64_t step) {
+double Pipeline::run(int64_t step) {
   begin_step(step);
   for (size_t i = 0; i < program_.size(); ++i)
-    play(program_[i], last_[i]);
+    run(program_[i], last_[i]);
   outbox_.wait();
   double loss = 0;
   for (Chunk* chunk : parts_.chunks)
@@ -122,7 +122,7 @@ double Pipeline::play(int64_t step) {
   return loss;
 }
 
-void Pipeline::play(const Action& action, bool last) {
+void Pipeline::run(const Action& action, bool last) {
   const mark::Region region(region_of(action.kind));
   const Batch& batch = batches_[static_cast<size_t>(action.microbatch)];
   switch (action.kind) {
@@ -159,11 +159,11 @@ void Pipeline::backward(const Action& action) {
   FlatArray input_gradient;
   if (!is_first(chunk)) input_gradient = FlatArray(parts_.ledger, MemoryTerm::buffers, count_);
   parts_.store.begin_backward(chunk);
-  Chunk& player = *parts_.chunks[chunk];
+  Chunk& runner = *parts_.chunks[chunk];
   if (action.kind == ActionKind::backward)
-    player.backward(batch.tokens, output_gradient, input_gradient.all(), loss_scale_);
+    runner.backward(batch.tokens, output_gradient, input_gradient.all(), loss_scale_);
   else
-    player.backward_input(batch.tokens, output_gradient, input_gradient.all(), loss_scale_);
+    runner.backward_input(batch.tokens, output_gradient, input_gradient.all(), loss_scale_);
   if (!is_last(chunk)) gradients_[chunk].give_back();
   if (!is_first(chunk)) send(to_previous_[chunk], std::move(input_gradient));
 }

@@ -111,7 +111,7 @@ class Pipeline {
 
   /// Gradients of all microbatches but for their reduction. Returns the loss summed over this
   /// rank's tokens (last stage; 0 elsewhere).
-  double play(int64_t step);
+  double run(int64_t step);
 
   /// Global number of the first sample of a microbatch of this rank.
   int64_t first_sample(int64_t step, int64_t microbatch) const;
@@ -125,7 +125,7 @@ class Pipeline {
   void make_lines();
   void begin_step(int64_t step);
   void load(int64_t step, int64_t microbatch);
-  void play(const workload::Action&, bool last);
+  void run(const workload::Action&, bool last);
   void forward(const workload::Action&);
   void backward(const workload::Action&);
   void send(const Inbox::Line&, FlatArray);

@@ -245,7 +245,7 @@ class Rank {
     TPT_TRY(open_checkpoints());
     measure_peak();
     for (; state_.step < settings_.steps && !report_.stopped; ++state_.step) {
-      const StepResult result = play_step();
+      const StepResult result = train_step();
       report_.steps.push_back(result);
       if (on_step && report_.rank == 0) on_step(result, report_);
       TPT_TRY(check_finite(result));
@@ -313,11 +313,11 @@ class Rank {
     report_.all_peak_flops = static_cast<double>(all) * 1e9;
   }
 
-  StepResult play_step() {
+  StepResult train_step() {
     const int64_t begin = triplepoint_now();
     const mark::Step step(state_.step);
     StepResult result{.step = state_.step, .rate = settings_.rate.at(state_.step)};
-    const double loss = pipeline_->play(state_.step);
+    const double loss = pipeline_->run(state_.step);
     {
       const mark::Region region("gradient_sync");
       store_->finish_gradients();
@@ -325,7 +325,7 @@ class Rank {
     result.gradient_norm = clip_and_update(result.rate);
     result.loss = mean_loss(loss, result.gradient_norm);
     result.seconds = since(begin);
-    say_values(result);
+    log_values(result);
     return result;
   }
 
@@ -365,7 +365,7 @@ class Rank {
            static_cast<double>(graph_.tokens_per_step);
   }
 
-  void say_values(const StepResult& result) const {
+  void log_values(const StepResult& result) const {
     if (triplepoint_marking() == 0) return;
     const auto ranks = static_cast<double>(world_->size());
     triplepoint_value("tokens", static_cast<double>(graph_.tokens_per_step) / ranks);

@@ -80,8 +80,8 @@ struct Gathered {
   }
 };
 
-void play_rank(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
-               const OnStep& on_step, Gathered& gathered) {
+void train_rank(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
+                const OnStep& on_step, Gathered& gathered) {
   introduce_rank(endpoint.rank());
   try {
     Result<TrainOutcome> outcome = train(job, settings, endpoint, on_step);
@@ -104,7 +104,7 @@ Result<TrainOutcome> train_with_threads(const spec::Job& job, const TrainSetting
   for (auto& transport : thread_transports(static_cast<int>(job.world_size())))
     threads.emplace_back([&, transport = std::move(transport)]() mutable {
       Endpoint endpoint(std::move(transport), ends);
-      play_rank(job, settings, endpoint, on_step, gathered);
+      train_rank(job, settings, endpoint, on_step, gathered);
     });
   for (std::thread& thread : threads)
     thread.join();

@@ -18,8 +18,8 @@ struct PhaseAtClock {
 
 /// Its power over time: kernels and exposed collectives in order, waits for the host; collectives
 /// that hide behind kernels run evenly over all of a layer. Equal layers are repeated no more often
-/// than windows of this length can tell. Layers are recomputed and differentiated in turn: groups of one
-/// name repeat side by side.
+/// than windows of this length can tell. Layers are recomputed and differentiated in turn: groups
+/// of one name repeat side by side.
 power::PowerTrace phase_trace(StepModel&, const PhaseAtClock&, Seconds window);
 
 /// Of its kernels and collectives, each alone and with what hides behind it: on every board one of
