@@ -23,48 +23,49 @@ struct Tape {
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 inline thread_local Tape tape;
 
-struct Number {
+struct TapeNumber {
   double value = 0;
   size_t at = 0;
 };
 
-inline Number record(double value, Number a, double slope_a, Number b = {}, double slope_b = 0) {
+inline TapeNumber record(double value, TapeNumber a, double slope_a, TapeNumber b = {},
+                         double slope_b = 0) {
   tape.entries.push_back({a.at, b.at, slope_a, slope_b});
   return {value, tape.entries.size() - 1};
 }
-inline Number constant(double value) {
+inline TapeNumber constant(double value) {
   return record(value, {}, 0);
 }
-inline Number operator+(Number a, Number b) {
+inline TapeNumber operator+(TapeNumber a, TapeNumber b) {
   return record(a.value + b.value, a, 1, b, 1);
 }
-inline Number operator-(Number a, Number b) {
+inline TapeNumber operator-(TapeNumber a, TapeNumber b) {
   return record(a.value - b.value, a, 1, b, -1);
 }
-inline Number operator*(Number a, Number b) {
+inline TapeNumber operator*(TapeNumber a, TapeNumber b) {
   return record(a.value * b.value, a, b.value, b, a.value);
 }
-inline Number operator*(double a, Number b) {
+inline TapeNumber operator*(double a, TapeNumber b) {
   return record(a * b.value, b, a);
 }
-inline Number operator/(Number a, Number b) {
+inline TapeNumber operator/(TapeNumber a, TapeNumber b) {
   return record(a.value / b.value, a, 1 / b.value, b, -a.value / (b.value * b.value));
 }
-inline Number exp(Number a) {
+inline TapeNumber exp(TapeNumber a) {
   return record(std::exp(a.value), a, std::exp(a.value));
 }
-inline Number log(Number a) {
+inline TapeNumber log(TapeNumber a) {
   return record(std::log(a.value), a, 1 / a.value);
 }
-inline Number tanh(Number a) {
+inline TapeNumber tanh(TapeNumber a) {
   const double t = std::tanh(a.value);
   return record(t, a, 1 - t * t);
 }
-inline Number sqrt(Number a) {
+inline TapeNumber sqrt(TapeNumber a) {
   return record(std::sqrt(a.value), a, 0.5 / std::sqrt(a.value));
 }
 
-inline std::vector<double> slopes_of(Number result) {
+inline std::vector<double> slopes_of(TapeNumber result) {
   std::vector<double> slopes(tape.entries.size(), 0.0);
   slopes[result.at] = 1;
   for (size_t i = tape.entries.size(); i-- > 1;) {
@@ -83,25 +84,25 @@ namespace {
 
 using namespace tape;
 
-using Row = std::vector<Number>;
+using Row = std::vector<TapeNumber>;
 using Matrix = std::vector<Row>;
 
-Number sum(const Row& row) {
-  Number total = constant(0);
-  for (const Number& x : row)
+TapeNumber sum(const Row& row) {
+  TapeNumber total = constant(0);
+  for (const TapeNumber& x : row)
     total = total + x;
   return total;
 }
 
 Row softmax(const Row& scores) {
   double largest = scores[0].value;
-  for (const Number& x : scores)
+  for (const TapeNumber& x : scores)
     largest = std::max(largest, x.value);
   Row result;
-  for (const Number& x : scores)
+  for (const TapeNumber& x : scores)
     result.push_back(exp(x - constant(largest)));
-  const Number total = sum(result);
-  for (Number& x : result)
+  const TapeNumber total = sum(result);
+  for (TapeNumber& x : result)
     x = x / total;
   return result;
 }
@@ -119,7 +120,7 @@ Matrix times_transposed(const Matrix& x, const Matrix& w) {
   for (const Row& row : x) {
     y.emplace_back();
     for (const Row& column : w) {
-      Number total = constant(0);
+      TapeNumber total = constant(0);
       for (size_t k = 0; k < row.size(); ++k)
         total = total + row[k] * column[k];
       y.back().push_back(total);
@@ -144,7 +145,7 @@ class Reference {
   Matrix attention(const Matrix& x, int64_t layer);
   void attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64_t head, Matrix& out);
   Row rotated(const Matrix& qkv, size_t token, int64_t column) const;
-  Number bent(Number gate, Number up) const;
+  TapeNumber bent(TapeNumber gate, TapeNumber up) const;
   Matrix mlp(const Matrix& x, const std::string& name, int64_t ffn, bool adapted);
   struct Choice {
     std::vector<size_t> order;
@@ -153,7 +154,7 @@ class Reference {
   Choice choose(const Row& scores) const;
   double places() const;
   Matrix experts(const Matrix& x, const std::string& prefix);
-  Number loss(const Matrix& x);
+  TapeNumber loss(const Matrix& x);
 
   size_t length() const { return static_cast<size_t>(model_.sequence_length); }
   uint64_t site(int64_t layer, uint64_t place) const {
@@ -199,14 +200,14 @@ Matrix Reference::norm(const Matrix& x, const std::string& name) {
   const Row gain = parameter(name + ".weight", 1, width)[0];
   Matrix y = x;
   for (Row& row : y) {
-    const Number n = constant(static_cast<double>(width));
-    const Number mean = centered ? sum(row) / n : constant(0);
+    const TapeNumber n = constant(static_cast<double>(width));
+    const TapeNumber mean = centered ? sum(row) / n : constant(0);
     Row squares;
-    for (Number& value : row) {
+    for (TapeNumber& value : row) {
       value = value - mean;
       squares.push_back(value * value);
     }
-    const Number deviation = sqrt(sum(squares) / n + constant(1e-5));
+    const TapeNumber deviation = sqrt(sum(squares) / n + constant(1e-5));
     for (size_t j = 0; j < row.size(); ++j)
       row[j] = row[j] / deviation * gain[j];
   }
@@ -249,7 +250,7 @@ Row Reference::rotated(const Matrix& qkv, size_t token, int64_t column) const {
   for (size_t j = 0; j < d / 2; ++j) {
     const double angle = static_cast<double>(token % length()) *
                          std::pow(10000.0, -2.0 * static_cast<double>(j) / static_cast<double>(d));
-    const Number a = qkv[token][first + j], b = qkv[token][first + d / 2 + j];
+    const TapeNumber a = qkv[token][first + j], b = qkv[token][first + d / 2 + j];
     head[j] = std::cos(angle) * a - std::sin(angle) * b;
     head[d / 2 + j] = std::cos(angle) * b + std::sin(angle) * a;
   }
@@ -269,7 +270,7 @@ void Reference::attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64
     const Row query = rotated(qkv, first + q, head * d);
     Row scores;
     for (size_t k = 0; k <= q; ++k) {
-      Number score = constant(0);
+      TapeNumber score = constant(0);
       for (size_t j = 0; j < query.size(); ++j)
         score = score + query[j] * keys[k][j];
       scores.push_back(1 / std::sqrt(static_cast<double>(d)) * score);
@@ -282,7 +283,7 @@ void Reference::attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64
         shares[k] = input_.dropout(site(layer, 0), row, static_cast<int64_t>(k)) * shares[k];
     }
     for (size_t j = 0; j < static_cast<size_t>(d); ++j) {
-      Number total = constant(0);
+      TapeNumber total = constant(0);
       for (size_t k = 0; k <= q; ++k)
         total = total + shares[k] * qkv[first + k][value_at + j];
       out[first + q][static_cast<size_t>(head * d) + j] = total;
@@ -302,7 +303,7 @@ Matrix Reference::attention(const Matrix& x, int64_t layer) {
   return linear(out, prefix + "projection", model_.hidden_size, "attention_dense");
 }
 
-Number Reference::bent(Number gate, Number up) const {
+TapeNumber Reference::bent(TapeNumber gate, TapeNumber up) const {
   switch (model_.activation) {
     case spec::Activation::swiglu:
       return gate / (constant(1) + exp(constant(0) - gate)) * up;
@@ -311,7 +312,8 @@ Number Reference::bent(Number gate, Number up) const {
     case spec::Activation::gelu:
       break;
   }
-  const Number inner = std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * (gate * gate * gate));
+  const TapeNumber inner =
+      std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * (gate * gate * gate));
   return 0.5 * (gate * (constant(1) + tanh(inner)));
 }
 
@@ -369,7 +371,7 @@ Matrix Reference::experts(const Matrix& x, const std::string& prefix) {
       taken[expert] += 1;
       Matrix result =
           mlp({x[t]}, prefix + "experts." + std::to_string(expert), moe.ffn_hidden_size, false);
-      for (Number& number : result[0])
+      for (TapeNumber& number : result[0])
         number = choice.weights[j] * number;
       y[t] = plus({y[t]}, result)[0];
     }
@@ -378,11 +380,11 @@ Matrix Reference::experts(const Matrix& x, const std::string& prefix) {
   return plus(y, mlp(x, prefix + "shared_expert", moe.shared_expert_ffn_hidden_size, true));
 }
 
-Number Reference::loss(const Matrix& x) {
+TapeNumber Reference::loss(const Matrix& x) {
   const std::string words = model_.tied_embeddings ? "embedding.weight" : "head.weight";
   const Matrix logits = times_transposed(
       norm(x, "final_norm"), parameter(words, model_.vocabulary_size, model_.hidden_size));
-  Number total = constant(0);
+  TapeNumber total = constant(0);
   for (size_t t = 0; t < logits.size(); ++t)
     total = total - log(softmax(logits[t])[static_cast<size_t>(input_.targets[t])]);
   return total;
@@ -399,13 +401,13 @@ ReferenceResult Reference::run() {
                               : mlp(normed, prefix + "mlp", model_.ffn_hidden_size, true);
     x = plus(x, dropped(branch, site(layer, 2)));
   }
-  const Number total = loss(x);
+  const TapeNumber total = loss(x);
   const std::vector<double> slopes = slopes_of(total);
   ReferenceResult result;
   result.loss = total.value;
   for (const auto& [name, matrix] : parameters_)
     for (const Row& row : matrix)
-      for (const Number& element : row)
+      for (const TapeNumber& element : row)
         result.gradients[name].push_back(slopes[element.at]);
   return result;
 }
