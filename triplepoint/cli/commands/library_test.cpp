@@ -26,7 +26,7 @@ TEST_CASE("lists name what simulate takes") {
   CHECK(contains(call({"list", "studies"}).out, "paper/h200"));
   const std::string gpus = call({"list", "gpus"}).out;
   CHECK(contains(gpus, "989 TFLOP/s bf16"));
-  CHECK(contains(gpus, ", 0.164 TFLOP/s bf16"));  // a core of a CPU
+  CHECK(contains(gpus, ", 0.0410 TFLOP/s bf16"));  // a quarter of a CPU core
   for (const char* kind : {"models", "gpus", "clusters", "stacks", "studies"})
     CHECK(json_of(call({"list", kind, "--format", "json"}))[kind].size() > 0);
 }
