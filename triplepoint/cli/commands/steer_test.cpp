@@ -52,11 +52,12 @@ TEST_CASE("a recording raises an alarm that says what explains it, if its job is
   run::Run run = run::load(file).value();
   run.manifest.job->environment.faults.clear();  // not told
   REQUIRE(run::save(run, file));
-  CHECK(contains(call({"steer", "--watch", file}).out, "as with --fault node=1,power=0."));
+  // The fit may name warmer air as well; the brake has to be among what it names.
+  CHECK(contains(call({"steer", "--watch", file}).out, "--fault node=1,power=0."));
   const std::string lines = call({"steer", "--watch", file, "--format", "json"}).out;
   const Json last = parse_json(lines.substr(lines.rfind("{\"")), "alarm").value();
   CHECK(last["time_s"].get<double>() > 180);
-  CHECK(last["faults"].size() == 1);
+  CHECK(contains(json_text(last["faults"]), "node=1,power=0."));
   run.manifest.job.reset();
   REQUIRE(run::save(run, file));
   CHECK(contains(call({"steer", "--watch", file}).err, "--job"));
