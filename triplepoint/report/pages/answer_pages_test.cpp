@@ -54,7 +54,7 @@ TEST_CASE("plan: only what is faster or thriftier than all others is ringed") {
 TEST_CASE("place: the gain is that of drawn machines, with the worst of them") {
   const std::string page = sample_place_page();
   CHECK(contains(page, "<b>+1.50 <i>%</i></b>"));
-  CHECK(contains(page, "After: the searched placement"));
+  CHECK(contains(page, "searched placement; before 20.00"));
   CHECK(
       contains(page, "1.50\u00a0% on average (-0.40\u00a0% on the worst); it gains on 14 of them"));
 }
