@@ -248,7 +248,7 @@ class Life(Recorded):
             power = self.power(name)
             subprocess.run([asked.triplepoint, "merge", self.path / name, "-o", self.path / "m.run"], check=True, capture_output=True)
             with contextlib.closing(sqlite3.connect(self.path / "m.run")) as run:
-                epoch, = run.execute("SELECT value FROM fact WHERE key = 'epoch_monotonic_ns'").fetchone()
+                epoch, = run.execute("SELECT value FROM manifest WHERE key = 'epoch_monotonic_ns'").fetchone()
                 notes = " ".join(text for text, in run.execute("SELECT text FROM note"))
             self.assertIn("not finished", notes)
             losses.append((killed - int(epoch)) * 1e-9 - power[-1][0])
