@@ -14,7 +14,7 @@ from repository import ROOT, files, name, report
 TEST = re.compile(r"_test\.cpp$|_testing\.|(^|/)(tests|fuzz)/|^bench/")
 FLAG = re.compile(r"^  (?:-\w, )?(--[a-z0-9-]+(?:, --[a-z0-9-]+)*)", re.M)
 DOCS = re.compile(r"(docs/.*|README)\.md")
-LAST_LONG = "8435a447"  # the last commit whose subject may be longer
+LAST_LONG = "b5aaa7c7"  # the last commit whose subject may be longer
 LONGEST_SUBJECT = 72
 
 
