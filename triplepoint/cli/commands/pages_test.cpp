@@ -7,11 +7,14 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/csv.h"
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
+#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/study/site.h"
 #include "triplepoint/tui/run_text.h"
@@ -225,6 +228,55 @@ TEST_CASE("sparkline: a run's lines say where they began and ended") {
   CHECK(contains(lines, "power (W)"));
   CHECK(contains(lines, "500"));
   CHECK(tui::run_sparklines(console, run::Run()).empty());
+}
+
+// ---- one answer, several views
+
+/// What a reader of HTML sees: no tags, plain spaces.
+std::string seen_text(const std::string& html) {
+  std::string text;
+  bool in_tag = false;
+  for (const char c : html) {
+    in_tag = in_tag || c == '<';
+    if (!in_tag) text += c;
+    in_tag = in_tag && c != '>';
+  }
+  constexpr std::string_view hard_space = "\u00a0";
+  for (std::size_t at = text.find(hard_space); at != std::string::npos; at = text.find(hard_space))
+    text.replace(at, hard_space.size(), " ");
+  return text;
+}
+
+TEST_CASE("terminal, page and JSON say the same of a run, in the same words") {
+  const std::vector<std::vector<std::string>> jobs = {
+      {"--model", "llama3-8b", "--cluster", "hgx-h100", "--gbs", "64", "--tp", "2", "--pp", "2"},
+      {"--model", "llama3-8b", "--cluster", "hgx-h200", "--gbs", "64", "--power-limit", "400W"},
+      {"--model", "llama3-8b", "--cluster", "hgx-h100", "--gbs", "8", "--task", "decode"},
+      {"--model", "mixtral-8x7b", "--cluster", "hgx-h200", "--gbs", "64", "--ep", "8"},
+      {"--model", "llama3-8b", "--cluster", "mi300x", "--gbs", "64", "--fault", "gpu=3,power=0.5"}};
+  for (const std::vector<std::string>& job : jobs) {
+    CAPTURE(job);
+    const ScratchFolder scratch;
+    const std::string file = scratch.path("a.run"), page = scratch.path("a.html");
+    const auto words = testing::plus({"simulate"}, job);
+    const Outcome terminal = call(testing::plus(words, {"-o", file}));
+    REQUIRE_MESSAGE(terminal.code == exit_ok, terminal.err);
+    REQUIRE(call({"report", file, "-o", page}).code == exit_ok);
+    const std::string seen = seen_text(read_file(page).value());
+    const run::Run run = run::load(file).value();
+    const metrics::Metrics metrics = metrics::measure(run);
+    for (const answers::KeyFigure& figure : answers::key_figures(run, metrics, {})) {
+      CAPTURE(figure.label);
+      for (const std::string& text : {terminal.out, seen}) {
+        CHECK(contains(text, figure.label));
+        CHECK(contains(text, figure.value));
+        CHECK(contains(text, figure.remark));
+      }
+    }
+    const Json json = testing::json_of(call(testing::plus(words, {"--format", "json"})));
+    CHECK(json["step_time_s"] == *metrics.step_time / unit::s);
+    CHECK(json["temperature_c"]["peak"] == *metrics.temperature_peak_c);
+  }
 }
 
 }  // namespace
