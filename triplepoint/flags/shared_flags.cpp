@@ -217,8 +217,8 @@ Arguments BillFlags::arguments() {
 }
 
 Result<void> BillFlags::check_alone() const {
-  const bool any =
-      price_ || gpu_hour_ || pue_ || grid_ || mtbf_ || checkpoint_ || interval_ || restart_;
+  // A site's PUE counts without a bill, too: the energy of a step at its meter.
+  const bool any = price_ || gpu_hour_ || grid_ || mtbf_ || checkpoint_ || interval_ || restart_;
   if (!any || given()) return {};
   return error(
       "rates and failures belong to the cost of a full training (its length is missing); add "

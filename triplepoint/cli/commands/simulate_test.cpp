@@ -395,6 +395,14 @@ Json row(const Json& json, const std::string& what) {
   return {};
 }
 
+TEST_CASE("a site's PUE needs no bill to give the energy at its meter") {
+  const Json json = testing::json_of(call(plus(plain_job, {"--pue", "1.25", "--format", "json"})));
+  CHECK(json["site_energy_j"] == 1.25 * json["node_energy_j"].get<double>());
+  CHECK(testing::json_of(call(plus(plain_job, {"--format", "json"})))["site_energy_j"].is_null());
+  CHECK(contains(call(plus(plain_job, {"--pue", "0.5"})).err, "pue 0.5 is outside of 1 to 10"));
+  CHECK(contains(call(plus(plain_job, {"--grid", "300"})).err, "--tokens"));
+}
+
 }  // namespace
 
 TEST_CASE("a replay without a change takes as long as was measured") {
