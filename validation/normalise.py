@@ -106,7 +106,8 @@ def main():
         for row in rows:
             families[folder_of(row["family"])].append(row)
         for family, some in families.items():
-            write(some, chosen.by_family / family / "jobs.csv")
+            if not all(row.get("skip") for row in some):
+                write(some, chosen.by_family / family / "jobs.csv")
     if chosen.output or not chosen.by_family:
         write(rows, chosen.output or pathlib.Path("/dev/stdout"))
     skipped = [row for row in rows if row.get("skip")]

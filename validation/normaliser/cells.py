@@ -32,7 +32,8 @@ class Row:
     """Cells by the title of their column; a column that the table does not have is as empty as a cell with nothing in it."""
 
     LONGEST = 1000  # a cell, not a book
-    WORDS = ("framework", "precision", "dp_sharding", "recompute", "extra", "notes")
+    WORDS = ("framework", "precision", "dp_sharding", "recompute", "extra")  # settings; what `notes` say of them sets nothing
+    TASKS = (("pretrain", r"pre.?train"), ("lora", r"\bq?lora\b|\bpeft\b"), ("sft", r"\bsft\b|fine.?tun"))
 
     def __init__(self, cells, line):
         self.cells = {str(key).strip(): (value or "").strip()[:self.LONGEST] for key, value in cells.items() if key is not None and not isinstance(value, list)}
@@ -60,6 +61,11 @@ class Row:
             raise Unreadable(f"{title} is {self.text(title)} (a whole number is expected); correct the row")
         return None if value is None else int(value)
 
+    @property
+    def task(self):
+        """What is trained: "pretrain", "lora" or "sft", whatever else the workload says."""
+        return next((task for task, pattern in self.TASKS if re.search(pattern, self.text("workload"), re.I)), "pretrain")
+
     def says(self, pattern):
         return re.search(pattern, self.words, re.I) is not None
 
@@ -77,7 +83,8 @@ class Row:
 
 
 NO_BEFORE = re.compile(r"(\b(no|not|non|without|w/o|disable[sd]?|disabling|off|never|minus|turn(ed|ing)? off|removing)\b|-no-?)[\s:=_-]*(?:using |use of |the |any )?$", re.I)
-NO_AFTER = re.compile(r"^[\w.-]{0,12}?\s*(?:[=:]\s*|\()?\s*\b(off|0|false|no|none|disabled|not used|not enabled)\b(?!\.\d)", re.I)
+NO_AFTER = re.compile(r"^[\w.-]{0,12}?\s*(?:[=:]\s*|\()?\s*\b(off|0|false|no|none|n|disabled|not used|not enabled)\b(?!\.\d)", re.I)
+UNKNOWN_AFTER = re.compile(r"^\s*[=:]?\s*(unknown|unstated|not (stated|said|given|known)|\?)", re.I)
 
 
 def switch(text, pattern):
@@ -85,6 +92,8 @@ def switch(text, pattern):
     said = None
     for found in re.finditer(pattern, text, re.I):
         before, after = text[max(0, found.start() - 28):found.start()], text[found.end():found.end() + 24]
+        if UNKNOWN_AFTER.match(after):
+            continue
         off = NO_BEFORE.search(before) is not None or NO_AFTER.match(after) is not None
         said = not off
     return said

@@ -9,9 +9,12 @@ from .software import Software, apply_words
 CONVENTIONS = {"SC21_HW", "BLOOM_OLD", "SEQSEL", "DGXC", "MPT", "TT", "PALM_MFU", "LLAMA3", "N6", "MCORE_MODEL", "NEMO_MODEL"}
 SPEEDS = ("step_time_s", "tokens_per_s_per_gpu", "tokens_per_s_total", "seqs_per_s_total", "tflops_per_gpu", "mfu_pct")
 SHARDINGS = ("none", "optimizer", "gradients", "parameters")
-MODULES = {"core_attn": r"att(entio)?n", "mla_up_proj": r"mla_?up_?proj|up.?proj", "layernorm": r"layer.?norms?|rms.?norms?", "moe_act": r"moe_?act|expert act",
+MODULES = {"core_attn": r"att(entio)?n", "mla_up_proj": r"mla_?up_?proj|up.?proj", "layernorm": r"(layer|rms).?norms?|\bnorms?\b", "moe_act": r"moe_?act|expert act|\bact\b",
            "mlp": r"\bmlp\b", "moe": r"\bmoe\b(?!_?act)", "shared_experts": r"shared.?experts?"}
-OTHER_WORKLOADS = (("infer|prefill|decode|generat|serv", "nothing is trained"), (r"\b(ppo|grpo|rlhf|rl|dpo|reward)\b", "it runs other passes than training"))
+OTHER_WORKLOADS = (("infer|prefill|decode|generat|serv", "nothing is trained"),
+                   (r"^(?!.*\btrain(er|ing)? step).*\b(ppo|grpo|rlhf|rl|dpo|reward)\b", "it runs other passes than training"),
+                   (r"linear.?attention", "its linear-attention layers are not modelled"))
+DOUBTFUL = r"[^;:]*(?:\bSUSPECT\b|\bCHECK\b|do not score)[^;]*"
 RECIPE_KEYS = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "vp": "virtual_pipeline_size", "cp": "context_parallel_size",
                "ep": "expert_parallel_size", "mbs": "micro_batch_size", "gbs": "global_batch_size"}  # by column
 TUNED_TOKENS = 8192  # of a microbatch of Megatron's published recipes: 4 x 2048 of GPT-3 5B (NeMo-Framework-Launcher, conf/training/gpt3), 1 x 8192 of Llama 3
@@ -79,9 +82,15 @@ class Job:
     # What was measured ----------------------------------------------------------------------------------------------------------------------------------------
 
     def check_workload(self):
+        row = self.row
         for pattern, why in OTHER_WORKLOADS:
-            if re.search(pattern, self.row.text("workload"), re.I):
-                raise Unreadable(f"{self.row.text('workload')}: {why}")
+            if re.search(pattern, row.text("workload"), re.I):
+                raise Unreadable(f"{row.text('workload')}: {why}")
+        doubt = re.search(DOUBTFUL, row.text("notes"))
+        if doubt:
+            raise Unreadable(f"whoever collected it doubts it ({doubt[0].strip()[:100]})")
+        if any(switch(part, r"off-?l(?:oad(?:ed|ing)?)?(?![a-z])") for part in re.split("[;,]", f"{row.words}; {row.text('model').replace('_', ' ')}")):
+            raise Unreadable("it moves activations or states to the host, and that is not modelled")
 
     def check_sizes(self):
         for title, most in SIZES.items():
@@ -104,10 +113,10 @@ class Job:
             value = row.amount(title)
             if value is not None:
                 out[f"mem_{title}"] = value
-        ran_out = re.search(r"\bOOM\b|out.of.memory|did not fit|CUDA OOM", f"{row.words}; {row.text('status')}; {row.text('step_time_s')}", re.I)
+        ran_out = re.search(r"\bOOM\b|out.of.memory|did not fit|CUDA OOM", f"{row.words}; {row.text('notes')}; {row.text('status')}; {row.text('step_time_s')}", re.I)
         if ran_out and not any(title in out for title in SPEEDS):
             out["ran"] = "false"
-        convention = row.text("conv")
+        convention = {"MAXTEXT": "TT"}.get(row.text("conv"), row.text("conv"))  # 6 for each parameter of a product, attention whole (MaxText, maxtext_utils.py)
         if convention in CONVENTIONS:
             out["flops_convention"] = convention
         elif not any(title in out for title in SPEEDS[:4]) and any(title in out for title in SPEEDS[4:]):
@@ -123,6 +132,8 @@ class Job:
     def take_precision(self):
         """What the precision column means on this GPU; nothing where it says nothing."""
         row = self.row
+        if re.search(r"\bint[48]\b", row.text("precision"), re.I):
+            raise Unreadable(f"{row.text('precision')}: products of integers are not modelled")
         text = f"{row.word('precision')}; {row.text('extra')}" if row.word("precision") else ""
         self.precision = None
         if text:
@@ -141,7 +152,7 @@ class Job:
         source = row.text("source_loc")
         if ".sh" in source and "config_MI3" not in source:
             return "_fp4" in source.lower()
-        return row.text("workload") != "lora"
+        return row.task != "lora"
 
     def take_default_precision(self):
         said = self.precision
@@ -163,7 +174,7 @@ class Job:
         for recipe in library.recipes(software.recipes) if software.recipes else ():
             agrees = all(key not in recipe or row.count(title) in (None, recipe[key]) for title, key in RECIPE_KEYS.items())
             released = not recipe.get("releases") or any(words.lower() in row.text("framework").lower() for words in recipe["releases"])
-            if (recipe["model"] == self.model.base and recipe.get("workload", "pretrain") == (row.text("workload") or "pretrain") and self.machine.gpu_name in recipe["gpus"]
+            if (recipe["model"] == self.model.base and recipe.get("workload", "pretrain") == row.task and self.machine.gpu_name in recipe["gpus"]
                     and self.precision in recipe.get("precisions", [self.precision]) and released and agrees):
                 return recipe
         return {}
@@ -181,16 +192,16 @@ class Job:
     def take_task(self):
         """Fine-tuning packs short question-and-answer documents (SQuAD), where the framework does or the row says so; MLPerf's documents fill their sequences."""
         row, job = self.row, self.job
-        lora = row.text("workload").lower() in ("lora", "qlora", "peft") or re.search(r"\bQ?LoRA\b", f"{row.text('model')}; {row.text('extra')}", re.I) is not None
+        lora = row.task == "lora" or re.search(r"\bQ?LoRA\b", f"{row.text('model')}; {row.text('extra')}", re.I) is not None
         if lora:
             job["task"] = "lora"
-            job["plan.lora.rank"] = number_after(row.words, r"rank|lora[_ ]r(?:ank)?|\br") or 16
+            job["plan.lora.rank"] = number_after(f"{row.words}; {row.text('workload')}", r"rank|lora[_ ]r(?:ank)?|\br") or 16
             targets = ["attention_qkv", "attention_dense"]
             if row.says(r"all.?linear|mlp(?!erf)|gate_proj|fc1"):
                 targets += ["mlp_fc1", "mlp_fc2"]
             job["plan.lora.targets"] = targets
-        tuned = lora or row.text("workload").lower() in ("sft", "finetune", "fine-tuning", "finetuning")
-        says = row.says(r"\bpacked\b|\bpacking\b")
+        tuned = lora or row.task == "sft"
+        says = re.search(r"\bpacked\b|\bpacking\b", f"{row.words}; {row.text('workload')}; {row.text('notes')}", re.I)
         if not tuned or not self.software.packed or self.job["stack"] == "jax-xla" and row.says(r"Pax \(") and not says:
             return
         job["plan.packed_length"] = self.software.packed
@@ -202,7 +213,7 @@ class Job:
         """A count from its column, else from the row's words ("tp2", "TP=2")."""
         value = self.row.count(title)
         if value is None:
-            text = f"{self.row.text('extra')}; {self.row.text('notes')}; {self.row.text('framework')}; {self.row.text('dp_sharding')}"
+            text = f"{self.row.text('extra')}; {self.row.text('framework')}; {self.row.text('dp_sharding')}"
             value = number_after(text, words)
             if value:
                 self.assume(f"{title.upper()} {value}, from its words")
@@ -307,7 +318,7 @@ class Job:
             self.assume(f"MLP of {model.get('ffn_hidden_size')}, so that {tp} tensor ranks can share it")
 
     def accumulation(self):
-        return number_after(f"{self.row.text('extra')}; {self.row.text('notes')}",
+        return number_after(self.row.text("extra"),
                             r"micro_batch_count|grad_accum\w*|grad(?:ient)?[ _-]?accum(?:ulation)?(?:[ _]steps)?|accum(?:ulation)?(?:[ _]steps)?|\bGAS?|num_micro_?batches|n_microbatches|micro_num|micro.?batches")
 
     def batch_said(self):
@@ -406,7 +417,7 @@ class Job:
         found = self.counted_sharding(cell)
         if found:
             return found
-        texts = [cell] if cell else [f"{row.text('extra')}; {row.text('notes')}", row.text("framework") if self.software.sharding != "gradients" else ""]
+        texts = [cell] if cell else [row.text("extra"), row.text("framework") if self.software.sharding != "gradients" else ""]
         for text in texts:
             found = sharding_in(text, self, bool(cell))
             if found:
@@ -415,13 +426,13 @@ class Job:
 
     def counted_sharding(self, cell):
         """One rank to a shard is no sharding, to those who count ranks; to Megatron FSDP=1 is a switch."""
-        found = re.search(r"\bFSDP ?= ?(\d+)", cell, re.I)
+        found = re.search(r"\bFSDP2?(?!\d)[ ,]*(?:shard\w*)? ?=? ?(\d+)(?: ?[x×] ?(\d+))?", cell, re.I)
         if not found:
             return None
-        ranks, counts = int(found[1]), self.software.sharding == "parameters"
+        ranks, counts = int(found[1]) * int(found[2] or 1), self.software.sharding == "parameters"
         if ranks > 1:
             return "parameters", ranks
-        if counts:
+        if counts and getattr(self, "cp", 1) == 1:  # FSDP shards over context ranks, too
             return "none", None
         return ("parameters", None) if ranks == 1 else (None, None)
 
@@ -448,8 +459,6 @@ class Job:
             sharding = "parameters"
             self.assume("FSDP, since nothing else fits")
         if not self.fits(sharding):
-            if self.row.says(r"off-?load"):
-                raise Unreadable("it fits only with what it moves to the host, and that is not modelled")
             self.job["plan.optimizer"] = "full_bf16_adamw"
             self.assume("weights, gradients and moments in bf16, since nothing else fits")
         return sharding
@@ -636,6 +645,7 @@ class Job:
         job["plan.global_batch_size"] = self.batch
         if self.free_to_fill():
             job["plan.micro_batch_size"] = "auto"
+            measured.pop("mem_gib", None)  # of an unknown microbatch
             self.assume("as many sequences as fit")
         else:
             job["plan.micro_batch_size"] = self.micro
@@ -663,7 +673,7 @@ def precision_in(text):
         return "nvfp4"
     if re.search(r"MX-?FP8|FP8-?MX|FP8-?SC\b|finer.granularity|block.?(wise|scal)|sub.?channel|tile.?wise|1x128|128x128", text, re.I) and re.search(r"fp8|float8|8.?bit", text, re.I):
         return "mxfp8"
-    if re.search(r"fp8|float8|8.?bit(?!.?adam)", text, re.I) and switch(text, r"fp8|float8") is not False:
+    if re.search(r"fp8|float8|8.?bit(?!.?(?:adam|optim))", text, re.I) and switch(text, r"fp8|float8") is not False:
         return "fp8"
     if re.search(r"bf16|bfloat16|\bBF-16", text, re.I):
         return "bf16"
@@ -709,7 +719,7 @@ def recompute_in(row):
     cell = row.word("recompute")
     text = cell
     if not cell:
-        found = re.search(r"[^;,|]*(?:recomput|activation.?checkpoint|grad(?:ient)?.?checkpoint|\bS?AC\b|remat|checkpointing)[^;,|]*", f"{row.text('extra')}; {row.text('notes')}", re.I)
+        found = re.search(r"[^;,|]*(?:recomput|activation.?checkpoint|grad(?:ient)?.?checkpoint|\bS?AC\b|remat|checkpointing)[^;,|]*", row.text("extra"), re.I)
         if not found:
             return None, None
         text = found[0]
@@ -719,7 +729,7 @@ def recompute_in(row):
         return "none", None
     if re.search(r"per.?op|\bop\b|\bops\b|operat", text, re.I):
         return "operations", None
-    share = re.search(r"(\d{1,3}) ?%", text) or re.search(r"every ?(\d+|other|second)|selective[ =:_-]*(\d+)\b|\b1/(\d+)\b|(half) of|(selective).{0,3}layer", text, re.I)
+    share = re.search(r"(\d{1,3}) ?%", text) or re.search(r"every ?(\d+|other|second)|selective[ =:_-]*(\d+)\b|\b1/(\d+)\b|(half) of|(selective).{0,3}layers?\b", text, re.I)
     if share and "%" in share[0]:
         return "share of layers", int(share[1]) / 100
     if share:

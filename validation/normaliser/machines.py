@@ -65,7 +65,7 @@ def gpus_of(row):
     ranks = [row.count(key) for key in ("dp", "tp", "pp")]
     if all(ranks):
         return ranks[0] * ranks[1] * ranks[2] * (row.count("cp") or 1)
-    text = f"{row.text('gpu_note')}; {row.text('gpu')}; {row.text('extra')}; {row.text('notes')}"
+    text = f"{row.text('gpu_note')}; {row.text('gpu')}; {row.text('extra')}"
     grid = re.search(r"\b(\d+) ?(?:nodes?)? ?[x×*] ?(\d+) ?(?:x )?(?:NVIDIA |AMD )?(?:GPU|[AHBV]\d00|GB\d00|MI\d)", text, re.I)
     if grid:
         return int(grid[1]) * int(grid[2])
@@ -105,7 +105,7 @@ def machine_of(row, assume):
     name = board["cluster"]
     for node in library.rules("machines")["node"]:
         if node["gpu"] == board["gpu"] and re.search(node["pattern"], note, re.I):
-            name = node["cluster"]
+            name, board = node["cluster"], board | {"set": board.get("set", {}) | node.get("set", {})}
             break
     machine = Machine(board, name)
     gpus = gpus_of(row)
@@ -149,7 +149,7 @@ def write(machine, row, job):
     job.update(machine.board.get("set", {}))
     if re.search("liquid|water|DLC|immersion", note, re.I) and "liquid_chassis" in machine.cluster:
         job["environment.cooling"] = "liquid"
-    words = f"{note}; {row.text('extra')}; {row.text('notes')}"
+    words = f"{note}; {row.text('extra')}"
     limit = (re.search(r"(?<![\d.])(\d{3,4}) ?W(?:atts?)?\b", note) or re.search(r"(?:cap(?:ped)?|limit(?:ed)?)[^;,.]{0,12}?(\d{3,4}) ?W\b", words, re.I) or re.search(r"\b(\d{3,4}) ?W (?:power )?(?:cap|limit)", words, re.I))
     if limit and 200 <= int(limit[1]) <= 2000:
         job["environment.power_limit"] = f"{int(limit[1])} W"

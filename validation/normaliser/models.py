@@ -182,8 +182,11 @@ def parameters(shape):
 
 def experts_in(row):
     """What the row's words say of experts: how many, how many a token, parameters used by one token in billions."""
-    text = f"{row.text('model')}; {row.text('extra')}; {row.text('notes')}; {row.text('ffn')}"
+    text = f"{row.text('model')}; {row.text('extra')}; {row.text('ffn')}"
     found = {}
+    width = number_after(row.text("extra"), r"moe[-_ ]ffn[-_ ](?:hidden[-_ ]size)?")
+    if width:
+        found["width"] = width
     per = re.search(r"\b(\d{1,3}) ?[x×] ?(\d+(?:\.\d+)?) ?b\b", text, re.I)
     if per:
         found.update(count=int(per[1]), each=float(per[2]))
@@ -268,7 +271,7 @@ def named_like_gpt(row, pieces):
 
 
 def groups_in(row):
-    text = f"{row.text('heads')}; {row.text('model')}; {row.text('extra')}; {row.text('notes')}"
+    text = f"{row.text('heads')}; {row.text('model')}; {row.text('extra')}"
     return number_after(text, r"kv[-_ ]?heads|num_key_value_heads|query[-_ ]groups|num_query_groups|gqa|kv_channels_groups") or next(
         (int(n) for n in re.findall(r"\b(\d{1,3}) (?:kv|key.?value) heads", text, re.I)), None)
 
@@ -277,11 +280,11 @@ def add_experts(shape, moe, billions, ffn, gated):
     """Experts as printed; their width from all and active parameters where it is not."""
     count = moe.get("count") or (128 if moe.get("active") else 8)
     top = min(count, moe.get("top") or (2 if count <= 16 else 8))
-    width = ffn
-    if billions and shape["num_layers"] > 1 and not ffn:
+    width = moe.get("width") or ffn
+    if billions and shape["num_layers"] > 1 and not width:
         dense = parameters({**shape, "ffn_hidden_size": 1})[0]
         width = max(128, round((billions * 1e9 - dense) / (shape["num_layers"] * count * (3 if gated else 2) * shape["hidden_size"]) / 64) * 64)
-    elif not ffn:
+    elif not width:
         width = shape["ffn_hidden_size"] if count <= 16 else max(128, shape["hidden_size"] * 3 // 8 // 64 * 64)
     shape["moe"] = {"num_experts": count, "router_topk": top, "ffn_hidden_size": width}
 
@@ -342,10 +345,11 @@ def reshape(model, row, assume):
 
 def model_of(row, assume):
     spelling = row.text("model")
-    model = named(spelling)
+    model = named(re.sub(r"\(.*?\)", " ", spelling)) or named(spelling)  # first without what is said in brackets of it
     printed = row.count("hidden") and row.count("layers")
     if model and printed and disagrees(model, row):
         model = None
+    model = model or relative(row, assume)
     if model is None:
         model = built(row, assume)
         assume_name = f"model \"{spelling}\"" if spelling else "an unnamed model"
@@ -354,7 +358,7 @@ def model_of(row, assume):
         reshape(model, row, assume)
     sequence = row.count("seq")
     if not sequence:
-        sequence = number_after(f"{row.text('notes')}; {row.text('extra')}", r"\bseq(?:[_ ]?len(?:gth)?)?") or model.get("sequence_length")
+        sequence = number_after(f"{row.text('notes')}; {row.text('extra')}", r"\bseq(?:[_ ]?len(?:gth)?)?") or (384 if re.search("SQuAD", row.text("workload"), re.I) else model.get("sequence_length"))  # max_seq_length of BERT's run_squad.py
         assume(f"sequences of {sequence}")
     model.set("sequence_length", sequence)
     factor = re.search(r"capacity[ _]factor ?[=:]? ?(\d+(?:\.\d+)?)", row.words, re.I)
@@ -365,6 +369,21 @@ def model_of(row, assume):
         model.shape["moe"].pop("capacity_factor", None)
     take_prediction(model, row, assume)
     return model
+
+
+def relative(row, assume):
+    """The library's one model of the same first word, depth, width, heads and experts."""
+    printed, experts = [row.count(title) for title in ("layers", "hidden", "heads")], (experts_in(row) or {}).get("count")
+    found = []
+    for name in library.models() if all(printed) and experts else ():
+        shape = library.model(name)
+        if (pieces_of(name)[:1] == pieces_of(row.text("model"))[:1] and [shape[LONG[key]] for key in "Lha"] == printed
+                and shape.get("moe", {}).get("num_experts") == experts):
+            found.append(name)
+    if len(found) != 1:
+        return None
+    assume(f"{found[0]}, which has its shape")
+    return Model(found[0], library.model(found[0]))
 
 
 def disagrees(model, row):

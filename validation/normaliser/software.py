@@ -21,7 +21,7 @@ def release(text):
 
 def rule_for(row):
     rules = library.rules("frameworks")["framework"]
-    for text in (row.text("framework"), f"{row.text('extra')}; {row.text('notes')}"):
+    for text in (row.text("framework"), row.text("extra")):
         for rule in rules[:-1]:
             if re.search(rule["words"], text, re.I):
                 return rule
@@ -36,7 +36,7 @@ def holds(when, row, machine, model, precision):
         "vendor": lambda value: machine.vendor in value,
         "experts": lambda value: bool(model.experts) == value,
         "precisions": lambda value: precision in value,
-        "workload": lambda value: row.text("workload") in value,
+        "workload": lambda value: row.task in value,
         "words": row.says,
         "without_words": lambda value: not row.says(value),
         "release_from": lambda value: released is not None and released >= release(value),

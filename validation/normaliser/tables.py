@@ -56,7 +56,7 @@ def of_sweep(cells, index):
         out["ffn"] = ffn_from_size(cells)
     kv = cells.get("num_kv_heads") or ""
     if not is_nothing(kv) and number(kv, "num_kv_heads") != number(out["heads"], "num_heads"):
-        out["notes"] = f"{int(number(kv, 'num_kv_heads'))} kv heads"
+        out["extra"] += f"; {int(number(kv, 'num_kv_heads'))} kv heads"
     out["n_gpus"] = product(cells, "tp", "pp", "dp")
     out["sweep"] = f"{out['family']} on {out['n_gpus']} GPUs"
     out["gbs"] = product(cells, "mbs", "dp", "batch_accum")
