@@ -32,8 +32,7 @@ LinkShapes shapes() {
 
 constexpr int64_t ms = 1'000'000;
 
-/// work(endpoint, all): nanoseconds from the first rank's beginning to the last rank's end. A rank
-/// that begins late only lengthens it, so that a lower bound holds on a loaded machine, too.
+/// Nanoseconds from the first rank's beginning of the work: ranks that begin late only add to it.
 template <class Work>
 int64_t duration_of(const Work& work) {
   std::array<std::atomic<int64_t>, 4> begins{}, ends{};

@@ -159,11 +159,11 @@ void Pipeline::backward(const Action& action) {
   FlatArray input_gradient;
   if (!is_first(chunk)) input_gradient = FlatArray(parts_.ledger, MemoryTerm::buffers, count_);
   parts_.store.begin_backward(chunk);
-  Chunk& runner = *parts_.chunks[chunk];
+  Chunk& model_chunk = *parts_.chunks[chunk];
   if (action.kind == ActionKind::backward)
-    runner.backward(batch.tokens, output_gradient, input_gradient.all(), loss_scale_);
+    model_chunk.backward(batch.tokens, output_gradient, input_gradient.all(), loss_scale_);
   else
-    runner.backward_input(batch.tokens, output_gradient, input_gradient.all(), loss_scale_);
+    model_chunk.backward_input(batch.tokens, output_gradient, input_gradient.all(), loss_scale_);
   if (!is_last(chunk)) gradients_[chunk].give_back();
   if (!is_first(chunk)) send(to_previous_[chunk], std::move(input_gradient));
 }
