@@ -9,15 +9,12 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/answers/figures.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::answers {
 
-/// A number that stands at the top of an answer, and what belongs to it.
-struct KeyFigure {
-  std::string label, value, remark;
-};
 /// What a person asks first of a run: step time, speed, utilization, power, energy, heat, clock.
 /// Figures that the run does not know are left out. step_time: the interval of a prediction.
 std::vector<KeyFigure> key_figures(const run::Run&, const metrics::Metrics&,

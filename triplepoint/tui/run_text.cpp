@@ -18,6 +18,7 @@
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/tui/console.h"
+#include "triplepoint/tui/document_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -37,19 +38,6 @@ std::string verdict_line(const Console& console, const run::Run& run) {
          ": " + memory;
 }
 
-std::string overview(const Console& console, const run::Run& run, const metrics::Metrics& m,
-                     const std::optional<metrics::Interval>& step_time) {
-  DataTable table = text_table({{"", Align::left}, {"", Align::right}, {"", Align::left}});
-  for (answers::KeyFigure& figure : answers::key_figures(run, m, step_time))
-    table.add({std::move(figure.label), std::move(figure.value), std::move(figure.remark)});
-  return table_text(table, console);
-}
-
-/// The overview has no headings: its first line would be empty.
-std::string without_first_line(const std::string& text) {
-  return text.substr(text.find('\n') + 1);
-}
-
 }  // namespace
 
 void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics,
@@ -57,7 +45,7 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
   console.print(console.styled(heading(run), Style::bold) + "\n");
   console.print(verdict_line(console, run) + "\n\n");
   if (run::has_trained(run)) {
-    console.print(without_first_line(overview(console, run, metrics, step_time)) + "\n");
+    console.print(key_figures_text(console, answers::key_figures(run, metrics, step_time)) + "\n");
     for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
       console.print(wrap(metrics::bottleneck_sentence(bottleneck, metrics.step_time) + " " +
                              metrics::bottleneck_advice(bottleneck),

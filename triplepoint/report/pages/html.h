@@ -8,7 +8,11 @@
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/json_fwd.h"
 
+#include "triplepoint/answers/figures.h"
+
 namespace triplepoint::report {
+
+using answers::LegendEntry;
 
 /// The page around a report: style sheet and script of web/, bundled when the program was built.
 /// Has the marks {{title}}, {{body}} and {{data}}, each once.
@@ -70,9 +74,6 @@ std::string html_overview(const Figure& picture, const std::vector<std::string>&
 std::string html_figures(const std::vector<Figure>& figures);
 
 /// Colours and their meanings, above a group of charts. Classes are those of the style sheet.
-struct LegendEntry {
-  std::string style, text;
-};
 std::string html_legend(const std::vector<LegendEntry>& entries);
 
 /// The finished file: the built-in template around title, body and the data for the script. A

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/pages/document_page.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "triplepoint/report/charts/charts.h"
+#include "triplepoint/report/charts/heat_map.h"
+#include "triplepoint/report/charts/pareto.h"
+#include "triplepoint/report/charts/ratio_charts.h"
+#include "triplepoint/report/pages/html.h"
+
+namespace triplepoint::report {
+namespace {
+
+using answers::Remark;
+
+struct Draw {
+  std::string operator()(std::monostate) const { return ""; }
+  std::string operator()(const answers::BarChart& chart) const { return bar_chart_svg(chart); }
+  std::string operator()(const answers::LineChart& chart) const { return line_chart_svg(chart); }
+  std::string operator()(const answers::ScatterChart& chart) const {
+    return scatter_chart_svg(chart);
+  }
+  std::string operator()(const answers::RangeChart& chart) const { return range_chart_svg(chart); }
+  std::string operator()(const answers::DifferenceChart& chart) const {
+    return difference_chart_svg(chart.title, chart.unit, chart.bars);
+  }
+  std::string operator()(const answers::HeatMap& map) const { return heat_map_svg(map); }
+};
+
+std::string findings_html(const answers::Section& section) {
+  std::string html;
+  for (const Remark& remark : section.remarks) {
+    if (remark.kind != Remark::Kind::finding) continue;
+    html += "<li>" + escape(remark.text);
+    if (!remark.shown_by.empty())
+      html += fmt::format(" <a href=\"#{}\">See why</a>", escape(remark.shown_by));
+    html += "</li>";
+  }
+  return html.empty() ? html : "<ol class=\"findings\">" + html + "</ol>";
+}
+
+/// Notes and warnings below the tables, and at last what to run.
+std::string notes_html(const answers::Section& section) {
+  std::string html, commands;
+  for (const Remark& remark : section.remarks) {
+    if (remark.kind == Remark::Kind::command) commands += escape(remark.text) + "\n";
+    if (remark.kind == Remark::Kind::note || remark.kind == Remark::Kind::warning)
+      html += "<p class=\"note\">" + escape(remark.text) + "</p>";
+  }
+  return html + (commands.empty() ? "" : "<pre>" + commands + "</pre>");
+}
+
+std::string section_html(const answers::Section& section) {
+  std::string html = findings_html(section), figures;
+  for (const answers::Figure& figure : section.figures)
+    figures += html_figure({figure.id, figure.title, figure.note, drawing_of(figure),
+                            shown_table(figure.table), figure.wide});
+  if (!figures.empty()) html += "<div class=\"figures\">" + figures + "</div>";
+  for (const triplepoint::DataTable& table : section.tables)
+    if (!table.rows.empty())
+      html += html_table(shown_table(table), table.title.empty() ? section.title : table.title);
+  html += notes_html(section);
+  if (html.empty() || section.title.empty()) return html;
+  return html_section(section.id, section.title, html);
+}
+
+}  // namespace
+
+std::string drawing_of(const answers::Figure& figure) {
+  return (figure.legend.empty() ? "" : html_legend(figure.legend)) +
+         std::visit(Draw(), figure.chart);
+}
+
+std::string document_page(const answers::Document& document, const Json& data) {
+  std::string facts;
+  if (!document.verdict.empty()) facts = "<b>" + escape(document.verdict) + "</b> ";
+  std::string body = html_header(document.kind, document.title, facts + escape(document.facts));
+  std::vector<Tile> tiles;
+  for (const answers::KeyFigure& figure : document.key_figures)
+    tiles.push_back({figure.label, figure.value, figure.remark});
+  if (!tiles.empty()) body += html_tiles(tiles);
+  for (const answers::Section& section : document.sections)
+    body += section_html(section);
+  return html_page(document.title, body, data);
+}
+
+}  // namespace triplepoint::report
