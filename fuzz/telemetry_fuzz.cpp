@@ -24,6 +24,7 @@
 #include "triplepoint/telemetry/nvml/sensor.h"
 #include "triplepoint/telemetry/open_file.h"
 #include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/telemetry/zeus/zeus.h"
 
 using namespace triplepoint;
@@ -57,7 +58,7 @@ int fuzz_job_labels(const std::uint8_t* data, std::size_t size) {
   return 0;
 }
 
-// CSV files of Zeus: read or refused; what is read can be written.
+// Other samplers' files: read or refused; what is read can be written.
 
 namespace triplepoint {
 namespace {
@@ -65,7 +66,7 @@ namespace {
 const Path& folder() {
   static const Path path = [] {
     Path made = std::filesystem::temp_directory_path() /
-                ("triplepoint_zeus_fuzz_" + std::to_string(::getpid()));
+                ("triplepoint_series_fuzz_" + std::to_string(::getpid()));
     std::filesystem::create_directories(made);
     return made;
   }();
@@ -86,15 +87,15 @@ void check(const run::Run& run) {
 }  // namespace
 }  // namespace triplepoint
 
-int fuzz_zeus_csv(const std::uint8_t* data, std::size_t size) {
+int fuzz_time_series(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const char* name : {"zeus.csv", "other+gpu1.csv"}) {
+  for (const char* name : {"series.csv", "other+gpu1.csv"}) {
     const Path file = folder() / name;
     std::ofstream(file, std::ios::binary) << text;
-    if (const auto run = telemetry::read_zeus(file)) check(*run);
+    if (const auto run = telemetry::read_time_series(file)) check(*run);
   }
-  if (const auto run = telemetry::read_zeus(folder())) check(*run);
+  if (const auto run = telemetry::read_time_series(folder())) check(*run);
   return 0;
 }
 

@@ -403,6 +403,34 @@ FAKE_API nvmlDeviceGetCurrentClocksThrottleReasons(Handle handle, unsigned long 
             : static_cast<unsigned long long>(value(handle->gpu, "reasons", 1));
   return Code::success;
 }
+struct FakeEventSet {
+  Handle handle = nullptr;
+  double since = 0;
+};
+FAKE_API nvmlEventSetCreate(void** set) {
+  *set = new FakeEventSet;  // NOLINT(cppcoreguidelines-owning-memory): freed by nvmlEventSetFree
+  return Code::success;
+}
+FAKE_API nvmlEventSetFree(void* set) {
+  delete static_cast<FakeEventSet*>(set);  // NOLINT(cppcoreguidelines-owning-memory)
+  return Code::success;
+}
+FAKE_API nvmlDeviceRegisterEvents(Handle handle, unsigned long long, void* set) {
+  if (driver.script.xids.empty()) return Code::not_supported;
+  *static_cast<FakeEventSet*>(set) = {handle, now()};
+  return Code::success;
+}
+FAKE_API nvmlEventSetWait_v2(void* raw, EventData* event, unsigned) {
+  constexpr int timeout = 10;
+  FakeEventSet& set = *static_cast<FakeEventSet*>(raw);
+  for (const Fault& xid : driver.script.xids) {
+    if (xid.gpu != set.handle->gpu || xid.begin > now() || xid.begin <= set.since) continue;
+    set.since = xid.begin;
+    *event = {.device = set.handle, .type = xid_event, .data = static_cast<unsigned>(xid.code)};
+    return Code::success;
+  }
+  return timeout;
+}
 FAKE_API nvmlDeviceGetComputeRunningProcesses_v3(Handle handle, unsigned* count, ProcessInfo* to) {
   if (const int code = enter(handle, "processes")) return code;
   const unsigned room = *count;

@@ -104,6 +104,11 @@ void add_faults(Statements& statements, Script& script) {
     w >> gpu;
     script.losses.push_back(read_times(w, {.gpu = gpu_of(gpu), .code = lost}));
   };
+  statements["xid"] = [&](Words& w) {
+    Fault xid;
+    w >> xid.gpu >> xid.code >> xid.begin;
+    script.xids.push_back(xid);
+  };
   statements["reset"] = [&](Words& w) { script.resets.push_back(read_times(w, {.code = lost})); };
 }
 

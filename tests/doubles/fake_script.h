@@ -55,6 +55,7 @@ class Script {
   std::vector<Fault> blocks;  // calls that do not return before `end`
   std::vector<Fault> losses;  // of a GPU: code 15; its handle stays void afterwards
   std::vector<Fault> resets;  // of the driver
+  std::vector<Fault> xids;    // code: the number; in the order of time
   std::vector<int> mig;
   std::string processes;  // file with lines "GPU PID", read at every call
 

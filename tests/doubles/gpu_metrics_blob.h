@@ -106,7 +106,16 @@ struct V16 {
 };
 static_assert(sizeof(V16) == 1664);
 
-struct V17 {
+struct Partition12 {
+  uint32_t gfx_busy_inst[8];
+  uint16_t jpeg_busy[40], vcn_busy[4];
+  uint64_t gfx_busy_acc[8], below_limit_ppt_acc[8], below_limit_thm_acc[8], low_utilization_acc[8],
+      below_limit_total_acc[8];
+};
+
+/// Version 1.8 differs from 1.7 in what it says of partitions.
+template <class Partition>
+struct Late {
   Head head;
   uint16_t hotspot, mem, vrsoc;
   uint16_t curr_socket_power;
@@ -125,9 +134,12 @@ struct V17 {
   uint64_t firmware_timestamp;
   uint16_t current_gfxclk[8], current_socclk[4], current_vclk0[4], current_dclk0[4], current_uclk;
   uint16_t num_partition;
-  Partition11 partitions[8];
+  Partition partitions[8];
   uint32_t pcie_other_end_recovery;
 };
+using V17 = Late<Partition11>;
+using V18 = Late<Partition12>;
+static_assert(sizeof(V17) == 2208 && sizeof(V18) == 3872);
 
 /// All fields "not available", as the driver fills a table before it writes what it has.
 template <class Version>

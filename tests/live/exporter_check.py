@@ -34,7 +34,7 @@ with scratch() as folder, Exporter("--dcgm-names", "--job-file", os.path.join(fo
     expect(abs(gpu(page, "triplepoint_gpu_power_instant_watts", 5)[0] - 699) < 1, "power of GPU 5")
     expect(gpu(page, "triplepoint_gpu_up", 0) == [1], "GPU 0 is up")
     expect("DCGM_FI_DEV_GPU_TEMP{" in page, "names of DCGM")
-    expect('triplepoint_job_info{host=' in page and 'job="1",user="ann"} 1' in page, "the job")
+    expect('triplepoint_job_info{host=' in page and 'job_id="1",user="ann",gpu="0"} 1' in page, "the job")
     expect("4.29497e+09" not in page and "18446744073709551615" not in page, "no sentinels")
     if shutil.which("promtool"):
         checked = subprocess.run(["promtool", "check", "metrics"], input=page, text=True, capture_output=True, timeout=PATIENCE_S)
@@ -46,10 +46,10 @@ with scratch() as folder, Exporter("--dcgm-names", "--job-file", os.path.join(fo
     # A prolog writes the job; the next page has it.
     with open(os.path.join(folder, "jobs"), "w") as jobs:
         jobs.write("job=4711,rank=3\n")
-    expect('job="4711",rank="3"} 1' in exporter.metrics(), "a job that came")
+    expect('job_id="4711",rank="3"} 1' in exporter.metrics(), "a job that came")
     with open(os.path.join(folder, "jobs"), "w") as jobs:
         jobs.write("broken\n")
-    expect('job="4711"' in exporter.metrics(), "a broken file does not take the page away")
+    expect('job_id="4711"' in exporter.metrics(), "a broken file does not take the page away")
 
     # Counters never fall.
     before = samples(exporter.metrics())

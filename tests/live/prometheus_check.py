@@ -60,7 +60,7 @@ with scratch() as folder, Exporter("--dcgm-names", "--job", "job=4711,user=ann")
         # At first the window holds less than its ten seconds.
         rate = 'rate(triplepoint_gpu_throttle_seconds_total{gpu="5",reason="software_power_cap"}[10s])'
         until(lambda: [share for share in query(port, rate) if abs(share - 0.31) < 0.05], "GPU 5 is throttled 31 % of the time")
-        joined = until(lambda: query(port, 'count(triplepoint_gpu_power_instant_watts * on(host) group_left(job,user) triplepoint_job_info{user="ann"})'),
+        joined = until(lambda: query(port, 'count(triplepoint_gpu_power_instant_watts * on(host,gpu) group_left(job_id,user) triplepoint_job_info{user="ann"})'),
                        "joined with the job")
         expect(joined[0] >= 7, f"joined {joined}")
         until(lambda: query(port, "count(triplepoint_gpu_up == 0)") == [1], "GPU 7 is lost")

@@ -97,7 +97,7 @@ constexpr std::array table = {
     CommandEntry{
         "import", "Read launch files of other frameworks and check them.",
         "Reads NeMo YAML, Hugging Face config.json and Megatron-LM argument lists. A folder "
-        "is\nsearched for such files. CSV of Zeus is a recording.\n\n"
+        "is\nsearched for such files. Files of other samplers are recordings.\n\n"
         "  triplepoint import experiments/ --format json\n"
         "  triplepoint import pretrain.yaml -o jobs\n"
         "  triplepoint import zeus/ -o runs\n",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,6 +37,18 @@ inline constexpr uint32_t any_throttle_reason = [] {
     bits |= reason.bit;
   return bits;
 }();
+
+/// The bit of any hardware slowdown is on with those that say which one: of its share what none of
+/// them explains.
+inline void leave_unexplained_slowdown(std::map<std::string, double>& shares) {
+  const auto slowdown = shares.find("hardware_slowdown");
+  if (slowdown == shares.end()) return;
+  for (const char* const reason : {"hardware_thermal", "hardware_power_brake"})
+    if (const auto found = shares.find(reason); found != shares.end())
+      slowdown->second -= found->second;
+  constexpr double noise = 0.01;
+  if (slowdown->second < noise) shares.erase(slowdown);
+}
 
 /// Share of time with any reason, where reasons may hold at once: what was polled, at least the
 /// longest reason's share and at most all of them one after the other.

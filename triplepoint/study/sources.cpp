@@ -19,7 +19,7 @@
 #include "triplepoint/store/store.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
-#include "triplepoint/telemetry/zeus/zeus.h"
+#include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/logs/training_log.h"
 #include "triplepoint/trace/read.h"
@@ -54,8 +54,8 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
   const bool as_it_is = !options.ranks && !options.step && !options.rules;
   if (files.size() == 1 && trace_report::is_run_file(files[0]) && as_it_is)
     return run::load(files[0]);
-  if (files.size() == 1 && as_it_is && telemetry::looks_like_zeus(files[0]))
-    return telemetry::read_zeus(files[0]);
+  if (files.size() == 1 && as_it_is && telemetry::looks_like_time_series(files[0]))
+    return telemetry::read_time_series(files[0]);
   trace_report::TraceInput input =
       TPT_TRY(trace_report::read_trace_input(files, options, trace::HostSpans::ops));
   if (input.format == "training_log" && log == Log::alone) take_steps_from_log(input.run);

@@ -54,8 +54,9 @@ struct UnitRange {
 // The largest number a double counts up to without gaps: bit sets, bytes, ns.
 constexpr double exact = 9007199254740992.0;
 
-constexpr std::array<UnitRange, 10> unit_ranges = {{{"_w", {0, 1e6}},
-                                                    {"_c", {-60, 250}},
+constexpr std::array<UnitRange, 11> unit_ranges = {{{"_w", {0, 1e6}},
+                                                    {"inlet_c", {-60, 100}},
+                                                    {"_c", {1, 130}},
                                                     {"_mhz", {0, 1e5}},
                                                     {"_share", {0, 4}},
                                                     {"utilization", {0, 1.01}},

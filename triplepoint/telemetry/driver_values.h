@@ -49,8 +49,9 @@ struct Range {
   bool holds(double value) const { return value >= low && value <= high; }  // false for NaN
 };
 
-/// By the unit at the end of the signal's name: wide limits of physics (a chip between -60 and
-/// 250 C, a node below 1 MW), not of any product; they catch what is no reading at all.
+/// By the unit at the end of the signal's name: wide limits of physics (a node below 1 MW), not of
+/// any product; they catch what is no reading at all. A powered chip is at 1 to 130 C: 0 and 255
+/// are what drivers write without a sensor.
 Range plausible_range(std::string_view signal);
 
 /// What a counter of this name cannot exceed in a second, in its unit: a node below 1 MW, links

@@ -19,7 +19,7 @@
 #include "triplepoint/study/import_report.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/telemetry/zeus/zeus.h"
+#include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/trace/logs/training_log.h"
 
 namespace triplepoint::cli {
@@ -31,7 +31,8 @@ class Import : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("FILE", "NeMo YAML, config.json, Megatron arguments, or a folder; CSV files of Zeus",
+        .word("FILE",
+              "NeMo YAML, config.json, Megatron arguments, or a folder; files of other samplers",
               into(path_), {.words = Words::files, .required = true})
         .flag("--cluster", "NAME", "cluster of the job, if the file does not name one",
               into(hints_.cluster), {.words = Words::clusters})
@@ -46,7 +47,7 @@ class Import : public Command {
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
-    if (telemetry::looks_like_zeus(path_)) return import_recording(console);
+    if (telemetry::looks_like_time_series(path_)) return import_recording(console);
     const spec::Library library = TPT_TRY(spec::require_library());
     const Result<formats::FolderImport> found = read(library);
     if (!found && !is_folder(path_) && study::is_training_log(path_))

@@ -110,11 +110,12 @@ void check_common(uint8_t content) {
   CHECK(read->pcie_width == 8);
 }
 
-TEST_CASE("versions 1.4 to 1.7 say the same in their own places") {
+TEST_CASE("versions 1.4 to 1.8 say the same in their own places") {
   check_common<blob::V14>(4);
   check_common<blob::V15>(5);
   check_common<blob::V16>(6);
   check_common<blob::V17>(7);
+  check_common<blob::V18>(8);
 }
 
 TEST_CASE("versions 1.1 and 1.2 are 1.3 without its end") {
@@ -146,7 +147,7 @@ TEST_CASE("a version unknown, or of another size, is an error that says so") {
   auto strange = mi210();
   strange.head.content = 9;
   CHECK(parse_gpu_metrics(blob::bytes_of(strange)).error().what ==
-        "gpu_metrics is version 1.9 (1.1 to 1.7 are known)");
+        "gpu_metrics is version 1.9 (1.1 to 1.8 are known)");
   auto longer = mi210();
   longer.head.size = 118;
   CHECK(parse_gpu_metrics(blob::bytes_of(longer)).error().what ==

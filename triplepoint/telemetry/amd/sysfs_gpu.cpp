@@ -35,7 +35,7 @@ struct Layout {
 constexpr int xgmi_links = 8, most_hbm = 4;
 
 // clang-format off
-constexpr std::array<Layout, 7> layouts = {{
+constexpr std::array<Layout, 8> layouts = {{
   // content size edge hot mem  hbm  avgP curP gfx mem energy gclk n uclk thr   acc  pcie  xrd   xwr   fw
   {1,   96,  4,    6,  8,   88,  22,  none, 16, 18,  24,  54, 1, 58,  none, none, 74, none, none, none},
   {2,  104,  4,    6,  8,   88,  22,  none, 16, 18,  24,  54, 1, 58,  none, none, 74, none, none,  96},
@@ -44,6 +44,7 @@ constexpr std::array<Layout, 7> layouts = {{
   {5,  360, none,  4,  6, none, none, 10,   12, 14,  88, 312, 8, 352, none, none, 112, 176,  240, 304},
   {6, 1664, none,  4,  6, none, none, 10,   12, 14,  16, 264, 8, 304, none, 32,   60,  128,  192, 256},
   {7, 2208, none,  4,  6, none, none, 10,   12, 14,  24, 296, 8, 336, none, 40,   68,  136,  200, 288},
+  {8, 3872, none,  4,  6, none, none, 10,   12, 14,  24, 296, 8, 336, none, 40,   68,  136,  200, 288},
 }};
 // clang-format on
 
@@ -144,7 +145,7 @@ Result<GpuMetrics> parse_gpu_metrics(std::string_view bytes) {
     return head.format == 1 && head.content == one.content;
   });
   if (layout == layouts.end())
-    return error(fmt::format("gpu_metrics is version {}.{} (1.1 to 1.7 are known)", head.format,
+    return error(fmt::format("gpu_metrics is version {}.{} (1.1 to 1.8 are known)", head.format,
                              head.content));
   if (head.size != layout->size || bytes.size() < head.size)
     return error(fmt::format("gpu_metrics 1.{} states {} bytes and has {} (that version has {})",
@@ -180,13 +181,15 @@ struct ModelName {
   const char* name;
   bool two_dies;  // of one package, each a device
 };
-constexpr std::array<ModelName, 7> model_names = {{{0x7408, "AMD Instinct MI250X", true},
+constexpr std::array<ModelName, 9> model_names = {{{0x738c, "AMD Instinct MI100", false},
+                                                   {0x7408, "AMD Instinct MI250X", true},
                                                    {0x740c, "AMD Instinct MI250", true},
                                                    {0x740f, "AMD Instinct MI210", false},
                                                    {0x74a0, "AMD Instinct MI300A", false},
                                                    {0x74a1, "AMD Instinct MI300X", false},
                                                    {0x74a5, "AMD Instinct MI325X", false},
-                                                   {0x75a0, "AMD Instinct MI350X", false}}};
+                                                   {0x75a0, "AMD Instinct MI350X", false},
+                                                   {0x75a3, "AMD Instinct MI355X", false}}};
 
 const ModelName* model_of(uint32_t device_id) {
   const auto* const found =

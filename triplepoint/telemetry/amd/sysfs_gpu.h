@@ -19,7 +19,7 @@ namespace triplepoint::telemetry::amd {
 /// What amdgpu's sysfs file `gpu_metrics` says, one consistent snapshot of the GPU's firmware.
 /// Absent: this version has no such field, or it says "not available" (all bits set).
 ///
-/// Versions 1.1 to 1.7, told apart by the head (u16 bytes, u8 format, u8 content) and checked
+/// Versions 1.1 to 1.8, told apart by the head (u16 bytes, u8 format, u8 content) and checked
 /// against the size each has. Source: Linux, drivers/gpu/drm/amd/include/kgd_pp_interface.h, struct
 /// gpu_metrics_v1_*.
 struct GpuMetrics {

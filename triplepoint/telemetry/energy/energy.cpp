@@ -12,13 +12,15 @@
 namespace triplepoint::telemetry {
 namespace {
 
-/// Growth of a counter over the part of [begin, end] that it covers.
+/// Growth of a counter over [begin, end], at its rate over the part that it covers.
 std::optional<double> growth(const run::Series* counter, Instant begin, Instant end) {
   if (counter == nullptr || counter->times.size() < 2) return std::nullopt;
   const Instant from = std::max(begin, counter->times.front());
   const Instant until = std::min(end, counter->times.back());
   if (until <= from) return std::nullopt;
-  return run::counter_difference(*counter, from, until);
+  const auto grown = run::counter_difference(*counter, from, until);
+  if (!grown) return std::nullopt;
+  return *grown * ((end - begin) / (until - from));
 }
 
 }  // namespace
@@ -52,6 +54,7 @@ std::map<std::string, double> throttle_shares(
         residency.counted ? *residency.counted : residency.polled.value_or(Seconds());
     if (held > Seconds()) shares[name] = std::min(1.0, held / duration);
   }
+  run::leave_unexplained_slowdown(shares);
   return shares;
 }
 
@@ -130,11 +133,14 @@ EnergyEstimate estimate(double joules, double edges) {
 }
 
 /// Time at the ends of a stretch that a series does not reach; nothing if it is too much to guess:
-/// more than two updates and more than a twentieth of the stretch.
+/// more than two updates, a twentieth of the stretch, and what opening a driver takes.
 std::optional<int64_t> time_missing(const Line& line, int64_t slack, int64_t begin, int64_t end) {
   const int64_t front = std::max<int64_t>(0, line.time(0) - begin);
   const int64_t back = std::max<int64_t>(0, end - line.time(line.size() - 1));
-  if (std::max(front, back) > std::max(slack, (end - begin) / 20)) return std::nullopt;
+  constexpr int64_t opening_ns = 1'000'000'000;
+  const int64_t most_late =
+      std::max({slack, (end - begin) / 20, std::min(opening_ns, (end - begin) / 5)});
+  if (front > most_late || back > std::max(slack, (end - begin) / 20)) return std::nullopt;
   return front + back;
 }
 

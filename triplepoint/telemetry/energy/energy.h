@@ -57,8 +57,9 @@ struct MeasuredEnergy {
 ///   edges       one update period of power per end: P(begin) T + P(end) T
 ///   gain        5 % of E: the typical error of a GPU's power sensor, which no counting removes
 ///
-/// A series may lack up to a twentieth of the stretch at an end; that part of the energy is added
-/// to what the edges leave open.
+/// A series may lack up to a twentieth of the stretch at an end, and a second at the beginning (but
+/// no more than a fifth), in which drivers are opened; that part of the energy is added to what the
+/// edges leave open.
 ///
 /// Gaps of more than ten updates (a driver reset, a stopped recorder) are uncertain as a whole,
 /// unless the counter went on; where it was reset, they count at the mean power of the rest.

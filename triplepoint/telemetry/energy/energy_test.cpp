@@ -279,5 +279,40 @@ TEST_CASE("energy over a gap is within what is stated, whether the counter was r
   }
 }
 
+TEST_CASE("energy is known of a driver that opens within a second, and shares of what is seen") {
+  run::Run run;
+  run::Series power{.signal = "power_instant_w", .device = 0, .times = {}, .values = {}};
+  run::Series held{.signal = "throttle_ns_sw_power_cap", .device = 0, .times = {}, .values = {}};
+  for (int64_t at = 640 * ms; at <= 5000 * ms; at += 20 * ms) {
+    power.times.emplace_back(at);
+    power.values.push_back(745);
+    held.times.emplace_back(at);
+    held.values.push_back(0.6 * static_cast<double>(at - 640 * ms));
+  }
+  run.series = {power, held};
+  const MeasuredEnergy energy = energy_of(run, 0, Instant(0), Instant(5000 * ms));
+  REQUIRE(energy.best() != nullptr);
+  CHECK(energy.best()->energy / unit::J == doctest::Approx(5 * 745));
+  CHECK(energy.best()->edges / unit::J > 0.6 * 745);
+  const auto shares =
+      throttle_shares(throttle_residency(run, 0, Instant(0), Instant(5000 * ms)), 5 * unit::s);
+  CHECK(shares.at("software_power_cap") == doctest::Approx(0.6));
+  // A tenth of a recording is not a fifth of one.
+  CHECK(energy_of(run, 0, Instant(0), Instant(2000 * ms)).best() == nullptr);
+}
+
+TEST_CASE("the bit of any hardware slowdown is left out where another bit says which one") {
+  run::Run run;
+  run.series.push_back(
+      {"throttle_reasons", 0, false, {Instant(0), Instant(500 * ms)}, {0x48, 0x8}});
+  const auto shares =
+      throttle_shares(throttle_residency(run, 0, Instant(0), Instant(1000 * ms)), 1 * unit::s);
+  CHECK(shares.at("hardware_thermal") == doctest::Approx(0.5));
+  CHECK(shares.at("hardware_slowdown") == doctest::Approx(0.5));
+  run.series[0].values[1] = 0x80 | 0x8;
+  CHECK(throttle_shares(throttle_residency(run, 0, Instant(0), Instant(1000 * ms)), 1 * unit::s)
+            .size() == 2);
+}
+
 }  // namespace
 }  // namespace triplepoint::telemetry

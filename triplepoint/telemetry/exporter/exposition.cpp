@@ -46,6 +46,25 @@ constexpr std::array named = {
     Named{"scale_up_rx_bytes", "scale_up_receive", "Bytes in over NVLink or xGMI"},
     Named{"pcie_tx_bytes", "pcie_transmit", "Bytes out over PCIe"},
     Named{"pcie_rx_bytes", "pcie_receive", "Bytes in over PCIe"},
+    Named{"module_power_w", "module_power",
+          "Power of the GPU's module, its CPU included; each GPU of a module says the same"},
+    Named{"ecc_corrected_errors", "ecc_corrected_errors", "Single-bit errors, corrected"},
+    Named{"ecc_uncorrected_errors", "ecc_uncorrected_errors", "Double-bit errors, not corrected"},
+    Named{"remapped_rows_uncorrected", "remapped_rows_uncorrected",
+          "Rows of memory replaced after uncorrected errors"},
+    Named{"remapped_rows_corrected", "remapped_rows_corrected",
+          "Rows of memory replaced after corrected errors"},
+    Named{"remapped_rows_pending", "remapped_rows_pending",
+          "Whether a row is to be replaced at the next reset"},
+    Named{"remapped_rows_failed", "remapped_rows_failed", "Whether replacing a row has failed"},
+    Named{"retired_pages_pending", "retired_pages_pending",
+          "Whether a page is to be retired at the next reset"},
+    Named{"nvlink_crc_errors", "nvlink_crc_errors", "Errors of flits on all NVLinks"},
+    Named{"nvlink_replay_errors", "nvlink_replay_errors", "Replays on all NVLinks"},
+    Named{"nvlink_recovery_errors", "nvlink_recovery_errors", "Recoveries of all NVLinks"},
+    Named{"pcie_replays", "pcie_replays", "Replays on PCIe"},
+    Named{"xid", "xid", "Last XID error; 0: none since the exporter began"},
+    Named{"xid_errors", "xid_errors", "XID errors"},
     Named{"node_power_w", "power", "Power of the whole node"},
     Named{"node_energy_j", "energy", "Energy of the whole node since the exporter began"},
     Named{"inlet_c", "inlet_temperature", "Temperature of the air that goes in"},
@@ -124,6 +143,33 @@ constexpr std::array dcgm = {
     Dcgm{"power_limit_w", "DCGM_FI_DEV_POWER_MGMT_LIMIT", "Current power limit (in W).", 1},
     Dcgm{"throttle_reasons", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
          "Current clock throttle reasons (bitmask).", 1},
+    Dcgm{"throttle_reasons", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
+         "Current clock event reasons (bitmask).", 1},
+    Dcgm{"throttle_ns_sw_thermal_slowdown", "DCGM_FI_DEV_THERMAL_VIOLATION",
+         "Throttling duration due to thermal constraints (in ns).", 1},
+    Dcgm{"xid", "DCGM_FI_DEV_XID_ERRORS", "Value of the last XID error encountered.", 1},
+    Dcgm{"ecc_corrected_errors", "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
+         "Single-bit ECC errors since the exporter began.", 1},
+    Dcgm{"ecc_uncorrected_errors", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+         "Double-bit ECC errors since the exporter began.", 1},
+    Dcgm{"remapped_rows_uncorrected", "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+         "Remapped rows for uncorrectable errors, since the exporter began.", 1},
+    Dcgm{"remapped_rows_corrected", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
+         "Remapped rows for correctable errors, since the exporter began.", 1},
+    Dcgm{"remapped_rows_failed", "DCGM_FI_DEV_ROW_REMAP_FAILURE",
+         "Whether remapping of rows has failed.", 1},
+    Dcgm{"remapped_rows_pending", "DCGM_FI_DEV_ROW_REMAP_PENDING",
+         "Whether remapping of rows is pending.", 1},
+    Dcgm{"pcie_replays", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+         "PCIe replays since the exporter began.", 1},
+    Dcgm{"graphics_active", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+         "Ratio of time the graphics engine is active.", 1},
+    Dcgm{"sm_active", "DCGM_FI_PROF_SM_ACTIVE", "Ratio of cycles an SM has a warp.", 1},
+    Dcgm{"sm_occupancy", "DCGM_FI_PROF_SM_OCCUPANCY", "Ratio of warps resident on an SM.", 1},
+    Dcgm{"tensor_active", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+         "Ratio of cycles the tensor pipe is active.", 1},
+    Dcgm{"memory_active", "DCGM_FI_PROF_DRAM_ACTIVE",
+         "Ratio of cycles the memory interface is active.", 1},
     Dcgm{"throttle_ns_sw_power_cap", "DCGM_FI_DEV_POWER_VIOLATION",
          "Throttling duration due to power constraints (in ns).", 1},
     Dcgm{"throttle_ns_sync_boost", "DCGM_FI_DEV_SYNC_BOOST_VIOLATION",
@@ -167,15 +213,34 @@ MetricName metric_of(const run::SeriesSource& about) {
   return metric;
 }
 
-std::optional<MetricName> dcgm_metric_of(const run::SeriesSource& about) {
-  if (about.of_node) return std::nullopt;
-  const auto* const found = std::find_if(dcgm.begin(), dcgm.end(),
-                                         [&](const Dcgm& d) { return d.signal == about.signal; });
-  if (found == dcgm.end()) return std::nullopt;
-  return MetricName{.name = std::string(found->name),
-                    .help = std::string(found->help),
-                    .counter = about.kind == run::ReadingKind::counter,
-                    .scale = found->scale};
+std::vector<MetricName> dcgm_metrics_of(const run::SeriesSource& about) {
+  std::vector<MetricName> metrics;
+  for (const Dcgm& one : dcgm)
+    if (one.signal == about.signal && !about.of_node)
+      metrics.push_back({.name = std::string(one.name),
+                         .help = std::string(one.help),
+                         .counter = about.kind == run::ReadingKind::counter,
+                         .scale = one.scale});
+  return metrics;
+}
+
+std::optional<MetricMeaning> signal_of_metric(std::string_view name) {
+  for (const Dcgm& one : dcgm)
+    if (one.name == name)
+      return MetricMeaning{
+          .signal = one.signal,
+          .unit = 1 / one.scale,
+          .kind = one.signal == "energy_j" ? run::ReadingKind::counter : run::ReadingKind::instant};
+  if (!name.starts_with("triplepoint_")) return std::nullopt;
+  for (const Named& one : named)
+    for (const auto kind : {run::ReadingKind::instant, run::ReadingKind::counter}) {
+      const bool of_node = name.starts_with("triplepoint_node_");
+      const MetricName metric =
+          metric_of({.signal = std::string(one.signal), .of_node = of_node, .kind = kind});
+      if (metric.name == name && metric.label.empty())
+        return MetricMeaning{one.signal, 1 / metric.scale, kind, of_node};
+    }
+  return std::nullopt;
 }
 
 namespace {
@@ -197,12 +262,16 @@ Result<std::pair<std::string, std::string>> parse_label(std::string_view text) {
                     "job=4711,user=ann",
                     text));
   const std::string_view name = text.substr(0, equal);
-  if (!is_label(name) || name == "host")
+  if (!is_label(name) || name == "host" || name == "gpu")
     return error(
-        fmt::format("\"{}\" cannot be a label (letters, digits and _ can, host is taken); "
+        fmt::format("\"{}\" cannot be a label (letters, digits and _ can, host and gpu are taken); "
                     "try job, user, rank",
                     name));
-  return std::pair(std::string(name), std::string(text.substr(equal + 1)));
+  // A scrape has these two itself, and would rename ours.
+  const bool is_scrapes = name == "job" || name == "instance";
+  return std::pair(
+      is_scrapes ? "job_" + std::string(name == "job" ? "id" : name) : std::string(name),
+      std::string(text.substr(equal + 1)));
 }
 
 }  // namespace
@@ -216,11 +285,15 @@ JobLabels job_of_environment(const Variable& variable) {
   const auto add_number = [&](const char* name, const std::optional<int32_t>& value) {
     if (value) labels.emplace_back(name, fmt::format("{}", *value));
   };
-  add("job", launch.job);
+  add("job_id", launch.job);
   add("launcher", launch.launcher);
   add_number("rank", launch.rank);
   add_number("local_rank", launch.local_rank);
   add_number("world_size", launch.world_size);
+  if (const auto gpus = variable("SLURM_STEP_GPUS"); gpus && !gpus->empty())
+    add("gpus", *gpus);
+  else
+    add("gpus", variable("SLURM_JOB_GPUS").value_or(""));
   constexpr std::array slurm = {
       std::pair("name", "SLURM_JOB_NAME"), std::pair("user", "SLURM_JOB_USER"),
       std::pair("account", "SLURM_JOB_ACCOUNT"), std::pair("partition", "SLURM_JOB_PARTITION")};
@@ -322,13 +395,42 @@ Labels labels_of(const Snapshot& snapshot, const DeviceFacts& facts) {
           {"model", facts.device.name}};
 }
 
+/// "00000000:1B:00.0" of "0000:1b:00.0".
+std::string dcgm_bus_id(const std::string& pci) {
+  const std::string id = upper_case(pci);
+  return id.find(':') == 4 ? "0000" + id : id;
+}
+
 Labels dcgm_labels_of(const Snapshot& snapshot, const DeviceFacts& facts) {
-  return {{"gpu", fmt::format("{}", facts.device.local)},
-          {"UUID", facts.device.uuid},
-          {"pci_bus_id", facts.device.pci},
-          {"device", fmt::format("nvidia{}", facts.device.local)},
-          {"modelName", facts.device.name},
-          {"Hostname", snapshot.node.host}};
+  Labels labels = {{"gpu", fmt::format("{}", facts.device.local)},
+                   {"UUID", facts.device.uuid},
+                   {"pci_bus_id", dcgm_bus_id(facts.device.pci)},
+                   {"device", fmt::format("{}{}", facts.vendor == "amd" ? "card" : "nvidia",
+                                          facts.device.local)},
+                   {"modelName", facts.device.name},
+                   {"Hostname", snapshot.node.host}};
+  if (!snapshot.node.nvidia_driver.empty())
+    labels.emplace_back("DCGM_FI_DRIVER_VERSION", snapshot.node.nvidia_driver);
+  return labels;
+}
+
+/// What DCGM has, and no reading of ours is: power of boards that only tell the moment's, and
+/// memory that is free.
+void add_dcgm_facts(const Snapshot& snapshot, int32_t device, const DeviceFacts& facts,
+                    Page& page) {
+  const Labels labels = dcgm_labels_of(snapshot, facts);
+  const LiveReading* const instant = find_reading(snapshot, "power_instant_w", device);
+  if (instant != nullptr && find_reading(snapshot, "power_average_w", device) == nullptr)
+    for (const MetricName& metric : dcgm_metrics_of({.signal = "power_average_w"}))
+      page.add(metric, labels, instant->value);
+  if (!facts.memory) return;
+  constexpr double mib = 1048576;
+  const double total = *facts.memory / unit::B / mib;
+  page.add({.name = "DCGM_FI_DEV_FB_TOTAL", .help = "Framebuffer memory (in MiB)."}, labels, total);
+  if (const LiveReading* const used = find_reading(snapshot, "memory_used_b", device))
+    page.add({.name = "DCGM_FI_DEV_FB_FREE",
+              .help = "Framebuffer memory not in use, reserved memory included (in MiB)."},
+             labels, total - used->value / mib);
 }
 
 /// Scopes overlap where it is about power; elsewhere it would only be one more label.
@@ -343,9 +445,9 @@ void add_reading(const Snapshot& snapshot, const LiveReading& reading, bool dcgm
   if (!about.of_node) {
     const DeviceFacts& facts = snapshot.devices.at(static_cast<std::size_t>(about.device)).facts;
     labels = labels_of(snapshot, facts);
-    if (dcgm_names && about.scope == run::Scope::gpu)
-      if (const auto metric = dcgm_metric_of(about))
-        page.add(*metric, dcgm_labels_of(snapshot, facts), reading.value);
+    if (dcgm_names && about.scope != run::Scope::module)
+      for (const MetricName& metric : dcgm_metrics_of(about))
+        page.add(metric, dcgm_labels_of(snapshot, facts), reading.value);
   }
   if (says_scope(about)) labels.emplace_back("scope", name_of(about.scope));
   page.add(metric_of(about), std::move(labels), reading.value);
@@ -367,14 +469,54 @@ void add_facts(const Snapshot& snapshot, Page& page) {
   }
 }
 
+/// Numbers of the GPUs that a job says it has: "0-3", "0+2"; nothing where it says none.
+std::optional<std::vector<int32_t>> gpus_of(const JobLabels& job) {
+  const auto found = std::ranges::find(job, "gpus", &std::pair<std::string, std::string>::first);
+  if (found == job.end()) return std::nullopt;
+  std::vector<int32_t> gpus;
+  std::string text = found->second;
+  std::ranges::replace(text, ',', '+');
+  for (const std::string& part : split(text, '+')) {
+    const std::size_t dash = std::min(part.find('-'), part.size());
+    const auto first = whole_number(part.substr(0, dash));
+    const auto last = dash < part.size() ? whole_number(part.substr(dash + 1)) : first;
+    constexpr int64_t most = 1024;
+    for (int64_t gpu = first.value_or(1); last && gpu <= std::min(*last, most); ++gpu)
+      gpus.push_back(static_cast<int32_t>(gpu));
+  }
+  return gpus;
+}
+
+/// A series for each GPU that a job has to itself, so that a join gives each its own: of a node
+/// with one job that names none all of them. What jobs share belongs to neither: a series without a
+/// GPU.
 void add_jobs(const Snapshot& snapshot, const std::vector<JobLabels>& jobs, Page& page) {
-  for (const JobLabels& job : jobs) {
+  std::map<int32_t, std::vector<std::size_t>> owners;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const auto own = gpus_of(jobs[i]);
+    for (const LiveDevice& device : snapshot.devices) {
+      const int32_t gpu = device.facts.device.local;
+      if (own ? std::ranges::find(*own, gpu) != own->end() : jobs.size() == 1)
+        owners[gpu].push_back(i);
+    }
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const MetricName info = {
+        .name = "triplepoint_job_info",
+        .help =
+            "A job on this host, and a GPU that it has to itself; join on both, as in power * "
+            "on(host,gpu) group_left(job_id) triplepoint_job_info."};
     Labels labels = {{"host", snapshot.node.host}};
-    labels.insert(labels.end(), job.begin(), job.end());
-    page.add({.name = "triplepoint_job_info",
-              .help = "A job on this host; join on host, as in power * on(host) group_left(job) "
-                      "triplepoint_job_info."},
-             std::move(labels), 1);
+    labels.insert(labels.end(), jobs[i].begin(), jobs[i].end());
+    bool any = false;
+    for (const auto& [gpu, whose] : owners) {
+      if (whose != std::vector<std::size_t>{i}) continue;
+      Labels of_gpu = labels;
+      of_gpu.emplace_back("gpu", fmt::format("{}", gpu));
+      page.add(info, std::move(of_gpu), 1);
+      any = true;
+    }
+    if (!any) page.add(info, std::move(labels), 1);
   }
 }
 
@@ -410,6 +552,10 @@ std::string exposition(const Snapshot& snapshot, const std::vector<JobLabels>& j
   Page page;
   for (const LiveReading& reading : snapshot.readings)
     add_reading(snapshot, reading, options.dcgm_names, page);
+  if (options.dcgm_names)
+    for (std::size_t i = 0; i < snapshot.devices.size(); ++i)
+      if (snapshot.devices[i].answers)
+        add_dcgm_facts(snapshot, static_cast<int32_t>(i), snapshot.devices[i].facts, page);
   add_facts(snapshot, page);
   add_jobs(snapshot, jobs, page);
   add_own_cost(snapshot.node.host, cost, options, page);

@@ -31,20 +31,33 @@ struct MetricName {
 /// (_w, _c, _j, _mhz, _bytes, _b, _s, _ns), so that a new signal needs no change here.
 MetricName metric_of(const run::SeriesSource&);
 
-/// What dcgm-exporter calls the same; nothing where it has no such field. Its units: W, C, MHz, %,
-/// mJ, MiB. Source: NVIDIA/dcgm-exporter, etc/default-counters.csv (names are facts of its API).
-std::optional<MetricName> dcgm_metric_of(const run::SeriesSource&);
+/// What dcgm-exporter calls the same (by its old and new name); none where it has no such field.
+/// Its units: W, C, MHz, %, mJ, MiB. Source: NVIDIA/dcgm-exporter, etc/default-counters.csv (names
+/// are facts of its API).
+std::vector<MetricName> dcgm_metrics_of(const run::SeriesSource&);
 
-/// Labels of one job on this node: ("job", "4711"), ("rank", "3"), ... They become one series,
-/// triplepoint_job_info{...} 1, to join with the others by host; no other series carries them.
+/// The other way round: what a metric of this exporter or of dcgm-exporter tells, and the unit of
+/// its values in that of the signal. Nothing: neither has it.
+struct MetricMeaning {
+  std::string_view signal;
+  double unit = 1;
+  run::ReadingKind kind = run::ReadingKind::instant;
+  bool of_node = false;
+};
+std::optional<MetricMeaning> signal_of_metric(std::string_view name);
+
+/// Labels of one job on this node: ("job_id", "4711"), ("rank", "3"), ... and "gpus", those that it
+/// has to itself. They become series triplepoint_job_info{...} 1, one a GPU, to join with the
+/// others by host and gpu; no other series carries them. Prometheus' own labels job and instance
+/// are job_id and job_instance here.
 using JobLabels = std::vector<std::pair<std::string, std::string>>;
 
-/// What the launcher's environment says: job, launcher, rank, local_rank, world_size, and Slurm's
-/// job name, user, account and partition. Empty outside of a job.
+/// What the launcher's environment says: job_id, gpus, launcher, rank, local_rank, world_size, and
+/// Slurm's job name, user, account and partition. Empty outside of a job.
 JobLabels job_of_environment(const Variable&);
 
 /// "job=4711,user=ann": names of letters, digits and _, not beginning with a digit or "__", none
-/// twice, and none that the series has already (host).
+/// twice, and none that the series has already (host, gpu).
 Result<JobLabels> parse_job(std::string_view text);
 
 /// A file of such texts, one job a line; # begins a comment. A prolog writes it, an epilog empties

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "triplepoint/telemetry/live/snapshot_testing.h"
@@ -143,8 +144,34 @@ TEST_CASE("what is not a number is not exported") {
 
 TEST_CASE("only the info series carries a job's labels") {
   const std::string page = page_of(sample_snapshot());
-  CHECK(has(page, R"(triplepoint_job_info{host="node\"17\"",job="4711",user="ann"} 1)"));
-  CHECK(page.find("4711") == page.rfind("4711"));
+  for (const char* const gpu : {"0", "1"})
+    CHECK(
+        has(page,
+            fmt::format(
+                R"(triplepoint_job_info{{host="node\"17\"",job_id="4711",user="ann",gpu="{}"}} 1)",
+                gpu)));
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);)
+    CHECK((line.find("4711") == line.npos || line.starts_with("triplepoint_job_info{")));
+}
+
+TEST_CASE("jobs of one host have their own GPUs, and what they share is neither's") {
+  const auto jobs = [](std::initializer_list<const char*> texts) {
+    std::vector<JobLabels> all;
+    for (const char* const text : texts)
+      all.push_back(parse_job(text).value());
+    return exposition(sample_snapshot(), all, {}, {.version = "1"});
+  };
+  const std::string host = R"(triplepoint_job_info{host="node\"17\"",job_id=)";
+  const std::string apart = jobs({"job=1,gpus=0", "job=2,gpus=1-3"});
+  CHECK(has(apart, host + R"("1",gpus="0",gpu="0"} 1)"));
+  CHECK(has(apart, host + R"("2",gpus="1-3",gpu="1"} 1)"));
+  const std::string unknown = jobs({"job=1", "job=2"});
+  CHECK(has(unknown, host + R"("1"} 1)"));
+  CHECK(has(unknown, host + R"("2"} 1)"));
+  CHECK(has(jobs({"job=1,gpus=0+1", "job=2,gpus=1"}), host + R"("1",gpus="0+1",gpu="0"} 1)"));
+  CHECK_FALSE(parse_job("gpu=1"));
+  CHECK(parse_job("instance=3").value() == JobLabels{{"job_instance", "3"}});
 }
 
 TEST_CASE("every signal has its own name, whatever it is called") {
@@ -159,11 +186,33 @@ TEST_CASE("every signal has its own name, whatever it is called") {
   }
 }
 
+TEST_CASE("what a metric means is what it is named after") {
+  for (const char* const signal : {"die_c", "power_instant_w", "sm_clock_mhz", "throttle_reasons",
+                                   "memory_used_b", "utilization", "energy_j"}) {
+    CAPTURE(signal);
+    const run::SeriesSource about = {.signal = signal,
+                                     .kind = signal == std::string("energy_j")
+                                                 ? run::ReadingKind::counter
+                                                 : run::ReadingKind::instant};
+    std::vector<MetricName> names = dcgm_metrics_of(about);
+    names.push_back(metric_of(about));
+    for (const MetricName& metric : names) {
+      const auto meaning = signal_of_metric(metric.name);
+      REQUIRE(meaning);
+      CHECK((meaning->signal == signal || metric.name == "DCGM_FI_DEV_POWER_USAGE"));
+      CHECK(meaning->unit * metric.scale == doctest::Approx(1));
+    }
+  }
+  CHECK_FALSE(signal_of_metric("node_cpu_seconds_total"));
+}
+
 TEST_CASE("the names of DCGM are there on request, in its units") {
   CHECK(page_of(sample_snapshot()).find("DCGM") == std::string::npos);
-  const std::string page = page_of(sample_snapshot(), true);
+  Snapshot snapshot = sample_snapshot();
+  snapshot.devices[0].facts.device.pci = "0000:1b:00.0";
+  const std::string page = page_of(snapshot, true);
   const std::string labels =
-      R"(gpu="0",UUID="GPU-a",pci_bus_id="",device="nvidia0",modelName="NVIDIA H200",Hostname="node\"17\"")";
+      R"(gpu="0",UUID="GPU-a",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H200",Hostname="node\"17\"")";
   CHECK(has(page, "DCGM_FI_DEV_POWER_USAGE{" + labels + "} 680"));
   CHECK(has(page, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{" + labels + "} 1000000"));
   CHECK(has(page, "DCGM_FI_DEV_SM_CLOCK{" + labels + "} 1755"));

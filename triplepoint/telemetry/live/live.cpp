@@ -9,6 +9,8 @@
 
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/run/throttle_reasons.h"
+
 #include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {
@@ -163,6 +165,23 @@ void Live::adopt(Sensors part) {
       about_.back().device = device_of_sampler_.at(static_cast<std::size_t>(about_.back().device));
   }
   latest_.resize(about_.size());
+  const auto has = [&](std::string_view signal, int32_t device) {
+    return std::ranges::any_of(about_, [&](const run::SeriesSource& about) {
+      return about.signal == signal && about.device == device && !about.of_node;
+    });
+  };
+  polled_.clear();
+  for (const run::SeriesSource& bits : about_)
+    for (const run::ThrottleReason& reason : run::throttle_reasons)
+      if (bits.signal == "throttle_reasons" && !has(reason.counter, bits.device))
+        polled_.push_back({.about = {.signal = std::string(reason.counter),
+                                     .device = bits.device,
+                                     .kind = run::ReadingKind::counter,
+                                     .sensor = bits.sensor + ", polled",
+                                     .period = bits.period,
+                                     .window = {}},
+                           .bit = reason.bit,
+                           .latest = {}});
   gaps_.insert(gaps_.end(), part.gaps.begin(), part.gaps.end());
   add_facts(node_, std::move(part.node));
 }
@@ -196,12 +215,34 @@ void Live::read_now() {
 void Live::fold() {
   for (const Sample& sample : samples_) {
     Latest& latest = latest_.at(static_cast<std::size_t>(sample.channel));
-    if (latest.count++ == 0) latest.older = latest.newer = sample;
-    latest.last = sample;
-    if (sample.time_ns - latest.newer.time_ns < second_ns) continue;
-    latest.older = std::exchange(latest.newer, sample);
+    if (about_[static_cast<std::size_t>(sample.channel)].signal == "throttle_reasons")
+      count_reasons(latest.count > 0 ? latest.last : sample, sample);
+    keep(latest, sample);
   }
   collect_troubles(monotonic_now_ns());
+}
+
+void Live::keep(Latest& latest, const Sample& sample) {
+  if (latest.count++ == 0) latest.older = latest.newer = sample;
+  latest.last = sample;
+  if (sample.time_ns - latest.newer.time_ns < second_ns) return;
+  latest.older = std::exchange(latest.newer, sample);
+}
+
+/// A bit holds until the next look, but not through a time in which no poll looked.
+void Live::count_reasons(const Sample& before, const Sample& bits) {
+  const int32_t device = about_[static_cast<std::size_t>(bits.channel)].device;
+  const int64_t passed = bits.time_ns - before.time_ns;
+  constexpr int64_t longest_ns = 2 * second_ns;
+  for (Polled& one : polled_) {
+    if (one.about.device != device) continue;
+    const bool held = (static_cast<uint64_t>(before.value) & one.bit) != 0;
+    const double total = one.latest.count > 0 ? one.latest.last.value : 0;
+    keep(one.latest,
+         {.channel = bits.channel,
+          .time_ns = bits.time_ns,
+          .value = total + (held ? static_cast<double>(std::min(passed, longest_ns)) : 0)});
+  }
 }
 
 void Live::collect_troubles(int64_t now_ns) {
@@ -214,19 +255,17 @@ void Live::collect_troubles(int64_t now_ns) {
   });
 }
 
-bool Live::is_current(std::size_t channel, int64_t now_ns) const {
-  const Latest& latest = latest_[channel];
+bool Live::is_current(const run::SeriesSource& about, const Latest& latest, int64_t now_ns) const {
   if (latest.count == 0) return false;
-  const auto& period = about_[channel].period;
+  const auto& period = about.period;
   const double period_s = period ? *period / unit::s : 0;
   const double allowed_s =
       std::max({oldest_s, oldest_periods * period_s, oldest_slow_readings * slow_s_});
   return static_cast<double>(now_ns - latest.last.time_ns) < allowed_s * 1e9;
 }
 
-LiveReading Live::reading_of(std::size_t channel, int64_t now_ns) const {
-  const Latest& latest = latest_[channel];
-  LiveReading reading{.about = about_[channel], .value = latest.last.value};
+LiveReading Live::reading_of(const run::SeriesSource& about, const Latest& latest, int64_t now_ns) {
+  LiveReading reading{.about = about, .value = latest.last.value};
   reading.age_s = static_cast<double>(std::max<int64_t>(0, now_ns - latest.last.time_ns)) * 1e-9;
   const double over_s = static_cast<double>(latest.last.time_ns - latest.older.time_ns) * 1e-9;
   if (reading.about.kind == run::ReadingKind::counter && over_s > 0)
@@ -248,11 +287,14 @@ Snapshot Live::snapshot() {
   const auto periods = sampler_.periods();
   for (std::size_t channel = 0; channel < latest_.size(); ++channel) {
     if (periods[channel]) about_[channel].period = periods[channel];
-    if (!is_current(channel, now_ns)) continue;
-    snapshot.readings.push_back(reading_of(channel, now_ns));
     const run::SeriesSource& about = about_[channel];
+    if (!is_current(about, latest_[channel], now_ns)) continue;
+    snapshot.readings.push_back(reading_of(about, latest_[channel], now_ns));
     if (!about.of_node) snapshot.devices[static_cast<std::size_t>(about.device)].answers = true;
   }
+  for (const Polled& one : polled_)
+    if (is_current(one.about, one.latest, now_ns))
+      snapshot.readings.push_back(reading_of(one.about, one.latest, now_ns));
   for (const Trouble& trouble : troubles_)
     snapshot.troubles.push_back(trouble.sentence);
   const double since_s = static_cast<double>(now_ns - begin_ns_) * 1e-9;

@@ -46,6 +46,12 @@ class Live {
     int64_t count = 0;
     Sample older, newer;  // of a counter: where its rate is measured from, now and next
   };
+  /// Time for which a reason that no counter counts held, by its bit: kept as a counter's.
+  struct Polled {
+    run::SeriesSource about;
+    uint32_t bit = 0;
+    Latest latest;
+  };
   struct Trouble {
     int64_t time_ns = 0;
     std::string sentence;
@@ -54,8 +60,10 @@ class Live {
   void adopt(Sensors part);
   void adopt_opened();
   void fold();
-  LiveReading reading_of(std::size_t channel, int64_t now_ns) const;
-  bool is_current(std::size_t channel, int64_t now_ns) const;
+  static void keep(Latest&, const Sample&);
+  void count_reasons(const Sample& before, const Sample& bits);
+  static LiveReading reading_of(const run::SeriesSource&, const Latest&, int64_t now_ns);
+  bool is_current(const run::SeriesSource&, const Latest&, int64_t now_ns) const;
   void collect_troubles(int64_t now_ns);
 
   NodeFacts node_;
@@ -66,6 +74,7 @@ class Live {
   Sampler sampler_;
   std::vector<run::SeriesSource> about_;
   std::vector<Latest> latest_;
+  std::vector<Polled> polled_;
   std::vector<Sample> samples_;
   std::vector<Trouble> troubles_;
   int64_t begin_ns_ = 0;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/run/throttle_reasons.h"
+
 #include "triplepoint/telemetry/live/snapshot.h"
 
 namespace triplepoint::telemetry {
@@ -63,6 +65,11 @@ void fill_power(const Signals& signals, GpuView& view) {
     break;
   }
   if (!view.power_w) view.power_w = signals.rate("energy_j");
+  if (!view.power_w)
+    if (const LiveReading* const module = signals.reading("module_power_w")) {
+      view.power_w = module->value;
+      view.power_scope = name_of(run::Scope::module);
+    }
   view.energy_j = signals.value("energy_j");
   if (const auto limit = signals.value("power_limit_w")) view.power_limit_w = limit;
 }
@@ -73,6 +80,7 @@ void fill_throttle(const Snapshot& snapshot, int32_t device, GpuView& view) {
     const std::string reason = reason_of_residency(reading.about.signal);
     if (!reason.empty()) view.throttle[reason] = std::clamp(*reading.rate * 1e-9, 0.0, 1.0);
   }
+  run::leave_unexplained_slowdown(view.throttle);
 }
 
 /// The node's readings of one signal, added: sockets, adapters. Scopes that overlap are not.
@@ -93,7 +101,9 @@ std::optional<double> sum_of_gpu_power(const Snapshot& snapshot) {
   for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
     if (snapshot.devices[i].facts.power_counted_on) continue;
     const GpuView gpu = view_gpu(snapshot, static_cast<int32_t>(i));
-    if (gpu.power_w) sum = sum.value_or(0) + *gpu.power_w;
+    // A module's power is that of its CPU, too, and each of its GPUs says it.
+    if (gpu.power_w && gpu.power_scope != name_of(run::Scope::module))
+      sum = sum.value_or(0) + *gpu.power_w;
   }
   return sum;
 }

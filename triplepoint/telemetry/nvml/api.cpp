@@ -62,6 +62,10 @@ void find_readings(const Library& in, Api& api) {
 }
 
 void find_counters(const Library& in, Api& api) {
+  in.find(api.event_set_create, {"nvmlEventSetCreate"});
+  in.find(api.event_set_free, {"nvmlEventSetFree"});
+  in.find(api.register_events, {"nvmlDeviceRegisterEvents"});
+  in.find(api.event_wait, {"nvmlEventSetWait_v2"});
   in.find(api.gpm_support, {"nvmlGpmQueryDeviceSupport"});
   in.find(api.gpm_alloc, {"nvmlGpmSampleAlloc"});
   in.find(api.gpm_free, {"nvmlGpmSampleFree"});

@@ -96,6 +96,15 @@ struct ProcessInfo {
 };
 static_assert(sizeof(ProcessInfo) == 24);
 
+/// What nvmlEventSetWait_v2 fills.
+struct EventData {
+  Handle device = nullptr;
+  unsigned long long type = 0, data = 0;  // data: of XID errors their number
+  unsigned gpu_instance = 0, compute_instance = 0;
+};
+static_assert(sizeof(EventData) == 32);
+inline constexpr unsigned long long xid_event = 8;
+
 struct Clock {
   static constexpr unsigned sm = 1, memory = 2;
 };
@@ -147,6 +156,10 @@ struct Api {
   int (*persistence)(Handle, unsigned*) = nullptr;
   int (*ecc)(Handle, unsigned*, unsigned*) = nullptr;
   int (*processes)(Handle, unsigned*, ProcessInfo*) = nullptr;
+  int (*event_set_create)(void**) = nullptr;
+  int (*event_set_free)(void*) = nullptr;
+  int (*register_events)(Handle, unsigned long long, void*) = nullptr;
+  int (*event_wait)(void*, EventData*, unsigned) = nullptr;
   int (*gpm_support)(Handle, GpmSupport*) = nullptr;
   int (*gpm_alloc)(void**) = nullptr;
   int (*gpm_free)(void*) = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/telemetry/nvml/fields.h"
 
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -56,14 +57,23 @@ Source over_links(uint32_t id, double unit, const std::vector<unsigned>& links) 
 
 SignalSources power(std::string signal, uint32_t id, std::string what, bool is_average) {
   SignalSources wanted{.signal = std::move(signal),
-                       .sources = {gauge({id, gpu_scope}, milli),
-                                   gauge({id, module_scope}, milli, Scope::module, "module scope")},
+                       .sources = {gauge({id, gpu_scope}, milli)},
                        .what = std::move(what),
                        .remedy = "a driver of series 535 or newer"};
   if (is_average)
     for (Source& source : wanted.sources)
       source = averaged(std::move(source));
   return wanted;
+}
+
+/// Of the module with the CPU: each of its GPUs says it, so it is none of theirs alone.
+SignalSources module_power() {
+  return {.signal = "module_power_w",
+          .sources = {gauge({power_instant, module_scope}, milli, Scope::module, "module scope"),
+                      averaged(gauge({power_average, module_scope}, milli, Scope::module,
+                                     "module scope"))},
+          .what = "power of the module",
+          .remedy = ""};
 }
 
 SignalSources memory_power() {
@@ -113,6 +123,36 @@ void add_residency(std::vector<SignalSources>& wanted, Numbering numbering) {
   wanted.push_back(residency("hw_power_brake", std::move(brake)));
 }
 
+struct ErrorField {
+  const char* signal;
+  uint32_t id;
+  ReadingKind kind = ReadingKind::counter;
+};
+// NVML_FI_DEV_*: volatile ECC totals, retired pages, remapped rows, NVLink totals, PCIe replays.
+constexpr std::array error_fields = {ErrorField{"ecc_corrected_errors", 3},
+                                     ErrorField{"ecc_uncorrected_errors", 4},
+                                     ErrorField{"retired_pages_pending", 31, ReadingKind::instant},
+                                     ErrorField{"nvlink_crc_errors", 38},
+                                     ErrorField{"nvlink_replay_errors", 52},
+                                     ErrorField{"nvlink_recovery_errors", 59},
+                                     ErrorField{"pcie_replays", 94},
+                                     ErrorField{"remapped_rows_corrected", 142},
+                                     ErrorField{"remapped_rows_uncorrected", 143},
+                                     ErrorField{"remapped_rows_pending", 144, ReadingKind::instant},
+                                     ErrorField{"remapped_rows_failed", 145, ReadingKind::instant}};
+
+void add_errors(std::vector<SignalSources>& wanted) {
+  for (const ErrorField& field : error_fields) {
+    Source source = count(field.id, 1);
+    source.kind = field.kind;
+    wanted.push_back({.signal = field.signal,
+                      .sources = {std::move(source)},
+                      .what = "",
+                      .remedy = "",
+                      .rare = true});
+  }
+}
+
 bool all_count_in_64(const FieldValue* answers) {
   for (int i = 0; i < 3; ++i) {
     const auto type = static_cast<ValueType>(answers[i].type);
@@ -144,6 +184,7 @@ std::vector<SignalSources> wanted_fields(unsigned architecture, const std::vecto
   std::vector<SignalSources> wanted = {
       power("power_instant_w", power_instant, "instant power", false),
       power("power_average_w", power_average, "average power", true),
+      module_power(),
       memory_power(),
       SignalSources{
           "energy_j", {count(total_energy, milli)}, "energy counter", "a Volta GPU or newer"},
@@ -154,6 +195,7 @@ std::vector<SignalSources> wanted_fields(unsigned architecture, const std::vecto
       SignalSources{
           "pcie_rx_bytes", {count(pcie_rx, 1)}, "PCIe bytes received", "driver 555 or newer"}};
   add_residency(wanted, numbering);
+  add_errors(wanted);
   return wanted;
 }
 

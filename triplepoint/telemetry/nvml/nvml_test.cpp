@@ -194,15 +194,25 @@ TEST_CASE("a GPU split by MIG says what it is read as a whole, and what is missi
   CHECK(bench.says_missing("split by MIG"));
 }
 
-TEST_CASE("power of a module is labelled as such where the GPU's own is refused") {
+TEST_CASE("XID errors are counted from the opening on, and the last is told") {
+  Bench bench("gpus 2\nxid 1 79 2\nxid 1 31 2.5\n");
+  REQUIRE(bench.channel("xid_errors", 1) != nullptr);
+  CHECK(bench.channel("xid_errors", 1)->pace == Pace::slow);
+  CHECK(bench.value(1, "xid_errors", 1) == 0);
+  CHECK(bench.value(2.2, "xid", 1) == 79);
+  CHECK(bench.value(3, "xid_errors", 1) == 2);
+  CHECK(bench.value(4, "xid", 1) == 31);
+  CHECK(bench.value(4, "xid_errors", 0) == 0);
+  CHECK(Bench("gpus 1\n").channel("xid") == nullptr);
+}
+
+TEST_CASE("power of a module is a separate signal, never a GPU's") {
   // As Grace Hopper may.
   Bench bench("unsupported * 186/0\nunsupported * 185/0\ngpu * power hold 650\n");
-  for (const char* const signal : {"power_instant_w", "power_average_w"}) {
-    REQUIRE(bench.channel(signal) != nullptr);
-    CHECK(bench.channel(signal)->about.scope == run::Scope::module);
-    CHECK(bench.value(5, signal) == 650);
-  }
-  CHECK(bench.channel("power_instant_w")->about.sensor == "nvml field 186, module scope");
+  REQUIRE(bench.channel("module_power_w") != nullptr);
+  CHECK(bench.channel("module_power_w")->about.scope == run::Scope::module);
+  CHECK(bench.value(5, "module_power_w") == 650);
+  CHECK(bench.channel("module_power_w")->about.sensor == "nvml field 186, module scope");
   CHECK(bench.channel("energy_j")->about.scope == run::Scope::gpu);
 }
 

@@ -113,12 +113,17 @@ class Opener {
     const bool asked = ask(numbering_fields(), answers) == Code::success;
     const Numbering numbering = asked ? numbering_of(answers, driver_major()) : Numbering::none;
     for (const SignalSources& wanted : wanted_fields(gpu_.architecture, links(), numbering)) {
+      // A module's power stands in where the GPU has no reading.
+      const bool has_power = has("power_instant_w") || has("power_average_w");
+      if (wanted.signal == "module_power_w" && has_power) continue;
       int code = Code::not_supported;
       const bool works =
           std::any_of(wanted.sources.begin(), wanted.sources.end(),
                       [&](const Source& source) { return open_source(wanted, source, code); });
-      if (!works) missing_fields_.push_back({wanted.what, driver_.words(code), wanted.remedy});
-      if (!works) missing_signals_.push_back(wanted.signal);
+      if (works && wanted.rare) channels_.back().pace = Pace::slow;
+      if (works || wanted.what.empty()) continue;
+      missing_fields_.push_back({wanted.what, driver_.words(code), wanted.remedy});
+      missing_signals_.push_back(wanted.signal);
     }
     set_paces();
   }
@@ -181,6 +186,11 @@ class Opener {
         narrow |=
             all.slots[end].counts && all.answer[end].type == static_cast<int32_t>(ValueType::u32);
       } while (!all.slots[end++].last_of_channel);
+      const int32_t channel = all.slots[begin].channel;
+      if (channels_.at(static_cast<std::size_t>(channel)).pace == Pace::slow) {
+        move(all, begin, end, gpu_.slow);
+        continue;
+      }
       move(all, begin, end, latency_us > long_us && !narrow ? gpu_.slow : gpu_.fast);
       if (latency_us > long_us && !narrow) note_slow(all.slots[begin].channel);
       if (narrow) note_narrow(all.slots[begin].channel);
@@ -246,7 +256,7 @@ class Opener {
   /// Drivers before 535 have one reading of power: instant up to Turing and on GA100, and the mean
   /// over a second on all else. Source: NVML reference, nvmlDeviceGetPowerUsage.
   void open_old_power() {
-    if (has("power_instant_w") || has("power_average_w")) return;
+    if (has("power_instant_w") || has("power_average_w") || has("module_power_w")) return;
     const bool ga100 = gpu_.device.name.find("A100") != std::string::npos ||
                        gpu_.device.name.find("A30") != std::string::npos;
     const bool instant = gpu_.architecture <= turing || (gpu_.architecture == ampere && ga100);

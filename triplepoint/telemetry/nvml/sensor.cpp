@@ -21,6 +21,68 @@ namespace {
 constexpr int64_t second_ns = 1'000'000'000;
 constexpr int64_t longest_wait_ns = 60 * second_ns;
 
+/// XID errors of one GPU since it was opened, as the driver reports them.
+class XidErrors {
+ public:
+  explicit XidErrors(const Api& api) : api_(api) {}
+  XidErrors(const XidErrors&) = delete;
+  XidErrors(XidErrors&& other) noexcept
+      : api_(other.api_),
+        set_(std::exchange(other.set_, nullptr)),
+        first_channel_(other.first_channel_) {}
+  XidErrors& operator=(const XidErrors&) = delete;
+  XidErrors& operator=(XidErrors&&) = delete;
+  ~XidErrors() { forget(); }
+
+  /// Also after a loss, with the new handle.
+  void watch(Handle handle) {
+    forget();
+    if (api_.event_wait == nullptr || api_.register_events == nullptr ||
+        api_.event_set_create == nullptr || api_.event_set_free == nullptr)
+      return;
+    if (api_.event_set_create(&set_) != Code::success) set_ = nullptr;
+    if (set_ != nullptr && api_.register_events(handle, xid_event, set_) != Code::success) forget();
+  }
+  void open(Handle handle, int32_t device, std::vector<Channel>& channels) {
+    watch(handle);
+    if (set_ == nullptr) return;
+    first_channel_ = static_cast<int32_t>(channels.size());
+    for (const auto& [signal, kind] : {std::pair("xid_errors", run::ReadingKind::counter),
+                                       std::pair("xid", run::ReadingKind::instant)})
+      channels.push_back({.about = {.signal = signal,
+                                    .device = device,
+                                    .kind = kind,
+                                    .sensor = "nvmlEventSetWait",
+                                    .period = {},
+                                    .window = {}},
+                          .pace = Pace::slow});
+  }
+  /// Of a lost GPU only what is new: readings say that it answers.
+  void read(bool lost, std::vector<Reading>& readings) {
+    if (set_ == nullptr) return;
+    EventData event;
+    const double before = count_;
+    constexpr int most = 64;  // a broken driver shall not hold us
+    for (int i = 0; i < most && api_.event_wait(set_, &event, 0) == Code::success; ++i)
+      if (event.type == xid_event) count_ += 1, last_ = static_cast<double>(event.data);
+    if (lost && count_ == before) return;
+    const int64_t now = monotonic_now_ns();
+    readings.push_back({first_channel_, now, count_});
+    readings.push_back({first_channel_ + 1, now, last_});
+  }
+
+ private:
+  void forget() {
+    if (set_ != nullptr) api_.event_set_free(set_);
+    set_ = nullptr;
+  }
+
+  const Api& api_;
+  void* set_ = nullptr;
+  int32_t first_channel_ = 0;
+  double count_ = 0, last_ = 0;
+};
+
 class NvmlSensor final : public Sensor {
  public:
   NvmlSensor(std::shared_ptr<Driver> driver, std::vector<Listed> listed, bool gpm, GapList& gaps)
@@ -31,7 +93,9 @@ class NvmlSensor final : public Sensor {
       found.device.index = static_cast<int32_t>(devices_.size());
       devices_.push_back(found.device);
       std::vector<Missing> missing;
-      gpus_.push_back({open_gpu(*driver_, found.handle, found.device, gpm, channels_, missing)});
+      gpus_.push_back({open_gpu(*driver_, found.handle, found.device, gpm, channels_, missing),
+                       XidErrors(driver_->api())});
+      gpus_.back().xids.open(found.handle, found.device.index, channels_);
       for (Missing& one : missing)
         gaps.add({std::move(one.what), std::move(one.why), std::move(one.remedy)},
                  found.device.local);
@@ -47,6 +111,7 @@ class NvmlSensor final : public Sensor {
   void read(bool slow, std::vector<Reading>& readings) override {
     follow_restart();
     for (State& state : gpus_) {
+      if (slow) state.xids.read(state.lost_ns != 0, readings);
       if (state.lost_ns != 0 && !recover(state)) continue;
       const int code = reader_.read(state.gpu, slow, readings);
       if (is_loss(code)) lose(state, code);
@@ -72,6 +137,7 @@ class NvmlSensor final : public Sensor {
  private:
   struct State {
     Gpu gpu;
+    XidErrors xids;
     int64_t lost_ns = 0;  // since when; 0: it is there
     int64_t next_try_ns = 0, wait_ns = second_ns;
   };
@@ -102,6 +168,7 @@ class NvmlSensor final : public Sensor {
       return false;
     }
     resume(state.gpu, handle);
+    state.xids.watch(handle);
     troubles_.push_back(fmt::format("GPU {} is back after {:.1f} s", state.gpu.device.local,
                                     static_cast<double>(now - state.lost_ns) * 1e-9));
     state.lost_ns = 0;
@@ -134,7 +201,9 @@ class NvmlSensor final : public Sensor {
     if (std::exchange(generation_, generation) == generation) return;
     for (State& other : gpus_) {
       Handle handle = nullptr;
-      if (other.lost_ns == 0 && find(other.gpu, handle) == Code::success) resume(other.gpu, handle);
+      if (other.lost_ns != 0 || find(other.gpu, handle) != Code::success) continue;
+      resume(other.gpu, handle);
+      other.xids.watch(handle);
     }
   }
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/statistics.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/energy/energy.h"
 
@@ -90,6 +91,12 @@ std::optional<run::SeriesStatistics> statistics_in(const Series& series, const W
   return all;
 }
 
+/// Of MI300, which has no sensor at the edge of its dies, that of the hottest spot.
+Series die_of(const DeviceSeries& series) {
+  Series die = series.read("die_c");
+  return die.times.empty() ? series.read("junction_c") : die;
+}
+
 /// The mean over devices, kept as a sum until all have been seen.
 void add_mean(std::optional<double>& sum, double value) {
   sum = sum.value_or(0) + value;
@@ -110,6 +117,7 @@ struct UnsampledThrottling {
 };
 
 struct Counts {
+  std::map<int32_t, int32_t> elsewhere;  // dies whose power another one says
   int64_t power = 0, die = 0, memory = 0, clock = 0, throttle = 0;
   std::map<std::string, UnsampledThrottling> unseen;  // by reason
 };
@@ -123,6 +131,27 @@ std::optional<Instant> last_reading_of(const Run& few) {
   return last;
 }
 
+/// Dies whose package's power stands on another one: numbers of GPUs of a node, by their own.
+std::map<int32_t, int32_t> dies_counted_elsewhere(const Run& head) {
+  std::map<int32_t, int32_t> dies;
+  const auto fact = head.manifest.facts.find("power_counted_on");
+  if (fact == head.manifest.facts.end()) return dies;
+  for (const std::string& pair : split(fact->second, ' ')) {
+    const std::size_t colon = std::min(pair.find(':'), pair.size());
+    const auto die = whole_number(pair.substr(0, colon));
+    const auto on = whole_number(pair.substr(std::min(colon + 1, pair.size())));
+    if (die && on) dies[static_cast<int32_t>(*die)] = static_cast<int32_t>(*on);
+  }
+  return dies;
+}
+
+/// Of two sensors at odds neither is better known than by how far they are.
+Joules uncertainty_of(const MeasuredEnergy& energy, const EnergyEstimate& best) {
+  const double odds = energy.disagreement().value_or(0);
+  const double expected = std::max(gain_error, best.edges / best.energy);
+  return odds > expected ? std::max(best.uncertainty(), odds * best.energy) : best.uncertainty();
+}
+
 void close_energy(const DeviceSeries& series, const Window& all, RecordingSummary& summary,
                   Counts& counts) {
   const Run few = series.run_of(energy_signals);
@@ -130,11 +159,13 @@ void close_energy(const DeviceSeries& series, const Window& all, RecordingSummar
   if (const EnergyEstimate* best = energy.best()) {
     summary.energy = summary.energy.value_or(Joules()) + best->energy;
     summary.energy_uncertainty =
-        summary.energy_uncertainty.value_or(Joules()) + best->uncertainty();
+        summary.energy_uncertainty.value_or(Joules()) + uncertainty_of(energy, *best);
     summary.energy_method = energy.method;
+    if (best->energy > Joules())
+      summary.edges_share = std::max(summary.edges_share, best->edges / best->energy);
     if (const auto odds = energy.disagreement())
       summary.disagreement = std::max(summary.disagreement.value_or(0), *odds);
-  } else {
+  } else if (!counts.elsewhere.contains(series.device().local)) {
     summary.without_energy.push_back(
         {series.device().local, series.device().rank, last_reading_of(few)});
   }
@@ -153,7 +184,7 @@ void close_energy(const DeviceSeries& series, const Window& all, RecordingSummar
 
 void close_heat(const DeviceSeries& series, const Window& all, RecordingSummary& summary,
                 Counts& counts) {
-  if (const auto die = statistics_in(series.read("die_c"), all)) {
+  if (const auto die = statistics_in(die_of(series), all)) {
     ++counts.die;
     add_mean(summary.die_mean_c, die->time_weighted_mean);
     keep_larger(summary.die_max_c, die->maximum, series.device());
@@ -168,9 +199,30 @@ void close_heat(const DeviceSeries& series, const Window& all, RecordingSummary&
     add_mean(summary.clock_mean_mhz, clock->time_weighted_mean);
     keep_smaller(summary.slowest_clock_mhz, clock->time_weighted_mean, series.device());
   }
+  if (const auto module = statistics_in(series.read("module_power_w"), all))
+    summary.module_power_w =
+        std::max(summary.module_power_w.value_or(0), module->time_weighted_mean);
   const Series limit = series.read("power_limit_w");
   if (!limit.values.empty())
     summary.power_limit_w = std::max(summary.power_limit_w.value_or(0), limit.values.back());
+}
+
+/// Errors that came while it was recorded, and what they left to do.
+void close_errors(const DeviceSeries& series, RecordingSummary& summary) {
+  constexpr std::array words = {
+      std::pair("xid_errors", "XID errors"),
+      std::pair("ecc_uncorrected_errors", "uncorrected ECC errors"),
+      std::pair("remapped_rows_uncorrected", "rows of memory replaced after uncorrected errors"),
+      std::pair("remapped_rows_pending", "rows of memory to be replaced at the next reset"),
+      std::pair("remapped_rows_failed", "rows of memory that could not be replaced"),
+      std::pair("retired_pages_pending", "pages of memory to be retired at the next reset"),
+      std::pair("nvlink_recovery_errors", "recoveries of NVLinks"),
+      std::pair("nvlink_crc_errors", "NVLink CRC errors")};
+  for (const auto& [signal, what] : words)
+    if (const Series errors = series.read(signal);
+        !errors.values.empty() && errors.values.back() > 0)
+      summary.findings.push_back(
+          fmt::format("GPU {}: {:.0f} {}", series.device().local, errors.values.back(), what));
 }
 
 constexpr auto throttle_signals = {"throttle_reasons",
@@ -256,7 +308,7 @@ DeviceSummary summarize(const DeviceSeries& series, const Window& window, double
       if (const Series* power = run::find_series(few, signal, index))
         if (const auto found = statistics_in(*power, window)) summary.power_peak_w = found->maximum;
   }
-  if (const auto die = statistics_in(series.read("die_c"), window)) {
+  if (const auto die = statistics_in(die_of(series), window)) {
     summary.die_mean_c = die->time_weighted_mean;
     summary.die_peak_c = die->maximum;
   }
@@ -278,13 +330,17 @@ void divide(std::optional<double>& sum, int64_t count) {
 
 void close_devices(const Run& head, const Window& all, const run::SeriesLoader& load,
                    RecordingSummary& summary) {
-  Counts counts;
+  Counts counts{.elsewhere = dies_counted_elsewhere(head)};
+  summary.num_packages = counts.elsewhere.empty()
+                             ? 0
+                             : summary.num_devices - static_cast<int64_t>(counts.elsewhere.size());
   for (const run::Device& device : head.devices) {
     const DeviceSeries series(head, load, device);
     close_energy(series, all, summary, counts);
     close_heat(series, all, summary, counts);
     close_throttle(series, all, summary, counts);
     close_links(series, all, summary);
+    close_errors(series, summary);
   }
   divide(summary.power_mean_w, counts.power);
   divide(summary.die_mean_c, counts.die);
@@ -331,7 +387,9 @@ void close_node(const run::SeriesLoader& load, const Window& all, RecordingSumma
 std::vector<double> energies_of_steps(const Run& head, const std::vector<run::StepRecord>& steps,
                                       const run::SeriesLoader& load) {
   std::vector<double> joules(steps.size(), 0);
+  const std::map<int32_t, int32_t> elsewhere = dies_counted_elsewhere(head);
   for (const run::Device& device : head.devices) {
+    if (elsewhere.contains(device.local)) continue;
     const Run few = DeviceSeries(head, load, device).run_of(energy_signals);
     for (size_t i = 0; i < steps.size(); ++i) {
       const MeasuredEnergy energy = energy_of(few, device.index, steps[i].begin, steps[i].end);
@@ -393,8 +451,7 @@ void keep_facts(const RecordingSummary& summary, std::map<std::string, std::stri
 
 void find_disagreement(RecordingSummary& summary) {
   if (!summary.disagreement || !summary.energy || !(*summary.energy > Joules())) return;
-  const double allowed = std::max(0.05, *summary.energy_uncertainty / *summary.energy - gain_error);
-  if (*summary.disagreement > allowed)
+  if (*summary.disagreement > std::max(gain_error, summary.edges_share))
     summary.findings.push_back(fmt::format(
         "energy by counter and energy by integrated power differ by up to {:.1f} %: the load "
         "repeats in step with the sensor, or one of the two sensors is off",

@@ -41,8 +41,11 @@ struct RecordingSummary {
     std::optional<Instant> lost;  // the last reading; absent: there was none
   };
   std::vector<Unmeasured> without_energy;  // GPUs
+  int64_t num_packages = 0;                // of several dies each, which one of them speaks for
   std::optional<Joules> cpu_energy, dram_energy, node_energy;
-  std::optional<double> disagreement;  // largest, of counter and integral
+  std::optional<double> disagreement;    // largest, of counter and integral
+  double edges_share = 0;                // largest, of what the ends leave open
+  std::optional<double> module_power_w;  // the highest: GPUs of a module say the same
   std::optional<double> power_mean_w, power_p99_w, power_limit_w;
   struct Extreme {
     double value = 0;

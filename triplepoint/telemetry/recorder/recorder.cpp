@@ -6,6 +6,7 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -119,10 +120,12 @@ struct Recorder::State {
   std::map<int32_t, NodeRank> ranks;
   std::map<int32_t, std::vector<int64_t>> processes_seen;  // of each device, by the driver
   std::string not_measured;                                // as the run has it
+  std::string power_counted_on;  // "1:0 3:2": dies whose package's power another one says
   // Of what did not fit on the disk, nor into memory:
   int64_t last_drain_ns = 0, last_safe_ns = 0, dropped_ns = 0, dropped_when_safe_ns = 0;
   int64_t dropped = 0;
   size_t troubles = 0;
+  std::set<std::string> told;  // of troubles: each is noted once
   bool failed = false;
 
   Result<void> begin();
@@ -158,6 +161,12 @@ void Recorder::State::adopt(Sensors part) {
   std::vector<run::Device> silent;
   for (const DeviceFacts& facts : part.devices)
     if (facts.sensor < 0) silent.push_back(facts.device);
+  for (const DeviceFacts& facts : part.devices)
+    if (facts.power_counted_on)
+      power_counted_on +=
+          fmt::format("{}{}:{}", power_counted_on.empty() ? "" : " ", facts.device.local,
+                      part.devices[static_cast<size_t>(*facts.power_counted_on)].device.local);
+  if (!power_counted_on.empty()) run->fact("power_counted_on", power_counted_on);
   plan.gaps.insert(plan.gaps.end(), part.gaps.begin(), part.gaps.end());
   sampler.add(std::move(part.all), silent);
   series.resize(sampler.channels().size());
@@ -261,7 +270,7 @@ void Recorder::State::look_at_clocks() {
 
 void Recorder::State::keep_troubles() {
   for (const std::string& trouble : sampler.take_troubles())
-    if (troubles++ < most_troubles) run->note(trouble);
+    if (told.insert(trouble).second && troubles++ < most_troubles) run->note(trouble);
 }
 
 Result<void> Recorder::State::sync() {

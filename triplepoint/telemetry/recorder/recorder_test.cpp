@@ -169,6 +169,49 @@ TEST_CASE("warm-up is dropped, the given number of steps is measured, in order o
   CHECK(measured_steps({}, {}).empty());
 }
 
+TEST_CASE(
+    "the power of a package is the energy of all its dies, and sensors at odds are that unsure") {
+  run::Run head;
+  run::Run all;
+  for (int32_t d = 0; d < 4; ++d) {
+    head.devices.push_back({.index = d, .local = d});
+    if (d % 2 == 1) continue;
+    run::Series& power = all.series.emplace_back();
+    power = {.signal = "power_average_w", .device = d, .times = {}, .values = {}};
+    for (int64_t at = 0; at <= 15'000; at += 100) {
+      power.times.emplace_back(at * 1'000'000);
+      power.values.push_back(d == 0 ? 480 : 490);
+    }
+  }
+  const auto close = [&] {
+    RecordingSummary summary;
+    close_recording(
+        head, Instant(15'000'000'000), {},
+        [&](const run::Series& wanted) {
+          const auto* const found =
+              run::find_series(all, wanted.signal, wanted.device, wanted.of_node);
+          return found == nullptr ? wanted : *found;
+        },
+        summary);
+    return summary;
+  };
+  CHECK(energy_coverage(close()).starts_with("2 of 4 GPUs"));
+  head.manifest.facts["power_counted_on"] = "1:0 3:2";
+  const RecordingSummary summary = close();
+  CHECK(energy_coverage(summary).empty());
+  CHECK(*summary.energy / unit::J == doctest::Approx(970 * 15));
+  CHECK(text_of(summary, "x.run").find("of 2 packages with all their dies") != std::string::npos);
+  // A counter that says 187 J where power says 327 W.
+  run::Series counter{.signal = "energy_j", .device = 0, .times = {}, .values = {}};
+  for (int64_t at = 0; at <= 15'000; at += 100) {
+    counter.times.emplace_back(at * 1'000'000);
+    counter.values.push_back(0.27 * static_cast<double>(at));
+  }
+  all.series.push_back(counter);
+  const RecordingSummary odd = close();
+  CHECK(*odd.energy_uncertainty > 0.5 * (270.0 * 15 * unit::J));
+}
+
 TEST_CASE("the interval of a mean is Student's") {
   const MeanWithInterval two = mean_with_interval({1, 3});
   CHECK(two.mean == 2);

@@ -41,6 +41,8 @@ std::string energy_line(const RecordingSummary& summary) {
     parts = fmt::format("GPU {}", energy_text(*summary.energy));
     if (*summary.energy > Joules()) parts += fmt::format(" +- {:.1f} %", 100 * share);
     parts += fmt::format(" ({})", summary.energy_method);
+    if (summary.num_packages > 0)
+      parts += fmt::format(" of {} packages with all their dies", summary.num_packages);
     if (const std::string coverage = energy_coverage(summary); !coverage.empty())
       parts += " of " + coverage;
   }
@@ -52,7 +54,12 @@ std::string energy_line(const RecordingSummary& summary) {
         "GPU: {:.1f} s are too short to measure energy (sensors update some ten times a second); "
         "record 5 s or longer{}{}",
         summary.duration / unit::s, parts.empty() ? "" : "; ", parts);
-  return parts.empty() ? "not measured (triplepoint doctor says why)" : parts;
+  if (!summary.energy && summary.module_power_w)
+    parts += fmt::format(
+        "{}not known of the GPUs: their driver gives the power of the module, CPU included",
+        parts.empty() ? "" : parts + "; ");
+  if (!parts.empty()) return parts;
+  return summary.num_devices == 0 ? "" : "not measured (triplepoint doctor says why)";
 }
 
 std::string throttle_text(const RecordingSummary& summary) {
@@ -65,7 +72,11 @@ std::string throttle_text(const RecordingSummary& summary) {
 
 std::string power_line(const RecordingSummary& summary) {
   std::string line;
-  if (summary.power_mean_w) line += fmt::format("mean {:.0f} W", *summary.power_mean_w);
+  if (summary.power_mean_w)
+    line += fmt::format("mean {:.0f} W{}", *summary.power_mean_w,
+                        summary.num_packages > 0 ? " a package" : "");
+  if (!summary.power_mean_w && summary.module_power_w)
+    line += fmt::format("module {:.0f} W mean", *summary.module_power_w);
   if (summary.power_p99_w) line += fmt::format("  p99 {:.0f} W", *summary.power_p99_w);
   if (summary.power_limit_w) line += fmt::format("  limit {:.0f} W", *summary.power_limit_w);
   return line + throttle_text(summary);

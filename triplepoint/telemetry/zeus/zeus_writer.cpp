@@ -4,11 +4,16 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/telemetry/zeus/imported_run.h"
 #include "triplepoint/telemetry/zeus/zeus.h"
 
 namespace triplepoint::telemetry {
 namespace {
+
+/// 1700000000.250000000
+std::string unix_time_text(int64_t unix_ns) {
+  constexpr int64_t second_ns = 1'000'000'000;
+  return fmt::format("{}.{:09}", unix_ns / second_ns, unix_ns % second_ns);
+}
 
 int64_t epoch_of(const run::Run& run) {
   return run.manifest.epoch_unix_ns.value_or(0);

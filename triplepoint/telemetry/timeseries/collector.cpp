@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/timeseries/collector.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/statistics.h"
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/telemetry/driver_values.h"
+#include "triplepoint/telemetry/nvml/sensor.h"
+#include "triplepoint/telemetry/recorder/closing.h"
+
+namespace triplepoint::telemetry {
+namespace {
+
+using Is = Column::Is;
+using Cells = std::span<const std::string_view>;
+
+constexpr int64_t second_ns = 1'000'000'000;
+constexpr int64_t most_gpus = 10'000'000;  // a larger number names no GPU
+constexpr std::size_t most_told = 12;
+
+std::string_view bare(std::string_view cell) {
+  return trimmed(cell, " \t\r\"'");
+}
+
+/// 3 of "3", "GPU 3", "card3", "cuda:3".
+std::optional<int64_t> gpu_number(std::string_view id) {
+  const std::string text = lower_case(id);
+  std::string_view rest = text;
+  for (const std::string_view word : {"gpu", "card", "nvidia", "cuda:", "device"})
+    if (rest.starts_with(word)) rest = trimmed(rest.substr(word.size()));
+  const auto number = whole_number(rest);
+  return number && *number < most_gpus ? number : std::nullopt;
+}
+
+bool is_bus_address(std::string_view id) {
+  return std::ranges::count(id, ':') >= 1 && id.find('.') != id.npos &&
+         id.find_first_not_of("0123456789abcdefABCDEF:.") == id.npos;
+}
+
+bool is_uuid(std::string_view id) {
+  return id.starts_with("GPU-") || id.starts_with("MIG-") ||
+         (id.size() >= 12 && id.find_first_not_of("0123456789abcdefABCDEFx-") == id.npos);
+}
+
+std::string seconds_text(double seconds) {
+  return significant(seconds) + " s";
+}
+
+}  // namespace
+
+void Collector::begin_file(std::optional<int32_t> gpu) {
+  file_gpu_ = gpu;
+  ++anonymous_files_;
+}
+
+void Collector::leave_out(std::string_view line) {
+  if (left_out_++ == 0) example_ = line.substr(0, 60);
+}
+
+std::optional<int64_t> Collector::time_of(std::span<const Column> columns, Cells cells) {
+  std::string with_date;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].is == Is::date) with_date = std::string(bare(cells[i])) + " ";
+    if (columns[i].is != Is::time) continue;
+    const auto moment = moment_in(with_date.empty() ? cells[i] : with_date.append(bare(cells[i])));
+    if (!moment) return std::nullopt;
+    if (!is_relative_) is_relative_ = moment->is_relative;
+    if (*is_relative_ != moment->is_relative) return std::nullopt;
+    has_no_zone_ |= moment->has_no_zone;
+    return moment->ns;
+  }
+  const auto when = with_date.empty() ? std::nullopt : moment_in(trimmed(with_date));
+  if (when) return when->ns;
+  lacks_times_ = true;
+  return 0;
+}
+
+Collector::Owner& Collector::owner(std::map<std::string, Owner, std::less<>>& all,
+                                   std::string_view host, std::string_view id) {
+  key_.assign(host).append(1, '\n').append(id);
+  const auto known = all.find(key_);
+  if (known != all.end()) return known->second;
+  Owner& fresh = all[key_];
+  fresh.host = host;
+  fresh.place = static_cast<int64_t>(all.size());
+  fresh.number = gpu_number(id);
+  if (!fresh.number) (is_bus_address(id) ? fresh.pci : fresh.uuid) = id;
+  if (std::ranges::find(hosts_, host) == hosts_.end()) hosts_.emplace_back(host);
+  return fresh;
+}
+
+/// Null where the row names none, or several.
+Collector::Owner* Collector::gpu_of(std::string_view host, std::span<const Column> columns,
+                                    Cells cells) {
+  std::string_view number, other;
+  bool has_column = false;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].is != Is::gpu) continue;
+    has_column = true;
+    const std::string_view id = bare(cells[i]);
+    if (number.empty() && gpu_number(id)) number = id;
+    if (other.empty() && (is_uuid(id) || is_bus_address(id))) other = id;
+    if (number.empty() && other.empty() && no_gpu_ == 0) example_gpu_ = id;
+  }
+  if (has_column && number.empty() && other.empty()) return nullptr;
+  if (!has_column) {
+    // Rows of one moment are one GPU each, in the driver's order.
+    key_ = fmt::format("{}", file_gpu_ ? *file_gpu_ : anonymous_);
+    return &owner(gpus_, host, std::string(key_));
+  }
+  const auto plain_number = gpu_number(number);
+  Owner& found =
+      owner(gpus_, host, plain_number ? fmt::format("{}", *plain_number) : std::string(other));
+  if (plain_number && !other.empty()) (is_bus_address(other) ? found.pci : found.uuid) = other;
+  return &found;
+}
+
+void Collector::take(Owner& owner, const Column& column, std::string_view cell, int64_t ns,
+                     bool decimal_comma) {
+  const auto [at, fresh] = owner.tracks.try_emplace(column.signal);
+  Track& track = at->second;
+  if (fresh) track.column = column;
+  const auto value = number_in(cell, column, decimal_comma);
+  const bool again = !track.ns.empty() && track.ns.back() == ns;
+  if (value && column.is == Is::reason && again) {
+    const auto bits = static_cast<uint64_t>(track.values.back()) | static_cast<uint64_t>(*value);
+    track.values.back() = static_cast<double>(bits);
+    return;
+  }
+  if (value && is_plausible(*value, column)) {
+    track.ns.push_back(ns);
+    track.values.push_back(*value);
+    return;
+  }
+  ++(value ? track.implausible : track.absent);
+  if (track.example.empty())
+    track.example = bare(cell).empty() ? "empty" : bare(cell).substr(0, 40);
+}
+
+void Collector::add(std::span<const Column> columns, Cells cells, bool decimal_comma) {
+  std::string_view host;
+  bool has_own = false, has_gpu_column = false;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].is == Is::host) host = bare(cells[i]);
+    has_gpu_column |= columns[i].is == Is::gpu;
+    has_own |= (columns[i].is == Is::reading && !columns[i].gpu && !columns[i].of_node) ||
+               columns[i].is == Is::reason;
+  }
+  auto when = time_of(columns, cells);
+  if (!when) return leave_out(cells.empty() ? "" : cells.front());
+  if (!lacks_times_ && !has_gpu_column) {
+    anonymous_ = anonymous_ns_ == *when ? anonymous_ + 1 : 0;
+    anonymous_ns_ = *when;
+  }
+  Owner* gpu = has_own ? gpu_of(host, columns, cells) : nullptr;
+  if (has_own && gpu == nullptr) {
+    ++no_gpu_;
+    return;
+  }
+  ++rows_;
+  if (gpu != nullptr && lacks_times_) *when = gpu->rows * second_ns;
+  if (gpu != nullptr) ++gpu->rows;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const Column& column = columns[i];
+    if (column.is == Is::model && gpu != nullptr && gpu->model.empty()) gpu->model = bare(cells[i]);
+    if (column.is != Is::reading && column.is != Is::reason) continue;
+    Owner* whose = gpu;
+    if (column.of_node) whose = &owner(nodes_, host, "");
+    if (column.gpu) whose = &owner(gpus_, host, fmt::format("{}", *column.gpu));
+    if (column.gpu && lacks_times_) *when = rows_ * second_ns;
+    take(*whose, column, cells[i], *when, decimal_comma);
+  }
+}
+
+/// Stamps in their order, each once. A clock that went back a few times was set: what follows goes
+/// on where it was. Rows in no order at all are sorted.
+void Collector::straighten(Track& track) {
+  std::vector<int64_t>& ns = track.ns;
+  std::vector<int64_t> steps, backwards;
+  for (std::size_t i = 1; i < ns.size(); ++i)
+    (ns[i] < ns[i - 1] ? backwards : steps).push_back(ns[i] - ns[i - 1]);
+  const int64_t usual = steps.empty() ? 0 : upper_median(steps);
+  if (!backwards.empty() && backwards.size() <= 3 && backwards.size() * 20 <= ns.size()) {
+    int64_t shift = 0;
+    for (std::size_t i = 1, last = 0; i < ns.size(); last = i++) {
+      const int64_t back = ns[last] - shift - ns[i];
+      // An hour that comes twice is an hour; other clocks were set by an amount that is not written
+      // down.
+      constexpr int64_t hour_ns = 3600 * second_ns;
+      const bool is_hour = has_no_zone_ && std::abs(back - hour_ns) < 60 * second_ns + 2 * usual;
+      constexpr int64_t most_ns = 100'000'000 * second_ns;  // three years: no clock is set so far
+      if (back > most_ns) break;
+      if (back > 0) shift += is_hour ? hour_ns : back + usual;
+      if (back > 0) back_s_ = std::max(back_s_, static_cast<double>(back + usual) * 1e-9);
+      ns[i] += shift;
+    }
+  }
+  std::vector<std::size_t> order(ns.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ns[i]; });
+  Track sorted;
+  const bool counts = track.column.kind == run::ReadingKind::counter;
+  Counter counter;
+  for (const std::size_t i : order) {
+    if (!sorted.ns.empty() && sorted.ns.back() == ns[i]) {
+      repeated_ += track.values[i] != sorted.values.back() && !counts ? 1 : 0;
+      continue;
+    }
+    sorted.ns.push_back(ns[i]);
+    constexpr double milli = 1e3;  // counters count in whole numbers
+    sorted.values.push_back(
+        counts ? counter.update(static_cast<uint64_t>(track.values[i] * milli), ns[i]) / milli
+               : track.values[i]);
+  }
+  ns = std::move(sorted.ns);
+  // Samplers that write changes only have rows at any distance; others have none in a gap.
+  bool repeats = false;
+  for (std::size_t i = 1; i < track.values.size(); ++i)
+    repeats |= sorted.values.size() > i && sorted.values[i] == sorted.values[i - 1];
+  for (std::size_t i = 1; i < ns.size() && repeats && !counts; ++i) {
+    const int64_t gap = ns[i] - ns[i - 1];
+    if (gap > std::max(20 * usual, 5 * second_ns) && static_cast<double>(gap) * 1e-9 > gap_s_)
+      gap_s_ = static_cast<double>(gap) * 1e-9,
+      gap_at_s_ = static_cast<double>(ns[i - 1] - ns.front()) * 1e-9;
+  }
+  track.values = std::move(sorted.values);
+}
+
+/// Nodes by host as they appear, else by the number; devices of a node by number, else by bus
+/// address, else as they appear.
+void Collector::number_gpus(run::Run& run, std::vector<Owner*>& order) const {
+  std::map<std::string, int64_t> without_number;
+  std::ranges::sort(order, [](const Owner* a, const Owner* b) {
+    return std::tuple(a->host, a->number.value_or(-1), a->number ? "" : a->pci, a->place) <
+           std::tuple(b->host, b->number.value_or(-1), b->number ? "" : b->pci, b->place);
+  });
+  const bool has_hosts = hosts_.size() > 1 || (hosts_.size() == 1 && !hosts_.front().empty());
+  std::vector<std::pair<run::Device, Owner*>> devices;
+  for (Owner* const gpu : order) {
+    const int64_t number = gpu->number ? *gpu->number : without_number[gpu->host]++;
+    const auto host = std::ranges::find(hosts_, gpu->host) - hosts_.begin();
+    const auto local = static_cast<int32_t>(number % per_node_);
+    devices.push_back({{.node = static_cast<int32_t>(has_hosts ? host : number / per_node_),
+                        .local = local,
+                        .slot = local,
+                        .name = gpu->model,
+                        .uuid = gpu->uuid,
+                        .pci = nvml::plain_pci(gpu->pci)},
+                       gpu});
+  }
+  std::ranges::stable_sort(
+      devices, {}, [](const auto& one) { return std::pair(one.first.node, one.first.local); });
+  order.clear();
+  for (auto& [device, gpu] : devices) {
+    device.index = static_cast<int32_t>(run.devices.size());
+    run.devices.push_back(std::move(device));
+    order.push_back(gpu);
+  }
+  if (has_hosts) run.manifest.hosts = hosts_;
+  if (!without_number.empty())
+    run.manifest.notes.emplace_back(
+        "GPUs are numbered by bus address, or as they appear: the rows have no index");
+}
+
+void Collector::add_series(run::Run& run, Owner& owner, int32_t index, int64_t epoch) {
+  for (auto& [signal, track] : owner.tracks) {
+    if (track.ns.empty()) continue;
+    run::Series series{.signal = std::string(signal),
+                       .device = index,
+                       .of_node = track.column.of_node,
+                       .values = std::move(track.values)};
+    for (const int64_t ns : track.ns)
+      series.times.emplace_back(ns - epoch);
+    run.sources.push_back({.signal = series.signal,
+                           .device = index,
+                           .of_node = series.of_node,
+                           .scope = track.column.scope,
+                           .kind = track.column.kind,
+                           .sensor = run.manifest.producer});
+    run.series.push_back(std::move(series));
+  }
+}
+
+void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) const {
+  std::vector<std::string>& notes = run.manifest.notes;
+  notes.insert(notes.end(), notes_.begin(), notes_.end());
+  const auto say = [&](bool holds, auto&&... words) {
+    if (holds) notes.push_back(fmt::format(std::forward<decltype(words)>(words)...));
+  };
+  say(left_out_ > 0,
+      fmt::runtime("{} lines are no rows of readings (messages, or cut) and are "
+                   "left out, such as \"{}\""),
+      left_out_, example_);
+  say(no_gpu_ > 0, fmt::runtime("{} rows name no single GPU (\"{}\") and are left out"), no_gpu_,
+      example_gpu_);
+  say(lacks_times_, fmt::runtime("the rows have no times: each GPU's are taken to be 1 s apart"));
+  say(has_no_zone_, fmt::runtime("times without a zone are taken as UTC"));
+  say(back_s_ > 0,
+      fmt::runtime("the clock goes back by {} (an hour that comes twice, or a clock that was set): "
+                   "what follows is taken to go on from there"),
+      seconds_text(back_s_));
+  say(gap_s_ > 0,
+      fmt::runtime("no readings for {}, from {} on: what happened then is unknown, and the "
+                   "reading before stands for it"),
+      seconds_text(gap_s_), seconds_text(gap_at_s_));
+  say(repeated_ > 0,
+      fmt::runtime("{} readings have another's time and a different value: the first counts"),
+      repeated_);
+  std::size_t told = 0;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (const auto& [signal, track] : order[i]->tracks) {
+      const int64_t lost = track.absent + track.implausible;
+      if (lost == 0 || told++ >= most_told) continue;
+      notes.push_back(fmt::format(
+          "{} of GPU {}{}: {} of {} readings are {} (\"{}\") and are left out", signal,
+          run.devices[i].local,
+          run.devices[i].node > 0 ? fmt::format(" of node {}", run.devices[i].node) : "", lost,
+          lost + static_cast<int64_t>(track.ns.size()),
+          track.implausible == 0 ? "not there"
+          : track.absent == 0    ? "implausible"
+                                 : "not there or implausible",
+          track.example));
+    }
+  say(told > most_told, fmt::runtime("{} more signals of GPUs lack readings"), told - most_told);
+}
+
+run::Run Collector::finish(const Path& source, std::string producer) {
+  run::Run run;
+  const Path path = by_own_name(source);
+  run.manifest.name = (is_folder(source) ? path.filename() : path.stem()).string();
+  run.manifest.origin = run::Origin::imported;
+  run.manifest.fidelity = run::Fidelity::real;
+  run.manifest.producer = std::move(producer);
+  std::vector<Owner*> order;
+  for (auto& [key, gpu] : gpus_)
+    order.push_back(&gpu);
+  number_gpus(run, order);
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+  for (auto* const all : {&gpus_, &nodes_})
+    for (auto& [key, owner] : *all)
+      for (auto& [signal, track] : owner.tracks) {
+        straighten(track);
+        if (track.ns.empty()) continue;
+        begin = std::min(begin, track.ns.front());
+        end = std::max(end, track.ns.back());
+      }
+  add_notes(run, order);
+  if (end < begin) return run;
+  epoch_ = begin;
+  if (!lacks_times_ && !is_relative_.value_or(false)) run.manifest.epoch_unix_ns = begin;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    add_series(run, *order[i], static_cast<int32_t>(i), begin);
+  for (auto& [host, node] : nodes_)
+    add_series(run, node,
+               static_cast<int32_t>(std::ranges::find(hosts_, node.host) - hosts_.begin()), begin);
+  RecordingSummary summary;
+  run::Run head = run;
+  head.series.clear();
+  const run::SeriesLoader load = [&](const run::Series& wanted) {
+    const run::Series* const found =
+        run::find_series(run, wanted.signal, wanted.device, wanted.of_node);
+    return found == nullptr ? wanted : *found;
+  };
+  head = close_recording(std::move(head), Instant(end - begin), {.warmup = 0, .steps = {}}, load,
+                         summary);
+  head.series = std::move(run.series);
+  for (const char* const of_recorders :
+       {"sampler_share_of_a_core", "sampler_lost_ticks", "measured_steps", "warmup_steps"})
+    head.manifest.facts.erase(of_recorders);
+  return head;
+}
+
+}  // namespace triplepoint::telemetry

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/timeseries/reader.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/telemetry/timeseries/collector.h"
+#include "triplepoint/telemetry/timeseries/columns.h"
+#include "triplepoint/telemetry/timeseries/text_table.h"
+#include "triplepoint/telemetry/timeseries/windows.h"
+
+namespace triplepoint::telemetry {
+namespace {
+
+using Is = Column::Is;
+
+enum class Form : uint8_t { none, table, bare_power, windows, emissions, json };
+
+constexpr std::size_t sniffed = 64 * 1024;
+
+std::string beginning_of(const Path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(sniffed, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+  return as_utf8(std::move(text));
+}
+
+std::vector<Column> columns_of(const TableHead& head) {
+  std::vector<Column> columns;
+  for (std::size_t i = 0; i < head.titles.size(); ++i)
+    columns.push_back(column_of(head.titles[i], i < head.units.size() ? head.units[i] : ""));
+  // amd-smi calls the memory's temperature "mem", beside that of the hot spot.
+  if (std::ranges::any_of(columns, [](const Column& c) { return c.signal == "junction_c"; }))
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (columns[i].is == Is::unknown && lower_case(head.titles[i]) == "mem")
+        columns[i] = column_of("mem", "C");
+  return columns;
+}
+
+bool tells_of_gpus(const Column& column) {
+  return (column.is == Is::reading && column.signal != "throttled_share") ||
+         column.is == Is::reason;
+}
+
+bool has(const std::vector<Column>& columns, Is is) {
+  return std::ranges::any_of(columns, [&](const Column& c) { return c.is == is; });
+}
+
+/// Zeus' PowerMonitor without a header: a Unix time and watts.
+bool is_bare_power(const TableHead& head) {
+  if (head.titles.size() < 2) return false;
+  const auto moment = moment_in(head.titles[0]);
+  const bool is_time = moment && !moment->is_relative && !moment->has_no_zone;
+  return is_time && std::ranges::all_of(head.titles.begin() + 1, head.titles.end(), [](auto& cell) {
+           return cell.empty() || number_in(cell, {.is = Is::reading, .signal = "power_w"});
+         });
+}
+
+Form form_of(std::string_view text) {
+  const std::string_view start = trimmed(text.substr(0, 4096));
+  if (start.starts_with('{') || start.starts_with('[')) {
+    const std::string_view head = text.substr(0, sniffed);
+    if (head.find("traceEvents") != head.npos) return Form::none;
+    for (const char* const word : {"\"resultType\"", "\"card0\"", "\"card1\"", "system.gpu.",
+                                   "system/gpu.", "\"gfx_activity\"", "\"socket_power\"",
+                                   "\"power_usage\"", "\"hotspot_temperature\"", "\"hotspot\""})
+      if (head.find(word) != head.npos) return Form::json;
+    return Form::none;
+  }
+  const TableHead head = head_of(text);
+  if (head.line.starts_with("start_time,window_name,elapsed_time")) return Form::windows;
+  const auto has_title = [&](const char* title) {
+    return std::ranges::find(head.titles, title) != head.titles.end();
+  };
+  if (has_title("emissions") && has_title("duration")) return Form::emissions;
+  if (is_bare_power(head)) return Form::bare_power;
+  const std::vector<Column> columns = columns_of(head);
+  const bool placed = has(columns, Is::time) || has(columns, Is::gpu) || has(columns, Is::date) ||
+                      std::ranges::any_of(columns, [](auto& c) { return c.gpu.has_value(); });
+  return placed && std::ranges::any_of(columns, tells_of_gpus) ? Form::table : Form::none;
+}
+
+/// One table or stream of documents, row by row into the collector.
+class FileReader {
+ public:
+  FileReader(Collector& collector, const TimeSeriesOptions& options, std::string name)
+      : collector_(collector), options_(options), name_(std::move(name)) {}
+
+  Result<void> read(std::string_view text, Form form) {
+    if (form == Form::json) return read_json(text);
+    TableHead head = head_of(text);
+    std::vector<Column> columns;
+    if (form == Form::bare_power) {
+      columns.push_back({.is = Is::time});
+      for (std::size_t i = 1; i < head.titles.size(); ++i)
+        columns.push_back(column_of(fmt::format("power{}", i - 1)));
+      head.rows = text;
+    } else {
+      columns = columns_of(head);
+    }
+    // Zeus' older monitor writes milliwatts.
+    if (head.line == "Time,Power") columns[1].unit = 1e-3;
+    TPT_TRY(choose_set(head, columns));
+    tell_unread(head, columns);
+    read_rows(head, columns);
+    return {};
+  }
+
+ private:
+  Result<void> choose_set(const TableHead& head, const std::vector<Column>& columns) {
+    const auto set = std::ranges::find(columns, Is::set, &Column::is);
+    if (set == columns.end()) return {};
+    set_ = static_cast<std::size_t>(set - columns.begin());
+    std::vector<std::string> sets;
+    std::vector<std::string_view> cells;
+    std::string_view rows = head.rows, line;
+    while (next_line(rows, line)) {
+      split_cells(line, head.form, cells);
+      if (cells.size() == columns.size() && std::ranges::find(sets, cells[*set_]) == sets.end())
+        sets.emplace_back(cells[*set_]);
+    }
+    if (options_.row && std::ranges::find(sets, *options_.row) == sets.end())
+      return error(
+          fmt::format("{}: no rows of \"{}\" (--row names a config or snapshot_id); there are {}",
+                      name_, *options_.row, fmt::join(sets, ", ")));
+    if (!options_.row && sets.size() > 1)
+      return error(fmt::format(
+          "{} holds {} sets of GPUs (they may be different machines); choose one with --row: {}",
+          name_, sets.size(), fmt::join(sets, ", ")));
+    return {};
+  }
+
+  void tell_unread(const TableHead& head, const std::vector<Column>& columns) {
+    std::vector<std::string> unread;
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (columns[i].is == Is::unknown && !head.titles[i].empty()) unread.push_back(head.titles[i]);
+    constexpr std::size_t most = 8;
+    const std::size_t more = unread.size() - std::min(most, unread.size());
+    unread.resize(unread.size() - more);
+    if (!unread.empty())
+      collector_.note(fmt::format("columns that are not read: {}{}", fmt::join(unread, ", "),
+                                  more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+
+  /// Entities of dcgmi dmon are two words: "GPU 0".
+  static void join_entity(std::vector<std::string_view>& cells, std::size_t wanted) {
+    if (cells.size() != wanted + 1 || cells[0] != "GPU") return;
+    cells[1] = {cells[0].data(),
+                static_cast<std::size_t>(cells[1].data() + cells[1].size() - cells[0].data())};
+    cells.erase(cells.begin());
+  }
+
+  void read_rows(const TableHead& head, const std::vector<Column>& columns) {
+    std::vector<std::string_view> cells;
+    std::string_view rows = head.rows, line;
+    std::size_t longest_last = 0;
+    while (next_line(rows, line)) {
+      const std::string_view all = trimmed(line);
+      // Loggers that start again write their titles again; a sampler's lines of # are no rows.
+      if (all.empty() || all == head.line || all.starts_with('#') || is_units_line(head, all))
+        continue;
+      split_cells(line, head.form, cells);
+      if (head.form.separator == ' ') join_entity(cells, columns.size());
+      if (cells.size() != columns.size()) {
+        collector_.leave_out(all);
+        continue;
+      }
+      if (set_ && options_.row && cells[*set_] != *options_.row) continue;
+      // What a writer was stopped in the middle of may end in the middle of a number.
+      const bool is_cut = rows.empty() && line.data() + line.size() == end_of(head) &&
+                          is_cut_short(cells.back(), longest_last);
+      longest_last = std::max(longest_last, cells.back().size());
+      if (is_cut) {
+        collector_.note(fmt::format(
+            "the last line ends without a line break: its last cell (\"{}\") may be cut and is "
+            "left out",
+            cells.back()));
+        cells.back() = {};
+      }
+      collector_.add(columns, cells, head.form.decimal_comma);
+    }
+  }
+
+  static const char* end_of(const TableHead& head) { return head.rows.data() + head.rows.size(); }
+  static bool is_units_line(const TableHead& head, std::string_view line) {
+    return head.form.separator == ' ' && (line.starts_with("ID ") || line == "ID");
+  }
+  /// A number without a unit behind it that is shorter than all before it.
+  static bool is_cut_short(std::string_view last, std::size_t longest) {
+    return !last.empty() && (is_digit(last.back()) || last.back() == '.') && last.size() < longest;
+  }
+
+  // Documents: each object with numbers is a row, its keys the titles.
+
+  Result<void> read_json(std::string_view text) {
+    std::string_view rest = text;
+    while (!(rest = trimmed(rest, " \t\r\n,")).empty()) {
+      const std::size_t size = document_size(rest);
+      if (size == 0) {
+        collector_.leave_out(rest);
+        return {};
+      }
+      const auto json = parse_json(rest.substr(0, size), name_);
+      rest.remove_prefix(size);
+      if (!json)
+        collector_.leave_out(json.error().what);
+      else
+        walk(*json, {});
+    }
+    return {};
+  }
+
+  /// Characters of the first document of several; 0 where it has no end.
+  static std::size_t document_size(std::string_view text) {
+    int depth = 0;
+    bool quoted = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (quoted && text[i] == '\\') {
+        ++i;
+        continue;
+      }
+      if (text[i] == '"') quoted = !quoted;
+      if (quoted) continue;
+      if (text[i] == '{' || text[i] == '[') ++depth;
+      if ((text[i] == '}' || text[i] == ']') && --depth == 0) return i + 1;
+      if (depth == 0 && text[i] == '\n') return i + 1;  // a line that is no document
+    }
+    return 0;
+  }
+
+  using Record = std::vector<std::pair<std::string, std::string>>;  // title, cell
+
+  static std::string text_of(const Json& value) {
+    if (value.is_string()) return value.get<std::string>();
+    return value.is_null() ? "" : json_text(value, -1);
+  }
+
+  /// {"value": 745, "unit": "W"}
+  static bool is_quantity(const Json& value) {
+    return value.is_object() && value.contains("value") && !value.at("value").is_structured();
+  }
+
+  static bool is_card(std::string_view key) {
+    const std::size_t digits = key.find_first_of("0123456789");
+    return (key.starts_with("card") || key.starts_with("gpu")) && digits != key.npos &&
+           whole_number(key.substr(digits)).has_value();
+  }
+
+  void flatten(const Json& object, const std::string& path, Record& record,
+               std::vector<std::pair<std::string, const Json*>>& inner) {
+    for (const auto& [key, value] : object.items()) {
+      const std::string title = path.empty() ? key : path + "." + key;
+      if (is_quantity(value)) {
+        const std::string unit = value.contains("unit") ? text_of(value.at("unit")) : "";
+        record.emplace_back(title, text_of(value.at("value")) + (unit.empty() ? "" : " " + unit));
+      } else if (value.is_array() || (value.is_object() && is_card(key))) {
+        inner.emplace_back(is_card(key) ? key : "", &value);
+      } else if (value.is_object()) {
+        flatten(value, title, record, inner);
+      } else {
+        record.emplace_back(title, text_of(value));
+      }
+    }
+  }
+
+  void walk(const Json& json, const Record& outer) {
+    if (json.is_array()) {
+      for (const Json& one : json)
+        if (one.is_structured()) walk(one, outer);
+      return;
+    }
+    if (!json.is_object()) return;
+    if (json.contains("resultType") && json.contains("result")) return read_prometheus(json);
+    if (const auto data = json.find("data"); data != json.end() && data->contains("resultType"))
+      return walk(*data, outer);
+    Record record = outer;
+    std::vector<std::pair<std::string, const Json*>> inner;
+    flatten(json, "", record, inner);
+    add_record(record);
+    for (const auto& [card, value] : inner) {
+      Record of_card = record;
+      if (!card.empty()) of_card.emplace_back("gpu", card);
+      walk(*value, of_card);
+    }
+  }
+
+  /// Of a path the end that is known: usage.gfx_activity.
+  const Column& known_column(const std::string& path) {
+    const auto [at, fresh] = titles_.try_emplace(path);
+    if (!fresh) return at->second;
+    for (std::string_view title = path; at->second.is == Is::unknown;) {
+      at->second = column_of(title);
+      const std::size_t point = title.find('.');
+      if (point == title.npos) break;
+      title.remove_prefix(point + 1);
+    }
+    return at->second;
+  }
+
+  void add_record(const Record& record) {
+    std::vector<Column> columns;
+    std::vector<std::string_view> cells;
+    bool any = false;
+    for (const auto& [title, cell] : record) {
+      const Column& column = known_column(title);
+      const bool again = std::ranges::any_of(columns, [&](const Column& other) {
+        return other.is == column.is && other.signal == column.signal && other.gpu == column.gpu;
+      });
+      if (column.is == Is::unknown || again) continue;
+      any |= tells_of_gpus(column);
+      columns.push_back(column);
+      cells.push_back(cell);
+    }
+    if (any) collector_.add(columns, cells);
+  }
+
+  /// A series of one metric: its labels say whose.
+  void read_prometheus(const Json& data) {
+    for (const Json& series : data.at("result")) {
+      if (!series.is_object() || !series.contains("metric")) continue;
+      const Json& labels = series.at("metric");
+      Record record;
+      std::string name;
+      for (const auto& [label, value] : labels.items()) {
+        if (label == "__name__") name = text_of(value);
+        // "device" is nvidia0 and "instance" the exporter: the labels beside them say more.
+        const bool is_second =
+            (label == "device" && labels.contains("gpu")) ||
+            (label == "instance" && (labels.contains("host") || labels.contains("Hostname")));
+        if (label != "__name__" && !is_second) record.emplace_back(label, text_of(value));
+      }
+      const Column& column = known_column(name);
+      if (!tells_of_gpus(column)) {
+        unread_.insert(name.empty() ? "a series without a name" : name);
+        continue;
+      }
+      Json values = series.value("values", Json::array());
+      if (series.contains("value")) values.push_back(series.at("value"));
+      for (const Json& value : values) {
+        if (!value.is_array() || value.size() != 2) continue;
+        record.emplace_back("timestamp", text_of(value[0]));
+        record.emplace_back(name, text_of(value[1]));
+        add_record(record);
+        record.resize(record.size() - 2);
+      }
+    }
+    if (!unread_.empty())
+      collector_.note(fmt::format("metrics that are not read: {}", fmt::join(unread_, ", ")));
+  }
+
+  Collector& collector_;
+  const TimeSeriesOptions& options_;
+  std::string name_;
+  std::optional<std::size_t> set_;
+  std::map<std::string, Column> titles_;
+  std::set<std::string> unread_;
+};
+
+std::vector<Path> files_of(const Path& source) {
+  if (!is_folder(source)) return {source};
+  std::vector<Path> files;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator(source, problem)) {
+    std::error_code ignored;
+    if ((entry.path().extension() == ".csv" || entry.path().extension() == ".json") &&
+        entry.is_regular_file(ignored))
+      files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::string producer_of(Form form, std::string_view text) {
+  if (form == Form::windows || form == Form::bare_power) return "Zeus";
+  if (form == Form::emissions) return "codecarbon";
+  const std::string_view head = text.substr(0, 4096);
+  for (const auto& [word, name] :
+       {std::pair("Time,Power", "Zeus"), std::pair("time,power", "Zeus"),
+        std::pair("system.gpu", "wandb"), std::pair("system/gpu", "wandb"),
+        std::pair("\"resultType\"", "Prometheus"), std::pair("#Entity", "dcgmi"),
+        std::pair("# Entity", "dcgmi"), std::pair("card0", "rocm-smi"),
+        std::pair("socket_power", "amd-smi"), std::pair("hotspot", "amd-smi"),
+        std::pair("temperature.gpu", "nvidia-smi"), std::pair("power.draw", "nvidia-smi"),
+        std::pair("clocks.", "nvidia-smi"), std::pair("# gpu", "nvidia-smi"),
+        std::pair("#Date", "nvidia-smi")})
+    if (head.find(word) != head.npos) return name;
+  return "another sampler";
+}
+
+std::optional<int32_t> gpu_in_name(const Path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t at = name.rfind("gpu");
+  if (at == name.npos) return std::nullopt;
+  const std::size_t end = std::min(name.find_first_not_of("0123456789", at + 3), name.size());
+  const auto number = whole_number(name.substr(at + 3, end - at - 3));
+  return number && *number < 65536 ? std::optional(static_cast<int32_t>(*number)) : std::nullopt;
+}
+
+}  // namespace
+
+bool looks_like_time_series(const Path& source) {
+  const std::vector<Path> files = files_of(source);
+  return !files.empty() && std::ranges::all_of(files, [](const Path& path) {
+    return path_exists(path) && !is_folder(path) && form_of(beginning_of(path)) != Form::none;
+  });
+}
+
+Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& options) {
+  Collector collector(options.gpus_per_node);
+  Windows windows(options.gpus_per_node);
+  std::string producer;
+  for (const Path& path : files_of(source)) {
+    const std::string text = as_utf8(TPT_TRY(read_file(path)));
+    const Form form = form_of(text);
+    if (form == Form::none)
+      return error(fmt::format(
+          "{}: no column of readings is known (temperature, power, clock, energy, utilization of "
+          "GPUs, with a time or a GPU); a first line with titles is needed, such as timestamp, "
+          "index, temperature.gpu, power.draw [W], clocks.sm [MHz]",
+          path.string()));
+    if (producer.empty()) producer = producer_of(form, text);
+    if (form == Form::windows || form == Form::emissions) {
+      TPT_TRY(form == Form::windows ? windows.read_zeus(text, path.string())
+                                    : windows.read_emissions(text, path.string()));
+      continue;
+    }
+    collector.begin_file(gpu_in_name(path));
+    const int64_t before = collector.rows(), lost = collector.left_out();
+    TPT_TRY(FileReader(collector, options, path.string()).read(text, form));
+    if (collector.rows() == before || collector.left_out() - lost > collector.rows() - before)
+      return error(fmt::format(
+          "{}: {} of {} rows can be read (rows need a time or a GPU, and as many cells as titles); "
+          "check the file",
+          path.string(), collector.rows() - before,
+          collector.rows() - before + collector.left_out() - lost));
+  }
+  run::Run run = collector.finish(source, producer);
+  windows.add_to(run, collector.epoch());
+  return run;
+}
+
+}  // namespace triplepoint::telemetry

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other samplers' files: what they hold, and that what is no reading is no number.
+#include <algorithm>
+#include <array>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/telemetry/timeseries/collector.h"
+#include "triplepoint/telemetry/timeseries/reader.h"
+#include "triplepoint/telemetry/zeus/zeus.h"
+
+namespace triplepoint::telemetry {
+namespace {
+
+using Values = std::vector<double>;
+
+run::Run read(const std::string& text, const char* name = "gpus.csv",
+              const TimeSeriesOptions& options = {}) {
+  const ScratchFolder folder;
+  const Path file = folder.file(name, text);
+  CHECK(looks_like_time_series(file));
+  const auto run = read_time_series(file, options);
+  REQUIRE_MESSAGE(run.has_value(), run.error().what);
+  return *run;
+}
+
+std::string refusal(const std::string& text, const TimeSeriesOptions& options = {}) {
+  const ScratchFolder folder;
+  const auto run = read_time_series(folder.file("gpus.csv", text), options);
+  REQUIRE_FALSE(run);
+  return run.error().what;
+}
+
+Values values_of(const run::Run& run, const char* signal, int32_t device) {
+  const run::Series* const found = run::find_series(run, signal, device);
+  return found == nullptr ? Values() : found->values;
+}
+
+bool says(const run::Run& run, const std::string& words) {
+  return std::ranges::any_of(run.manifest.notes, [&](const std::string& note) {
+    return note.find(words) != std::string::npos;
+  });
+}
+
+double seconds(const run::Series& series, std::size_t i) {
+  return (series.times[i] - Instant()) / unit::s;
+}
+
+TEST_CASE("the same readings are the same run, whichever sampler wrote them") {
+  struct Written {
+    const char *name, *producer, *text;
+  };
+  const std::array files = {
+      Written{"smi.csv", "nvidia-smi",
+              "timestamp, index, temperature.gpu, power.draw.instant [W], clocks.current.sm [MHz]\n"
+              "2026/09/08 07:20:00.250, 0, 61, 412.50 W, 1755 MHz\n"
+              "2026/09/08 07:20:00.250, 1, 55, 401.00 W, 1800 MHz\n"
+              "2026/09/08 07:20:01.250, 0, 62, 413.50 W, 1740 MHz\n"
+              "2026/09/08 07:20:01.250, 1, 56, 402.00 W, 1785 MHz\n"},
+      Written{"upper.csv", "another sampler",
+              "TIMESTAMP,GPU_Index,temperature_C,power_W,SM_Clock_MHz\n"
+              "2026-09-08T07:20:00.250Z,0,61,412.5,1755\n2026-09-08T07:20:00.250Z,1,55,401,1800\n"
+              "2026-09-08T07:20:01.250Z,0,62,413.5,1740\n2026-09-08T07:20:01.250Z,1,56,402,1785\n"},
+      Written{"zone.csv", "another sampler",
+              "time;gpu;temp;power [mW];sm_clock [GHz]\n"
+              "2026-09-08 09:20:00,250 +02:00;0;61,0;412500;1,755\n"
+              "2026-09-08 09:20:00,250 +02:00;1;55,0;401000;1,8\n"
+              "2026-09-08 09:20:01,250 +02:00;0;62,0;413500;1,74\n"
+              "2026-09-08 09:20:01,250 +02:00;1;56,0;402000;1,785\n"},
+      Written{"dmon.txt", "nvidia-smi",
+              "#Date       Time        gpu    pwr  gtemp     sm   pclk\n"
+              "#YYYYMMDD   HH:MM:SS    Idx      W      C      %    MHz\n"
+              " 20260908   07:20:00.25   0  412.5     61     99   1755\n"
+              " 20260908   07:20:00.25   1    401     55     99   1800\n"
+              " 20260908   07:20:01.25   0  413.5     62     99   1740\n"
+              " 20260908   07:20:01.25   1    402     56      -   1785\n"},
+      Written{
+          "wandb.json", "wandb",
+          R"({"_timestamp":1788852000.25,"system.gpu.0.temp":61,"system.gpu.0.powerWatts":412.5,)"
+          R"("system.gpu.0.smClock":1755,"system.gpu.1.temp":55,"system.gpu.1.powerWatts":401,)"
+          R"("system.gpu.1.smClock":1800,"system.gpu.process.0.temp":1})"
+          "\n"
+          R"({"_timestamp":1788852001.25,"system.gpu.0.temp":62,"system.gpu.0.powerWatts":413.5,)"
+          R"("system.gpu.0.smClock":1740,"system.gpu.1.temp":56,"system.gpu.1.powerWatts":402,)"
+          R"("system.gpu.1.smClock":1785})"
+          "\n"},
+      Written{"range.json", "Prometheus",
+              R"({"status":"success","data":{"resultType":"matrix","result":[)"
+              R"({"metric":{"__name__":"DCGM_FI_DEV_GPU_TEMP","gpu":"0"},)"
+              R"("values":[[1788852000.25,"61"],[1788852001.25,"62"]]},)"
+              R"({"metric":{"__name__":"triplepoint_gpu_temperature_celsius","gpu":"1"},)"
+              R"("values":[[1788852000.25,"55"],[1788852001.25,"56"]]},)"
+              R"({"metric":{"__name__":"triplepoint_gpu_sm_clock_hertz","gpu":"0"},)"
+              R"("values":[[1788852000.25,"1.755e9"],[1788852001.25,"1.74e9"]]},)"
+              R"({"metric":{"__name__":"DCGM_FI_DEV_SM_CLOCK","gpu":"1"},)"
+              R"("values":[[1788852000.25,"1800"],[1788852001.25,"1785"]]},)"
+              R"({"metric":{"__name__":"DCGM_FI_DEV_POWER_USAGE_INSTANT","gpu":"0"},)"
+              R"("values":[[1788852000.25,"412.5"],[1788852001.25,"413.5"]]},)"
+              R"({"metric":{"__name__":"DCGM_FI_DEV_POWER_USAGE_INSTANT","gpu":"1"},)"
+              R"("values":[[1788852000.25,"401"],[1788852001.25,"402"]]}]}})"}};
+  for (const Written& file : files) {
+    CAPTURE(std::string(file.name));
+    const run::Run run = read(file.text, file.name);
+    REQUIRE(run.devices.size() == 2);
+    CHECK(run.manifest.producer == file.producer);
+    CHECK(run.manifest.epoch_unix_ns == 1'788'852'000'250'000'000);  // date -u -d ... +%s
+    CHECK(values_of(run, "die_c", 0) == Values{61, 62});
+    CHECK(values_of(run, "die_c", 1) == Values{55, 56});
+    CHECK(values_of(run, "power_instant_w", 0) == Values{412.5, 413.5});
+    CHECK(values_of(run, "power_instant_w", 1) == Values{401, 402});
+    CHECK(values_of(run, "sm_clock_mhz", 0) == Values{1755, 1740});
+    CHECK(values_of(run, "sm_clock_mhz", 1) == Values{1800, 1785});
+    CHECK(seconds(*run::find_series(run, "die_c", 1), 1) == doctest::Approx(1));
+  }
+}
+
+TEST_CASE("AMD's tools: junction and package, apart from NVIDIA's") {
+  const std::array texts = {
+      "device,Temperature (Sensor junction) (C),Current Socket Graphics Package Power (W),sclk "
+      "clock "
+      "speed:\ncard0,80.0,745.0,(2100Mhz)\ncard1,70.0,N/A,(2050Mhz)\n",
+      "timestamp,gpu,gfx_activity,socket_power,gfx_0_clk,edge,hotspot,mem\n"
+      "1788852000,0,100,745,2100,N/A,80,62\n1788852000,1,100,N/A,2050,N/A,70,61\n",
+      R"x({"card0":{"Temperature (Sensor junction) (C)":"80.0",)x"
+      R"x("Current Socket Graphics Package Power (W)":"745.0","sclk clock speed:":"(2100Mhz)"},)x"
+      R"x("card1":{"Temperature (Sensor junction) (C)":"70.0","sclk clock speed:":"(2050Mhz)"}})x",
+      R"([{"gpu":0,"usage":{"gfx_activity":{"value":100,"unit":"%"}},"power":{"socket_power":)"
+      R"({"value":745,"unit":"W"}},"clock":{"gfx_0":{"clk":{"value":2100,"unit":"MHz"}}},)"
+      R"("temperature":{"edge":"N/A","hotspot":{"value":80,"unit":"C"}}},)"
+      R"({"gpu":1,"power":{"socket_power":"N/A"},"clock":{"gfx_0":{"clk":{"value":2050,"unit":)"
+      R"("MHz"}}},"temperature":{"hotspot":{"value":70,"unit":"C"}}}])"};
+  for (const char* const text : texts) {
+    CAPTURE(text);
+    const run::Run run = read(text, *text == 'd' || *text == 't' ? "amd.csv" : "amd.json");
+    REQUIRE(run.devices.size() == 2);
+    CHECK(values_of(run, "junction_c", 1) == Values{70});
+    CHECK(values_of(run, "sm_clock_mhz", 0) == Values{2100});
+    CHECK(values_of(run, "power_instant_w", 0) == Values{745});
+    CHECK(run::find_series(run, "power_instant_w", 1) == nullptr);
+    CHECK(run::find_series(run, "die_c", 0) == nullptr);
+  }
+}
+
+TEST_CASE("in the table of dcgmi entities are two words, and a power violation is no power") {
+  const run::Run run = read(
+      "#Entity   POWER   TMPTR   SMCLK   PVIOL   DVCCTR\nID        W       C       MHz\n"
+      "GPU 0     412.5   61      1755    12345   4\nGPU 3     N/A     55      1800    0       136\n"
+      "#Entity   POWER   TMPTR   SMCLK   PVIOL   DVCCTR\nID        W       C       MHz\n"
+      "GPU 0     413.5   62      1740    12345   0\nGPU 3     402     56      1785    0       "
+      "136\n",
+      "dmon.txt");
+  REQUIRE(run.devices.size() == 2);
+  CHECK(run.devices[1].local == 3);
+  CHECK(values_of(run, "power_instant_w", 0) == Values{412.5, 413.5});
+  CHECK(values_of(run, "throttle_reasons", 1) == Values{136, 136});
+  CHECK(says(run, "1 s apart"));
+  CHECK(says(run, "power_instant_w of GPU 3: 1 of 2 readings are not there"));
+  CHECK(says(run, "not read: PVIOL"));
+}
+
+// Eight GPUs, twenty moments; any reading may be replaced by what is none.
+std::string table_of(int gpu, int row, const std::string& temperature, const std::string& power) {
+  std::string text = "timestamp, index, temperature.gpu, power.draw [W], clocks.current.sm [MHz]\n";
+  for (int i = 0; i < 20; ++i)
+    for (int g = 0; g < 8; ++g) {
+      const bool here = g == gpu && (i == row || row < 0);
+      text += fmt::format("2026/09/08 07:20:{:02}.000, {}, {}, {}, {} MHz\n", i, g,
+                          here ? temperature : fmt::format("{}", 60 + g),
+                          here ? power : fmt::format("{} W", 690 + g), 1800 - g);
+    }
+  return text;
+}
+
+TEST_CASE("an absent, implausible or broken reading is no number, changes no other, and is told") {
+  const run::Run whole = read(table_of(-1, 0, "", ""));
+  const std::array<const char*, 14> none = {
+      "",     "N/A", "[N/A]", "ERR!", "[Unknown Error]", "[GPU is lost]", "nan", "0", "255", "-1",
+      "2112", "168", "inf",   "None"};
+  for (const char* const word : none)
+    for (const int row : {-1, 0, 7, 19}) {
+      CAPTURE(word);
+      CAPTURE(row);
+      const std::string power =
+          word == std::string("168") || word == std::string("255") || word == std::string("2112")
+              ? "-5 W"
+              : word;
+      const run::Run run = read(table_of(5, row, word, power));
+      REQUIRE(run.devices.size() == 8);
+      for (const run::Series& series : whole.series) {
+        const bool hit = series.device == 5 && series.signal != "sm_clock_mhz";
+        const Values now = values_of(run, series.signal.c_str(), series.device);
+        CHECK(now.size() == (!hit ? 20 : row < 0 ? 0 : 19));
+        for (const double value : now)
+          CHECK(value == series.values.front());
+      }
+      CHECK(says(run, fmt::format("die_c of GPU 5: {} of 20 readings are", row < 0 ? 20 : 1)));
+      CHECK(says(run, "power_average_w of GPU 5"));
+    }
+}
+
+TEST_CASE("decimal commas are numbers, messages and cut rows are none") {
+  const run::Run commas = read(
+      "index, temperature.gpu, power.draw [W]\n0,\"62,5\",\"690,12 W\"\n1,\"60,0\",\"1000,5 W\"\n");
+  CHECK(values_of(commas, "die_c", 0) == Values{62.5});
+  CHECK(values_of(commas, "power_average_w", 1) == Values{1000.5});
+  std::string text = table_of(-1, 0, "", "");
+  const std::size_t at = text.find("2026/09/08 07:20:09");
+  text.insert(at, "Unable to determine the device handle for GPU3: 0000:1D:00.0: Unknown Error\n");
+  text.resize(text.size() - 20);
+  const run::Run run = read(text);
+  CHECK(says(run, "2 lines are no rows"));
+  CHECK(values_of(run, "die_c", 7).size() == 19);
+  CHECK(values_of(run, "die_c", 6).size() == 20);
+  // A number may be cut, too.
+  const run::Run cut = read("index, temperature.gpu\n0, 60\n1, 72\n0, 61\n1, 72\n0, 6");
+  CHECK(values_of(cut, "die_c", 0) == Values{60, 61});
+  CHECK(says(cut, "may be cut"));
+}
+
+TEST_CASE("GPUs are told apart by bus address, UUID, host or the order of rows") {
+  const run::Run bus = read(
+      "timestamp,pci.bus_id,temperature.gpu\n1788852000,00000000:43:00.0,61\n"
+      "1788852000,00000000:1B:00.0,55\n");
+  CHECK(values_of(bus, "die_c", 0) == Values{55});
+  CHECK(bus.devices[0].pci == "0000:1b:00.0");
+  const run::Run uuid =
+      read("uuid,index,temperature.gpu\nGPU-0b8f2cd5-1111-2222-3333-444444444444,3,61\n");
+  CHECK(uuid.devices[0].uuid == "GPU-0b8f2cd5-1111-2222-3333-444444444444");
+  CHECK(uuid.devices[0].local == 3);
+  const run::Run hosts =
+      read("host,index,temp_c\nberta,0,60\nanna,0,61\nberta,1,62\n32-39,32-39,\n");
+  CHECK(hosts.manifest.hosts == std::vector<std::string>{"berta", "anna"});
+  CHECK(hosts.devices[2].node == 1);
+  CHECK(says(hosts, "1 rows name no single GPU"));
+  const run::Run nodes = read("gpu,temp_c\n5,60\n", "gpus.csv", {.row = {}, .gpus_per_node = 4});
+  CHECK(nodes.devices[0].node == 1);
+  const run::Run bare = read(
+      "timestamp, power.draw [W]\n1788852000, 300 W\n1788852000, 200 W\n1788852001, 301 W\n"
+      "1788852001, 201 W\n");
+  CHECK(values_of(bare, "power_average_w", 1) == Values{200, 201});
+}
+
+TEST_CASE("reasons are read as bits or as words") {
+  const run::Run run = read(
+      "index,clocks_event_reasons.active,clocks_event_reasons.sw_thermal_slowdown,"
+      "clocks_event_reasons.hw_power_brake_slowdown,temperature.gpu\n"
+      "0,0x0000000000000080,Active,Not Active,60\n1,[N/A],Not Active,Active,60\n");
+  CHECK(values_of(run, "throttle_reasons", 0) == Values{160});
+  CHECK(values_of(run, "throttle_reasons", 1) == Values{128});
+}
+
+TEST_CASE("of several sets of GPUs one has to be chosen, by a name that is there") {
+  const std::string two = "snapshot_id,index,temp_c\na,0,60\nb,0,50\n";
+  CHECK(refusal(two).find("--row: a, b") != std::string::npos);
+  CHECK(refusal(two, {.row = "c"}).find("no rows of \"c\"") != std::string::npos);
+  CHECK(values_of(read(two, "gpus.csv", {.row = "b"}), "die_c", 0) == Values{50});
+  CHECK(refusal("60,61\n").find("a first line with titles is needed") != std::string::npos);
+}
+
+TEST_CASE(
+    "clocks that go back, gaps and repeated stamps are told, and energy is that of all rows") {
+  const auto rows = [](auto&& time_of) {
+    std::string text = "time,power0\n";
+    for (int i = 0; i < 600; ++i)
+      if (const double at = time_of(i); at > 0) text += fmt::format("{:.3f},{}\n", at, 400);
+    return text;
+  };
+  const run::Run set = read(rows([](int i) { return 1.7e9 + i - (i >= 300 ? 3600 : 0); }));
+  CHECK(says(set, "the clock goes back"));
+  CHECK(*set.numbers.recording_energy_j == doctest::Approx(400.0 * 599).epsilon(0.01));
+  const run::Run gap = read(rows([](int i) { return i > 100 && i < 400 ? 0 : 1.7e9 + i; }));
+  CHECK(says(gap, "no readings for 300 s, from 100 s on"));
+  const run::Run shuffled = read(rows([](int i) { return 1.7e9 + i * 7 % 600; }));
+  CHECK_FALSE(says(shuffled, "goes back"));
+  CHECK(run::find_series(shuffled, "power_instant_w", 0)->times.size() == 600);
+  // The end of summer time: an hour comes twice.
+  std::string twice = "Time,Power\n";
+  for (int i = 0; i < 5400; ++i) {
+    const int of_day = 9000 + (i >= 1800 ? i - 3600 : i);
+    twice += fmt::format("2025-10-26 {:02}:{:02}:{:02}.000000000,400000\n", of_day / 3600,
+                         of_day / 60 % 60, of_day % 60);
+  }
+  const run::Run hour = read(twice, "gpu3.power.csv");
+  CHECK(hour.devices[0].local == 3);
+  CHECK(run::find_series(hour, "power_instant_w", 0)->times.size() == 5400);
+  CHECK(*hour.numbers.recording_energy_j == doctest::Approx(400.0 * 5399).epsilon(0.01));
+  CHECK(says(hour, "an hour that comes twice"));
+}
+
+TEST_CASE("module power is no GPU's, and counters begin at their first value") {
+  const run::Run run = read(
+      "timestamp,index,module.power.draw.instant [W],total_energy_consumption [mJ]\n"
+      "1788852000,0,2300.00 W,5000000\n1788852001,0,2300.00 W,5700000\n1788852002,0,2300.00 W,10\n"
+      "1788852003,0,2300.00 W,700010\n");
+  CHECK(values_of(run, "module_power_w", 0).size() == 4);
+  CHECK(run::find_series(run, "power_instant_w", 0) == nullptr);
+  CHECK(values_of(run, "energy_j", 0) == Values{0, 700, 700, 1400});
+}
+
+// Windows.
+
+constexpr const char* window_titles =
+    "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n";
+
+TEST_CASE("windows are kept: steps among others, by any name, of any length") {
+  const run::Run steps = read(std::string(window_titles) +
+                              "1700000000,step,10,5000,3000\n1700000010,step,10,5000,3000\n"
+                              "1700000020,step,2,1000,600\n");
+  REQUIRE(steps.steps.size() == 3);
+  CHECK(*steps.summaries[0].energy_j + *steps.summaries[1].energy_j ==
+        doctest::Approx(17600.0 / 3));
+  CHECK(*steps.numbers.recording_energy_j == 17600);
+  CHECK(*steps.summaries[0].power_mean_w == 500);
+  const run::Run epochs = read(std::string(window_titles) +
+                               "1700000000,epoch_0,10,5000,0\n1700000010,epoch_1,40,20000,0\n"
+                               "1700000050,epoch_2,40,20000,0\n");
+  CHECK(epochs.steps.size() == 3);
+  CHECK(*epochs.numbers.recording_s == 90);
+  CHECK(*epochs.numbers.recording_energy_j == 45000);
+  const run::Run nested =
+      read(std::string(window_titles) +
+           "1700000000,training,20,9000,9000\n1700000000,batch 1, lr 2,10,4000,2400\n"
+           "1700000001,forward,3,1500,900\n1700000004,forward,3,1500,900\n"
+           "1700000010,batch 2, lr 2,10,4000,2400\n1700000012,forward,0,0,0\n");
+  CHECK(nested.steps.size() == 2);
+  CHECK(*nested.summaries[1].energy_j == 2400);
+  CHECK(says(nested, "2 windows forward"));
+  CHECK(says(nested, "1 windows training"));
+  CHECK(says(nested, "1 windows have no duration"));
+}
+
+TEST_CASE("energies of CPUs and memory stay apart, codecarbon's too") {
+  const run::Run zeus = read(
+      "start_time,window_name,elapsed_time,gpu0_energy,cpu0_energy,dram0_energy\n"
+      "1700000000,step,10,5000,1500,200\n1700000010,step,10,5000,1500,200\n");
+  CHECK(*zeus.numbers.recording_energy_j == 10000);
+  CHECK(zeus.manifest.facts.at("recording_cpu_energy_j") == "3000");
+  const run::Run carbon = read(
+      "timestamp,project_name,run_id,duration,emissions,cpu_energy,gpu_energy,ram_energy\n"
+      "2026-09-08T07:20:00,p,a,100,0.1,0.01,0.1,0.001\n"
+      "2026-09-08T07:22:00,p,a,200,0.2,0.02,0.2,0.002\n");
+  CHECK(carbon.manifest.producer == "codecarbon");
+  CHECK(*carbon.numbers.recording_s == 200);
+  CHECK(*carbon.numbers.recording_energy_j == doctest::Approx(0.2 * 3.6e6));
+}
+
+TEST_CASE("a folder of something else is not taken for a recording") {
+  const ScratchFolder folder;
+  folder.file("results.csv", "name,value\na,1\n");
+  folder.file("power.csv", "1700000000.0,300\n");
+  CHECK_FALSE(looks_like_time_series(folder.folder()));
+  CHECK_FALSE(looks_like_time_series(folder / "no such file"));
+  CHECK_FALSE(looks_like_time_series(folder.file("trace.json", R"({"traceEvents":[]})")));
+}
+
+TEST_CASE("a run written as Zeus' files is read back, energy and all") {
+  run::Run run;
+  run.manifest.epoch_unix_ns = 1'700'000'000'123'456'789;
+  for (int32_t i = 0; i < 4; ++i) {
+    run.devices.push_back({.index = i, .node = i / 2, .local = i % 2, .rank = i});
+    run::Series& power = run.series.emplace_back();
+    power = {.signal = "power_instant_w", .device = i, .times = {}, .values = {}};
+    for (int k = 0; k < 20; ++k) {
+      power.times.emplace_back(k * 50'000'123LL);
+      power.values.push_back(1024 * (i + 1) * (k + 1));
+    }
+  }
+  run.steps = {{.begin = Instant(0), .end = Instant(500'001'230)}};
+  const ScratchFolder folder;
+  REQUIRE(run::write_all(zeus_files(run), folder.folder()));
+  const run::Run back = read_time_series(folder.folder()).value();
+  for (int32_t i = 0; i < 4; ++i) {
+    const run::Series& power = *run::find_series(run, "power_instant_w", i);
+    CHECK(run::find_series(back, "power_instant_w", i)->times == power.times);
+    CHECK(run::find_series(back, "power_instant_w", i)->values == power.values);
+    // 1024 (i + 1) W times 1, 2, ... 10, a twentieth of a second each.
+    CHECK(*back.summaries[static_cast<std::size_t>(i)].energy_j ==
+          doctest::Approx(1024.0 * (i + 1) * 55 * 0.050000123));
+  }
+  CHECK(back.steps == run.steps);
+}
+
+}  // namespace
+}  // namespace triplepoint::telemetry
