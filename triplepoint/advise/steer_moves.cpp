@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/run/throttle_reasons.h"
 
 #include "triplepoint/advise/placement.h"
 #include "triplepoint/workload/memory.h"
@@ -179,7 +180,9 @@ std::optional<SteerReadings> readings_of(const run::Run& run, const spec::Job& j
   seen.step_time = (steps.back().end - steps.front().begin) / static_cast<double>(steps.size());
   const double max_mhz = *job.cluster.gpu.max_clock / unit::MHz;
   for (int32_t d = 0; d < job.cluster.num_gpus(); ++d) {
-    const auto clock = mean_of("sm_clock_mhz", d), die = mean_of("die_c", d);
+    const auto clock = mean_of("sm_clock_mhz", d);
+    auto die = mean_of("die_c", d);
+    if (!die) die = mean_of("junction_c", d);
     auto power = mean_of("power_w", d);
     if (!power) power = mean_of("power_instant_w", d);
     if (!power) power = mean_of("power_average_w", d);
@@ -187,6 +190,18 @@ std::optional<SteerReadings> readings_of(const run::Run& run, const spec::Job& j
     seen.clock.push_back(*clock / max_mhz);
     seen.power_w.push_back(*power);
     seen.die_c.push_back(*die);
+    const run::Extent extent = window.value_or(run::Extent{steps.front().begin, steps.back().end});
+    double braked = 0, hot = 0;
+    for (const run::ThrottleReason& reason : run::throttle_reasons) {
+      const double share =
+          run::throttled_share(run, d, reason, extent.begin, extent.end).value_or(0);
+      if (reason.name.ends_with("thermal")) hot = std::max(hot, share);
+      if (reason.name.starts_with("hardware") && !reason.name.ends_with("thermal"))
+        braked = std::max(braked, share);
+    }
+    seen.braked.push_back(braked > hot ? braked
+                                       : 0);  // the bit of any slowdown is set by heat, too
+    seen.hot.push_back(hot);
   }
   return seen;
 }

@@ -34,8 +34,10 @@ spec::Job job_with(const spec::Job& base, const SteerSetting&);
 struct SteerReadings {
   Seconds step_time;
   std::vector<double> clock, die_c, power_w;  // [device], means; clock: share of the highest
-  Watts power() const;                        // all devices
-  std::size_t slowest() const;                // devices
+  // [device], shares of time: the hardware's brake or slowdown, heat; 0 where reasons are unknown.
+  std::vector<double> braked, hot;
+  Watts power() const;          // all devices
+  std::size_t slowest() const;  // devices
   std::size_t hottest() const;
 };
 /// Of the whole run, or of the steps that end in a window of it. Absent without a whole step, or

@@ -282,6 +282,33 @@ TEST_CASE("a power brake is found at its node, and at no other") {
   CHECK(only(explained({"node=1,power=0.6"}), spec::FaultKind::power).node == 1);
 }
 
+TEST_CASE(
+    "a device at the hardware's brake says nothing of air and sinks, and one held by heat of "
+    "power") {
+  const SteerReadings before = settled(small_job());
+  SteerReadings now = before;
+  for (std::size_t d = 0; d < 8; ++d) {
+    // Far below its power a die is warmer than its path says.
+    now.clock[d] *= 0.2;
+    now.power_w[d] *= 0.3;
+    now.die_c[d] -= 10;
+  }
+  const auto has_inlet = [](const std::vector<spec::Fault>& faults) {
+    return std::ranges::any_of(
+        faults, [](const spec::Fault& fault) { return fault.kind == spec::FaultKind::inlet; });
+  };
+  CHECK(has_inlet(explain(small_job(), before, now)));
+  now.braked.assign(now.clock.size(), 0);
+  std::fill_n(now.braked.begin(), 8, 0.9);
+  const auto faults = explain(small_job(), before, now);
+  REQUIRE(faults.size() == 1);
+  CHECK(only(faults, spec::FaultKind::power).node == 0);
+  now.braked.clear();
+  now.hot.assign(now.clock.size(), 0.9);
+  for (const spec::Fault& fault : explain(small_job(), before, now))
+    CHECK(fault.kind != spec::FaultKind::power);
+}
+
 TEST_CASE("a recording raises an alarm when a fault comes, and is silent before") {
   sim::TransientSimulation world(small_job({"node=1,power=0.6@120s"}));
   world.solve_steady_state();

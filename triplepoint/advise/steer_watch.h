@@ -17,8 +17,10 @@ namespace triplepoint::advise {
 ///   R_d    = (die_d - inlet_n) / P_d, before the fault: the device's thermal path to the air
 ///   rise_n = median over a node's devices of (die_d - R_d P_d) now, less the inlet
 ///   path_d = (die_d - inlet_n - rise_n) / (R_d P_d) now
-///   power_d = P_d now, where the device itself runs slower than before the fault
+///   power_d = P_d now, where the device itself runs slower than before the fault and no heat holds
+///             it, or where the hardware's brake does
 ///
+/// Braked devices tell nothing of air and paths: they work far from where their path was seen.
 /// Rises above 2 K, paths 15 % worse and power 4 % lower at clocks 3 % lower count; the rest is
 /// noise. Where all of a node are held at some power, the median is the node's. Holds for readings
 /// of thermal equilibrium, about a minute. What neither heat nor power explains (hosts, links) is

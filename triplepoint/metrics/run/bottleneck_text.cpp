@@ -41,8 +41,20 @@ std::string capitalized(std::string text) {
   return text;
 }
 
-const char* words_of(Cause cause) {
-  switch (cause) {
+/// Whether the evidence of a reason has this name.
+bool is_by(const Bottleneck& bottleneck, Kind kind, std::string_view name) {
+  const Evidence* const item = find(bottleneck.evidence, kind);
+  return item != nullptr && item->name == name;
+}
+
+/// The hardware holds it back, and does not say why.
+bool is_any_slowdown(const Bottleneck& bottleneck) {
+  return bottleneck.cause == Cause::unknown &&
+         is_by(bottleneck, Kind::power_brake, any_hardware_slowdown);
+}
+
+const char* words_of(const Bottleneck& bottleneck) {
+  switch (bottleneck.cause) {
     case Cause::power_limit:
       return "power limit";
     case Cause::power_cap:
@@ -54,10 +66,11 @@ const char* words_of(Cause cause) {
     case Cause::board:
       return "its board needs more power than others";
     case Cause::heat:
-      return "heat";
+      return is_by(bottleneck, Kind::heat, hardware_heat) ? "the hardware's heat limit" : "heat";
     case Cause::clock_lock:
       return "locked clock";
     case Cause::unknown:
+      return is_any_slowdown(bottleneck) ? "a hardware slowdown" : "";
     case Cause::links:
     case Cause::host:
     case Cause::data_loader:
@@ -75,7 +88,7 @@ std::string clock_text(const Bottleneck& bottleneck) {
   const Evidence* clock = find(bottleneck.evidence, Kind::clock);
   const Evidence* limit = find(bottleneck.evidence, Kind::power_limit);
   if (clock == nullptr) return "";
-  std::string why = words_of(bottleneck.cause);
+  std::string why = words_of(bottleneck);
   if (bottleneck.cause == Cause::power_limit && limit != nullptr) {
     why += watts_against(limit, limit->peers);
   } else if (bottleneck.cause == Cause::power_delivery && limit != nullptr) {
@@ -195,6 +208,9 @@ std::string bottleneck_advice(const Bottleneck& bottleneck) {
     case Cause::unknown:
       break;
   }
+  if (is_any_slowdown(bottleneck))
+    return fmt::format(
+        "Check {} power supply, cables and cooling: the hardware does not say which.", its);
   if (find(bottleneck.evidence, Kind::first_seen) != nullptr)
     return "Leave out the first step, in which profilers begin one after the other.";
   if (find(bottleneck.evidence, Kind::clock) == nullptr)

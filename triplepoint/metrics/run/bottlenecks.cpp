@@ -26,6 +26,8 @@ constexpr double least_cost = 0.01;  // of the step
 constexpr double slow_clock = 0.05;  // relative, of a recorded clock; boards of a type differ less
 constexpr double slow_clock_deviations = 4;  // robust standard deviations of the clocks
 constexpr size_t fewest_clocks = 4;          // of which one can be an outlier
+constexpr double held_share = 0.05;          // of time, beyond what the others are
+constexpr double idle_utilization = 0.1;
 constexpr size_t most_named = 8;
 
 /// Slow clocks by cause.
@@ -34,12 +36,16 @@ class ClockCauses {
   explicit ClockCauses(const View& view)
       : view_(view), evidence_(view.run, view.devices, view.window) {}
 
+  /// Devices that are neither slow nor peers: they do nothing.
+  void leave_out(std::vector<size_t> idle) { idle_ = std::move(idle); }
+
   /// `found` is of clocks, with theirs as evidence.
   void divide(const Bottleneck& found, std::vector<Bottleneck>& into) const {
     const size_t first = into.size();
     std::vector<size_t> peers;
     for (size_t d = 0; d < view_.run.devices.size(); ++d)
-      if (std::ranges::none_of(found.who, [&](int32_t who) { return is_of(d, found.of, who); }))
+      if (std::ranges::none_of(found.who, [&](int32_t who) { return is_of(d, found.of, who); }) &&
+          std::ranges::find(idle_, d) == idle_.end())
         peers.push_back(d);
     for (const int32_t who : found.who) {
       std::vector<Evidence> evidence = evidence_.of(slow_devices(found, who), peers);
@@ -86,34 +92,67 @@ class ClockCauses {
 
   const View& view_;
   DeviceEvidence evidence_;
+  std::vector<size_t> idle_;
 };
 
-/// Clocks that lie outside of the others', as sensors have read them.
-std::vector<Bottleneck> slow_clocks(const View& view, Seconds step) {
-  std::vector<std::pair<double, int32_t>> clocks;
+/// For which share of time the hardware's own bits hold a device back, whatever its clock is.
+std::vector<double> held_shares(const View& view) {
+  std::vector<double> shares;
+  for (size_t d = 0; d < view.run.devices.size(); ++d) {
+    double held = locked_share(view.run, d, view.window).value_or(0);
+    for (const auto& [reason, share] : view.devices[d].throttle)
+      if (reason != "software_power_cap" && reason != "sync_boost") held = std::max(held, share);
+    shares.push_back(held);
+  }
+  return shares;
+}
+
+/// Devices of which utilization says that they have nothing to do.
+std::vector<size_t> idle_devices(const View& view) {
+  const std::vector<double> utilization = statistics_of_devices(view, "utilization").means;
+  std::vector<size_t> idle;
+  for (size_t d = 0; d < utilization.size(); ++d)
+    if (utilization[d] < idle_utilization) idle.push_back(d);
+  return idle;
+}
+
+/// Clocks that lie outside of the others', as sensors have read them: those of GPUs that the
+/// hardware holds back, however many, and outliers among the rest.
+std::vector<Bottleneck> slow_clocks(const View& view, std::optional<Seconds> step) {
+  const std::vector<double> held = held_shares(view);
+  const double usually_held = held.empty() ? 0 : lower_median(held);
+  const std::vector<size_t> idle = idle_devices(view);
+  std::vector<std::pair<double, int32_t>> slow, rest;
   std::vector<double> values;
-  for (size_t d = 0; d < view.run.devices.size(); ++d)
-    if (const auto clock = view.devices[d].sm_clock_mean_mhz) {
-      clocks.emplace_back(*clock, view.run.devices[d].index);
-      values.push_back(*clock);
-    }
-  if (clocks.size() < fewest_clocks) return {};
+  for (size_t d = 0; d < view.run.devices.size(); ++d) {
+    const auto clock = view.devices[d].sm_clock_mean_mhz;
+    if (!clock || std::ranges::find(idle, d) != idle.end()) continue;
+    const bool is_held = held[d] > usually_held + held_share;
+    (is_held ? slow : rest).emplace_back(*clock, view.run.devices[d].index);
+    if (!is_held) values.push_back(*clock);
+  }
+  if (values.empty()) return {};
   const double usual = median(values);
   const double least =
       std::max(slow_clock * usual, slow_clock_deviations * robust_deviation(values));
-  std::erase_if(clocks, [&](const auto& clock) { return usual - clock.first <= least; });
+  std::erase_if(slow, [&](const auto& one) { return usual - one.first <= slow_clock * usual; });
+  std::erase_if(rest, [&](const auto& one) { return usual - one.first <= least; });
   // Many of them are two populations, not a few culprits among healthy ones.
-  if (clocks.empty() || 2 * clocks.size() >= values.size()) return {};
-  std::ranges::sort(clocks);
-  clocks.resize(std::min(clocks.size(), most_named));
-  Bottleneck found{.evidence = {{Kind::clock, clocks.front().first, usual}}, .at_most = true};
-  for (const auto& [clock, device] : clocks)
+  if (values.size() >= fewest_clocks && 2 * rest.size() < values.size())
+    slow.insert(slow.end(), rest.begin(), rest.end());
+  if (slow.empty()) return {};
+  std::ranges::sort(slow);
+  slow.resize(std::min(slow.size(), most_named));
+  Bottleneck found{.evidence = {{Kind::clock, slow.front().first, usual}}, .at_most = true};
+  for (const auto& [clock, device] : slow)
     found.who.push_back(device);
   std::vector<Bottleneck> all;
-  ClockCauses(view).divide(found, all);
+  ClockCauses causes(view);
+  causes.leave_out(idle);
+  causes.divide(found, all);
   for (Bottleneck& one : all) {
     const Evidence& clock = *find(one.evidence, Kind::clock);
-    one.cost = (1 - clock.value / clock.peers) * step;
+    if (step) one.cost = (1 - clock.value / clock.peers) * *step;
   }
   return all;
 }
@@ -140,8 +179,8 @@ void answer_bottlenecks(const View& view, Metrics& answer) {
     answer.bottlenecks = simulated_bottlenecks(view);
   } else if (auto late = late_bottlenecks(view.run)) {
     answer.bottlenecks = *std::move(late);
-  } else if (answer.step_time) {
-    answer.bottlenecks = slow_clocks(view, *answer.step_time);
+  } else {
+    answer.bottlenecks = slow_clocks(view, answer.step_time);
   }
   std::erase_if(answer.bottlenecks, [&](const Bottleneck& one) {
     return one.cost && (!answer.step_time || *one.cost < least_cost * *answer.step_time);

@@ -111,6 +111,58 @@ TEST_CASE("GPUs that are slow for different reasons are named apart, each with i
   CHECK(*m.bottlenecks[1].cost < *m.bottlenecks[0].cost);
 }
 
+TEST_CASE("GPUs that the hardware holds back are named however many, with or without steps") {
+  // Two of four: brake and heat, as the bits of a driver without residency counters tell.
+  run::Run run = recorded(1);
+  run.devices.resize(4);
+  run.summaries.resize(4);
+  for (run::DeviceSummary& device : run.summaries)
+    device.sm_clock_mean_mhz = 1755, device.throttle = {};
+  run.summaries[2].sm_clock_mean_mhz = 345;
+  run.summaries[2].throttle = {{"hardware_power_brake", 1}};
+  run.summaries[1].sm_clock_mean_mhz = 600;
+  run.summaries[1].die_mean_c = 94;
+  run.summaries[1].throttle = {{"hardware_thermal", 1}};
+  for (const bool has_steps : {true, false}) {
+    if (!has_steps) run.steps.clear();
+    const Metrics m = measure(run);
+    REQUIRE(m.bottlenecks.size() == 2);
+    CHECK(m.bottlenecks[0].who == std::vector<int32_t>{2});
+    CHECK(m.bottlenecks[0].cause == run::Cause::power_brake);
+    CHECK(m.bottlenecks[1].cause == run::Cause::heat);
+    CHECK(m.bottlenecks[1].cost.has_value() == has_steps);
+    const std::string heat = bottleneck_sentence(m.bottlenecks[1], m.step_time);
+    CHECK(heat.find("(the hardware's heat limit, die at 94 °C against") != std::string::npos);
+  }
+}
+
+TEST_CASE("the bit of any hardware slowdown is no brake, and heat only where the die is hotter") {
+  run::Run run = with_limits(700, 400);
+  run.summaries[5].throttle = {{"hardware_slowdown", 0.9}};
+  const run::Bottleneck one = measure(run).bottlenecks.at(0);
+  CHECK(one.cause == run::Cause::unknown);
+  CHECK(bottleneck_sentence(one, {}).find("(a hardware slowdown)") != std::string::npos);
+  CHECK(bottleneck_advice(one).find("the hardware does not say which") != std::string::npos);
+  run.summaries[5].die_mean_c = 95;
+  CHECK(measure(run).bottlenecks.at(0).cause == run::Cause::heat);
+}
+
+TEST_CASE("a GPU that has nothing to do is neither slow nor a peer") {
+  run::Run run = recorded(1);
+  for (int32_t d = 0; d < gpus; ++d) {
+    const bool idle = d >= 10;
+    if (idle) run.summaries[static_cast<size_t>(d)].sm_clock_mean_mhz = 345;
+    run.series.push_back(
+        {"utilization", d, false, {Instant(0), instant_at(2 * unit::s)}, {idle ? 0 : 1.0, 0}});
+  }
+  CHECK(measure(run).bottlenecks.empty());
+  run.summaries[3].sm_clock_mean_mhz = 1200;
+  const Metrics m = measure(run);
+  REQUIRE(m.bottlenecks.size() == 1);
+  CHECK(m.bottlenecks[0].who == std::vector<int32_t>{3});
+  CHECK(m.bottlenecks[0].evidence.front().peers > 1700);
+}
+
 TEST_CASE("a recording whose clocks scatter as healthy ones do names no GPU") {
   int fair = 0;
   for (uint64_t seed = 0; seed < 100; ++seed)

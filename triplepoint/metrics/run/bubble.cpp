@@ -109,7 +109,11 @@ void answer_kernels(const View& view, Metrics& answer) {
 }
 
 void answer_overlap(const View& view, Metrics& answer) {
-  if (view.ranks.empty()) return;
+  // Marked collectives alone do not tell when kernels run, and so not when none does.
+  const bool has_kernels = std::ranges::any_of(view.kernels, [](const KernelSeconds& kernels) {
+    return kernels.total() > kernels.communication();
+  });
+  if (view.ranks.empty() || !has_kernels) return;
   Seconds overlapped, idle, gaps;
   StepParts sum;
   const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();

@@ -34,13 +34,18 @@ Cause cause_of_clock(const std::vector<Evidence>& all) {
   if (!has_lower_clock(all)) return Cause::unknown;
   const Evidence* limit = find(all, Kind::power_limit);
   const Evidence* power = find(all, Kind::power);
-  const double brake = excess_of(find(all, Kind::power_brake));
+  const Evidence* held = find(all, Kind::power_brake);
+  const double brake = excess_of(held);
+  const bool is_any_slowdown = held != nullptr && held->name == any_hardware_slowdown;
   const double heat = excess_of(find(all, Kind::heat)), cap = value_of(find(all, Kind::power_cap));
   const bool is_lower = limit != nullptr && limit->value < (1 - lower_limit) * limit->peers;
-  if (brake > clear_share && brake >= heat) return Cause::power_brake;
+  if (brake > clear_share && brake >= heat && !is_any_slowdown) return Cause::power_brake;
   if (heat > clear_share && !(is_lower && cap > heat)) return Cause::heat;
+  if (brake > clear_share) return is_hotter(all) ? Cause::heat : Cause::unknown;
+  const bool is_locked = excess_of(find(all, Kind::clock_lock)) > clear_share;
+  if (is_locked && cap <= clear_share) return Cause::clock_lock;
   if (is_lower) return Cause::power_limit;
-  if (excess_of(find(all, Kind::clock_lock)) > clear_share) return Cause::clock_lock;
+  if (is_locked) return Cause::clock_lock;
   if (cap <= clear_share) return Cause::unknown;
   if (limit == nullptr || power == nullptr) return Cause::power_cap;
   if (power->value < (1 - below_power) * std::min(limit->value, power->peers))
@@ -102,9 +107,6 @@ std::optional<double> power_limit_w(const run::Run& run, size_t device,
   return limit;
 }
 
-namespace {
-
-/// Share of time for which the device's clock is locked.
 std::optional<double> locked_share(const run::Run& run, size_t device,
                                    std::optional<run::Extent> window) {
   constexpr uint32_t applications_clocks = 2;  // nvmlClocksEventReasonApplicationsClocksSetting
@@ -119,8 +121,6 @@ std::optional<double> locked_share(const run::Run& run, size_t device,
   const run::Extent extent = window.value_or(run::Extent{bits->times.front(), bits->times.back()});
   return run::share_of_time(*bits, applications_clocks, extent.begin, extent.end);
 }
-
-}  // namespace
 
 DeviceEvidence::DeviceEvidence(const run::Run& run, std::vector<run::DeviceSummary> known,
                                std::optional<run::Extent> window) {
@@ -144,23 +144,30 @@ std::vector<Evidence> DeviceEvidence::of(const std::vector<size_t>& slow,
     const Value mine = middle(slow), theirs = middle(peers);
     if (mine && theirs) all.push_back({kind, *mine, *theirs});
   };
-  // Of these reasons the longest; those that never held are in no list.
+  // Of these reasons the longest, of equal ones the first; those that never held are in no list.
+  const auto share_of = [](const State& state, const char* reason) {
+    const auto found = state.mean.throttle.find(reason);
+    return found == state.mean.throttle.end() ? 0.0 : found->second;
+  };
   const auto add_reasons = [&](Kind kind, std::initializer_list<const char*> reasons) {
     add(kind, [&](const State& state) -> Value {
       double longest = 0;
       for (const char* reason : reasons)
-        if (const auto found = state.mean.throttle.find(reason); found != state.mean.throttle.end())
-          longest = std::max(longest, found->second);
+        longest = std::max(longest, share_of(state, reason));
       return longest;
     });
+    if (all.empty() || all.back().kind != kind || slow.empty()) return;
+    const std::string_view longest = *std::ranges::max_element(
+        reasons, {}, [&](const char* reason) { return share_of(states_[slow.front()], reason); });
+    if (longest == any_hardware_slowdown || longest == hardware_heat) all.back().name = longest;
   };
   add(Kind::clock, [](const State& state) { return state.mean.sm_clock_mean_mhz; });
   add(Kind::power_limit, [](const State& state) { return state.power_limit_w; });
   add(Kind::power, [](const State& state) { return state.mean.power_mean_w; });
   add(Kind::temperature, [](const State& state) { return state.mean.die_mean_c; });
   add_reasons(Kind::power_cap, {"software_power_cap"});
-  add_reasons(Kind::power_brake, {"hardware_power_brake"});
-  add_reasons(Kind::heat, {"software_thermal", "hardware_thermal"});
+  add_reasons(Kind::power_brake, {"hardware_power_brake", "hardware_slowdown"});
+  add_reasons(Kind::heat, {"hardware_thermal", "software_thermal"});
   add(Kind::clock_lock, [](const State& state) { return state.locked; });
   std::erase_if(all, [](const Evidence& item) {
     return item.kind >= Kind::power_cap && item.value <= 0 && item.peers <= 0;

@@ -87,6 +87,7 @@ class Readings {
       }
       if (share.value_or(0) > 0) shares[std::string(reason.name)] = *share;
     }
+    run::leave_unexplained_slowdown(shares);
     return shares;
   }
 
@@ -138,8 +139,11 @@ void fill_power(run::DeviceSummary& device, const Readings& readings) {
 
 void fill_heat_and_clock(run::DeviceSummary& device, const Readings& readings) {
   constexpr auto mean = &run::SeriesStatistics::time_weighted_mean;
-  fill(device.die_mean_c, [&] { return readings.ask({"die_c"}, mean); });
-  fill(device.die_peak_c, [&] { return readings.ask({"die_c"}, &run::SeriesStatistics::maximum); });
+  // MI300 has no sensor at the edge of its dies.
+  fill(device.die_mean_c, [&] { return readings.ask({"die_c", "junction_c"}, mean); });
+  fill(device.die_peak_c, [&] {
+    return readings.ask({"die_c", "junction_c"}, &run::SeriesStatistics::maximum);
+  });
   fill(device.sm_clock_mean_mhz, [&] { return readings.ask({"sm_clock_mhz"}, mean); });
   fill(device.sm_clock_min_mhz,
        [&] { return readings.ask({"sm_clock_mhz"}, &run::SeriesStatistics::minimum); });
