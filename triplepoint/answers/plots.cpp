@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -199,6 +200,70 @@ std::vector<Curve> band(const std::vector<const run::Series*>& all, const Bucket
           {"mean", Curve::Is::mean, means_of(course)}};
 }
 
+/// Growth of counters per second between their stamps, over that of others.
+run::Series rates_of(const run::Run& run, std::initializer_list<const char*> counters,
+                     std::initializer_list<const char*> over, double scale, int32_t node) {
+  run::Series rates{.device = node, .of_node = true, .times = {}, .values = {}};
+  const run::Series* const stamps = run::find_series(run, *counters.begin(), node, true);
+  if (stamps == nullptr) return rates;
+  for (std::size_t i = 0; i + 1 < stamps->times.size(); ++i) {
+    const Instant begin = stamps->times[i], end = stamps->times[i + 1];
+    const auto growth = [&](std::initializer_list<const char*> of) {
+      double sum = 0;
+      for (const char* const counter : of)
+        if (const run::Series* const series = run::find_series(run, counter, node, true))
+          sum += run::counter_difference(*series, begin, end).value_or(0);
+      return sum;
+    };
+    const double base = over.size() > 0 ? growth(over) : (end - begin) / unit::s;
+    if (!(base > 0)) continue;
+    rates.times.push_back(begin);
+    rates.values.push_back(scale * growth(counters) / base);
+  }
+  return rates;
+}
+
+struct NodeSignal {
+  const char *id, *unit;
+  run::Series series;
+};
+
+/// What a node without GPUs shows.
+std::vector<NodeSignal> node_signals(const run::Run& run, int32_t node) {
+  std::vector<NodeSignal> all = {
+      {"cpu_power_w", "CPU packages (W)", rates_of(run, {"cpu_energy_j"}, {}, 1, node)},
+      {"cpu_busy", "CPU busy (%)",
+       rates_of(run, {"cpu_user_s", "cpu_system_s"},
+                {"cpu_user_s", "cpu_system_s", "cpu_idle_s", "cpu_wait_s"}, 100, node)}};
+  for (const auto& [id, unit, scale] :
+       {std::tuple("node_power_w", "node (W)", 1.0), std::tuple("cpu_c", "CPU (°C)", 1.0),
+        std::tuple("memory_used_b", "memory in use (GB)", 1e-9)})
+    if (const run::Series* const series = run::find_series(run, id, node, true)) {
+      all.push_back({id, unit, *series});
+      for (double& value : all.back().series.values)
+        value *= scale;
+    }
+  std::erase_if(all, [](const NodeSignal& one) { return one.series.times.empty(); });
+  return all;
+}
+
+std::vector<Plot> plots_of_nodes(const run::Run& run, std::size_t points) {
+  std::vector<Plot> all;
+  const auto nodes = std::max<std::size_t>(1, run.manifest.hosts.size());
+  for (std::size_t node = 0; node < std::min(nodes, curves_apart); ++node)
+    for (const NodeSignal& signal : node_signals(run, static_cast<int32_t>(node))) {
+      const Buckets buckets = buckets_of({&signal.series}, points);
+      Plot plot{nodes > 1 ? fmt::format("{}_{}", signal.id, node) : signal.id, signal.unit, {}, {}};
+      for (std::size_t i = 0; i < buckets.count; ++i)
+        plot.times.push_back(std::round(buckets.time(i) * 1e6) / 1e6);
+      Course course(buckets.count);
+      course.add(signal.series, buckets);
+      plot.curves = {{fmt::format("node {}", node), Curve::Is::single, means_of(course)}};
+      all.push_back(std::move(plot));
+    }
+  return all;
+}
+
 std::vector<Curve> separate(const std::vector<const run::Series*>& all, const Buckets& buckets) {
   std::vector<Curve> curves;
   for (const run::Series* series : all) {
@@ -212,6 +277,7 @@ std::vector<Curve> separate(const std::vector<const run::Series*>& all, const Bu
 }  // namespace
 
 std::vector<Plot> plots_of(const run::Run& run, std::size_t points) {
+  if (run.devices.empty()) return plots_of_nodes(run, points);
   std::vector<Plot> plots;
   const std::vector<run::Series> counted = counted_throttling(run);
   for (const Signal& signal : signals()) {

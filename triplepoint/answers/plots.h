@@ -26,7 +26,8 @@ struct Plot {
   std::vector<Curve> curves;
 };
 
-/// Power, temperature, clock and throttling over time.
+/// Power, temperature, clock and throttling over time; of a run without GPUs, power of the CPUs,
+/// their load, and memory in use.
 ///
 /// Up to eight devices get a curve each. More are drawn as the mean of all and the band between the
 /// lowest and the highest; at most `points` moments, each the mean (or extreme) of what lies

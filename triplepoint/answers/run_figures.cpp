@@ -79,7 +79,9 @@ std::string limit_beside_peak(const run::Run& run, const Metrics& m) {
 }
 
 KeyFigure power_figure(const run::Run& run, const Metrics& m) {
-  return {"power of a GPU", with_unit(m.power_mean_w, "W"),
+  // Dies of one package share its sensor.
+  const bool of_packages = run.manifest.facts.contains("power_counted_on");
+  return {of_packages ? "power of a package" : "power of a GPU", with_unit(m.power_mean_w, "W"),
           joined({m.power_peak_w ? "peak " + with_unit(m.power_peak_w, "W") + " by the sensor" : "",
                   m.power_kernel_peak_w ? with_unit(m.power_kernel_peak_w, "W") + " in a kernel"
                                         : ""}) +

@@ -84,8 +84,11 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   const auto index = static_cast<std::size_t>(hottest - all.begin());
   std::string text =
       fmt::format("The hottest GPU is {} at {} °C on average", index, significant(*hottest));
-  if (index < run.devices.size())
+  // Recordings know no slots.
+  if (index < run.devices.size() && run.manifest.origin == run::Origin::simulated)
     text += fmt::format(" (node {}, slot {})", run.devices[index].node, run.devices[index].slot);
+  else if (index < run.devices.size() && run.devices.back().node > 0)
+    text += fmt::format(" (GPU {} of node {})", run.devices[index].local, run.devices[index].node);
   if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
     text += fmt::format("; downstream slots run {} °C hotter than those at the inlet",
                         significant(gap->rear_c - gap->front_c));

@@ -135,9 +135,11 @@ std::string timeline_section(const run::Run& run, const std::vector<answers::Plo
   for (const answers::Plot& plot : plots)
     table.rows.push_back(plot_cells(plot));
   if (table.rows.empty()) table.columns.clear();
-  std::string title = "Power, temperature and clock over time";
+  std::string title =
+      run.devices.empty() ? "CPU and memory over time" : "Power, temperature and clock over time";
   if (!timeline.is_null())
-    title = fmt::format("What {} ranks did{}", ranks_text(run, timeline),
+    title = fmt::format("What {} rank{} did{}", ranks_text(run, timeline),
+                        run.timeline.num_ranks == 1 ? "" : "s",
                         plots.empty() ? "" : ", and power, heat and clocks meanwhile");
   return html_section(
       "time", "Over time",
