@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,8 +18,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto samples = advise::read_thermal_table(*table);
   constexpr std::size_t quick = 64;
   if (!samples || samples->empty() || samples->size() > quick) return 0;
+  if (std::ranges::none_of(*samples, [](const advise::ThermalSample& one) {
+        return one.temperature_c || one.clock_mhz || one.throttled;
+      }))
+    return 0;
   const advise::ThermalGroups groups = advise::find_thermal_groups(*samples);
-  std::size_t members = 0;
+  std::size_t members = groups.unread.size();
   for (const advise::ThermalGroup& group : groups.groups)
     members += group.members.size();
   TPT_ENSURE(members == advise::mean_samples(*samples).size());

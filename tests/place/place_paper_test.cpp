@@ -16,6 +16,7 @@
 #include "triplepoint/advise/place.h"
 #include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/sim/simulate.h"
+#include "triplepoint/telemetry/timeseries/reader.h"
 
 namespace triplepoint::advise {
 namespace {
@@ -170,16 +171,16 @@ TEST_CASE("all 32 GPUs of the shared heat map fall into the same slots") {
 }
 
 TEST_CASE("a snapshot of eight GPUs that are spread evenly is one group") {
-  const auto table = shared_table("thermal_snapshots_calibration.csv");
-  if (!table) {
+  const Path file = Path(TPT_SHARED_DIR) / "data" / "thermal_snapshots_calibration.csv";
+  if (!path_exists(file)) {
     MESSAGE("skipped: thermal_snapshots_calibration.csv is not in ../shared/data");
     return;
   }
-  CHECK(!read_thermal_table(*table).has_value());  // several machines: one has to be chosen
-  const auto samples = read_thermal_table(*table, {.row = "a100-sxm80-8gpu-train"});
-  REQUIRE(samples);
+  CHECK(!telemetry::read_time_series(file));  // several machines: one has to be chosen
+  const auto run = telemetry::read_time_series(file, {.row = "a100-sxm80-8gpu-train"});
+  REQUIRE(run);
   // Its rows stand at 63 to 68 and 71 to 78 C at one instant: eight GPUs so spread are no groups.
-  const ThermalGroups found = find_thermal_groups(*samples);
+  const ThermalGroups found = find_thermal_groups(thermal_samples(*run));
   CHECK(found.groups.size() == 1);
   REQUIRE(!found.tests.empty());
   CHECK(found.tests.front().chance > 0.01);

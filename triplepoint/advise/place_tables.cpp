@@ -10,6 +10,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/names.h"
@@ -123,10 +124,50 @@ DataTable groups_table(const GroupedMachine& seen) {
   return table;
 }
 
-std::string grouping_text(const ThermalGroups& groups) {
+namespace {
+
+/// "GPU 3", "GPU 3 of node 1", "GPUs 3 and 5".
+std::string gpus_text(const GroupedMachine& seen, const std::vector<size_t>& which) {
+  const bool one_node = std::ranges::all_of(
+      seen.devices, [](const ThermalSample& device) { return device.node == 0; });
+  std::vector<std::string> names;
+  for (const size_t i : which)
+    names.push_back(
+        one_node ? fmt::format("{}", seen.devices[i].local)
+                 : fmt::format("{} of node {}", seen.devices[i].local, seen.devices[i].node));
+  return fmt::format("GPU{} {}", which.size() > 1 ? "s" : "", fmt::join(names, ", "));
+}
+
+/// Devices far above the others, which no group of two or more makes.
+std::string outliers_text(const GroupedMachine& seen) {
+  constexpr double far_k = 10;
+  if (seen.groups.sign != ThermalSign::temperature || seen.groups.groups.size() > 1) return "";
+  std::vector<double> all;
+  for (const ThermalSample& device : seen.devices)
+    if (device.temperature_c) all.push_back(*device.temperature_c);
+  if (all.size() < 4) return "";
+  const double usual = median(all);
+  const double far = std::max(far_k, 5 * robust_deviation(all));
+  std::vector<size_t> hot;
+  for (size_t i = 0; i < seen.devices.size(); ++i)
+    if (seen.devices[i].temperature_c.value_or(usual) > usual + far) hot.push_back(i);
+  if (hot.empty()) return "";
+  return fmt::format(" {} {} far hotter than the others: {:.0f} °C against {:.0f} °C.",
+                     gpus_text(seen, hot), hot.size() > 1 ? "are" : "is",
+                     *seen.devices[hot.front()].temperature_c, usual);
+}
+
+}  // namespace
+
+std::string grouping_text(const GroupedMachine& seen) {
+  const ThermalGroups& groups = seen.groups;
   const size_t count = groups.groups.size();
+  const size_t read = seen.devices.size() - groups.unread.size();
   std::string text;
-  if (groups.tests.empty()) text = "Too few GPUs to form groups; at least four are needed.";
+  if (groups.tests.empty())
+    text = read < 4 ? "Too few GPUs to form groups; at least four are needed."
+                    : fmt::format("One group: the {} of all GPUs {} alike.", name_of(groups.sign),
+                                  groups.load_slope > 0 ? "at equal load is" : "is");
   const char* const unit = groups.sign == advise::ThermalSign::temperature ? " K" : "";
   for (const advise::GroupingTest& test : groups.tests) {
     const bool chosen = static_cast<size_t>(test.groups) == count;
@@ -141,10 +182,20 @@ std::string grouping_text(const ThermalGroups& groups) {
           "(limit 9). They differ by {:.1f}{}.",
           100 * test.left, spreads_as_good(test), test.step, unit);
   }
-  if (groups.load_slope > 0)
-    text +=
-        fmt::format(" Temperatures are compared at equal load ({:.4f} K/W).", groups.load_slope);
-  return text;
+  if (groups.load_slope > 0) {
+    text += fmt::format(" Temperatures are compared at equal load ({:.4f} K/W)", groups.load_slope);
+    std::vector<size_t> without;
+    for (size_t i = 0; i < seen.devices.size(); ++i)
+      if (seen.devices[i].temperature_c && !seen.devices[i].power_w) without.push_back(i);
+    text += without.empty() ? "."
+                            : fmt::format(", but that of {}, without a power, as it is.",
+                                          gpus_text(seen, without));
+  }
+  if (!groups.unread.empty())
+    text += fmt::format(" {} {} no {}: in no group, and last in every order.",
+                        gpus_text(seen, groups.unread), groups.unread.size() > 1 ? "have" : "has",
+                        name_of(groups.sign));
+  return text + outliers_text(seen);
 }
 
 std::string slots_text(const GroupedMachine& seen) {
@@ -243,6 +294,9 @@ Json groups_json(const GroupedMachine& seen) {
                               {"sm_clock_mhz", number_or_null(group.clock_mhz)},
                               {"throttled", number_or_null(group.throttled)}});
   }
+  for (const size_t i : seen.groups.unread)
+    json["without_readings"].push_back(
+        {{"node", seen.devices[i].node}, {"gpu", seen.devices[i].local}});
   for (const advise::GroupingTest& test : seen.groups.tests)
     json["tests"].push_back({{"groups", test.groups},
                              {"scatter_left", test.left},

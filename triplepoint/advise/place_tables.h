@@ -24,8 +24,8 @@ struct GroupedMachine {
 };
 
 DataTable groups_table(const GroupedMachine&);
-/// How sure the number of groups is, in a sentence.
-std::string grouping_text(const advise::ThermalGroups&);
+/// How sure the number of groups is, who is in none, and who is far hotter than the others.
+std::string grouping_text(const GroupedMachine&);
 /// "1,2,5,7 | 0,3,4,6": of one node, or of each where they differ.
 std::string slots_text(const GroupedMachine&);
 

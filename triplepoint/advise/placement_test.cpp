@@ -179,12 +179,30 @@ TEST_CASE("groups are told with how sure they are, and slots with their nodes wh
           {.node = node, .local = local, .temperature_c = (local < 4) == (node == 0) ? 50. : 70.});
   seen.groups = find_thermal_groups(seen.devices);
   REQUIRE(seen.groups.groups.size() == 2);
-  CHECK(contains(grouping_text(seen.groups), "2 groups leave 0.0 % of the scatter"));
-  CHECK(contains(grouping_text(seen.groups), "differ by 20.0 K"));
+  CHECK(contains(grouping_text(seen), "2 groups leave 0.0 % of the scatter"));
+  CHECK(contains(grouping_text(seen), "differ by 20.0 K"));
   CHECK(slots_text(seen) == "node 0: 0,1,2,3,4,5,6,7; node 1: 4,5,6,7,0,1,2,3");
   CHECK(groups_table(seen).rows.size() == 2);
   seen.devices.resize(3);
-  CHECK(contains(grouping_text(find_thermal_groups(seen.devices)), "Too few GPUs"));
+  seen.groups = find_thermal_groups(seen.devices);
+  CHECK(contains(grouping_text(seen), "Too few GPUs"));
+}
+
+TEST_CASE("equal GPUs, a missing reading and one far hotter than the others are told as such") {
+  GroupedMachine seen;
+  for (int64_t local = 0; local < 8; ++local)
+    seen.devices.push_back({.node = 0, .local = local, .temperature_c = 60.});
+  seen.groups = find_thermal_groups(seen.devices);
+  CHECK(contains(grouping_text(seen), "the temperature of all GPUs is alike"));
+  seen.devices[6].temperature_c.reset();
+  seen.devices[1].temperature_c = 82;
+  seen.groups = find_thermal_groups(seen.devices);
+  CHECK(contains(grouping_text(seen), "GPU 6 has no temperature"));
+  if (seen.groups.groups.size() == 1)
+    CHECK(contains(grouping_text(seen), "GPU 1 is far hotter"));
+  else
+    CHECK(seen.groups.groups[1].members == std::vector<size_t>{1});
+  CHECK(slots_text(seen).ends_with("6"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "triplepoint/advise/thermal_groups.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -81,28 +82,15 @@ double least_gap(ThermalSign sign) {
   return 0;
 }
 
-std::optional<double> reading(const ThermalSample& sample, ThermalSign sign) {
-  switch (sign) {
-    case ThermalSign::temperature:
-      return sample.temperature_c;
-    case ThermalSign::clock:
-      return sample.clock_mhz;
-    case ThermalSign::throttling:
-      return sample.throttled;
-  }
-  return std::nullopt;
-}
-
-bool all_have(const std::vector<ThermalSample>& samples, ThermalSign sign) {
-  return std::all_of(samples.begin(), samples.end(),
-                     [&](const ThermalSample& one) { return reading(one, sign).has_value(); });
-}
-
+/// The first sign that all devices have, else that most have.
 ThermalSign choose_sign(const std::vector<ThermalSample>& samples, const GroupingOptions& options) {
   if (options.sign) return *options.sign;
-  for (ThermalSign sign : {ThermalSign::temperature, ThermalSign::clock, ThermalSign::throttling})
-    if (all_have(samples, sign)) return sign;
-  return ThermalSign::temperature;
+  constexpr std::array signs = {ThermalSign::temperature, ThermalSign::clock,
+                                ThermalSign::throttling};
+  return *std::ranges::max_element(signs, {}, [&](ThermalSign sign) {
+    return std::ranges::count_if(
+        samples, [&](const ThermalSample& one) { return reading(one, sign).has_value(); });
+  });
 }
 
 /// What even spreads of n values leave, as shares of their scatter: [draw][groups - 1].
@@ -245,8 +233,9 @@ std::optional<double> slope_within_devices(const std::vector<ThermalSample>& sam
     mean_of[key_of(mean)] = &mean;
   double together = 0, power = 0;
   for (const ThermalSample& sample : samples) {
-    const ThermalSample& mean = *mean_of[key_of(sample)];
-    if (!sample.temperature_c || !sample.power_w) continue;
+    const auto known = mean_of.find(key_of(sample));
+    if (known == mean_of.end() || !sample.temperature_c || !sample.power_w) continue;
+    const ThermalSample& mean = *known->second;
     const double watts = *sample.power_w - *mean.power_w;
     together += watts * (*sample.temperature_c - *mean.temperature_c);
     power += watts * watts;
@@ -257,7 +246,7 @@ std::optional<double> slope_within_devices(const std::vector<ThermalSample>& sam
 
 double chosen_slope(const std::vector<ThermalSample>& samples,
                     const std::vector<ThermalSample>& devices, const GroupingOptions& options) {
-  const bool powers = std::all_of(devices.begin(), devices.end(),
+  const bool powers = std::any_of(devices.begin(), devices.end(),
                                   [](const ThermalSample& one) { return one.power_w.has_value(); });
   if (!powers) return 0;
   if (options.kelvin_per_watt) return *options.kelvin_per_watt;
@@ -267,13 +256,14 @@ double chosen_slope(const std::vector<ThermalSample>& samples,
 /// The sign of each device at the mean load; lower is colder.
 std::vector<double> values_at_equal_load(const std::vector<ThermalSample>& devices,
                                          ThermalSign sign, double slope) {
-  double mean_power = 0;
+  double power = 0, count = 0;
   for (const ThermalSample& device : devices)
-    mean_power += device.power_w.value_or(0) / static_cast<double>(devices.size());
+    if (device.power_w) power += *device.power_w, count += 1;
+  const double mean_power = power / std::max(1.0, count);
   std::vector<double> values;
   for (const ThermalSample& device : devices) {
-    const double value = reading(device, sign).value_or(0);
-    if (sign == ThermalSign::temperature && slope > 0)
+    const double value = reading(device, sign).value();
+    if (sign == ThermalSign::temperature && slope > 0 && device.power_w)
       values.push_back(value - slope * (*device.power_w - mean_power));
     else
       values.push_back(sign == ThermalSign::clock ? -value : value);
@@ -356,6 +346,18 @@ ThermalGroup describe(Members members, const std::vector<ThermalSample>& devices
 
 }  // namespace
 
+std::optional<double> reading(const ThermalSample& sample, ThermalSign sign) {
+  switch (sign) {
+    case ThermalSign::temperature:
+      return sample.temperature_c;
+    case ThermalSign::clock:
+      return sample.clock_mhz;
+    case ThermalSign::throttling:
+      return sample.throttled;
+  }
+  return std::nullopt;
+}
+
 const char* name_of(ThermalSign sign) {
   switch (sign) {
     case ThermalSign::temperature:
@@ -381,14 +383,25 @@ std::vector<ThermalSample> mean_samples(const std::vector<ThermalSample>& sample
 
 ThermalGroups find_thermal_groups(const std::vector<ThermalSample>& samples,
                                   const GroupingOptions& options) {
-  const std::vector<ThermalSample> devices = mean_samples(samples);
-  TPT_EXPECT(!devices.empty());
+  const std::vector<ThermalSample> all = mean_samples(samples);
   ThermalGroups found;
-  found.sign = choose_sign(devices, options);
+  found.sign = choose_sign(all, options);
+  std::vector<size_t> read;  // places of those that have it
+  std::vector<ThermalSample> devices;
+  int64_t nodes = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    nodes = std::max(nodes, all[i].node + 1);
+    if (!reading(all[i], found.sign)) {
+      found.unread.push_back(i);
+      continue;
+    }
+    read.push_back(i);
+    devices.push_back(all[i]);
+  }
+  TPT_EXPECT(!devices.empty());
   found.load_slope =
       found.sign == ThermalSign::temperature ? chosen_slope(samples, devices, options) : 0;
   const std::vector<double> values = values_at_equal_load(devices, found.sign, found.load_slope);
-  found.group_of.assign(devices.size(), 0);
   std::vector<double> expected = first_expectations(devices, values);
   std::vector<Members> groups;
   Grouping grouping(devices.size(), found.sign, options.significance);
@@ -406,11 +419,16 @@ ThermalGroups find_thermal_groups(const std::vector<ThermalSample>& samples,
         expected[i] = mean_over(group, found.adjusted);
   }
   found.tests = std::move(grouping.tests);
-  for (size_t g = 0; g < groups.size(); ++g)
+  found.node_effects.resize(static_cast<size_t>(nodes));
+  found.group_of.assign(all.size(), groups.size() - 1);
+  for (size_t g = 0; g < groups.size(); ++g) {
     for (const size_t i : groups[g])
-      found.group_of[i] = g;
-  for (Members& group : groups)
-    found.groups.push_back(describe(std::move(group), devices, found.adjusted));
+      found.group_of[read[i]] = g;
+    ThermalGroup group = describe(std::move(groups[g]), devices, found.adjusted);
+    for (size_t& i : group.members)
+      i = read[i];
+    found.groups.push_back(std::move(group));
+  }
   return found;
 }
 
@@ -420,6 +438,8 @@ std::vector<std::vector<int64_t>> cold_first_order(const ThermalGroups& found,
   for (const ThermalGroup& group : found.groups)
     for (const size_t i : group.members)
       order[static_cast<size_t>(devices[i].node)].push_back(devices[i].local);
+  for (const size_t i : found.unread)
+    order[static_cast<size_t>(devices[i].node)].push_back(devices[i].local);
   return order;
 }
 

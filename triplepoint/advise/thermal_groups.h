@@ -51,6 +51,7 @@ struct ThermalSample {
 /// What tells devices apart; higher is worse for temperature and throttling, lower for clocks.
 enum class ThermalSign { temperature, clock, throttling };
 const char* name_of(ThermalSign);
+std::optional<double> reading(const ThermalSample&, ThermalSign);
 
 /// Devices that behave alike.
 struct ThermalGroup {
@@ -74,7 +75,9 @@ struct GroupingTest {
 struct ThermalGroups {
   ThermalSign sign = ThermalSign::temperature;
   std::vector<ThermalGroup> groups;
-  std::vector<size_t> group_of;      // of each sample
+  std::vector<size_t> group_of;  // of each sample
+  // Samples without the sign: in no group, last in every order, counted as of the hottest group.
+  std::vector<size_t> unread;
   std::vector<double> node_effects;  // of each node: above the mean node, in the sign's unit
   std::vector<GroupingTest> tests;   // of two groups and more
   double load_slope = 0;             // K/W taken out of temperatures; 0: loads taken as equal
@@ -93,7 +96,8 @@ struct GroupingOptions {
 ///   x = T - r (P - mean P) - node effect
 ///
 /// r: K/W of the package, given, or by least squares within devices that were seen under several
-/// loads (samples of one device repeat); without either, and without powers, loads count as equal.
+/// loads (samples of one device repeat); without either loads count as equal, and so does that of a
+/// device without a power.
 /// Node effects (room, inlet) are means of what groups leave over, found in turn with the groups.
 /// Two to four groups are tried, each cut where the least scatter is left (exact in one dimension).
 /// Allowed number of groups, if
@@ -104,7 +108,7 @@ struct GroupingOptions {
 /// statistic of Tibshirani, Walther, Hastie, J. R. Stat. Soc. B 63, 2001). None: one group.
 /// Holds where one sign decides; needs at least 4 devices to see two groups. Of more than 512
 /// devices, as many quantiles decide. Equal samples, equal groups: spreads are drawn by position.
-/// There must be a sample.
+/// There must be a sample with the sign.
 ThermalGroups find_thermal_groups(const std::vector<ThermalSample>&, const GroupingOptions& = {});
 
 /// Mean sample of each device that was seen several times, in order of (node, local).
@@ -115,7 +119,8 @@ std::vector<ThermalSample> mean_samples(const std::vector<ThermalSample>&);
 std::vector<std::vector<int64_t>> cold_first_order(const ThermalGroups&,
                                                    const std::vector<ThermalSample>& devices);
 
-/// What a run, simulated or recorded, shows of each device: means over its detailed steps.
+/// What a run shows of each device: means over its detailed steps; where another sampler recorded
+/// none, a sample a moment. A device of which nothing is known has a sample without readings.
 std::vector<ThermalSample> thermal_samples(const run::Run&);
 
 struct TableChoice {
@@ -123,19 +128,11 @@ struct TableChoice {
   int64_t gpus_per_node = 8;       // where no column says which node
 };
 
-/// Samples of a table of temperatures, in either of two forms:
-///
-///  - a row per GPU (and time): a column of its index (index, gpu_index, gpu, device, local_rank),
-///    any of temperature (temperature.gpu, temp_c, temperature_c, die_c), power (power.draw,
-///    power_w), clock (clocks.sm, clocks.current.sm, sm_mhz, sm_clock_mhz), throttled (share), and
-///    node (node, host, hostname); what nvidia-smi --query-gpu writes as CSV, units in titles and
-///    cells included. Indices from gpus_per_node on count through the nodes;
-///  - a row per configuration, a column per GPU (gpu0, gpu1, ...), and a column `panel` that says
-///    what is in the row (a name with temp, throttl, clock or power); without it temperatures.
-///    Rows of averages over the others ("Avg" in `config`) are left out.
-///
-/// Rows are told apart by `config` or `snapshot_id`. Tables with a row per GPU that hold several
-/// sets ask for a choice; of the other form all sets count, as repeated samples.
+/// Samples of a table of a row per configuration and a column per GPU (gpu0, gpu1, ...), with a
+/// column `panel` that says what is in the row (a name with temp, throttl, clock or power); without
+/// it temperatures. Rows of averages over the others ("Avg" in `config`) are left out; rows are
+/// told apart by `config` or `snapshot_id`, and all count, as repeated samples.
+bool is_thermal_table(const CsvTable&);
 Result<std::vector<ThermalSample>> read_thermal_table(const CsvTable&, const TableChoice& = {});
 
 }  // namespace triplepoint::advise

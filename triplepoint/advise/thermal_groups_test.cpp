@@ -162,5 +162,31 @@ TEST_CASE("without temperatures, clocks or throttling tell, and the slow ones ar
   CHECK(slots_of(found.groups[1], devices) == std::set<int64_t>{0, 3, 4, 6});
 }
 
+TEST_CASE("a device without a reading is in no group, last in every order, and moves no other") {
+  std::vector<ThermalSample> samples;
+  for (int64_t i = 0; i < 8; ++i)
+    samples.push_back({.node = 0,
+                       .local = i,
+                       .temperature_c = i % 2 == 0 ? 60.0 + 0.1 * static_cast<double>(i) : 75.0,
+                       .power_w = 690});
+  const ThermalGroups all = find_thermal_groups(samples);
+  REQUIRE(all.groups.size() == 2);
+  for (size_t lost = 0; lost < 8; ++lost) {
+    CAPTURE(lost);
+    std::vector<ThermalSample> fewer = samples;
+    fewer[lost].temperature_c.reset();
+    const ThermalGroups found = find_thermal_groups(fewer);
+    CHECK(found.unread == std::vector<size_t>{lost});
+    REQUIRE(found.groups.size() == 2);
+    for (size_t i = 0; i < 8; ++i)
+      CHECK(found.group_of[i] == (i == lost ? 1 : all.group_of[i]));
+    CHECK(cold_first_order(found, mean_samples(fewer)).front().back() ==
+          static_cast<int64_t>(lost));
+    fewer = samples;
+    fewer[lost].power_w.reset();
+    CHECK(find_thermal_groups(fewer).group_of == all.group_of);
+  }
+}
+
 }  // namespace
 }  // namespace triplepoint::advise

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <map>
-#include <span>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/text.h"
+#include "triplepoint/run/series_index.h"
+#include "triplepoint/run/throttle_reasons.h"
 
 #include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/metrics/metrics.h"
@@ -22,134 +21,13 @@ Number entry(const std::vector<double>& values, size_t i) {
   return values[i];
 }
 
-/// A number and perhaps its unit behind it, as nvidia-smi writes "412.33 W".
-Number leading_number(std::string_view cell) {
-  cell = trimmed(cell);
-  double value = 0;
-  const auto read = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  const std::string_view rest(read.ptr, static_cast<size_t>(cell.data() + cell.size() - read.ptr));
-  if (read.ec != std::errc() || !(rest.empty() || rest.front() == ' ')) return std::nullopt;
-  if (!std::isfinite(value)) return std::nullopt;  // "nan": not measured
-  return value;
-}
+constexpr std::string_view set_titles[] = {"config", "snapshot_id", "trace_id"};
 
-std::optional<int64_t> whole_number(std::string_view cell) {
-  cell = trimmed(cell);
-  int64_t value = 0;
-  const auto read = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (cell.empty() || read.ec != std::errc() || read.ptr != cell.data() + cell.size() || value < 0)
-    return std::nullopt;
-  return value;
-}
-
-/// The title without a unit in brackets.
-std::string_view bare_title(std::string_view title) {
-  return trimmed(title.substr(0, title.find('[')));
-}
-
-std::optional<size_t> column_of(const CsvTable& table, std::span<const std::string_view> titles) {
-  for (const std::string_view wanted : titles)
-    for (size_t c = 0; c < table.header().size(); ++c)
-      if (bare_title(table.header()[c]) == wanted) return c;
+std::optional<size_t> set_column(const CsvTable& table) {
+  for (const std::string_view title : set_titles)
+    if (const auto column = table.column(title)) return column;
   return std::nullopt;
 }
-
-constexpr std::string_view set_titles[] = {"config", "snapshot_id", "trace_id"};
-constexpr std::string_view index_titles[] = {"index", "gpu_index", "device", "local_rank", "gpu"};
-constexpr std::string_view node_titles[] = {"node", "host", "hostname"};
-constexpr std::string_view temperature_titles[] = {"temperature.gpu", "temp_c", "temperature_c",
-                                                   "die_c"};
-constexpr std::string_view power_titles[] = {"power.draw", "power.draw.average",
-                                             "power.draw.instant", "power_w"};
-constexpr std::string_view clock_titles[] = {"clocks.sm", "clocks.current.sm", "sm_mhz",
-                                             "sm_clock_mhz"};
-constexpr std::string_view throttle_titles[] = {"throttled", "throttled_share"};
-
-/// A table with a row per GPU.
-class LongTable {
- public:
-  LongTable(const CsvTable& table, const TableChoice& choice, size_t index)
-      : table_(table),
-        choice_(choice),
-        index_(index),
-        set_(column_of(table, set_titles)),
-        node_(column_of(table, node_titles)),
-        temperature_(column_of(table, temperature_titles)),
-        power_(column_of(table, power_titles)),
-        clock_(column_of(table, clock_titles)),
-        throttle_(column_of(table, throttle_titles)) {}
-
-  Result<std::vector<ThermalSample>> read() {
-    if (!temperature_ && !clock_ && !throttle_)
-      return error(
-          fmt::format("{}: no column has temperature, clock or throttling (GPUs cannot be "
-                      "grouped); name one temperature.gpu, temp_c, clocks.sm or throttled",
-                      table_.name()));
-    TPT_TRY(check_choice());
-    std::vector<ThermalSample> samples;
-    for (size_t row = 0; row < table_.rows(); ++row) {
-      if (choice_.row && set_ && table_.at(row, *set_) != *choice_.row) continue;
-      TPT_TRY(check_index(row));
-      if (auto sample = read_row(row)) samples.push_back(*sample);
-    }
-    return samples;
-  }
-
- private:
-  Result<bool> check_choice() const {
-    std::vector<std::string_view> sets;
-    for (size_t row = 0; set_ && row < table_.rows(); ++row) {
-      const std::string_view set = table_.at(row, *set_);
-      if (std::find(sets.begin(), sets.end(), set) == sets.end()) sets.push_back(set);
-    }
-    if (choice_.row && std::find(sets.begin(), sets.end(), *choice_.row) == sets.end())
-      return error(
-          fmt::format("{}: no rows of \"{}\" (--row names a config or snapshot_id); there "
-                      "are {}",
-                      table_.name(), *choice_.row, fmt::join(sets, ", ")));
-    if (!choice_.row && sets.size() > 1)
-      return error(
-          fmt::format("{} holds {} sets of GPUs (they may be different machines); choose one with "
-                      "--row: {}",
-                      table_.name(), sets.size(), fmt::join(sets, ", ")));
-    return true;
-  }
-
-  Result<bool> check_index(size_t row) const {
-    constexpr int64_t most_devices = 10'000'000;
-    if (whole_number(table_.at(row, index_)).value_or(0) < most_devices) return true;
-    return error(fmt::format(
-        "{}: a GPU has the index {} (beyond {} it is surely a typing error); correct it",
-        table_.name(), table_.at(row, index_), most_devices));
-  }
-
-  Number cell(size_t row, const std::optional<size_t>& column) const {
-    return column ? leading_number(table_.at(row, *column)) : std::nullopt;
-  }
-
-  std::optional<ThermalSample> read_row(size_t row) {
-    const auto index = whole_number(table_.at(row, index_));
-    if (!index) return std::nullopt;  // "32-39": a mean over several
-    ThermalSample sample{.node = *index / choice_.gpus_per_node,
-                         .local = *index % choice_.gpus_per_node,
-                         .temperature_c = cell(row, temperature_),
-                         .power_w = cell(row, power_),
-                         .clock_mhz = cell(row, clock_),
-                         .throttled = cell(row, throttle_)};
-    if (node_) {
-      const std::string name(table_.at(row, *node_));
-      sample.node = nodes_.try_emplace(name, static_cast<int64_t>(nodes_.size())).first->second;
-    }
-    if (!sample.temperature_c && !sample.clock_mhz && !sample.throttled) return std::nullopt;
-    return sample;
-  }
-
-  const CsvTable& table_;
-  const TableChoice& choice_;
-  size_t index_;
-  std::optional<size_t> set_, node_, temperature_, power_, clock_, throttle_;
-  std::map<std::string, int64_t> nodes_;  // in the order in which they appear
-};
 
 /// Columns gpu0, gpu1, ...
 std::vector<size_t> gpu_columns(const CsvTable& table) {
@@ -167,9 +45,17 @@ Number ThermalSample::*field_of_panel(std::string_view panel) {
   return panel.empty() || has("temp") ? &ThermalSample::temperature_c : nullptr;
 }
 
+/// Not what stands for a sensor that is not there: 0, 255 °C.
+bool is_reading(const Number& value, Number ThermalSample::*field) {
+  if (!value || !std::isfinite(*value) || *value < 0) return false;
+  constexpr double hottest_c = 130;
+  if (field == &ThermalSample::temperature_c) return *value >= 1 && *value <= hottest_c;
+  return *value > 0 || field == &ThermalSample::throttled;
+}
+
 Result<std::vector<ThermalSample>> read_wide(const CsvTable& table, const TableChoice& choice,
                                              const std::vector<size_t>& gpus) {
-  const auto set = column_of(table, set_titles), panel = table.column("panel");
+  const auto set = set_column(table), panel = table.column("panel");
   std::map<std::string, std::vector<ThermalSample>> sets;
   for (size_t row = 0; row < table.rows(); ++row) {
     const std::string name(set ? table.at(row, *set) : "");
@@ -182,7 +68,8 @@ Result<std::vector<ThermalSample>> read_wide(const CsvTable& table, const TableC
       const auto index = static_cast<int64_t>(i);
       samples[i].node = index / choice.gpus_per_node;
       samples[i].local = index % choice.gpus_per_node;
-      samples[i].*field = TPT_TRY(table.number(row, gpus[i]));
+      const Number value = TPT_TRY(table.number(row, gpus[i]));
+      if (is_reading(value, field)) samples[i].*field = value;
     }
   }
   std::vector<ThermalSample> all;
@@ -198,7 +85,51 @@ Result<std::vector<ThermalSample>> read_wide(const CsvTable& table, const TableC
 
 }  // namespace
 
+namespace {
+
+const run::Series* first_series(const run::SeriesIndex& index,
+                                std::initializer_list<const char*> signals, int32_t device) {
+  for (const char* const signal : signals)
+    if (const run::Series* const found = index.find(signal, device)) return found;
+  return nullptr;
+}
+
+/// Each moment of a recording without steps as a sample: a GPU under several loads shows what
+/// power does to it.
+std::vector<ThermalSample> samples_over_time(const run::Run& run) {
+  const run::SeriesIndex index(run);
+  std::vector<ThermalSample> samples;
+  for (const run::Device& device : run.devices) {
+    std::map<Instant, ThermalSample> moments;
+    const auto take = [&](std::initializer_list<const char*> signals, Number ThermalSample::*field,
+                          auto&& value_of) {
+      const run::Series* const series = first_series(index, signals, device.index);
+      for (size_t i = 0; series != nullptr && i < series->times.size(); ++i)
+        moments[series->times[i]].*field = value_of(series->values[i]);
+    };
+    const auto as_it_is = [](double value) { return value; };
+    take({"die_c", "junction_c"}, &ThermalSample::temperature_c, as_it_is);
+    take({"power_instant_w", "power_average_w", "power_w"}, &ThermalSample::power_w, as_it_is);
+    take({"sm_clock_mhz"}, &ThermalSample::clock_mhz, as_it_is);
+    take({"throttle_reasons"}, &ThermalSample::throttled, [](double bits) {
+      return (static_cast<uint64_t>(bits) & run::any_throttle_reason) != 0 ? 1.0 : 0.0;
+    });
+    take({"throttled_share"}, &ThermalSample::throttled, as_it_is);
+    if (moments.empty()) moments.try_emplace(Instant());  // it is there, and nothing is known of it
+    for (auto& [when, sample] : moments) {
+      sample.node = device.node;
+      sample.local = device.local;
+      samples.push_back(sample);
+    }
+  }
+  return samples;
+}
+
+}  // namespace
+
 std::vector<ThermalSample> thermal_samples(const run::Run& run) {
+  if (run.manifest.origin == run::Origin::imported && run.steps.empty() && run.timeline.empty())
+    return samples_over_time(run);
   const metrics::Metrics seen = metrics::measure(run);
   std::vector<ThermalSample> samples;
   for (size_t i = 0; i < run.devices.size(); ++i) {
@@ -213,23 +144,16 @@ std::vector<ThermalSample> thermal_samples(const run::Run& run) {
   return samples;
 }
 
+bool is_thermal_table(const CsvTable& table) {
+  return !gpu_columns(table).empty();
+}
+
 Result<std::vector<ThermalSample>> read_thermal_table(const CsvTable& table,
                                                       const TableChoice& choice) {
   const std::vector<size_t> gpus = gpu_columns(table);
   if (!gpus.empty()) return read_wide(table, choice, gpus);
-  const auto index = column_of(table, index_titles);
-  if (!index)
-    return error(
-        fmt::format("{}: no column gpu0, and none that numbers GPUs (index, gpu_index, "
-                    "device); see triplepoint place --help",
-                    table.name()));
-  std::vector<ThermalSample> samples = TPT_TRY(LongTable(table, choice, *index).read());
-  if (samples.empty())
-    return error(
-        fmt::format("{}: no GPU has a reading (rows need a whole index and a number); "
-                    "check the file",
-                    table.name()));
-  return samples;
+  return error(
+      fmt::format("{}: no columns gpu0, gpu1, ...; see triplepoint place --help", table.name()));
 }
 
 }  // namespace triplepoint::advise

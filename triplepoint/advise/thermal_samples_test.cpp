@@ -21,46 +21,6 @@ bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST_CASE("nvidia-smi's CSV reads with the units in its titles and cells") {
-  const auto samples = read(
-      "index, temperature.gpu, power.draw [W], clocks.sm [MHz]\n"
-      "0, 61, 412.33 W, 1755 MHz\n"
-      "9, 55, 401.10 W, 1800 MHz\n");
-  REQUIRE(samples);
-  REQUIRE(samples->size() == 2);
-  CHECK((*samples)[0] == ThermalSample{.node = 0,
-                                       .local = 0,
-                                       .temperature_c = 61,
-                                       .power_w = 412.33,
-                                       .clock_mhz = 1755,
-                                       .throttled = {}});
-  CHECK((*samples)[1].node == 1);  // eight GPUs a node, where no column says otherwise
-  CHECK((*samples)[1].local == 1);
-}
-
-TEST_CASE("indices count through nodes of the size that is said") {
-  const auto samples = read("gpu,temp_c\n5,60\n", {.row = {}, .gpus_per_node = 4});
-  REQUIRE(samples);
-  CHECK(samples->front().node == 1);
-  CHECK(samples->front().local == 1);
-}
-
-TEST_CASE("nodes are numbered in the order in which their names appear") {
-  const auto samples = read("host,index,temp_c\nberta,0,60\nanna,0,61\nberta,1,62\n");
-  REQUIRE(samples);
-  CHECK((*samples)[0].node == 0);
-  CHECK((*samples)[1].node == 1);
-  CHECK((*samples)[2].node == 0);
-}
-
-TEST_CASE("what was not measured is absent, and a row without any reading is left out") {
-  const auto samples = read("index,temp_c,power_w\n0,60,nan\n1,[N/A],600\n32-39,61,600\n2,59,\n");
-  REQUIRE(samples);
-  REQUIRE(samples->size() == 2);
-  CHECK(!(*samples)[0].power_w);
-  CHECK((*samples)[1].local == 2);
-}
-
 TEST_CASE("a column for each GPU, and a row for each quantity") {
   const auto samples = read(
       "panel,config,gpu0,gpu1\n"
@@ -74,21 +34,34 @@ TEST_CASE("a column for each GPU, and a row for each quantity") {
   CHECK((*samples)[1].clock_mhz == 1800);
 }
 
-TEST_CASE("of several sets of GPUs one has to be chosen, by a name that is there") {
-  const std::string two = "snapshot_id,index,temp_c\na,0,60\nb,0,50\n";
-  CHECK(contains(refusal(two), "--row: a, b"));
-  CHECK(contains(refusal(two, {.row = "c"}), "no rows of \"c\""));
-  const auto chosen = read(two, {.row = "b"});
-  REQUIRE(chosen);
-  REQUIRE(chosen->size() == 1);
-  CHECK(chosen->front().temperature_c == 50);
+TEST_CASE("a table that says nothing of GPUs' heat is refused") {
+  CHECK(contains(refusal("index,power_w\n0,600\n"), "no columns gpu0"));
 }
 
-TEST_CASE("a table that says nothing of GPUs' heat is refused with what would do") {
-  CHECK(contains(refusal("index,power_w\n0,600\n"), "no column has temperature"));
-  CHECK(contains(refusal("time,value\n0,600\n"), "none that numbers GPUs"));
-  CHECK(contains(refusal("index,temp_c\n99999999999,60\n"), "surely a typing error"));
-  CHECK(contains(refusal("index,temp_c\n0-7,60\n"), "no GPU has a reading"));
+TEST_CASE("what stands for a sensor that is not there is no reading") {
+  const auto samples = read("panel,gpu0,gpu1,gpu2\navg_temp_C,0,255,60\npower_W,0,600,600\n");
+  REQUIRE(samples);
+  CHECK(!(*samples)[0].temperature_c);
+  CHECK(!(*samples)[1].temperature_c);
+  CHECK(!(*samples)[0].power_w);
+  CHECK((*samples)[2].temperature_c == 60);
+}
+
+TEST_CASE("of another sampler's recording each moment is a sample") {
+  run::Run run;
+  run.manifest.origin = run::Origin::imported;
+  run.devices = {{.index = 0, .node = 1, .local = 2}, {.index = 1, .node = 1, .local = 3}};
+  run.series.push_back(
+      {.signal = "junction_c", .device = 0, .times = {Instant(0), Instant(1)}, .values = {60, 70}});
+  run.series.push_back(
+      {.signal = "power_average_w", .device = 0, .times = {Instant(1)}, .values = {500}});
+  const std::vector<ThermalSample> samples = thermal_samples(run);
+  REQUIRE(samples.size() == 3);
+  CHECK(samples[0].temperature_c == 60);
+  CHECK(!samples[0].power_w);
+  CHECK(samples[1].power_w == 500);
+  CHECK(samples[2].local == 3);
+  CHECK(!samples[2].temperature_c);
 }
 
 TEST_CASE("samples of one GPU are one mean sample, in order of node and index") {

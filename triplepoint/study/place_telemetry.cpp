@@ -15,6 +15,7 @@
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"
+#include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/tui/progress.h"
 #include "triplepoint/workload/rank_grid.h"
 
@@ -22,21 +23,6 @@ namespace triplepoint::study {
 namespace {
 
 using advise::ThermalSample;
-
-Result<void> require_readings(const std::vector<ThermalSample>& samples, const std::string& first) {
-  if (samples.empty())
-    return error(
-        fmt::format("{}: no GPU was recorded (there is nothing to group); triplepoint doctor says "
-                    "why no sensor was read",
-                    first));
-  for (const ThermalSample& sample : samples)
-    if (!sample.temperature_c && !sample.clock_mhz && !sample.throttled)
-      return error(
-          fmt::format("GPU {} of node {} has no temperature, clock or throttling in {} (it cannot "
-                      "be grouped); record it with triplepoint record",
-                      sample.local, sample.node, first));
-  return {};
-}
 
 Result<void> require_same_size(const spec::Job& job, const std::vector<ThermalSample>& samples) {
   int64_t nodes = 0, locals = 0;
@@ -98,39 +84,73 @@ Result<std::vector<std::string>> host_names(const spec::Job& job,
 
 }  // namespace
 
-bool is_thermal_table(const std::string& path) {
-  return path.ends_with(".csv");
+bool may_have_rows(const std::string& path) {
+  return !path.ends_with(".run");
 }
+
+namespace {
+
+/// Of a column per GPU, as papers' tables have it; nothing where the file is none.
+Result<std::optional<std::vector<ThermalSample>>> read_wide_table(
+    const std::string& path, const advise::TableChoice& choice) {
+  if (!path.ends_with(".csv")) return std::nullopt;
+  std::string text = TPT_TRY(read_file(path));
+  const auto table = CsvTable::parse(std::move(text), path);
+  if (!table || !advise::is_thermal_table(*table)) return std::nullopt;
+  return TPT_TRY(advise::read_thermal_table(*table, choice));
+}
+
+}  // namespace
 
 Result<Telemetry> read_telemetry(const std::vector<std::string>& files,
                                  const advise::TableChoice& choice) {
   Telemetry all{.measured = !files.empty()};
   for (const std::string& path : files) {
-    std::vector<ThermalSample> samples;
-    if (is_thermal_table(path)) {
-      std::string text = TPT_TRY(read_file(path));
-      const CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), path));
-      samples = TPT_TRY(advise::read_thermal_table(table, choice));
-    } else {
-      const run::Run run = TPT_TRY(run::load(path));
-      samples = advise::thermal_samples(run);
-      if (run.manifest.job && !all.job) all.job = run.manifest.job;
-      if (all.hosts.empty()) all.hosts = run.manifest.hosts;
-    }
+    if (may_have_rows(path))
+      if (const auto samples = TPT_TRY(read_wide_table(path, choice))) {
+        all.samples.insert(all.samples.end(), samples->begin(), samples->end());
+        continue;
+      }
+    const telemetry::TimeSeriesOptions options{
+        .row = choice.row, .gpus_per_node = static_cast<int32_t>(choice.gpus_per_node)};
+    const run::Run run =
+        TPT_TRY(may_have_rows(path) ? telemetry::read_time_series(path, options) : run::load(path));
+    const std::vector<ThermalSample> samples = advise::thermal_samples(run);
     all.samples.insert(all.samples.end(), samples.begin(), samples.end());
+    if (run.manifest.job && !all.job) all.job = run.manifest.job;
+    if (all.hosts.empty()) all.hosts = run.manifest.hosts;
+    if (may_have_rows(path))
+      all.notes.insert(all.notes.end(), run.manifest.notes.begin(), run.manifest.notes.end());
   }
-  if (!files.empty()) TPT_TRY(require_readings(all.samples, files.front()));
+  if (!files.empty() && all.samples.empty())
+    return error(fmt::format(
+        "{}: no GPU was recorded (there is nothing to group); triplepoint doctor says why no "
+        "sensor was read",
+        files.front()));
   return all;
 }
 
-advise::GroupedMachine group_devices(const std::vector<ThermalSample>& samples,
-                                     const std::vector<std::string>& files, const std::string& sign,
-                                     const std::optional<double>& kelvin_per_watt) {
+Result<advise::GroupedMachine> group_devices(const std::vector<ThermalSample>& samples,
+                                             const std::vector<std::string>& files,
+                                             const std::string& sign,
+                                             const std::optional<double>& kelvin_per_watt) {
   advise::GroupingOptions options;
   options.kelvin_per_watt = kelvin_per_watt;
+  bool any = false;
   for (const auto each : {advise::ThermalSign::temperature, advise::ThermalSign::clock,
-                          advise::ThermalSign::throttling})
+                          advise::ThermalSign::throttling}) {
     if (sign == name_of(each)) options.sign = each;
+    if (sign.empty() || sign == name_of(each))
+      any |= std::ranges::any_of(samples, [&](const ThermalSample& one) {
+        return advise::reading(one, each).has_value();
+      });
+  }
+  if (!any)
+    return error(fmt::format(
+        "{}: no GPU has a reading of {} (GPUs are grouped by one); {}",
+        files.empty() ? "the simulated job" : files.front(),
+        sign.empty() ? "temperature, clock or throttling" : sign,
+        sign.empty() ? "record it with triplepoint record" : "leave out --by, or name another"));
   advise::GroupedMachine seen{.devices = advise::mean_samples(samples),
                               .groups = advise::find_thermal_groups(samples, options),
                               .source = "simulated"};
@@ -143,8 +163,8 @@ Result<PlacedJob> place_job(tui::Console& console, const spec::Job& job, const T
                             const std::vector<std::string>& files, const std::string& sign,
                             advise::PlaceOptions options) {
   const PlaceMachine machine = TPT_TRY(machine_to_place(job, telemetry));
-  const advise::GroupedMachine seen =
-      group_devices(machine.samples, files, sign, advise::kelvin_per_watt(job.cluster.gpu));
+  const advise::GroupedMachine seen = TPT_TRY(
+      group_devices(machine.samples, files, sign, advise::kelvin_per_watt(job.cluster.gpu)));
   const advise::ColdMap map = advise::cold_map(seen.groups, seen.devices, job);
   tui::SearchBars bars(console);
   options.machine_is_known = telemetry.measured;
@@ -153,6 +173,7 @@ Result<PlacedJob> place_job(tui::Console& console, const spec::Job& job, const T
   options.stopped = [] { return interrupted(); };
   advise::PlaceResult result = advise::place(machine.job, map, options);
   if (machine.note) result.notes.push_back(*machine.note);
+  result.notes.insert(result.notes.end(), telemetry.notes.begin(), telemetry.notes.end());
   return PlacedJob{seen, std::move(result)};
 }
 

@@ -20,16 +20,20 @@ struct Telemetry {
   std::vector<advise::ThermalSample> samples;
   std::optional<spec::Job> job;    // of the first run that knows its own
   std::vector<std::string> hosts;  // names of nodes
+  std::vector<std::string> notes;  // on what was left out of other samplers' files
   bool measured = false;           // files were read
 };
 
-bool is_thermal_table(const std::string& path);
-/// Errors: a file that cannot be read, and samples without temperature, clock and throttling.
+/// Whether --row can name rows of it: all but runs.
+bool may_have_rows(const std::string& path);
+/// Runs, tables of a column per GPU, and what other samplers record (telemetry/timeseries).
 Result<Telemetry> read_telemetry(const std::vector<std::string>& files, const advise::TableChoice&);
-/// Groups of GPUs by one sign; `sign`: its name, or empty for the best there is.
-advise::GroupedMachine group_devices(const std::vector<advise::ThermalSample>&,
-                                     const std::vector<std::string>& files, const std::string& sign,
-                                     const std::optional<double>& kelvin_per_watt);
+/// Groups of GPUs by one sign; `sign`: its name, or empty for the best there is. Errors: no GPU has
+/// it.
+Result<advise::GroupedMachine> group_devices(const std::vector<advise::ThermalSample>&,
+                                             const std::vector<std::string>& files,
+                                             const std::string& sign,
+                                             const std::optional<double>& kelvin_per_watt);
 
 struct PlacedJob {
   advise::GroupedMachine seen;

@@ -126,7 +126,7 @@ void print_comparison(Console& console, const report::StudyComparison& compariso
 
 void print_thermal_groups(Console& console, const advise::GroupedMachine& seen) {
   console.print(table_text(advise::groups_table(seen), console));
-  print_wrapped(console, advise::grouping_text(seen.groups));
+  print_wrapped(console, advise::grouping_text(seen));
   if (seen.groups.groups.size() > 1)
     print_wrapped(console, "Cold first: CUDA_VISIBLE_DEVICES=" + advise::slots_text(seen));
 }

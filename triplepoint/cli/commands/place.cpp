@@ -35,8 +35,9 @@ class Place : public Command {
     return Arguments()
         .group("Input, search and output")
         .flag("--from", "FILE",
-              "runs, or CSV tables with GPU temperatures; repeatable (default: the job is "
-              "simulated)",
+              "runs, or what other samplers record (nvidia-smi, dcgmi, rocm-smi, amd-smi, "
+              "Prometheus, "
+              "...); repeatable (default: the job is simulated)",
               into(from_), {.words = Words::files})
         .flag("--row", "NAME", "of a CSV table: its config or snapshot_id", into(choice_.row))
         .flag("--by", "SIGN",
@@ -68,7 +69,8 @@ class Place : public Command {
       return error(
           "no job and no telemetry (there is nothing to place); name a job, or --from recordings");
     if (!named && !seen.job)
-      return print_groups(console, study::group_devices(seen.samples, from_, by_, {}));
+      return print_groups(console, TPT_TRY(study::group_devices(seen.samples, from_, by_, {})),
+                          seen.notes);
     spec::Job job = seen.job && !named ? *seen.job : TPT_TRY(flags_.job(library));
     TPT_TRY(spec::require_valid(job));
     TPT_TRY(spec::require_training(job, "placements are searched"));
@@ -81,7 +83,7 @@ class Place : public Command {
   Result<void> check_words() const {
     if (hosts_ && !output_)
       return error("--hosts belongs to -o (nothing else names nodes); add -o DIR, or leave it out");
-    if (choice_.row && std::none_of(from_.begin(), from_.end(), study::is_thermal_table))
+    if (choice_.row && std::none_of(from_.begin(), from_.end(), study::may_have_rows))
       return error(
           "--row belongs to a CSV table (nothing else has rows of that name); add --from "
           "FILE.csv, or leave it out");
@@ -90,13 +92,16 @@ class Place : public Command {
   }
 
   /// Without a job: what separates the GPUs, and the order that puts cold ones first.
-  Result<int> print_groups(tui::Console& console, const advise::GroupedMachine& seen) {
+  Result<int> print_groups(tui::Console& console, const advise::GroupedMachine& seen,
+                           const std::vector<std::string>& notes) {
     if (format_.is_json()) {
-      print_json(console, {{"thermal_groups", advise::groups_json(seen)}});
+      print_json(console, {{"thermal_groups", advise::groups_json(seen)}, {"notes", notes}});
     } else if (format_.is_csv()) {
       console.print(table_csv(advise::groups_table(seen)));
     } else {
       tui::print_thermal_groups(console, seen);
+      for (const std::string& note : notes)
+        tui::print_wrapped(console, "Note: " + note + ".");
       tui::print_wrapped(console,
                          "No job was given, so nothing was placed; name one to estimate the gain.");
     }

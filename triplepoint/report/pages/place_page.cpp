@@ -94,7 +94,7 @@ std::vector<Tile> tiles_of(const advise::PlaceResult& result) {
 
 std::vector<std::string> sentences_of(const advise::GroupedMachine& seen,
                                       const advise::PlaceResult& result) {
-  std::vector<std::string> sentences = {gains_text(result), grouping_text(seen.groups),
+  std::vector<std::string> sentences = {gains_text(result), grouping_text(seen),
                                         search_text(result)};
   for (const std::string& note : result.notes)
     sentences.push_back(note + ".");
