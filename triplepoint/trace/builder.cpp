@@ -2,6 +2,8 @@
 #include "triplepoint/trace/builder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -13,6 +15,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/trace/bulk.h"
+#include "triplepoint/trace/plausible.h"
 
 namespace triplepoint::trace {
 namespace {
@@ -72,18 +75,6 @@ Trace TraceBuilder::finish(std::optional<int64_t> unix_ns_of_zero) && {
   return std::move(trace_);
 }
 
-void note_reason(Skipped& skipped, std::string reason) {
-  constexpr size_t most = 8;
-  std::vector<std::string>& all = skipped.reasons;
-  if (all.size() < most && std::find(all.begin(), all.end(), reason) == all.end())
-    all.push_back(std::move(reason));
-}
-
-void note_skipped(Skipped& skipped, std::string reason) {
-  ++skipped.events;
-  note_reason(skipped, std::move(reason));
-}
-
 namespace {
 
 /// The begin that the epoch moves to: the earliest, but for strays a timeline cannot hold. A clock
@@ -135,19 +126,20 @@ void move_to(run::Timeline& timeline, int64_t epoch, int64_t reach, Skipped& ski
 
 }  // namespace
 
-void settle(Trace& trace, std::optional<int64_t> unix_ns_of_zero) {
+void settle(Trace& trace, std::optional<int64_t> unix_ns_of_zero, bool one_at_a_time) {
   constexpr int64_t reach = int64_t{30} * 365 * 86400 * 1'000'000'000;  // what a run file holds
   run::Timeline& timeline = trace.timeline;
-  int64_t epoch = 0;
+  leave_out_strays(timeline, trace.skipped);
   if (!timeline.spans.empty()) {
-    epoch = epoch_of(timeline.spans, reach);
+    const int64_t epoch = epoch_of(timeline.spans, reach);
     move_to(timeline, epoch, reach, trace.skipped);
+    trace.epoch_in_file_ns = epoch;
+    if (unix_ns_of_zero) trace.epoch_unix_ns = *unix_ns_of_zero + epoch;
   }
-  trace.epoch_in_file_ns = epoch;
-  if (unix_ns_of_zero) trace.epoch_unix_ns = *unix_ns_of_zero + epoch;
   for (const run::Span& span : timeline.spans)
     timeline.num_ranks = std::max(timeline.num_ranks, span.rank + 1);
   sort_spans(timeline);
+  clip_overflowing(timeline, one_at_a_time, trace.skipped);
 }
 
 namespace {
@@ -176,8 +168,52 @@ void set_rank(Trace& trace, int32_t rank) {
     span.rank = rank;
   for (run::Lane& lane : trace.timeline.lanes)
     lane.rank = rank;
+  if (trace.timeline.lanes.empty())
+    trace.timeline.lanes.push_back({rank, run::Stream::host, 0, "nothing recorded"});
   trace.timeline.num_ranks = rank + 1;
   trace.rank = rank;
+}
+
+std::string_view file_name(std::string_view name) {
+  return name.substr(name.find_last_of('/') + 1);
+}
+
+/// A flight recorder's reader has looked at the name with what the groups allow.
+std::optional<int32_t> rank_named(const NamedTrace& one) {
+  return one.trace.format == "flight_recorder" ? std::nullopt : rank_in_name(one.name);
+}
+
+/// Takes the ranks of those that do not know theirs from the names, of none if two say the same;
+/// two that say "rank" are a mistake of who gave them.
+Result<std::vector<NamedTrace*>> ranks_by_names(std::vector<NamedTrace>& all,
+                                                std::map<int32_t, const std::string*>& owner) {
+  std::vector<NamedTrace*> unknown;
+  std::map<int32_t, const std::string*> named = owner;
+  bool doubted = false;
+  for (NamedTrace& one : all) {
+    if (one.trace.rank || ranks_of(one.trace).size() > 1) continue;
+    unknown.push_back(&one);
+    const auto rank = rank_named(one);
+    if (!rank) continue;
+    const auto [found, is_new] = named.try_emplace(*rank, &one.name);
+    if (is_new) continue;
+    if (lower_case(file_name(one.name)).find("rank") != std::string::npos)
+      return error(fmt::format(
+          "{} and {} are both of rank {} by their names (a timeline shows a rank once); leave one "
+          "out, or say where the rank stands, as in --ranks 'node*-{{rank}}.json'",
+          *found->second, one.name, *rank));
+    doubted = true;
+  }
+  if (doubted) return unknown;
+  std::vector<NamedTrace*> nameless;
+  for (NamedTrace* const one : unknown) {
+    const auto rank = rank_named(*one);
+    if (!rank) nameless.push_back(one);
+    if (!rank) continue;
+    owner.emplace(*rank, &one->name);
+    set_rank(one->trace, *rank);
+  }
+  return nameless;
 }
 
 /// Gives each trace of one rank that does not know which the one its name or its place says.
@@ -186,15 +222,14 @@ Result<bool> settle_ranks(std::vector<NamedTrace>& all) {
   const auto take = [&](int32_t rank, const NamedTrace& by) -> Result<bool> {
     const auto [found, is_new] = owner.try_emplace(rank, &by.name);
     if (!is_new)
-      return error(
-          fmt::format("{} and {} are both of rank {} (a timeline shows a rank once); "
-                      "leave one out, or give the files of one capture only",
-                      *found->second, by.name, rank));
+      return error(fmt::format(
+          "{} and {} are both of rank {} (a timeline shows a rank once); leave one out, give the "
+          "files of one capture only, or say where the rank stands in the names, as in --ranks "
+          "'trace_{{rank}}.json'",
+          *found->second, by.name, rank));
     return true;
   };
-  std::vector<NamedTrace*> nameless;
   for (NamedTrace& named : all) {
-    if (!named.trace.rank) named.trace.rank = rank_in_name(named.name);
     const std::set<int32_t> ranks = ranks_of(named.trace);
     if (ranks.size() > 1) {
       for (const int32_t rank : ranks)
@@ -202,10 +237,9 @@ Result<bool> settle_ranks(std::vector<NamedTrace>& all) {
     } else if (named.trace.rank) {
       TPT_TRY(take(*named.trace.rank, named));
       set_rank(named.trace, *named.trace.rank);
-    } else {
-      nameless.push_back(&named);
     }
   }
+  const std::vector<NamedTrace*> nameless = TPT_TRY(ranks_by_names(all, owner));
   int32_t next = 0;
   for (NamedTrace* const named : nameless) {
     while (owner.contains(next))
@@ -213,30 +247,54 @@ Result<bool> settle_ranks(std::vector<NamedTrace>& all) {
     TPT_TRY(take(next, *named));
     set_rank(named->trace, next);
   }
+  if (!nameless.empty() && all.size() > 1)
+    note_reason(nameless.front()->trace.skipped,
+                fmt::format("{} of {} files tell no rank for certain: theirs are the next free "
+                            "numbers in the order of the names; --ranks PATTERN says where they "
+                            "stand ('trace_{{rank}}.json')",
+                            nameless.size(), all.size()));
   return true;
 }
 
 /// What each trace's instants move by. Without a Unix time, files of one machine still share its
-/// clock.
+/// clock. Traces without spans move nothing.
 std::vector<int64_t> shifts_of(const std::vector<NamedTrace>& all, Trace& merged) {
-  const auto has_unix = [](const NamedTrace& n) { return n.trace.epoch_unix_ns.has_value(); };
-  const bool unix_time = std::all_of(all.begin(), all.end(), has_unix);
-  const bool none = std::none_of(all.begin(), all.end(), has_unix);
-  std::vector<int64_t> epochs;
-  epochs.reserve(all.size());
-  for (const NamedTrace& named : all)
-    epochs.push_back(unix_time ? *named.trace.epoch_unix_ns : named.trace.epoch_in_file_ns);
+  constexpr int64_t day = int64_t{86400} * 1'000'000'000;
+  std::vector<size_t> used;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!all[i].trace.timeline.spans.empty()) used.push_back(i);
+  std::vector<int64_t> shifts(all.size(), 0);
+  if (used.empty()) return shifts;
+  const auto has_unix = [&](size_t i) { return all[i].trace.epoch_unix_ns.has_value(); };
+  const bool unix_time = std::all_of(used.begin(), used.end(), has_unix);
+  const bool none = std::none_of(used.begin(), used.end(), has_unix);
   if (!unix_time && !none) {
     note_reason(merged.skipped,
                 "not all files have a start time, so each begins at its own first event");
-    return std::vector<int64_t>(all.size(), 0);
+    return shifts;
   }
-  const int64_t first = *std::min_element(epochs.begin(), epochs.end());
+  std::vector<int64_t> epochs;
+  for (const size_t i : used)
+    epochs.push_back(unix_time ? *all[i].trace.epoch_unix_ns : all[i].trace.epoch_in_file_ns);
+  const int64_t middle = upper_median(epochs);
+  const auto is_far = [&](int64_t epoch) {
+    return std::abs(static_cast<double>(epoch) - static_cast<double>(middle)) >
+           static_cast<double>(day);
+  };
+  int64_t first = middle;
+  for (const int64_t epoch : epochs)
+    if (!is_far(epoch)) first = std::min(first, epoch);
+  for (size_t n = 0; n < used.size(); ++n) {
+    if (!is_far(epochs[n]))
+      shifts[used[n]] = epochs[n] - first;
+    else
+      note_reason(merged.skipped,
+                  fmt::format("{}: its clock is days away from the others': it begins with them",
+                              all[used[n]].name));
+  }
   if (unix_time) merged.epoch_unix_ns = first;
   merged.epoch_in_file_ns = first;
-  for (int64_t& epoch : epochs)
-    epoch -= first;
-  return epochs;
+  return shifts;
 }
 
 /// Indices of one timeline's tables in the merged one.
@@ -315,26 +373,66 @@ std::map<std::string, std::string> common_facts(const std::vector<NamedTrace>& a
 }
 
 void add_skipped(Skipped& all, const NamedTrace& named) {
-  all.events += named.trace.skipped.events;
+  const int64_t events = all.events + named.trace.skipped.events;
   all.truncated = all.truncated || named.trace.skipped.truncated;
   for (const std::string& reason : named.trace.skipped.reasons)
-    note_reason(all, fmt::format("{}: {}", named.name, reason));
+    note_skipped(all, fmt::format("{}: {}", named.name, reason));
+  all.events = events;  // a reason may be that of many
+  for (const std::string& note : named.trace.skipped.notes)
+    note_reason(all, fmt::format("{}: {}", named.name, note));
 }
 
 }  // namespace
 
 std::optional<int32_t> rank_in_name(std::string_view name) {
-  const size_t slash = name.find_last_of('/');
-  if (slash != std::string_view::npos) name.remove_prefix(slash + 1);
-  for (const std::string_view word : {"ranks", "rank", "worker"}) {
-    for (size_t at = name.find(word); at != std::string_view::npos; at = name.find(word, at + 1)) {
-      std::string_view rest = name.substr(at + word.size());
+  name = file_name(name);
+  // PyTorch's handler writes host_process.time.pt.trace.json; a host's number is no rank.
+  const size_t ending = name.find(".pt.trace.json");
+  const size_t time = ending == std::string_view::npos ? ending : name.rfind('.', ending - 1);
+  const size_t process = time == std::string_view::npos ? time : name.rfind('_', time);
+  const bool by_host =
+      process != std::string_view::npos && process + 1 < time &&
+      whole_number(name.substr(process + 1, time - process - 1)) &&
+      whole_number(name.substr(time + 1, ending - time - 1)).value_or(0) > 1'000'000'000;
+  const std::string small = lower_case(name);
+  for (const std::string_view word : {"ranks", "rank", "worker", "tp"}) {
+    if (by_host && word == "worker") break;
+    for (size_t at = small.find(word); at != std::string::npos; at = small.find(word, at + 1)) {
+      std::string_view rest = std::string_view(small).substr(at + word.size());
+      if (word == "tp" && (!rest.starts_with('-') || (at > 0 && is_letter(small[at - 1]))))
+        continue;
       if (!rest.empty() && (rest[0] == '_' || rest[0] == '-' || rest[0] == '.' || rest[0] == '='))
         rest.remove_prefix(1);
       if (const auto number = number_at(rest)) return number;
     }
   }
   return std::nullopt;
+}
+
+std::optional<int32_t> rank_by_pattern(std::string_view pattern, std::string_view name) {
+  constexpr std::string_view mark = "{rank}";
+  if (pattern.find('/') == std::string_view::npos) name = file_name(name);
+  // Fits what is left of both; `*` and the number take as little as they may.
+  const std::function<bool(std::string_view, std::string_view, std::optional<int32_t>&)> fits =
+      [&](std::string_view want, std::string_view text, std::optional<int32_t>& rank) {
+        if (want.empty()) return text.empty();
+        if (want.starts_with('*')) {
+          for (size_t n = 0; n <= text.size(); ++n)
+            if (fits(want.substr(1), text.substr(n), rank)) return true;
+          return false;
+        }
+        if (want.starts_with(mark)) {
+          size_t n = 0;
+          while (n < text.size() && is_digit(text[n]))
+            ++n;
+          const auto number = n == 0 ? std::nullopt : number_at(text);
+          if (!number || !fits(want.substr(mark.size()), text.substr(n), rank)) return false;
+          return rank = number, true;
+        }
+        return !text.empty() && want[0] == text[0] && fits(want.substr(1), text.substr(1), rank);
+      };
+  std::optional<int32_t> rank;
+  return fits(pattern, name, rank) ? rank : std::nullopt;
 }
 
 Result<Trace> merge(std::vector<NamedTrace> all) {

@@ -421,9 +421,16 @@ std::unique_ptr<Source> prefixed(Head head, std::unique_ptr<Source> rest) {
 
 Result<Input> Input::of(std::unique_ptr<Source> source, std::string name, bool overlap) {
   Head head = head_of(*source);
-  const Packing packing = packing_of(head.bytes);
+  Packing packing = packing_of(head.bytes);
   source = prefixed(std::move(head), std::move(source));
   source = unpack(std::move(source), packing, name);
+  for (int again = 0; again < 2 && packing != Packing::none; ++again) {  // packed twice
+    head = head_of(*source);
+    const Packing inner = packing_of(head.bytes);
+    source = prefixed(std::move(head), std::move(source));
+    if (inner == Packing::none) break;
+    source = unpack(std::move(source), inner, name);
+  }
   if (overlap && packing != Packing::none) source = read_ahead(std::move(source));
   // A byte order mark, which editors on Windows write, is no part of any format.
   head = head_of(*source);

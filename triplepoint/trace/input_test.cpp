@@ -148,8 +148,8 @@ TEST_CASE("a packed trace with a wrong check sum is read, and the damage is said
     Input input = input_of(bytes);
     const Trace trace = read_kineto(input, {}).value();
     CHECK(trace.skipped.truncated);
-    REQUIRE(trace.skipped.reasons.size() == 1);
-    CHECK(trace.skipped.reasons[0].find("damaged") != std::string::npos);
+    REQUIRE(trace.skipped.notes.size() == 1);
+    CHECK(trace.skipped.notes[0].find("damaged") != std::string::npos);
   }
   Input whole = input_of(gzipped(text));
   CHECK(!read_kineto(whole, {}).value().skipped.truncated);

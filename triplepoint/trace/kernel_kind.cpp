@@ -136,6 +136,18 @@ KernelKind kernel_kind(std::string_view name) {
   return {};
 }
 
+bool names_step(std::string_view name) {
+  if (name.starts_with("ProfilerStep#")) return true;
+  for (const std::string_view word : {"iteration", "Iteration", "step", "Step"}) {
+    if (!name.starts_with(word)) continue;
+    const std::string_view rest = name.substr(word.size());
+    const size_t digit = rest.find_first_of("0123456789");
+    return digit != std::string_view::npos &&
+           rest.find_first_not_of(" _:#=0123456789") == std::string_view::npos;
+  }
+  return false;
+}
+
 int element_size(std::string_view dtype) {
   const std::string letters = letters_of(dtype);
   const auto has = [&](std::string_view part) { return letters.find(part) != std::string::npos; };

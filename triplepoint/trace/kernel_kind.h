@@ -24,6 +24,9 @@ KernelKind kernel_kind(std::string_view name);
 /// nothing if unknown (barrier, gather, scatter, ...).
 std::optional<spec::Collective> collective_of(std::string_view name);
 
+/// Whether a mark's name is of a training step: "ProfilerStep#4", "iteration 5", "step: 12".
+bool names_step(std::string_view name);
+
 /// Bytes of one element: "Float", "BFloat16", "c10::Half", "float32", "Int", "ncclFloat32" ...; 0
 /// if unknown.
 int element_size(std::string_view dtype);

@@ -29,6 +29,7 @@
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/kineto/merged.h"
 #include "triplepoint/trace/logs/training_log.h"
+#include "triplepoint/trace/nccl_tests/nccl_tests.h"
 #include "triplepoint/trace/nsys/nsys.h"
 #include "triplepoint/trace/rocprofiler/rocprofiler.h"
 #include "triplepoint/trace/tar.h"
@@ -78,12 +79,13 @@ void join_companions(std::vector<NamedExecutionTrace> companions, Trace& trace) 
 }
 
 /// To be raised whenever a reader reads the same file differently.
-constexpr int readers_version = 3;
+constexpr int readers_version = 4;
 constexpr const char* extension = ".tptcache";
 // A cached trace is a run file; these of its facts are the cache's own.
 constexpr std::string_view key_fact = "cache key", format_fact = "cache format",
                            rank_fact = "cache rank", epoch_fact = "cache epoch in file",
-                           skipped_fact = "cache skipped", truncated_fact = "cache truncated";
+                           skipped_fact = "cache skipped", reasons_fact = "cache reasons",
+                           truncated_fact = "cache truncated";
 
 /// Of the first and last 64 KiB, and of the length.
 std::optional<uint64_t> hash_of_ends(const Path& path, uint64_t size) {
@@ -115,7 +117,7 @@ run::Run to_run(const std::string& key, Trace& trace) {
   run.manifest.origin = run::Origin::imported;
   run.manifest.fidelity = run::Fidelity::real;
   run.manifest.epoch_unix_ns = trace.epoch_unix_ns;
-  run.manifest.notes = trace.skipped.reasons;
+  run.manifest.notes = trace.skipped.notes;
   run.manifest.facts = trace.facts;
   const auto put = [&](std::string_view name, std::string value) {
     run.manifest.facts[std::string(name)] = std::move(value);
@@ -125,6 +127,7 @@ run::Run to_run(const std::string& key, Trace& trace) {
   if (trace.rank) put(rank_fact, std::to_string(*trace.rank));
   put(epoch_fact, std::to_string(trace.epoch_in_file_ns));
   put(skipped_fact, std::to_string(trace.skipped.events));
+  put(reasons_fact, joined(trace.skipped.reasons, "\n"));
   if (trace.skipped.truncated) put(truncated_fact, "yes");
   run.timeline = std::move(trace.timeline);
   return run;
@@ -162,7 +165,9 @@ std::optional<Trace> to_trace(run::Run&& run, const std::string& key) {
   trace.epoch_in_file_ns = *epoch;
   trace.skipped.events = *skipped;
   trace.skipped.truncated = facts.take(truncated_fact).has_value();
-  trace.skipped.reasons = std::move(run.manifest.notes);
+  if (const auto reasons = facts.take(reasons_fact); reasons && !reasons->empty())
+    trace.skipped.reasons = split(*reasons, '\n');
+  trace.skipped.notes = std::move(run.manifest.notes);
   trace.epoch_unix_ns = run.manifest.epoch_unix_ns;
   trace.timeline = std::move(run.timeline);
   trace.facts = std::move(run.manifest.facts);
@@ -228,12 +233,41 @@ std::string known_formats() {
 struct Found {
   std::vector<NamedTrace> traces;
   std::vector<NamedExecutionTrace> companions;  // execution traces: they add to the others
-  bool json = false;  // something that was not recognized begins like JSON
+  std::string why;  // what is known of something that was not recognized
 };
 
-bool begins_like_json(std::string_view head) {
+/// Of a file of no known format, what can be said all the same.
+std::string why_unknown(std::string_view head) {
   const size_t first = head.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && (head[first] == '{' || head[first] == '[');
+  const size_t second =
+      first == std::string_view::npos ? first : head.find_first_not_of(" \t\r\n", first + 1);
+  if (looks_like_nccl_tests(head))
+    return "the output of nccl-tests or rccl-tests: rows of measurements, no timeline; see them "
+           "with "
+           "trace comm";
+  if (head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff"))
+    return "text in UTF-16, which no profiler writes; convert it with iconv -f UTF-16 -t UTF-8";
+  const bool json = second != std::string_view::npos &&
+                    ((head[first] == '{' && (head[second] == '"' || head[second] == '}')) ||
+                     (head[first] == '[' && (head[second] == '{' || head[second] == '"')));
+  if (json) return "JSON that holds no known trace, or is cut short before its first event";
+  const bool text = head.find('\0') == std::string_view::npos;
+  if (text &&
+      (head.find("loss") != std::string_view::npos || head.find("step") != std::string_view::npos))
+    return "text that may be a training's log, but no line both numbers a step and tells its time";
+  return "of no known format";
+}
+
+/// The rank that the pattern finds in the name, if there is one.
+Result<void> take_rank(const std::string& name, ReadOptions& options) {
+  if (options.rank_pattern.empty()) return {};
+  options.rank = rank_by_pattern(options.rank_pattern, name);
+  if (!options.rank)
+    return error(
+        fmt::format("{} does not fit --ranks '{}' (* is anything, {{rank}} the number); "
+                    "change the pattern or leave the file out",
+                    name, options.rank_pattern));
+  return {};
 }
 
 Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
@@ -247,15 +281,21 @@ Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
   const auto reader = std::find_if(readers.begin(), readers.end(),
                                    [&](const Reader& r) { return r.recognizes(head); });
   if (reader == readers.end()) {
-    found.json = found.json || begins_like_json(head);
+    if (found.why.empty()) found.why = why_unknown(head);
     return false;
   }
   if (reader->read == read_execution_trace) {
     found.companions.push_back({input.name(), TPT_TRY(parse_execution_trace(input))});
     return true;
   }
+  TPT_TRY(take_rank(input.name(), options));
   if (!options.rank_if_unknown) options.rank_if_unknown = rank_in_name(input.name());
   Trace trace = TPT_TRY(reader->read(input, options));
+  if (options.rank && trace.timeline.num_ranks <= *options.rank + 1) trace.rank = options.rank;
+  // A second document is told where a reader does not read it itself.
+  const bool is_document = reader->read == read_flight_recorder || reader->read == read_rocprofiler;
+  if (is_document && input.peek(1) && !trimmed(input.ahead()).empty())
+    note_reason(trace.skipped, "text behind the end of the document is not read");
   // What was read may end before the file does; one that ended early is noted already.
   if (!trace.skipped.truncated)
     if (const auto damage = input.damage_behind()) note_reason(trace.skipped, damage->what);
@@ -277,11 +317,13 @@ Result<bool> read_archive(Input& archive, const ReadOptions& options, Found& fou
 /// Files below this are read sooner than a cache of theirs is written.
 constexpr uint64_t min_cached_bytes = 1 << 20;
 
-Result<Found> read_file(const Path& path, const ReadOptions& options, bool overlap) {
+Result<Found> read_file(const Path& path, ReadOptions options, bool overlap) {
   Found found;
   std::error_code none;
   const bool cached =
       options.use_cache && std::filesystem::file_size(path, none) >= min_cached_bytes && !none;
+  if (!options.rank_pattern.empty())  // a cache is of one rank
+    options.rank = rank_by_pattern(options.rank_pattern, path.string());
   const auto key = cached ? cache_key(path, options) : std::nullopt;
   if (key) {
     if (auto trace = load_cache(path, *key)) {
@@ -324,7 +366,7 @@ Result<std::vector<File>> files_of(const std::vector<Path>& paths) {
   return files;
 }
 
-tl::unexpected<Error> nothing_found(const std::vector<File>& files, bool json) {
+tl::unexpected<Error> nothing_found(const std::vector<File>& files, const std::string& why) {
   std::error_code ignored;
   if (files.size() == 1 && std::filesystem::file_size(files[0].path, ignored) == 0)
     return error(fmt::format("{} is empty (0 bytes); check the path and what writes it",
@@ -332,8 +374,6 @@ tl::unexpected<Error> nothing_found(const std::vector<File>& files, bool json) {
   const std::string what = files.size() == 1
                                ? fmt::format("{} is no trace", files[0].path.string())
                                : fmt::format("no trace is among the {} files", files.size());
-  const char* why = json ? "JSON that holds no known trace, or is cut short before its first event"
-                         : "of no known format";
   return error(fmt::format("{} ({}); known are {}", what, why, known_formats()));
 }
 
@@ -364,14 +404,14 @@ Result<Found> read_files(const std::vector<File>& files, const ReadOptions& opti
     }
     Found found = TPT_TRY(std::move(results[i]));
     if (found.traces.empty() && found.companions.empty() && files[i].named)
-      return nothing_found({files[i]}, found.json);
-    all.json = all.json || found.json;
+      return nothing_found({files[i]}, found.why);
+    if (all.why.empty()) all.why = found.why;
     std::move(found.traces.begin(), found.traces.end(), std::back_inserter(all.traces));
     std::move(found.companions.begin(), found.companions.end(), std::back_inserter(all.companions));
   }
   if (all.traces.empty() && !left_out.empty()) return error(left_out[0]);
   if (all.traces.empty() && !all.companions.empty()) return without_times(all.companions[0]);
-  if (all.traces.empty()) return nothing_found(files, all.json);
+  if (all.traces.empty()) return nothing_found(files, all.why);
   for (std::string& why : left_out)
     note_reason(all.traces[0].trace.skipped, std::move(why));
   return all;
@@ -406,7 +446,7 @@ std::span<const Reader> all_readers() {
       Reader{"rocprofiler", "rocprofv3 JSON", looks_like_rocprofiler, read_rocprofiler},
       Reader{"rocprof_csv", "kernel table of rocprofv3 or rocprof", looks_like_rocprof_csv, read_rocprof_csv},
       // Last: any text may hold a line that looks like a step.
-      Reader{"training_log", "log of Megatron-LM, NeMo or torchtitan", looks_like_training_log, read_training_log},
+      Reader{"training_log", "log of a training", looks_like_training_log, read_training_log},
   };
   // clang-format on
   return readers;

@@ -22,7 +22,8 @@ namespace triplepoint::trace {
 struct Skipped {
   int64_t events = 0;
   std::vector<std::string> reasons;  // the first few, as sentences
-  bool truncated = false;            // the file ends before its end: a killed job, a full disk
+  std::vector<std::string> notes;  // the first few, of what else the reader of a table should know
+  bool truncated = false;          // the file ends before its end: a killed job, a full disk
   friend bool operator==(const Skipped&, const Skipped&) = default;
 };
 
@@ -48,6 +49,7 @@ enum class HostSpans : uint8_t {
 
 struct ReadOptions {
   std::optional<int32_t> rank;             // else from the file
+  std::string rank_pattern;                // of names: "trace_{rank}.json"; see rank_by_pattern
   std::optional<int32_t> rank_if_unknown;  // where the file does not say; from its name
   HostSpans host = HostSpans::all;
   Bytes memory_limit;  // of what the result takes; 0: none. Host spans are given up first

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/metrics/trace/breakdown.h"
+#include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/trace_report/analyses.h"
@@ -317,10 +318,21 @@ DataTable overlap_table(const std::vector<RankBreakdown>& ranks) {
   return table;
 }
 
-tl::unexpected<Error> nothing_on_devices() {
+tl::unexpected<Error> nothing_on_devices(const run::Timeline& timeline) {
+  if (metrics::find_hang(timeline))
+    return error(
+        "no collective of the dumps has a measured length (TORCH_NCCL_ENABLE_TIMING=1 measures "
+        "them), so no time is known; see who waits in what with trace stragglers");
   return error(
       "nothing runs on a device in what was read (host work alone has no breakdown); name traces "
       "with kernels");
+}
+
+/// Exposed communication of 0 is true only if none was overlooked.
+void add_absence(const run::Timeline& timeline, TraceReport& report) {
+  std::string said = metrics::absence_of_communication(timeline);
+  if (said.ends_with('.')) said.pop_back();
+  if (!said.empty()) report.remarks.push_back("n" + said.substr(1));
 }
 
 }  // namespace
@@ -331,12 +343,13 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
   const metrics::IdleRules rules{.kernel_gap = options.gap_ns()};
   const run::Timeline& timeline = input.timeline();
   const auto ranks = metrics::breakdown_of_ranks(timeline, rules);
-  if (ranks.empty()) return nothing_on_devices();
+  if (ranks.empty()) return nothing_on_devices(timeline);
   const auto classes =
       metrics::kernel_table(timeline, metrics::KernelTableBy::label, -1, input.warp_size);
   const auto kernels =
       metrics::kernel_table(timeline, metrics::KernelTableBy::name, -1, input.warp_size);
   TraceReport report{.shown = {"ranks", "classes", "kernels"}, .remarks = input.remarks};
+  add_absence(timeline, report);
   report.tables = {rank_table(ranks), kernel_data(classes, false, classes.size()),
                    kernel_data(kernels, true, static_cast<size_t>(options.rows())),
                    idle_table(ranks)};
@@ -354,8 +367,9 @@ Result<TraceReport> trace_overlap(const TraceOptions& options) {
   const TraceInput input =
       TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
   const auto ranks = metrics::breakdown_of_ranks(input.timeline());
-  if (ranks.empty()) return nothing_on_devices();
+  if (ranks.empty()) return nothing_on_devices(input.timeline());
   TraceReport report{.shown = {"ranks", "collectives"}, .remarks = input.remarks};
+  add_absence(input.timeline(), report);
   report.tables = {overlap_table(ranks), overlap_by_label(input.timeline())};
   return report;
 }

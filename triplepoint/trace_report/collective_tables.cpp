@@ -4,13 +4,20 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
+
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/hangs.h"
+#include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/late_evidence.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/store/store.h"
+#include "triplepoint/trace/nccl_tests/nccl_tests.h"
+#include "triplepoint/trace/read.h"
 #include "triplepoint/trace_report/analyses.h"
+#include "triplepoint/trace_report/hang_table.h"
 #include "triplepoint/trace_report/input.h"
 #include "triplepoint/trace_report/rank_devices.h"
 
@@ -53,7 +60,31 @@ DataCell group_of(int32_t size) {
   return int64_t{size};
 }
 
-DataTable collective_table(const std::vector<Collective>& all) {
+/// Collectives without a measured length: one for each rank's issue of it.
+std::vector<Collective> issues_of(const run::Timeline& timeline) {
+  std::vector<Collective> all;
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const run::Span& span = timeline.spans[i];
+    const run::SpanType& type = timeline.types[static_cast<size_t>(span.type)];
+    if (!run::issue_state(type)) continue;
+    const run::SpanDetail& detail = timeline.details[i];
+    Collective issue{.label = type.collective ? spec::name_of(*type.collective) : "communication",
+                     .name = type.name,
+                     .communicator = detail.communicator,
+                     .sequence = detail.sequence,
+                     .size = span.bytes};
+    issue.count = issue.label == "reduce_scatter" ? detail.out_elements : detail.in_elements;
+    if (detail.communicator >= 0)
+      issue.group_size = timeline.communicators[static_cast<size_t>(detail.communicator)].size;
+    const int64_t at = span.begin.nanoseconds();
+    issue.parts = {{span.rank, static_cast<int32_t>(i), at, at}};
+    all.push_back(std::move(issue));
+  }
+  return all;
+}
+
+DataTable collective_table(const std::vector<Collective>& all,
+                           const std::vector<Collective>& issues) {
   DataTable table{.name = "collectives",
                   .title =
                       "Collectives, in the columns of nccl-tests (time: of the mean transfer; "
@@ -63,6 +94,7 @@ DataTable collective_table(const std::vector<Collective>& all) {
                    {"collective", "collective"},
                    {"ranks", "ranks"},
                    {"times", "times"},
+                   {"not_timed", "not timed"},
                    {"time_ns", "time us", 1e3, 1},
                    {"algbw_gb_s", "algbw GB/s", 1, 2},
                    {"busbw_gb_s", "busbw GB/s", 1, 2},
@@ -81,11 +113,17 @@ DataTable collective_table(const std::vector<Collective>& all) {
         row.size > Bytes() ? "the kernels take no time" : no_size(row.label, row.count);
     const char* no_bus_rate = row.group_size > 0 ? no_factor : no_group;
     table.add({bytes_of(row.size, row.label, row.count), count_of(row.count),
-               std::string(row.label), group_of(row.group_size), row.occurrences, time,
+               std::string(row.label), group_of(row.group_size), row.occurrences, int64_t{0}, time,
                cell_of(row.algbw_gb_s, no_rate),
                cell_of(row.busbw_gb_s, row.algbw_gb_s ? no_bus_rate : no_rate),
                static_cast<double>(row.total) / kernels, row.shortest, row.longest,
                row.wait ? DataCell(static_cast<double>(*row.wait) / kernels) : Missing{one_rank}});
+  }
+  for (const metrics::CollectiveRow& row : metrics::tabulate(issues)) {
+    const Missing unknown{"the recorder measured no length of it"};
+    table.add({bytes_of(row.size, row.label, row.count), count_of(row.count),
+               std::string(row.label), group_of(row.group_size), int64_t{0}, row.occurrences,
+               unknown, unknown, unknown, unknown, unknown, unknown, unknown});
   }
   return table;
 }
@@ -104,7 +142,8 @@ DataTable size_table(const std::vector<Collective>& all) {
   return table;
 }
 
-DataTable occurrence_table(const TraceInput& input, const std::vector<Collective>& all) {
+DataTable occurrence_table(const TraceInput& input, const std::vector<Collective>& all,
+                           const std::vector<Collective>& issues) {
   DataTable table{.name = "occurrences", .title = "Every collective, in order of time"};
   table.columns = {{"begin_ns", "begin ms", 1e6, 3},
                    {"collective", "collective"},
@@ -115,8 +154,17 @@ DataTable occurrence_table(const TraceInput& input, const std::vector<Collective
                    {"ranks_seen", "ranks seen"},
                    {"start_spread_ns", "start spread us", 1e3, 1},
                    {"transfer_ns", "transfer us", 1e3, 1},
-                   {"last_rank", "last rank"}};
-  for (const Collective& c : all) {
+                   {"last_rank", "last rank"},
+                   {"state", "state"}};
+  std::vector<const Collective*> in_order;
+  for (const std::vector<Collective>* some : {&all, &issues})
+    for (const Collective& c : *some)
+      in_order.push_back(&c);
+  std::ranges::stable_sort(in_order, {}, [](const Collective* c) { return c->first_begin(); });
+  for (const Collective* one : in_order) {
+    const Collective& c = *one;
+    const auto state = run::issue_state(input.timeline().types[static_cast<size_t>(
+        input.timeline().spans[static_cast<size_t>(c.parts.front().span)].type)]);
     const bool known = c.communicator >= 0;
     const bool across = c.across_ranks();
     table.add(
@@ -127,23 +175,76 @@ DataTable occurrence_table(const TraceInput& input, const std::vector<Collective
          bytes_of(c.size, c.label, c.count), static_cast<int64_t>(c.parts.size()),
          across ? DataCell(c.last_begin() - c.first_begin()) : Missing{one_rank},
          cell_of(c.transfer(), one_rank),
-         across ? DataCell(int64_t{c.last_starter()}) : Missing{one_rank}});
+         across ? DataCell(int64_t{c.last_starter()}) : Missing{one_rank},
+         state ? DataCell(std::string(run::word_of(*state))) : DataCell("timed")});
   }
   return table;
 }
 
 }  // namespace
 
+namespace {
+
+/// The rows of nccl-tests or rccl-tests, if the one file is their output.
+Result<std::optional<trace::NcclTests>> measurements_in(const std::vector<std::string>& files) {
+  if (files.size() != 1 || files[0] == "-" || is_folder(files[0])) return std::nullopt;
+  trace::Input input = TPT_TRY(trace::Input::open(files[0]));
+  const std::string_view head = TPT_TRY(input.peek(trace::recognized_by));
+  if (!trace::looks_like_nccl_tests(head)) return std::nullopt;
+  return TPT_TRY(trace::parse_nccl_tests(input));
+}
+
+TraceReport measured_collectives(const trace::NcclTests& tests) {
+  DataTable table{.name = "collectives", .title = "What nccl-tests measured"};
+  table.columns = {{"size_bytes", "size B"},
+                   {"count", "count"},
+                   {"collective", "collective"},
+                   {"type", "type"},
+                   {"redop", "redop"},
+                   {"place", "place"},
+                   {"time_ns", "time us", 1e3, 2},
+                   {"algbw_gb_s", "algbw GB/s", 1, 2},
+                   {"busbw_gb_s", "busbw GB/s", 1, 2},
+                   {"wrong", "wrong"}};
+  for (const trace::NcclTestRow& row : tests.rows)
+    table.add({static_cast<int64_t>(row.size / unit::B),
+               row.count > 0 ? DataCell(row.count) : Missing{"the output does not tell it"},
+               row.operation.empty() ? DataCell(Missing{"the output does not name its operation"})
+                                     : DataCell(row.operation),
+               row.type, row.reduction.empty() ? std::string("none") : row.reduction,
+               std::string(row.in_place ? "in" : "out"), row.time / unit::ns,
+               row.algorithm_bandwidth / (unit::GB / unit::s),
+               row.bus_bandwidth / (unit::GB / unit::s),
+               cell_of(row.wrong, "the check was off, or an older version printed an error")});
+  TraceReport report{.shown = {"collectives"}};
+  report.headlines.push_back(
+      tests.ranks > 0 ? fmt::format("{} measurements on {} ranks.", tests.rows.size(), tests.ranks)
+                      : fmt::format("{} measurements.", tests.rows.size()));
+  if (tests.skipped > 0)
+    report.remarks.push_back(
+        fmt::format("{} lines look like measurements, but are none", tests.skipped));
+  report.tables = {std::move(table)};
+  return report;
+}
+
+}  // namespace
+
 Result<TraceReport> trace_comm(const TraceOptions& options) {
+  if (const auto tests = TPT_TRY(measurements_in(options.files)))
+    return measured_collectives(*tests);
   const TraceInput input =
       TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
   const metrics::CollectiveMatch match =
       metrics::match_collectives(input.timeline(), metrics::job_ranks_of(input.run));
   TraceReport report{.shown = {"collectives", "sizes"}, .remarks = input.remarks};
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
-  if (match.collectives.empty()) report.headlines.emplace_back("No communication in the trace.");
-  report.tables = {collective_table(match.collectives), size_table(match.collectives),
-                   occurrence_table(input, match.collectives)};
+  const std::vector<Collective> issues = issues_of(input.timeline());
+  if (match.collectives.empty())
+    report.headlines.push_back(issues.empty()
+                                   ? absence_of_communication(input.timeline())
+                                   : "No collective in the dumps has a measured length.");
+  report.tables = {collective_table(match.collectives, issues), size_table(match.collectives),
+                   occurrence_table(input, match.collectives, issues)};
   return report;
 }
 
@@ -246,6 +347,7 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   const std::optional<run::Run> telemetry = TPT_TRY(telemetry_of(runs, input));
   const SpanList spans(input.timeline());
   const CollectiveMatch match = match_collectives(spans, job_ranks_of(input.run));
+  const auto hang = find_hang(input.timeline());
   const LateRanks late = find_late_ranks(spans, match);
   TraceReport report{.remarks = input.remarks};
   std::vector<run::Bottleneck> bottlenecks;
@@ -257,11 +359,20 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   } else {
     bottlenecks = late_bottlenecks(spans, match, late, telemetry ? &*telemetry : nullptr);
   }
-  report.headlines = lateness_sentences(input.run, late, bottlenecks, step_time);
+  if (hang) report.headlines = hang_sentences(input.timeline(), *hang);
+  // A flight recorder's dump of a hang says who is missing; lateness only where lengths are known.
+  if (!hang || !late.starts.empty() || report.headlines.empty())
+    std::ranges::move(lateness_sentences(input.run, late, bottlenecks, step_time),
+                      std::back_inserter(report.headlines));
   report.shown = {"ranks", "collectives", "clocks"};
+  if (hang && late.starts.empty()) report.shown.clear();
+  if (hang) report.shown.insert(report.shown.begin(), "pending");
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
-  report.tables = {rank_table(late), start_table(late, match, spans),
-                   clock_table(input.clocks.value_or(metrics::fit_clocks(match.collectives)))};
+  if (hang) report.tables.push_back(hang_table(input.timeline(), *hang));
+  for (DataTable& table : std::vector<DataTable>{
+           rank_table(late), start_table(late, match, spans),
+           clock_table(input.clocks.value_or(metrics::fit_clocks(match.collectives)))})
+    report.tables.push_back(std::move(table));
   return report;
 }
 

@@ -23,6 +23,7 @@
 
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/store/journal.h"
 #include "triplepoint/store/store.h"
@@ -87,10 +88,16 @@ Result<TraceInput> read_run(const std::string& file) {
   return input;
 }
 
+/// Whether --ranks says where the rank stands in the files' names, instead of which are kept.
+bool names_ranks(const std::string& ranks) {
+  return ranks.find("{rank}") != std::string::npos;
+}
+
 Result<TraceInput> read_files(const std::vector<std::string>& files, const TraceOptions& options,
                               trace::HostSpans host) {
   trace::ReadOptions how{.host = host, .use_cache = !options.no_cache};
   how.threads = static_cast<int>(options.threads.value_or(0));
+  if (options.ranks && names_ranks(*options.ranks)) how.rank_pattern = *options.ranks;
   how.memory_limit = options.memory.value_or(Bytes());
   const std::vector<std::filesystem::path> paths(files.begin(), files.end());
   trace::Trace read =
@@ -109,13 +116,28 @@ Result<TraceInput> read_files(const std::vector<std::string>& files, const Trace
   return input;
 }
 
+/// A lane says that its rank was given.
+void keep_lanes(run::Timeline& timeline, const std::vector<int32_t>& ranks) {
+  std::vector<int32_t> places;
+  std::vector<run::Lane> kept;
+  for (run::Lane& lane : timeline.lanes) {
+    const bool keeps = std::binary_search(ranks.begin(), ranks.end(), lane.rank);
+    places.push_back(keeps ? static_cast<int32_t>(kept.size()) : -1);
+    if (keeps) kept.push_back(std::move(lane));
+  }
+  timeline.lanes = std::move(kept);
+  for (run::SpanDetail& detail : timeline.details)
+    if (detail.lane >= 0) detail.lane = places[static_cast<size_t>(detail.lane)];
+}
+
 Result<void> keep_ranks(TraceInput& input, const TraceOptions& options) {
-  if (!options.ranks) return {};
+  if (!options.ranks || names_ranks(*options.ranks)) return {};
   const std::vector<int32_t> ranks = TPT_TRY(parse_ranks(*options.ranks));
   const run::Timeline& timeline = input.timeline();
   input.run.timeline = filtered(timeline, [&](size_t i) {
     return std::binary_search(ranks.begin(), ranks.end(), timeline.spans[i].rank);
   });
+  keep_lanes(input.run.timeline, ranks);
   if (input.timeline().empty())
     return error(fmt::format("none of the ranks {} is in the trace (it has {} ranks)",
                              *options.ranks, timeline.num_ranks));
@@ -176,11 +198,36 @@ void align(TraceInput& input, const TraceOptions& options, std::vector<std::stri
 /// The traces may be of a part of the job.
 void note_job_ranks(TraceInput& input, std::vector<std::string>& remarks) {
   const int32_t world = metrics::job_ranks_of(input.run);
-  std::set<int32_t> given;
-  for (const run::Span& span : input.timeline().spans)
-    given.insert(span.rank);
+  const std::set<int32_t> given = metrics::given_ranks(input.timeline());
   if (given.size() > 1 && static_cast<int32_t>(given.size()) < world)
     remarks.push_back(fmt::format("{} of {} ranks of the job are given", given.size(), world));
+}
+
+/// Collectives without a measured length count as no time; their states are told.
+void note_issues(TraceInput& input) {
+  std::array<int64_t, run::issue_state_words.size()> counts{};
+  std::vector<std::optional<run::IssueState>> states;
+  for (const run::SpanType& type : input.timeline().types)
+    states.push_back(run::issue_state(type));
+  for (const run::Span& span : input.timeline().spans)
+    if (const auto state = states[static_cast<size_t>(span.type)])
+      ++counts[static_cast<size_t>(*state)];
+  std::vector<std::string> words;
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] > 0) words.push_back(fmt::format("{} {}", counts[i], run::issue_state_words[i]));
+  if (!words.empty())
+    input.remarks.push_back(
+        fmt::format("collectives without a measured length ({}) count as no time; "
+                    "TORCH_NCCL_ENABLE_TIMING=1 measures those that end",
+                    fmt::join(words, ", ")));
+  std::vector<int32_t> empty;
+  std::set<int32_t> with_spans;
+  for (const run::Span& span : input.timeline().spans)
+    with_spans.insert(with_spans.end(), span.rank);
+  for (const int32_t rank : metrics::given_ranks(input.timeline()))
+    if (!with_spans.contains(rank)) empty.push_back(rank);
+  if (!empty.empty() && input.timeline().instances.empty())
+    input.remarks.push_back(fmt::format("nothing is recorded of {}", metrics::rank_words(empty)));
 }
 
 void note_skipped(TraceInput& input) {
@@ -191,8 +238,7 @@ void note_skipped(TraceInput& input) {
     input.remarks.push_back(
         fmt::format("{} events were skipped{}", input.skipped.events,
                     reasons.empty() ? "" : fmt::format(" ({})", fmt::join(reasons, "; "))));
-  else
-    input.remarks.insert(input.remarks.end(), reasons.begin(), reasons.end());
+  input.remarks.insert(input.remarks.end(), input.skipped.notes.begin(), input.skipped.notes.end());
 }
 
 }  // namespace
@@ -270,6 +316,7 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
   align(input, options, of_ranks);
   TPT_TRY(keep_step(input, options));
   input.remarks.insert(input.remarks.end(), of_ranks.begin(), of_ranks.end());
+  note_issues(input);
   note_skipped(input);
   return input;
 }

@@ -8,7 +8,8 @@ namespace triplepoint::cli {
 Arguments trace_flags(trace_report::TraceOptions& options) {
   return Arguments()
       .group("Traces")
-      .flag("--ranks", "LIST", "only these: 0,2,8-15", into(options.ranks))
+      .flag("--ranks", "LIST", "only these: 0,2,8-15; or where names say it: 'trace_{rank}.json'",
+            into(options.ranks))
       .flag("--step", "STEP", "only this one: a number from 1, or a name", into(options.step))
       .flag("--rules", "RULES", "kernel classes: default, or a file like data/rules/default.toml",
             into(options.rules), {.words = Words::files})

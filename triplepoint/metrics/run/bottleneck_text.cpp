@@ -250,6 +250,10 @@ std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
     return "No GPU, link or host slows the step by 1 % or more.";
   if (late.starts.empty())
     return "No collective is seen on more than one rank, so lateness is unknown.";
+  if (std::ranges::all_of(late.starts, &LateStart::is_first))
+    return "Only the first collective of ranks is seen on more than one, and that cannot tell "
+           "lateness "
+           "from a profiler that began later: lateness is unknown.";
   const bool together = std::ranges::all_of(
       late.starts, [](const LateStart& start) { return start.start_spread == 0; });
   return fmt::format("{} is late: {}.", late.has_all_ranks ? "No rank" : "None of the ranks given",

@@ -170,9 +170,10 @@ class Propagation {
     size_t visit = 0;
     for (const Communication& one : all) {
       const auto after = std::ranges::upper_bound(ends, one.part.begin);
-      const int64_t before =
-          after == ends.begin() ? std::min(begin_, one.part.begin) : *(after - 1);
+      const bool is_first = after == ends.begin();
+      const int64_t before = is_first ? first_of(one.part) : *(after - 1);
       OwnTime own = kernels_.before(one.part, std::max(before, until));
+      own.is_first = is_first && !spans_.timeline().details.empty();
       own.variance += variance;
       until = std::max(until, one.part.begin);
       if (one.collective >= 0) {
@@ -183,6 +184,14 @@ class Propagation {
         ++visit;
       add_alone_window(static_cast<size_t>(one.part.rank), visit, own);
     }
+  }
+
+  /// A profiler may begin later on one rank than on others, so what it shows of a rank begins with
+  /// the rank's first kernel. Simulated timelines begin together.
+  int64_t first_of(const CollectivePart& part) const {
+    const int64_t first =
+        spans_.timeline().details.empty() ? begin_ : kernels_.first_seen(part.rank);
+    return std::min(first, part.begin);
   }
 
   bool is_visited_before(size_t collective, const Communication& alone) const {
@@ -217,6 +226,7 @@ class Propagation {
   /// Whether the ranks' windows hold the same work: about as many kernels.
   static bool are_peers(const Collective& collective, const std::vector<OwnTime>& own) {
     if (collective.is_message || !collective.across_ranks()) return false;
+    if (std::ranges::any_of(own, &OwnTime::is_first)) return false;
     const auto [least, most] = std::minmax_element(
         own.begin(), own.end(),
         [](const OwnTime& a, const OwnTime& b) { return a.kernels < b.kernels; });

@@ -38,9 +38,10 @@ struct DelayBlame {
 /// of it is the rank's own time. Its delay is what it lasts longer than expected: than the median
 /// of the peers, where these ran as many kernels; else kernel by kernel, than the median of the
 /// same kernel and of the gap before it over all ranks. So filling and draining a pipeline is no
-/// delay. Each rank carries the delays, by the rank they come from, that its present lag consists
-/// of. Who waits at a collective takes over those of the last starter that it does not have yet, up
-/// to the exposed wait, and they are blamed for it.
+/// delay. What a profiler shows of a rank begins with its first kernel: that it began later on one
+/// rank than on others is no delay. Each rank carries the delays, by the rank they come from, that
+/// its present lag consists of. Who waits at a collective takes over those of the last starter that
+/// it does not have yet, up to the exposed wait, and they are blamed for it.
 ///
 /// Beyond noise: the rank's delays, summed, exceed those of the median rank by six times what the
 /// scatter of single kernels, gaps and ends adds up to, and what they cost each other rank exceeds

@@ -10,7 +10,12 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "triplepoint/base/text.h"
+
+#include "triplepoint/run/issued.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -273,6 +278,43 @@ std::string_view label_of(const run::SpanType& type) {
       return "copy";
   }
   return "other";
+}
+
+std::string absence_of_communication(const run::Timeline& timeline) {
+  std::vector<int64_t> time(timeline.types.size(), 0), count(timeline.types.size(), 0);
+  for (const run::Span& span : timeline.spans) {
+    time[static_cast<size_t>(span.type)] += span.end.nanoseconds() - span.begin.nanoseconds();
+    ++count[static_cast<size_t>(span.type)];
+  }
+  int64_t all = 0, unknown = 0, kernels = 0, copies = 0, calls = 0;
+  size_t longest = timeline.types.size();
+  for (size_t i = 0; i < time.size(); ++i) {
+    const run::SpanType& type = timeline.types[i];
+    if (count[i] == 0) continue;
+    if (type.kind == SpanKind::communication || run::issue_state(type)) return "";
+    if (is_kernel(type.kind) && type.kind != SpanKind::copy) all += time[i];
+    if (type.kind == SpanKind::copy && type.name.find("PtoP") != std::string::npos)
+      copies += count[i];
+    if (type.kind == SpanKind::host && type.name.starts_with("nccl:")) calls += count[i];
+    if (type.kind != SpanKind::other) continue;
+    unknown += time[i];
+    kernels += count[i];
+    if (longest == time.size() || time[i] > time[longest]) longest = i;
+  }
+  std::vector<std::string> may_be;
+  if (kernels > 0)
+    may_be.push_back(fmt::format(
+        "{} kernels of unknown kind ({:.1f} % of the kernels' time, most of it {})", kernels,
+        all > 0 ? 100 * static_cast<double>(unknown) / static_cast<double>(all) : 0.,
+        timeline.types[longest].name.substr(0, 80)));
+  if (copies > 0) may_be.push_back(fmt::format("{} copies between GPUs", copies));
+  if (calls > 0)
+    may_be.push_back(fmt::format("{} calls of NCCL whose kernels are not in the trace", calls));
+  if (may_be.empty()) return "No communication in the trace.";
+  return fmt::format(
+      "No communication is recognized in the trace, but may be in {}; --rules FILE tells kernels' "
+      "classes.",
+      fmt::join(may_be, ", "));
 }
 
 std::optional<KernelLabel> kernel_label(std::string_view word) {

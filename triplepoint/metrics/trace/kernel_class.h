@@ -39,6 +39,10 @@ inline bool is_kernel(run::SpanKind kind) {
 /// ("all_reduce", ...), "communication" where that is not known, "host", "pass", "step".
 std::string_view label_of(const run::SpanType&);
 
+/// What is said of a timeline in which no span is communication: that there is none, if nothing
+/// that was not recognized can be it; else what may be. Empty where there is communication.
+std::string absence_of_communication(const run::Timeline&);
+
 /// What a rule may say of a kernel: the label's kind and collective; nothing for a word that is no
 /// label of a kernel.
 struct KernelLabel {

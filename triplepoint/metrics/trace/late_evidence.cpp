@@ -65,7 +65,6 @@ class LateEvidence {
         match_(match),
         telemetry_(telemetry),
         host_lanes_(lanes_of(spans, LaneKind::host)) {
-    if (const auto extent = run::extent(spans.timeline())) begin_ = extent->begin.nanoseconds();
     if (!spans.timeline().details.empty()) launches_ = launches_of(spans.timeline());
     for (const run::SpanType& type : spans.timeline().types)
       loads_data_.push_back(!is_kernel(type.kind) && loads_data(type.name));
@@ -103,7 +102,8 @@ class LateEvidence {
         if (part.end <= window.end) window.begin = std::max(window.begin, part.end);
       }
     for (Window& window : windows)
-      if (window.begin == INT64_MIN) window.begin = std::min(begin_, window.end);
+      if (window.begin == INT64_MIN)  // from what is seen first of the rank
+        window.begin = std::min(spans_.begin(spans_.of_rank(window.rank).first), window.end);
     return windows;
   }
 
@@ -113,8 +113,6 @@ class LateEvidence {
       if (static_cast<double>(time) > least_share * static_cast<double>(delay))
         evidence.push_back({kind, in_seconds(time)});
     };
-    add(Kind::first_seen,
-        excess(late, windows, [&](const Window& window) { return unseen(window); }));
     add(Kind::late_launch,
         excess(late, windows, [&](const Window& window) { return launch_delay(window); }));
     add(Kind::data_loader,
@@ -144,13 +142,6 @@ class LateEvidence {
     const DeviceEvidence devices(*telemetry_, read_devices(*telemetry_, window, 1, {}), window);
     for (Evidence& item : devices.of(own, others))
       evidence.push_back(std::move(item));
-  }
-
-  /// Until anything is seen of the rank.
-  int64_t unseen(const Window& window) const {
-    const auto [first, last] = spans_.of_rank(window.rank);
-    const int64_t seen = first == last ? window.end : spans_.begin(first);
-    return std::clamp<int64_t>(seen - window.begin, 0, window.end - window.begin);
   }
 
   int32_t launch_of(const Window& window) const {
@@ -198,7 +189,6 @@ class LateEvidence {
   std::vector<LaneOfSpans> host_lanes_;
   std::vector<int32_t> launches_;  // empty: the timeline knows none
   std::vector<bool> loads_data_;   // by type of span
-  int64_t begin_ = 0;
 };
 
 /// Where most of the rank's own delay came at once; null where no arrival tells.

@@ -67,9 +67,12 @@ class LateWatcher {
         start.start_spread > min_lateness_ns && waits_for_schedule(collective, spans_) &&
         static_cast<double>(culprit.blamed) <= min_cause_share * static_cast<double>(start.waits);
     RankLateness& late = of(start.rank);
-    ++late.times_last;
-    late.caused += start.waits;
-    late.alone += start.lead;
+    start.is_first = late.collectives == 1 && !spans_.timeline().details.empty();
+    if (!start.is_first && start.lead > 0) {
+      ++late.times_last;
+      late.caused += start.waits;
+      late.alone += start.lead;
+    }
     starts_.push_back(start);
   }
 
@@ -110,6 +113,7 @@ std::string time_text(int64_t nanoseconds) {
 
 std::string cause_text(const LateStart& start, const SpanList& spans) {
   if (start.start_spread <= min_lateness_ns) return "";
+  if (start.is_first) return "its first one in the trace: the profiler may have begun later";
   if (start.by_order) return "order of the pipeline: delays are not the reason";
   const bool is_late_itself = start.own_delay >= min_lateness_ns;
   if (start.culprit >= 0 && (start.culprit != start.rank || !is_late_itself))

@@ -28,6 +28,7 @@ struct LateStart {
   int32_t slowest = -1;
   bool are_comparable = true;  // else the ranks do different work before it
   bool by_order = false;       // the pipeline's order explains it, no rank's delay
+  bool is_first = false;  // of that rank in a measured timeline: its profiler may have begun late
 };
 
 /// One rank, summed over the collectives it shares with others.

@@ -79,10 +79,6 @@ RankKernels::RankKernels(const SpanList& spans)
     usual_.push_back(all.usual());
   for (Durations& all : gaps)
     usual_gap_.push_back(all.usual());
-  std::vector<int64_t> first;
-  for (const auto& [rank, begin] : first_)
-    first.push_back(begin);
-  if (!first.empty()) usual_first_ = lower_median(std::move(first));
 }
 
 template <class Visit>
@@ -98,9 +94,6 @@ void RankKernels::for_each(int32_t rank, int64_t begin, int64_t end, Visit visit
 OwnTime RankKernels::before(const CollectivePart& part, int64_t begin) const {
   OwnTime own = between(part.rank, begin, part.begin);
   add_gap(part.span, begin, own);
-  // A rank that was first seen later than others has been late before.
-  const int64_t first = first_.at(part.rank);
-  if (first >= begin && first <= part.begin) own.gap_excess += first - usual_first_;
   return own;
 }
 

@@ -21,6 +21,7 @@ struct OwnTime {
   int64_t excess() const { return kernel_excess + gap_excess; }
   double variance = 0;  // ns^2, as they usually scatter
   int64_t kernels = 0;
+  bool is_first = false;  // of the rank in a measured timeline: its length tells nothing
 };
 
 /// The kernels of every rank, with how long each kind of them, and the gap before it, usually is.
@@ -30,6 +31,7 @@ class RankKernels {
 
   /// Of the rank's own time from `begin` until its communication span begins.
   OwnTime before(const CollectivePart&, int64_t begin) const;
+  int64_t first_seen(int32_t rank) const { return first_.at(rank); }
   /// Nanoseconds of [begin, end) in which the rank's device runs kernels besides communication.
   int64_t busy(int32_t rank, int64_t begin, int64_t end) const {
     return between(rank, begin, end).busy;
@@ -62,7 +64,6 @@ class RankKernels {
   std::map<Work, size_t> works_;
   std::vector<std::optional<Usual>> usual_, usual_gap_;  // by work; absent: none is known
   std::map<int32_t, int64_t> first_;  // when anything was first seen on the rank's device
-  int64_t usual_first_ = 0;
 };
 
 }  // namespace triplepoint::metrics

@@ -21,9 +21,14 @@ constexpr size_t shortest_period = 4;  // kernels; fewer are a loop inside a ste
 /// Marks on the host, or if there are none on the device.
 std::vector<size_t> step_marks(const run::Timeline& timeline) {
   std::vector<size_t> host, device;
+  const auto is_profilers = [](const run::SpanType& type) {
+    return type.kind == run::SpanKind::step && type.name.starts_with("ProfilerStep#");
+  };
+  const bool by_profiler = std::any_of(timeline.types.begin(), timeline.types.end(), is_profilers);
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     const run::SpanType& type = type_of(timeline, timeline.spans[i]);
     if (type.kind != run::SpanKind::step) continue;
+    if (by_profiler && !is_profilers(type)) continue;  // the program's own lie inside, or across
     (type.stream == run::Stream::host ? host : device).push_back(i);
   }
   return host.empty() ? device : host;

@@ -13,6 +13,7 @@
 
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/trace/device_order.h"
+#include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/measures.h"
 
@@ -106,6 +107,12 @@ std::string across_ranks(const run::Run& run, const metrics::Metrics& metrics,
 
 std::string trace_section(const run::Run& run, const metrics::Metrics& metrics) {
   const std::vector<metrics::RankBreakdown> ranks = metrics::breakdown_of_ranks(run.timeline);
+  if (const auto hang = metrics::find_hang(run.timeline); hang && ranks.empty()) {
+    std::string said;
+    for (const std::string& sentence : metrics::hang_sentences(run.timeline, *hang))
+      said += paragraph(sentence);
+    return section("time-went", "What ranks wait in", said);
+  }
   if (ranks.empty()) return {};
   if (run::count_spans(run.timeline) > most_spans)
     return section("time-went", "Where the time went",

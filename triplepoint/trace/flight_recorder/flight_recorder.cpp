@@ -4,9 +4,18 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <optional>
+#include <set>
+#include <tuple>
 
 #include <fmt/format.h>
+
+#include "triplepoint/base/statistics.h"
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/run/issued.h"
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/flight_recorder/pickle.h"
@@ -26,9 +35,11 @@ struct Group {
 
 /// One entry, as far as we need it.
 struct Entry {
-  std::string name, group;
+  std::string name, group, frame;
   int64_t record = -1, sequence = -1, number_of_group = 0;
-  int64_t created = -1, started = -1, completed = -1, duration_ns = -1;
+  int64_t created = -1, completed = -1;
+  std::optional<int64_t> duration_ns;
+  run::IssueState state = run::IssueState::scheduled;
   double in_elements = 0, out_elements = 0;
   int element_bytes = 0;
   bool is_message = false;
@@ -59,11 +70,36 @@ std::vector<int32_t> numbers_in(std::string_view text) {
   return numbers;
 }
 
+/// Where the call stands in the program: the innermost frames outside of PyTorch.
+std::string frame_of(JsonView frames) {
+  constexpr size_t most = 3;
+  std::vector<std::string> lines;
+  frames.for_each([&](JsonView frame) {
+    const std::string_view file = frame.at("filename").text();
+    if (file.empty() || lines.size() == most || file.find("/torch/") != std::string_view::npos)
+      return;
+    lines.push_back(fmt::format("{} ({}:{})", frame.at("name").text(),
+                                file.substr(file.rfind('/') + 1), frame.at("line").integer_or(0)));
+  });
+  return joined(lines, " < ");
+}
+
+/// What the entry says itself; of old versions that say nothing, what its times say.
+run::IssueState state_of(JsonView json, const Entry& entry) {
+  for (size_t i = 0; i < run::issue_state_words.size(); ++i)
+    if (json.at("state").text() == run::issue_state_words[i])
+      return static_cast<run::IssueState>(i);
+  if (entry.completed > 0) return run::IssueState::completed;
+  return json.at("time_discovered_started_ns").integer_or(-1) > 0 ? run::IssueState::started
+                                                                  : run::IssueState::scheduled;
+}
+
 Entry entry_of(JsonView json) {
   Entry entry;
   entry.name = json.at("profiling_name").text();
   const JsonView group = json.at("process_group");
   entry.group = group.is_array() ? group.at(size_t{0}).text() : group.text();
+  entry.frame = frame_of(json.at("frames"));
   entry.number_of_group = json.at("pg_id").integer_or(0);
   entry.record = json.at("record_id").integer_or(-1);
   entry.is_message = json.at("is_p2p").is_true();
@@ -71,16 +107,24 @@ Entry entry_of(JsonView json) {
   const JsonView sequence = json.at(entry.is_message ? "p2p_seq_id" : "collective_seq_id");
   entry.sequence = sequence.integer_or(json.at("seq_id").integer_or(-1));
   entry.created = json.at("time_created_ns").integer_or(-1);
-  entry.started = json.at("time_discovered_started_ns").integer_or(-1);
   entry.completed = json.at("time_discovered_completed_ns").integer_or(-1);
   if (const auto ms = json.at("duration_ms").real(); ms && *ms >= 0 && *ms < 1e9)
     entry.duration_ns = std::llround(*ms * 1e6);
+  entry.state = state_of(json, entry);
   entry.in_elements = elements_of(json.at("input_sizes"));
   entry.out_elements = elements_of(json.at("output_sizes"));
   JsonView type = json.at("input_dtypes").at(size_t{0});
   if (type.text().empty()) type = json.at("output_dtypes").at(size_t{0});
   entry.element_bytes = element_size(type.text());
   return entry;
+}
+
+/// The number at the end of a file's name, which PyTorch puts there: "nccl_trace_rank_node-7_40",
+/// "trace_rank0.json".
+std::optional<int32_t> last_number(std::string_view name) {
+  name = name.substr(name.find_last_of('/') + 1);
+  const std::vector<int32_t> numbers = numbers_in(name);
+  return numbers.empty() ? std::nullopt : std::optional(numbers.back());
 }
 
 class Dump {
@@ -97,58 +141,148 @@ class Dump {
   }
 
   void take_entry(JsonView json) {
-    const Entry entry = entry_of(json);
-    if (entry.name.empty() || entry.created <= 0)
-      return builder_.skip("an entry has no name or no time of creation");
-    last_ = std::max({last_, entry.created, entry.started, entry.completed});
-    entries_.push_back(entry);
+    Entry entry = entry_of(json);
+    if (entry.name.empty()) return builder_.skip("an entry has no name");
+    entries_.push_back(std::move(entry));
   }
 
-  Trace finish(const ReadOptions& options) && {
-    rank_ = options.rank.value_or(options.rank_if_unknown.value_or(0));
-    for (const Entry& entry : entries_)
-      add(entry);
-    if (unfinished_ > 0) {
-      builder_.facts()["unfinished"] = std::to_string(unfinished_);
-      builder_.facts()["first_unfinished"] = first_unfinished_;
-    }
-    return std::move(builder_).finish(0);
+  Trace finish(const ReadOptions& options, const std::string& file) && {
+    settle_times();
+    rank_ = find_rank(options, file);
+    const std::vector<size_t> wholes = wholes_of_entries();
+    for (size_t i = 0; i < entries_.size(); ++i)
+      add(i, wholes[i]);
+    size_t most = 0;
+    for (const auto& [name, group] : groups_)
+      most = std::max(most, group.ranks.size());
+    if (most > 0) builder_.facts()["world_size"] = std::to_string(most);
+    Trace trace = std::move(builder_).finish(0);
+    trace.rank = rank_;
+    return trace;
   }
 
   TraceBuilder& builder() { return builder_; }
 
  private:
-  void add(const Entry& entry) {
-    run::Span span;
-    span.rank = rank_;
-    const bool ended = entry.completed >= 0;
-    const int64_t end = ended ? entry.completed : last_;
-    const int64_t seen = entry.started >= 0 ? entry.started : entry.created;
-    const bool timed = ended && entry.duration_ns >= 0;
-    const int64_t begin = timed ? end - entry.duration_ns : std::min(seen, end);
-    span.begin = Instant(begin);
-    span.end = Instant(end);
+  /// An issue without a plausible time keeps its place in the order: it gets the time of the one
+  /// before, and no length. A length is measured where the recorder states it, and it fits between
+  /// issue and end.
+  void settle_times() {
+    constexpr int64_t day = int64_t{86400} * 1'000'000'000, slack = 10'000'000;
+    std::vector<int64_t> known;
+    for (const Entry& entry : entries_)
+      if (entry.created > 0) known.push_back(entry.created);
+    if (known.empty()) known.push_back(day);
+    const int64_t middle = upper_median(known);
+    const auto is_near = [&](int64_t ns) { return ns > 0 && std::abs(ns - middle) < day; };
+    const auto first = std::find_if(known.begin(), known.end(), is_near);
+    int64_t before = first == known.end() ? middle : *first;
+    for (Entry& entry : entries_) {
+      const bool placed = is_near(entry.created);
+      if (!placed) {
+        builder_.note(
+            "an entry has no plausible time of creation: it keeps its place in the order");
+        entry.created = before;
+      }
+      before = entry.created;
+      const bool ended = entry.state == run::IssueState::completed && is_near(entry.completed);
+      if (!ended || !placed || entry.completed < entry.created)
+        entry.duration_ns.reset();
+      else if (entry.duration_ns && *entry.duration_ns > entry.completed - entry.created + slack) {
+        builder_.note("a duration is longer than from issue to end: it is not used");
+        entry.duration_ns.reset();
+      }
+    }
+  }
+
+  /// From the dump's groups where these leave one rank only, from its messages, which name their
+  /// own end, else the last number of the file's name if the groups have such a rank.
+  std::optional<int32_t> find_rank(const ReadOptions& options, const std::string& file) const {
+    if (options.rank) return options.rank;
+    std::optional<std::set<int32_t>> common;
+    for (const auto& [name, group] : groups_) {
+      if (group.ranks.empty()) continue;
+      std::set<int32_t> both;
+      for (const int32_t rank : group.ranks)
+        if (!common || common->contains(rank)) both.insert(rank);
+      common = std::move(both);
+    }
+    if (common && common->size() == 1) return *common->begin();
+    for (const Entry& entry : entries_) {
+      const std::vector<int32_t> peers = numbers_in(entry.name);
+      const auto group = groups_.find(entry.group);
+      if (!entry.is_message || peers.size() != 2 || group == groups_.end()) continue;
+      if (const auto own = static_cast<size_t>(peers[0]); own < group->second.ranks.size())
+        return group->second.ranks[own];
+    }
+    auto named = last_number(file);
+    if (!named) named = options.rank_if_unknown;
+    return named && (!common || common->contains(*named)) ? named : std::nullopt;
+  }
+
+  /// Of each entry, the one that ended it together with others (those of coalesced operations stay
+  /// "scheduled"); itself where none did.
+  std::vector<size_t> wholes_of_entries() const {
+    std::map<std::tuple<std::string, bool, int64_t>, size_t> whole;
+    for (size_t i = 0; i < entries_.size(); ++i)
+      if (entries_[i].name.ends_with("coalesced")) whole[key_of(entries_[i])] = i;
+    std::vector<size_t> all(entries_.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto found = whole.find(key_of(entries_[i]));
+      all[i] = found == whole.end() || found->second < i ? i : found->second;
+    }
+    return all;
+  }
+  static std::tuple<std::string, bool, int64_t> key_of(const Entry& entry) {
+    return {entry.group, entry.is_message, entry.sequence};
+  }
+
+  void add(size_t index, size_t whole) {
+    const Entry& entry = entries_[index];
+    const run::IssueState state = entries_[whole].state;
+    // A whole that has ended stands for its parts; of one that has not, the parts tell the peers.
+    const bool is_whole = entry.name.ends_with("coalesced");
+    if (whole != index && state == run::IssueState::completed) return;
+    if (is_whole && entry.is_message && state != run::IssueState::completed) return;
     const auto collective = collective_of(entry.name);
+    run::Span span{Instant(entry.created), Instant(entry.created)};
+    span.rank = rank_.value_or(0);
     const bool whole_is_out = collective == spec::Collective::all_gather && entry.out_elements > 0;
     span.bytes =
         (whole_is_out ? entry.out_elements : entry.in_elements) * entry.element_bytes * unit::B;
-    span.type =
-        builder_.type({.name = name_without_peers(entry.name),
+    run::SpanType type{.name = name_without_peers(entry.name),
                        .kind = run::SpanKind::communication,
                        .stream = run::Stream::communication,
                        .op_class = spec::OpClass::communication,
-                       .collective = entry.is_message ? spec::Collective::send_recv : collective});
+                       .collective = entry.is_message ? spec::Collective::send_recv : collective};
+    if (entry.duration_ns) {
+      span.end = Instant(entry.completed);
+      span.begin = Instant(entry.completed - *entry.duration_ns);
+    } else {
+      type.name = run::issued_name(type.name, state);
+      type.kind = run::SpanKind::host;
+      type.stream = run::Stream::host;
+    }
+    span.type = builder_.type(type);
     run::SpanDetail detail{.sequence = entry.sequence, .correlation = entry.record};
     const std::string label = group_label(entry);
-    detail.lane = builder_.lane(
-        {rank_, run::Stream::communication, entry.number_of_group, "process group " + label});
+    detail.lane =
+        builder_.lane({span.rank, type.stream, entry.number_of_group, "process group " + label});
     detail.communicator = communicator_of(entry, label);
     detail.in_elements = std::llround(std::min(entry.in_elements, 9e18));
     detail.out_elements = std::llround(std::min(entry.out_elements, 9e18));
     builder_.add(span, detail);
-    if (!ended && unfinished_++ == 0)
-      first_unfinished_ = fmt::format("{} number {} of {} ({})", entry.name, entry.sequence, label,
-                                      entry.started >= 0 ? "started" : "scheduled");
+    if (!entry.frame.empty()) add_frame(entry, span.rank);
+  }
+
+  /// The program's line, at the instant of the issue: both share the number of the record.
+  void add_frame(const Entry& entry, int32_t rank) {
+    run::Span span{Instant(entry.created), Instant(entry.created)};
+    span.rank = rank;
+    span.type = builder_.type(
+        {.name = entry.frame, .kind = run::SpanKind::host, .stream = run::Stream::host});
+    builder_.add(span, {.lane = builder_.lane({rank, run::Stream::host, -1, "stack"}),
+                        .correlation = entry.record});
   }
 
   /// "nccl:send 0->1" is of the type "nccl:send".
@@ -156,10 +290,12 @@ class Dump {
     return name.substr(0, name.find(' '));
   }
 
+  /// As Kineto names groups: descriptions alone may be those of several.
   std::string group_label(const Entry& entry) const {
     const auto known = groups_.find(entry.group);
-    const bool named = known != groups_.end() && !known->second.description.empty();
-    return named ? known->second.description : entry.group;
+    if (known == groups_.end()) return entry.group;
+    const std::string& what = known->second.description;
+    return what.empty() || what == "undefined" ? entry.group : entry.group + " " + what;
   }
 
   int32_t communicator_of(const Entry& entry, const std::string& label) {
@@ -189,9 +325,7 @@ class Dump {
   TraceBuilder builder_{"flight_recorder"};
   std::map<std::string, Group> groups_;
   std::vector<Entry> entries_;
-  int32_t rank_ = 0;
-  int64_t last_ = 0, unfinished_ = 0;
-  std::string first_unfinished_;
+  std::optional<int32_t> rank_;
 };
 
 Result<Trace> read_json(Input& input, const ReadOptions& options) {
@@ -213,7 +347,7 @@ Result<Trace> read_json(Input& input, const ReadOptions& options) {
   for (int64_t i = 0; i < walk.broken(); ++i)
     dump.builder().skip("text between the entries is no JSON");
   if (walk.is_truncated()) dump.builder().truncated("the file ends before its entries do");
-  return std::move(dump).finish(options);
+  return std::move(dump).finish(options, input.name());
 }
 
 }  // namespace

@@ -11,11 +11,12 @@ namespace triplepoint::trace {
 /// PyTorch's NCCL flight recorder, versions 2.x: JSON, or a pickle of the same.
 ///
 /// One span per collective or message; its communicator is the process group (of a message: the
-/// pair), its sequence number the recorder's. Times are Unix times of the watchdog's looks: `end`
-/// is when it saw the end; `begin` is `end` less the measured duration where timing was on, else
-/// when it saw the start, else when the call was made. What never ended lasts until the last time
-/// in the dump, and `facts` count it as "unfinished". The rank is not in the file: it is taken from
-/// the options.
+/// pair), its sequence number the recorder's. A length is what the recorder measured
+/// (TORCH_NCCL_ENABLE_TIMING): its looks at issue and end are no length. What was not measured is
+/// an issue (run/issued.h) with its state; operations that ended as parts of a coalesced one take
+/// the state of the whole. With the frame of the program as a span of the host at the same instant.
+/// Times are Unix times. The rank comes from the dump's groups and messages, else from the number
+/// at the end of the file's name.
 bool looks_like_flight_recorder(std::string_view head);
 Result<Trace> read_flight_recorder(Input&, const ReadOptions&);
 

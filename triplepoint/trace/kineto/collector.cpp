@@ -5,13 +5,17 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/bulk.h"
@@ -149,7 +153,7 @@ HostSpans level_of(Category category) {
 }
 
 bool is_step(const Event& event) {
-  return event.category == Category::annotation && event.name.starts_with("ProfilerStep#");
+  return event.category == Category::annotation && names_step(event.name);
 }
 
 /// The number at the end of "stream 7".
@@ -268,9 +272,14 @@ int32_t Collector::lane_of(const Event& event) {
   if (device && number < 0) number = number_of(event.thread);
   // Streams of one process differ between its devices; "pid" is the device there.
   const int64_t owner = device && event.device >= 0 ? event.device : number_of(event.process);
-  const uint64_t key = hash_of(
-      event.thread.text, static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15 +
-                             static_cast<uint64_t>(owner) * 2 + static_cast<uint64_t>(device));
+  uint64_t key = hash_of(event.thread.text, static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15 +
+                                                static_cast<uint64_t>(owner) * 2 +
+                                                static_cast<uint64_t>(device));
+  // Where other tools merged the ranks of a job, the process tells them apart, not the device.
+  if (!event.process.text.empty())
+    key = hash_of(event.process.text, key);
+  else if (device)
+    key += static_cast<uint64_t>(event.process.number - owner) * 0xff51afd7ed558ccd;
   if (key == last_lane_key_ && last_lane_ >= 0) return last_lane_;
   const auto [found, is_new] =
       lanes_.try_emplace(key, static_cast<int32_t>(timeline_.lanes.size()));
@@ -278,7 +287,8 @@ int32_t Collector::lane_of(const Event& event) {
     std::string name = device ? fmt::format("device {} stream {}", owner, number)
                               : fmt::format("thread {}", number);
     if (!device && !event.thread.text.empty()) name = unescaped(event.thread.text);
-    text_bytes_ += 2 * (sizeof(run::Lane) + name.size());
+    text_bytes_ += 2 * (sizeof(run::Lane) + sizeof(Owner) + name.size());
+    owners_.push_back(owner_of(event, device));
     timeline_.lanes.push_back({.rank = 0,
                                .stream = device ? run::Stream::compute : run::Stream::host,
                                .number = number,
@@ -287,6 +297,66 @@ int32_t Collector::lane_of(const Event& event) {
   last_lane_key_ = key;
   last_lane_ = found->second;
   return last_lane_;
+}
+
+Collector::Owner Collector::owner_of(const Event& event, bool device) const {
+  const std::string_view text = event.process.text;
+  const size_t digit = text.find_last_not_of("0123456789");
+  Owner owner{.device = device};
+  if (digit != std::string_view::npos && digit + 1 < text.size())
+    owner.prefix = text.substr(0, digit + 1);
+  else if (text.empty())
+    owner.number = device && event.device >= 0 ? event.process.number - event.device
+                   : device                    ? 0
+                                               : event.process.number;
+  return owner;
+}
+
+/// The process of each lane. By the texts before the ids, if there are several; else host processes
+/// that launch go with devices in the order of their ids, if there are as many of both. All other
+/// files are of one process, whatever it started.
+std::vector<int32_t> Collector::processes_of_lanes() {
+  std::vector<int32_t> process(timeline_.lanes.size(), 0);
+  process_ranks_ = {0};
+  std::set<std::string> prefixes;
+  std::set<int64_t> hosts, devices;
+  for (const Launch& launch : launches_)
+    owners_[static_cast<size_t>(launch.lane)].launches = true;
+  for (const Owner& owner : owners_) {
+    if (!owner.prefix.empty()) prefixes.insert(owner.prefix);
+    if (owner.device) devices.insert(owner.number);
+    if (owner.launches) hosts.insert(owner.number);
+  }
+  const bool by_name = prefixes.size() > 1;
+  if (!by_name && (hosts.size() < 2 || hosts.size() != devices.size())) return process;
+  const auto place = [](const auto& all, const auto& one) {
+    const auto found = all.find(one);
+    return found == all.end() ? 0 : static_cast<int32_t>(std::distance(all.begin(), found));
+  };
+  for (size_t lane = 0; lane < process.size(); ++lane) {
+    const Owner& owner = owners_[lane];
+    process[lane] = by_name        ? place(prefixes, owner.prefix)
+                    : owner.device ? place(devices, owner.number)
+                                   : place(hosts, owner.number);
+  }
+  // "[TP01] ", "rank1:": the number if each has one, and no two the same.
+  std::set<int32_t> numbers;
+  for (const std::string& prefix : prefixes) {
+    const size_t begin = prefix.find_first_of("0123456789");
+    const size_t end = prefix.find_first_not_of("0123456789", begin);
+    const auto number =
+        begin == std::string::npos ? std::nullopt : whole_number(prefix.substr(begin, end - begin));
+    const bool is_one =
+        end == std::string::npos || prefix.find_first_of("0123456789", end) == std::string::npos;
+    if (number && is_one && *number < 1 << 20) numbers.insert(static_cast<int32_t>(*number));
+  }
+  process_ranks_.assign(numbers.begin(), numbers.end());
+  if (process_ranks_.size() != prefixes.size() || !by_name) {
+    process_ranks_.clear();
+    for (size_t i = 0; i < (by_name ? prefixes.size() : hosts.size()); ++i)
+      process_ranks_.push_back(static_cast<int32_t>(i));
+  }
+  return process;
 }
 
 int32_t Collector::new_type(const Event& event, Role role, const CollectiveCall& call) {
@@ -306,7 +376,12 @@ int32_t Collector::new_type(const Event& event, Role role, const CollectiveCall&
       type.kind = kernel.kind;
       type.op_class = kernel.op_class;
       type.collective = call.collective ? call.collective : kernel.collective;
-      if (kernel.kind == SpanKind::communication) type.stream = run::Stream::communication;
+      // Whatever a kernel is called: one that names its collective is one.
+      if (!event.collective.name.empty()) type.kind = SpanKind::communication;
+      if (type.kind == SpanKind::communication) {
+        type.stream = run::Stream::communication;
+        type.op_class = spec::OpClass::communication;
+      }
       break;
     }
   }
@@ -323,7 +398,8 @@ int32_t Collector::type_of(const Event& event, const CollectiveCall& call) {
   if (event.category == Category::device) role = Role::device;
   if (is_step(event)) role = Role::step;
   const uint32_t salt = static_cast<uint32_t>(role) | static_cast<uint32_t>(event.category) << 8 |
-                        (call.collective ? static_cast<uint32_t>(*call.collective) + 1 : 0) << 16;
+                        (call.collective ? static_cast<uint32_t>(*call.collective) + 1 : 0) << 16 |
+                        static_cast<uint32_t>(!event.collective.name.empty()) << 24;
   int32_t type = names_.find(event.name, salt);
   if (type < 0) {
     type = new_type(event, role, call);
@@ -406,7 +482,8 @@ void Collector::remember(const Event& event, int32_t lane) {
                       .external_id = event.external_id,
                       .call = call});
   } else if (event.category == Category::runtime && event.correlation >= 0 &&
-             event.name.find("Launch") != std::string_view::npos) {
+             (event.name.find("Launch") != std::string_view::npos ||
+              event.name.find("Memcpy") != std::string_view::npos)) {
     launches_.push_back({.correlation = event.correlation,
                          .external_id = event.external_id,
                          .begin = *event.begin_ns,
@@ -457,6 +534,10 @@ bool Collector::make_room() {
 
 bool Collector::has_sound_time(const Event& event) {
   int64_t end = 0;
+  if (on_device(event.category) && event.begin_ns == 0 && event.length_ns == 0) {
+    note_skipped(skipped_, "a span on a device has no time (0 to 0)");
+    return false;
+  }
   if (event.length_ns && *event.length_ns < 0) {
     note_skipped(skipped_, "an event takes a negative time");
     return false;
@@ -471,6 +552,7 @@ bool Collector::has_sound_time(const Event& event) {
 
 bool Collector::add(const Event& event) {
   if (event.phase == 'M') return name_lane(event), true;
+  if (event.phase == 'B' || event.phase == 'E') return add_pair(event);
   if (event.phase != 'X') return true;
   if (event.category == Category::none) return ++unknown_, true;
   if (!has_sound_time(event)) return true;
@@ -481,6 +563,33 @@ bool Collector::add(const Event& event) {
   if (is_full() && !make_room()) return false;
   if (keeps(event)) add_span(event, lane);
   return true;
+}
+
+bool Collector::add_pair(const Event& event) {
+  const uint64_t key = hash_of(
+      event.process.text, hash_of(event.thread.text, static_cast<uint64_t>(event.process.number)) +
+                              static_cast<uint64_t>(event.thread.number));
+  std::vector<Open>& open = open_[key];
+  if (event.phase == 'B') {
+    open.push_back({std::string(event.name), std::string(event.process.text),
+                    std::string(event.thread.text), std::string(event.collective.name), event});
+    return true;
+  }
+  if (open.empty()) return note_skipped(skipped_, "an event's end has no begin"), true;
+  const Open begun = std::move(open.back());
+  open.pop_back();
+  Event whole = begun.event;
+  whole.phase = 'X';
+  whole.name = begun.name;
+  whole.process.text = begun.process;
+  whole.thread.text = begun.thread;
+  whole.label = {};
+  whole.collective = {};
+  whole.collective.name = begun.collective;
+  if (event.begin_ns && whole.begin_ns &&
+      __builtin_sub_overflow(*event.begin_ns, *whole.begin_ns, &whole.length_ns.emplace()))
+    whole.length_ns.reset();
+  return add(whole);
 }
 
 void Collector::add_span(const Event& event, int32_t lane) {
@@ -505,8 +614,24 @@ void Collector::add_span(const Event& event, int32_t lane) {
 }
 
 run::Timeline Collector::take() {
-  link_collectives(timeline_, std::move(ops_), launches_);
-  link_grids(timeline_, launches_);
+  for (const auto& [key, open] : open_)
+    for (const Open& begun : open)
+      if (begun.event.category != Category::none)
+        note_skipped(skipped_, "an event's begin has no end");
+  const std::vector<int32_t> process = processes_of_lanes();
+  for (Launch& launch : launches_)
+    launch.process = process[static_cast<size_t>(launch.lane)];
+  link_collectives(timeline_, std::move(ops_), launches_, process);
+  link_grids(timeline_, launches_, process);
+  if (process_ranks_.size() > 1) {
+    const auto rank_of = [&](size_t lane) {
+      return process_ranks_[static_cast<size_t>(process[lane])];
+    };
+    for (size_t lane = 0; lane < timeline_.lanes.size(); ++lane)
+      timeline_.lanes[lane].rank = rank_of(lane);
+    for (size_t i = 0; i < timeline_.spans.size(); ++i)
+      timeline_.spans[i].rank = rank_of(static_cast<size_t>(timeline_.details[i].lane));
+  }
   launches_.clear();
   launches_.shrink_to_fit();
   return std::move(timeline_);

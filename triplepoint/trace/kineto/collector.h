@@ -57,8 +57,9 @@ struct CollectiveOp {
   CollectiveCall call;
 };
 
-/// What a launch knows of the kernel it shares its correlation with.
+/// What a launch knows of the kernel it shares its correlation with, in its process.
 struct Launch {
+  int32_t process = 0;
   int64_t correlation = -1, external_id = -1, begin = 0, blocks = -1, threads_per_block = -1;
   int32_t lane = -1;
 };
@@ -76,12 +77,31 @@ class Collector {
   /// Events with a length whose category means nothing to us.
   int64_t unknown() const { return unknown_; }
 
-  /// All that was collected, linked: times as in the file, unsorted, of rank 0.
+  /// All that was collected, linked: times as in the file, unsorted. Ranks are the processes of the
+  /// file: 0 where it is of one.
   run::Timeline take();
+  /// More than one: files that other tools merged. By the ends of their names, else by their order.
+  const std::vector<int32_t>& ranks_of_processes() const { return process_ranks_; }
 
  private:
   // Categories share types by what they become.
   enum class Role : uint8_t { host, step, kernel, copy, device };
+
+  /// Who writes a lane: a process whose id may be a text that begins with its rank ("[TP01] 100").
+  struct Owner {
+    std::string prefix;  // of the id, before its number
+    int64_t number = 0;  // of a device: how far its process id lies above its device number
+    bool device = false, launches = false;
+  };
+  Owner owner_of(const Event&, bool device) const;
+  std::vector<int32_t> processes_of_lanes();
+
+  /// A begin without its end yet, of one thread or stream; views into what it keeps itself.
+  struct Open {
+    std::string name, process, thread, collective;
+    Event event;
+  };
+  bool add_pair(const Event&);
 
   int32_t type_of(const Event&, const CollectiveCall&);
   int32_t new_type(const Event&, Role, const CollectiveCall&);
@@ -108,6 +128,9 @@ class Collector {
   std::unordered_map<uint64_t, int32_t> lanes_;
   uint64_t last_lane_key_ = 0;
   int32_t last_lane_ = -1;
+  std::vector<Owner> owners_;  // of each lane
+  std::unordered_map<uint64_t, std::vector<Open>> open_;
+  std::vector<int32_t> process_ranks_;
   std::unordered_map<std::string, int32_t> communicators_;
   std::vector<CollectiveOp> ops_;
   std::vector<Launch> launches_;
@@ -118,14 +141,12 @@ class Collector {
 void apply(const CollectiveCall&, run::Span&, run::SpanDetail&);
 
 /// Fills in what kernels of collectives do not say: by the operator that launched them. What is
-/// then still unknown is numbered: communicators by their streams, sequences by order.
-void link_collectives(run::Timeline&, std::vector<CollectiveOp>, const std::vector<Launch>&);
+/// then still unknown is numbered: communicators by their streams, sequences by order. `process`:
+/// of each lane.
+void link_collectives(run::Timeline&, std::vector<CollectiveOp>, const std::vector<Launch>&,
+                      const std::vector<int32_t>& process);
 
 /// AMD's launches know the grid, their kernels do not.
-void link_grids(run::Timeline&, const std::vector<Launch>&);
-
-/// Where a profiler let durations overflow into the next operation of the same stream (AMD's do),
-/// each ends where the next begins; how many.
-int64_t clip_overflowing(run::Timeline&);
+void link_grids(run::Timeline&, const std::vector<Launch>&, const std::vector<int32_t>& process);
 
 }  // namespace triplepoint::trace::kineto

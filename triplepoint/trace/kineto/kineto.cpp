@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <limits>
+#include <set>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -158,7 +160,7 @@ class Reading {
 
   Result<Trace> run() {
     TPT_TRY(read_top());
-    check_rest();
+    look_behind();
     if (!saw_events_)
       return error(fmt::format("{} has no trace events ({}); give the profiler's JSON",
                                input_.name(), failure_.empty() ? "it is empty" : failure_));
@@ -171,6 +173,9 @@ class Reading {
     if (collector_.size() == 0 && !failure_.empty()) return error(failure_);
     return finish();
   }
+
+  /// Whether another document follows, which begins where the input now is.
+  bool has_another() const { return another_; }
 
  private:
   // Outcome::more where the text ends; the callers read on.
@@ -200,9 +205,18 @@ class Reading {
                 failure_.empty() ? fmt::format("the file ends {}", where) : failure_);
   }
 
-  /// A packed file that is damaged may show it only behind the JSON: in its check sum.
-  void check_rest() {
-    if (!failure_.empty()) return;
+  /// What stands behind the JSON: another one, which the next reading is given; else what a longer
+  /// file left there, or that a packed file is damaged, which its check sum shows at its end.
+  void look_behind() {
+    if (!failure_.empty() || trace_.skipped.truncated) return;
+    const char next_char = next();
+    another_ = next_char == '{' || next_char == '[';
+    if (another_) return input_.skip(static_cast<size_t>(at_ - input_.ahead().data()));
+    if (at_ < end_ && next_char != '\0')
+      note_reason(
+          trace_.skipped,
+          "text behind the end of the trace is not read (what wrote the file wrote it twice, "
+          "or over a longer one)");
     at_ = end_;
     while (more())
       at_ = end_;
@@ -224,8 +238,8 @@ class Reading {
         continue;
       }
       if (c != '"') {
-        if (c != '}') cut_off("in the middle");
-        return true;
+        if (c != '}') return cut_off("in the middle"), true;
+        return ++at_, true;
       }
       if (!TPT_TRY(read_member())) return true;
     }
@@ -348,15 +362,27 @@ class Reading {
   Trace finish() {
     trace_.timeline = collector_.take();
     trace_.facts = std::move(about_.facts);
+    if (const size_t processes = collector_.ranks_of_processes().size(); processes > 1)
+      note_reason(trace_.skipped, fmt::format("the events of {} processes are those of {} ranks",
+                                              processes, processes));
+    else
+      set_rank();
+    const auto& types = trace_.timeline.types;
+    about_.amd =
+        about_.amd || std::any_of(types.begin(), types.end(), [](const run::SpanType& type) {
+          return type.stream == run::Stream::host && type.name.starts_with("hip");
+        });
+    settle(trace_, unix_ns_of_zero(), about_.amd);
+    return std::move(trace_);
+  }
+
+  void set_rank() {
     trace_.rank = options_.rank ? options_.rank : about_.rank;
     const int32_t rank = trace_.rank.value_or(options_.rank_if_unknown.value_or(0));
     for (run::Span& span : trace_.timeline.spans)
       span.rank = rank;
     for (run::Lane& lane : trace_.timeline.lanes)
       lane.rank = rank;
-    settle(trace_, unix_ns_of_zero());
-    if (about_.amd) clip();
-    return std::move(trace_);
   }
 
   /// Without a base, times are since 1970 or since the machine's start.
@@ -371,11 +397,6 @@ class Reading {
     return 0;
   }
 
-  void clip() {
-    if (const int64_t clipped = clip_overflowing(trace_.timeline); clipped > 0)
-      trace_.facts["clipped_durations"] = std::to_string(clipped);
-  }
-
   Input& input_;
   const ReadOptions& options_;
   Trace trace_;
@@ -385,7 +406,7 @@ class Reading {
   const char* end_ = nullptr;
   const char* why_ = "";
   std::string failure_;  // of the input
-  bool saw_events_ = false, expected_ = false, full_ = false;
+  bool saw_events_ = false, expected_ = false, full_ = false, another_ = false;
 };
 
 }  // namespace
@@ -400,7 +421,31 @@ bool looks_like_kineto(std::string_view head) {
 }
 
 Result<Trace> read_kineto(Input& input, const ReadOptions& options) {
-  return Reading(input, options).run();
+  std::vector<NamedTrace> documents;
+  std::set<int32_t> ranks;
+  std::vector<std::string> left_out;
+  for (bool more = true; more;) {
+    Reading reading(input, options);
+    Result<Trace> trace = reading.run();
+    if (!trace && documents.empty()) return trace;
+    more = trace && reading.has_another();
+    const std::string name =
+        fmt::format("{}, document {}", input.name(), documents.size() + left_out.size() + 1);
+    if (!trace)
+      left_out.push_back(fmt::format("{} is not read: {}", name, trace.error().what));
+    else if (trace->rank && !ranks.insert(*trace->rank).second)
+      left_out.push_back(fmt::format("{} is not read: it is of rank {} too, or of another capture",
+                                     name, *trace->rank));
+    else
+      documents.push_back({name, *std::move(trace)});
+  }
+  const size_t count = documents.size();
+  Trace trace = count == 1 ? std::move(documents[0].trace) : TPT_TRY(merge(std::move(documents)));
+  for (std::string& why : left_out)
+    note_reason(trace.skipped, std::move(why));
+  if (count > 1)
+    note_reason(trace.skipped, fmt::format("{} documents in one file are {} ranks", count, count));
+  return trace;
 }
 
 }  // namespace triplepoint::trace

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/kineto/collector.h"
 
 namespace triplepoint::trace::kineto {
@@ -17,26 +18,42 @@ bool is_collective(const run::Timeline& timeline, const run::Span& span) {
   return timeline.types[static_cast<size_t>(span.type)].kind == SpanKind::communication;
 }
 
+/// What may be a collective although its name does not say so: if an operator of one launched it.
+/// Copies between devices are, where the copy engine gathers.
+bool may_be_collective(const run::SpanType& type) {
+  if (type.kind == SpanKind::copy) return type.name.find("PtoP") != std::string::npos;
+  return type.kind == SpanKind::other ||
+         (type.kind == SpanKind::memory && collective_of(type.name).has_value());
+}
+
 /// Launches by correlation. Of two that share one, the first: the other is a mistake.
 class LaunchIndex {
  public:
-  explicit LaunchIndex(const std::vector<Launch>& launches) : launches_(launches) {
+  LaunchIndex(const std::vector<Launch>& launches, const std::vector<int32_t>& process)
+      : process_(process), launches_(launches) {
     order_.resize(launches.size());
     for (size_t i = 0; i < order_.size(); ++i)
       order_[i] = static_cast<uint32_t>(i);
     std::stable_sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
-      return launches[a].correlation < launches[b].correlation;
+      return key_of(launches[a]) < key_of(launches[b]);
     });
   }
-  const Launch* find(int64_t correlation) const {
+  const Launch* find(const run::SpanDetail& detail) const {
+    const int32_t process = detail.lane < 0 ? 0 : process_[static_cast<size_t>(detail.lane)];
+    const std::pair key(process, detail.correlation);
     const auto found =
-        std::lower_bound(order_.begin(), order_.end(), correlation,
-                         [&](uint32_t i, int64_t c) { return launches_[i].correlation < c; });
-    if (found == order_.end() || launches_[*found].correlation != correlation) return nullptr;
+        std::lower_bound(order_.begin(), order_.end(), key,
+                         [&](uint32_t i, const auto& k) { return key_of(launches_[i]) < k; });
+    if (found == order_.end() || key_of(launches_[*found]) != key) return nullptr;
     return &launches_[*found];
   }
 
  private:
+  static std::pair<int32_t, int64_t> key_of(const Launch& launch) {
+    return {launch.process, launch.correlation};
+  }
+
+  const std::vector<int32_t>& process_;  // of each lane
   const std::vector<Launch>& launches_;
   std::vector<uint32_t> order_;
 };
@@ -56,17 +73,20 @@ void complete(CollectiveCall& call, const CollectiveCall& other) {
 /// Operators around collectives, by thread and begin.
 class OpIndex {
  public:
-  explicit OpIndex(std::vector<CollectiveOp> ops) : ops_(std::move(ops)) {
+  OpIndex(std::vector<CollectiveOp> ops, const std::vector<int32_t>& process)
+      : ops_(std::move(ops)) {
     std::stable_sort(ops_.begin(), ops_.end(), by_lane_and_begin);
     for (const CollectiveOp& op : ops_)
-      if (op.external_id >= 0) by_external_id_.try_emplace(op.external_id, &op);
+      if (op.external_id >= 0)
+        by_external_id_.try_emplace({process[static_cast<size_t>(op.lane)], op.external_id}, &op);
   }
 
   /// Of the operator that the launch names, and of those that enclose it on its thread, the
   /// innermost first: each says what the ones before do not.
+  bool empty() const { return ops_.empty(); }
   CollectiveCall call_of(const Launch& launch) const {
     CollectiveCall call;
-    if (const auto named = by_external_id_.find(launch.external_id);
+    if (const auto named = by_external_id_.find({launch.process, launch.external_id});
         launch.external_id >= 0 && named != by_external_id_.end())
       complete(call, named->second->call);
     auto after = std::upper_bound(ops_.begin(), ops_.end(),
@@ -88,7 +108,7 @@ class OpIndex {
   }
 
   std::vector<CollectiveOp> ops_;
-  std::map<int64_t, const CollectiveOp*> by_external_id_;
+  std::map<std::pair<int32_t, int64_t>, const CollectiveOp*> by_external_id_;
 };
 
 /// The type of the same name with the collective that its launch told.
@@ -96,10 +116,14 @@ class TypesWithCollective {
  public:
   explicit TypesWithCollective(run::Timeline& timeline) : timeline_(timeline) {}
   int32_t operator()(int32_t type, spec::Collective collective) {
-    if (timeline_.types[static_cast<size_t>(type)].collective == collective) return type;
+    const run::SpanType& now = timeline_.types[static_cast<size_t>(type)];
+    if (now.kind == SpanKind::communication && now.collective == collective) return type;
     const auto [found, is_new] = known_.try_emplace(std::pair(type, collective), 0);
     if (is_new) {
       run::SpanType changed = timeline_.types[static_cast<size_t>(type)];
+      changed.kind = SpanKind::communication;
+      changed.stream = run::Stream::communication;
+      changed.op_class = spec::OpClass::communication;
       changed.collective = collective;
       found->second = timeline_.intern(changed);
     }
@@ -156,7 +180,7 @@ void number_sequences(run::Timeline& timeline, const std::vector<size_t>& collec
   };
   std::vector<Count> counts(timeline.communicators.size());
   const auto launched = [&](const run::SpanDetail& detail) {
-    return launch_of.find(detail.correlation) != nullptr;
+    return launch_of.find(detail) != nullptr;
   };
   for (const size_t i : collectives) {
     const run::SpanDetail& detail = timeline.details[i];
@@ -192,21 +216,37 @@ void drop_unused_communicators(run::Timeline& timeline) {
 }  // namespace
 
 void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
-                      const std::vector<Launch>& launches) {
-  const std::vector<size_t> collectives = collectives_in_order(timeline);
-  const LaunchIndex launch_of(launches);
-  const OpIndex op_of(std::move(ops));
+                      const std::vector<Launch>& launches, const std::vector<int32_t>& process) {
+  const LaunchIndex launch_of(launches, process);
+  const OpIndex op_of(std::move(ops), process);
   TypesWithCollective type_with(timeline);
+  std::vector<bool> may_be;
+  for (const run::SpanType& type : timeline.types)
+    may_be.push_back(may_be_collective(type));
+  for (size_t i = 0; i < timeline.spans.size() && !op_of.empty(); ++i) {
+    run::Span& span = timeline.spans[i];
+    if (!may_be[static_cast<size_t>(span.type)]) continue;
+    const Launch* const launch = launch_of.find(timeline.details[i]);
+    if (launch == nullptr) continue;
+    const CollectiveCall call = op_of.call_of(*launch);
+    if (call.collective) span.type = type_with(span.type, *call.collective);
+  }
+  const std::vector<size_t> collectives = collectives_in_order(timeline);
   for (const size_t i : collectives) {
     run::Span& span = timeline.spans[i];
     run::SpanDetail& detail = timeline.details[i];
     const bool said = detail.communicator >= 0 && detail.in_elements >= 0;
-    const Launch* const launch = said ? nullptr : launch_of.find(detail.correlation);
+    const Launch* const launch = said ? nullptr : launch_of.find(detail);
     if (launch == nullptr) continue;
     CollectiveCall call = op_of.call_of(*launch);
     const auto known = timeline.types[static_cast<size_t>(span.type)].collective;
     if (known) call.collective = known;
+    const Bytes copied = span.bytes;
     apply(call, span, detail);
+    if (timeline.types[static_cast<size_t>(span.type)].name.starts_with("Memcpy")) {
+      span.bytes = copied;  // a part of what is gathered
+      detail.in_elements = detail.out_elements = -1;
+    }
     if (call.collective) span.type = type_with(span.type, *call.collective);
   }
   number_communicators(timeline, collectives);
@@ -214,37 +254,22 @@ void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
   drop_unused_communicators(timeline);
 }
 
-void link_grids(run::Timeline& timeline, const std::vector<Launch>& launches) {
+void link_grids(run::Timeline& timeline, const std::vector<Launch>& launches,
+                const std::vector<int32_t>& process) {
   const bool known = std::any_of(launches.begin(), launches.end(),
                                  [](const Launch& launch) { return launch.blocks >= 0; });
   if (!known) return;
-  const LaunchIndex launch_of(launches);
+  const LaunchIndex launch_of(launches, process);
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     run::SpanDetail& detail = timeline.details[i];
     const SpanKind kind = timeline.types[static_cast<size_t>(timeline.spans[i].type)].kind;
     if (kind > SpanKind::other || detail.blocks >= 0 || detail.correlation < 0) continue;
-    const Launch* const launch = launch_of.find(detail.correlation);
+    const Launch* const launch = launch_of.find(detail);
     if (launch == nullptr || launch->blocks < 0) continue;
     detail.blocks = launch->blocks;
     if (launch->threads_per_block <= INT32_MAX)
       detail.threads_per_block = static_cast<int32_t>(launch->threads_per_block);
   }
-}
-
-int64_t clip_overflowing(run::Timeline& timeline) {
-  std::vector<size_t> last(timeline.lanes.size(), SIZE_MAX);  // of each lane; spans are sorted
-  int64_t clipped = 0;
-  for (size_t i = 0; i < timeline.spans.size(); ++i) {
-    const int32_t lane = timeline.details[i].lane;
-    if (lane < 0 || timeline.lanes[static_cast<size_t>(lane)].stream == run::Stream::host) continue;
-    size_t& before = last[static_cast<size_t>(lane)];
-    if (before != SIZE_MAX && timeline.spans[before].end > timeline.spans[i].begin) {
-      timeline.spans[before].end = timeline.spans[i].begin;
-      ++clipped;
-    }
-    before = i;
-  }
-  return clipped;
 }
 
 }  // namespace triplepoint::trace::kineto

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/quoting.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/logs/lines.h"
@@ -19,7 +20,8 @@ namespace {
 constexpr Seconds longest(1e7);   // of one step
 constexpr Seconds farthest(9e8);  // of a log, 28 years
 
-/// One way to print a step. `marker` begins what is about one step and stands before its fields.
+/// One way to print a step. `marker` begins what is about one step and stands before its fields,
+/// with the step's number behind it; empty: the line is about one step.
 struct Dialect {
   std::string_view framework;
   std::string_view marker;
@@ -57,6 +59,107 @@ std::optional<LoggedStep> read_torchtitan(std::string_view text) {
   return logged;
 }
 
+std::optional<LoggedStep> step_with_time(std::string_view text, std::string_view step,
+                                         std::string_view time, Seconds scale) {
+  const auto number = integer_after(text, step);
+  if (!number) return std::nullopt;
+  LoggedStep logged{.step = *number};
+  logged.time = scaled(number_after(text, time), scale);
+  return logged;
+}
+
+std::optional<LoggedStep> read_deepspeed(std::string_view text) {
+  return step_with_time(text, "steps", "iter time (s)", unit::s);
+}
+/// Their times are those of the stamps, where no other line tells them.
+std::optional<LoggedStep> read_deepspeed_rank(std::string_view text) {
+  return step_with_time(text, "step", "time of a step", unit::s);
+}
+
+std::optional<LoggedStep> read_maxtext(std::string_view text) {
+  return step_with_time(text, "step", "seconds", unit::s);
+}
+
+/// One object of JSON; its clock is the Unix time.
+std::optional<LoggedStep> read_mlperf(std::string_view text) {
+  auto logged = step_with_time(text, "\"step\"", "\"train_step_time\"", unit::s);
+  if (!logged) return std::nullopt;
+  if (const auto ms = integer_after(text, "\"time_ms\""); ms && *ms > 0 && *ms < int64_t{1} << 43)
+    logged->at = Instant(*ms * 1'000'000);
+  return logged;
+}
+
+/// The end of a run of Hugging Face's Trainer: all steps, evaluation and saving included.
+std::optional<LoggedStep> read_hugging_face(std::string_view text) {
+  const auto seconds = number_after(text, "'train_runtime'");
+  const auto rate = number_after(text, "'train_steps_per_second'");
+  if (!seconds || !rate || !(*seconds * *rate >= 1) || !(*seconds * *rate < 1e9))
+    return std::nullopt;
+  LoggedStep logged{.step = std::llround(*seconds * *rate)};
+  logged.time = *seconds / static_cast<double>(logged.step) * unit::s;
+  logged.covers = logged.step;
+  return logged;
+}
+
+/// "00:12" or "1:02:03".
+std::optional<int64_t> seconds_of_bar(std::string_view text) {
+  int64_t seconds = 0, part = -1;
+  for (const char c : text) {
+    if (is_digit(c)) {
+      part = std::max<int64_t>(part, 0) * 10 + (c - '0');
+      if (part > 1'000'000) return std::nullopt;
+    } else if (c == ':' && part >= 0) {
+      seconds = (seconds + part) * 60;
+      part = -1;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return part < 0 ? std::nullopt : std::optional(seconds + part);
+}
+
+/// A progress bar (tqdm) of Hugging Face's Trainer or Lightning: " 10%|# | 10/100 [00:12<01:48,
+/// ...". Its time is the elapsed one, whose differences are the steps'.
+std::optional<LoggedStep> read_bar(std::string_view text) {
+  const size_t bracket = text.find(" [");
+  const size_t slash = text.rfind('/', bracket), end = text.find('<', bracket);
+  if (bracket == std::string_view::npos || slash == std::string_view::npos ||
+      end == std::string_view::npos)
+    return std::nullopt;
+  size_t begin = slash;
+  while (begin > 0 && is_digit(text[begin - 1]))
+    --begin;
+  const auto step = whole_number(text.substr(begin, slash - begin));
+  const auto all = whole_number(text.substr(slash + 1, bracket - slash - 1));
+  const auto elapsed = seconds_of_bar(text.substr(bracket + 2, end - bracket - 2));
+  if (!step || !all || !elapsed || *step > *all || *all > 1'000'000'000) return std::nullopt;
+  const auto epoch = integer_after(text, "Epoch");
+  LoggedStep logged{.step = *step + epoch.value_or(0) * *all};
+  // Each epoch has its bar, which begins at 0 seconds.
+  if (!epoch || *epoch == 0) logged.at = Instant(*elapsed * 1'000'000'000);
+  return logged;
+}
+
+/// A loop that says in words how long a step takes.
+std::optional<LoggedStep> read_own(std::string_view text) {
+  constexpr std::pair<std::string_view, double> words[] = {
+      {"sec/step", 1},  {"s/step", 1},    {"ms/step", 1e-3},      {"s/it", 1},
+      {"s/iter", 1},    {"step_time", 1}, {"step time", 1},       {"time per step", 1},
+      {"iter_time", 1}, {"iter time", 1}, {"step_time_ms", 1e-3}, {"step time (ms)", 1e-3},
+      {"dt", 1},        {"seconds", 1}};
+  for (const std::string_view name : {"step", "iteration", "iter"})
+    for (const auto& [word, seconds] : words)
+      if (number_after(text, word))
+        if (auto logged = step_with_time(text, name, word, seconds * unit::s)) {
+          const size_t at = text.find(word) + word.size();
+          const std::string_view value = text.substr(std::min(at, text.size()), 24);
+          if (word == "dt" && value.find("ms") != std::string_view::npos && logged->time)
+            logged->time = *logged->time * 1e-3;
+          return logged;
+        }
+  return std::nullopt;
+}
+
 /// Where the marker stands with a number behind it, at or after `from`.
 size_t find_marker(std::string_view line, std::string_view marker, size_t from) {
   for (size_t at = line.find(marker, from); at != std::string_view::npos;
@@ -67,10 +170,23 @@ size_t find_marker(std::string_view line, std::string_view marker, size_t from) 
   return std::string_view::npos;
 }
 
+constexpr std::string_view own_loop = "own loop";
 constexpr std::array dialects = {
     Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (ms)", read_megatron},
+    Dialect{"deepspeed", "steps: ", "iter time (s)", read_deepspeed},
+    Dialect{"deepspeed", "step=", "skipped=", read_deepspeed_rank},
+    Dialect{"deepspeed", "global_step=", "RunningAvgSamplesPerSec", read_deepspeed_rank},
     Dialect{"nemo", "poch ", "global_step", read_nemo},  // "Epoch 0: ...", "Training epoch 0, ..."
-    Dialect{"torchtitan", "step:", "loss:", read_torchtitan},
+    Dialect{"torchtitan", "step:", "tps:", read_torchtitan},
+    Dialect{"torchtitan", "step:", "[titan]", read_torchtitan},
+    Dialect{"maxtext", "completed step: ", "seconds:", read_maxtext},
+    Dialect{"mlperf", "", ":::MLLOG", read_mlperf},
+    Dialect{"hugging face", "", "'train_steps_per_second'", read_hugging_face},
+    Dialect{"lightning", "", "v_num=", read_bar},
+    Dialect{"progress bar", "", "%|", read_bar},
+    // Last: any text may hold such words.
+    Dialect{own_loop, "step", "loss", read_own},
+    Dialect{own_loop, "iter", "loss", read_own},
 };
 
 class LogReader {
@@ -78,20 +194,45 @@ class LogReader {
   explicit LogReader(TrainingLog& log) : log_(log) {}
 
   void read(std::string_view line) {
-    for (const Dialect& dialect : dialects)
-      if (line.find(dialect.proof) != std::string_view::npos &&
-          line.find(dialect.marker) != std::string_view::npos)
-        return read_steps(line, dialect);
+    for (const Dialect& dialect : dialects) {
+      if (line.find(dialect.proof) == std::string_view::npos ||
+          line.find(dialect.marker) == std::string_view::npos)
+        continue;
+      if (dialect.framework == own_loop || dialect.marker.empty()) {
+        // Of whole lines, and only where the log is not of a tool that is known.
+        const bool other = !log_.framework.empty() && log_.framework != dialect.framework;
+        const auto step = other ? std::nullopt : dialect.read(line);
+        if (!step) continue;
+        LoggedStep stamped = *step;
+        if (!stamped.at) stamped.at = last_stamp(line);
+        return keep(stamped, dialect);
+      }
+      return read_steps(line, dialect);
+    }
     read_preamble(line);
   }
 
   void finish() {
-    std::stable_sort(log_.steps.begin(), log_.steps.end(),
-                     [](const auto& a, const auto& b) { return a.step < b.step; });
+    std::stable_sort(log_.steps.begin(), log_.steps.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.execution, a.step) < std::pair(b.execution, b.step);
+    });
+    std::map<int64_t, int64_t> intervals;
+    for (size_t i = 1; i < log_.steps.size(); ++i)
+      if (log_.steps[i].execution == log_.steps[i - 1].execution)
+        ++intervals[log_.steps[i].step - log_.steps[i - 1].step];
+    const auto usual = std::max_element(intervals.begin(), intervals.end(),
+                                        [](auto& a, auto& b) { return a.second < b.second; });
+    const int64_t interval = usual == intervals.end() ? 1 : usual->first;
     const LoggedStep* before = nullptr;
     for (LoggedStep& step : log_.steps) {
-      if (before && !step.time && step.at && before->at && *before->at < *step.at)
-        step.time = (*step.at - *before->at) / static_cast<double>(step.step - before->step);
+      const bool first = before == nullptr || before->execution != step.execution;
+      const int64_t since = first ? std::max<int64_t>(step.step, 1) : step.step - before->step;
+      // What is printed is the mean since the line before; a line that is missing is not made up.
+      if (step.time && step.covers == 1) step.covers = std::min(interval, since);
+      if (!first && !step.time && step.at && before->at && *before->at < *step.at) {
+        step.time = (*step.at - *before->at) / static_cast<double>(since);
+        step.covers = since;
+      }
       if (step.samples && log_.sequence_length && !step.tokens)
         step.tokens = *step.samples * *log_.sequence_length;
       before = &step;
@@ -114,12 +255,32 @@ class LogReader {
     }
   }
 
+  /// Whether the training began again from a checkpoint: the number goes back, and the clock goes
+  /// on; without one, it goes back by more than ranks that print beside each other do.
+  bool begins_again(const LoggedStep& step) const {
+    if (log_.steps.empty() || step.step > last_.step) return false;
+    if (step.at && last_.at) return step.step < last_.step ? *step.at > *last_.at : false;
+    return step.step + 2 * std::max<int64_t>(1, interval_) <= last_.step;
+  }
+
   /// The first that speaks of a step is kept; later ones add what it left out.
-  void keep(const LoggedStep& step, const Dialect& dialect) {
+  void keep(LoggedStep step, const Dialect& dialect) {
     if (step.step < 0 || (step.time && !(*step.time > Seconds() && *step.time < longest))) return;
     if (log_.framework.empty()) log_.framework = dialect.framework;
-    last_step_ = step.step;
-    const auto [known, is_new] = index_.try_emplace(step.step, log_.steps.size());
+    if (begins_again(step)) {
+      ++log_.restarts;
+      last_ = {.step = -1};
+      interval_ = 0;
+    }
+    step.execution = static_cast<int32_t>(log_.restarts);
+    if (step.step > last_.step) {
+      if (last_.step >= 0) interval_ = step.step - last_.step;
+      last_ = step;
+    } else if (step.step == last_.step && !last_.at) {
+      last_.at = step.at;
+    }
+    const auto [known, is_new] =
+        index_.try_emplace(std::pair(step.execution, step.step), log_.steps.size());
     if (is_new) return log_.steps.push_back(step);
     ++log_.repeated;
     LoggedStep& first = log_.steps[known->second];
@@ -139,8 +300,9 @@ class LogReader {
   }
 
   TrainingLog& log_;
-  std::map<int64_t, size_t> index_;
-  int64_t last_step_ = -1;
+  std::map<std::pair<int32_t, int64_t>, size_t> index_;  // execution, step
+  LoggedStep last_{.step = -1};                          // the highest of this execution
+  int64_t interval_ = 0;
 };
 
 }  // namespace
@@ -151,11 +313,12 @@ Result<TrainingLog> parse_training_log(Input& input) {
   log.truncated = !TPT_TRY(for_each_line(input, [&](std::string_view line) { reader.read(line); }));
   reader.finish();
   if (log.steps.empty())
-    return error(
-        fmt::format("{}: no line of a training step was found (supported are Megatron-LM, NeMo and "
-                    "torchtitan); give the log of the rank that "
-                    "prints them",
-                    input.name()));
+    return error(fmt::format(
+        "{}: no line that numbers a training step and tells its time was found (known are "
+        "those of Megatron-LM, NeMo, torchtitan, DeepSpeed, MaxText, MLPerf, and the "
+        "progress bars and ends of Hugging Face's Trainer and Lightning); give the log of "
+        "the rank that prints them",
+        input.name()));
   return log;
 }
 
@@ -166,24 +329,28 @@ struct Placed {
   Instant begin, end;
 };
 
-/// Steps whose length is known. By the stamps where the log has them, else one after the other from
-/// 0; the earliest begin is 0.
+/// Steps whose length is known, one by one where a line is the mean of several. By the stamps where
+/// the log has them, else one after the other from 0; the earliest begin is 0.
 std::vector<Placed> place(const TrainingLog& log) {
+  constexpr size_t most = 5'000'000;
   std::vector<Placed> all;
   const bool stamped = std::all_of(log.steps.begin(), log.steps.end(), [](const LoggedStep& step) {
     return step.at.has_value() || !step.time;
   });
   Instant end;
-  int64_t before = -1;
+  const LoggedStep* before = nullptr;
   for (const LoggedStep& step : log.steps) {
     if (!step.time) continue;
-    const double since = before < 0 ? 1 : static_cast<double>(step.step - before);
-    before = step.step;
+    const bool goes_on = before != nullptr && before->execution == step.execution;
+    const auto since = static_cast<double>(goes_on ? step.step - before->step : step.covers);
+    before = &step;
     // Steps that were not logged took as long; a jump of the number is no reason to wait for ever.
     const Seconds passed = *step.time * since < longest ? *step.time * since : *step.time;
     if (!stamped && end - Instant() + passed > farthest) break;
     end = stamped ? *step.at : end + passed;
-    all.push_back({step.step, end - *step.time, end});
+    for (int64_t n = step.covers; n-- > 0 && all.size() < most;)
+      if (const Seconds ago = static_cast<double>(n) * *step.time; ago < longest)
+        all.push_back({step.step - n, end - ago - *step.time, end - ago});
   }
   if (all.empty()) return all;
   const int64_t first =
@@ -211,10 +378,18 @@ std::string use_of_training_log(const std::string& file) {
 bool looks_like_training_log(std::string_view head) {
   if (head.find('\0') != std::string_view::npos) return false;
   const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  // JSON of whatever kind is none, though words of a loop may stand in it.
+  const size_t first = head.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && (head[first] == '{' || head[first] == '[')) {
+    const size_t second = head.find_first_not_of(" \t\r\n", first + 1);
+    if (second != std::string_view::npos && (head[second] == '"' || head[second] == '{'))
+      return false;
+  }
   const bool has_step = std::any_of(dialects.begin(), dialects.end(), [&](const Dialect& dialect) {
     return has(dialect.proof) && has(dialect.marker);
   });
-  return has_step || has("megatron") || has("[NeMo ") || has("[titan]");
+  return has_step || has("megatron") || has("[NeMo ") || has("[titan]") || has("DeepSpeed") ||
+         has("{'loss':");
 }
 
 Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
@@ -229,6 +404,12 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
     builder.add(span, {.lane = lane, .sequence = placed.step});
   }
   builder.facts()["framework"] = log.framework;
+  if (log.restarts > 0)
+    builder.note(fmt::format("the training began again {} times: steps that ran twice count twice",
+                             log.restarts));
+  if (log.framework == "hugging face")
+    builder.note(
+        "steps are the mean of the whole run (train_runtime), evaluation and saving included");
   builder.facts()["clock"] = "of the log, time zone unknown";
   return std::move(builder).finish(std::nullopt);
 }

@@ -23,23 +23,28 @@ struct LoggedStep {
   std::optional<Seconds> time;  // of one step
   std::optional<Instant> at;  // when it was printed, by the log's own clock: no time zone is known
   std::optional<int64_t> samples, tokens;  // of one step, all ranks
+  int64_t covers = 1;                      // steps, up to this one, that `time` is the mean of
+  int32_t execution = 0;                   // from 0; a training that began again runs steps again
   friend bool operator==(const LoggedStep&, const LoggedStep&) = default;
 };
 
 /// What the logs of a training say. One entry per step, ascending; what several ranks print is
 /// there once.
 struct TrainingLog {
-  std::string framework;  // "megatron-lm", "nemo", "torchtitan"; empty: no step line was found
+  std::string framework;  // "megatron-lm", "nemo", ...; empty: no step line was found
   std::optional<int64_t> sequence_length;
   std::vector<LoggedStep> steps;
+  int64_t restarts = 0;
   int64_t repeated = 0;  // step lines about a step that was known: other ranks, progress bars
   bool truncated = false;
 };
 
-/// Reads the log of Megatron-LM, NeMo (progress bar or lines) or torchtitan. Colours, carriage
-/// returns, prefixes of launchers and ranks, and several ranks' words on one line do not matter.
+/// Reads the log of Megatron-LM, NeMo (progress bar or lines), torchtitan, DeepSpeed, MaxText or
+/// MLPerf, progress bars and ends of Hugging Face's Trainer and Lightning, and loops that say the
+/// seconds of a step in words. Colours, carriage returns, prefixes of launchers and ranks, and
+/// several ranks' words on one line do not matter.
 ///
-/// torchtitan prints no step time; it is the difference of two stamps.
+/// Where a line has no step time, it is the difference of two stamps.
 Result<TrainingLog> parse_training_log(Input&);
 
 /// What a log cannot give, and the commands that show what it has.

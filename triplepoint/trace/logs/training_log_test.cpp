@@ -129,6 +129,73 @@ TEST_CASE("ranks that write into each other's lines do not double the steps") {
   CHECK(log.repeated == 2);
 }
 
+/// Of all steps, seconds; each counts once.
+double mean_step(const std::string& text) {
+  double all = 0;
+  const std::vector<run::Span> spans = spans_of(text);
+  for (const run::Span& span : spans)
+    all += (span.end - span.begin) / unit::s;
+  return all / static_cast<double>(spans.size());
+}
+
+TEST_CASE("a line that is the mean of several steps counts as each of them") {
+  std::string text = megatron_step(1, 30'000, false);
+  for (int step = 10; step <= 50; step += 10)
+    text += megatron_step(step, 10'000, false);
+  CHECK(spans_of(text).size() == 50);
+  CHECK(mean_step(text) == doctest::Approx((30 + 49 * 10) / 50.));
+}
+
+TEST_CASE("steps that a training runs again after a restart are steps, and that is told") {
+  const auto line = [](int minute, int second, int step, int ms) {
+    std::string text = megatron_step(step, ms, false);
+    return fmt::format("[2025-01-01 10:{:02}:{:02}]{}", minute, second, text);
+  };
+  std::string text;
+  for (int i = 0; i < 5; ++i)
+    text += line(0, 10 * i, 500 + i, 10'000);
+  for (int i = 0; i < 5; ++i)
+    text += line(30, 5 * i, 502 + i, 5000);
+  CHECK(spans_of(text).size() == 10);
+  CHECK(mean_step(text) == doctest::Approx(7.5));
+  Input input = Input::of_text(text, "x.log");
+  CHECK(read_training_log(input, {}).value().skipped.notes.size() == 1);
+}
+
+TEST_CASE("other tools' logs are read by their own words, and are no other tool's") {
+  std::string deepspeed, maxtext, mlperf, bar, own;
+  for (int i = 10; i < 14; ++i) {
+    deepspeed += fmt::format(
+        "[2024-05-01 12:00:{0},123] [INFO] [logging.py:96:log_dist] [Rank 0] step={0}, skipped=0, "
+        "lr=[1e-05]\nsteps: {0} loss: 2.3 iter time (s): 1.250 samples/sec: 51.2\n",
+        i);
+    maxtext +=
+        fmt::format("completed step: {}, seconds: 1.250, TFLOP/s/device: 400.1, loss: 10.8\n", i);
+    mlperf += fmt::format(
+        R"(0: :::MLLOG {{"time_ms": {}, "key": "tracked_stats", "value": {{"train_step_time": 1.25}}, )"
+        R"("metadata": {{"step": {}}}}})"
+        "\n",
+        1'700'000'000'000 + 1250 * i, i);
+    bar += fmt::format("\r {0}%|#4 | {0}/100 [00:{1:02}<01:40,  1.25s/it]", i, 5 * i - 45);
+    own += fmt::format("training step: {}, loss: 2.31, sec/step: 1.25\n", i);
+  }
+  struct Case {
+    std::string text, framework;
+    double seconds;
+  };
+  for (const Case& one :
+       {Case{deepspeed, "deepspeed", 1.25}, Case{maxtext, "maxtext", 1.25},
+        Case{mlperf, "mlperf", 1.25}, Case{bar, "progress bar", 5}, Case{own, "own loop", 1.25},
+        Case{"{'loss': 2.3, 'epoch': 0.5}\n{'train_runtime': 100.0, 'train_steps_per_second': "
+             "0.1}\n",
+             "hugging face", 10}}) {
+    CAPTURE(one.framework);
+    CHECK(looks_like_training_log(one.text));
+    CHECK(parsed(one.text).framework == one.framework);
+    CHECK(mean_step(one.text) == doctest::Approx(one.seconds));
+  }
+}
+
 TEST_CASE("a log without steps is an error that says what was looked for") {
   for (const char* text : {"", "hello\n", "iteration  5/10 |\n", "step: loss: nan\n"}) {
     Input input = Input::of_text(text, "x.log");

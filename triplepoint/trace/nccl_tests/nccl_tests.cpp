@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/logs/lines.h"
 
@@ -14,7 +17,9 @@ namespace triplepoint::trace {
 
 namespace {
 
-std::vector<std::string_view> words_of(std::string_view line) {
+constexpr size_t most_bytes = size_t{64} << 20U;
+
+std::vector<std::string_view> columns_of(std::string_view line) {
   std::vector<std::string_view> words;
   while (true) {
     const size_t begin = line.find_first_not_of(" \t");
@@ -38,6 +43,7 @@ class OutputReader {
   explicit OutputReader(NcclTests& tests) : tests_(tests) {}
 
   void read(std::string_view line) {
+    if (line.find('{') != std::string_view::npos && read_json(line)) return;
     const size_t mark = line.find('#');
     if (mark != std::string_view::npos && is_title(line.substr(mark)))
       return read_titles(line.substr(mark + 1));
@@ -53,6 +59,26 @@ class OutputReader {
     if (!titles_.empty()) read_row(line);
   }
 
+  /// rccl-tests' -Z writes an object a line, nccl-tests' -J one with all results.
+  bool read_json(std::string_view line) {
+    JsonRecord record;
+    const auto json = record.parse(line.substr(line.find('{')));
+    if (!json) return false;
+    if (json->at("algBw").real()) {
+      find_words(json->at("name").text());
+      tests_.ranks = std::max(tests_.ranks, json->at("gpus").integer_or(0));
+      add_json(*json, *json, "algBw", "busBw", json->at("inPlace").integer_or(0) != 0);
+    }
+    json->at("results").for_each([&](JsonView row) {
+      add_json(row, row.at("out_of_place"), "alg_bw", "bus_bw", false);
+      add_json(row, row.at("in_place"), "alg_bw", "bus_bw", true);
+    });
+    int64_t ranks = 0;
+    json->at("devices").for_each([&](JsonView) { ++ranks; });
+    tests_.ranks = std::max(tests_.ranks, ranks);
+    return true;
+  }
+
  private:
   static bool is_title(std::string_view line) {
     return line.find("size") != std::string_view::npos &&
@@ -62,7 +88,7 @@ class OutputReader {
 
   void read_titles(std::string_view line) {
     titles_.clear();
-    for (const std::string_view word : words_of(line))
+    for (const std::string_view word : columns_of(line))
       titles_.emplace_back(word);
   }
 
@@ -96,9 +122,49 @@ class OutputReader {
     tests_.ranks = static_cast<int64_t>(tests_.devices.size());
   }
 
-  /// A line of a table has one word per title and begins with a size.
+  /// "AllReduce" is "all_reduce".
+  void find_words(std::string_view name) {
+    operation_.clear();
+    for (const char c : name) {
+      if (c >= 'A' && c <= 'Z' && !operation_.empty()) operation_ += '_';
+      operation_ += lower_case(c);
+    }
+  }
+
+  void add_json(JsonView about, JsonView one, const char* algbw, const char* busbw, bool in_place) {
+    const auto time = one.at("time").real(), speed = one.at(algbw).real(),
+               bus = one.at(busbw).real();
+    const auto size = about.at("size").real();
+    if (!one || !size) return;
+    if (!time || !speed || !bus || *time < 0 || *speed < 0 || *bus < 0) {
+      ++tests_.skipped;
+      return;
+    }
+    NcclTestRow row{.operation = operation_, .size = *size * unit::B};
+    row.count = about.at("count").integer_or(0);
+    row.type = about.at("type").text();
+    if (about.at("redop").text() != "none") row.reduction = about.at("redop").text();
+    row.in_place = in_place;
+    row.time = *time * unit::us;
+    row.algorithm_bandwidth = *speed * unit::GB / unit::s;
+    row.bus_bandwidth = *bus * unit::GB / unit::s;
+    for (const char* key : {"nwrong", "#wrong"})
+      if (const auto wrong = one.at(key).real()) row.wrong = static_cast<int64_t>(*wrong);
+    tests_.rows.push_back(std::move(row));
+  }
+
+  /// A line of a table has one word per title, behind what a launcher puts before it, and begins
+  /// with a size.
   void read_row(std::string_view line) {
-    const std::vector<std::string_view> words = words_of(line);
+    std::vector<std::string_view> words = columns_of(line);
+    // "12:", "launcher |", "[1,0]<stdout>:" stand apart from the first column, or end before it.
+    const bool dated = titles_.back() == "timestamp";  // a date and a time are two words
+    if (dated && words.size() > titles_.size()) words.pop_back();
+    if (words.size() > titles_.size())
+      words.erase(words.begin(), words.end() - static_cast<std::ptrdiff_t>(titles_.size()));
+    if (!words.empty())
+      if (const size_t end = words[0].find_last_of(":|>"); end != std::string_view::npos)
+        words[0].remove_prefix(end + 1);
     if (words.size() < 8 || !number(words[0]) || !number(words[1])) return;
     if (words.size() != titles_.size()) {
       ++tests_.skipped;
@@ -110,8 +176,9 @@ class OutputReader {
     bool has_time = false;
     for (size_t i = 2; i < words.size(); ++i) {
       const std::string& title = titles_[i];
-      if (title == "time" && has_time) row = second(row);
-      has_time = has_time || title == "time";
+      const bool is_time = title == "time" || title == "cputime";
+      if (is_time && has_time) row = second(row);
+      has_time = has_time || is_time;
       if (!fill(title, words[i], row)) {
         ++tests_.skipped;
         return;
@@ -133,7 +200,9 @@ class OutputReader {
   static bool fill(const std::string& title, std::string_view word, NcclTestRow& row) {
     if (title == "type") row.type = word;
     if (title == "redop" && word != "none") row.reduction = word;
-    if (title == "type" || title == "redop" || title == "root") return true;
+    if (title == "type" || title == "redop" || title == "root" || title == "timestamp" ||
+        title.starts_with("i_"))  // spread over iterations
+      return true;
     const auto value = number(word);
     if (title == "#wrong" || title == "error") {  // N/A where the check is off
       if (title == "error")
@@ -143,7 +212,7 @@ class OutputReader {
       return true;
     }
     if (!value || *value < 0) return false;
-    if (title == "time") row.time = *value * unit::us;
+    if (title == "time" || title == "cputime") row.time = *value * unit::us;
     if (title == "algbw") row.algorithm_bandwidth = *value * unit::GB / unit::s;
     if (title == "busbw") row.bus_bandwidth = *value * unit::GB / unit::s;
     return true;
@@ -160,13 +229,22 @@ class OutputReader {
 Result<NcclTests> parse_nccl_tests(Input& input) {
   NcclTests tests;
   OutputReader reader(tests);
-  TPT_TRY(for_each_line(input, [&](std::string_view line) { reader.read(line); }));
+  const std::string all = TPT_TRY(input.rest(most_bytes));
+  const bool whole = trimmed(all).starts_with('{') && reader.read_json(all);
+  Input lines = Input::of_text(whole ? "" : all, input.name());
+  TPT_TRY(for_each_line(lines, [&](std::string_view line) { reader.read(line); }));
   if (tests.rows.empty())
-    return error(
-        fmt::format("{}: no table of nccl-tests was found (a line of titles with size, "
-                    "algbw and busbw begins it); give what all_reduce_perf prints",
-                    input.name()));
+    return error(fmt::format(
+        "{}: no row of nccl-tests was found (neither a line of titles with size, algbw and "
+        "busbw with rows below, nor its JSON); give what all_reduce_perf prints",
+        input.name()));
   return tests;
+}
+
+bool looks_like_nccl_tests(std::string_view head) {
+  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  return (has("algbw") && has("busbw") && has("size")) || (has("\"algBw\"") && has("\"busBw\"")) ||
+         (has("\"alg_bw\"") && has("\"bus_bw\""));
 }
 
 std::optional<spec::Collective> collective_of(const NcclTestRow& row) {

@@ -45,7 +45,10 @@ struct NcclTests {
 ///
 /// Columns are found by their titles. Vintages: `error` (before 2022) or `#wrong` as last column;
 /// with and without `redop` and `root`; a `(us)` line below the titles.
+/// -C 1 calls the time cputime; -S 1 adds a time stamp, others the spread over iterations. Lines
+/// may be prefixed by a launcher. JSON (-J, rccl-tests' -Z) stands on one line.
 Result<NcclTests> parse_nccl_tests(Input&);
+bool looks_like_nccl_tests(std::string_view head);
 
 /// The operation as our collectives are called; nothing for those we have no word for.
 std::optional<spec::Collective> collective_of(const NcclTestRow&);

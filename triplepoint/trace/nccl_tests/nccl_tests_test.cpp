@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 namespace triplepoint::trace {
 
 namespace {
@@ -70,6 +72,38 @@ TEST_CASE("tables of nccl-tests of both vintages give one row per measurement") 
     CHECK_FALSE(tests.rows[0].in_place);
     CHECK(tests.rows[1].in_place);
   }
+}
+
+TEST_CASE("prefixed lines, other titles and JSON give the same rows") {
+  const NcclTests plain = parsed(output(8, false));
+  std::string tagged, stamped;
+  for (const std::string& line : split(output(8, false), '\n')) {
+    tagged += "[1,0]<stdout>:" + line + "\n";
+    stamped += "0: launcher-x1 | " + line +
+               (line.find("algbw") != std::string::npos   ? "    i_min  timestamp"
+                : line.find("float") != std::string::npos ? "    1.5 2026-07-09 10:11:12"
+                                                          : "") +
+               "\n";
+  }
+  while (stamped.find("time ") != std::string::npos)
+    stamped.replace(stamped.find("time "), 5, "cputime ");
+  CHECK(parsed(tagged).rows == plain.rows);
+  CHECK(parsed(stamped).rows == plain.rows);
+  const NcclTests lines = parsed(
+      R"({"#wrong":"0","algBw":0.5,"busBw":0.75,"gpus":4,"inPlace":0,"name":"ReduceScatter","redop":"sum","size":1024,"time":19.5,"type":"float"})"
+      "\n"
+      R"({"#wrong":"0","algBw":0.5,"busBw":null,"gpus":4,"inPlace":1,"name":"ReduceScatter","size":1024,"time":19.5})");
+  REQUIRE(lines.rows.size() == 1);
+  CHECK(collective_of(lines.rows[0]) == spec::Collective::reduce_scatter);
+  CHECK(lines.ranks == 4);
+  CHECK(lines.skipped == 1);
+  const std::string whole =
+      R"({"devices": [{"rank": 0}, {"rank": 1}],
+          "results": [{"size": 64, "count": 16, "type": "float", "redop": "none",
+          "out_of_place": {"time": 2, "alg_bw": 3, "bus_bw": 4, "nwrong": 0.0}, "in_place": null}]})";
+  REQUIRE(parsed(whole).rows.size() == 1);
+  CHECK(parsed(whole).ranks == 2);
+  CHECK(looks_like_nccl_tests(whole));
 }
 
 TEST_CASE("several programs in one output keep their operations apart") {

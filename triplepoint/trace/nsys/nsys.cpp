@@ -16,130 +16,18 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/store/store_database.h"
 #include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
-
-namespace triplepoint::trace::nsys {
-
-/// One row of a query; columns by their place in the list that was asked for.
-class Row {
- public:
-  Row(const run::Statement& statement, const std::vector<int>& places)
-      : statement_(statement), places_(places) {}
-  std::optional<int64_t> integer(size_t column) const {
-    if (places_[column] < 0) return std::nullopt;
-    return statement_.integer_or_nothing(places_[column]);
-  }
-  int64_t integer_or(size_t column, int64_t otherwise) const {
-    return integer(column).value_or(otherwise);
-  }
-  std::string text(size_t column) const {
-    return places_[column] < 0 ? std::string() : statement_.text(places_[column]);
-  }
-
- private:
-  const run::Statement& statement_;
-  const std::vector<int>& places_;  // in the statement; -1: the table has no such column
-};
-
-/// The tables of an export, any of which may be missing.
-class Tables {
- public:
-  static Result<Tables> open(run::Database);
-
-  bool has(const std::string& table) const { return columns_.contains(table); }
-  bool has(const std::string& table, const std::string& column) const;
-  /// Visits the rows of a table in the order they lie; nothing if there is none, or if it lacks a
-  /// column of `required`.
-  Result<void> for_each(const std::string& table, std::initializer_list<const char*> columns,
-                        size_t required, const std::function<void(const Row&)>& visit) const;
-  /// What a column refers to: an id of StringIds, or the text itself.
-  std::string string(const Row&, size_t column) const;
-
- private:
-  explicit Tables(run::Database database) : database_(std::move(database)) {}
-  Result<void> list_columns();
-  Result<void> load_strings();
-
-  run::Database database_;
-  std::unordered_map<std::string, std::vector<std::string>> columns_;
-  std::unordered_map<int64_t, std::string> strings_;
-};
-
-/// Names come from an untrusted file.
-bool is_plain(const std::string& name) {
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  });
-}
-
-Result<Tables> Tables::open(run::Database database) {
-  Tables tables(std::move(database));
-  TPT_TRY(tables.list_columns());
-  TPT_TRY(tables.load_strings());
-  return tables;
-}
-
-Result<void> Tables::list_columns() {
-  run::Statement names =
-      TPT_TRY(database_.prepare("SELECT name FROM sqlite_master WHERE type = 'table'"));
-  std::vector<std::string> all;
-  while (TPT_TRY(names.next()))
-    if (std::string name = names.text(0); is_plain(name)) all.push_back(std::move(name));
-  for (const std::string& name : all) {
-    run::Statement info =
-        TPT_TRY(database_.prepare(fmt::format("PRAGMA table_info({})", name).c_str()));
-    while (TPT_TRY(info.next()))
-      columns_[name].push_back(info.text(1));
-  }
-  return {};
-}
-
-Result<void> Tables::load_strings() {
-  return for_each("StringIds", {"id", "value"}, 2,
-                  [&](const Row& row) { strings_.emplace(row.integer_or(0, -1), row.text(1)); });
-}
-
-bool Tables::has(const std::string& table, const std::string& column) const {
-  const auto found = columns_.find(table);
-  return found != columns_.end() &&
-         std::find(found->second.begin(), found->second.end(), column) != found->second.end();
-}
-
-Result<void> Tables::for_each(const std::string& table, std::initializer_list<const char*> columns,
-                              size_t required, const std::function<void(const Row&)>& visit) const {
-  std::vector<std::string> present;
-  std::vector<int> places;
-  for (const char* column : columns) {
-    const bool known = has(table, column);
-    if (!known && places.size() < required) return {};
-    places.push_back(known ? static_cast<int>(present.size()) : -1);
-    if (known) present.push_back(fmt::format("\"{}\"", column));
-  }
-  const std::string sql = fmt::format("SELECT {} FROM {}", fmt::join(present, ","), table);
-  run::Statement statement = TPT_TRY(database_.prepare(sql.c_str()));
-  while (TPT_TRY(statement.next()))
-    visit(Row(statement, places));
-  return {};
-}
-
-std::string Tables::string(const Row& row, size_t column) const {
-  const auto id = row.integer(column);
-  if (!id) return {};
-  const auto found = strings_.find(*id);
-  return found != strings_.end() ? found->second : row.text(column);
-}
-
-}  // namespace triplepoint::trace::nsys
+#include "triplepoint/trace/rocprofiler/rocprofiler.h"
+#include "triplepoint/trace/sql_tables.h"
 
 namespace triplepoint::trace {
 
 namespace {
-
-using nsys::Row;
-using nsys::Tables;
 
 constexpr size_t most_bytes = size_t{2} << 30U;  // of a compressed export, which is unpacked here
 constexpr int64_t push_pop_range = 59, start_end_range = 60;
@@ -169,18 +57,6 @@ std::string copy_name(int64_t kind) {
                                                                : names[0];
 }
 
-bool is_step(std::string_view name) {
-  if (name.starts_with("ProfilerStep#")) return true;
-  for (const std::string_view word : {"iteration", "Iteration", "step", "Step"}) {
-    if (!name.starts_with(word)) continue;
-    const std::string_view rest = name.substr(word.size());
-    const size_t digit = rest.find_first_of("0123456789");
-    return digit != std::string_view::npos &&
-           rest.find_first_not_of(" _:#=0123456789") == std::string_view::npos;
-  }
-  return false;
-}
-
 class NsysReader {
  public:
   NsysReader(const Tables& tables, const ReadOptions& options)
@@ -189,15 +65,17 @@ class NsysReader {
   Result<Trace> read() {
     TPT_TRY(find_ranks());
     if (rank_of_.empty())
-      return error(
-          "no process did anything (there are neither kernels nor runtime calls); trace "
-          "with nsys profile --trace cuda,nvtx");
+      return error(fmt::format(
+          "nothing of a process is known in it (its tables of kernels and calls are empty, or of "
+          "names that are not known: {}); trace with nsys profile --trace cuda,nvtx",
+          fmt::join(tables_.all(), ", ")));
     TPT_TRY(read_threads());
     TPT_TRY(read_kernels());
     TPT_TRY(read_copies());
     TPT_TRY(read_graphs());
-    if (options_.host >= HostSpans::launches) TPT_TRY(read_calls());
-    if (options_.host >= HostSpans::ops) TPT_TRY(read_ranges());
+    TPT_TRY(read_calls());
+    TPT_TRY(read_ranges());
+    link_collectives();
     const std::optional<int64_t> epoch = TPT_TRY(session_start());
     TPT_TRY(read_facts());
     return std::move(builder_).finish(epoch);
@@ -267,6 +145,10 @@ class NsysReader {
       builder_.skip("an event has no begin, no end, or ends before it begins");
       return std::nullopt;
     }
+    if (*begin == 0 && *end == 0) {
+      builder_.skip("an event has no time (0 to 0)");
+      return std::nullopt;
+    }
     run::Span span{Instant(*begin), Instant(*end)};
     span.rank = rank;
     return span;
@@ -289,6 +171,11 @@ class NsysReader {
           const int64_t threads = product(row, 11);
           detail.threads_per_block =
               threads > 0 && threads < 65536 ? static_cast<int32_t>(threads) : -1;
+          if (detail.correlation >= 0)
+            kernels_of_calls_.insert({process_of(row.integer_or(2, 0)), detail.correlation});
+          if (builder_.type_at(span->type).kind == run::SpanKind::communication)
+            collectives_.push_back(
+                {builder_.size(), process_of(row.integer_or(2, 0)), detail.correlation});
           builder_.add(*span, detail);
         });
   }
@@ -340,38 +227,58 @@ class NsysReader {
         [&](const Row& row) { add(row, "Memset"); });
   }
 
-  /// Kernels inside of a graph are not traced one by one, unless asked for.
+  /// Kernels inside of a graph are not traced one by one, unless asked for; then the graph is left
+  /// out. What runs in one is not known.
   Result<void> read_graphs() {
-    return tables_.for_each(
+    int64_t count = 0;
+    TPT_TRY(tables_.for_each(
         graphs, {"start", "end", "globalPid", "deviceId", "streamId", "correlationId", "graphId"},
         2, [&](const Row& row) {
           const auto rank = rank_of(row.integer(2));
+          const std::pair call(process_of(row.integer_or(2, 0)), row.integer_or(5, -1));
+          if (kernels_of_calls_.contains(call)) return;
           auto span = rank ? span_of(row, *rank) : std::nullopt;
           if (!span) return;
+          ++count;
           span->type = builder_.type({.name = fmt::format("CUDA graph {}", row.integer_or(6, 0)),
-                                      .kind = run::SpanKind::compute,
-                                      .op_class = spec::OpClass::gemm});
+                                      .kind = run::SpanKind::other});
           builder_.add(*span, detail_of(row, *rank));
-        });
+        }));
+    if (count > 0)
+      builder_.note(
+          fmt::format("{} CUDA graphs are traced as a whole: which kernels and collectives run "
+                      "inside is not in "
+                      "the export (nsys profile --cuda-graph-trace node tells)",
+                      count));
+    return {};
   }
 
+  /// Of the calls that launched collectives the place is kept, whatever is left out of the host.
   Result<void> read_calls() {
-    return tables_.for_each(calls, {"start", "end", "globalTid", "correlationId", "nameId"}, 3,
-                            [&](const Row& row) {
-                              const auto rank = rank_of(row.integer(2));
-                              auto span = rank ? span_of(row, *rank) : std::nullopt;
-                              if (!span) return;
-                              std::string name = tables_.string(row, 4);
-                              name = name.substr(0, name.rfind("_v"));  // "cudaLaunchKernel_v7000"
-                              span->type = host_type(name, run::SpanKind::host);
-                              builder_.add(*span, {.lane = host_lane(*rank, row.integer_or(2, 0)),
-                                                   .correlation = row.integer_or(3, -1)});
-                            });
+    std::set<std::pair<int64_t, int64_t>> wanted;
+    for (const CollectiveKernel& kernel : collectives_)
+      wanted.insert({kernel.process, kernel.correlation});
+    return tables_.for_each(
+        calls, {"start", "end", "globalTid", "correlationId", "nameId"}, 3, [&](const Row& row) {
+          const auto rank = rank_of(row.integer(2));
+          const std::pair call(process_of(row.integer_or(2, 0)), row.integer_or(3, -1));
+          if (wanted.contains(call) && row.integer(0))
+            launch_of_.try_emplace(call, row.integer_or(2, 0), row.integer_or(0, 0));
+          if (options_.host < HostSpans::launches) return;
+          auto span = rank ? span_of(row, *rank) : std::nullopt;
+          if (!span) return;
+          std::string name = tables_.string(row, 4);
+          name = name.substr(0, name.rfind("_v"));  // "cudaLaunchKernel_v7000"
+          span->type = host_type(name, run::SpanKind::host);
+          builder_.add(*span, {.lane = host_lane(*rank, row.integer_or(2, 0)),
+                               .correlation = row.integer_or(3, -1)});
+        });
   }
 
   Result<void> read_ranges() {
     return tables_.for_each(
-        "NVTX_EVENTS", {"start", "end", "globalTid", "eventType", "text", "textId"}, 3,
+        "NVTX_EVENTS",
+        {"start", "end", "globalTid", "eventType", "text", "textId", "jsonText", "jsonTextId"}, 3,
         [&](const Row& row) {
           const int64_t type = row.integer_or(3, push_pop_range);
           const auto rank = rank_of(row.integer(2));
@@ -382,9 +289,81 @@ class NsysReader {
           std::string name = row.text(4);
           if (name.empty()) name = tables_.string(row, 5);
           if (name.empty()) name = "range";
-          span->type = host_type(name, is_step(name) ? run::SpanKind::step : run::SpanKind::host);
+          if (name.starts_with("nccl")) {
+            std::string said = row.text(6);
+            if (said.empty()) said = tables_.string(row, 7);
+            ranges_[row.integer_or(2, 0)].push_back(range_of(*span, name, said));
+          }
+          const bool step = names_step(name);
+          if (!step && options_.host < HostSpans::ops) return;
+          span->type = host_type(name, step ? run::SpanKind::step : run::SpanKind::host);
           builder_.add(*span, {.lane = host_lane(*rank, row.integer_or(2, 0))});
         });
+  }
+
+  /// A range of NCCL or PyTorch around a collective's launch, and what its payload says.
+  struct NcclRange {
+    int64_t begin = 0, end = 0;
+    std::optional<spec::Collective> collective;
+    std::string communicator;
+    double bytes = 0;
+    int32_t size = 0;
+  };
+  struct CollectiveKernel {
+    size_t span = 0;
+    int64_t process = 0, correlation = -1;
+  };
+
+  /// NCCL words its payload as {"NCCL unique ID": 5, "Message size [bytes]": 4096, "No. of ranks":
+  /// 8}.
+  static NcclRange range_of(const run::Span& span, std::string_view name, const std::string& said) {
+    NcclRange range{span.begin.nanoseconds(), span.end.nanoseconds(),
+                    collective_of(name.substr(0, name.find('(')))};
+    JsonRecord record;
+    const auto json = said.empty() ? std::nullopt : record.parse(said);
+    if (!json) return range;
+    json->for_each_member([&](std::string_view key, JsonView value) {
+      const std::string small = lower_case(key);
+      const auto has = [&](std::string_view part) { return small.find(part) != std::string::npos; };
+      if (has("size") && has("byte"))
+        range.bytes = std::max(0., value.real_or(0));
+      else if (has("ranks") && value.integer_or(-1) > 0 && value.integer_or(-1) < 1 << 20)
+        range.size = static_cast<int32_t>(value.integer_or(0));
+      else if (has("unique id") || has("communicator") || small == "comm")
+        range.communicator = value.text().empty() ? fmt::format("{:x}", value.integer_or(0))
+                                                  : std::string(value.text());
+    });
+    return range;
+  }
+
+  /// What the innermost ranges around its launch say of each collective's kernel, the inner first.
+  void link_collectives() {
+    for (auto& [thread, ranges] : ranges_)
+      std::stable_sort(ranges.begin(), ranges.end(),
+                       [](const NcclRange& a, const NcclRange& b) { return a.begin < b.begin; });
+    for (const CollectiveKernel& kernel : collectives_) {
+      const auto launch = launch_of_.find({kernel.process, kernel.correlation});
+      if (launch == launch_of_.end()) continue;
+      const auto& [thread, begin] = launch->second;
+      const std::vector<NcclRange>& ranges = ranges_[thread];
+      auto after = std::upper_bound(ranges.begin(), ranges.end(), begin,
+                                    [](int64_t t, const NcclRange& r) { return t < r.begin; });
+      for (int looked = 0; looked < 16 && after != ranges.begin(); ++looked)
+        if (--after; after->end >= begin) complete(kernel.span, *after);
+    }
+  }
+
+  void complete(size_t place, const NcclRange& range) {
+    run::Span& span = builder_.span_at(place);
+    run::SpanDetail& detail = builder_.detail_at(place);
+    run::SpanType type = builder_.type_at(span.type);
+    if (range.collective && !type.collective) {
+      type.collective = range.collective;
+      span.type = builder_.type(type);
+    }
+    if (span.bytes <= Bytes()) span.bytes = range.bytes * unit::B;
+    if (range.communicator.empty() || detail.communicator >= 0) return;
+    detail.communicator = builder_.communicator({.name = range.communicator, .size = range.size});
   }
 
   int32_t host_type(const std::string& name, run::SpanKind kind) {
@@ -416,6 +395,10 @@ class NsysReader {
   const ReadOptions& options_;
   TraceBuilder builder_{"nsys"};
   std::map<int64_t, int32_t> rank_of_;  // process -> rank
+  std::set<std::pair<int64_t, int64_t>> kernels_of_calls_;
+  std::vector<CollectiveKernel> collectives_;
+  std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>> launch_of_;  // thread, begin
+  std::map<int64_t, std::vector<NcclRange>> ranges_;                              // by thread
   std::map<int64_t, std::string> thread_names_;
   std::map<int64_t, int32_t> host_lanes_;
   std::map<std::array<int64_t, 3>, int32_t> device_lanes_;
@@ -438,12 +421,15 @@ bool looks_like_nsys(std::string_view head) {
 
 Result<Trace> read_nsys(Input& input, const ReadOptions& options) {
   run::Database database = TPT_TRY(open(input));
-  const Tables tables = TPT_TRY(Tables::open(std::move(database)));
+  const int64_t rocpd = TPT_TRY(
+      database.ask("SELECT count(*) FROM sqlite_master WHERE name LIKE 'rocpd\\_%' ESCAPE '\\'"));
+  if (rocpd > 0) return read_rocpd(std::move(database), input.name(), options);
+  const Tables tables = TPT_TRY(Tables::open(std::move(database), "StringIds", "value"));
   if (!tables.has("StringIds"))
-    return error(
-        fmt::format("{} is a database, but no export of Nsight Systems (it has no table "
-                    "StringIds); make one with nsys export --type sqlite",
-                    input.name()));
+    return error(fmt::format(
+        "{} is a database, but of no known profiler (it has the tables {}); known are exports of "
+        "Nsight Systems (nsys export --type sqlite) and rocprofv3's (rocpd)",
+        input.name(), fmt::join(tables.all(), ", ")));
   Result<Trace> trace = NsysReader(tables, options).read();
   if (!trace) return error(fmt::format("{}: {}", input.name(), trace.error().what));
   return trace;

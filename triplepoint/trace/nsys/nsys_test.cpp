@@ -120,8 +120,120 @@ TEST_CASE("runtime calls, copies, ranges and the wall clock come in where the ex
   CHECK(steps == 1);
   CHECK(launches == 2);
   CHECK(t.spans.size() == 4 + 1 + 2 + 2);
-  CHECK(read(exported(Parts::all), {.host = HostSpans::launches}).timeline.spans.size() == 7);
-  CHECK(read(exported(Parts::all), {.host = HostSpans::none}).timeline.spans.size() == 5);
+  // Steps are kept, whatever is left out of the host.
+  CHECK(read(exported(Parts::all), {.host = HostSpans::launches}).timeline.spans.size() == 8);
+  CHECK(read(exported(Parts::all), {.host = HostSpans::none}).timeline.spans.size() == 6);
+}
+
+/// An export of one process, from the statements that make it.
+std::string export_of(std::initializer_list<std::string> statements) {
+  auto made = run::Database::create();
+  REQUIRE(made);
+  must(*made, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)");
+  must(*made,
+       "INSERT INTO StringIds VALUES (1,'ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)')");
+  for (const std::string& statement : statements)
+    must(*made, statement);
+  return *made->bytes();
+}
+std::string kernel_table(const char* name, const std::string& rows) {
+  return fmt::format(
+      "CREATE TABLE {0} (start INT, end INT, deviceId INT, streamId INT, correlationId INT, "
+      "globalPid "
+      "INT, demangledName INT); INSERT INTO {0} VALUES {1}",
+      name, rows);
+}
+
+TEST_CASE("NCCL's ranges tell kind, size and communicator of the kernels launched in them") {
+  const int64_t process = global_id(100), thread = global_id(100, 11);
+  const Trace trace = read(
+      export_of(
+          {kernel_table("CUPTI_ACTIVITY_KIND_KERNEL",
+                        fmt::format("(1000,2000,0,7,50,{},1)", process)),
+           "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, globalTid INT, "
+           "correlationId INT)",
+           fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (500,600,{},50)", thread),
+           "CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, globalTid INT, "
+           "jsonText "
+           "TEXT)",
+           fmt::format(
+               R"(INSERT INTO NVTX_EVENTS VALUES (400,700,59,'nccl:all_to_all',{0},NULL),)"
+               R"((450,650,59,'ncclGroupEnd',{0},'{{"NCCL unique ID":255,"Message size [bytes]":4096,)"
+               R"("No. of ranks":8}}'))",
+               thread)}),
+      {.host = HostSpans::none});
+  const auto& t = trace.timeline;
+  REQUIRE(t.spans.size() == 1);
+  CHECK(t.types[static_cast<size_t>(t.spans[0].type)].collective == spec::Collective::all_to_all);
+  CHECK(t.spans[0].bytes == 4096. * unit::B);
+  CHECK(t.communicators[static_cast<size_t>(t.details[0].communicator)] ==
+        run::Communicator{"ff", {}, 8});
+}
+
+TEST_CASE("graphs that are traced as a whole are of unknown kind and told, and not counted twice") {
+  const int64_t process = global_id(100);
+  const std::string graph = fmt::format(
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT, deviceId INT, streamId "
+      "INT, "
+      "correlationId INT, globalPid INT, graphId INT); INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE "
+      "VALUES (1000,9000,0,7,50,{},3)",
+      process);
+  const Trace whole = read(export_of({graph}));
+  REQUIRE(whole.timeline.spans.size() == 1);
+  CHECK(whole.timeline.types[0].kind == run::SpanKind::other);
+  CHECK(whole.skipped.notes.size() == 1);
+  const Trace nodes = read(export_of(
+      {graph, kernel_table("CUPTI_ACTIVITY_KIND_KERNEL_V2",
+                           fmt::format("(1000,2000,0,7,50,{0},1),(0,0,0,7,51,{0},1)", process))}));
+  REQUIRE(nodes.timeline.spans.size() == 1);  // of a table of a later version; one has no time
+  CHECK(nodes.timeline.types[0].kind == run::SpanKind::communication);
+  CHECK(nodes.skipped.events == 1);
+}
+
+TEST_CASE(
+    "rocprofv3's database gives kernels with their launches, copies and calls of each process") {
+  const std::string id = "_00006462_73b0_7e1f_9f3a_8f36d3a2a1b0";
+  std::vector<std::string> statements;
+  const auto table = [&](const char* name, const char* columns, const char* rows) {
+    statements.push_back(fmt::format("CREATE TABLE {0}{1} ({2}); INSERT INTO {0}{1} VALUES {3}",
+                                     name, id, columns, rows));
+  };
+  table("rocpd_string", "id INT, string TEXT",
+        "(1,'hipLaunchKernel'),(2,'MEMORY_COPY_HOST_TO_DEVICE')");
+  table("rocpd_info_kernel_symbol", "id INT, display_name TEXT", "(5,'Cijk_Ailk_Bljk')");
+  table("rocpd_info_agent", "id INT, type_index INT", "(8,2)");
+  table("rocpd_event", "id INT, stack_id INT", "(30,77),(31,77)");
+  table("rocpd_kernel_dispatch",
+        "start INT, end INT, pid INT, agent_id INT, kernel_id INT, stream_id INT, event_id INT, "
+        "workgroup_size_x INT, workgroup_size_y INT, workgroup_size_z INT, grid_size_x INT, "
+        "grid_size_y "
+        "INT, grid_size_z INT",
+        "(2000,5000,1,8,5,4,30,256,1,1,1000,2,1),(2000,6000,2,8,5,4,30,256,1,1,1000,2,1)");
+  table("rocpd_memory_copy", "start INT, end INT, pid INT, dst_agent_id INT, name_id INT, size INT",
+        "(100,200,1,8,2,64)");
+  table("rocpd_region", "start INT, end INT, pid INT, tid INT, name_id INT, event_id INT",
+        "(1000,1500,1,9,1,31),(1000,1500,3,9,1,31)");
+  auto made = run::Database::create();
+  REQUIRE(made);
+  for (const std::string& statement : statements)
+    must(*made, statement);
+  const Trace trace = read(*made->bytes());
+  const auto& t = trace.timeline;
+  CHECK(trace.format == "rocpd");
+  CHECK(t.num_ranks == 2);
+  REQUIRE(t.spans.size() == 4);  // the third process has nothing on a device
+  CHECK(t.types[static_cast<size_t>(t.spans[0].type)].name == "MEMORY_COPY_HOST_TO_DEVICE");
+  CHECK(t.types[static_cast<size_t>(t.spans[1].type)].name == "hipLaunchKernel");
+  CHECK(t.details[1].correlation == 77);
+  CHECK(t.details[2].correlation == 77);
+  CHECK(t.details[2].blocks == 4 * 2);
+  CHECK(t.lanes[static_cast<size_t>(t.details[2].lane)].name == "device 2 stream 4");
+  auto empty = run::Database::create();
+  must(*empty, "CREATE TABLE rocpd_string (id INT, string TEXT)");
+  Input input = Input::of_text(*empty->bytes(), "results.db");
+  const auto none = read_nsys(input, {});
+  REQUIRE(!none);
+  CHECK(none.error().what.find("rocpd") != std::string::npos);
 }
 
 TEST_CASE("other databases and damaged exports are errors in a sentence") {

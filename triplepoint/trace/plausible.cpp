@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/plausible.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/trace/skipped.h"
+
+namespace triplepoint::trace {
+namespace {
+
+constexpr int64_t ms = 1'000'000, second = 1000 * ms, minute = 60 * second, hour = 60 * minute;
+
+/// Far apart stamps differ by more than 64 bits hold; a double's precision is enough to judge.
+double distance(int64_t from, int64_t to) {
+  return static_cast<double>(to) - static_cast<double>(from);
+}
+
+int64_t quantile(std::vector<int64_t>& values, double share) {
+  const auto place =
+      values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
+struct Call {
+  int32_t rank = 0;
+  int64_t correlation = 0, begin = 0;
+  friend auto operator<=>(const Call&, const Call&) = default;
+};
+
+class Strays {
+ public:
+  explicit Strays(run::Timeline& timeline) : timeline_(timeline), spans_(timeline.spans) {}
+
+  void leave_out(Skipped& skipped) {
+    if (spans_.size() < 4) return;
+    compare_with_launches(skipped);
+    compare_with_others();
+    size_t kept = 0;
+    for (size_t i = 0; i < spans_.size() && !why_.empty(); ++i) {
+      if (why_[i] != nullptr) {
+        note_skipped(skipped, why_[i]);
+        continue;
+      }
+      spans_[kept] = spans_[i];
+      if (!timeline_.details.empty()) timeline_.details[kept] = timeline_.details[i];
+      ++kept;
+    }
+    if (why_.empty()) return;
+    spans_.resize(kept);
+    if (!timeline_.details.empty()) timeline_.details.resize(kept);
+  }
+
+ private:
+  const run::SpanType& type_of(size_t i) const {
+    return timeline_.types[static_cast<size_t>(spans_[i].type)];
+  }
+  bool on_device(size_t i) const {
+    const run::SpanKind kind = type_of(i).kind;
+    return kind <= run::SpanKind::other || kind == run::SpanKind::copy;
+  }
+  void suspect(size_t i, const char* why) {
+    if (why_.empty()) why_.resize(spans_.size(), nullptr);
+    why_[i] = why;
+  }
+
+  std::vector<Call> calls() const {
+    std::vector<Call> all;
+    for (size_t i = 0; i < spans_.size(); ++i)
+      if (type_of(i).kind == run::SpanKind::host && timeline_.details[i].correlation >= 0)
+        all.push_back(
+            {spans_[i].rank, timeline_.details[i].correlation, spans_[i].begin.nanoseconds()});
+    if (!std::is_sorted(all.begin(), all.end())) std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  /// From launch to begin, of each span on a device whose launch is known.
+  void compare_with_launches(Skipped& skipped) {
+    if (timeline_.details.empty()) return;
+    const std::vector<Call> all = calls();
+    if (all.empty()) return;
+    std::vector<size_t> launched;
+    std::vector<int64_t> delays;
+    for (size_t i = 0; i < spans_.size(); ++i) {
+      if (!on_device(i) || timeline_.details[i].correlation < 0) continue;
+      const Call key{spans_[i].rank, timeline_.details[i].correlation, INT64_MIN};
+      const auto call = std::lower_bound(all.begin(), all.end(), key);
+      if (call == all.end() || call->rank != key.rank || call->correlation != key.correlation)
+        continue;
+      launched.push_back(i);
+      const double delay = distance(call->begin, spans_[i].begin.nanoseconds());
+      delays.push_back(static_cast<int64_t>(std::clamp(delay, -9e18, 9e18)));
+    }
+    if (delays.size() < 3) return;
+    std::vector<int64_t> sorted = delays;
+    const int64_t low = quantile(sorted, 0.25), high = quantile(sorted, 0.75);
+    const int64_t earliest =
+        low >= 0 ? -ms : low - std::max(ms, std::min(hour, 4 * std::min(hour, high - low)));
+    const int64_t latest = second + 100 * std::min(hour, std::max<int64_t>(high, 0));
+    const auto is_early = [&](int64_t delay) { return delay < earliest; };
+    const auto early = std::count_if(delays.begin(), delays.end(), is_early);
+    const auto before = std::count_if(delays.begin(), delays.end(), [](auto d) { return d < -ms; });
+    const bool few = static_cast<size_t>(10 * early) <= std::max<size_t>(10, delays.size());
+    if (before > 0 && (low < 0 || !few))
+      note_reason(
+          skipped,
+          fmt::format("{} of {} kernels and copies begin before their launches (the clocks "
+                      "of host and device differ): idle times by cause are not to be trusted",
+                      before, delays.size()));
+    supported_.resize(spans_.size(), false);
+    for (size_t n = 0; n < delays.size(); ++n) {
+      supported_[launched[n]] = delays[n] <= latest;
+      if (is_early(delays[n]) && few)
+        suspect(launched[n], "a span on a device begins before its own launch");
+    }
+  }
+
+  void compare_with_others() {
+    constexpr size_t most_sampled = 4096;
+    std::vector<int64_t> sample;
+    for (size_t i = 0; i < spans_.size(); i += 1 + spans_.size() / most_sampled)
+      sample.push_back(spans_[i].begin.nanoseconds());
+    const int64_t low = quantile(sample, 0.1), high = quantile(sample, 0.9);
+    const double reach = 1000 * distance(low, high);
+    for (size_t i = 0; i < spans_.size(); ++i) {
+      const int64_t begin = spans_[i].begin.nanoseconds();
+      const double away = std::max(distance(begin, low), distance(high, begin));
+      if (away <= static_cast<double>(minute) || away <= reach) continue;
+      const bool alone = on_device(i) && (supported_.empty() || !supported_[i]);
+      if (alone || away > static_cast<double>(hour))
+        suspect(i, "a span lies far away from all others");
+    }
+  }
+
+  run::Timeline& timeline_;
+  std::vector<run::Span>& spans_;
+  std::vector<const char*> why_;  // empty: none is suspected
+  std::vector<bool> supported_;   // by a launch shortly before
+};
+
+/// What one lane holds, in order of begin.
+struct LaneSums {
+  int64_t total = 0, longest = 0, last_end = INT64_MIN;
+  size_t longest_span = 0, before = SIZE_MAX, count = 0;
+};
+
+}  // namespace
+
+void leave_out_strays(run::Timeline& timeline, Skipped& skipped) {
+  Strays(timeline).leave_out(skipped);
+}
+
+int64_t clip_overflowing(run::Timeline& timeline, bool any, Skipped& skipped) {
+  if (timeline.details.empty()) return 0;
+  std::vector<LaneSums> lanes(timeline.lanes.size());
+  const auto lane_of = [&](size_t i) -> LaneSums* {
+    const int32_t lane = timeline.details[i].lane;
+    const bool device =
+        lane >= 0 && timeline.lanes[static_cast<size_t>(lane)].stream != run::Stream::host;
+    return device ? &lanes[static_cast<size_t>(lane)] : nullptr;
+  };
+  const auto length_of = [&](size_t i) {
+    return timeline.spans[i].end.nanoseconds() - timeline.spans[i].begin.nanoseconds();
+  };
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    LaneSums* const lane = lane_of(i);
+    if (lane == nullptr) continue;
+    ++lane->count;
+    lane->total += length_of(i);
+    if (length_of(i) <= lane->longest) continue;
+    lane->longest = length_of(i);
+    lane->longest_span = i;
+  }
+  const auto overflowed = [&](const LaneSums& lane, size_t i) {
+    return i == lane.longest_span && lane.count > 3 && lane.longest > 100 * ms &&
+           lane.longest > 10 * (lane.total - lane.longest);
+  };
+  int64_t clipped = 0;
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    LaneSums* const lane = lane_of(i);
+    if (lane == nullptr) continue;
+    if (lane->before != SIZE_MAX) {
+      run::Span& before = timeline.spans[lane->before];
+      if (before.end > timeline.spans[i].begin && (any || overflowed(*lane, lane->before))) {
+        before.end = timeline.spans[i].begin;
+        ++clipped;
+      }
+    }
+    lane->before = i;
+  }
+  // The last of a stream has no next one to end at.
+  std::vector<size_t> unknown;
+  for (const LaneSums& lane : lanes)
+    if (lane.before != SIZE_MAX && overflowed(lane, lane.before) && lane.longest > minute)
+      unknown.push_back(lane.before);
+  std::sort(unknown.rbegin(), unknown.rend());
+  for (const size_t i : unknown) {
+    note_skipped(skipped, "the last span of a stream has an impossible length");
+    timeline.spans.erase(timeline.spans.begin() + static_cast<std::ptrdiff_t>(i));
+    timeline.details.erase(timeline.details.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (clipped > 0)
+    note_reason(skipped, fmt::format("{} lengths run into the next operations of their stream "
+                                     "(overflowed): each ends where the next begins",
+                                     clipped));
+  return clipped;
+}
+
+}  // namespace triplepoint::trace

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/trace/sql_tables.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/text.h"
+
+namespace triplepoint::trace {
+
+namespace {
+
+/// Names come from an untrusted file.
+bool is_plain(const std::string& name) {
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  });
+}
+
+}  // namespace
+
+Result<Tables> Tables::open(run::Database database, const char* strings, const char* value) {
+  Tables tables(std::move(database));
+  TPT_TRY(tables.list_columns());
+  TPT_TRY(tables.for_each(strings, {"id", value}, 2, [&](const Row& row) {
+    tables.strings_.emplace(row.integer_or(0, -1), row.text(1));
+  }));
+  return tables;
+}
+
+Result<void> Tables::list_columns() {
+  run::Statement names =
+      TPT_TRY(database_.prepare("SELECT name FROM sqlite_master WHERE type = 'table'"));
+  std::vector<std::string> all;
+  while (TPT_TRY(names.next()))
+    if (std::string name = names.text(0); is_plain(name)) all.push_back(std::move(name));
+  for (const std::string& name : all) {
+    run::Statement info =
+        TPT_TRY(database_.prepare(fmt::format("PRAGMA table_info({})", name).c_str()));
+    while (TPT_TRY(info.next()))
+      columns_[name].push_back(info.text(1));
+  }
+  return {};
+}
+
+std::vector<std::string> Tables::named(const std::string& table) const {
+  std::vector<std::string> processes;
+  int64_t newest = -1;
+  for (const auto& [name, columns] : columns_) {
+    if (name == table) newest = std::max<int64_t>(newest, 0);
+    if (name.size() <= table.size() + 1 || !name.starts_with(table) || name[table.size()] != '_')
+      continue;
+    const std::string_view rest = std::string_view(name).substr(table.size() + 1);
+    const auto version = rest.front() == 'V' ? whole_number(rest.substr(1)) : std::nullopt;
+    if (version) newest = std::max(newest, *version);
+    // An id of hexadecimal digits in five groups.
+    if (rest.size() >= 32 && rest.find_first_not_of("0123456789abcdefABCDEF_") == rest.npos)
+      processes.push_back(name);
+  }
+  if (newest >= 0) return {newest == 0 ? table : fmt::format("{}_V{}", table, newest)};
+  std::sort(processes.begin(), processes.end());
+  return processes;
+}
+
+std::vector<std::string> Tables::all() const {
+  std::vector<std::string> names;
+  for (const auto& [name, columns] : columns_)
+    names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool Tables::has(const std::string& table, const std::string& column) const {
+  const auto found = columns_.find(table);
+  return found != columns_.end() &&
+         std::find(found->second.begin(), found->second.end(), column) != found->second.end();
+}
+
+Result<void> Tables::for_each(const std::string& table, std::initializer_list<const char*> columns,
+                              size_t required, const std::function<void(const Row&)>& visit) const {
+  for (const std::string& name : named(table)) {
+    std::vector<std::string> present;
+    std::vector<int> places;
+    for (const char* column : columns) {
+      const bool known = has(name, column);
+      places.push_back(known ? static_cast<int>(present.size()) : -1);
+      if (known) present.push_back(fmt::format("\"{}\"", column));
+    }
+    if (std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(required), -1) !=
+        places.begin() + static_cast<std::ptrdiff_t>(required))
+      continue;
+    const std::string sql = fmt::format("SELECT {} FROM {}", fmt::join(present, ","), name);
+    run::Statement statement = TPT_TRY(database_.prepare(sql.c_str()));
+    while (TPT_TRY(statement.next()))
+      visit(Row(statement, places));
+  }
+  return {};
+}
+
+std::string Tables::string(const Row& row, size_t column) const {
+  const auto id = row.integer(column);
+  if (!id) return {};
+  const auto found = strings_.find(*id);
+  return found != strings_.end() ? found->second : row.text(column);
+}
+
+}  // namespace triplepoint::trace
