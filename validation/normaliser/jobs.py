@@ -6,7 +6,7 @@ from . import layout, library, machines, memory, models
 from .cells import Row, Unreadable, switch, number_after
 from .software import Software, apply_words
 
-CONVENTIONS = {"SC21_HW", "BLOOM_OLD", "SEQSEL", "DGXC", "MPT", "TT", "PALM_MFU", "LLAMA3", "N6", "MCORE_MODEL", "NEMO_MODEL"}
+CONVENTIONS = {"SC21_HW", "BLOOM_OLD", "SEQSEL", "DGXC", "MPT", "TT", "PALM_MFU", "LLAMA3", "N6", "MCORE_MODEL", "MCORE_CAUSAL", "NEMO_MODEL"}
 SPEEDS = ("step_time_s", "tokens_per_s_per_gpu", "tokens_per_s_total", "seqs_per_s_total", "tflops_per_gpu", "mfu_pct")
 SHARDINGS = ("none", "optimizer", "gradients", "parameters")
 MODULES = {"core_attn": r"att(entio)?n", "mla_up_proj": r"mla_?up_?proj|up.?proj", "layernorm": r"(layer|rms).?norms?|\bnorms?\b", "moe_act": r"moe_?act|expert act|\bact\b",
@@ -14,6 +14,8 @@ MODULES = {"core_attn": r"att(entio)?n", "mla_up_proj": r"mla_?up_?proj|up.?proj
 OTHER_WORKLOADS = (("infer|prefill|decode|generat|serv", "nothing is trained"),
                    (r"^(?!.*\btrain(er|ing)? step).*\b(ppo|grpo|rlhf|rl|dpo|reward)\b", "it runs other passes than training"),
                    (r"linear.?attention", "its linear-attention layers are not modelled"))
+# The example of Megatron-LM v1.1.5 with ZeRO-3 keeps checkpoints in the host's memory (PA_CPU=true of its script).
+MOVES_TO_HOST = r"off-?l(?:oad(?:ed|ing)?)?(?![a-z])|v1\.1\.5-ZeRO3 example"
 DOUBTFUL = r"[^;:]*(?:\bSUSPECT\b|\bCHECK\b|do not score)[^;]*"
 RECIPE_KEYS = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "vp": "virtual_pipeline_size", "cp": "context_parallel_size",
                "ep": "expert_parallel_size", "mbs": "micro_batch_size", "gbs": "global_batch_size"}  # by column
@@ -89,7 +91,7 @@ class Job:
         doubt = re.search(DOUBTFUL, row.text("notes"))
         if doubt:
             raise Unreadable(f"whoever collected it doubts it ({doubt[0].strip()[:100]})")
-        if any(switch(part, r"off-?l(?:oad(?:ed|ing)?)?(?![a-z])") for part in re.split("[;,]", f"{row.words}; {row.text('model').replace('_', ' ')}")):
+        if any(switch(part, MOVES_TO_HOST) for part in re.split("[;,]", f"{row.words}; {row.text('model').replace('_', ' ')}")):
             raise Unreadable("it moves activations or states to the host, and that is not modelled")
 
     def check_sizes(self):
@@ -117,6 +119,8 @@ class Job:
         if ran_out and not any(title in out for title in SPEEDS):
             out["ran"] = "false"
         convention = {"MAXTEXT": "TT"}.get(row.text("conv"), row.text("conv"))  # 6 for each parameter of a product, attention whole (MaxText, maxtext_utils.py)
+        if convention == "MCORE_MODEL" and (row.is_since("2025-01") or row.says("Megatron.?Bridge")):
+            convention = "MCORE_CAUSAL"  # num_floating_point_operations() counts what a causal mask leaves since then
         if convention in CONVENTIONS:
             out["flops_convention"] = convention
         elif not any(title in out for title in SPEEDS[:4]) and any(title in out for title in SPEEDS[4:]):
@@ -157,6 +161,13 @@ class Job:
     def take_default_precision(self):
         said = self.precision
         precision = said or self.software.precision or "bf16"
+        peak = self.machine.gpu.get("peak_bf16")
+        if precision == "tf32" and peak:  # Ampere and later: tensor cores multiply floats cut to 19 bits at half the rate of 16
+            value, unit = peak.split()
+            self.job["cluster.gpu.peak_fp32"] = f"{float(value) / 2:g} {unit}"
+            self.assume("products of floats on tensor cores (TF32)")
+        if precision == "tf32":
+            precision = said = "fp32"
         if not self.machine.has(precision):
             fallback = "bf16" if self.machine.has("bf16") else "fp16"
             if precision in ("mxfp8", "nvfp4") and self.machine.has("fp8"):
@@ -197,7 +208,7 @@ class Job:
             job["task"] = "lora"
             job["plan.lora.rank"] = number_after(f"{row.words}; {row.text('workload')}", r"rank|lora[_ ]r(?:ank)?|\br") or 16
             targets = ["attention_qkv", "attention_dense"]
-            if row.says(r"all.?linear|mlp(?!erf)|gate_proj|fc1"):
+            if self.software.lora_everywhere or row.says(r"all.?linear|mlp(?!erf)|gate_proj|fc1"):
                 targets += ["mlp_fc1", "mlp_fc2"]
             job["plan.lora.targets"] = targets
         tuned = lora or row.task == "sft"
@@ -458,7 +469,7 @@ class Job:
         if may_shard and not self.fits(sharding):
             sharding = "parameters"
             self.assume("FSDP, since nothing else fits")
-        if not self.fits(sharding):
+        if self.precision != "fp16" and not self.fits(sharding):
             self.job["plan.optimizer"] = "full_bf16_adamw"
             self.assume("weights, gradients and moments in bf16, since nothing else fits")
         return sharding
@@ -539,7 +550,8 @@ class Job:
         if expert and (count % expert or room % (expert * tensor)):
             self.assume(f"EP {expert} cannot be")
             expert = None
-        if not expert and self.job["plan.sharding"] == "parameters" and self.software.stack in ("eager-pytorch", "compiled-pytorch"):
+        dispatched = switch(self.row.words, r"deep.?ep|hybrid.?ep|\bEP\b")
+        if not expert and not dispatched and self.job["plan.sharding"] == "parameters" and self.software.stack in ("eager-pytorch", "compiled-pytorch"):
             expert = 1
             self.assume("EP 1: experts are sharded as all else")
         elif not expert:

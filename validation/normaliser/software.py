@@ -6,7 +6,7 @@ from . import library
 from .cells import switch
 
 RULE_KEYS = ("stack", "optimizer", "sharded_optimizer", "sharding", "sequence_parallel", "overlaps", "selective", "recompute", "recipes", "packed", "precision",
-             "balances_stages", "ddp_buckets", "splits_unsaid", "experts_split_as_tensors", "microbatches_as_stages")
+             "balances_stages", "ddp_buckets", "splits_unsaid", "experts_split_as_tensors", "microbatches_as_stages", "lora_everywhere")
 
 
 def release_of(framework):
@@ -43,6 +43,7 @@ def holds(when, row, machine, model, precision):
         "release_before": lambda value: released is not None and released < release(value),
         "since": row.is_since,
         "before": row.is_before,
+        "sharded": lambda value: (re.search("FSDP|ZeRO|shard|Gemini", f"{row.text('dp_sharding')}; {row.text('framework')}", re.I) is not None) == value,
         "split": lambda value: split == value,
         "stages": lambda value: ((row.count("pp") or 1) > 1) == value,
         "models": lambda value: re.search(value, model.get("name") or row.text("model"), re.I) is not None,
