@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/calibrate/jobs/job_scores.h"
 
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -26,7 +27,9 @@ struct PredictedJob {
   const JobRow* row = nullptr;  // the first of them
   spec::Job job;
   JobPrediction prediction;
-  std::vector<std::string> notes;  // choices of the memory model
+  std::optional<JobSensitivities> sensitivities = std::nullopt;
+  std::optional<double> spread = std::nullopt;  // of ln(time), where it was learned
+  std::vector<std::string> notes;               // choices of the memory model
   std::string fault;
 };
 
@@ -41,18 +44,26 @@ std::string without_place(std::string_view reasons, const std::string& file) {
   return all;
 }
 
-void predict(PredictedJob& predicted, const std::string& file, const spec::Library& library) {
-  auto job = job_of(*predicted.row, file, library, predicted.notes);
+void predict(PredictedJob& predicted, const std::string& file, const ScoreContext& context) {
+  auto job = job_of(*predicted.row, file, context.library, predicted.notes);
   if (!job) {
     predicted.fault = without_place(job.error().what, file);
     return;
   }
   predicted.job = *std::move(job);
+  if (context.own) predicted.job = context.own->applied(predicted.job);
   const auto prediction = predict_job(predicted.job);
-  if (prediction)
-    predicted.prediction = *prediction;
-  else
+  if (!prediction) {
     predicted.fault = prediction.error().what;
+    return;
+  }
+  predicted.prediction = *prediction;
+  if (!prediction->fits) return;
+  const double log_time = std::log(prediction->step_time / unit::s);
+  if (context.own) predicted.spread = context.own->spread(predicted.job, log_time);
+  if (context.sensitivities)
+    predicted.sensitivities = {learn::sensitivities(predicted.job, log_time),
+                               learn::knobs_of(predicted.job)};
 }
 
 struct Quantity {
@@ -114,10 +125,15 @@ class RowScorer {
     const spec::Job& job = predicted_.job;
     if (!predicted_.prediction.fits) return add(speed.name, speed.measured, 0, {}, row_.sweep);
     const bool is_time = row_.measured.step_time_s.has_value();
-    add(speed.name, speed.measured, speed.predicted,
-        is_time ? intervals_.step_time(job, speed.predicted)
-                : intervals_.rate(job, speed.predicted),
-        row_.sweep);
+    const auto interval = predicted_.spread ? learned_interval(speed.predicted)
+                          : is_time         ? intervals_.step_time(job, speed.predicted)
+                                            : intervals_.rate(job, speed.predicted);
+    add(speed.name, speed.measured, speed.predicted, interval, row_.sweep);
+  }
+
+  std::optional<Interval> learned_interval(double predicted) const {
+    const double factor = std::exp(learn::eighty_of_hundred * *predicted_.spread);
+    return Interval{predicted / factor, predicted * factor};
   }
 
   void score_memory(const char* name, const std::optional<double>& measured, Bytes predicted) {
@@ -135,7 +151,8 @@ class RowScorer {
                        .predicted = predicted,
                        .notes = notes_,
                        .interval = interval,
-                       .regime = intervals_.regime_of(predicted_.job)});
+                       .regime = intervals_.regime_of(predicted_.job),
+                       .sensitivities = predicted_.sensitivities});
   }
 
   const JobRow& row_;
@@ -176,6 +193,13 @@ void score_row(const JobRow& row, const PredictedJob& predicted,
 
 }  // namespace
 
+std::optional<Seconds> measured_step_time(const Measurement& measured, const spec::Job& job) {
+  const auto of_one_second = speed_of(measured, job, 1 * unit::s);
+  if (!of_one_second) return std::nullopt;
+  if (measured.step_time_s) return *measured.step_time_s * unit::s;
+  return of_one_second->predicted / of_one_second->measured * unit::s;
+}
+
 Result<TableScores> score_job_table(const CsvTable& table, const ScoreContext& context) {
   const std::vector<JobRow> rows = TPT_TRY(read_job_rows(table));
   const PredictionIntervals intervals = TPT_TRY(PredictionIntervals::load(context.library));
@@ -186,7 +210,7 @@ Result<TableScores> score_job_table(const CsvTable& table, const ScoreContext& c
       jobs.push_back({.row = &row, .job = {}, .prediction = {}, .notes = {}, .fault = {}});
   if (context.begin) context.begin(jobs.size());
   parallel_for(jobs.size(), context.threads, [&](std::size_t i) {
-    predict(jobs[i], table.name(), context.library);
+    predict(jobs[i], table.name(), context);
     if (context.advance) context.advance();
   });
   TableScores scores{.table = "jobs", .rows = static_cast<int64_t>(rows.size())};

@@ -10,6 +10,7 @@
 
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/calibrate/jobs/job_rows.h"
 #include "triplepoint/calibrate/tables/scores.h"
 
 namespace triplepoint::calibrate {
@@ -38,6 +39,9 @@ struct JobPrediction {
 /// Simulates the job to thermal steady state. A job that cannot run as written is an error with all
 /// reasons.
 Result<JobPrediction> predict_job(const spec::Job&);
+
+/// The step time that a measured time or rate of the job says; nothing where neither is there.
+std::optional<Seconds> measured_step_time(const Measurement&, const spec::Job&);
 
 /// TFLOPs of one step per GPU as a publication counts them ("SEQSEL", "PALM_MFU", ...); nothing for
 /// a convention without a formula. Formulas: docs/models/validation.md.

@@ -206,6 +206,17 @@ Json fit_json(const FitVerdicts& fit) {
           {"false_oom_rate_pct", share_pct(fit.false_oom.size(), fit.ran_and_fits)}};
 }
 
+Json sensitivities_json(const JobSensitivities& of) {
+  Json json = Json::object();
+  for (std::size_t k = 0; k < learn::coefficient_count; ++k)
+    json["slopes"][learn::coefficients()[k].name] = of.slopes[k];
+  for (std::size_t k = 0; k < learn::size_knobs.size(); ++k)
+    json["knobs"][learn::size_knobs[k]] = of.knobs.sizes[k];
+  for (std::size_t k = 0; k < learn::word_knobs.size(); ++k)
+    json["knobs"][learn::word_knobs[k]] = of.knobs.words[k];
+  return json;
+}
+
 Json row_json(const std::string& table, const ScoredRow& row) {
   Json json = {{"table", table},
                {"row_id", row.row_id},
@@ -222,6 +233,7 @@ Json row_json(const std::string& table, const ScoredRow& row) {
   }
   for (const auto& [feature, level] : row.regime)
     json["regime"][feature] = level;
+  if (row.sensitivities) json["sensitivities"] = sensitivities_json(*row.sensitivities);
   json["assumptions"] = row.notes;
   return json;
 }

@@ -15,6 +15,9 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/learn/calibration.h"
+#include "triplepoint/learn/coefficients.h"
+#include "triplepoint/learn/knobs.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::calibrate {
@@ -23,10 +26,19 @@ namespace triplepoint::calibrate {
 struct ScoreContext {
   const spec::Library& library;
   int threads = 1;
+  const learn::Calibration* own = nullptr;  // what a place's own runs taught, of training jobs
+  bool sensitivities = false;               // of the time of each training job
   // Called before long work with the number of predictions, and after each of them, from any
   // thread.
   std::function<void(std::size_t)> begin;
   std::function<void()> advance;
+};
+
+/// How the time of a job answers to what may be learned, and what it is like.
+struct JobSensitivities {
+  learn::LogFactors slopes{};
+  learn::Knobs knobs;
+  friend bool operator==(const JobSensitivities&, const JobSensitivities&) = default;
 };
 
 /// One measured number beside ours.
@@ -37,8 +49,9 @@ struct ScoredRow {
   std::string sweep;     // rows of one sweep are ranked against each other; empty: none
   double measured = 0, predicted = 0;
   std::vector<std::string> notes;  // what had to be assumed to predict the row
-  std::optional<metrics::Interval> interval = std::nullopt;  // of 80 in 100; of jobs
-  metrics::Regime regime = {};                               // of jobs
+  std::optional<metrics::Interval> interval = std::nullopt;      // of 80 in 100; of jobs
+  metrics::Regime regime = {};                                   // of jobs
+  std::optional<JobSensitivities> sensitivities = std::nullopt;  // where they are asked for
 
   /// 100 (predicted - measured) / measured; temperatures are compared by their difference instead.
   double error_pct() const { return 100 * (predicted - measured) / measured; }

@@ -37,6 +37,11 @@ class Validate : public Command {
         .flag("--worst", "N", "number of worst rows to show (default 5)", into_count(worst_, 0))
         .flag("--leave-out", "SOURCE",
               "use the coefficients fitted without this source of training jobs", into(leave_out_))
+        .toggle("--sensitivities",
+                "add to each row of JSON how its time answers to what calibrate can learn",
+                sensitivities_)
+        .flag("--with", "FOLDER", "predict training jobs with what triplepoint calibrate learned",
+              into(with_), {.words = Words::folders})
         .flag("-o,--output", "FILE.html", "write a page with every row", into(output_),
               {.words = Words::files})
         .add(threads_.argument());
@@ -47,6 +52,7 @@ class Validate : public Command {
     let_interrupts_end_us();
     spec::Library library = TPT_TRY(spec::require_library());
     if (leave_out_) library = TPT_TRY(spec::without_source(library, *leave_out_));
+    if (with_) own_ = TPT_TRY(learn::Calibration::read(*with_));
     std::vector<ValidatedFile> validated;
     for (const std::string& file : files_)
       validated.push_back(TPT_TRY(validate(console, library, file)));
@@ -71,6 +77,8 @@ class Validate : public Command {
     const calibrate::ScoreContext context{
         .library = library,
         .threads = threads_.count(),
+        .own = own_ ? &*own_ : nullptr,
+        .sensitivities = sensitivities_,
         .begin = [&](std::size_t rows) { progress.emplace(console, "Predicting", rows); },
         .advance = [&] { progress->advance(); }};
     TableScores scores = TPT_TRY(score_file(file, context));
@@ -101,8 +109,10 @@ class Validate : public Command {
   std::vector<std::string> files_;
   FormatFlag format_{FormatFlag::Csv::yes};
   ThreadsFlag threads_{"rows in parallel (default: all cores)"};
-  std::optional<std::string> family_, leave_out_, output_;
+  std::optional<std::string> family_, leave_out_, output_, with_;
+  std::optional<learn::Calibration> own_;
   std::optional<int64_t> worst_;
+  bool sensitivities_ = false;
 };
 
 }  // namespace

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/learn/calibration.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+
+#include "triplepoint/learn/priors_file.h"
+
+namespace triplepoint::learn {
+namespace {
+
+constexpr int schema = 1;
+
+std::string path_in(const std::string& folder) {
+  return folder + "/calibration.json";
+}
+
+/// Writes fields as keys of an object.
+struct JsonFields {
+  Json& json;
+  template <class T>
+  void operator()(std::string_view key, T& value, spec::Need = spec::Need::optional) {
+    if constexpr (std::is_same_v<T, double>) {
+      json[std::string(key)] = value;
+    } else {
+      JsonFields inner{json[std::string(key)]};
+      visit_fields(inner, value);
+    }
+  }
+};
+
+/// Reads them again. A missing key or what is no number makes Json throw.
+struct FieldsOfJson {
+  const Json& json;
+  template <class T>
+  void operator()(std::string_view key, T& value, spec::Need = spec::Need::optional) {
+    if constexpr (std::is_same_v<T, double>) {
+      value = json.at(std::string(key)).template get<double>();
+    } else {
+      FieldsOfJson inner{json.at(std::string(key))};
+      visit_fields(inner, value);
+    }
+  }
+};
+
+Json by_name(LogFactors values) {
+  Json json = Json::object();
+  ByName named{&values};
+  JsonFields fields{json};
+  visit_fields(fields, named);
+  return json;
+}
+
+Json json_of(const Evidence& one) {
+  Json json = {{"run", one.run},
+               {"residual", one.residual},
+               {"doubt", one.doubt},
+               {"slopes", by_name(one.slopes)}};
+  for (std::size_t k = 0; k < size_knobs.size(); ++k)
+    json["knobs"][size_knobs[k]] = one.knobs.sizes[k];
+  for (std::size_t k = 0; k < word_knobs.size(); ++k)
+    json["knobs"][word_knobs[k]] = one.knobs.words[k];
+  return json;
+}
+
+Evidence evidence_of(const Json& json) {
+  Evidence one{.run = json.at("run").get<std::string>(),
+               .residual = json.at("residual").get<double>(),
+               .doubt = json.at("doubt").get<double>(),
+               .slopes = {},
+               .knobs = {}};
+  ByName slopes{&one.slopes};
+  FieldsOfJson fields{json.at("slopes")};
+  visit_fields(fields, slopes);
+  const Json& knobs = json.at("knobs");
+  for (std::size_t k = 0; k < size_knobs.size(); ++k)
+    one.knobs.sizes[k] = knobs.at(std::string(size_knobs[k])).get<double>();
+  for (std::size_t k = 0; k < word_knobs.size(); ++k)
+    one.knobs.words[k] = knobs.at(std::string(word_knobs[k])).get<std::string>();
+  return one;
+}
+
+Result<Posterior> posterior_of(const Json& json, const std::string& path) {
+  try {
+    Priors priors;
+    FieldsOfJson fields{json.at("priors")};
+    visit_fields(fields, priors);
+    if (auto checked = check(priors, path); !checked) return tl::unexpected(checked.error());
+    std::vector<Evidence> evidence;
+    for (const Json& one : json.at("runs"))
+      evidence.push_back(evidence_of(one));
+    return Posterior(priors, std::move(evidence));
+  } catch (const Json::exception& problem) {
+    return error(
+        fmt::format("{}: not what this version learns ({}); run triplepoint calibrate again", path,
+                    problem.what()));
+  }
+}
+
+}  // namespace
+
+Result<Calibration> Calibration::read(const std::string& folder) {
+  const std::string path = is_folder(folder) ? path_in(folder) : folder;
+  const Json json = TPT_TRY(parse_json(TPT_TRY(read_file(path)), path));
+  return Calibration(TPT_TRY(posterior_of(json, path)));
+}
+
+Result<void> Calibration::write(const std::string& folder) const {
+  Json json = {
+      {"schema", schema},
+      {"about",
+       "What triplepoint calibrate learned from runs of one place; --with reads it. learned, "
+       "learned_spread and unexplained are logarithms of factors of time; they follow from the "
+       "runs and priors and are here to be read only."},
+      {"learned", by_name(posterior_.mean())},
+      {"learned_spread", by_name(posterior_.spreads())},
+      {"unexplained", posterior_.common()},
+      {"runs", Json::array()},
+      {"priors", Json::object()}};
+  Priors priors = posterior_.priors();
+  JsonFields fields{json["priors"]};
+  visit_fields(fields, priors);
+  for (const Evidence& one : posterior_.evidence())
+    json["runs"].push_back(json_of(one));
+  TPT_TRY(make_folder(folder));
+  return write_file_atomically(path_in(folder), json_text(json) + "\n");
+}
+
+spec::Job Calibration::applied(const spec::Job& job) const {
+  return stretched(scaled(job, posterior_.mean()), posterior_.remainder(knobs_of(job)));
+}
+
+double Calibration::spread(const spec::Job& applied, double log_time) const {
+  return posterior_.spread(sensitivities(applied, log_time), knobs_of(applied));
+}
+
+}  // namespace triplepoint::learn

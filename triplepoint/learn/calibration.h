@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/learn/next_runs.h"
+#include "triplepoint/learn/posterior.h"
+
+namespace triplepoint::learn {
+
+/// What a place's own runs taught: a job on its machines, under its software.
+class Calibration {
+ public:
+  explicit Calibration(Posterior posterior) : posterior_(std::move(posterior)) {}
+
+  /// FOLDER/calibration.json, which needs no other file.
+  static Result<Calibration> read(const std::string& folder);
+  Result<void> write(const std::string& folder) const;
+
+  const Posterior& posterior() const { return posterior_; }
+  /// The job as this place would run it: with the learned coefficients, and stretched by the
+  /// remainder. Nothing measured changes no bit.
+  spec::Job applied(const spec::Job&) const;
+  /// Standard deviation of ln(time), measured, around that of such a job; log_time: ln of the
+  /// latter.
+  double spread(const spec::Job& applied, double log_time) const;
+
+ private:
+  Posterior posterior_;
+};
+
+/// A run of a job whose step time was measured.
+struct OwnRun {
+  std::string name;
+  spec::Job job;
+  double seconds = 0;  // of a step
+};
+
+/// How a run was predicted, in seconds.
+struct RunCheck {
+  std::string name;
+  double measured = 0, shipped = 0, learned = 0;
+  double left_out = 0;  // by what the others taught
+};
+
+/// One or several runs of a job that lie further apart than noise allows.
+struct Contradiction {
+  std::vector<std::string> runs;
+  double ratio = 1;  // longest over shortest
+};
+
+struct Learned {
+  Calibration calibration;
+  std::vector<RunCheck> runs;
+  std::vector<Contradiction> contradictions;
+  std::vector<std::pair<std::string, std::string>> left_out;  // runs and why
+  std::vector<NextRun> next;                                  // best first
+};
+
+/// Gauss-Newton: the posterior of the linearised problem, and slopes anew where its mean lies,
+/// three times. `runs` must fit in memory. Equal input gives equal bits for any number of threads.
+/// An error if no run can be predicted.
+Result<Learned> learn_from(const Priors&, const std::vector<OwnRun>& runs, int threads);
+
+}  // namespace triplepoint::learn

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/learn/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/learn/priors_file.h"
+
+namespace triplepoint::learn {
+namespace {
+
+using doctest::Approx;
+
+Priors shipped_priors() {
+  auto priors = load_priors(spec::default_library());
+  REQUIRE_MESSAGE(priors, priors.error().what);
+  return *priors;
+}
+
+/// LLaMA-2 7B on eight-GPU nodes.
+spec::Job job_of(int nodes, int tensor, int micro, int64_t sequence = 4096) {
+  auto job = spec::parse_job(
+      spec::default_library(),
+      fmt::format("model = \"llama2-7b\"\ncluster = \"hgx-h100\"\nnodes = {}\nstack = "
+                  "\"megatron-core\"\nsequence_length = {}\n[plan]\ntensor_parallel_size = {}\n"
+                  "micro_batch_size = {}\nglobal_batch_size = 128\n",
+                  nodes, sequence, tensor, micro),
+      "test.toml");
+  REQUIRE_MESSAGE(job, job.error().what);
+  return *std::move(job);
+}
+
+std::vector<spec::Job> sweep() {
+  return {job_of(1, 2, 1), job_of(1, 4, 2), job_of(2, 2, 2),
+          job_of(4, 4, 1), job_of(8, 8, 1), job_of(4, 2, 1, 2048)};
+}
+
+std::size_t index_of(std::string_view name) {
+  std::size_t k = 0;
+  while (coefficients()[k].name != name)
+    ++k;
+  return k;
+}
+
+double seconds_of(const spec::Job& job) {
+  const auto time = log_step_time(job);
+  REQUIRE(time);
+  return std::exp(*time);
+}
+
+/// Runs of the jobs on a place that differs by these factors.
+std::vector<OwnRun> runs_at(const std::vector<spec::Job>& jobs, const LogFactors& truth) {
+  std::vector<OwnRun> runs;
+  for (const spec::Job& job : jobs)
+    runs.push_back({.name = fmt::format("run {}", runs.size()),
+                    .job = job,
+                    .seconds = seconds_of(scaled(job, truth))});
+  return runs;
+}
+
+Learned learned_from(const std::vector<OwnRun>& runs, int threads = 2) {
+  auto learned = learn_from(shipped_priors(), runs, threads);
+  REQUIRE_MESSAGE(learned, learned.error().what);
+  return *std::move(learned);
+}
+
+double forecast_of(const Calibration& known, const spec::Job& job) {
+  return seconds_of(known.applied(job));
+}
+
+double spread_of(const Calibration& known, const spec::Job& job) {
+  const spec::Job applied = known.applied(job);
+  return known.spread(applied, std::log(seconds_of(applied)));
+}
+
+TEST_CASE("a place that differs in a few coefficients is recognized within their spread") {
+  LogFactors truth{};
+  truth[index_of("in_context")] = 0.15;
+  truth[index_of("link")] = 0.3;
+  truth[index_of("nic")] = 0.6;
+  const Learned learned = learned_from(runs_at(sweep(), truth));
+  const Posterior& known = learned.calibration.posterior();
+  for (std::size_t k = 0; k < coefficient_count; ++k) {
+    CAPTURE(coefficients()[k].name);
+    CHECK(std::abs(known.mean()[k] - truth[k]) < 2 * known.spreads()[k] + 1e-9);
+  }
+  const spec::Job unseen = job_of(4, 8, 2);
+  const double measured = seconds_of(scaled(unseen, truth));
+  CHECK(std::abs(std::log(seconds_of(unseen) / measured)) > 0.1);
+  CHECK(forecast_of(learned.calibration, unseen) == Approx(measured).epsilon(0.03));
+}
+
+TEST_CASE("one given run predicts itself, and another of its kind better than before") {
+  LogFactors truth{};
+  truth[index_of("in_context")] = 0.25;
+  const auto runs = runs_at({job_of(1, 2, 1)}, truth);
+  const Learned learned = learned_from(runs);
+  CHECK(forecast_of(learned.calibration, runs[0].job) == Approx(runs[0].seconds).epsilon(0.06));
+  const spec::Job other = job_of(1, 2, 2);
+  const double measured = seconds_of(scaled(other, truth));
+  CHECK(std::abs(std::log(forecast_of(learned.calibration, other) / measured)) <
+        0.5 * std::abs(std::log(seconds_of(other) / measured)));
+}
+
+TEST_CASE("forecasts are surer with more runs, and less sure further away") {
+  const auto runs = runs_at(sweep(), {});
+  const Calibration none(Posterior(shipped_priors(), {}));
+  const Calibration one = learned_from({runs[0]}).calibration;
+  const Calibration all = learned_from(runs).calibration;
+  const spec::Job near = job_of(1, 2, 2), far = job_of(8, 8, 2);
+  CHECK(spread_of(one, near) < spread_of(none, near));
+  CHECK(spread_of(all, near) < spread_of(one, near));
+  CHECK(spread_of(one, near) < spread_of(one, far));
+}
+
+TEST_CASE("nothing measured changes no bit of a job") {
+  const Calibration none(Posterior(shipped_priors(), {}));
+  const spec::Job job = job_of(1, 2, 1);
+  CHECK(none.applied(job) == job);
+}
+
+TEST_CASE("what was learned is the same for any number of threads, and after a file") {
+  LogFactors truth{};
+  truth[index_of("attention")] = 0.3;
+  const auto runs = runs_at({job_of(1, 2, 1), job_of(2, 2, 2)}, truth);
+  const Calibration known = learned_from(runs, 1).calibration;
+  CHECK(learned_from(runs, 4).calibration.posterior().evidence() == known.posterior().evidence());
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path("mine");
+  REQUIRE(known.write(folder));
+  const auto read = Calibration::read(folder);
+  REQUIRE_MESSAGE(read, read.error().what);
+  CHECK(read->posterior().evidence() == known.posterior().evidence());
+  CHECK(read->posterior().mean() == known.posterior().mean());
+  CHECK(read->posterior().priors() == known.posterior().priors());
+}
+
+TEST_CASE("runs of one job that lie a third apart are told, and teach no more than that") {
+  const spec::Job job = job_of(1, 2, 1);
+  const double seconds = seconds_of(job);
+  const Learned learned = learned_from({{.name = "a", .job = job, .seconds = seconds},
+                                        {.name = "b", .job = job, .seconds = 1.4 * seconds}});
+  REQUIRE(learned.contradictions.size() == 1);
+  CHECK(learned.contradictions[0].runs == std::vector<std::string>{"a", "b"});
+  CHECK(learned.contradictions[0].ratio == Approx(1.4));
+  const Learned agreeing = learned_from({{.name = "a", .job = job, .seconds = seconds},
+                                         {.name = "b", .job = job, .seconds = 1.02 * seconds}});
+  CHECK(agreeing.contradictions.empty());
+  CHECK(spread_of(learned.calibration, job) > 2 * spread_of(agreeing.calibration, job));
+}
+
+TEST_CASE("a run that does not fit in memory is left out, and alone it is an error") {
+  spec::Job huge = job_of(1, 1, 8, 65536);
+  const auto alone = learn_from(shipped_priors(), {{.name = "a", .job = huge, .seconds = 1}}, 1);
+  REQUIRE(!alone);
+  CHECK(alone.error().what.find("nothing is learned") != std::string::npos);
+  const spec::Job fine = job_of(1, 2, 1);
+  const Learned learned = learned_from({{.name = "a", .job = huge, .seconds = 1},
+                                        {.name = "b", .job = fine, .seconds = seconds_of(fine)}});
+  REQUIRE(learned.left_out.size() == 1);
+  CHECK(learned.left_out[0].first == "a");
+  CHECK(learned.runs.size() == 1);
+}
+
+TEST_CASE("the next run is one that can run and that narrows forecasts") {
+  const Learned learned = learned_from(runs_at({job_of(1, 2, 1)}, {}));
+  REQUIRE(!learned.next.empty());
+  for (const NextRun& next : learned.next) {
+    CHECK(next.narrowing > 0);
+    CHECK(next.narrowing < 1);
+    CHECK(next.seconds > 0);
+    CHECK(next.of == "run 0");
+  }
+}
+
+}  // namespace
+}  // namespace triplepoint::learn

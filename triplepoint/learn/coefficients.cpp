@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/learn/coefficients.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::learn {
+namespace {
+
+/// A share of a peak for work that takes exp(log_factor) times as long.
+void slow(double& share, double log_factor) {
+  share = std::min(std::max(share, 1.0), share * std::exp(-log_factor));
+}
+
+void in_context(double x, spec::Job& job) {
+  job.cluster.gpu.kernels.in_context_slowdown *= std::exp(x);
+}
+
+void few_bits(double x, spec::Job& job) {
+  spec::KernelCoefficients& kernels = job.cluster.gpu.kernels;
+  slow(kernels.gemm_fp8_share, x);
+  if (kernels.gemm_mxfp8_share) slow(*kernels.gemm_mxfp8_share, x);
+  if (kernels.gemm_fp4_share) slow(*kernels.gemm_fp4_share, x);
+}
+
+void elementwise(double x, spec::Job& job) {
+  slow(job.cluster.gpu.kernels.elementwise_share, x);
+}
+
+void hbm(double x, spec::Job& job) {
+  slow(job.cluster.gpu.kernels.hbm_share, x);
+}
+
+void attention(double x, spec::Job& job) {
+  slow(job.cluster.gpu.kernels.attention_forward_share, x);
+  slow(job.cluster.gpu.kernels.attention_backward_share, x);
+}
+
+/// Python between modules differs more than the driver that it calls.
+void layer_host(double x, spec::Job& job) {
+  job.stack.layer_forward_host *= std::exp(x);
+  job.stack.layer_backward_host *= std::exp(x);
+  job.stack.kernel_launch *= std::exp(0.5 * x);
+}
+
+void microbatch_gap(double x, spec::Job& job) {
+  job.stack.microbatch_gap *= std::exp(x);
+}
+
+void step_overhead(double x, spec::Job& job) {
+  job.stack.step_overhead *= std::exp(x);
+}
+
+void nic(double x, spec::Job& job) {
+  spec::ScaleOut& links = job.cluster.scale_out;
+  slow(links.efficiency, x);
+  slow(links.point_to_point_efficiency, x);
+  slow(links.all_to_all_efficiency, x);
+}
+
+void link(double x, spec::Job& job) {
+  spec::ScaleUp& links = job.cluster.scale_up;
+  slow(links.efficiency, x);
+  slow(links.point_to_point_efficiency, x);
+  slow(links.all_to_all_efficiency, x);
+  slow(links.nvls_efficiency, x);
+}
+
+void start(double x, spec::Job& job) {
+  spec::ScaleUp& up = job.cluster.scale_up;
+  spec::ScaleOut& out = job.cluster.scale_out;
+  for (Seconds* time : {&up.launch, &up.latency, &up.bulk_latency, &up.nvls_latency, &out.launch,
+                        &out.latency, &out.hop_latency})
+    *time *= std::exp(x);
+}
+
+void moe(double x, spec::Job& job) {
+  job.stack.moe_layer_host *= std::exp(x);
+  job.stack.moe_expert_host *= std::exp(x);
+}
+
+void overlap(double x, spec::Job& job) {
+  for (double* loss : {&job.stack.overlap_compute_loss, &job.stack.tensor_overlap_compute_loss,
+                       &job.stack.overlap_transfer_stretch})
+    *loss *= std::exp(x);
+}
+
+constexpr std::array<Coefficient, coefficient_count> all = {{
+    {"in_context", "time of kernels within a step over the same alone", in_context},
+    {"few_bits", "time of matrix products in 8 and 4 bits", few_bits},
+    {"elementwise", "time of norms and elementwise kernels", elementwise},
+    {"hbm", "time to read and write device memory", hbm},
+    {"attention", "time of attention kernels", attention},
+    {"layer_host", "host time of a layer and its launches", layer_host},
+    {"microbatch_gap", "host time between microbatches", microbatch_gap},
+    {"step_overhead", "host time of a step", step_overhead},
+    {"nic", "time of transfers between nodes", nic},
+    {"link", "time of transfers inside of a node", link},
+    {"start", "latency of collectives", start},
+    {"moe", "host time of expert dispatch", moe},
+    {"overlap", "what communication and kernels at once cost each other", overlap},
+}};
+
+constexpr double difference = 0.25;
+
+}  // namespace
+
+std::span<const Coefficient, coefficient_count> coefficients() {
+  return all;
+}
+
+spec::Job scaled(spec::Job job, const LogFactors& factors) {
+  for (std::size_t k = 0; k < coefficient_count; ++k)
+    if (factors[k] != 0) all[k].apply(factors[k], job);
+  return job;
+}
+
+spec::Job stretched(spec::Job job, double x) {
+  if (x == 0) return job;
+  for (const auto slower : {in_context, microbatch_gap, step_overhead, nic, link, start, moe})
+    slower(x, job);
+  spec::Stack& stack = job.stack;
+  for (Seconds* time : {&stack.layer_forward_host, &stack.layer_backward_host, &stack.kernel_launch,
+                        &stack.tensor_collective_host})
+    *time *= std::exp(x);
+  return job;
+}
+
+std::optional<double> log_step_time(const spec::Job& job) {
+  const std::optional<Seconds> time = sim::find_steady_step_time(job);
+  if (!time || !(*time > Seconds())) return std::nullopt;
+  return std::log(*time / unit::s);
+}
+
+LogFactors sensitivities(const spec::Job& job, double log_time) {
+  LogFactors slopes{};
+  for (std::size_t k = 0; k < coefficient_count; ++k) {
+    LogFactors slower{};
+    slower[k] = difference;
+    const spec::Job there = scaled(job, slower);
+    if (there == job) continue;  // the job has nothing of it
+    if (const std::optional<double> time = log_step_time(there))
+      slopes[k] = (*time - log_time) / difference;
+  }
+  return slopes;
+}
+
+}  // namespace triplepoint::learn

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// From measured runs to a calibration: Gauss-Newton, contradictions, and what to measure next.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/learn/calibration.h"
+
+namespace triplepoint::learn {
+namespace {
+
+constexpr int rounds = 3;
+constexpr double contradiction_ratio = 1.3;
+
+/// A job that one or several runs measured.
+struct Measured {
+  const OwnRun* run = nullptr;  // the first of them
+  double shipped = 0;           // ln t as it is shipped
+  double here = 0;              // ln t where the coefficients are now
+  LogFactors slopes{};
+  bool predicted = false;
+};
+
+/// Equal for the model, whatever they are called.
+bool same_job(const spec::Job& a, const spec::Job& b) {
+  return a.task == b.task && a.model == b.model && a.cluster == b.cluster && a.stack == b.stack &&
+         a.plan == b.plan && a.records == b.records && a.environment == b.environment;
+}
+
+class Learning {
+ public:
+  Learning(const Priors& priors, const std::vector<OwnRun>& runs, int threads)
+      : priors_(priors), threads_(threads) {
+    for (const OwnRun& run : runs) {
+      const auto same = std::find_if(jobs_.begin(), jobs_.end(), [&](const Measured& known) {
+        return same_job(known.run->job, run.job);
+      });
+      places_.push_back(static_cast<std::size_t>(same - jobs_.begin()));
+      if (same == jobs_.end()) jobs_.push_back({.run = &run});
+      runs_.push_back(&run);
+    }
+  }
+
+  Result<Learned> learn() {
+    predict_shipped();
+    if (runs_.empty())
+      return error(
+          "no run can be predicted, so nothing is learned (none fits in memory by our estimate); "
+          "check the jobs with triplepoint show");
+    find_contradictions();
+    Posterior posterior(priors_, {});
+    for (int round = 0; round < rounds; ++round) {
+      linearise(posterior.mean());
+      posterior = Posterior(priors_, evidence(posterior.mean()));
+    }
+    return result(posterior);
+  }
+
+ private:
+  void predict_shipped() {
+    parallel_for(jobs_.size(), threads_, [&](std::size_t j) {
+      if (const auto time = log_step_time(jobs_[j].run->job)) {
+        jobs_[j].shipped = jobs_[j].here = *time;
+        jobs_[j].predicted = true;
+      }
+    });
+    std::vector<const OwnRun*> kept;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      if (jobs_[places_[i]].predicted) {
+        kept.push_back(runs_[i]);
+        places.push_back(places_[i]);
+      } else {
+        left_out_.emplace_back(runs_[i]->name,
+                               "it ran, and does not fit in memory by our estimate, so that "
+                               "there is no time to compare");
+      }
+    }
+    runs_ = std::move(kept);
+    places_ = std::move(places);
+    doubt_.assign(runs_.size(), 0);
+  }
+
+  /// Runs of one job that lie further apart than noise does teach no more than their spread.
+  void find_contradictions() {
+    for (std::size_t j = 0; j < jobs_.size(); ++j) {
+      Contradiction found;
+      double shortest = 0, longest = 0;
+      for (std::size_t i = 0; i < runs_.size(); ++i) {
+        if (places_[i] != j) continue;
+        const double seconds = runs_[i]->seconds;
+        shortest = found.runs.empty() ? seconds : std::min(shortest, seconds);
+        longest = std::max(longest, seconds);
+        found.runs.push_back(runs_[i]->name);
+      }
+      if (found.runs.size() < 2 || longest < contradiction_ratio * shortest) continue;
+      found.ratio = longest / shortest;
+      for (std::size_t i = 0; i < runs_.size(); ++i)
+        if (places_[i] == j) doubt_[i] = std::log(found.ratio);
+      contradictions_.push_back(std::move(found));
+    }
+  }
+
+  /// Times and slopes where the coefficients are now. Where a job has no time there, as it had.
+  void linearise(const LogFactors& at) {
+    parallel_for(jobs_.size(), threads_, [&](std::size_t j) {
+      Measured& job = jobs_[j];
+      if (!job.predicted) return;
+      const spec::Job there = scaled(job.run->job, at);
+      const auto time = log_step_time(there);
+      if (!time) return;
+      job.here = *time;
+      job.slopes = sensitivities(there, *time);
+    });
+  }
+
+  std::vector<Evidence> evidence(const LogFactors& at) const {
+    std::vector<Evidence> all;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const Measured& job = jobs_[places_[i]];
+      double residual = std::log(runs_[i]->seconds) - job.here;
+      for (std::size_t k = 0; k < coefficient_count; ++k)
+        residual += job.slopes[k] * at[k];
+      all.push_back({.run = runs_[i]->name,
+                     .residual = residual,
+                     .doubt = doubt_[i],
+                     .slopes = job.slopes,
+                     .knobs = knobs_of(job.run->job)});
+    }
+    return all;
+  }
+
+  Learned result(Posterior posterior) {
+    Learned learned{.calibration = Calibration(std::move(posterior)),
+                    .runs = {},
+                    .contradictions = std::move(contradictions_),
+                    .left_out = std::move(left_out_),
+                    .next = {}};
+    const Posterior& known = learned.calibration.posterior();
+    linearise(known.mean());
+    const std::vector<double> errors = known.left_out();
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const Measured& job = jobs_[places_[i]];
+      const double seconds = runs_[i]->seconds;
+      const double remainder = known.remainder(knobs_of(job.run->job));
+      learned.runs.push_back({.name = runs_[i]->name,
+                              .measured = seconds,
+                              .shipped = std::exp(job.shipped),
+                              .learned = std::exp(job.here + remainder),
+                              .left_out = seconds * std::exp(-errors[i])});
+    }
+    std::vector<spec::Job> measured;
+    for (const Measured& job : jobs_) {
+      if (!job.predicted) continue;
+      measured.push_back(job.run->job);
+      measured.back().name = job.run->name;
+    }
+    learned.next = next_runs(known, measured, threads_);
+    return learned;
+  }
+
+  const Priors& priors_;
+  int threads_;
+  std::vector<const OwnRun*> runs_;
+  std::vector<std::size_t> places_;  // of each run in jobs_
+  std::vector<Measured> jobs_;
+  std::vector<double> doubt_;
+  std::vector<Contradiction> contradictions_;
+  std::vector<std::pair<std::string, std::string>> left_out_;
+};
+
+}  // namespace
+
+Result<Learned> learn_from(const Priors& priors, const std::vector<OwnRun>& runs, int threads) {
+  return Learning(priors, runs, threads).learn();
+}
+
+}  // namespace triplepoint::learn

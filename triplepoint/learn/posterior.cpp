@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/learn/posterior.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace triplepoint::learn {
+namespace {
+
+constexpr int reweightings = 12;
+
+double squared(double x) {
+  return x * x;
+}
+
+/// The variance of a normal distribution that weighs `value` as Student's t does.
+double student(double variance, double value, double tails) {
+  return variance * (tails + squared(value) / variance) / (tails + 1);
+}
+
+}  // namespace
+
+Posterior::Posterior(const Priors& priors, std::vector<Evidence> evidence)
+    : priors_(priors), evidence_(std::move(evidence)) {
+  for (std::size_t k = 0; k < coefficient_count; ++k)
+    variance_[k] = squared(priors_.spread[k]);
+  for (const Evidence& one : evidence_)
+    noise_.push_back(squared(priors_.remainder.noise) + squared(one.doubt));
+  solve();
+  find_surprise();
+  for (int i = 0; i < reweightings && !evidence_.empty(); ++i)
+    reweight();
+  find_spreads();
+}
+
+double Posterior::covariance(const LogFactors& slopes_a, const Knobs& a, const LogFactors& slopes_b,
+                             const Knobs& b) const {
+  double sum = squared(priors_.remainder.common) +
+               squared(priors_.remainder.near) * std::exp(-priors_.distance.between(a, b));
+  for (std::size_t k = 0; k < coefficient_count; ++k)
+    sum += slopes_a[k] * variance_[k] * slopes_b[k];
+  return sum;
+}
+
+std::vector<double> Posterior::with_evidence(const LogFactors& slopes, const Knobs& knobs) const {
+  std::vector<double> all;
+  for (const Evidence& one : evidence_)
+    all.push_back(covariance(slopes, knobs, one.slopes, one.knobs));
+  return all;
+}
+
+void Posterior::solve() {
+  const auto n = static_cast<int64_t>(evidence_.size());
+  thermal::Matrix all(n, n), errors(n, 1);
+  for (int64_t i = 0; i < n; ++i) {
+    const Evidence& one = evidence_[static_cast<std::size_t>(i)];
+    const std::vector<double> row = with_evidence(one.slopes, one.knobs);
+    for (int64_t j = 0; j < n; ++j)
+      all(i, j) = row[static_cast<std::size_t>(j)];
+    all(i, i) += noise_[static_cast<std::size_t>(i)];
+    errors(i, 0) = one.residual;
+  }
+  inverse_ = thermal::solve(std::move(all), thermal::identity(n));
+  const thermal::Matrix explained = thermal::multiply(inverse_, errors);
+  explained_.assign(explained.column(0), explained.column(0) + n);
+  common_ = 0;
+  for (const double part : explained_)
+    common_ += squared(priors_.remainder.common) * part;
+  for (std::size_t k = 0; k < coefficient_count; ++k) {
+    mean_[k] = 0;
+    for (const double part : taught(k))
+      mean_[k] += part;
+  }
+}
+
+void Posterior::reweight() {
+  const Remainder& rest = priors_.remainder;
+  for (std::size_t i = 0; i < evidence_.size(); ++i) {
+    const double unexplained = noise_[i] * explained_[i];
+    noise_[i] =
+        student(squared(rest.noise) + squared(evidence_[i].doubt), unexplained, rest.noise_tails);
+  }
+  for (std::size_t k = 0; k < coefficient_count; ++k)
+    if (priors_.spread[k] > 0)
+      variance_[k] = student(squared(priors_.spread[k]), mean_[k], rest.coefficient_tails);
+  solve();
+}
+
+std::vector<double> Posterior::taught(std::size_t k) const {
+  std::vector<double> parts;
+  for (std::size_t i = 0; i < evidence_.size(); ++i)
+    parts.push_back(variance_[k] * evidence_[i].slopes[k] * explained_[i]);
+  return parts;
+}
+
+/// Prior variance less what the measurements take away.
+double Posterior::remaining(double before, const std::vector<double>& with) const {
+  double taken = 0;
+  for (std::size_t i = 0; i < with.size(); ++i)
+    for (std::size_t j = 0; j < with.size(); ++j)
+      taken += with[i] * inverse_(static_cast<int64_t>(i), static_cast<int64_t>(j)) * with[j];
+  return std::max(0.0, before - taken);
+}
+
+void Posterior::find_surprise() {
+  constexpr double most = 6;  // for each run
+  const double nu = priors_.remainder.surprise, n = static_cast<double>(evidence_.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < evidence_.size(); ++i)
+    sum += evidence_[i].residual * explained_[i];
+  surprise_ = (nu + std::min(sum, most * n)) / (nu + n);
+}
+
+void Posterior::find_spreads() {
+  for (std::size_t k = 0; k < coefficient_count; ++k) {
+    std::vector<double> with;
+    for (const Evidence& one : evidence_)
+      with.push_back(variance_[k] * one.slopes[k]);
+    spreads_[k] = std::sqrt(remaining(variance_[k], with));
+  }
+  const double common = squared(priors_.remainder.common);
+  common_spread_ = std::sqrt(remaining(common, std::vector<double>(evidence_.size(), common)));
+}
+
+double Posterior::remainder(const Knobs& knobs) const {
+  double sum = common_;
+  for (std::size_t i = 0; i < evidence_.size(); ++i)
+    sum += squared(priors_.remainder.near) * explained_[i] *
+           std::exp(-priors_.distance.between(knobs, evidence_[i].knobs));
+  return sum;
+}
+
+double Posterior::spread(const LogFactors& slopes, const Knobs& knobs) const {
+  const double before = covariance(slopes, knobs, slopes, knobs);
+  return std::sqrt(surprise_ * (remaining(before, with_evidence(slopes, knobs)) +
+                                squared(priors_.remainder.noise)));
+}
+
+std::vector<double> Posterior::left_out() const {
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < evidence_.size(); ++i)
+    errors.push_back(explained_[i] / inverse_(static_cast<int64_t>(i), static_cast<int64_t>(i)));
+  return errors;
+}
+
+double Posterior::narrowed(const Evidence& of, const Evidence& measured) const {
+  const std::vector<double> with_of = with_evidence(of.slopes, of.knobs);
+  const std::vector<double> with_measured = with_evidence(measured.slopes, measured.knobs);
+  double shared = covariance(of.slopes, of.knobs, measured.slopes, measured.knobs);
+  for (std::size_t i = 0; i < evidence_.size(); ++i)
+    for (std::size_t j = 0; j < evidence_.size(); ++j)
+      shared -= with_of[i] * inverse_(static_cast<int64_t>(i), static_cast<int64_t>(j)) *
+                with_measured[j];
+  return squared(surprise_ * shared / spread(measured.slopes, measured.knobs));
+}
+
+}  // namespace triplepoint::learn

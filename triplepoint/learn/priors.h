@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+
+#include "triplepoint/learn/coefficients.h"
+#include "triplepoint/learn/knobs.h"
+
+namespace triplepoint::learn {
+
+/// ln(time) that no coefficient explains, as standard deviations.
+struct Remainder {
+  double common = 0;             // the same in all runs of one place
+  double near = 0;               // shared by runs that are alike
+  double noise = 0;              // of one measurement
+  double noise_tails = 0;        // degrees of freedom of Student's t: of noise,
+  double coefficient_tails = 0;  // and of coefficients
+  double surprise = 0;           // of the spread of forecasts
+  friend bool operator==(const Remainder&, const Remainder&) = default;
+};
+
+/// How much less alike two jobs are per doubling of a size, or for another word.
+struct Distance {
+  std::array<double, size_knobs.size()> sizes{};
+  std::array<double, word_knobs.size()> words{};
+  friend bool operator==(const Distance&, const Distance&) = default;
+
+  ///   d = sum_k w_k |log2 a_k - log2 b_k| + sum_l w_l [a_l is not b_l]
+  double between(const Knobs&, const Knobs&) const;
+};
+
+/// What is believed of a place on which nothing was measured: data/learned/priors.toml.
+struct Priors {
+  LogFactors spread{};  // standard deviations
+  Remainder remainder;
+  Distance distance;
+  friend bool operator==(const Priors&, const Priors&) = default;
+};
+
+}  // namespace triplepoint::learn
