@@ -38,7 +38,7 @@ MAY_INCLUDE = {
     "report": "base spec run metrics answers calibrate search advise",
     "tui": "base http system spec run store telemetry metrics trace_report answers learn calibrate advise report",
     "study": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers calibrate search advise report tui",
-    "flags": "base http spec formats store workload sim telemetry metrics answers search report tui study",
+    "flags": "base http spec formats store workload sim telemetry metrics answers learn search report tui study",
     "cli": "*",
 }
 # What predicts stands alone: nothing below it links a database, MPI, HTTP, YAML, sensors or a console, so that it also compiles for

@@ -114,7 +114,9 @@ Arguments JobFlags::inputs() {
       .flag("--nodes,--num-nodes", "N", "machines (default: 1, or all of your own cluster file)",
             into(nodes_))
       .flag("--stack", "NAME", "software that runs the job, see triplepoint list stacks",
-            into(stack_), {.words = Words::stacks});
+            into(stack_), {.words = Words::stacks})
+      .flag("--with", "FOLDER", "with what triplepoint calibrate learned from your own runs",
+            into(with_), {.words = Words::folders});
 }
 
 Arguments JobFlags::parallelism() {

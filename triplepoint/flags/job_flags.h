@@ -13,6 +13,7 @@
 
 #include "triplepoint/flags/arguments.h"
 #include "triplepoint/flags/model_flags.h"
+#include "triplepoint/learn/calibration.h"
 
 namespace triplepoint::flags {
 
@@ -34,6 +35,10 @@ class JobFlags {
   const std::string& file() const { return file_; }
   /// Whether the flags say anything of how ranks are split.
   bool has_layout() const;
+  /// What own runs taught, of --with; job() has it. Nothing without the flag.
+  Result<std::optional<learn::Calibration>> own_runs() const;
+  /// A job from elsewhere, with what own runs taught.
+  Result<spec::Job> with_own_runs(spec::Job) const;
 
   const std::optional<std::string>& cluster() const { return cluster_; }
   /// An error if more was said of a job than its cluster: for what needs no job.
@@ -65,7 +70,7 @@ class JobFlags {
   std::string file_, beginning_;
   std::set<spec::JobSetting> searched_;  // what a search will choose
   std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, recompute_method_,
-      records_;
+      records_, with_;
   std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_, layers_per_virtual_stage_;
   std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;
   std::optional<spec::Sharding> sharding_;

@@ -47,7 +47,21 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
   spec::Job job = TPT_TRY(spec::with_defaults(library, stated));
   spec::note_defaults(job, stated, searched_);
   if (job.name.empty()) job.name = answers::default_name(job);
+  return with_own_runs(std::move(job));
+}
+
+Result<spec::Job> JobFlags::with_own_runs(spec::Job job) const {
+  if (const auto own = TPT_TRY(own_runs())) {
+    job = own->applied(job);
+    job.notes.push_back(fmt::format("times as {} of your runs taught ({}); {}", own->runs(), *with_,
+                                    own->about_remainder(job)));
+  }
   return job;
+}
+
+Result<std::optional<learn::Calibration>> JobFlags::own_runs() const {
+  if (!with_) return std::nullopt;
+  return TPT_TRY(learn::Calibration::read(*with_));
 }
 
 /// Keys of launch files whose values these flags replace, without the part before the last dot.

@@ -30,17 +30,24 @@ Arguments SimulationFlags::faults_and_bill() {
   return faults_.arguments().add(bill_.arguments());
 }
 
-Result<study::JobResults> SimulationFlags::results(const spec::Library& library,
-                                                   spec::Job job) const {
+Result<study::JobResults> SimulationFlags::results(
+    const spec::Library& library, spec::Job job,
+    const std::optional<learn::Calibration>& own) const {
   TPT_TRY(faults_.apply(job, over_time()));
   if (bill_.pue()) job.environment.pue = bill_.pue();
   TPT_TRY(spec::require_valid(job));
   TPT_TRY(check_words());
   const metrics::BillRates rates = TPT_TRY(bill_.rates(library, job.environment));
   study::JobResults results = simulate(job, rates);
-  if (!over_time() && job.environment.faults.empty() && results.metrics.step_time)
-    results.step_time = TPT_TRY(metrics::PredictionIntervals::load(library))
-                            .step_time(job, *results.metrics.step_time / unit::s);
+  if (over_time() || !job.environment.faults.empty() || !results.metrics.step_time) return results;
+  const double seconds = *results.metrics.step_time / unit::s;
+  if (own) {
+    const double factor = own->interval_factor(job, seconds);
+    results.step_time = metrics::Interval{seconds / factor, seconds * factor};
+  } else {
+    results.step_time =
+        TPT_TRY(metrics::PredictionIntervals::load(library)).step_time(job, seconds);
+  }
   return results;
 }
 

@@ -12,6 +12,7 @@
 
 #include "triplepoint/flags/arguments.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/learn/calibration.h"
 #include "triplepoint/study/study_output.h"
 
 namespace triplepoint::flags {
@@ -24,8 +25,10 @@ class SimulationFlags {
   Arguments profile();
   Arguments faults_and_bill();
   Arguments all() { return length().add(profile()).add(faults_and_bill()); }
-  /// The job with the faults, simulated and measured.
-  Result<study::JobResults> results(const spec::Library&, spec::Job) const;
+  /// The job with the faults, simulated and measured. `own`: what the job's place taught, whose
+  /// spread the interval of its step time is.
+  Result<study::JobResults> results(const spec::Library&, spec::Job,
+                                    const std::optional<learn::Calibration>& own = {}) const;
 
  private:
   bool over_time() const { return duration_ || steps_; }

@@ -134,8 +134,16 @@ spec::Job Calibration::applied(const spec::Job& job) const {
   return stretched(scaled(job, posterior_.mean()), posterior_.remainder(knobs_of(job)));
 }
 
-double Calibration::spread(const spec::Job& applied, double log_time) const {
-  return posterior_.spread(sensitivities(applied, log_time), knobs_of(applied));
+std::string Calibration::about_remainder(const spec::Job& job) const {
+  return fmt::format("{:+.0f} % of the step unexplained",
+                     100 * std::expm1(posterior_.remainder(knobs_of(job))));
+}
+
+double Calibration::interval_factor(const spec::Job& applied, double seconds) const {
+  // Of 100 values of a normal distribution, 80 lie within these standard deviations.
+  constexpr double eighty_of_hundred = 1.2816;
+  const LogFactors slopes = sensitivities(applied, std::log(seconds));
+  return std::exp(eighty_of_hundred * posterior_.spread(slopes, knobs_of(applied)));
 }
 
 }  // namespace triplepoint::learn

@@ -25,12 +25,15 @@ class Calibration {
   Result<void> write(const std::string& folder) const;
 
   const Posterior& posterior() const { return posterior_; }
+  std::size_t runs() const { return posterior_.evidence().size(); }
+  /// "+6 % of the step unexplained".
+  std::string about_remainder(const spec::Job&) const;
   /// The job as this place would run it: with the learned coefficients, and stretched by the
   /// remainder. Nothing measured changes no bit.
   spec::Job applied(const spec::Job&) const;
-  /// Standard deviation of ln(time), measured, around that of such a job; log_time: ln of the
-  /// latter.
-  double spread(const spec::Job& applied, double log_time) const;
+  /// f, so that 80 of 100 measured step times lie between seconds / f and seconds x f; seconds:
+  /// the step time of such a job.
+  double interval_factor(const spec::Job& applied, double seconds) const;
 
  private:
   Posterior posterior_;

@@ -77,7 +77,7 @@ double forecast_of(const Calibration& known, const spec::Job& job) {
 
 double spread_of(const Calibration& known, const spec::Job& job) {
   const spec::Job applied = known.applied(job);
-  return known.spread(applied, std::log(seconds_of(applied)));
+  return std::log(known.interval_factor(applied, seconds_of(applied)));
 }
 
 TEST_CASE("a place that differs in a few coefficients is recognized within their spread") {

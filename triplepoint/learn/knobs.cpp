@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/learn/knobs.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "triplepoint/spec/names.h"
@@ -25,7 +26,7 @@ Knobs knobs_of(const spec::Job& job) {
       parameters.active()};
   Knobs knobs;
   for (std::size_t k = 0; k < sizes.size(); ++k)
-    knobs.sizes[k] = std::log2(sizes[k]);
+    knobs.sizes[k] = std::log2(std::max(1.0, sizes[k]));
   knobs.sizes.back() = static_cast<double>(plan.recompute);
   knobs.words = {job.model.name,
                  job.cluster.gpu.name,

@@ -22,9 +22,6 @@ struct Evidence {
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 
-/// Standard deviations within which 80 of 100 values of a normal distribution lie.
-inline constexpr double eighty_of_hundred = 1.2816;
-
 /// What measurements say of coefficients and of what they leave unexplained.
 ///
 ///   e = J x + c + r + noise;   x_k ~ (0, spread_k),  c ~ (0, common),

@@ -28,8 +28,8 @@ struct PredictedJob {
   spec::Job job;
   JobPrediction prediction;
   std::optional<JobSensitivities> sensitivities = std::nullopt;
-  std::optional<double> spread = std::nullopt;  // of ln(time), where it was learned
-  std::vector<std::string> notes;               // choices of the memory model
+  std::optional<double> interval_factor = std::nullopt;  // where own runs taught it
+  std::vector<std::string> notes;                        // choices of the memory model
   std::string fault;
 };
 
@@ -59,10 +59,10 @@ void predict(PredictedJob& predicted, const std::string& file, const ScoreContex
   }
   predicted.prediction = *prediction;
   if (!prediction->fits) return;
-  const double log_time = std::log(prediction->step_time / unit::s);
-  if (context.own) predicted.spread = context.own->spread(predicted.job, log_time);
+  const double seconds = prediction->step_time / unit::s;
+  if (context.own) predicted.interval_factor = context.own->interval_factor(predicted.job, seconds);
   if (context.sensitivities)
-    predicted.sensitivities = {learn::sensitivities(predicted.job, log_time),
+    predicted.sensitivities = {learn::sensitivities(predicted.job, std::log(seconds)),
                                learn::knobs_of(predicted.job)};
 }
 
@@ -125,15 +125,15 @@ class RowScorer {
     const spec::Job& job = predicted_.job;
     if (!predicted_.prediction.fits) return add(speed.name, speed.measured, 0, {}, row_.sweep);
     const bool is_time = row_.measured.step_time_s.has_value();
-    const auto interval = predicted_.spread ? learned_interval(speed.predicted)
-                          : is_time         ? intervals_.step_time(job, speed.predicted)
-                                            : intervals_.rate(job, speed.predicted);
+    const auto interval = predicted_.interval_factor ? learned_interval(speed.predicted)
+                          : is_time                  ? intervals_.step_time(job, speed.predicted)
+                                                     : intervals_.rate(job, speed.predicted);
     add(speed.name, speed.measured, speed.predicted, interval, row_.sweep);
   }
 
   std::optional<Interval> learned_interval(double predicted) const {
-    const double factor = std::exp(learn::eighty_of_hundred * *predicted_.spread);
-    return Interval{predicted / factor, predicted * factor};
+    return Interval{predicted / *predicted_.interval_factor,
+                    predicted * *predicted_.interval_factor};
   }
 
   void score_memory(const char* name, const std::optional<double>& measured, Bytes predicted) {

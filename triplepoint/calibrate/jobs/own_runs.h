@@ -24,7 +24,8 @@ struct OwnRuns {
 /// Adds the rows of a jobs.csv (job_rows.h).
 Result<void> add_own_runs(const CsvTable&, const spec::Library&, OwnRuns&);
 
-/// What `triplepoint calibrate --format json` prints. Keys and their meaning: docs/formats.md.
+/// What `triplepoint calibrate --format json` prints. Logarithms of factors of
+/// time; seconds of a step.
 Json learned_json(const learn::Learned&, const OwnRuns&, const std::string& folder);
 
 }  // namespace triplepoint::calibrate

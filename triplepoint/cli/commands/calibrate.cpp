@@ -16,6 +16,8 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/learn/priors_file.h"
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/learned_text.h"
 
@@ -26,8 +28,9 @@ class Calibrate : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("ROWS.csv", "your own measured runs, as validate reads them", into(files_),
-              {.words = Words::files, .repeats = true})
+        .word("ROWS.csv|NAME.run",
+              "your own measured runs: tables as validate reads them, recordings with their job",
+              into(files_), {.words = Words::files, .repeats = true})
         .flag("-o,--output", "FOLDER",
               "where what was learned is written, for --with (default mine; of --this-machine, "
               "this-machine)",
@@ -60,6 +63,10 @@ class Calibrate : public Command {
     const learn::Priors priors = TPT_TRY(learn::load_priors(library));
     calibrate::OwnRuns own;
     for (const std::string& file : files_) {
+      if (file.ends_with(".run")) {
+        TPT_TRY(add_run(file, own));
+        continue;
+      }
       const CsvTable table =
           TPT_TRY(CsvTable::parse(TPT_TRY(read_file(file)), file, CsvTable::BadRows::leave_out));
       for (const CsvTable::BadRow& row : table.left_out())
@@ -74,6 +81,18 @@ class Calibrate : public Command {
     else
       tui::print_learned(console, learned, own, folder);
     return exit_ok;
+  }
+
+  /// A run that was recorded with its job.
+  static Result<void> add_run(const std::string& file, calibrate::OwnRuns& own) {
+    const run::Run recorded = TPT_TRY(run::load(file));
+    const auto step = metrics::measure(recorded).step_time;
+    if (recorded.manifest.job && step)
+      own.runs.push_back({file, *recorded.manifest.job, *step / unit::s});
+    else
+      own.skipped.push_back({file, step ? "it does not say which job it ran; record it with its job"
+                                        : "it has no step"});
+    return {};
   }
 
   static std::string nothing_in(const calibrate::OwnRuns& own) {

@@ -71,7 +71,8 @@ class Place : public Command {
     if (!named && !seen.job)
       return print_groups(console, TPT_TRY(study::group_devices(seen.samples, from_, by_, {})),
                           seen.notes);
-    spec::Job job = seen.job && !named ? *seen.job : TPT_TRY(flags_.job(library));
+    spec::Job job = seen.job && !named ? TPT_TRY(flags_.with_own_runs(*seen.job))
+                                       : TPT_TRY(flags_.job(library));
     TPT_TRY(spec::require_valid(job));
     TPT_TRY(spec::require_training(job, "placements are searched"));
     study::print_warnings(console, job);

@@ -53,9 +53,12 @@ class Simulate : public Command {
     const spec::Library library = TPT_TRY(spec::require_library());
     if (like_.given() && !flags_.require_no_job_but_cluster())
       return error("a job and --like were both given (the run contains its job); keep one of them");
-    spec::Job job = TPT_TRY(like_.given() ? like_.job(library) : flags_.job(library));
+    spec::Job job = TPT_TRY(like_.given() ? flags_.with_own_runs(TPT_TRY(like_.job(library)))
+                                          : flags_.job(library));
     const std::string own = study::own_model_text(library, job);
-    const study::JobResults results = TPT_TRY(simulation_.results(library, std::move(job)));
+    const auto learned = TPT_TRY(flags_.own_runs());
+    const study::JobResults results =
+        TPT_TRY(simulation_.results(library, std::move(job), learned));
     if (!own.empty() && !format_.is_json()) console.print(own + "\n");
     study::print_warnings(console, *results.run.manifest.job);
     TPT_TRY(write_files(results.run));
@@ -68,6 +71,10 @@ class Simulate : public Command {
   /// A measured step in place of a job.
   Result<int> replay_trace(tui::Console& console) const {
     TPT_TRY(flags_.require_no_job_but_cluster());
+    if (TPT_TRY(flags_.own_runs()))
+      return error(
+          "--with and --replay were both given (a measured step has its own times); keep one of "
+          "them");
     const run::Run replayed = TPT_TRY(replay_.run(console, format_.is_json(), flags_.cluster()));
     TPT_TRY(write_files(replayed));
     return exit_ok;

@@ -49,6 +49,8 @@ class Train : public Command {
     TPT_TRY(check());
     const spec::Library library = TPT_TRY(spec::require_library());
     if (!flags_.has_file()) flags_.begin_with(study::beginning_of_training(flags_.has_layout()));
+    if (TPT_TRY(flags_.own_runs()))
+      return error("--with changes predictions, and train measures; leave it out");
     spec::Job job = TPT_TRY(flags_.job(library));
     if (ranks_) TPT_TRY(study::spread_ranks(job, *ranks_));
     TPT_TRY(study::require_trainable(job));

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/cli/command_testing.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using testing::call;
+using testing::contains;
+using testing::json_of;
+
+/// Rows of LLaMA-2 7B on one node: TP, microbatch and the measured step time, in seconds.
+std::string row(int tensor, int micro, double seconds) {
+  return fmt::format("tp{0}-mbs{1},mine,llama2-7b,hgx-h100,1,megatron-core,{0},{1},128,{2}\n",
+                     tensor, micro, seconds);
+}
+
+std::string table(const std::string& rows) {
+  return "row_id,family,model,cluster,cluster.num_nodes,stack,plan.tensor_parallel_size,"
+         "plan.micro_batch_size,plan.global_batch_size,step_time_s\n" +
+         rows;
+}
+
+double predicted(const Json& validation) {
+  return validation.at("per_row").at(0).at("predicted").get<double>();
+}
+
+TEST_CASE("own runs move what validate and simulate predict of another job") {
+  const ScratchFolder folder;
+  const std::string rest = folder.file("rest.csv", table(row(2, 2, 8)));
+  const double shipped = predicted(json_of(call({"validate", rest, "--format", "json"})));
+  // A place that takes 1.3 times as long as is shipped.
+  const auto shipped_of = [&](int tensor, int micro) {
+    const std::string one = folder.file("one.csv", table(row(tensor, micro, 8)));
+    return predicted(json_of(call({"validate", one, "--format", "json"})));
+  };
+  const std::string given = folder.file(
+      "given.csv", table(row(2, 1, 1.3 * shipped_of(2, 1)) + row(4, 1, 1.3 * shipped_of(4, 1))));
+  const std::string mine = folder.path("mine");
+  const Json learned = json_of(call({"calibrate", given, "-o", mine, "--format", "json"}));
+  CHECK(learned.at("runs").size() == 2);
+  const Json own = json_of(call({"validate", rest, "--with", mine, "--format", "json"}));
+  CHECK(predicted(own) / shipped > 1.15);
+  CHECK(predicted(own) / shipped < 1.4);
+  const Json& first = own.at("per_row").at(0);
+  CHECK(first.at("interval_low").get<double>() < predicted(own));
+  CHECK(first.at("interval_high").get<double>() > predicted(own));
+  const auto simulated =
+      call({"simulate", "--model", "llama2-7b", "--cluster", "hgx-h100", "--tp", "2", "--mbs", "2",
+            "--gbs", "128", "--with", mine, "--format", "json"});
+  CHECK(contains(json_text(json_of(simulated)), "2 of your runs taught"));
+}
+
+TEST_CASE("calibrate says what it learned and what is still unknown") {
+  const ScratchFolder folder;
+  const std::string given = folder.file("given.csv", table(row(2, 1, 12)));
+  const auto outcome = call({"calibrate", given, "-o", folder.path("mine")});
+  REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
+  for (const char* part : {"Learned from 1 run", "unexplained", "Still unknown", "tp2-mbs1",
+                           "What to measure next", "--with"})
+    CHECK_MESSAGE(contains(outcome.out, part), part);
+}
+
+TEST_CASE("rows that teach nothing are told, and alone they are an error") {
+  const ScratchFolder folder;
+  const std::string broken = "bad,mine,no-such-model,hgx-h100,1,megatron-core,2,1,128,8\n";
+  const std::string mixed = folder.file("mixed.csv", table(row(2, 1, 8) + broken));
+  const auto told = call({"calibrate", mixed, "-o", folder.path("mine")});
+  CHECK(told.code == exit_ok);
+  CHECK(contains(told.err, "bad is left out"));
+  const std::string only = folder.file("only.csv", table(broken));
+  const auto refused = call({"calibrate", only, "-o", folder.path("mine")});
+  CHECK(refused.code != exit_ok);
+  CHECK(contains(refused.err, "no row teaches anything"));
+}
+
+TEST_CASE("nothing to learn from, or nothing learned, is a sentence") {
+  const ScratchFolder folder;
+  CHECK(contains(call({"calibrate"}).err, "nothing to learn from"));
+  const std::string rest = folder.file("rest.csv", table(row(2, 2, 8)));
+  const auto missing = call({"validate", rest, "--with", folder.path("nowhere")});
+  CHECK(missing.code != exit_ok);
+  CHECK(contains(missing.err, "nowhere"));
+  const std::string other = folder.file("calibration.json", "{\"schema\": 1}");
+  const auto foreign = call({"validate", rest, "--with", other});
+  CHECK(foreign.code != exit_ok);
+  CHECK(contains(foreign.err, "run triplepoint calibrate again"));
+}
+
+}  // namespace
+}  // namespace triplepoint::cli
