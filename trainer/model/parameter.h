@@ -17,7 +17,7 @@ struct Initial {
 /// A matrix (or a vector: one row) of the model, of which this rank holds a part.
 ///
 /// Element (i, j) of the part is element (row(i), column(j)) of the whole, whatever the layout:
-/// what the generator, checkpoints and gradients of other layouts are keyed by.
+/// what the generator and gradients of other layouts are keyed by.
 struct Parameter {
   std::string name;  // "layers.3.attention.qkv.weight", alike in every layout
   int64_t whole_rows = 1, whole_columns = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Kills a random rank of a training at a random moment, many times: all others have to end soon, with a sentence and an exit code that
-is not 0, and the training has to go on from its checkpoint.
+is not 0.
 
 usage: kill_ranks.py TRIPLEPOINT_TRAIN [TIMES]
 """
@@ -79,7 +79,6 @@ def main():
             with open(job, "w") as file:
                 file.write(job_text(**layout))
             command = start + [program, job, "--steps", "100000", "--timeout", "10"]
-            command += ["--checkpoint", os.path.join(folder, "checkpoint"), "--every", "2", "--resume"]
             problem = kill_one(command, draw)
             if problem:
                 wrong += 1

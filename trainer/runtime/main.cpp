@@ -57,7 +57,7 @@ constexpr const char* about =
     "laid out as the job says.\n\n"
     "  triplepoint-train job.toml --transport threads          ranks are threads\n"
     "  mpirun -n 8 triplepoint-train job.toml --steps 20       ranks are processes\n"
-    "  triplepoint-train job.toml --data book.txt --checkpoint runs/book --every 100 --resume\n\n"
+    "  triplepoint-train job.toml --data book.txt --steps 200\n\n"
     "`triplepoint train` starts it with the settings that work.";
 
 const std::map<std::string, TransportKind> transports = {{"auto", TransportKind::automatic},
@@ -99,8 +99,7 @@ void add_training(CLI::App& app, TrainSettings& train) {
   app.add_option("--steps", train.steps, "Optimizer steps, in all")->check(whole_number<int64_t>());
   app.add_option("--seed", train.seed, "Of weights, data and dropout")
       ->check(whole_number<uint64_t>());
-  app.add_option("--data", train.data,
-                 "synthetic, a text file (bytes are tokens), or a Megatron-LM dataset (.bin/.idx)");
+  app.add_option("--data", train.data, "synthetic, or a file whose bytes are the tokens");
   app.add_option("--lr", train.rate.peak, "Learning rate at its highest")->check(positive);
   app.add_option("--warmup", train.rate.warmup_steps, "Steps of linear warm-up")
       ->check(whole_number<int64_t>());
@@ -115,16 +114,6 @@ void add_training(CLI::App& app, TrainSettings& train) {
   app.add_option("--weight-decay", train.adam.weight_decay)->check(not_negative);
   app.add_option("--clip", train.clip, "Largest norm of a step's gradient; 0: any")
       ->check(not_negative);
-}
-
-void add_checkpoints(CLI::App& app, TrainSettings& train) {
-  CLI::Option* folder =
-      app.add_option("--checkpoint", train.checkpoint_folder, "Folder of checkpoints");
-  app.add_option("--every", train.checkpoint_every, "Steps between checkpoints; 0: at the end")
-      ->check(whole_number<int64_t>())
-      ->needs(folder);
-  app.add_flag("--resume", train.resume, "Go on from the newest checkpoint, if there is one")
-      ->needs(folder);
 }
 
 void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
@@ -161,7 +150,6 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("JOB", parsed.options.job, "job.toml, as simulate takes it")->required();
   add_training(app, parsed.options.train);
-  add_checkpoints(app, parsed.options.train);
   add_machine(app, parsed.options, peak_gflops);
   try {
     app.parse(argc, argv);
@@ -184,7 +172,7 @@ std::atomic<int> stop_signal{0};  // the first one
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 std::atomic<int64_t> stop_second{0};  // when it came, on the monotonic clock
 
-/// The first Ctrl-C ends the training after the step at work (and its checkpoint), a second one at
+/// The first Ctrl-C ends the training after the step at work, a second one at
 /// once. What comes within about a second is the same request: sent to a whole process group, and
 /// passed on by the program that started us (Slurm's scancel, kill -- -GROUP).
 void stop_after_step(int signal) {
@@ -219,11 +207,7 @@ std::string stopped_text(const TrainSettings& settings, const TrainOutcome& outc
                      : stop_signal == SIGHUP  ? "SIGHUP"
                                               : "a signal";
   const int64_t steps = outcome.own.steps.empty() ? 0 : outcome.own.steps.back().step + 1;
-  return fmt::format("stopped by {} after step {} of {}; {}", name, steps, settings.steps,
-                     settings.checkpoint_folder.empty()
-                         ? "no checkpoint was written (--checkpoint names a folder for them)"
-                         : fmt::format("its checkpoint is in {} (--resume goes on from it)",
-                                       settings.checkpoint_folder));
+  return fmt::format("stopped by {} after step {} of {}", name, steps, settings.steps);
 }
 
 bool wants_mpi(const Options& options) {

@@ -241,19 +241,6 @@ std::span<float> ParameterStore::owned_master(Bucket& bucket) {
   return bucket.value.all().subspan(at(bucket.owned_begin), at(bucket.owned()));
 }
 
-void ParameterStore::publish() {
-  if (sharded_parameters_) return;
-  for (Bucket& bucket : buckets_) {
-    const std::span<float> owned =
-        bucket.value.all().subspan(at(bucket.owned_begin), at(bucket.owned()));
-    if (!bucket.master.empty())
-      math_.copy(bucket.owned(), bucket.master.all().data(), owned.data());
-    if (rounded_) math_.round(bucket.owned(), owned.data());
-  }
-  gather_updated();
-  settle();
-}
-
 void ParameterStore::begin_step() {
   reducer_->begin_step();
 }

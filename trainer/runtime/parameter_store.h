@@ -61,14 +61,8 @@ class ParameterStore {
   double gradient_norm();
   /// `adam.gradient_scale` and `rate` set; decays what decays; then gathers.
   void update(const AdamW& adam, double weight_decay);
-  /// Waits for gathers behind the next forward pass (before a checkpoint, and at the end).
+  /// Waits for gathers behind the next forward pass (at the end).
   void settle();
-
-  std::vector<Bucket>& buckets() { return buckets_; }
-  /// The fp32 values that the optimizer keeps of the owned block.
-  std::span<float> owned_master(Bucket&);
-  /// After owned masters were set from outside: what is computed with.
-  void publish();
 
  private:
   class Hooks;
@@ -77,6 +71,8 @@ class ParameterStore {
   void fill(uint64_t seed);
   void add_over(Communicator&, bool (*belongs)(const Bucket&, const Parameter&));
   double own_squares();
+  /// The fp32 values that the optimizer keeps of the owned block.
+  std::span<float> owned_master(Bucket&);
   void update(Bucket&, const AdamW&, double weight_decay);
   void gather_updated();
   void wait_for(UnitName);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -61,31 +60,9 @@ std::unique_ptr<TokenSource> make_synthetic_tokens(const TokenNeeds&);
 /// Bytes of any file as tokens; needs a vocabulary of 256 or more.
 Result<std::unique_ptr<TokenSource>> open_text_tokens(const std::string& path, const TokenNeeds&);
 
-/// Megatron-LM's indexed dataset: `prefix`.bin and `prefix`.idx, documents one after the other.
-Result<std::unique_ptr<TokenSource>> open_indexed_tokens(const std::string& prefix,
-                                                         const TokenNeeds&);
+inline constexpr const char* synthetic_data = "synthetic";
 
-/// The file that holds the tokens of `data`; empty where they are synthetic.
-std::string data_file(const std::string& data);
-
-/// "synthetic", FILE.bin or FILE.idx (Megatron-LM), or any other file as text.
+/// "synthetic", or a file as text.
 Result<std::unique_ptr<TokenSource>> open_tokens(const std::string& data, const TokenNeeds&);
-
-/// A file's bytes, read by the system as they are looked at.
-class MappedFile {
- public:
-  static Result<MappedFile> open(const std::string& path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  std::span<const std::byte> bytes_;
-};
 
 }  // namespace triplepoint::trainer

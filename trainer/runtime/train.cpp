@@ -13,7 +13,6 @@
 #include "triplepoint/workload/work_graph.h"
 
 #include "trainer/math/math.h"
-#include "trainer/runtime/checkpoint.h"
 #include "trainer/runtime/pipeline.h"
 #include "trainer/runtime/rank_groups.h"
 #include "trainer/spans.h"
@@ -242,15 +241,12 @@ class Rank {
   }
 
   Result<TrainOutcome> run(const OnStep& on_step) {
-    TPT_TRY(open_checkpoints());
     measure_peak();
-    for (; state_.step < settings_.steps && !report_.stopped; ++state_.step) {
+    for (; step_ < settings_.steps && !report_.stopped; ++step_) {
       const StepResult result = train_step();
       report_.steps.push_back(result);
       if (on_step && report_.rank == 0) on_step(result, report_);
       TPT_TRY(check_finite(result));
-      state_.loss = result.loss;
-      TPT_TRY(save_after(state_.step));
     }
     store_->settle();
     report_.traffic = measured_traffic(groups_);
@@ -261,24 +257,12 @@ class Rank {
   }
 
  private:
-  Result<void> open_checkpoints() {
-    if (settings_.checkpoint_folder.empty()) return {};
-    const Result<std::string> data = data_identity(settings_.data);
-    TPT_TRY(agree(*world_, nothing_of(data), "read the data"));
-    checkpoints_.emplace(settings_.checkpoint_folder, identity_of(job_, settings_.seed, *data),
-                         *world_);
-    TPT_TRY(checkpoints_->open(settings_.resume));
-    if (!settings_.resume) return {};
-    if (const auto state = TPT_TRY(checkpoints_->read(*store_))) state_ = *state;
-    return {};
-  }
-
-  /// All ranks see the same numbers, so all of them stop. What was written before stays.
+  /// All ranks see the same numbers, so all of them stop.
   Result<void> check_finite(const StepResult& result) const {
     if (!diverged_) return {};
     return error(
         fmt::format("step {}: loss {} and gradient norm {} are not both finite, so the training "
-                    "stops and writes no checkpoint. Likely causes: {}",
+                    "stops. Likely causes: {}",
                     result.step + 1, result.loss, result.gradient_norm, likely_cause()));
   }
 
@@ -287,20 +271,8 @@ class Rank {
     if (settings_.clip == 0) causes += ", gradients that are not clipped (--clip 0)";
     if (job_.plan.precision == spec::Precision::bf16) causes += ", bf16 (try precision = \"fp32\")";
     causes += settings_.rate.warmup_steps == 0 ? ", no --warmup" : ", a short --warmup";
-    if (!data_file(settings_.data).empty()) causes += ", or the samples of this step";
-    return causes + (settings_.checkpoint_folder.empty()
-                         ? "; try a lower rate"
-                         : "; try a lower rate from the last checkpoint (--resume)");
-  }
-
-  Result<void> save_after(int64_t step) {
-    if (!checkpoints_) return {};
-    const int64_t every = settings_.checkpoint_every;
-    const bool due = every > 0 && (step + 1) % every == 0;
-    if (!due && step + 1 != settings_.steps && !report_.stopped) return {};
-    TrainState state = state_;
-    state.step = step + 1;
-    return checkpoints_->write(state, *store_, groups_);
+    if (settings_.data != synthetic_data) causes += ", or the samples of this step";
+    return causes + "; try a lower rate";
   }
 
   void measure_peak() {
@@ -315,9 +287,9 @@ class Rank {
 
   StepResult train_step() {
     const int64_t begin = triplepoint_now();
-    const mark::Step step(state_.step);
-    StepResult result{.step = state_.step, .rate = settings_.rate.at(state_.step)};
-    const double loss = pipeline_->run(state_.step);
+    const mark::Step step(step_);
+    StepResult result{.step = step_, .rate = settings_.rate.at(step_)};
+    const double loss = pipeline_->run(step_);
     {
       const mark::Region region("gradient_sync");
       store_->finish_gradients();
@@ -334,7 +306,7 @@ class Rank {
     const ScopedSpan span({.name = "optimizer"});
     const double norm = store_->gradient_norm();
     const AdamSettings& adam = settings_.adam;
-    const auto times = static_cast<double>(state_.step + 1);
+    const auto times = static_cast<double>(step_ + 1);
     const double scale = settings_.clip > 0 && norm > settings_.clip ? settings_.clip / norm : 1;
     AdamW update;
     update.rate = static_cast<float>(rate);
@@ -388,8 +360,7 @@ class Rank {
   std::vector<Chunk*> chunks_;
   std::optional<ParameterStore> store_;
   std::optional<Pipeline> pipeline_;
-  std::optional<Checkpoints> checkpoints_;
-  TrainState state_;
+  int64_t step_ = 0;  // at work
   TrainReport report_;
   bool diverged_ = false;
 };

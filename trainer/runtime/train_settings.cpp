@@ -54,7 +54,6 @@ Result<void> check_settings(const TrainSettings& settings) {
   TPT_TRY(check_steps("--steps", settings.steps, 1));
   TPT_TRY(check_steps("--warmup", settings.rate.warmup_steps, 0));
   TPT_TRY(check_steps("--decay-steps", settings.rate.decay_steps, 0));
-  TPT_TRY(check_steps("--every", settings.checkpoint_every, 0));
   TPT_TRY(check_positive("--lr", settings.rate.peak));
   TPT_TRY(check_not_negative("--final-lr-share", settings.rate.final_share));
   TPT_TRY(check_beta("--beta1", adam.beta1));

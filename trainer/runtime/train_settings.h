@@ -49,9 +49,6 @@ struct TrainSettings {
   AdamSettings adam;
   double clip = 1;  // largest norm of a step's gradient; 0: any
 
-  std::string checkpoint_folder;  // empty: none
-  int64_t checkpoint_every = 0;   // steps; 0: at the end
-  bool resume = false;
   const std::atomic<bool>* stop = nullptr;  // asks all ranks to end after this step, if any is set
 
   double peak_flops = 0;  // of one rank, 1/s; 0: measured at the start

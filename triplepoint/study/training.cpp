@@ -204,9 +204,7 @@ int code_after_request(tui::Console& console, int code, int signal) {
   if (signal == SIGTERM)
     console.warn(
         "triplepoint: the training was stopped by SIGTERM (mpirun gives its ranks about 2 s; "
-        "SIGINT "
-        "would let them finish their step); --checkpoint DIR --resume goes on from the last "
-        "checkpoint\n");
+        "SIGINT would let them finish their step)\n");
   return 128 + signal;
 }
 
