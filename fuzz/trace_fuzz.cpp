@@ -7,7 +7,6 @@
 
 #include "triplepoint/sim/trace_what_if.h"
 #include "triplepoint/trace/chakra/chakra.h"
-#include "triplepoint/trace/execution_trace/execution_trace.h"
 #include "triplepoint/trace/flight_recorder/flight_recorder.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/kineto/kineto.h"
@@ -71,19 +70,6 @@ int fuzz_trace_chakra(const std::uint8_t* data, std::size_t size) {
   TPT_ENSURE(again->dependencies == read->dependencies);
   TPT_ENSURE(sim::what_if_from_trace(timeline, {}).timeline == timeline);
   return trace::fuzz_reader(data, size, trace::read_chakra);
-}
-
-/// Whatever is read can be joined with a timeline, which stays sound.
-int fuzz_trace_execution_trace(const std::uint8_t* data, std::size_t size) {
-  using namespace triplepoint::trace;
-  if (size == 0) return 0;
-  const auto trace = read_in_pieces(data, size, parse_execution_trace);
-  if (!trace) return 0;
-  auto timeline = sample_timeline(1, 2, 10);
-  const JoinCounts joined = join(*trace, 1, timeline);
-  TPT_ENSURE(joined.nodes + joined.without <= static_cast<int64_t>(trace->nodes.size()));
-  TPT_ENSURE(!triplepoint::run::find_fault(timeline));
-  return 0;
 }
 
 int fuzz_trace_flight_recorder(const std::uint8_t* data, std::size_t size) {

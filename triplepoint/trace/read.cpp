@@ -23,7 +23,6 @@
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/bulk.h"
 #include "triplepoint/trace/chakra/chakra.h"
-#include "triplepoint/trace/execution_trace/execution_trace.h"
 #include "triplepoint/trace/flight_recorder/flight_recorder.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/kineto/kineto.h"
@@ -37,45 +36,10 @@
 namespace triplepoint::trace {
 namespace {
 
-/// An execution trace among the files of a profiler.
-struct NamedExecutionTrace {
-  std::string name;  // of its file
-  ExecutionTrace trace;
-};
-
-/// Only what lies behind the last slash names a rank; folders are called anything.
-std::string_view file_name(std::string_view name) {
-  const size_t slash = name.rfind('/');
-  return slash == std::string_view::npos ? name : name.substr(slash + 1);
-}
-
-/// Joins each with the spans of its rank: the one its name says, else by the numeric order of the
-/// names, if there are as many as ranks. What was joined is a fact of the trace; what could not be
-/// is a reason among its skipped ones.
-void join_companions(std::vector<NamedExecutionTrace> companions, Trace& trace) {
-  if (companions.empty()) return;
-  std::stable_sort(companions.begin(), companions.end(),
-                   [](const NamedExecutionTrace& a, const NamedExecutionTrace& b) {
-                     return natural_less(a.name, b.name);
-                   });
-  const bool one_each = companions.size() == static_cast<size_t>(trace.timeline.num_ranks);
-  JoinCounts all;
-  for (size_t i = 0; i < companions.size(); ++i) {
-    const NamedExecutionTrace& companion = companions[i];
-    auto rank = rank_in_name(file_name(companion.name));
-    if (!rank && one_each) rank = static_cast<int32_t>(i);
-    if (!rank || *rank >= trace.timeline.num_ranks) {
-      note_reason(trace.skipped, fmt::format("{}: no spans are of its rank", companion.name));
-      continue;
-    }
-    const JoinCounts joined = join(companion.trace, *rank, trace.timeline);
-    all.nodes += joined.nodes;
-    all.without += joined.without;
-    all.collectives += joined.collectives;
-  }
-  trace.facts["joined_operators"] = std::to_string(all.nodes);
-  trace.facts["joined_collectives"] = std::to_string(all.collectives);
-  if (all.without > 0) trace.facts["operators_without_span"] = std::to_string(all.without);
+/// PyTorch's execution traces (ExecutionTraceObserver) lie beside those of the profiler.
+bool looks_like_execution_trace(std::string_view head) {
+  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  return has("\"schema\"") && has("\"nodes\"") && (has("\"rf_id\"") || has("[pytorch|profiler|"));
 }
 
 /// To be raised whenever a reader reads the same file differently.
@@ -232,7 +196,6 @@ std::string known_formats() {
 /// What was found in one file: one trace, or those of a tar.
 struct Found {
   std::vector<NamedTrace> traces;
-  std::vector<NamedExecutionTrace> companions;  // execution traces: they add to the others
   std::string why;  // what is known of something that was not recognized
 };
 
@@ -277,16 +240,17 @@ Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
     std::move(ranks.begin(), ranks.end(), std::back_inserter(found.traces));
     return true;
   }
+  if (looks_like_execution_trace(head))
+    return error(
+        fmt::format("{} is a PyTorch execution trace (it has operators but no times); give the "
+                    "profiler's trace of the same steps",
+                    input.name()));
   const auto readers = all_readers();
   const auto reader = std::find_if(readers.begin(), readers.end(),
                                    [&](const Reader& r) { return r.recognizes(head); });
   if (reader == readers.end()) {
     if (found.why.empty()) found.why = why_unknown(head);
     return false;
-  }
-  if (reader->read == read_execution_trace) {
-    found.companions.push_back({input.name(), TPT_TRY(parse_execution_trace(input))});
-    return true;
   }
   TPT_TRY(take_rank(input.name(), options));
   if (!options.rank_if_unknown) options.rank_if_unknown = rank_in_name(input.name());
@@ -377,13 +341,6 @@ tl::unexpected<Error> nothing_found(const std::vector<File>& files, const std::s
   return error(fmt::format("{} ({}); known are {}", what, why, known_formats()));
 }
 
-tl::unexpected<Error> without_times(const NamedExecutionTrace& companion) {
-  return error(fmt::format(
-      "{} is a PyTorch execution trace (it has operators but no times); give it together with the "
-      "Kineto trace of the same steps",
-      companion.name));
-}
-
 /// The traces of all files, in their order.
 Result<Found> read_files(const std::vector<File>& files, const ReadOptions& options) {
   const int threads = options.threads > 0 ? options.threads : available_threads();
@@ -403,14 +360,11 @@ Result<Found> read_files(const std::vector<File>& files, const ReadOptions& opti
       continue;
     }
     Found found = TPT_TRY(std::move(results[i]));
-    if (found.traces.empty() && found.companions.empty() && files[i].named)
-      return nothing_found({files[i]}, found.why);
+    if (found.traces.empty() && files[i].named) return nothing_found({files[i]}, found.why);
     if (all.why.empty()) all.why = found.why;
     std::move(found.traces.begin(), found.traces.end(), std::back_inserter(all.traces));
-    std::move(found.companions.begin(), found.companions.end(), std::back_inserter(all.companions));
   }
   if (all.traces.empty() && !left_out.empty()) return error(left_out[0]);
-  if (all.traces.empty() && !all.companions.empty()) return without_times(all.companions[0]);
   if (all.traces.empty()) return nothing_found(files, all.why);
   for (std::string& why : left_out)
     note_reason(all.traces[0].trace.skipped, std::move(why));
@@ -426,9 +380,7 @@ Result<Trace> read_traces(const std::vector<std::filesystem::path>& paths,
     return error(
         "no trace was given (the folder is empty, or holds caches only); name files or folders");
   Found found = TPT_TRY(read_files(files, options));
-  Trace trace = TPT_TRY(merge(std::move(found.traces)));
-  join_companions(std::move(found.companions), trace);
-  return trace;
+  return merge(std::move(found.traces));
 }
 
 Result<Trace> read_trace(const std::filesystem::path& path, const ReadOptions& options) {
@@ -440,7 +392,6 @@ std::span<const Reader> all_readers() {
   static constexpr std::array readers = {
       Reader{"kineto", "PyTorch profiler (Kineto) JSON", looks_like_kineto, read_kineto},
       Reader{"chakra", "Chakra execution trace", looks_like_chakra, read_chakra},
-      Reader{"execution_trace", "PyTorch execution trace", looks_like_execution_trace, read_execution_trace},
       Reader{"flight_recorder", "NCCL flight recorder of PyTorch", looks_like_flight_recorder, read_flight_recorder},
       Reader{"nsys", "SQLite export of Nsight Systems", looks_like_nsys, read_nsys},
       Reader{"rocprofiler", "rocprofv3 JSON", looks_like_rocprofiler, read_rocprofiler},

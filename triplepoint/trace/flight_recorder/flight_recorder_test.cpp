@@ -7,6 +7,7 @@
 #include "triplepoint/run/issued.h"
 
 #include "triplepoint/trace/flight_recorder/pickle.h"
+#include "triplepoint/trace/json_walk.h"
 
 namespace triplepoint::trace {
 
@@ -268,6 +269,29 @@ TEST_CASE("pickles that would run code, repeat themselves without end or are cut
     doubling +=
         std::string("](h") + static_cast<char>(i - 1) + "h" + static_cast<char>(i - 1) + "eq" + i;
   CHECK_FALSE(pickle_to_json(doubling + "."));
+}
+
+TEST_CASE("the walk through JSON gives each value once, and steps over what is none") {
+  Input input = Input::of_text(
+      R"({"a": [1, {"b": "]}\"{"}, [2]], "c": {"d": true, "e": null}, "f": -1.5e3})", "x");
+  JsonWalk walk(input, {"", ".a", ".c"});
+  std::vector<std::string> seen;
+  JsonItem item;
+  while (*walk.next(item))
+    seen.push_back(item.path + "=" + std::string(item.text));
+  CHECK(seen == std::vector<std::string>{".a[]=1", R"(.a[]={"b": "]}\"{"})", ".a[]=[2]",
+                                         ".c.d=true", ".c.e=null", ".f=-1.5e3"});
+  CHECK_FALSE(walk.is_truncated());
+
+  for (const char* broken : {"", "x", "{]}", "[[[[", "{\"a\" 1}", "{1:2}", "[,,}", "{\"a\":}"}) {
+    Input text = Input::of_text(broken, "x");
+    JsonWalk over(text, {"", ".a"});
+    for (int i = 0; i < 100; ++i) {
+      const auto more = over.next(item);
+      if (!more || !*more) break;
+      CHECK(i < 50);
+    }
+  }
 }
 
 }  // namespace triplepoint::trace
