@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "triplepoint/base/files.h"
+
 #include "triplepoint/mark/mark.h"
-#include "triplepoint/mark/reader.h"
 
 namespace triplepoint::mark {
 namespace {
@@ -56,33 +57,8 @@ void with_recorder(benchmark::State& state) {
   state.SetItemsProcessed(2 * state.iterations());
 }
 
-void span_with_recorder(benchmark::State& state) {
-  recorded_folder();
-  const triplepoint_mark_put_function put = triplepoint_mark_load();
-  for (auto _ : state)
-    put(triplepoint_mark_span, "all_reduce", "dp", triplepoint_now(), 0, -1, 4096, -1);
-  state.SetItemsProcessed(state.iterations());
-}
-
-void drain(benchmark::State& state) {
-  const Path& folder = recorded_folder();
-  const triplepoint_mark_put_function put = triplepoint_mark_load();
-  Result<Reader> reader = Reader::watch(folder);
-  int64_t found = 0;
-  for (auto _ : state) {
-    state.PauseTiming();
-    for (int i = 0; i < 10000; ++i)
-      put(triplepoint_mark_region_begin, "forward", nullptr, 1, 0, -1, -1, -1);
-    state.ResumeTiming();
-    reader->drain([&](const Event&) { ++found; });
-  }
-  state.SetItemsProcessed(found);
-}
-
 BENCHMARK(without_recorder);
 BENCHMARK(with_recorder)->ThreadRange(1, 2);
-BENCHMARK(span_with_recorder);
-BENCHMARK(drain);
 
 }  // namespace
 }  // namespace triplepoint::mark

@@ -7,41 +7,16 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/store/growing_run.h"
-#include "triplepoint/store/store.h"
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
 
 #include "tests/doubles/fake_drivers.h"
-#include "tests/doubles/scripted_sensor.h"
 
 namespace triplepoint {
 namespace {
 
 constexpr int devices = 8, signals = 24;
-
-/// Our part of a tick: dropping duplicates, looking for periods, making samples.
-void tick_without_driver(benchmark::State& state) {
-  int64_t now = 0;
-  auto sensor = std::make_unique<doubles::ScriptedSensor>("bench", [&] { return now; });
-  for (int device = 0; device < devices; ++device) {
-    sensor->add_device();
-    for (int signal = 0; signal < signals; ++signal)
-      sensor->add("signal" + std::to_string(signal), device, run::ReadingKind::instant,
-                  [](double t) { return t; });
-  }
-  std::vector<std::unique_ptr<telemetry::Sensor>> all;
-  all.push_back(std::move(sensor));
-  telemetry::SensorRound round(std::move(all), [&] { return now; });
-  std::vector<telemetry::Sample> samples;
-  for (auto _ : state) {
-    samples.clear();
-    round.read(now += 100'000'000, true, samples);
-  }
-  state.counters["values"] = static_cast<double>(samples.size());
-}
-BENCHMARK(tick_without_driver)->Unit(benchmark::kMicrosecond);
 
 /// A whole tick against a made-up NVML whose calls cost the CPU time of real ones.
 void tick_of_eight_gpus(benchmark::State& state) {
@@ -148,21 +123,6 @@ void finish_an_hour(benchmark::State& state) {
       static_cast<double>(std::filesystem::file_size(file())) / (3600.0 * 10 * devices * signals);
 }
 BENCHMARK(finish_an_hour)->Unit(benchmark::kMillisecond)->Iterations(1);
-
-/// The file of the benchmark before.
-void open_and_summarize_an_hour(benchmark::State& state) {
-  if (!std::filesystem::exists(file())) return state.SkipWithError("run finish_an_hour, too");
-  for (auto _ : state)
-    benchmark::DoNotOptimize(run::peek(file()).value());
-}
-BENCHMARK(open_and_summarize_an_hour)->Unit(benchmark::kMillisecond);
-
-void load_and_measure_an_hour(benchmark::State& state) {
-  if (!std::filesystem::exists(file())) return state.SkipWithError("run finish_an_hour, too");
-  for (auto _ : state)
-    benchmark::DoNotOptimize(metrics::measure(run::load(file()).value()));
-}
-BENCHMARK(load_and_measure_an_hour)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace triplepoint

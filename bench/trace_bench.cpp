@@ -53,16 +53,12 @@ std::string gzipped(const std::string& text) {
 class Files {
  public:
   Files() {
-    fs::create_directories(folder_ / "ranks");
+    fs::create_directories(folder_);
     write("trace.json", text());
     write("trace.json.gz", gzipped(text()));
     std::string packed(ZSTD_compressBound(text().size()), '\0');
     packed.resize(ZSTD_compress(packed.data(), packed.size(), text().data(), text().size(), 3));
     write("trace.json.zst", packed);
-    const std::string rank = gzipped(
-        Input::of(kineto::endless_sample({}, 4'000'000), "sample").value().rest(8'000'000).value());
-    for (int i = 0; i < 32; ++i)
-      write("ranks/" + std::to_string(i) + ".json.gz", rank);
   }
   Files(const Files&) = delete;
   Files& operator=(const Files&) = delete;
@@ -152,32 +148,6 @@ BENCHMARK_CAPTURE(read_file, gzip_two_threads, "trace.json.gz", 2)
     ->UseRealTime()
     ->MeasureProcessCPUTime();
 BENCHMARK_CAPTURE(read_file, zstd, "trace.json.zst", 1)->Unit(benchmark::kMillisecond);
-
-void read_cached(benchmark::State& state) {
-  const fs::path path = files().path("trace.json.gz");
-  for (auto _ : state)
-    benchmark::DoNotOptimize(read_trace(path, {.threads = 1}).value().timeline.spans.size());
-  count(state, text().size());
-}
-BENCHMARK(read_cached)->Unit(benchmark::kMillisecond);
-
-/// 32 ranks of 4 MB each.
-void read_ranks(benchmark::State& state) {
-  ReadOptions options{.threads = static_cast<int>(state.range(0)), .use_cache = false};
-  std::vector<fs::path> paths;
-  for (int i = 0; i < 32; ++i)
-    paths.push_back(files().path("ranks/" + std::to_string(i) + ".json.gz"));
-  for (auto _ : state)
-    for (size_t i = 0; i < 1; ++i)
-      benchmark::DoNotOptimize(read_traces(paths, options).has_value());
-  count(state, 32 * 4'000'000);
-}
-BENCHMARK(read_ranks)
-    ->Arg(1)
-    ->Arg(2)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime();
 
 }  // namespace
 }  // namespace triplepoint::trace
