@@ -14,7 +14,7 @@
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/search/neighbours.h"
-#include "triplepoint/search/search_parts.h"
+#include "triplepoint/search/search.h"
 #include "triplepoint/study/plan_search.h"
 
 namespace triplepoint::flags {

@@ -12,7 +12,7 @@
 #include "triplepoint/flags/arguments.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/search/objective.h"
-#include "triplepoint/search/search_parts.h"
+#include "triplepoint/search/search.h"
 #include "triplepoint/search/space.h"
 
 namespace triplepoint::flags {

@@ -143,8 +143,7 @@ class Finals {
     simulate_new(extra);
     SearchOptions wider = options_.search;
     while (true) {
-      const Found found =
-          options_.find ? options_.find(wider) : search(space_, objective_, limits_, wider);
+      const Found found = search(space_, objective_, limits_, wider);
       ranking_.counts = found.counts;
       simulate_new(found.best);
       keep_limits_by_power();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,9 +45,6 @@ struct Ranking {
 struct FinalOptions {
   SearchOptions search;
   size_t top = 5;
-  // Who finds the plans with these options; absent: search(). Who has searched by shards merges
-  // what they found.
-  std::function<Found(const SearchOptions&)> find = {};
 };
 
 /// Searches, then simulates the best plans in full (sim::simulate) until `top` of them keep within

@@ -117,10 +117,7 @@ class Search {
       if (is_new) groups.emplace_back();
       groups[at->second].push_back(i);
     }
-    std::vector<std::vector<size_t>> ours;
-    for (size_t g = options_.shard; g < groups.size(); g += options_.shards)
-      ours.push_back(std::move(groups[g]));
-    return ours;
+    return groups;
   }
 
   /// Bounds all layouts, each as a whole.
@@ -318,27 +315,6 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& other) {
   simulated_on_links += other.simulated_on_links;
   exact_out_of_memory += other.exact_out_of_memory;
   return *this;
-}
-
-Candidate candidate_at(const Space& space, int64_t index) {
-  Candidate candidate;
-  candidate.index = index;
-  candidate.layout = space.layout_of(index);
-  candidate.plan = space.plan(index);
-  return candidate;
-}
-
-Found merge(std::vector<Found> parts, size_t keep) {
-  Found whole;
-  for (Found& part : parts) {
-    whole.counts.plans = part.counts.plans;
-    whole.counts.layouts = part.counts.layouts;
-    whole.counts += part.counts;
-    std::move(part.best.begin(), part.best.end(), std::back_inserter(whole.best));
-  }
-  std::sort(whole.best.begin(), whole.best.end(), is_better);
-  whole.best.resize(std::min(keep, whole.best.size()));
-  return whole;
 }
 
 Found search(const Space& space, const Objective& objective, const Limits& limits,

@@ -38,9 +38,6 @@ struct SearchCounts {
 struct SearchOptions {
   int threads = 1;
   size_t keep = 12;  // layouts
-  // Only the layouts of one shard: groups of layouts whose number leaves `shard` when divided by
-  // `shards`.
-  size_t shard = 0, shards = 1;
   // Told, from any thread, how many pieces of work there are and that one is done.
   std::function<void(const char* what, size_t total)> begin = {};
   std::function<void()> advance = {};
@@ -63,13 +60,6 @@ struct Found {
 /// bounds; of equal values the lower index wins. Layouts are taken in batches of fixed size, so
 /// that threads change nothing.
 Found search(const Space&, const Objective&, const Limits&, const SearchOptions&);
-
-/// What searches of all shards found, as one search would have: the `keep` best. Counts add up;
-/// they are higher than those of one search, as no shard knew what the others had found.
-Found merge(std::vector<Found> parts, size_t keep);
-
-/// A plan of the space with what its index says; not yet simulated.
-Candidate candidate_at(const Space& space, int64_t index);
 
 /// One plan at the schedule-accurate fidelity, for comparing a plan of one's own.
 Candidate evaluate_plan(const spec::Job&, const Objective&);
