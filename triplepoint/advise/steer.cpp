@@ -29,10 +29,7 @@ void add_difference(std::vector<std::string>& words, const char* what,
 }  // namespace
 
 Controller::Controller(const spec::Job& base, const SteerOptions& options)
-    : base_(base),
-      options_(options),
-      present_{.ceiling = 1, .layers_per_stage = base.plan.layers_per_stage, .swapped = {}},
-      policy_(options.rules, "") {
+    : base_(base), options_(options), policy_(options.rules, "") {
   tune_clocks();
   initial_ = present_;
   policy_ = SteerPolicy(options.rules, words_of(present_, base_));
@@ -49,7 +46,7 @@ void Controller::tune_clocks() {
   double best = 1;
   const SteerSetting given = present_;
   for (const SteerMove& move :
-       possible_moves(base_, given, given, {}, 0, {.spares = 0, .may_restart = false})) {
+       possible_moves(base_, given, given, 0, {.spares = 0, .may_restart = false})) {
     const Forecast then = foresee(machine, job_with(fault_free, move.setting));
     const double ratio = worth(free, then, {}, unit::h);
     if (ratio >= best - 1e-6) continue;
@@ -113,8 +110,7 @@ Decision Controller::think(const sim::TransientSimulation& machine, const SteerR
   MoveOptions allowed = options_.moves;
   const Seconds saved = last_checkpoint(now);
   allowed.may_restart &= saved > Seconds() && now - saved < options_.interval;
-  std::vector<SteerMove> moves =
-      possible_moves(base_, initial_, present_, read, suspect(read), allowed);
+  std::vector<SteerMove> moves = possible_moves(base_, initial_, present_, suspect(read), allowed);
   for (SteerMove& move : moves) {
     move.then = foresee(machine, job_with(known, move.setting));
     const MoveCost cost{move.restarts ? options_.restart : Seconds(), idle_power(base_)};

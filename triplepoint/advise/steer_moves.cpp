@@ -13,7 +13,6 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/run/throttle_reasons.h"
 
-#include "triplepoint/advise/placement.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/work_graph.h"
 
@@ -84,28 +83,6 @@ SteerMove clock_move(const spec::Job& base, SteerSetting setting, double ceiling
                               : "lift the clock limit"};
 }
 
-SteerMove restart_move(const SteerSetting& setting, std::string what) {
-  return {.setting = setting, .what = std::move(what), .restarts = true};
-}
-
-/// One layer from the stage with the lowest clocks to the one with the highest.
-std::optional<SteerMove> layer_move(const spec::Job& base, const SteerSetting& present,
-                                    const SteerReadings& seen) {
-  const spec::Job job = job_with(base, present);
-  if (job.plan.pipeline_parallel_size < 2 || job.plan.virtual_pipeline_size > 1)
-    return std::nullopt;
-  const std::vector<double> clocks = stage_means(job, seen.clock);
-  const auto from = std::min_element(clocks.begin(), clocks.end()) - clocks.begin();
-  const auto to = std::max_element(clocks.begin(), clocks.end()) - clocks.begin();
-  std::vector<int64_t> layers = layers_of(job);
-  if (from == to || layers[static_cast<std::size_t>(from)] < 2) return std::nullopt;
-  --layers[static_cast<std::size_t>(from)];
-  ++layers[static_cast<std::size_t>(to)];
-  SteerSetting setting = present;
-  setting.layers_per_stage = std::move(layers);
-  return restart_move(setting, fmt::format("move a layer from stage {} to stage {}", from, to));
-}
-
 /// A spare in place of a node, as long as there is one.
 std::optional<SteerMove> swap_move(const SteerSetting& present, int64_t node, int spares) {
   SteerSetting setting = present;
@@ -114,7 +91,9 @@ std::optional<SteerMove> swap_move(const SteerSetting& present, int64_t node, in
   const bool is_gone = at != gone.end() && *at == node;
   if (is_gone || static_cast<int>(gone.size()) >= spares) return std::nullopt;
   gone.insert(at, node);
-  return restart_move(setting, fmt::format("put a spare in place of node {}", node));
+  return SteerMove{.setting = setting,
+                   .what = fmt::format("put a spare in place of node {}", node),
+                   .restarts = true};
 }
 
 }  // namespace
@@ -122,8 +101,6 @@ std::optional<SteerMove> swap_move(const SteerSetting& present, int64_t node, in
 std::string words_of(const SteerSetting& setting, const spec::Job& base) {
   std::string words =
       setting.ceiling < 1 ? "clocks up to " + ceiling_words(setting.ceiling, base) : "clocks free";
-  if (!setting.layers_per_stage.empty())
-    words += fmt::format(", layers {}", fmt::join(setting.layers_per_stage, " "));
   for (const int64_t node : setting.swapped)
     words += fmt::format(", spare for node {}", node);
   return words;
@@ -139,7 +116,6 @@ spec::Job job_with(const spec::Job& base, const SteerSetting& setting) {
     for (Hertz& limit : room.device_clock_limits)
       limit = std::min(limit, ceiling);
   }
-  job.plan.layers_per_stage = setting.layers_per_stage;
   std::erase_if(room.faults, [&](const spec::Fault& fault) {
     const int64_t node =
         fault.gpu ? *fault.gpu / base.cluster.gpus_per_node : fault.node.value_or(-1);
@@ -225,8 +201,8 @@ std::string change_words(const SteerReadings& before, const SteerReadings& now) 
 }
 
 std::vector<SteerMove> possible_moves(const spec::Job& base, const SteerSetting& initial,
-                                      const SteerSetting& present, const SteerReadings& seen,
-                                      int64_t node, const MoveOptions& options) {
+                                      const SteerSetting& present, int64_t node,
+                                      const MoveOptions& options) {
   std::vector<SteerMove> all = {clock_move(base, present, initial.ceiling),
                                 clock_move(base, present, 1)};
   // The slowest may also run slower than it does: the objective decides how far.
@@ -236,11 +212,10 @@ std::vector<SteerMove> possible_moves(const spec::Job& base, const SteerSetting&
   freed.ceiling = initial.ceiling;
   for (const SteerSetting& from : {present, freed}) {
     if (!options.may_restart) continue;
-    for (const auto& move : {layer_move(base, from, seen), swap_move(from, node, options.spares)}) {
-      if (!move) continue;
-      all.push_back(*move);
-      if (from != present) all.back().what += ", with clocks as in the beginning";
-    }
+    const std::optional<SteerMove> swap = swap_move(from, node, options.spares);
+    if (!swap) continue;
+    all.push_back(*swap);
+    if (from != present) all.back().what += ", with clocks as in the beginning";
   }
   std::vector<SteerMove> legal;
   for (SteerMove& move : all) {

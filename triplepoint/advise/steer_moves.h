@@ -19,9 +19,8 @@ namespace triplepoint::advise {
 
 /// Everything that a controller may set about a job.
 struct SteerSetting {
-  double ceiling = 1;  // clock limit of every GPU, share of the highest clock; 1: none
-  std::vector<int64_t> layers_per_stage;  // empty: even
-  std::vector<int64_t> swapped;           // nodes that spare ones stand in for, ascending
+  double ceiling = 1;            // clock limit of every GPU, share of the highest clock; 1: none
+  std::vector<int64_t> swapped;  // nodes that spare ones stand in for, ascending
   friend bool operator==(const SteerSetting&, const SteerSetting&) = default;
 };
 /// "clocks up to 1485 MHz, spare for node 1": names a setting, equal for equal ones.
@@ -84,12 +83,12 @@ struct MoveOptions {
   int spares = 0;
   bool may_restart = true;
 };
-/// What may help, given what is seen: clock limits in steps of a fortieth of the highest, a layer
-/// from the slowest stage to the fastest, a spare for a node; always what was set at the beginning.
+/// What may help, given what is seen: clock limits in steps of a fortieth of the highest, a spare
+/// for a node; always what was set at the beginning.
 /// Illegal plans and plans that do not fit are left out. Forecasts are left open.
 std::vector<SteerMove> possible_moves(const spec::Job& base, const SteerSetting& initial,
-                                      const SteerSetting& present, const SteerReadings&,
-                                      int64_t node, const MoveOptions&);
+                                      const SteerSetting& present, int64_t node,
+                                      const MoveOptions&);
 
 /// What a controller is allowed.
 struct SteerRules {

@@ -150,17 +150,14 @@ TEST_CASE("the longer a gain lasts, the more a restart pays") {
 
 TEST_CASE("a swapped node leaves its faults behind, and no others") {
   const spec::Job job = small_job({"node=1,power=0.6", "gpu=9,power=0.6", "power=0.6"});
-  const spec::Job swapped = job_with(job, {.ceiling = 1, .layers_per_stage = {}, .swapped = {1}});
+  const spec::Job swapped = job_with(job, {.ceiling = 1, .swapped = {1}});
   CHECK(swapped.environment.faults == std::vector{job.environment.faults.back()});
 }
 
 TEST_CASE("alternatives are legal, differ, and always lead back to the beginning") {
   const spec::Job job = small_job();
-  const SteerSetting initial, present{.ceiling = 0.8, .layers_per_stage = {}, .swapped = {}};
-  SteerReadings seen;
-  seen.clock.assign(16, 0.9);
-  const auto all =
-      possible_moves(job, initial, present, seen, 1, {.spares = 1, .may_restart = true});
+  const SteerSetting initial, present{.ceiling = 0.8, .swapped = {}};
+  const auto all = possible_moves(job, initial, present, 1, {.spares = 1, .may_restart = true});
   bool leads_back = false;
   for (std::size_t i = 0; i < all.size(); ++i) {
     leads_back = leads_back || all[i].setting == initial;
