@@ -25,7 +25,15 @@ metrics::Bill bill_of(const PlanOutcome& outcome, const Finalist& plan) {
 
 std::optional<metrics::Interval> step_time_interval(const PlanOutcome& outcome,
                                                     const Finalist& plan) {
-  return outcome.intervals.step_time(search::job_of(outcome.asked.base, plan), plan.time);
+  const spec::Job job = search::job_of(outcome.asked.base, plan);
+  if (!outcome.learned) return outcome.intervals.step_time(job, plan.time);
+  const double factor = outcome.learned->interval_factor(job, plan.time);
+  return metrics::Interval{plan.time / factor, plan.time * factor};
+}
+
+/// Measured jobs that an interval rests on.
+int64_t interval_rows(const PlanOutcome& outcome) {
+  return outcome.learned ? static_cast<int64_t>(outcome.learned->runs()) : outcome.intervals.rows();
 }
 
 void put_interval(Json& json, const PlanOutcome& outcome, const Finalist& plan) {
@@ -68,7 +76,7 @@ Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& compa
                {"defaults", defaults_of(outcome)},
                {"objective", name_of(outcome.asked.objective.goal)},
                {"search", search::counts_json(outcome.ranking.counts)},
-               {"interval_rows", outcome.intervals.rows()},
+               {"interval_rows", interval_rows(outcome)},
                {"plans", Json::array()},
                {"refused", Json::array()}};
   if (outcome.asked.stopped()) json["interrupted"] = true;
@@ -114,7 +122,7 @@ std::vector<std::string> plan_sentences(const PlanOutcome& outcome) {
         "Plan 1 takes {} s a step; {} s (from {} measured jobs). Plans of one job share "
         "most of the error: P(slower) is the probability that a plan really is slower "
         "than plan 1, and a tie where that is open.",
-        significant(ranked[0].time), answers::interval_text(*interval), outcome.intervals.rows()));
+        significant(ranked[0].time), answers::interval_text(*interval), interval_rows(outcome)));
   if (const auto& refused = outcome.ranking.refused; !refused.empty())
     sentences.push_back(
         fmt::format("{} simulated plan{} break{} a limit, the best of them {} ({}).",

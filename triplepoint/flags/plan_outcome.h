@@ -11,6 +11,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/learn/calibration.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/search/neighbours.h"
@@ -28,6 +29,8 @@ struct PlanOutcome {
   const metrics::PredictionIntervals& intervals;
   const BillFlags& bill;
   std::optional<search::OtherPlan> own;  // the job file's own layout
+  // What own runs taught; then step times are as sure as that.
+  std::optional<learn::Calibration> learned = std::nullopt;
 };
 
 /// The layout that the job has itself, if it has one that can run.

@@ -106,7 +106,8 @@ class Learning {
   }
 
   /// Times and slopes where the coefficients are now. Where a job has no time there, as it had.
-  void linearise(const LogFactors& at) {
+  enum class Slopes { anew, kept };
+  void linearise(const LogFactors& at, Slopes slopes = Slopes::anew) {
     parallel_for(jobs_.size(), threads_, [&](std::size_t j) {
       Measured& job = jobs_[j];
       if (!job.predicted) return;
@@ -114,7 +115,7 @@ class Learning {
       const auto time = log_step_time(there);
       if (!time) return;
       job.here = *time;
-      job.slopes = sensitivities(there, *time);
+      if (slopes == Slopes::anew) job.slopes = sensitivities(there, *time);
     });
   }
 
@@ -141,7 +142,7 @@ class Learning {
                     .left_out = std::move(left_out_),
                     .next = {}};
     const Posterior& known = learned.calibration.posterior();
-    linearise(known.mean());
+    linearise(known.mean(), Slopes::kept);
     const std::vector<double> errors = known.left_out();
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const Measured& job = jobs_[places_[i]];

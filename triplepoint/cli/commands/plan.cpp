@@ -85,7 +85,8 @@ class PlanCommand : public Command {
                               rates,
                               intervals,
                               plan_.billed(),
-                              flags_.has_file() ? own_plan(asked) : std::nullopt};
+                              flags_.has_file() ? own_plan(asked) : std::nullopt,
+                              TPT_TRY(flags_.own_runs())};
     std::vector<std::string> sentences;
     if (format_.is_table() || output_) sentences = plan_sentences(outcome);
     if (output_) {
