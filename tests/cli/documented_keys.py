@@ -28,7 +28,7 @@ COMMANDS = [
     "export FOLDER/a.run --toml",
     "list models",
     "show hgx-h200",
-    "snapshot --over 100ms",
+    "snapshot",
     "doctor --look 1s",
 ]
 PAGES = ("results-schema.md", "report.md", "traces.md", "measure/sensors.md", "glossary.md")

@@ -134,7 +134,7 @@ def check_hosts(folder):
                    f'set -- $command; shift; exec {shlex.quote(PROGRAM)} "$@"\n')
     os.chmod(ssh, os.stat(ssh).st_mode | stat.S_IXUSR)
     screen = Screen(folder, 150, 40)
-    screen.type(top("--hosts", "ann@near,far", "--ssh", ssh, "-m", "compact"))
+    screen.type(f"PATH={shlex.quote(folder)}:$PATH " + top("--hosts", "ann@near,far", "-m", "compact"))
     screen.sees("2 nodes", "8 GPUs", "power cap 31%", "far: the connection ended: ssh: connect to host far: No route")
     keep("top-hosts", screen.text())
     screen.key("q")

@@ -61,7 +61,7 @@ def run(block, folder, path):
 
 
 def written_files(block):
-    return re.findall(r"(?:-o|--perfetto) (\S+)", block)
+    return re.findall(r"-o (\S+)", block)
 
 
 def problems_of(block, folder, path):

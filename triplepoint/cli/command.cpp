@@ -55,7 +55,7 @@ constexpr std::array table = {
     CommandEntry{
         "steer", "Control clocks, power caps and placement of a running job.",
         "Simulates a disturbance with and without the controller on identical hardware. "
-        "The\ncontroller forecasts clock limits, layer shifts and spare nodes, and takes what "
+        "The\ncontroller forecasts clock limits and spare nodes, and takes what "
         "lowers "
         "energy\nx time of a step; restarts count, and hysteresis prevents oscillation. With "
         "--watch it "

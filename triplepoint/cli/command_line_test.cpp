@@ -115,7 +115,6 @@ TEST_CASE("numbers that make no sense are wrong use, before anything is simulate
       {"characterize", "--threads", "99999999999"},
       {"place", "--judge", "0"},
       {"plan", "--top", "0"},
-      {"steer", "--dwell", "-1s"},
       {"steer", "--restart-time", "-1s"},
       {"steer", "--spares", "1000000000000"}};
   for (const std::vector<std::string>& words : wrong) {
@@ -131,7 +130,6 @@ TEST_CASE("flags that would do nothing are refused") {
   CHECK(contains(call(plus(small_job, {"--price-kwh", "0.1"})).err, "add --tokens"));
   CHECK(contains(call({"place", "--hosts", "anna"}).err, "belongs to -o"));
   CHECK(contains(call({"place", "--row", "x"}).err, "belongs to a CSV table"));
-  CHECK(contains(call({"steer", "--warm-up", "1min"}).err, "belongs to --watch"));
 }
 
 TEST_CASE("flags of the layout fix it in a search, and are the job's where clocks are planned") {
@@ -308,9 +306,9 @@ TEST_CASE("an output that cannot be written is an error, and nothing half writte
 TEST_CASE("a stored run becomes a page, and its job can be exported and simulated again") {
   const ScratchFolder scratch;
   const std::string run = scratch.path("small.run");
-  CHECK(call(plus(small_job, {"-o", run, "--perfetto", scratch.path("small.perfetto")})).code ==
-        exit_ok);
-  CHECK(std::filesystem::file_size(scratch.path("small.perfetto")) > 1000);
+  CHECK(call(plus(small_job, {"-o", run})).code == exit_ok);
+  CHECK(call({"trace", "merge", run, "-o", scratch.path("small.pftrace")}).code == exit_ok);
+  CHECK(std::filesystem::file_size(scratch.path("small.pftrace")) > 1000);
   CHECK(call({"report", run}).code == exit_ok);
   CHECK(contains(*read_file(scratch.path("small.html")), "llama3-8b"));
   const Outcome exported = call({"export", run, "--toml"});

@@ -62,8 +62,7 @@ Result<void> JobFlags::require_no_job_but_cluster() const {
 }
 
 bool JobFlags::has_layout() const {
-  return tp_ || pp_ || cp_ || ep_ || vpp_ || layers_per_virtual_stage_ || sharding_ || fsdp_ ||
-         distributed_optimizer_;
+  return tp_ || pp_ || cp_ || ep_ || vpp_ || sharding_;
 }
 
 Arguments JobFlags::arguments() {
@@ -86,8 +85,7 @@ Arguments JobFlags::arguments_of_search(const GivenFlag& given) {
     const bool chosen = name == "--mbs" || std::ranges::any_of(layout, [&](const Argument& other) {
                           return other.names == each.names;
                         });
-    const bool of_sends = name.starts_with("--send-") || name == "--scatter-gather";
-    if (!chosen || of_sends) continue;
+    if (!chosen) continue;
     each.store = [name, given, store = each.store](std::string_view text) {
       given(name, text);
       return store(text);
@@ -130,8 +128,6 @@ Arguments JobFlags::parallelism() {
       .flag("--cp,--context-parallel-size", "N", "context parallelism", into(cp_))
       .flag("--vpp,--virtual-pipeline-model-parallel-size", "N",
             "model chunks per stage, interleaved", into(vpp_))
-      .flag("--num-layers-per-virtual-pipeline-stage", "N", "the same, given as layers per chunk",
-            into(layers_per_virtual_stage_))
       .toggle("--sequence-parallel", "shard norms and dropout over the tensor group",
               sequence_parallel_)
       .flag("--layers-per-stage", "LIST", "uneven stages, as in 21,19,21,19",
@@ -159,12 +155,7 @@ Arguments JobFlags::batch() {
             into_word(record_layout_), {.choices = words_of<spec::RecordLayout>()})
       .flag("--precision", "TYPE", "data type of the matrix products (default bf16)",
             into_word(precision_), {.choices = words_of<spec::Precision>()})
-      .toggle("--bf16", "the same as --precision bf16", bf16_)
-      .toggle("--fp16", "the same as --precision fp16", fp16_)
-      .flag("--fp8-format", "FORMAT", "the same as --precision fp8", into(fp8_),
-            {.choices = {"e4m3", "hybrid"}})
-      .toggle("--fp8-attention,--fp8-dot-product-attention", "attention GEMMs in FP8",
-              fp8_attention_)
+      .toggle("--fp8-attention", "attention GEMMs in FP8", fp8_attention_)
       .flag("--optimizer", "NAME",
             "optimizer with its gradient and master precision, see triplepoint list optimizers "
             "(default: the stack's)",
@@ -178,9 +169,6 @@ Arguments JobFlags::memory() {
       .flag("--sharding", "WHAT",
             "ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP x CP > 1)",
             into_word(sharding_), {.choices = words_of<spec::Sharding>()})
-      .toggle("--use-distributed-optimizer", "the same as --sharding optimizer",
-              distributed_optimizer_)
-      .toggle("--use-torch-fsdp2", "the same as --sharding parameters", fsdp_)
       .flag("--recompute,--recompute-granularity", "WHAT",
             "activation recomputation in the backward pass (default none)", into_word(recompute_),
             {.choices = words_of<spec::Recompute>()})
@@ -189,9 +177,7 @@ Arguments JobFlags::memory() {
       .flag("--recompute-modules", "LIST",
             "modules that selective recompute recomputes: core_attn, mla_up_proj, layernorm, "
             "moe_act, mlp, moe, shared_experts, alternate_gemms (default core_attn)",
-            into_words(recompute_modules_))
-      .flag("--recompute-method", "HOW", "Megatron's; uniform and block cost the same here",
-            into(recompute_method_), {.choices = {"uniform", "block"}});
+            into_words(recompute_modules_));
 }
 
 Arguments JobFlags::schedule_and_overlap() {
@@ -201,21 +187,7 @@ Arguments JobFlags::schedule_and_overlap() {
             into_schedule(schedule_), {.choices = words_of_schedules()})
       .flag("--overlap", "LIST",
             "communication overlapped with computation: tp, dp, pp, ep, or none (default none)",
-            into(overlap_))
-      .flag("--send-chunk", "SIZE",
-            "largest message of a send between stages, as in 4MB (default: one message a send)",
-            into_quantity(send_chunk_))
-      .flag("--send-nics", "N", "NICs that one send is spread over (default 1)", into(send_nics_))
-      .flag("--send-microbatches", "N", "microbatches whose tensors leave as one send (default 1)",
-            into(send_microbatches_))
-      .toggle("--scatter-gather",
-              "without sequence parallelism: each tensor rank sends its part of the tensor that "
-              "all hold, gathered behind the send",
-              scatter_gather_)
-      .toggle("--tp-comm-overlap", "the same as --overlap tp", tensor_overlap_)
-      .toggle("--overlap-grad-reduce", "the gradients' half of --overlap dp", gradient_overlap_)
-      .toggle("--overlap-param-gather", "the parameters' half of --overlap dp", parameter_overlap_)
-      .toggle("--overlap-moe-expert-parallel-comm", "the same as --overlap ep", expert_overlap_);
+            into(overlap_));
 }
 
 Arguments JobFlags::environment() {

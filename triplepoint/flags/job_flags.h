@@ -57,11 +57,10 @@ class JobFlags {
   Result<void> choose_model(const spec::Library& library, spec::StatedJob& stated) const;
   Result<void> choose_inputs(const spec::Library& library, spec::StatedJob& stated) const;
   void set_sizes(spec::StatedJob& stated) const;
-  Result<void> set_virtual_stages(spec::Job& job) const;
+  void set_virtual_stages(spec::Plan& plan) const;
   void set_memory_savings(spec::StatedJob& stated) const;
   void set_precision(spec::StatedJob& stated) const;
-  Result<void> set_overlap(spec::Job& job) const;
-  void set_sends(spec::Plan& plan) const;
+  Result<void> set_overlap(spec::Plan& plan) const;
   void set_order(spec::Job& job) const;
   void set_environment(spec::Job& job) const;
   void set_fabric(spec::ScaleOut& fabric) const;
@@ -69,9 +68,8 @@ class JobFlags {
   ModelFlags sizes_;
   std::string file_, beginning_;
   std::set<spec::JobSetting> searched_;  // what a search will choose
-  std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, recompute_method_,
-      records_, with_;
-  std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_, layers_per_virtual_stage_;
+  std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, records_, with_;
+  std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_;
   std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;
   std::optional<spec::Sharding> sharding_;
   std::optional<spec::Recompute> recompute_;
@@ -87,15 +85,8 @@ class JobFlags {
   std::optional<std::vector<int64_t>> placement_, layers_per_stage_;
   std::optional<Celsius> ambient_;
   std::optional<Watts> power_limit_;
-  std::optional<Bytes> send_chunk_;
-  std::optional<int64_t> send_nics_, send_microbatches_;
-  bool scatter_gather_ = false;
   std::optional<uint64_t> seed_;
-  bool sequence_parallel_ = false, distributed_optimizer_ = false, fsdp_ = false;
-  bool tensor_overlap_ = false, gradient_overlap_ = false, parameter_overlap_ = false,
-       expert_overlap_ = false;
-  bool bf16_ = false, fp16_ = false, fp8_attention_ = false;
-  std::optional<std::string> fp8_;
+  bool sequence_parallel_ = false, fp8_attention_ = false;
 };
 
 }  // namespace triplepoint::flags

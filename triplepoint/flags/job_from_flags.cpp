@@ -37,11 +37,10 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
   spec::StatedJob stated = TPT_TRY(start(library));
   TPT_TRY(choose_inputs(library, stated));
   set_sizes(stated);
-  TPT_TRY(set_virtual_stages(stated.job));
+  set_virtual_stages(stated.job.plan);
   set_memory_savings(stated);
   set_precision(stated);
-  TPT_TRY(set_overlap(stated.job));
-  set_sends(stated.job.plan);
+  TPT_TRY(set_overlap(stated.job.plan));
   set_order(stated.job);
   set_environment(stated.job);
   spec::Job job = TPT_TRY(spec::with_defaults(library, stated));
@@ -77,7 +76,7 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
   replaces(cp_.has_value(), {"context-parallel-size"});
   replaces(ep_.has_value(), {"expert-model-parallel-size"});
   replaces(expert_tp_.has_value(), {"expert-tensor-parallel-size"});
-  replaces(vpp_ || layers_per_virtual_stage_,
+  replaces(vpp_.has_value(),
            {"virtual-pipeline-model-parallel-size", "num-layers-per-virtual-pipeline-stage",
             "num-virtual-stages-per-pipeline-rank"});
   replaces(sequence_parallel_, {"sequence-parallel"});
@@ -90,18 +89,15 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
   replaces(seq_.has_value(),
            {"seq-length", "encoder-seq-length", "max-seq-length", "max-position-embeddings"});
   replaces(record_layout_.has_value(), {"pad-to-max-length", "packed-sequence"});
-  replaces(precision_ || bf16_ || fp16_ || fp8_,
-           {"bf16", "fp16", "fp8", "fp8-format", "precision"});
+  replaces(precision_.has_value(), {"bf16", "fp16", "fp8", "fp8-format", "precision"});
   replaces(recompute_.has_value(), {"recompute-granularity", "activations-checkpoint-granularity"});
   replaces(recompute_layers_.has_value(),
            {"recompute-num-layers", "activations-checkpoint-num-layers"});
-  replaces(recompute_method_.has_value(), {"recompute-method", "activations-checkpoint-method"});
   replaces(!recompute_modules_.empty(), {"recompute-modules"});
-  replaces(overlap_ || tensor_overlap_, {"tp-comm-overlap", "ub-tp-comm-overlap"});
-  replaces(overlap_ || gradient_overlap_, {"overlap-grad-reduce", "overlap-grad-sync"});
-  replaces(overlap_ || parameter_overlap_, {"overlap-param-gather", "overlap-param-sync"});
-  replaces(overlap_.has_value(), {"overlap-p2p-comm", "no-overlap-p2p-communication"});
-  replaces(overlap_ || expert_overlap_, {"overlap-moe-expert-parallel-comm"});
+  replaces(overlap_.has_value(),
+           {"tp-comm-overlap", "ub-tp-comm-overlap", "overlap-grad-reduce", "overlap-grad-sync",
+            "overlap-param-gather", "overlap-param-sync", "overlap-p2p-comm",
+            "no-overlap-p2p-communication", "overlap-moe-expert-parallel-comm"});
   replaces(optimizer_.has_value(), {"optimizer", "model.optim.name"});
   replaces(lora_rank_.has_value(), {"adapter-dim"});
   return keys;
@@ -173,31 +169,17 @@ void JobFlags::set_sizes(spec::StatedJob& stated) const {
   if (sequence_parallel_) plan.sequence_parallel = true;
 }
 
-Result<void> JobFlags::set_virtual_stages(spec::Job& job) const {
-  set(job.plan.virtual_pipeline_size, vpp_);
-  if (layers_per_virtual_stage_) {
-    const int64_t slots = job.plan.pipeline_parallel_size * *layers_per_virtual_stage_;
-    if (slots < 1 || job.model.num_layers % slots != 0) {
-      return error(fmt::format(
-          "--num-layers-per-virtual-pipeline-stage {} does not divide {} layers on {} stages "
-          "(chunks must be equal); try --vpp",
-          *layers_per_virtual_stage_, job.model.num_layers, job.plan.pipeline_parallel_size));
-    }
-    job.plan.virtual_pipeline_size = job.model.num_layers / slots;
-  }
+void JobFlags::set_virtual_stages(spec::Plan& plan) const {
+  set(plan.virtual_pipeline_size, vpp_);
   if (schedule_)
-    job.plan.schedule = *schedule_;
-  else if ((vpp_ || layers_per_virtual_stage_) && job.plan.virtual_pipeline_size > 1)
-    job.plan.schedule = spec::Schedule::interleaved;
-  return {};
+    plan.schedule = *schedule_;
+  else if (vpp_ && plan.virtual_pipeline_size > 1)
+    plan.schedule = spec::Schedule::interleaved;
 }
 
 void JobFlags::set_memory_savings(spec::StatedJob& stated) const {
   using enum spec::JobSetting;
-  using spec::Sharding;
   spec::Plan& plan = stated.job.plan;
-  if (distributed_optimizer_) state(stated, sharding, plan.sharding, {Sharding::optimizer});
-  if (fsdp_) state(stated, sharding, plan.sharding, {Sharding::parameters});
   state(stated, sharding, plan.sharding, sharding_);
   state(stated, recompute, plan.recompute, recompute_);
   set(plan.recompute_layers, recompute_layers_);
@@ -208,12 +190,6 @@ void JobFlags::set_memory_savings(spec::StatedJob& stated) const {
 
 void JobFlags::set_precision(spec::StatedJob& stated) const {
   spec::Job& job = stated.job;
-  const auto choose = [&](bool chosen, spec::Precision precision) {
-    if (chosen) state(stated, spec::JobSetting::precision, job.plan.precision, {precision});
-  };
-  choose(bf16_, spec::Precision::bf16);
-  choose(fp16_, spec::Precision::fp16);
-  choose(fp8_.has_value(), spec::Precision::fp8);
   state(stated, spec::JobSetting::precision, job.plan.precision, precision_);
   if (fp8_attention_) job.plan.fp8_attention = true;
   if (!lora_rank_) return;
@@ -222,38 +198,22 @@ void JobFlags::set_precision(spec::StatedJob& stated) const {
   job.plan.lora->rank = *lora_rank_;
 }
 
-Result<void> JobFlags::set_overlap(spec::Job& job) const {
-  spec::Plan& plan = job.plan;
-  if (overlap_) {
-    plan.overlap_tensor = plan.overlap_gradient = plan.overlap_parameter = false;
-    plan.overlap_pipeline = plan.overlap_expert = false;
-    for (const std::string& word : TPT_TRY(split_list(*overlap_))) {
-      const std::vector<std::string> known = {"tp", "dp", "pp", "ep", "none"};
-      if (std::find(known.begin(), known.end(), word) == known.end()) {
-        return error(fmt::format("--overlap: \"{}\" is no communication; {}", word,
-                                 did_you_mean(word, known)));
-      }
-      plan.overlap_tensor |= word == "tp";
-      plan.overlap_gradient |= word == "dp";
-      plan.overlap_parameter |= word == "dp";
-      plan.overlap_pipeline |= word == "pp";
-      plan.overlap_expert |= word == "ep";
-    }
+Result<void> JobFlags::set_overlap(spec::Plan& plan) const {
+  if (!overlap_) return {};
+  plan.overlap_tensor = plan.overlap_gradient = plan.overlap_parameter = false;
+  plan.overlap_pipeline = plan.overlap_expert = false;
+  for (const std::string& word : TPT_TRY(split_list(*overlap_))) {
+    const std::vector<std::string> known = {"tp", "dp", "pp", "ep", "none"};
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      return error(fmt::format("--overlap: \"{}\" is no communication; {}", word,
+                               did_you_mean(word, known)));
+    plan.overlap_tensor |= word == "tp";
+    plan.overlap_gradient |= word == "dp";
+    plan.overlap_parameter |= word == "dp";
+    plan.overlap_pipeline |= word == "pp";
+    plan.overlap_expert |= word == "ep";
   }
-  plan.overlap_tensor |= tensor_overlap_;
-  plan.overlap_gradient |= gradient_overlap_;
-  plan.overlap_parameter |= parameter_overlap_;
-  plan.overlap_expert |= expert_overlap_;
   return {};
-}
-
-void JobFlags::set_sends(spec::Plan& plan) const {
-  if (!send_chunk_ && !send_nics_ && !send_microbatches_ && !scatter_gather_) return;
-  if (!plan.sends) plan.sends.emplace();
-  set(plan.sends->chunk, send_chunk_);
-  set(plan.sends->nics, send_nics_);
-  set(plan.sends->microbatches, send_microbatches_);
-  if (scatter_gather_) plan.sends->scatter_gather = true;
 }
 
 void JobFlags::set_order(spec::Job& job) const {

@@ -33,11 +33,9 @@ struct TraceOptions {
   std::optional<std::string> output;
   std::optional<int64_t> top, threads;
   std::optional<Bytes> memory;
-  std::optional<Seconds> kernel_gap, window;
   bool no_cache = false;
 
   int64_t rows() const { return top.value_or(10); }
-  int64_t gap_ns() const;
   /// Whether a table that is not shown unasked has to be made at all.
   bool asks_for(const std::string& table) const;
 };

@@ -178,8 +178,8 @@ DataTable launch_table(const run::Timeline& timeline) {
   return table;
 }
 
-DataTable lane_table(const run::Timeline& timeline, const metrics::IdleRules& rules) {
-  const auto lanes = metrics::idle_of_lanes(timeline, rules);
+DataTable lane_table(const run::Timeline& timeline) {
+  const auto lanes = metrics::idle_of_lanes(timeline);
   int64_t longest = 0;
   for (const metrics::LaneIdle& lane : lanes)
     longest = std::max(longest, lane.span);
@@ -201,12 +201,12 @@ DataTable lane_table(const run::Timeline& timeline, const metrics::IdleRules& ru
   return table;
 }
 
-DataTable step_table(const run::Timeline& timeline, const metrics::IdleRules& rules) {
+DataTable step_table(const run::Timeline& timeline) {
   const metrics::TraceSteps steps = metrics::find_steps(timeline);
   std::vector<std::vector<RankBreakdown>> all(steps.steps.size());
   int64_t longest = 0;
   metrics::for_each_step(timeline, steps, [&](size_t i, const run::Timeline& step) {
-    all[i] = metrics::breakdown_of_ranks(step, rules);
+    all[i] = metrics::breakdown_of_ranks(step);
     longest = std::max(longest, longest_span(all[i]));
   });
   const bool marked = steps.source == metrics::StepSource::annotations;
@@ -340,9 +340,8 @@ void add_absence(const run::Timeline& timeline, TraceReport& report) {
 Result<TraceReport> trace_breakdown(const TraceOptions& options) {
   const TraceInput input =
       TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
-  const metrics::IdleRules rules{.kernel_gap = options.gap_ns()};
   const run::Timeline& timeline = input.timeline();
-  const auto ranks = metrics::breakdown_of_ranks(timeline, rules);
+  const auto ranks = metrics::breakdown_of_ranks(timeline);
   if (ranks.empty()) return nothing_on_devices(timeline);
   const auto classes =
       metrics::kernel_table(timeline, metrics::KernelTableBy::label, -1, input.warp_size);
@@ -356,9 +355,9 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
   const auto add_if_asked = [&](const char* name, const auto& make) {
     report.tables.push_back(options.asks_for(name) ? make() : DataTable{.name = name});
   };
-  add_if_asked("steps", [&] { return step_table(timeline, rules); });
+  add_if_asked("steps", [&] { return step_table(timeline); });
   add_if_asked("stages", [&] { return stage_table(timeline, ranks); });
-  add_if_asked("lanes", [&] { return lane_table(timeline, rules); });
+  add_if_asked("lanes", [&] { return lane_table(timeline); });
   add_if_asked("launches", [&] { return launch_table(timeline); });
   return report;
 }

@@ -97,8 +97,7 @@ std::string headline(const CriticalPath& path) {
 
 Result<TraceReport> trace_critical_path(const TraceOptions& options) {
   const TraceInput input = TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::ops));
-  const CriticalPath path =
-      metrics::critical_path(input.timeline(), {.stream_gap = options.gap_ns()});
+  const CriticalPath path = metrics::critical_path(input.timeline());
   if (path.pieces.empty())
     return error(
         "nothing in the trace takes time, so there is no critical path; name a trace with kernels");

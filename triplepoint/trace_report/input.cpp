@@ -252,10 +252,6 @@ bool is_run_file(const std::string& path) {
   return file && (finished || run::is_journal(head));
 }
 
-int64_t TraceOptions::gap_ns() const {
-  return kernel_gap ? run::whole_nanoseconds(*kernel_gap) : 30'000;
-}
-
 bool TraceOptions::asks_for(const std::string& table) const {
   if (format == "json" || show == "all") return true;
   if (!show) return false;

@@ -104,13 +104,10 @@ Result<TraceReport> trace_join(const TraceOptions& options) {
     if (std::string said = take_ranks_from_traces(recording, input.run); !said.empty())
       input.remarks.push_back(std::move(said));
   }
-  const metrics::SensorView view{
-      .window =
-          options.window ? std::optional(run::whole_nanoseconds(*options.window)) : std::nullopt};
   TraceReport report{.shown = {options.by.value_or("activity")}, .remarks = input.remarks};
   for (const Division& division : divisions)
     report.tables.push_back(cost_table(
-        metrics::cost_of_phases(metrics::phases_of(input.timeline(), division.by), recording, view),
+        metrics::cost_of_phases(metrics::phases_of(input.timeline(), division.by), recording),
         division));
   return report;
 }

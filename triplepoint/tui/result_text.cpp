@@ -241,7 +241,7 @@ void print_skipped(Console& console, const TableScores& all) {
                               sorted.size() - shown));
 }
 
-void print_worst(Console& console, const TableScores& all, std::size_t worst) {
+void print_worst(Console& console, const TableScores& all) {
   std::vector<const ScoredRow*> rows;
   for (const ScoredRow& row : all.scored)
     if (std::isfinite(calibrate::error_of(row)) && !calibrate::is_temperature(row))
@@ -249,7 +249,7 @@ void print_worst(Console& console, const TableScores& all, std::size_t worst) {
   std::stable_sort(rows.begin(), rows.end(), [](const ScoredRow* a, const ScoredRow* b) {
     return std::abs(a->error_pct()) > std::abs(b->error_pct());
   });
-  rows.resize(std::min(rows.size(), worst));
+  rows.resize(std::min<std::size_t>(rows.size(), 5));
   if (rows.empty()) return;
   console.print("\nFarthest off\n");
   DataTable table = text_table({{"row", Align::left},
@@ -267,8 +267,7 @@ void print_worst(Console& console, const TableScores& all, std::size_t worst) {
 
 }  // namespace
 
-void print_validation(Console& console, const std::vector<calibrate::ValidatedFile>& files,
-                      std::size_t worst) {
+void print_validation(Console& console, const std::vector<calibrate::ValidatedFile>& files) {
   const TableScores all = calibrate::all_scores(files);
   const ScoreSummary summary = calibrate::summarize(all);
   for (const ValidatedFile& file : files)
@@ -281,7 +280,7 @@ void print_validation(Console& console, const std::vector<calibrate::ValidatedFi
   print_part(console, "Temperature", "°C", summary.temperature_families, summary.temperature);
   print_fit(console, all.fit);
   print_skipped(console, all);
-  print_worst(console, all, worst);
+  print_worst(console, all);
 }
 
 }  // namespace triplepoint::tui

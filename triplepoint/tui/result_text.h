@@ -28,6 +28,6 @@ void print_trace_report(Console&, const trace_report::TraceReport&,
                         const std::vector<const DataTable*>& tables, bool asked_for);
 
 /// Errors by family, what does not fit, what was skipped, and the rows that are farthest off.
-void print_validation(Console&, const std::vector<calibrate::ValidatedFile>&, std::size_t worst);
+void print_validation(Console&, const std::vector<calibrate::ValidatedFile>&);
 
 }  // namespace triplepoint::tui

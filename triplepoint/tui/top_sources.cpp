@@ -272,13 +272,12 @@ class SshWatcher : public Watcher {
 
  private:
   void follow(const std::stop_token& stop) {
-    Child child({options_.ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host_,
+    Child child({"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host_,
                  fmt::format("triplepoint snapshot --format json --every {}ms",
                              static_cast<int64_t>(options_.interval / unit::ms))});
     if (!child.runs())
-      return box_.complain(
-          fmt::format("cannot start {} (is it installed?); name its exporter instead, as {}:9400",
-                      options_.ssh, host_));
+      return box_.complain(fmt::format(
+          "cannot start ssh (is it installed?); name its exporter instead, as {}:9400", host_));
     std::string text;
     said_.clear();
     while (!stop.stop_requested() && read_more(child.output(), text))

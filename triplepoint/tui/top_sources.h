@@ -41,7 +41,6 @@ Result<std::unique_ptr<TopSource>> local_source(const telemetry::SensorOptions& 
 
 struct RemoteOptions {
   std::optional<std::string> token;
-  std::string ssh = "ssh";  // the program
   Seconds interval = 1 * unit::s;
 };
 /// Other nodes: "host:9400" and "http://host:9400" by their exporters, "host" and "user@host" by

@@ -43,9 +43,6 @@ class Place : public Command {
         .flag("--by", "SIGN",
               "signal to group GPUs by (default: temperature, else clock, else throttling)",
               into(by_), {.choices = {"temperature", "clock", "throttling"}})
-        .flag("--max-shift", "K",
-              "maximum number of layers that an asymmetric placement moves per stage (default 3)",
-              into_count(options_.largest_shift, 1))
         .flag("--judge", "N",
               "maximum number of placements that the search simulates (default 4000)",
               into_count(options_.most_judged, 1))

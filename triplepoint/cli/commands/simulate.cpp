@@ -7,7 +7,6 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/run/export.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
 
@@ -34,8 +33,6 @@ class Simulate : public Command {
         .add(simulation_.length())
         .group("Duration and output")
         .flag("-o,--output", "NAME.run", "write the run", into(output_), {.words = Words::files})
-        .flag("--perfetto", "FILE", "write one detailed step as a trace for ui.perfetto.dev",
-              into(perfetto_), {.words = Words::files})
         .add(simulation_.profile())
         .add(threads_.argument())
         .add(format_.argument())
@@ -61,7 +58,7 @@ class Simulate : public Command {
         TPT_TRY(simulation_.results(library, std::move(job), learned));
     if (!own.empty() && !format_.is_json()) console.print(own + "\n");
     study::print_warnings(console, *results.run.manifest.job);
-    TPT_TRY(write_files(results.run));
+    TPT_TRY(write(results.run));
     format_.is_json() ? print_json(console, study::results_json(results))
                       : study::print_results(console, results);
     return exit_ok;
@@ -76,20 +73,14 @@ class Simulate : public Command {
           "--with and --replay were both given (a measured step has its own times); keep one of "
           "them");
     const run::Run replayed = TPT_TRY(replay_.run(console, format_.is_json(), flags_.cluster()));
-    TPT_TRY(write_files(replayed));
+    TPT_TRY(write(replayed));
     return exit_ok;
   }
 
-  Result<void> write_files(const run::Run& run) const {
-    if (output_) TPT_TRY(require_other_file(*output_, {flags_.file()}));
-    if (perfetto_) TPT_TRY(require_other_file(*perfetto_, {flags_.file()}));
-    if (output_ && output_ == perfetto_)
-      return error(
-          fmt::format("--output and --perfetto both name {} (one file holds one of them); "
-                      "name another",
-                      *output_));
-    if (output_) TPT_TRY(run::save(run, *output_));
-    if (perfetto_) TPT_TRY(write_file_atomically(*perfetto_, run::perfetto_trace(run)));
+  Result<void> write(const run::Run& run) const {
+    if (!output_) return {};
+    TPT_TRY(require_other_file(*output_, {flags_.file()}));
+    TPT_TRY(run::save(run, *output_));
     return {};
   }
 
@@ -99,7 +90,7 @@ class Simulate : public Command {
   SimulationFlags simulation_;
   ThreadsFlag threads_{"threads to simulate (default: all cores)"};
   FormatFlag format_;
-  std::optional<std::string> output_, perfetto_;
+  std::optional<std::string> output_;
 };
 
 }  // namespace

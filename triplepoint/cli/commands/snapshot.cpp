@@ -35,30 +35,22 @@ class SnapshotCommand : public Command {
   Arguments arguments() override {
     return Arguments()
         .add(format_.argument())
-        .flag("--over", "TIME", "interval over which rates are measured (default 500ms)",
-              into_quantity(over_))
         .flag("--every", "TIME", "repeat until interrupted; JSON has one line per snapshot",
               into_quantity(every_))
-        .flag("--count", "N", "with --every: stop after N snapshots", into(count_))
         .add(sensors_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {
-    if (count_ && !every_) {
-      console.warn("triplepoint: snapshot: --count goes with --every\n");
-      return exit_usage;
-    }
     telemetry::SamplingPlan plan;
     plan.probe = 0 * unit::s;
     Live live(TPT_TRY(telemetry::open_sensors(sensors_.options())), plan);
     live.read_now();
-    sleep_for(over_.value_or(0.5 * unit::s));
-    for (int64_t done = 1;; ++done) {
+    sleep_for(0.5 * unit::s);  // over which rates are measured
+    for (bool first = true;; first = false) {
       live.read_now();
-      print(live.snapshot(), done == 1, console);
+      print(live.snapshot(), first, console);
       console.flush();
-      const bool last = !every_ || (count_ && done >= *count_);
-      if (last || console.reader_left()) return exit_ok;
+      if (!every_ || console.reader_left()) return exit_ok;
       sleep_for(*every_);
       if (interrupted()) return exit_ok;  // what was asked for: until interrupted
     }
@@ -76,8 +68,7 @@ class SnapshotCommand : public Command {
 
   SensorFlags sensors_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  std::optional<Seconds> over_, every_;
-  std::optional<int64_t> count_;
+  std::optional<Seconds> every_;
 };
 
 }  // namespace

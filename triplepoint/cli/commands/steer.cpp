@@ -40,6 +40,9 @@ Result<void> require_steerable(const spec::Job& job) {
       "shows where it goes");
 }
 
+/// Of a recording; its baseline begins afterwards.
+constexpr Seconds warm_up = 1 * unit::min;
+
 /// Waits for more of the recording; ends at once when asked to.
 void wait_a_moment() {
   for (int i = 0; i < 10 && !interrupted(); ++i)
@@ -60,8 +63,6 @@ class Steer : public Command {
         .group("What the controller may do")
         .flag("--interval", "TIME", "control interval (default 30s; at least two steps)",
               into_time(options_.interval, 1 * unit::s))
-        .flag("--dwell", "TIME", "minimum time between actions (default 2min)",
-              into_time(options_.rules.dwell))
         .flag("--restarts", "N", "maximum number of actions that restart the job (default 1)",
               into_count(options_.rules.most_restarts, 0))
         .flag("--spares", "N", "number of spare nodes (default 0)",
@@ -73,9 +74,6 @@ class Steer : public Command {
         .group("Running job")
         .flag("--watch", "NAME.run", "alarms from a recording, growing or finished", into(watched_),
               {.words = Words::files})
-        .flag("--warm-up", "TIME",
-              "warm-up time of the recording before the baseline (default 1min)",
-              into_time(warm_up_))
         .group("Output")
         .add(threads_.argument())
         .add(format_.argument());
@@ -98,10 +96,6 @@ class Steer : public Command {
       return error(
           "--watch takes no --fault and writes no CSV (what happens is what is recorded); leave "
           "them out");
-    if (!watched_ && warm_up_)
-      return error(
-          "--warm-up belongs to --watch (a simulation begins at steady state); add --watch "
-          "NAME.run");
     return {};
   }
 
@@ -170,7 +164,7 @@ class Steer : public Command {
   void look(tui::Console& console, const run::Run& run, advise::Watcher& watcher,
             std::optional<Instant>& next) const {
     if (run.steps.empty()) return;
-    if (!next) next = run.steps.front().begin + warm_up_.value_or(1 * unit::min);
+    if (!next) next = run.steps.front().begin + warm_up;
     for (; *next + options_.interval <= run.steps.back().end && !interrupted();
          next = *next + options_.interval) {
       const auto alarm = watcher.look(run, {*next, *next + options_.interval});
@@ -186,7 +180,7 @@ class Steer : public Command {
   FormatFlag format_{FormatFlag::Csv::yes};
   std::vector<std::string> faults_;
   std::optional<std::string> watched_;
-  std::optional<Seconds> restart_time_, warm_up_;
+  std::optional<Seconds> restart_time_;
   advise::SteerOptions options_;
 };
 

@@ -25,7 +25,6 @@ class Top : public Command {
         .group("Other nodes")
         .flag("--hosts", "LIST", "other nodes: host:9400 by its exporter, host by ssh",
               into(hosts_, split_list))
-        .flag("--ssh", "PROGRAM", "program for hosts without a port (default ssh)", into(ssh_))
         .flag("--token-file", "FILE", "the token of the exporters (or in TRIPLEPOINT_TOKEN)",
               into(token_file_), {.words = Words::files});
     for (Argument& argument : sensors_.arguments()) {
@@ -71,7 +70,6 @@ class Top : public Command {
     if (hosts_.empty()) return tui::local_source(sensors_.options(), interval(), once_);
     tui::RemoteOptions options;
     options.token = TPT_TRY(read_token(token_file_));
-    options.ssh = ssh_;
     options.interval = interval();
     return tui::remote_source(hosts_, options);
   }
@@ -79,7 +77,7 @@ class Top : public Command {
   SensorFlags sensors_;
   std::optional<std::string> run_, token_file_;
   std::vector<std::string> hosts_;
-  std::string mode_ = "auto", sort_ = "gpu", ssh_ = "ssh";
+  std::string mode_ = "auto", sort_ = "gpu";
   std::optional<Seconds> interval_;
   bool once_ = false;
 };

@@ -56,13 +56,8 @@ class Trace : public Command {
               "merge: what to write: .pftrace, .json (Chrome), .run; one per rank: .et "
               "(Chakra), .pt.trace.json (PyTorch profiler)",
               into(options_.output), {.words = Words::files})
-        .flag("--kernel-gap", "TIME", "longest gap attributed to the device (default 30 us)",
-              into_quantity(options_.kernel_gap))
         .flag("--by", "WHAT", "join: how to divide a rank's time (default activity)",
               into(options_.by), {.choices = {"activity", "class", "collective", "step"}})
-        .flag("--sensor-window", "TIME",
-              "join: averaging window of a power reading (default: from its signal)",
-              into_quantity(options_.window))
         .add(trace_flags(options_));
   }
 
@@ -96,7 +91,6 @@ class Trace : public Command {
     };
     TPT_TRY(only(options_.output.has_value(), "--output", "merge"));
     TPT_TRY(only(options_.by.has_value(), "--by", "join"));
-    TPT_TRY(only(options_.window.has_value(), "--sensor-window", "join"));
     if (options_.top && *options_.top < 1) return error("--top: at least 1");
     return check_trace_flags(options_);
   }

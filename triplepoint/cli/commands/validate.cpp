@@ -34,7 +34,6 @@ class Validate : public Command {
               {.words = Words::files, .required = true, .repeats = true})
         .add(format_.argument("output format (default table); csv: one line per prediction"))
         .flag("--family", "NAME", "only the rows of this family", into(family_))
-        .flag("--worst", "N", "number of worst rows to show (default 5)", into_count(worst_, 0))
         .flag("--leave-out", "SOURCE",
               "use the coefficients fitted without this source of training jobs", into(leave_out_))
         .toggle("--sensitivities",
@@ -56,16 +55,15 @@ class Validate : public Command {
     std::vector<ValidatedFile> validated;
     for (const std::string& file : files_)
       validated.push_back(TPT_TRY(validate(console, library, file)));
-    const auto worst = static_cast<std::size_t>(worst_.value_or(5));
     if (output_)
-      TPT_TRY(write_file_atomically(
-          *output_, report::validation_page(calibrate::all_scores(validated), 4 * worst)));
+      TPT_TRY(write_file_atomically(*output_,
+                                    report::validation_page(calibrate::all_scores(validated), 20)));
     if (format_.is_json()) {
       print_json(console, calibrate::validation_json(validated));
     } else if (format_.is_csv()) {
       console.print(calibrate::validation_csv(validated));
     } else {
-      tui::print_validation(console, validated, worst);
+      tui::print_validation(console, validated);
     }
     return exit_ok;
   }
@@ -111,7 +109,6 @@ class Validate : public Command {
   ThreadsFlag threads_{"rows in parallel (default: all cores)"};
   std::optional<std::string> family_, leave_out_, output_, with_;
   std::optional<learn::Calibration> own_;
-  std::optional<int64_t> worst_;
   bool sensitivities_ = false;
 };
 

@@ -28,18 +28,13 @@ Arguments ThisMachineFlags::arguments() {
       .flag("--measured", "JSON", "earlier output of triplepoint-machine, instead of measuring",
             into(measured_), {.words = Words::files})
       .flag("--nodes", "N", "emulated nodes (default 2)", into(nodes_))
-      .flag("--ranks-per-node", "N", "of each (default 4)", into(ranks_))
-      .flag("--fabric-bandwidth", "RATE", "of a node's NIC (default 1 Gb/s)",
-            into_quantity(bandwidth_))
-      .flag("--fabric-latency", "TIME", "between nodes (default 50 us)", into_quantity(latency_));
+      .flag("--ranks-per-node", "N", "of each (default 4)", into(ranks_));
 }
 
 Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& folder, bool json) {
   calibrate::EmulatedCluster emulated;
   emulated.nodes = nodes_.value_or(emulated.nodes);
   emulated.ranks_per_node = ranks_.value_or(emulated.ranks_per_node);
-  emulated.fabric_bandwidth = bandwidth_.value_or(emulated.fabric_bandwidth);
-  emulated.fabric_latency = latency_.value_or(emulated.fabric_latency);
   if (emulated.nodes < 1 || emulated.ranks_per_node < 1)
     return error(
         "--nodes and --ranks-per-node must be at least 1 (a cluster has ranks); try 2 and 4");

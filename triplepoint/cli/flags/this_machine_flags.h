@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/units.h"
-
 #include "triplepoint/cli/command.h"
 
 namespace triplepoint::cli {
@@ -23,8 +21,6 @@ class ThisMachineFlags {
   bool given_ = false;
   std::optional<std::string> measured_;
   std::optional<int64_t> nodes_, ranks_;
-  std::optional<BytesPerSecond> bandwidth_;
-  std::optional<Seconds> latency_;
 };
 
 }  // namespace triplepoint::cli
