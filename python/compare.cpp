@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs beside each other.
-#include "python/compare.h"
+#include "triplepoint/report/compare/compare.h"
 
 #include <sstream>
 #include <string>
@@ -12,11 +12,11 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/compare/compare_page.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/result_text.h"
 
+#include "python/bindings.h"
 #include "python/run.h"
 #include "python/wait.h"
 

@@ -11,14 +11,11 @@
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/system/detached.h"
+#include "triplepoint/system/process.h"
 
-#include "python/compare.h"
+#include "python/bindings.h"
 #include "python/job.h"
-#include "python/plan.h"
-#include "python/record.h"
 #include "python/run.h"
-#include "python/sweep.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {

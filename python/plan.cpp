@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for plans, asked by the flags of `triplepoint plan`.
-#include "python/plan.h"
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +17,7 @@
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/plan_outcome.h"
 
+#include "python/bindings.h"
 #include "python/job.h"
 #include "python/wait.h"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recorder inside of the program that trains.
-#include "python/record.h"
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +11,7 @@
 #include "triplepoint/flags/record_flags.h"
 #include "triplepoint/study/own_recording.h"
 
+#include "python/bindings.h"
 #include "python/job.h"
 #include "python/wait.h"
 

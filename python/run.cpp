@@ -22,7 +22,6 @@
 #include "triplepoint/tui/run_text.h"
 
 #include "python/job.h"
-#include "python/timeline.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {

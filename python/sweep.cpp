@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many jobs on all cores.
-#include "python/sweep.h"
-
 #include <algorithm>
 #include <optional>
 #include <stop_token>
@@ -18,6 +16,7 @@
 #include "triplepoint/answers/results.h"
 #include "triplepoint/flags/simulation_flags.h"
 
+#include "python/bindings.h"
 #include "python/job.h"
 #include "python/wait.h"
 

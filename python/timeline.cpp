@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/timeline.h"
+#include "triplepoint/run/timeline.h"
 
 #include <cstdint>
 #include <memory>
@@ -11,9 +11,9 @@
 #include <pybind11/stl.h>
 
 #include "triplepoint/run/export.h"
-#include "triplepoint/run/timeline.h"
 #include "triplepoint/spec/names.h"
 
+#include "python/run.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {

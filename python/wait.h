@@ -16,7 +16,7 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/system/detached.h"
+#include "triplepoint/system/process.h"
 
 namespace triplepoint::python {
 

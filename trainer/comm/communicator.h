@@ -11,7 +11,7 @@
 
 #include "triplepoint/spec/op.h"
 
-#include "trainer/comm/numbers.h"
+#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "trainer/comm/numbers.h"
+#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 

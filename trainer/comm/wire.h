@@ -4,9 +4,24 @@
 #include <bit>
 #include <cstdint>
 
-#include "trainer/comm/numbers.h"
-
 namespace triplepoint::trainer {
+
+enum class Reduction { sum, maximum };
+
+/// Numbers are floats in memory; on the wire they may be rounded to bf16, two bytes each. Sums of
+/// them are rounded, too.
+enum class Wire { fp32, bf16 };
+
+constexpr int64_t bytes_of(Wire wire) {
+  return wire == Wire::bf16 ? 2 : 4;
+}
+
+/// How a number travels.
+enum class Number : uint8_t { fp32, bf16, int64 };
+
+constexpr int64_t bytes_of(Number number) {
+  return number == Number::fp32 ? 4 : number == Number::bf16 ? 2 : 8;
+}
 
 /// The nearest bf16, ties to even: the upper half of the float. Not-a-number stays one.
 inline uint16_t to_bf16(float value) {

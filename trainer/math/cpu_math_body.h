@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "trainer/math/cpu_attention_part.h"
+#include "trainer/math/cpu_attention.h"
 #include "trainer/math/cpu_vectors.h"
 
 namespace triplepoint::trainer {

@@ -9,7 +9,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "trainer/runtime/train_settings.h"
+#include "trainer/runtime/train.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "triplepoint/cli/command_line.h"
-#include "triplepoint/system/detached.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 

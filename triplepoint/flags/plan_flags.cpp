@@ -1,9 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/flags/plan_flags.h"
 
+#include <fmt/format.h>
+
 #include "triplepoint/flags/bind.h"
 
 namespace triplepoint::flags {
+
+Arguments SearchFlags::arguments() {
+  return Arguments()
+      .group("Objective and constraints")
+      .flag("--objective", "GOAL",
+            "quantity to optimize: time, energy, energy x time, or cost (default throughput)",
+            into(goal_), {.choices = {"throughput", "energy", "edp", "cost"}})
+      .flag("--max-temperature", "TEMP", "limit of the hottest die, as in \"80 C\"",
+            into_quantity(limits_.temperature))
+      .flag("--max-power", "POWER",
+            "limits of peak GPU power and of mean node and cluster power: \"gpu=700 W,node=8 "
+            "kW,cluster=1 MW\"",
+            [this](std::string_view text) { return search::parse_power(text, limits_); })
+      .flag("--memory-headroom", "SIZE", "memory that stays free on each GPU, as in 4GB or 5%",
+            into(headroom_, search::parse_headroom))
+      .flag("--fix", "LIST",
+            "fixed dimensions, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding "
+            "sharding-group recompute recompute-layers recompute-modules schedule sp overlap-tp "
+            "overlap-dp overlap-pp overlap-ep uneven rank-order power-cap",
+            [this](std::string_view text) -> Result<void> {
+              fix(text);
+              return {};
+            },
+            {.repeats = true})
+      .flag("--space", "REACH",
+            "launchable: plans that Megatron and NeMo can start; everything: all modelled "
+            "plans (default launchable)",
+            into(reach_), {.choices = {"launchable", "everything"}});
+}
+
+void SearchFlags::fix(std::string_view list) {
+  fix_ += (fix_.empty() ? "" : ",") + std::string(list);
+}
+
+Result<search::Space> SearchFlags::space(const spec::Job& base) const {
+  const auto reach = reach_ == "everything" ? search::Reach::everything : search::Reach::launchable;
+  search::Space space(base, reach, TPT_TRY(search::parse_fixed(fix_)));
+  if (space.size() > 0) return space;
+  return error(fmt::format(
+      "no plan is left of the space (--fix {} and the sizes of {} on {} GPUs at batch {} "
+      "exclude each other); fix less, or change the batch",
+      fix_, base.model.name, base.world_size(), base.plan.global_batch_size));
+}
+
+search::Objective SearchFlags::objective(const spec::Job& base,
+                                         const metrics::BillRates& rates) const {
+  return search::objective_of(*search::goal_named(goal_), base, rates);
+}
+
+search::Limits SearchFlags::limits(const spec::Job& base) const {
+  search::Limits limits = limits_;
+  limits.headroom = headroom_.of(*base.cluster.gpu.memory);
+  return limits;
+}
 
 Arguments PlanFlags::ranking() {
   return Arguments()

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
@@ -42,6 +43,20 @@ class SimulationFlags {
   std::optional<Seconds> duration_;
   std::optional<int64_t> steps_, nodes_per_rack_;
   bool power_profile_ = false;
+};
+
+/// `simulate --like NAME.run [--machine FOLDER]`: the job of a run that was measured, on the
+/// machine that `calibrate --this-machine` has described: as many nodes and ranks as the run had,
+/// and its fabric.
+class LikeFlags {
+ public:
+  Arguments arguments();
+  bool given() const { return run_.has_value(); }
+  Result<void> check() const;
+  Result<spec::Job> job(const spec::Library&) const;
+
+ private:
+  std::optional<std::string> run_, machine_;
 };
 
 }  // namespace triplepoint::flags

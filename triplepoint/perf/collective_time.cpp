@@ -19,6 +19,7 @@
 #include "triplepoint/perf/fabric.h"
 
 namespace triplepoint::perf {
+
 namespace {
 
 using spec::Cluster;
@@ -410,6 +411,24 @@ CollectiveTime cut_send_time(const Cluster& cluster, Bytes payload, bool same_do
           .scale_up_bytes = full * each.scale_up_bytes + last.scale_up_bytes,
           .scale_out_bytes = ways * (full * each.scale_out_bytes + last.scale_out_bytes),
           .algorithm = each.algorithm};
+}
+
+// What nccl-tests and NCCL's logs call things.
+
+double bus_bandwidth_factor(spec::Collective collective, int64_t ranks) {
+  const auto n = static_cast<double>(std::max<int64_t>(1, ranks));
+  switch (collective) {
+    case spec::Collective::all_reduce:
+      return 2 * (n - 1) / n;
+    case spec::Collective::all_gather:
+    case spec::Collective::reduce_scatter:
+    case spec::Collective::all_to_all:
+      return (n - 1) / n;
+    case spec::Collective::broadcast:
+    case spec::Collective::send_recv:
+      return 1;
+  }
+  return 1;
 }
 
 }  // namespace triplepoint::perf

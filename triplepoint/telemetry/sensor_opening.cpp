@@ -8,11 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/system/detached.h"
+#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/device_selection.h"
 #include "triplepoint/telemetry/gpu_opening.h"
 #include "triplepoint/telemetry/host/host.h"
-#include "triplepoint/telemetry/opening_state.h"
 
 namespace triplepoint::telemetry {
 

@@ -15,7 +15,7 @@ namespace triplepoint::telemetry {
 
 struct OpeningState;
 
-/// Opens a node's sensors on separate threads (system/detached.h): drivers, every GPU, /proc,
+/// Opens a node's sensors on separate threads (system/process.h): drivers, every GPU, /proc,
 /// networks, board sensors with node power. None of them waits for another, and no member of this
 /// class for a call that does not return.
 class SensorOpening {

@@ -9,8 +9,8 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/metrics/trace/breakdown.h"
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/collectives.h"
-#include "triplepoint/metrics/trace/exposed_waits.h"
 #include "triplepoint/metrics/trace/late_evidence.h"
 #include "triplepoint/metrics/trace/random_training_testing.h"
 #include "triplepoint/trace/builder.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/run/timeline.h"
 
 #include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/span_list.h"
@@ -71,5 +72,21 @@ void for_each_collective(const SpanList& spans, const CollectiveMatch& match, Vi
 
 /// Ranks of the job that a run's traces are of, as they tell them; 0: not known.
 int32_t job_ranks_of(const run::Run&);
+
+/// Of a rank's exposed communication (see RankBreakdown), what is waiting. The rest is transfer;
+/// the three are disjoint.
+struct ExposedWaits {
+  int64_t pipeline = 0;    // ns, in messages between stages: the schedule has nothing to do
+  int64_t late_peers = 0;  // ns, in collectives, for the last of the group
+};
+
+/// By rank, from rank 0 on. A kernel's wait is what the match says of it, or where the producer
+/// knows it (simulated), what the timeline says. Zero where neither does. The timeline is the one
+/// of the match, and has no instances.
+std::vector<ExposedWaits> exposed_waits(const run::Timeline&, const CollectiveMatch&);
+
+/// Whether a collective waits for the schedule rather than for a late peer: messages between stages
+/// and what ties stages together (see Occupancy).
+bool waits_for_schedule(const Collective&, const SpanList&);
 
 }  // namespace triplepoint::metrics

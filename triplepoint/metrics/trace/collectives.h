@@ -110,7 +110,7 @@ struct ClockFit {
   int64_t residual = 0;          // ns; median over all ends
   int64_t worst_residual = 0;    // ns
   int64_t anchors = 0;           // collectives that several ranks of one clock set show
-  int64_t islands = 0;           // clock sets (see clock_sets.h): clocks of different ones cannot
+  int64_t islands = 0;           // clock sets: clocks of different ones cannot
                                  // be compared
   int64_t unchecked = 0;         // ranks that share a collective with another set
 
@@ -137,5 +137,15 @@ std::string clock_sentence(const ClockFit&, bool aligned);
 
 /// The timeline with every rank's offset taken out.
 run::Timeline align_clocks(run::Timeline, const ClockFit&);
+
+/// Sets of ranks whose clocks can be compared, and the comparison checked: by rank, the lowest rank
+/// of its set.
+///
+/// One collective between two sets of ranks fits any offset of their clocks, with a residual of
+/// zero. So two ranks are of one set where chains of collectives connect them in two ways: ranks
+/// and collectives are the vertices of a graph, a kernel is an edge between its rank and its
+/// collective, and a set is what stays connected whichever edge is removed. `met`: the ranks of
+/// each collective.
+std::map<int32_t, int32_t> clock_sets(const std::vector<std::vector<int32_t>>& met);
 
 }  // namespace triplepoint::metrics

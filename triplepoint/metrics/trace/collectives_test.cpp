@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/metrics/run/bottleneck_text.h"
-#include "triplepoint/metrics/trace/clock_sets.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/late_evidence.h"
 #include "triplepoint/metrics/trace/late_ranks.h"

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/delay_blame.h"
-#include "triplepoint/metrics/trace/exposed_waits.h"
 
 namespace triplepoint::metrics {
 namespace {

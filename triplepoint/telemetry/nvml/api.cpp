@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/system/detached.h"
+#include "triplepoint/system/process.h"
 
 namespace triplepoint::telemetry::nvml {
 namespace {

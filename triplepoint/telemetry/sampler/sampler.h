@@ -29,7 +29,7 @@ struct SensorLane;
 /// One thread reads all sensors, as long as they answer. A second one watches it: a sensor in whose
 /// call the first has been for 0.3 s is left to that thread, and the others get a new one (each
 /// GPU its own, if the sensor was a GPU). No member of this class waits for a call that does not
-/// return; after stop() such a thread holds nothing but shared state (system/detached.h).
+/// return; after stop() such a thread holds nothing but shared state (system/process.h).
 ///
 /// The four series of the sampler itself (sampler_cpu_s, sampler_late_s, sampler_lost_ticks,
 /// sampler_call_s) are channels as well, of the node.

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/system/detached.h"
+#include "triplepoint/system/process.h"
 
 namespace triplepoint::telemetry {
 namespace {
