@@ -31,15 +31,6 @@ const char* short_name(spec::GroupKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
-/// Those of a context group under workload's names.
-const char* span_name(spec::GroupKind kind, Collective collective) {
-  constexpr std::array of_context = {"cp_all_reduce", "cp_all_gather", "cp_reduce_scatter",
-                                     "cp_all_to_all", "cp_broadcast",  "cp_send_recv"};
-  static_assert(of_context.size() == spec::collective_count);
-  if (kind == spec::GroupKind::context) return of_context[static_cast<size_t>(collective)];
-  return spec::name_of(collective).data();  // names are literals
-}
-
 }  // namespace
 
 Endpoint::Endpoint(std::unique_ptr<Transport> transport, EndpointSettings settings)
@@ -111,7 +102,7 @@ void Endpoint::finish(Pending::State& state) {
     traffic.payload += state.payload;
   }
   if (state.counted)
-    ScopedSpan::emit({.name = span_name(state.group.kind(), state.collective),
+    ScopedSpan::emit({.name = spec::name_of(state.collective).data(),  // a literal
                       .group = short_name(state.group.kind()),
                       .bytes = state.payload},
                      state.begin_ns, triplepoint_now());

@@ -80,26 +80,6 @@ class CpuMath final : public Math {
         attention_group_backward(shape, {s, h}, qkv, {out, out_gradient, sums}, space);
     round(shape.sequences * shape.length * shape.width(), qkv);
   }
-  void attention_part(const Attention& shape, const AttentionPair& pair, const float* qkv,
-                      const float* keys, float* out, float* sums) override {
-    const int64_t tokens = shape.sequences * shape.length;
-    if (pair.queries.index == pair.keys.index) {
-      zero_row(tokens * shape.heads * shape.head_dim, out);
-      for (int64_t i = 0; i < tokens * shape.heads; ++i)
-        sums[i] = no_sum;
-    }
-    float* scores = scratch(query_block(shape) * pair.queries.piece_length());
-    for (int64_t s = 0; s < shape.sequences; ++s)
-      for (int64_t h = 0; h < shape.heads; ++h)
-        attention_head_part(shape, {s, h}, pair, qkv, keys, out, sums, scores);
-  }
-  void attention_part_backward(const Attention& shape, const AttentionPair& pair, const float* qkv,
-                               const float* keys, const AttentionGradients& to) override {
-    float* scores = scratch(2 * query_block(shape) * pair.queries.piece_length());
-    for (int64_t s = 0; s < shape.sequences; ++s)
-      for (int64_t h = 0; h < shape.heads; ++h)
-        attention_head_part_backward(shape, {s, h}, pair, qkv, keys, to, scores);
-  }
   void causal_softmax(int64_t matrices, int64_t length, float scale, float* scores) override {
     for (int64_t i = 0; i < matrices * length; ++i) {
       float* row = row_at(scores, i, length);

@@ -6,27 +6,6 @@
 
 namespace triplepoint::trainer {
 
-/// The tokens of every sequence that one rank of a context group holds. A sequence is cut into
-/// 2 `ranks` pieces, of which rank r holds r and 2 ranks - 1 - r: causal work is then even. One
-/// rank holds all of it in one piece.
-/// Source: Megatron-LM, megatron/core/utils.py (get_batch_on_this_cp_rank).
-struct SequencePart {
-  int64_t length = 0;  // of the whole sequence
-  int64_t ranks = 1, index = 0;
-
-  int64_t pieces() const { return ranks > 1 ? 2 : 1; }
-  int64_t piece_length() const { return held() / pieces(); }
-  int64_t held() const { return length / ranks; }
-  /// Position in the sequence of the first token of a piece held here.
-  int64_t piece_position(int64_t piece) const {
-    return (piece == 0 ? index : 2 * ranks - 1 - index) * piece_length();
-  }
-  /// Position in the sequence of the i-th token held here.
-  int64_t position(int64_t i) const {
-    return piece_position(i / piece_length()) + i % piece_length();
-  }
-};
-
 /// What numbers are rounded to at the end of an operation. They are floats in memory either way.
 enum class Rounding { none, bf16 };
 
@@ -78,19 +57,6 @@ struct Attention {
   int64_t all_heads = 0, first_head = 0;
 
   int64_t width() const { return (heads + 2 * groups) * head_dim; }
-  int64_t keys_width() const { return 2 * groups * head_dim; }
-};
-
-/// Whose queries attend to whose keys, of the ranks of a context group.
-struct AttentionPair {
-  SequencePart queries, keys;
-};
-
-/// What a backward pass of attention reads, and what it adds to: [tokens, heads x head_dim] and
-/// [tokens, keys_width].
-struct AttentionGradients {
-  const float *out = nullptr, *out_gradient = nullptr, *sums = nullptr;
-  float *queries = nullptr, *keys = nullptr;
 };
 
 /// Part of a row of logits: columns [first, first + width) of the vocabulary, of which `valid` are
@@ -134,15 +100,6 @@ class Math {
   virtual void causal_softmax(int64_t matrices, int64_t length, float scale, float* scores) = 0;
   virtual void softmax_backward(int64_t matrices, int64_t length, float scale, const float* p,
                                 float* gradient) = 0;
-  /// Attention of the queries held here to the keys of one rank, and so on from rank to rank:
-  /// merges with what `out` and `sums` hold of the ranks before. The rank's own keys come first and
-  /// begin them. `length`: tokens held of a sequence; `keys`: rows of keys of all groups, values of
-  /// all.
-  virtual void attention_part(const Attention&, const AttentionPair&, const float* qkv,
-                              const float* keys, float* out, float* sums) = 0;
-  virtual void attention_part_backward(const Attention&, const AttentionPair&, const float* qkv,
-                                       const float* keys, const AttentionGradients&) = 0;
-
   /// y[rows, width] from z[rows, width or 2 width] + bias (may be null); SwiGLU: gate, then up.
   virtual void activation(Nonlinearity, int64_t rows, int64_t width, const float* z,
                           const float* bias, float* y) = 0;

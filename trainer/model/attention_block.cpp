@@ -222,15 +222,34 @@ LinearPlan projection_plan(const ModelContext& context, int64_t layer) {
   return plan;
 }
 
-/// Angle of pair j at position t: t / 10000^(2 j / d). A row for each token held of a sequence.
+double core_flops(const Attention& shape, double per_score) {
+  return 0.5 * per_score * static_cast<double>(shape.sequences * shape.heads) *
+         static_cast<double>(shape.length) * static_cast<double>(shape.length) *
+         static_cast<double>(shape.head_dim);
+}
+
+int64_t core_elements(const Attention& shape) {
+  return shape.sequences * shape.length * (shape.width() + shape.heads * shape.head_dim);
+}
+
+/// Of the core with equally many queries and keys, half of which a query sees on average.
+SpanText core_text(const ModelContext& context, const Attention& shape) {
+  return op_text(context, "attention", core_elements(shape), core_flops(shape, 4));
+}
+
+SpanText core_backward_text(const ModelContext& context, const Attention& shape) {
+  return op_text(context, "attention_backward", 2 * core_elements(shape), core_flops(shape, 10));
+}
+
+/// Angle of pair j at position t: t / 10000^(2 j / d). A row for each token of a sequence.
 std::vector<float> rotary_table(const ModelContext& context) {
   const spec::Model& model = context.model();
   if (model.position_embedding != spec::PositionEmbedding::rope) return {};
   const int64_t half = model.kv_channels / 2;
   std::vector<float> table;
-  for (int64_t i = 0; i < context.part.held(); ++i)
+  for (int64_t i = 0; i < context.share.key_length; ++i)
     for (int64_t j = 0; j < 2 * half; ++j) {
-      const auto t = static_cast<double>(context.part.position(i));
+      const auto t = static_cast<double>(i);
       const double angle =
           t * std::pow(1e4, -static_cast<double>(j % half) / static_cast<double>(half));
       table.push_back(static_cast<float>(j < half ? std::cos(angle) : std::sin(angle)));
@@ -243,7 +262,6 @@ std::vector<float> rotary_table(const ModelContext& context) {
 AttentionBlock::AttentionBlock(ModelContext& context, int64_t layer,
                                std::vector<Parameter>& parameters)
     : context_(context),
-      context_core_(context),
       site_(dropout_site(layer, DropoutPlace::attention_core)),
       norm_(context, "input_norm", layer_name(layer) + "input_norm", parameters),
       qkv_(context, qkv_plan(context, layer), parameters),
@@ -253,7 +271,7 @@ AttentionBlock::AttentionBlock(ModelContext& context, int64_t layer,
 Attention AttentionBlock::shape_for(const Tokens& tokens) const {
   const auto& share = context_.share;
   Attention shape{.sequences = share.sequences,
-                  .length = context_.part.held(),
+                  .length = context_.share.key_length,
                   .heads = share.heads,
                   .groups = share.query_groups,
                   .head_dim = share.head_dim};
@@ -269,7 +287,7 @@ void AttentionBlock::turn(AttentionKept& kept, bool backward) {
   if (table_.empty()) return;
   const auto& share = context_.share;
   const Rotary shape{.tokens = share.tokens,
-                     .length = context_.part.held(),
+                     .length = context_.share.key_length,
                      .heads = share.heads + share.query_groups,
                      .head_dim = share.head_dim,
                      .stride = qkv_.out(),
@@ -286,10 +304,6 @@ void AttentionBlock::core(const Tokens& tokens, AttentionKept& kept) {
     unfused_core(shape, kept);
     return;
   }
-  if (context_.part.ranks > 1) {
-    context_core_.forward(shape, kept.qkv.data(), kept.output.data(), kept.sums.data());
-    return;
-  }
   const ScopedSpan span(core_text(context_, shape));
   context_.math.attention(shape, kept.qkv.data(), kept.output.data(), kept.sums.data());
 }
@@ -299,11 +313,6 @@ void AttentionBlock::core_backward(const Tokens& tokens, AttentionKept& kept,
   const Attention shape = shape_for(tokens);
   if (!context_.job.stack.has_flash_attention()) {
     unfused_core_backward(shape, kept, output_gradient);
-    return;
-  }
-  if (context_.part.ranks > 1) {
-    context_core_.backward(shape, kept.qkv.data(), kept.output.data(), output_gradient,
-                           kept.sums.data());
     return;
   }
   const ScopedSpan span(core_backward_text(context_, shape));

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "trainer/model/context_core.h"
+#include "trainer/model/context.h"
 #include "trainer/model/normalization.h"
 #include "trainer/model/tensor_region.h"
 
@@ -40,7 +40,6 @@ class AttentionBlock {
   Attention shape_for(const Tokens&) const;
 
   ModelContext& context_;
-  ContextCore context_core_;
   uint64_t site_;  // of dropout: two per layer and block
   Normalization norm_;
   EntranceLinear qkv_;

@@ -185,10 +185,12 @@ EmbeddingBlock::EmbeddingBlock(ModelContext& context, std::vector<Parameter>& pa
 
 template <class Body>
 void EmbeddingBlock::for_each_position_run(const Body& body) const {
-  const SequencePart& part = context_.part;
-  context_.for_each_run(part.piece_length(), [&](int64_t row, int64_t token, int64_t count) {
-    body(row, token % part.length, count);
-  });
+  const int64_t length = context_.share.key_length, rows = context_.shard_tokens();
+  for (int64_t row = 0, count = 0; row < rows; row += count) {
+    const int64_t position = (context_.first_row() + row) % length;
+    count = std::min(rows - row, length - position);
+    body(row, position, count);
+  }
 }
 
 void EmbeddingBlock::add_positions(const Tokens& tokens, float* trunk) {

@@ -11,14 +11,13 @@ using namespace triplepoint::trainer::testing;
 namespace {
 
 struct Split {
-  int64_t tensor = 1, expert = 1, expert_tensor = 1, data = 1, context = 1;
+  int64_t tensor = 1, expert = 1, expert_tensor = 1, data = 1;
   bool sequence_parallel = false;
 };
 
 spec::Job split_job(spec::Model model, Split split) {
-  spec::Job job = job_of(std::move(model), split.tensor * split.context * split.data);
+  spec::Job job = job_of(std::move(model), split.tensor * split.data);
   job.plan.tensor_parallel_size = split.tensor;
-  job.plan.context_parallel_size = split.context;
   job.plan.expert_parallel_size = split.expert;
   job.plan.expert_tensor_parallel_size = split.expert_tensor;
   job.plan.sequence_parallel = split.sequence_parallel;
@@ -57,26 +56,6 @@ TEST_CASE("recompute and unfused attention work under tensor parallelism") {
     }
 }
 
-TEST_CASE("ranks that hold parts of each sequence compute what one rank computes") {
-  spec::Model dropping = tiny_gpt();
-  dropping.dropout = 0.2;
-  for (const spec::Model& model : {tiny_gpt(), dropping, tiny_llama()})
-    for (const auto exchange : {spec::ContextExchange::ring, spec::ContextExchange::all_gather})
-      for (const Split split :
-           {Split{.context = 2}, Split{.context = 4}, Split{.data = 2, .context = 2},
-            Split{.tensor = 2, .expert_tensor = 2, .context = 2},
-            Split{.tensor = 2, .expert_tensor = 2, .context = 4, .sequence_parallel = true}}) {
-        spec::Job job = split_job(model, split);
-        job.plan.context_exchange = exchange;
-        check_against_reference(job);
-        check_against_reference(job, Backward::split);
-        job.plan.recompute = spec::Recompute::full;
-        check_against_reference(job);
-        job.plan.recompute = spec::Recompute::selective;
-        check_against_reference(job);
-      }
-}
-
 TEST_CASE("overlapped tensor communication computes the same") {
   for (const spec::Model& model : {tiny_gpt(), tiny_llama()}) {
     spec::Job job = split_job(model, {.tensor = 2, .sequence_parallel = true});
@@ -103,10 +82,6 @@ TEST_CASE("experts over ranks compute what one rank computes") {
         Split{.tensor = 2, .expert = 2, .expert_tensor = 1, .sequence_parallel = true},
         Split{.tensor = 2, .expert = 1, .expert_tensor = 2, .sequence_parallel = true},
         Split{.tensor = 2, .expert = 2, .expert_tensor = 2, .data = 2, .sequence_parallel = true},
-        Split{.expert = 2, .context = 2}, Split{.expert = 4, .data = 2, .context = 2},
-        Split{.tensor = 2, .expert = 2, .expert_tensor = 2, .context = 2},
-        Split{
-            .tensor = 2, .expert = 4, .expert_tensor = 1, .context = 2, .sequence_parallel = true},
         Split{
             .tensor = 2, .expert = 4, .expert_tensor = 1, .data = 2, .sequence_parallel = true}}) {
     spec::Model model = tiny_mixtral();

@@ -11,14 +11,9 @@ ModelContext::ModelContext(const spec::Job& the_job, const ModelGroups& the_grou
     : job(the_job),
       share(workload::share_of_rank(the_job)),
       groups(the_groups),
-      part{.length = share.key_length},
       math(the_math),
       pool(ledger),
-      wire(the_job.plan.precision == spec::Precision::bf16 ? Wire::bf16 : Wire::fp32) {
-  if (groups.context == nullptr) return;
-  part.ranks = groups.context->size();
-  part.index = groups.context->index();
-}
+      wire(the_job.plan.precision == spec::Precision::bf16 ? Wire::bf16 : Wire::fp32) {}
 
 Norm ModelContext::norm_of(int64_t rows) const {
   return {.rows = rows,
@@ -28,19 +23,15 @@ Norm ModelContext::norm_of(int64_t rows) const {
 
 void ModelContext::drop(uint64_t site, const Tokens& tokens, const float* x, float* y) {
   const auto probability = static_cast<float>(model().dropout);
-  for_each_run(longest_run(), [&](int64_t row, int64_t token, int64_t count) {
-    math.dropout(count, hidden(), {site, first_token(tokens) + token, probability},
-                 x + row * hidden(), y + row * hidden());
-  });
+  math.dropout(shard_tokens(), hidden(), {site, first_token(tokens) + first_row(), probability}, x,
+               y);
 }
 
 void ModelContext::add_residual(uint64_t site, const Tokens& tokens, const float* x,
                                 const float* branch, float* y) {
   const auto probability = static_cast<float>(model().dropout);
-  for_each_run(longest_run(), [&](int64_t row, int64_t token, int64_t count) {
-    math.residual(count, hidden(), {site, first_token(tokens) + token, probability},
-                  x + row * hidden(), branch + row * hidden(), y + row * hidden());
-  });
+  math.residual(shard_tokens(), hidden(), {site, first_token(tokens) + first_row(), probability}, x,
+                branch, y);
 }
 
 namespace {

@@ -29,14 +29,13 @@ struct ModelGroups {
   Communicator* tensor = nullptr;
   Communicator* expert = nullptr;
   Communicator* expert_tensor = nullptr;
-  Communicator* context = nullptr;  // null: not split
 };
 
-/// One microbatch as this rank sees it: its part of each sequence, one after the other.
+/// One microbatch: its sequences, one after the other.
 struct Tokens {
   int64_t microbatch = 0;            // of this step, key of what is kept for the backward pass
   int64_t first_sample = 0;          // global index of its first sequence: keys dropout
-  std::span<const int32_t> inputs;   // [sequences x tokens held of each]
+  std::span<const int32_t> inputs;   // [sequences x length]
   std::span<const int32_t> targets;  // the same, one token on
 };
 
@@ -107,7 +106,6 @@ struct ModelContext {
   spec::Job job;
   workload::RankShare share;
   ModelGroups groups;
-  SequencePart part;
   Math& math;
   BufferPool pool;
   Wire wire = Wire::fp32;
@@ -120,27 +118,15 @@ struct ModelContext {
   int64_t shard_size() const { return share.sharded_tokens * share.hidden; }
   bool frozen() const { return share.frozen; }
   Norm norm_of(int64_t rows) const;
-  int64_t first_token(const Tokens& of) const { return of.first_sample * part.length; }
-  /// Rows of the trunk that dropout can take at once.
-  int64_t longest_run() const {
-    return part.pieces() > 1 && model().dropout > 0 ? part.piece_length() : tokens();
+  int64_t first_token(const Tokens& of) const { return of.first_sample * share.key_length; }
+  /// The first row of this rank's shard of the trunk.
+  int64_t first_row() const {
+    return share.sequence_parallel ? groups.tensor->index() * shard_tokens() : 0;
   }
   /// Dropout of the trunk, and the residual behind it: keyed by the place of a token in all
   /// samples.
   void drop(uint64_t site, const Tokens&, const float* x, float* y);
   void add_residual(uint64_t site, const Tokens&, const float* x, const float* branch, float* y);
-  /// Calls body(row, token, count) for runs of this rank's shard, of at most `longest` rows, that
-  /// follow each other in the microbatch, too; token: of its whole sequences.
-  template <class Body>
-  void for_each_run(int64_t longest, const Body& body) const {
-    const int64_t first = share.sequence_parallel ? groups.tensor->index() * shard_tokens() : 0;
-    for (int64_t row = 0, count = 0; row < shard_tokens(); row += count) {
-      const int64_t at = first + row, held = part.held();
-      count = std::min(shard_tokens() - row, longest - at % longest);
-      body(row, at / held * part.length + part.position(at % held), count);
-    }
-  }
-
   Buffer workspace(int64_t count) { return {pool, count, std::nullopt}; }
   Buffer kept(int64_t count) { return {pool, count, MemoryTerm::activations}; }
   Buffer buffer(int64_t count) { return {pool, count, MemoryTerm::buffers}; }

@@ -93,14 +93,12 @@ struct TestBatch {
   std::vector<int32_t> inputs, targets;
 };
 
-inline TestBatch test_batch(const spec::Model& model, int64_t first_sample, int64_t sequences,
-                            int64_t ranks = 1, int64_t index = 0) {
-  const SequencePart part{model.sequence_length, ranks, index};
+inline TestBatch test_batch(const spec::Model& model, int64_t first_sample, int64_t sequences) {
   TestBatch batch;
   for (int64_t s = first_sample; s < first_sample + sequences; ++s)
-    for (int64_t i = 0; i < part.held(); ++i) {
-      batch.inputs.push_back(test_token(model, s, part.position(i)));
-      batch.targets.push_back(test_token(model, s, part.position(i) + 1));
+    for (int64_t i = 0; i < model.sequence_length; ++i) {
+      batch.inputs.push_back(test_token(model, s, i));
+      batch.targets.push_back(test_token(model, s, i + 1));
     }
   return batch;
 }
@@ -202,8 +200,7 @@ struct RankWork {
     std::vector<Tokens> tokens;
     for (int64_t m = 0; m < share / job.plan.micro_batch_size; ++m) {
       const int64_t first = data_index * share + m * job.plan.micro_batch_size;
-      batches.push_back(test_batch(job.model, first, job.plan.micro_batch_size,
-                                   groups.context->size(), groups.context->index()));
+      batches.push_back(test_batch(job.model, first, job.plan.micro_batch_size));
       tokens.push_back({m, first, {}, {}});
     }
     double loss = 0;
@@ -274,11 +271,10 @@ inline Outcome train_job(const spec::Job& job, Backward backward = Backward::who
   on_transports(thread_transports(ranks), {}, [&](Endpoint& endpoint) {
     const auto group = [&](spec::GroupKind kind) { return group_of(grid, endpoint, kind); };
     const auto tensor = group(spec::GroupKind::tensor), expert = group(spec::GroupKind::expert),
-               expert_tensor = group(spec::GroupKind::expert_tensor),
-               context = group(spec::GroupKind::context);
+               expert_tensor = group(spec::GroupKind::expert_tensor);
     const RankWork work{job,
                         grid.coordinates(endpoint.rank()).data,
-                        {tensor.get(), expert.get(), expert_tensor.get(), context.get()},
+                        {tensor.get(), expert.get(), expert_tensor.get()},
                         backward};
     const bool partial = job.plan.sequence_parallel && tensor->size() > 1;
     const double loss = work.train_job(outcome.gradients, mutex, partial || tensor->index() == 0);

@@ -117,10 +117,9 @@ Result<void> check_plan(const spec::Job& job) {
   const spec::Plan& plan = job.plan;
   const auto even = [](double bytes) { return bytes == 2 || bytes == 4; };
   return first_of({
-      {plan.context_parallel_size > 1 && !job.stack.has_flash_attention(),
-       "context_parallel_size is above 1 with attention_kernels that write out the scores (blocks "
-       "of keys are merged by the fused core only); choose fused attention_kernels, or simulate "
-       "it"},
+      {plan.context_parallel_size > 1,
+       "context_parallel_size is above 1 (the trainer's ranks hold whole sequences); set it to 1, "
+       "or simulate it"},
       {plan.packed_length.has_value(),
        "packed_length is set (the trainer's attention sees whole sequences); remove it, or "
        "simulate it"},
@@ -137,7 +136,7 @@ Result<void> check_plan(const spec::Job& job) {
        "optimizer.gradient_sync_bytes is neither 2 nor 4 (gradients travel as bf16 or fp32); "
        "change it"},
       {plan.sharding_group_size == 1 && plan.sharding != Sharding::none &&
-           job.data_parallel_size() * plan.context_parallel_size > 1,
+           job.data_parallel_size() > 1,
        "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "
        "group"},
       {plan.overlap_expert,

@@ -29,8 +29,7 @@ enum Feature {
   recompute,
   adapters,
   overlap,
-  shape,  // rank order, uneven stages, microbatches of two
-  context
+  shape  // rank order, uneven stages, microbatches of two
 };
 
 struct Values {
@@ -50,7 +49,6 @@ const std::array<Values, feature_count> features = {{
     {"adapters", {"", "lora"}},
     {"overlap", {"", "overlap-dp", "overlap-pp", "overlap-tp", "overlap-all", "bucket"}},
     {"shape", {"", "tp-pp-dp", "uneven", "mbs2"}},
-    {"context", {"", "cp2-ring", "cp2-gather", "cp4-ring", "cp4-gather"}},
 }};
 
 void set_pipeline(int value, spec::Plan& plan) {
@@ -61,11 +59,6 @@ void set_pipeline(int value, spec::Plan& plan) {
   plan.pipeline_parallel_size = stages[static_cast<size_t>(value)];
   plan.schedule = schedules[static_cast<size_t>(value)];
   plan.virtual_pipeline_size = value == 4 ? 2 : 1;
-}
-
-void set_context(int value, spec::Plan& plan) {
-  plan.context_parallel_size = value == 0 ? 1 : value < 3 ? 2 : 4;
-  if (value == 2 || value == 4) plan.context_exchange = spec::ContextExchange::all_gather;
 }
 
 void set_sharding(int value, spec::Job& job) {
@@ -144,24 +137,20 @@ int value_index(const Choice& choice, int feature) {
   return first + choice[static_cast<size_t>(feature)];
 }
 
-/// Those with a context group where there is one, else those of all other features.
 Pairs pairs_of(const Choice& choice) {
   Pairs pairs;
-  const bool in_parts = choice[context] > 0;
-  for (int a = 0; a < context; ++a)
-    for (int b = in_parts ? context : a + 1; b < (in_parts ? context + 1 : context); ++b)
+  for (int a = 0; a < static_cast<int>(feature_count); ++a)
+    for (int b = a + 1; b < static_cast<int>(feature_count); ++b)
       pairs.set(static_cast<size_t>(value_index(choice, a) * most_values + value_index(choice, b)));
   return pairs;
 }
 
-std::vector<Choice> valid_choices(int64_t largest, uint64_t draws, Sequences sequences) {
+std::vector<Choice> valid_choices(int64_t largest, uint64_t draws) {
   std::vector<Choice> valid;
   for (uint64_t draw = 0; draw < draws; ++draw) {
     Choice choice{};
     for (size_t i = 0; i < feature_count; ++i)
       choice[i] = static_cast<int>(random_bits({25, i}, draw) % features[i].texts.size());
-    if (sequences == Sequences::whole) choice[context] = 0;
-    if (sequences == Sequences::in_parts && choice[context] == 0) continue;
     if (is_valid(choice, largest)) valid.push_back(choice);
   }
   return valid;
@@ -173,10 +162,8 @@ spec::Job job_of(const Choice& choice) {
   const int64_t tp = int64_t{1} << choice[tensor], dp = int64_t{1} << choice[data];
   spec::Plan plan;
   set_pipeline(choice[pipeline], plan);
-  set_context(choice[context], plan);
   spec::Job job = training(choice, tp * dp * plan.model_parallel_size());
   set_pipeline(choice[pipeline], job.plan);
-  set_context(choice[context], job.plan);
   set_sharding(choice[sharding], job);
   set_overlap(choice[overlap], job.plan);
   set_recompute(choice[recompute], job.plan);
@@ -206,8 +193,8 @@ std::string describe(const Choice& choice) {
   return text;
 }
 
-std::vector<Choice> pairwise_layouts(int64_t largest, Sequences sequences) {
-  const std::vector<Choice> valid = valid_choices(largest, 20000, sequences);
+std::vector<Choice> pairwise_layouts(int64_t largest) {
+  const std::vector<Choice> valid = valid_choices(largest, 20000);
   std::vector<Pairs> pairs;
   std::vector<double> costs;
   Pairs uncovered;
@@ -230,9 +217,9 @@ std::vector<Choice> pairwise_layouts(int64_t largest, Sequences sequences) {
   return chosen;
 }
 
-std::vector<Choice> layouts_of_size(int64_t ranks, size_t count, Sequences sequences) {
+std::vector<Choice> layouts_of_size(int64_t ranks, size_t count) {
   std::vector<Choice> chosen;
-  for (const Choice& choice : valid_choices(ranks, 20000, sequences))
+  for (const Choice& choice : valid_choices(ranks, 20000))
     if (job_of(choice).world_size() == ranks && chosen.size() < count) chosen.push_back(choice);
   return chosen;
 }

@@ -13,7 +13,7 @@
 namespace triplepoint::trainer::test {
 
 /// One value per feature, as an index.
-inline constexpr size_t feature_count = 13;
+inline constexpr size_t feature_count = 12;
 using Choice = std::array<int, feature_count>;
 
 /// The job of a choice: what it trains is decided by the features `model`, `tied` and `lora`.
@@ -25,15 +25,13 @@ spec::Job alone(const Choice&);
 /// Choices that train the same have the same key.
 int training_of(const Choice&);
 
-enum class Sequences { whole, in_parts };  // of a context group
-
 /// A covering array, found greedily with a fixed seed: every pair of values that a valid job of at
-/// most `largest` ranks can have occurs in one of them; of sequences in parts, every pair with a
-/// context group. Small jobs are preferred: ranks are threads that share the cores.
-std::vector<Choice> pairwise_layouts(int64_t largest, Sequences = Sequences::whole);
+/// most `largest` ranks can have occurs in one of them. Small jobs are preferred: ranks are threads
+/// that share the cores.
+std::vector<Choice> pairwise_layouts(int64_t largest);
 
 /// `count` further layouts of exactly this size.
-std::vector<Choice> layouts_of_size(int64_t ranks, size_t count, Sequences = Sequences::whole);
+std::vector<Choice> layouts_of_size(int64_t ranks, size_t count);
 
 /// Tiny jobs for the tests of the trainer, built in code so that no file is needed.
 

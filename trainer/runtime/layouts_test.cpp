@@ -8,7 +8,6 @@
 #include "triplepoint/workload/work_graph.h"
 
 #include "trainer/runtime/jobs_testing.h"
-#include "trainer/runtime/rank_groups.h"
 #include "trainer/runtime/world.h"
 
 namespace triplepoint::trainer {
@@ -121,53 +120,6 @@ TEST_CASE("so do layouts of 32 ranks") {
   const std::vector<test::Choice> layouts = test::layouts_of_size(32, 8);
   REQUIRE(layouts.size() == 8);
   check(layouts);
-}
-
-namespace {
-
-/// Every third of the layouts with a context group.
-void check_context_slice(size_t slice) {
-  const auto layouts = test::pairwise_layouts(16, test::Sequences::in_parts);
-  REQUIRE(layouts.size() >= 28);
-  check(layouts, slice, 3);
-}
-
-}  // namespace
-
-TEST_CASE("so do layouts that cut sequences over ranks, part 1 of 3") {
-  check_context_slice(0);
-}
-TEST_CASE("so do layouts that cut sequences over ranks, part 2 of 3") {
-  check_context_slice(1);
-}
-TEST_CASE("so do layouts that cut sequences over ranks, part 3 of 3") {
-  check_context_slice(2);
-}
-TEST_CASE("so do layouts of 32 ranks that cut sequences over ranks") {
-  const auto layouts = test::layouts_of_size(32, 3, test::Sequences::in_parts);
-  REQUIRE(layouts.size() == 3);
-  check(layouts);
-}
-
-TEST_CASE("a training forms the context groups of its simulation, in the order of the sequence") {
-  for (const auto order : {spec::RankOrder::tp_cp_ep_dp_pp, spec::RankOrder::tp_pp_dp}) {
-    spec::Job job = test::tiny_job(test::tiny_llama(), 32);
-    job.plan.rank_order = order;
-    job.plan.tensor_parallel_size = job.plan.pipeline_parallel_size = 2;
-    job.plan.context_parallel_size = 4;
-    const workload::RankGrid grid = workload::build_work_graph(job).grid;
-    for (int rank = 0; rank < 32; ++rank) {
-      std::vector<int> context;
-      const RankGroups groups(grid, rank, [&](spec::GroupKind kind, const std::vector<int>& ranks) {
-        if (kind == spec::GroupKind::context) context = ranks;
-        return std::unique_ptr<Communicator>();
-      });
-      REQUIRE(context.size() == 4);
-      workload::RankCoordinates place = grid.coordinates(rank);
-      for (place.context = 0; place.context < 4; ++place.context)
-        CHECK(context[static_cast<size_t>(place.context)] == grid.rank_at(place));
-    }
-  }
 }
 
 }  // namespace triplepoint::trainer

@@ -47,10 +47,7 @@ Pipeline::Pipeline(const PipelineParts& parts)
     : parts_(parts),
       stages_(parts.job.plan.pipeline_parallel_size),
       stage_(parts.groups.of(GroupKind::pipeline).index()),
-      part_{.length = parts.job.model.sequence_length,
-            .ranks = parts.groups.of(GroupKind::context).size(),
-            .index = parts.groups.of(GroupKind::context).index()},
-      data_(parts.groups.of(GroupKind::data).index() / part_.ranks),
+      data_(parts.groups.of(GroupKind::data).index()),
       program_(workload::build_programs(parts.job)[static_cast<size_t>(stage_)]),
       last_(find_last(program_, parts.chunks.size())),
       batches_(static_cast<size_t>(parts.job.num_microbatches())) {
@@ -87,15 +84,12 @@ void Pipeline::load(int64_t step, int64_t microbatch) {
   Batch& batch = batches_[static_cast<size_t>(microbatch)];
   batch.inputs.clear();
   batch.targets.clear();
-  std::vector<int32_t> tokens(static_cast<size_t>(part_.length + 1));
+  std::vector<int32_t> tokens(static_cast<size_t>(parts_.job.model.sequence_length + 1));
   const int64_t first = first_sample(step, microbatch);
   for (int64_t i = 0; i < parts_.job.plan.micro_batch_size; ++i) {
     parts_.tokens.read(first + i, tokens);
-    for (int64_t held = 0; held < part_.held(); ++held) {
-      const auto position = static_cast<size_t>(part_.position(held));
-      batch.inputs.push_back(tokens[position]);
-      batch.targets.push_back(tokens[position + 1]);
-    }
+    batch.inputs.insert(batch.inputs.end(), tokens.begin(), tokens.end() - 1);
+    batch.targets.insert(batch.targets.end(), tokens.begin() + 1, tokens.end());
   }
   batch.tokens = {microbatch, first, batch.inputs, batch.targets};
 }

@@ -136,7 +136,6 @@ class Pipeline {
 
   PipelineParts parts_;
   int64_t stages_, stage_;
-  SequencePart part_;
   int64_t data_, count_;  // count_: numbers of a boundary
   double loss_scale_;
   workload::StageProgram program_;

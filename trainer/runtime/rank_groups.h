@@ -30,7 +30,7 @@ class RankGroups {
   Communicator& of(spec::GroupKind kind) const { return *groups_[static_cast<size_t>(kind)]; }
   ModelGroups model() const {
     return {&of(spec::GroupKind::tensor), &of(spec::GroupKind::expert),
-            &of(spec::GroupKind::expert_tensor), &of(spec::GroupKind::context)};
+            &of(spec::GroupKind::expert_tensor)};
   }
 
  private:

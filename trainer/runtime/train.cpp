@@ -440,7 +440,6 @@ EndpointSettings endpoint_settings(const spec::Job& job, double timeout_seconds)
   settings.timeout_seconds = timeout_seconds;
   settings.progress_thread = plan.overlap_tensor || plan.overlap_gradient ||
                              plan.overlap_parameter || plan.overlap_pipeline ||
-                             plan.context_parallel_size > 1 ||
                              plan.sharding == spec::Sharding::parameters;
   return settings;
 }
