@@ -15,9 +15,9 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/telemetry/amd/sysfs_gpu.h"
-#include "triplepoint/telemetry/device_selection.h"
 #include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/exporter/exposition.h"
+#include "triplepoint/telemetry/gpu_opening.h"
 #include "triplepoint/telemetry/host/file_sensor.h"
 #include "triplepoint/telemetry/live/snapshot.h"
 #include "triplepoint/telemetry/live/view.h"

@@ -22,7 +22,7 @@
 #include "triplepoint/study/time_limits.h"
 #include "triplepoint/study/training.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/trace/kineto/job_traces.h"
+#include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace_report/input.h"
 #include "triplepoint/tui/progress.h"
 

@@ -11,7 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
+
+#include "triplepoint/run/run.h"
 
 #include "triplepoint/telemetry/sensor.h"
 
@@ -44,5 +47,10 @@ struct OpeningState : std::enable_shared_from_this<OpeningState> {
 /// seconds is delivered together, in the order of the GPUs.
 void open_nvidia(OpeningState& state);
 void open_amd(OpeningState& state);
+
+/// Which of these devices the words mean, as SensorOptions::devices explains them; no words: all. A
+/// word that no device answers to is an error that says which devices there are.
+Result<std::vector<bool>> select_devices(const std::vector<run::Device>& devices,
+                                         const std::vector<std::string>& words);
 
 }  // namespace triplepoint::telemetry

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/telemetry/device_selection.h"
+#include "triplepoint/telemetry/gpu_opening.h"
 
 #include "tests/doubles/fake_drivers.h"
 #include "tests/doubles/gpu_metrics_blob.h"

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/system/process.h"
-#include "triplepoint/telemetry/device_selection.h"
 #include "triplepoint/telemetry/gpu_opening.h"
 #include "triplepoint/telemetry/host/host.h"
 

@@ -26,7 +26,6 @@
 #include "triplepoint/trace/flight_recorder/flight_recorder.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/kineto/kineto.h"
-#include "triplepoint/trace/kineto/merged.h"
 #include "triplepoint/trace/logs/training_log.h"
 #include "triplepoint/trace/nccl_tests/nccl_tests.h"
 #include "triplepoint/trace/nsys/nsys.h"

@@ -11,7 +11,6 @@
 #include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
-#include "triplepoint/metrics/trace/late_evidence.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/trace/nccl_tests/nccl_tests.h"

@@ -27,7 +27,7 @@
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/store/journal.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/trace/kineto/job_traces.h"
+#include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/logs/training_log.h"
 #include "triplepoint/trace/read.h"
 

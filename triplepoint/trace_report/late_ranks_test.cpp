@@ -11,12 +11,10 @@
 #include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/collectives.h"
-#include "triplepoint/metrics/trace/late_evidence.h"
 #include "triplepoint/metrics/trace/random_training_testing.h"
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/kineto/kineto.h"
-#include "triplepoint/trace/kineto/write_kineto.h"
 
 namespace triplepoint::trace_report {
 using namespace metrics;  // NOLINT(google-build-using-namespace)

@@ -11,7 +11,7 @@
 
 #include "triplepoint/store/store.h"
 #include "triplepoint/trace/chakra/chakra.h"
-#include "triplepoint/trace/kineto/write_kineto.h"
+#include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/trace_report/input.h"
 #include "triplepoint/trace_report/rank_devices.h"

@@ -16,7 +16,7 @@
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/report/study_testing.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/trace/kineto/write_kineto.h"
+#include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::cli {

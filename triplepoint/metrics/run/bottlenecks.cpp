@@ -12,7 +12,7 @@
 
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/metrics/run/view.h"
-#include "triplepoint/metrics/trace/late_evidence.h"
+#include "triplepoint/metrics/trace/late_ranks.h"
 
 namespace triplepoint::metrics {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/trace/collective_match.h"
-#include "triplepoint/metrics/trace/late_evidence.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"
 

@@ -4,8 +4,6 @@
 // A window lasts from the end of the rank's communication before to the begin of the collective.
 // Named is what the late rank has more of than the median of the others; the median, because others
 // may be late for other reasons.
-#include "triplepoint/metrics/trace/late_evidence.h"
-
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -20,6 +18,7 @@
 #include "triplepoint/metrics/run/view.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
+#include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {

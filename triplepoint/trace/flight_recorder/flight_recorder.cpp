@@ -18,7 +18,6 @@
 #include "triplepoint/run/issued.h"
 
 #include "triplepoint/trace/builder.h"
-#include "triplepoint/trace/flight_recorder/pickle.h"
 #include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
 

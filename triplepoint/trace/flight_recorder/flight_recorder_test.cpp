@@ -6,7 +6,6 @@
 
 #include "triplepoint/run/issued.h"
 
-#include "triplepoint/trace/flight_recorder/pickle.h"
 #include "triplepoint/trace/json_walk.h"
 
 namespace triplepoint::trace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace/flight_recorder/pickle.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -12,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+
+#include "triplepoint/trace/flight_recorder/flight_recorder.h"
 
 namespace triplepoint::trace {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace/kineto/job_traces.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "triplepoint/base/text.h"
+
+#include "triplepoint/trace/kineto/kineto.h"
 
 namespace triplepoint::trace {
 namespace {

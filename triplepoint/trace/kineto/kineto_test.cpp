@@ -13,7 +13,6 @@
 
 #include "triplepoint/trace/kineto/json_scan.h"
 #include "triplepoint/trace/kineto/samples_testing.h"
-#include "triplepoint/trace/kineto/write_kineto.h"
 #include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::trace::json_scan {

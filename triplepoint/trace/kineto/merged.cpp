@@ -2,7 +2,6 @@
 // A merged file is cut at the events that name a rank; each piece, behind the head of the file, is
 // what the profiler writes of one rank. JSON has no line breaks inside of texts, so the line that
 // begins such an event is found nowhere else.
-#include "triplepoint/trace/kineto/merged.h"
 
 #include <charconv>
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace/kineto/write_kineto.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -17,7 +15,7 @@
 #include "triplepoint/run/trace_tracks.h"
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/trace/kineto/merged.h"
+#include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {
