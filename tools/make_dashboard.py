@@ -21,25 +21,32 @@ def rate(metric, labels=HOST):
     return f"rate(triplepoint_{metric}{{{labels}}}[$__rate_interval])"
 
 
+# Bits of reasons, where a driver has no counters.
+REASONS = {4: "software_power_cap", 8: "hardware_slowdown", 32: "software_thermal", 64: "hardware_thermal", 128: "hardware_power_brake"}
+BITS = [f'label_replace(avg by (host, gpu) (avg_over_time((floor(triplepoint_gpu_clock_event_reasons{{{HOST}}} / {bit}) % 2)[$__rate_interval:])), '
+        f'"reason", "{reason}", "", "")' for bit, reason in REASONS.items()]
+THROTTLED = " or ".join([f"sum by (host, gpu, reason) ({rate('gpu_throttle_seconds_total')})"] + BITS)
+TEMPERATURE = f"(triplepoint_gpu_temperature_celsius{{{HOST}}} or triplepoint_gpu_junction_temperature_celsius{{{HOST}}})"  # MI300
+
 # Title, unit of Grafana, [(query, legend)]
 FIGURES = [
     ("Power of all GPUs", "watt", [(f"sum({POWER})", "")]),
-    ("Hottest GPU", "celsius", [(f"max(triplepoint_gpu_temperature_celsius{{{HOST}}})", "")]),
+    ("Hottest GPU", "celsius", [(f"max{TEMPERATURE}", "")]),
     ("Slowest busy GPU", "hertz", [(f"min(triplepoint_gpu_sm_clock_hertz{{{HOST}}} and triplepoint_gpu_utilization_ratio{{{HOST}}} > 0.5)", "")]),
     ("GPUs lost", "none", [(f"count(triplepoint_gpu_up{{{HOST}}} == 0) or vector(0)", "")]),
 ]
 CHARTS = [
     ("Power", "watt", [(POWER, GPU)]),
-    ("Temperature", "celsius", [(f"triplepoint_gpu_temperature_celsius{{{HOST}}}", GPU)]),
+    ("Temperature", "celsius", [(TEMPERATURE, GPU)]),
     ("Temperature of the memory", "celsius", [(f"triplepoint_gpu_memory_temperature_celsius{{{HOST}}}", GPU)]),
     ("SM clock", "hertz", [(f"triplepoint_gpu_sm_clock_hertz{{{HOST}}}", GPU)]),
-    ("Share of time throttled", "percentunit", [(f"sum by (host, gpu, reason) ({rate('gpu_throttle_seconds_total')}) > 0", GPU + " {{reason}}")]),
+    ("Share of time throttled", "percentunit", [(f"({THROTTLED}) > 0", GPU + " {{reason}}")]),
     ("Utilization", "percentunit", [(f"triplepoint_gpu_utilization_ratio{{{HOST}}}", GPU)]),
     ("Memory in use", "bytes", [(f"triplepoint_gpu_memory_used_bytes{{{HOST}}}", GPU)]),
     ("NVLink or xGMI, both directions", "Bps", [(f"{rate('gpu_scale_up_transmit_bytes_total')} + {rate('gpu_scale_up_receive_bytes_total')}", GPU)]),
     ("PCIe, both directions", "Bps", [(f"{rate('gpu_pcie_transmit_bytes_total')} + {rate('gpu_pcie_receive_bytes_total')}", GPU)]),
     ("CPU in use", "percentunit", [(f"1 - sum by (host) ({rate('node_cpu_seconds_total', IDLE)}) / sum by (host) ({rate('node_cpu_seconds_total')})", "{{host}}")]),
-    ("Power of the GPUs by job", "watt", [(f"sum by (job, user) (triplepoint_gpu_power_instant_watts{{{HOST}}} * on(host) group_left(job, user) triplepoint_job_info)", "{{job}} {{user}}")]),
+    ("Power of the GPUs by job", "watt", [(f"sum by (job_id, user) (max by (host, gpu) {POWER} * on(host, gpu) group_left(job_id, user) triplepoint_job_info)", "{{job_id}} {{user}}")]),
     ("CPU cores taken by measuring", "percentunit", [(rate("sampler_cpu_seconds_total"), "{{host}}")]),
 ]
 

@@ -277,7 +277,9 @@ std::vector<Curve> separate(const std::vector<const run::Series*>& all, const Bu
 }  // namespace
 
 std::vector<Plot> plots_of(const run::Run& run, std::size_t points) {
-  if (run.devices.empty()) return plots_of_nodes(run, points);
+  const bool has_gpus =
+      std::ranges::any_of(run.series, [](const run::Series& series) { return !series.of_node; });
+  if (run.devices.empty() && !has_gpus) return plots_of_nodes(run, points);
   std::vector<Plot> plots;
   const std::vector<run::Series> counted = counted_throttling(run);
   for (const Signal& signal : signals()) {

@@ -75,7 +75,8 @@ TEST_CASE("the ways in which drivers say nothing are no values") {
   CHECK_FALSE(is_sentinel(0x7fffffffffff0000ULL, 64));
   CHECK_FALSE(plausible_range("power_instant_w").holds(std::nan("")));
   CHECK_FALSE(plausible_range("memory_c").holds(255));
-  CHECK(plausible_range("memory_c").holds(-20));
+  CHECK_FALSE(plausible_range("memory_c").holds(0));
+  CHECK(plausible_range("inlet_c").holds(-20));
   CHECK_FALSE(plausible_range("sm_clock_mhz").holds(4294967295.0));
 }
 

@@ -142,10 +142,11 @@ TEST_CASE("place: what cannot be placed is refused with a way out") {
   const std::string blind = scratch.file("blind.csv", "index,power_w\n0,600\n1,610\n");
   const std::string strange = scratch.file("strange.csv", "time,value\n0,600\n");
   const std::string far = scratch.file("far.csv", "index,temp_c\n0,60\n99999999999,71\n");
-  CHECK(contains(ask({"place", "--from", far}).err, "surely a typing error"));
+  const Answer typing_error = ask({"place", "--from", far});
+  CHECK(contains(typing_error.out, "1 rows name no single GPU (\"99999999999\")"));
   CHECK(contains(ask({"place"}).err, "nothing to place"));
-  CHECK(contains(ask({"place", "--from", blind}).err, "no column has temperature"));
-  CHECK(contains(ask({"place", "--from", strange}).err, "none that numbers GPUs"));
+  CHECK(contains(ask({"place", "--from", blind}).err, "no GPU has a reading of temperature"));
+  CHECK(contains(ask({"place", "--from", strange}).err, "no column of readings is known"));
   CHECK(contains(ask({"place", "--from", scratch.path("none.run")}).err, "none.run"));
   CHECK(contains(ask(job_and("place", {"--judge", "0"})).err, "it counts from 1"));
   CHECK(contains(

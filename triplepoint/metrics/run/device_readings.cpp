@@ -207,11 +207,15 @@ std::vector<double> throttled_of_devices(const View& view) {
   std::vector<double> shares(view.run.devices.size(), unknown);
   bool any = false;
   for (size_t i = 0; i < shares.size(); ++i) {
-    double sum = 0, longest = 0;
+    double sum = 0, longest = 0, hardware = 0;
     for (const auto& [reason, share] : view.devices[i].throttle) {
       sum += share;
       longest = std::max(longest, share);
+      if (reason.starts_with("hardware_")) hardware += share;
     }
+    // What no other bit of the hardware explains is not at the time of those.
+    if (view.devices[i].throttle.contains("hardware_slowdown"))
+      longest = std::max(longest, hardware);
     const auto own = signals.find(view.run.devices[i].index);
     const auto readings =
         own == signals.end() ? std::nullopt : std::optional(Readings(own->second, view.window));

@@ -25,7 +25,7 @@ TEST_CASE("a job's labels come from its launcher's environment") {
     return found == environment.end() ? std::nullopt : std::optional(found->second);
   });
   const std::map<std::string, std::string> by_name(labels.begin(), labels.end());
-  CHECK(by_name.at("job").find("4711") != std::string::npos);
+  CHECK(by_name.at("job_id").find("4711") != std::string::npos);
   CHECK(by_name.at("name") == "train");
   CHECK(by_name.at("user") == "ann");
   CHECK(by_name.at("rank") == "3");
@@ -57,7 +57,7 @@ TEST_CASE("a job file has a job a line, and need not be there") {
 using testing::sample_snapshot;
 
 std::string page_of(const Snapshot& snapshot, bool dcgm = false) {
-  return exposition(snapshot, {{{"job", "4711"}, {"user", "ann"}}}, OwnCost(),
+  return exposition(snapshot, {{{"job_id", "4711"}, {"user", "ann"}}}, OwnCost(),
                     {.dcgm_names = dcgm, .version = "1"});
 }
 

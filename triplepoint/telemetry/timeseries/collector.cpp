@@ -302,7 +302,10 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) const
       left_out_, example_);
   say(no_gpu_ > 0, fmt::runtime("{} rows name no single GPU (\"{}\") and are left out"), no_gpu_,
       example_gpu_);
-  say(lacks_times_, fmt::runtime("the rows have no times: each GPU's are taken to be 1 s apart"));
+  const bool has_several =
+      std::ranges::any_of(order, [](const Owner* gpu) { return gpu->rows > 1; });
+  say(lacks_times_ && has_several,
+      fmt::runtime("the rows have no times: each GPU's are taken to be 1 s apart"));
   say(has_no_zone_, fmt::runtime("times without a zone are taken as UTC"));
   say(back_s_ > 0,
       fmt::runtime("the clock goes back by {} (an hour that comes twice, or a clock that was set): "
