@@ -18,7 +18,6 @@
 #include "triplepoint/store/store.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/telemetry/zeus/zeus.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -34,8 +33,6 @@ class Export : public Command {
         .toggle("--toml", "as a Triplepoint job file", toml_)
         .flag("--csv", "FOLDER", "a run as tables: series, spans, devices, steps", into(csv_),
               {.words = Words::folders})
-        .flag("--zeus-csv", "FOLDER", "a run as Zeus writes it: power.csv, windows.csv",
-              into(zeus_csv_), {.words = Words::folders})
         .flag("-o,--output", "FILE", "instead of standard output", into(output_),
               {.words = Words::files})
         .add(format_.argument());
@@ -44,11 +41,10 @@ class Export : public Command {
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     const bool is_job = megatron_ || nemo_ || toml_;
-    const bool is_run = csv_ || zeus_csv_;
-    if (int(megatron_) + int(nemo_) + int(toml_) + int(is_run) != 1) {
+    if (int(megatron_) + int(nemo_) + int(toml_) + int(csv_.has_value()) != 1) {
       console.warn(
           "triplepoint: export: no output format (there are several); for a job give one of "
-          "--megatron-args, --nemo-yaml and --toml, for a run --csv or --zeus-csv\n");
+          "--megatron-args, --nemo-yaml and --toml, for a run --csv\n");
       return exit_usage;
     }
     return is_job ? export_job(console) : export_run(console);
@@ -84,22 +80,11 @@ class Export : public Command {
 
   Result<int> export_run(tui::Console& console) const {
     const run::Run run = TPT_TRY(run::load(job_));
+    const std::vector<run::NamedText> files = run::csv_tables(run);
+    TPT_TRY(run::write_all(files, *csv_));
     Json written = Json::array();
-    const auto write = [&](const std::optional<std::string>& folder,
-                           const std::vector<run::NamedText>& files) -> Result<void> {
-      if (!folder) return {};
-      if (files.empty())
-        return error(
-            fmt::format("{}: nothing to write to {} (the run has no such series); triplepoint show "
-                        "{} lists its series",
-                        job_, *folder, job_));
-      TPT_TRY(run::write_all(files, *folder));
-      for (const run::NamedText& file : files)
-        written.push_back((Path(*folder) / file.name).string());
-      return {};
-    };
-    if (csv_) TPT_TRY(write(csv_, run::csv_tables(run)));
-    if (zeus_csv_) TPT_TRY(write(zeus_csv_, telemetry::zeus_files(run)));
+    for (const run::NamedText& file : files)
+      written.push_back((Path(*csv_) / file.name).string());
     if (format_.is_json())
       print_json(console, {{"run", job_}, {"written", written}});
     else
@@ -115,7 +100,7 @@ class Export : public Command {
 
   std::string job_;
   bool megatron_ = false, nemo_ = false, toml_ = false;
-  std::optional<std::string> output_, csv_, zeus_csv_;
+  std::optional<std::string> output_, csv_;
   FormatFlag format_;
 };
 

@@ -10,7 +10,6 @@
 
 #include "triplepoint/telemetry/timeseries/collector.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
-#include "triplepoint/telemetry/zeus/zeus.h"
 
 namespace triplepoint::telemetry {
 namespace {
@@ -354,33 +353,6 @@ TEST_CASE("a folder of something else is not taken for a recording") {
   CHECK_FALSE(looks_like_time_series(folder.folder()));
   CHECK_FALSE(looks_like_time_series(folder / "no such file"));
   CHECK_FALSE(looks_like_time_series(folder.file("trace.json", R"({"traceEvents":[]})")));
-}
-
-TEST_CASE("a run written as Zeus' files is read back, energy and all") {
-  run::Run run;
-  run.manifest.epoch_unix_ns = 1'700'000'000'123'456'789;
-  for (int32_t i = 0; i < 4; ++i) {
-    run.devices.push_back({.index = i, .node = i / 2, .local = i % 2, .rank = i});
-    run::Series& power = run.series.emplace_back();
-    power = {.signal = "power_instant_w", .device = i, .times = {}, .values = {}};
-    for (int k = 0; k < 20; ++k) {
-      power.times.emplace_back(k * 50'000'123LL);
-      power.values.push_back(1024 * (i + 1) * (k + 1));
-    }
-  }
-  run.steps = {{.begin = Instant(0), .end = Instant(500'001'230)}};
-  const ScratchFolder folder;
-  REQUIRE(run::write_all(zeus_files(run), folder.folder()));
-  const run::Run back = read_time_series(folder.folder()).value();
-  for (int32_t i = 0; i < 4; ++i) {
-    const run::Series& power = *run::find_series(run, "power_instant_w", i);
-    CHECK(run::find_series(back, "power_instant_w", i)->times == power.times);
-    CHECK(run::find_series(back, "power_instant_w", i)->values == power.values);
-    // 1024 (i + 1) W times 1, 2, ... 10, a twentieth of a second each.
-    CHECK(*back.summaries[static_cast<std::size_t>(i)].energy_j ==
-          doctest::Approx(1024.0 * (i + 1) * 55 * 0.050000123));
-  }
-  CHECK(back.steps == run.steps);
 }
 
 }  // namespace
