@@ -12,9 +12,10 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/compare/compare_page.h"
+#include "triplepoint/report/compare/compare_document.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/tui/console.h"
-#include "triplepoint/tui/result_text.h"
+#include "triplepoint/tui/document_text.h"
 
 #include "python/bindings.h"
 #include "python/run.h"
@@ -38,7 +39,7 @@ Comparison compare(const std::vector<Run>& runs, const std::vector<std::string>&
 std::string text_of(const Comparison& comparison, bool all) {
   std::ostringstream out, err;
   tui::Console console(out, err, {});
-  tui::print_comparison(console, comparison, all);
+  tui::print_document(console, report::comparison_document(comparison, all));
   return out.str();
 }
 
@@ -50,7 +51,8 @@ void add_compare(py::module_& module) {
       .def("sentences", [](const Comparison& c) { return report::sentences_of(c); })
       .def("text", &text_of)
       .def("save_page", [](const Comparison& c, const std::string& file) {
-        value_or_raise(write_file_atomically(file, report::compare_page(c)));
+        value_or_raise(write_file_atomically(
+            file, report::document_page(report::comparison_document(c, true))));
       });
   module.def("compare", &compare);
 }

@@ -58,13 +58,14 @@ bool has_layout(const Job& job) {
          !store_all(arguments, job.request.flags) || given;
 }
 
-study::SearchWatch watch_of(Work& work) {
+Watch watch_of(Work& work) {
   return {.begin =
               [&work](const char*, size_t total) {
                 work.done = 0;
                 work.total = total;
               },
-          .advance = [&work] { ++work.done; }};
+          .advance = [&work] { ++work.done; },
+          .stopped = [&work] { return work.stopped.load(); }};
 }
 
 Plans as_plans(const flags::PlanOutcome& outcome) {
@@ -85,9 +86,9 @@ Result<Plans> find_plans(const Job& job, const FlagTexts& texts, Work& work) {
   const spec::Job base = TPT_TRY(base_of(job, library));
   const metrics::BillRates rates = TPT_TRY(flags.billed().rates(library, base.environment));
   study::PlanQuestion asked = TPT_TRY(flags.question(library, base, rates));
-  asked.stopped = [&work] { return work.stopped.load(); };
+  asked.watch = watch_of(work);
   const search::Space space = TPT_TRY(flags.searched().space(asked.base));
-  const search::Ranking ranking = TPT_TRY(study::find_plans(watch_of(work), space, asked));
+  const search::Ranking ranking = TPT_TRY(study::find_plans(space, asked));
   if (work.stopped) return error("interrupted");
   const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
   return as_plans({asked, space, ranking, rates, intervals, flags.billed(),

@@ -56,7 +56,7 @@ Run read(const std::vector<std::string>& sources) {
 std::string text_of(const Run& self) {
   std::ostringstream out, err;
   tui::Console console(out, err, {});
-  self.run().manifest.job ? study::print_results(console, *self.results)
+  self.run().manifest.job ? flags::print_results(console, *self.results)
                           : tui::print_run(console, self.run(), self.metrics(), {});
   return out.str();
 }

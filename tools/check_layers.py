@@ -37,7 +37,7 @@ MAY_INCLUDE = {
     "advise": "base spec formats run workload sim metrics",
     "report": "base spec run metrics answers calibrate search advise",
     "tui": "base http system spec run store telemetry metrics trace_report answers learn calibrate advise report",
-    "study": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers calibrate search advise report tui",
+    "study": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers calibrate search advise report",
     "flags": "base http spec formats store workload sim telemetry metrics answers learn search report tui study",
     "cli": "*",
 }

@@ -79,8 +79,8 @@ TEST_CASE("plans chosen from a public sweep of H100 jobs lose little against the
   const auto table = CsvTable::parse(*read_file(path), path);
   REQUIRE(table);
   const spec::Library library = spec::default_library();
-  const auto scores = calibrate::score_job_table(
-      *table, {.library = library, .threads = available_threads(), .begin = {}, .advance = {}});
+  const auto scores =
+      calibrate::score_job_table(*table, {.library = library, .threads = available_threads()});
   REQUIRE(scores);
   std::map<std::string, Pairs> sweeps;
   for (const calibrate::ScoredRow& row : scores->scored)

@@ -33,9 +33,8 @@ std::map<std::string, ErrorSummary> errors_by_family() {
        std::filesystem::directory_iterator(Path(TPT_SOURCE_DIR) / "validation")) {
     const Path path = folder.path() / "jobs.csv";
     if (!std::filesystem::exists(path)) continue;
-    const auto scores = score_job_table(
-        table_at(path),
-        {.library = library, .threads = available_threads(), .begin = {}, .advance = {}});
+    const auto scores =
+        score_job_table(table_at(path), {.library = library, .threads = available_threads()});
     REQUIRE_MESSAGE(scores, scores.error().what);
     for (const auto& [family, summary] : summarize(*scores).families)
       all[family] = summary;

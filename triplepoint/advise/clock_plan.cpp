@@ -535,7 +535,7 @@ class ClockPlanner {
     std::vector<double> steps;
     for (const double slowdown : ladder)
       if (slowdown == 0 || slowdown <= options_.most_slowdown) steps.push_back(slowdown);
-    if (options_.begin) options_.begin("Judging clocks", steps.size() + 1);
+    options_.watch.begin("Judging clocks", steps.size() + 1);
     sim::StepModel model(expected_, graph_);
     const sim::CoupledStep step = settled(model);
     plan_.baseline = judge(setting_, {}, {});
@@ -543,7 +543,7 @@ class ClockPlanner {
     plan_.stages = stage_slacks(model, step, walks);
     advance();
     for (const double slowdown : steps) {
-      if (options_.stopped && options_.stopped()) break;
+      if (options_.watch.stopped()) break;
       if (const auto point = point_at(walks, slowdown)) keep(*point);
       advance();
     }
@@ -552,9 +552,7 @@ class ClockPlanner {
   }
 
  private:
-  void advance() const {
-    if (options_.advance) options_.advance();
-  }
+  void advance() const { options_.watch.advance(); }
 
   /// Walks up to a slowdown; where the simulator says that it came out longer (links that are
   /// shared, heat that moved, boards that differ), again with so much less room, and where no room

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
+
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/spec/job.h"
 
@@ -60,9 +61,7 @@ struct ClockPlan {
 struct ClockOptions {
   double most_slowdown = 0.1;
   int threads = 1;
-  std::function<void(const char* what, size_t total)> begin = {};
-  std::function<void()> advance = {};
-  std::function<bool()> stopped = {};
+  Watch watch = {};
 };
 
 /// How far a plan that must not slow a job down may miss that: the schedule's own tolerance. A

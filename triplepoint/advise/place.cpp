@@ -92,7 +92,7 @@ class LocalSearch {
       around.resize(std::min(around.size(), left));
       const std::vector<double> times = judge(around);
       const auto best = std::min_element(times.begin(), times.end());
-      if (options_.stopped && options_.stopped()) counts_.searched_all = false;
+      if (options_.watch.stopped()) counts_.searched_all = false;
       if (best == times.end() || *best >= time) return job_of(point);
       time = *best;
       point = around[static_cast<size_t>(best - times.begin())];
@@ -142,11 +142,11 @@ class LocalSearch {
   }
 
   std::vector<double> judge(const std::vector<Point>& points) {
-    if (options_.begin && !points.empty()) options_.begin("Judging placements", points.size());
+    if (!points.empty()) options_.watch.begin("Judging placements", points.size());
     std::vector<double> times(points.size());
     parallel_for(points.size(), options_.threads, [&](size_t i) {
       times[i] = judge_time(job_of(points[i])).value_or(std::numeric_limits<double>::infinity());
-      if (options_.advance) options_.advance();
+      options_.watch.advance();
     });
     counts_.judged += static_cast<int64_t>(points.size());
     return times;
@@ -264,12 +264,12 @@ class Placer {
     const std::vector<spec::Job> machines = drawn_machines(base_);
     const size_t plans = result_.placements.size();
     std::vector<std::vector<double>> times(plans, std::vector<double>(machines.size()));
-    if (options_.begin) options_.begin("Judging on drawn machines", plans * machines.size());
+    options_.watch.begin("Judging on drawn machines", plans * machines.size());
     parallel_for(plans * machines.size(), options_.threads, [&](size_t i) {
       spec::Job job = machines[i % machines.size()];
       job.plan = result_.placements[i / machines.size()].job.plan;
       times[i / machines.size()][i % machines.size()] = judge_time(job).value_or(0);
-      if (options_.advance) options_.advance();
+      options_.watch.advance();
     });
     for (size_t plan = 0; plan < plans; ++plan) {
       if (!result_.placements[plan].outcome.fits) continue;

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
+
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/spec/job.h"
 
@@ -35,9 +36,7 @@ struct PlaceOptions {
   int64_t largest_shift = 3;
   int64_t most_judged = 4000;
   int threads = 1;
-  std::function<void(const char* what, size_t total)> begin;  // of a part that takes time
-  std::function<void()> advance;
-  std::function<bool()> stopped;
+  Watch watch = {};
 };
 
 struct PlaceResult {

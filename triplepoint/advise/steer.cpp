@@ -213,7 +213,7 @@ SteerOutcome steer(const spec::Job& job, const SteerOptions& options) {
   const auto advance = [&](Track& track) {
     return track.advance(std::min(controller.interval(), options.duration - track.now()));
   };
-  while ((is_open(steered) || is_open(fixed)) && !(options.stopped && options.stopped())) {
+  while ((is_open(steered) || is_open(fixed)) && !options.watch.stopped()) {
     if (is_open(fixed)) advance(fixed);
     if (const auto read = is_open(steered) ? advance(steered) : std::nullopt;
         read && is_open(steered)) {
@@ -222,7 +222,7 @@ SteerOutcome steer(const spec::Job& job, const SteerOptions& options) {
       if (decision && decision->move) steered.adopt(controller.job(), decision->cost);
       if (decision) outcome.decisions.push_back(*std::move(decision));
     }
-    if (options.advance) options.advance();
+    options.watch.advance();
   }
   outcome.fixed = fixed.finished();
   outcome.steered = steered.finished();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/spec/job.h"
 
@@ -20,8 +21,7 @@ struct SteerOptions {
   MoveOptions moves;
   Seconds restart = 600 * unit::s;              // stop, start, read the checkpoint, compile
   Seconds checkpoint_interval = 600 * unit::s;  // restarts happen right after a checkpoint
-  std::function<void()> advance = {};           // told at every look
-  std::function<bool()> stopped = {};
+  Watch watch = {};                             // each look is a piece
 };
 
 /// One time the controller thought.

@@ -79,7 +79,7 @@ Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& compa
                {"interval_rows", interval_rows(outcome)},
                {"plans", Json::array()},
                {"refused", Json::array()}};
-  if (outcome.asked.stopped()) json["interrupted"] = true;
+  if (outcome.asked.watch.stopped()) json["interrupted"] = true;
   // The plans of the table, and of the front where it is asked for.
   const auto& ranked = outcome.ranking.ranked;
   for (size_t i = 0; i < ranked.size(); ++i) {

@@ -20,6 +20,10 @@
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/tui/console.h"
 
+namespace triplepoint::answers {
+struct Document;
+}
+
 namespace triplepoint::flags {
 
 /// A whole number within bounds; others are errors of the command line.
@@ -84,6 +88,12 @@ class FormatFlag {
 /// Prints one JSON object and a line break. Its first key is "schema": 1, or the number that it
 /// has.
 void print_json(tui::Console& console, const Json& json);
+/// The answer as it is asked for; of CSV the table of this name, or the first.
+void print_answer(tui::Console&, const answers::Document&, const FormatFlag&,
+                  std::string_view csv_table = {});
+
+/// Each as a line on standard error.
+void print_warnings(tui::Console& console, const std::vector<std::string>& warnings);
 
 /// The flags that say what is measured: --devices, --gpm, --node-power-command.
 class SensorFlags {

@@ -8,6 +8,8 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/store/store.h"
+#include "triplepoint/tui/fault_text.h"
+#include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::flags {
 
@@ -143,6 +145,18 @@ Result<spec::Job> LikeFlags::job(const spec::Library& library) const {
       job.cluster, TPT_TRY(spec::load_cluster(library, (folder / "cluster.toml").string())));
   job.stack = TPT_TRY(spec::load_stack(library, (folder / "stack.toml").string()));
   return job;
+}
+
+void print_results(tui::Console& console, const study::JobResults& results) {
+  tui::print_run(console, results.run, results.metrics, results.step_time);
+  if (const std::string flags = study::flags_that_fit(results); !flags.empty())
+    tui::print_wrapped(
+        console,
+        fmt::format("It fits with {}; triplepoint plan finds the fastest plan that fits.", flags));
+  tui::print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
+  if (results.profile) tui::print_power_profile(console, *results.profile);
+  if (results.bill)
+    console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "\n");
 }
 
 }  // namespace triplepoint::flags

@@ -15,6 +15,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/study/study_output.h"
+#include "triplepoint/tui/console.h"
 
 namespace triplepoint::flags {
 
@@ -58,5 +59,8 @@ class LikeFlags {
  private:
   std::optional<std::string> run_, machine_;
 };
+
+/// What `simulate` prints of a job.
+void print_results(tui::Console&, const study::JobResults&);
 
 }  // namespace triplepoint::flags

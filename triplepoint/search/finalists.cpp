@@ -148,7 +148,7 @@ class Finals {
       simulate_new(found.best);
       keep_limits_by_power();
       const bool enough = allowed() >= options_.top || found.best.size() < wider.keep;
-      if (enough || wider.keep >= most_finalists || wider.stop()) break;
+      if (enough || wider.keep >= most_finalists || wider.watch.stopped()) break;
       wider.keep *= 4;
     }
     if (objective_.goal != Goal::throughput) find_best_power();
@@ -176,16 +176,16 @@ class Finals {
     for (const Candidate& candidate : candidates)
       if (seen_.insert(candidate.index).second) fresh.push_back(candidate);
     if (fresh.empty()) return;
-    const bool was_stopped = options_.search.stop();
+    const bool was_stopped = options_.search.watch.stopped();
     if (was_stopped) fresh.resize(std::min(fresh.size(), options_.top));
     std::vector<Finalist> simulated(fresh.size());
-    if (options_.search.begin) options_.search.begin("Simulating finalists", fresh.size());
+    options_.search.watch.begin("Simulating finalists", fresh.size());
     parallel_for(fresh.size(), options_.search.threads, [&](size_t i) {
-      if (options_.search.stop() && !was_stopped) return;
+      if (options_.search.watch.stopped() && !was_stopped) return;
       spec::Job job = space_.base();
       job.plan = fresh[i].plan;
       simulated[i] = simulate(job, fresh[i], objective_);
-      if (options_.search.advance) options_.search.advance();
+      options_.search.watch.advance();
     });
     std::erase_if(simulated, [](const Finalist& plan) { return plan.time == 0; });  // stopped
     for (Finalist& plan : simulated) {
@@ -291,11 +291,11 @@ class Finals {
 
   template <class Lower>
   void lower_power(const std::vector<Finalist*>& plans, const char* what, const Lower& lower) {
-    if (plans.empty() || options_.search.stop()) return;
-    if (options_.search.begin) options_.search.begin(what, plans.size());
+    if (plans.empty() || options_.search.watch.stopped()) return;
+    options_.search.watch.begin(what, plans.size());
     parallel_for(plans.size(), options_.search.threads, [&](size_t i) {
       *plans[i] = lower(*plans[i]);
-      if (options_.search.advance) options_.search.advance();
+      options_.search.watch.advance();
     });
   }
 

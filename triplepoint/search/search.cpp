@@ -125,9 +125,9 @@ class Search {
     std::vector<BoundedLayout> bounds(space_.layouts().size());
     const auto groups = this->groups();
     std::vector<SearchCounts> counts(groups.size());
-    if (options_.begin) options_.begin("Bounding", groups.size());
+    options_.watch.begin("Bounding", groups.size());
     parallel_for(groups.size(), options_.threads, [&](size_t g) {
-      if (options_.stop()) return;
+      if (options_.watch.stopped()) return;
       workers_.with([&](Worker& worker) {
         for (const size_t i : groups[g]) {
           const auto bound = worker.scan.bound(i, CountedParts::many_layers);
@@ -135,7 +135,7 @@ class Search {
           if (!bound) counts[g].out_of_memory += space_.first_of(i + 1) - space_.first_of(i);
         }
       });
-      if (options_.advance) options_.advance();
+      options_.watch.advance();
     });
     for (const SearchCounts& each : counts)
       found_.counts += each;
@@ -151,9 +151,9 @@ class Search {
   /// Takes layouts in the order of what is known of them. A layout whose bound as a whole does not
   /// rule it out is bounded plan by plan, and simulated when that does not either.
   void search_layouts() {
-    if (options_.begin) options_.begin("Searching", roughly_.size());
+    options_.watch.begin("Searching", roughly_.size());
     size_t bounded = 0;
-    while (!options_.stop()) {
+    while (!options_.watch.stopped()) {
       const double limit = threshold();
       const auto next = [&](const auto& layouts, size_t at) {
         return at < layouts.size() ? layouts[at].bound : nothing_found;
@@ -196,7 +196,7 @@ class Search {
     std::vector<SearchCounts> counts(number);
     const auto may_win = [&](const StepBound& bound) { return may_reach(value_of(bound), limit); };
     parallel_for(number, options_.threads, [&](size_t i) {
-      if (options_.stop()) return;
+      if (options_.watch.stopped()) return;
       workers_.with([&](Worker& worker) {
         if (!layout_may_win(worker, bounds[i].layout, limit)) return;
         counts[i].out_of_memory += worker.scan.visit(
@@ -205,7 +205,7 @@ class Search {
               bounds[i].bound = std::min(bounds[i].bound, value_of(bound));
             });
       });
-      if (options_.advance) options_.advance();
+      options_.watch.advance();
     });
     for (const SearchCounts& each : counts)
       found_.counts += each;
@@ -222,7 +222,7 @@ class Search {
     std::vector<std::optional<Candidate>> best(number);
     std::vector<SearchCounts> counts(number);
     parallel_for(number, options_.threads, [&](size_t i) {
-      if (options_.stop()) return;
+      if (options_.watch.stopped()) return;
       workers_.with([&](Worker& worker) {
         best[i] = simulate_layout(worker, exactly_[i].layout, limit, counts[i]);
       });
@@ -264,7 +264,7 @@ class Search {
     const Variants variants = space_.variants(sizes);
     ++counts.layouts_simulated;
     for (const Bounded& bounded : plans) {
-      if ((best && !may_reach(bounded.value, best->value)) || options_.stop()) break;
+      if ((best && !may_reach(bounded.value, best->value)) || options_.watch.stopped()) break;
       Candidate candidate{.index = bounded.index,
                           .layout = sizes,
                           .plan = space_.plan(sizes, variants, bounded.at),

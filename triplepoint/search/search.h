@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
+
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/search/objective.h"
 #include "triplepoint/search/space.h"
@@ -38,11 +39,7 @@ struct SearchCounts {
 struct SearchOptions {
   int threads = 1;
   size_t keep = 12;  // layouts
-  // Told, from any thread, how many pieces of work there are and that one is done.
-  std::function<void(const char* what, size_t total)> begin = {};
-  std::function<void()> advance = {};
-  std::function<bool()> stopped = {};  // asked now and then; what was found until then is kept
-  bool stop() const { return stopped && stopped(); }
+  Watch watch = {};
 };
 
 struct Found {

@@ -9,7 +9,6 @@
 
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/study/runner.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 namespace {
@@ -63,23 +62,13 @@ std::string remark_of(const FolderRow& row) {
   return remark;
 }
 
-tui::Style style_of(const std::string& state) {
-  return state == "job"       ? tui::Style::plain
-         : state == "invalid" ? tui::Style::warning
-                              : tui::Style::bad;
+Style style_of(const std::string& state) {
+  return state == "job" ? Style::plain : state == "invalid" ? Style::warning : Style::bad;
 }
 
 }  // namespace
 
-Json import_json(const formats::FolderImport& import) {
-  Json files = Json::array();
-  for (const FolderRow& row : import.rows)
-    files.push_back(as_json(row));
-  return {
-      {"files", std::move(files)}, {"distinct", import.distinct()}, {"skipped", import.skipped}};
-}
-
-void print_import(tui::Console& console, const formats::FolderImport& import) {
+answers::Document import_document(const formats::FolderImport& import) {
   DataTable table = text_table({{"file", Align::left},
                                 {"state", Align::left},
                                 {"model", Align::left},
@@ -89,9 +78,11 @@ void print_import(tui::Console& console, const formats::FolderImport& import) {
                                 {"GPUs"},
                                 {"remarks", Align::left}});
   std::map<std::string, std::size_t> states, codes;
+  Json files = Json::array();
   for (const FolderRow& row : import.rows) {
     const std::string state = state_of(row);
     ++states[state];
+    files.push_back(as_json(row));
     const spec::Job* job = row.imported ? &row.imported->job : nullptr;
     table.add({row.path,
                {state, style_of(state)},
@@ -105,12 +96,20 @@ void print_import(tui::Console& console, const formats::FolderImport& import) {
     for (const spec::Diagnosis& diagnosis : row.imported->diagnoses)
       ++codes[std::string(spec::name_of(diagnosis.code))];
   }
-  console.print(tui::table_text(table, console) + "\n");
-  console.print(fmt::format("{} files, {} distinct: {} jobs, {} invalid, {} unreadable\n",
-                            import.rows.size(), import.distinct(), states["job"], states["invalid"],
-                            states["unreadable"]));
+  answers::Section section{.id = "files", .title = "", .tables = {std::move(table)}};
+  section.remarks.push_back(
+      {fmt::format("{} files, {} distinct: {} jobs, {} invalid, {} unreadable", import.rows.size(),
+                   import.distinct(), states["job"], states["invalid"], states["unreadable"])});
   for (const auto& [code, count] : codes)
-    console.print(fmt::format("  {:>4}  {}\n", count, code));
+    section.remarks.push_back({fmt::format("{} times {}", count, code)});
+  return {.kind = "import",
+          .title = "",
+          .facts = "",
+          .verdict = {},
+          .sections = {std::move(section)},
+          .numbers = {{"files", std::move(files)},
+                      {"distinct", import.distinct()},
+                      {"skipped", import.skipped}}};
 }
 
 }  // namespace triplepoint::study

@@ -12,7 +12,6 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/labels.h"
-#include "triplepoint/tui/console.h"
 #include "triplepoint/workload/model_flops.h"
 
 namespace triplepoint::study {
@@ -34,30 +33,30 @@ Json job_json(const spec::StudyJob& entry) {
 
 }  // namespace
 
-Json shown_json(const LibraryEntry& shown) {
-  Json numbers = Json::array();
-  for (const spec::Provenance& number : shown.numbers) {
-    numbers.push_back({{"key", number.key},
-                       {"value", number.value},
-                       {"kind", spec::enum_name(number.kind)},
-                       {"source", number.cite},
-                       {"file", number.file},
-                       {"line", number.line}});
-  }
-  return {{"kind", shown.kind}, {"about", shown.about}, {"numbers", std::move(numbers)}};
-}
-
-void print_shown(tui::Console& console, const std::string& name, const LibraryEntry& shown) {
-  console.print(console.styled(fmt::format("{} {}", shown.kind, name), tui::Style::bold) + ": " +
-                shown.about + "\n\n");
+answers::Document library_document(const std::string& kind, const std::string& name,
+                                   const std::string& about,
+                                   const std::vector<spec::Provenance>& numbers) {
   DataTable table = text_table({{"number", Align::left},
                                 {"value", Align::left},
                                 {"kind", Align::left},
                                 {"source", Align::left}});
-  for (const spec::Provenance& number : shown.numbers) {
-    table.add({number.key, number.value, std::string(spec::enum_name(number.kind)), number.cite});
+  Json all = Json::array();
+  for (const spec::Provenance& number : numbers) {
+    const std::string_view of = spec::enum_name(number.kind);
+    table.add({number.key, number.value, std::string(of), number.cite});
+    all.push_back({{"key", number.key},
+                   {"value", number.value},
+                   {"kind", of},
+                   {"source", number.cite},
+                   {"file", number.file},
+                   {"line", number.line}});
   }
-  console.print(tui::table_text(table, console) + "\n");
+  return {.kind = kind,
+          .title = kind + " " + name,
+          .facts = about,
+          .verdict = {},
+          .sections = {{.id = "numbers", .title = "", .tables = {std::move(table)}}},
+          .numbers = {{"kind", kind}, {"about", about}, {"numbers", std::move(all)}}};
 }
 
 std::string model_text(const spec::Job& job) {
@@ -91,29 +90,19 @@ std::string own_model_text(const spec::Library& library, const spec::Job& job) {
   return fmt::format("model {}{}: {}", job.model.name, known ? ", changed" : "", model_text(job));
 }
 
-void print_warnings(tui::Console& console, const spec::Job& job) {
+std::vector<std::string> warnings_of(const spec::Job& job) {
+  std::vector<std::string> warnings;
   for (const spec::Diagnosis& diagnosis : spec::diagnose(job)) {
     // Of a launch file it is a note already, with its line.
     const auto says_it = [&](const std::string& note) { return note.ends_with(diagnosis.what); };
     if (diagnosis.severity == spec::Diagnosis::Severity::warning &&
         std::ranges::none_of(job.notes, says_it))
-      console.warn(fmt::format("triplepoint: {}\n", diagnosis.what));
+      warnings.push_back(diagnosis.what);
   }
+  return warnings;
 }
 
-Json study_json(const spec::StudyPlan& study) {
-  Json jobs = Json::array();
-  for (const spec::StudyJob& entry : study.jobs)
-    jobs.push_back(job_json(entry));
-  return {{"kind", "study"},
-          {"about", study.title},
-          {"details", study.about},
-          {"jobs", std::move(jobs)}};
-}
-
-void print_study(tui::Console& console, const spec::StudyPlan& study) {
-  console.print(console.styled("study " + study.name, tui::Style::bold) + ": " + study.title +
-                "\n" + tui::wrap(study.about, console.abilities().width.value_or(100)) + "\n\n");
+answers::Document plan_document(const spec::StudyPlan& study) {
   DataTable table = text_table({{"job", Align::left},
                                 {"model", Align::left},
                                 {"machines", Align::left},
@@ -121,17 +110,26 @@ void print_study(tui::Console& console, const spec::StudyPlan& study) {
                                 {"variant", Align::left},
                                 {"mbs"},
                                 {"problem", Align::left}});
+  Json jobs = Json::array();
   for (const spec::StudyJob& entry : study.jobs) {
-    const auto problem =
-        std::find_if(entry.diagnoses.begin(), entry.diagnoses.end(),
-                     [](const auto& d) { return d.severity == spec::Diagnosis::Severity::error; });
+    const auto problem = std::ranges::find(entry.diagnoses, spec::Diagnosis::Severity::error,
+                                           &spec::Diagnosis::severity);
     table.add({entry.job.name, entry.job.model.name,
                fmt::format("{} x {}", entry.job.cluster.num_nodes, entry.job.cluster.name),
                answers::configuration_label(entry.job), answers::variant_label(entry.job),
                std::to_string(entry.job.plan.micro_batch_size),
                problem == entry.diagnoses.end() ? "" : problem->what});
+    jobs.push_back(job_json(entry));
   }
-  console.print(tui::table_text(table, console));
+  return {.kind = "study",
+          .title = "study " + study.name,
+          .facts = study.title + ". " + study.about,
+          .verdict = {},
+          .sections = {{.id = "jobs", .title = "", .tables = {std::move(table)}}},
+          .numbers = {{"kind", "study"},
+                      {"about", study.title},
+                      {"details", study.about},
+                      {"jobs", std::move(jobs)}}};
 }
 
 }  // namespace triplepoint::study

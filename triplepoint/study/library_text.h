@@ -4,22 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/json_fwd.h"
-
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/tui/console.h"
+#include "triplepoint/answers/document.h"
 
 namespace triplepoint::study {
 
-/// One thing, and every number of its file.
-struct LibraryEntry {
-  std::string kind, about;
-  std::vector<spec::Provenance> numbers;
-};
-
-Json shown_json(const LibraryEntry&);
-void print_shown(tui::Console&, const std::string& name, const LibraryEntry&);
+/// One thing of the library, and every number of its file.
+answers::Document library_document(const std::string& kind, const std::string& name,
+                                   const std::string& about,
+                                   const std::vector<spec::Provenance>& numbers);
+/// A study with its jobs.
+answers::Document plan_document(const spec::StudyPlan&);
 
 /// Size, work and memory of a model: "8.03 B parameters, 32 layers, sequence 8192; 49.9 GFLOP a
 /// token; 145 GB of weights, gradients and optimizer states (distributed_fused_adam)". The flops
@@ -32,11 +28,7 @@ Result<std::string> model_text(const spec::Library&, const spec::Model&);
 /// "llama3-8b, changed"); else empty. A job's length of sequences does not make another model.
 std::string own_model_text(const spec::Library&, const spec::Job&);
 
-/// What the job asks for in vain or against itself, on standard error.
-void print_warnings(tui::Console&, const spec::Job&);
-
-/// A study with its jobs.
-Json study_json(const spec::StudyPlan&);
-void print_study(tui::Console&, const spec::StudyPlan&);
+/// What the job asks for in vain or against itself.
+std::vector<std::string> warnings_of(const spec::Job&);
 
 }  // namespace triplepoint::study

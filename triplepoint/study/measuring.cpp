@@ -6,7 +6,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -24,7 +23,6 @@
 #include "triplepoint/system/process.h"
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace_report/input.h"
-#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
 namespace {
@@ -173,13 +171,13 @@ std::string failure_sentence(int code, const std::string& printed, const Path& l
 }
 
 Result<JobMeasurer> JobMeasurer::make(const Path& folder, const formats::MeasurePlan& plan,
-                                      const Path& program, std::function<bool()> stopped) {
+                                      const Path& program, Watch watch) {
   JobMeasurer measurer;
   std::error_code problem;
   measurer.folder_ = fs::absolute(folder, problem).lexically_normal();
   measurer.plan_ = plan;
   measurer.program_ = program;
-  measurer.stopped_ = std::move(stopped);
+  measurer.watch_ = std::move(watch);
   for (const char* part : {"jobs", "scripts", "logs", "work", "launch"})
     TPT_TRY(make_folder(measurer.folder_ / part));
   return measurer;
@@ -233,7 +231,7 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
     }
     runs.push_back(TPT_TRY(load_recording(files, repeat, job)));
     for (const std::string& note : runs.back().manifest.notes)
-      if (say_ && is_about_the_machine(note)) say_(fmt::format("{}: {}", job.name, note));
+      if (is_about_the_machine(note)) watch_.say(fmt::format("{}: {}", job.name, note));
   }
   return std::optional(middle_of(std::move(runs)));
 }
@@ -251,8 +249,8 @@ Result<bool> JobMeasurer::run_locally(const formats::JobFiles& files, int64_t re
                                       Seconds limit) const {
   const std::vector<std::string> command = {"bash", files.script().string(),
                                             std::to_string(repeat)};
-  const GroupEnd end = TPT_TRY(run_in_group(command, files.log(), limit, stopped_));
-  if (end.how == GroupEnd::How::stopped || stopped_()) return false;
+  const GroupEnd end = TPT_TRY(run_in_group(command, files.log(), limit, watch_.stopped));
+  if (end.how == GroupEnd::How::stopped || watch_.stopped()) return false;
   if (end.how == GroupEnd::How::timed_out)
     return error(
         fmt::format("the training was still running after {} and was ended (the time-out); see {}, "
@@ -265,11 +263,12 @@ Result<bool> JobMeasurer::run_locally(const formats::JobFiles& files, int64_t re
 
 Result<bool> JobMeasurer::run_by_slurm(const formats::JobFiles& files, int64_t repeat) const {
   const Path answer = files.folder / "work" / (files.stem + ".slurm");
-  std::string id = TPT_TRY(ask(
-      {"sbatch", "--parsable", files.script().string(), std::to_string(repeat)}, answer, stopped_));
+  std::string id =
+      TPT_TRY(ask({"sbatch", "--parsable", files.script().string(), std::to_string(repeat)}, answer,
+                  watch_.stopped));
   id = id.substr(0, id.find_first_not_of("0123456789"));
-  while (!stopped_()) {
-    const auto state = ask({"squeue", "-h", "-j", id, "-o", "%T"}, answer, stopped_);
+  while (!watch_.stopped()) {
+    const auto state = ask({"squeue", "-h", "-j", id, "-o", "%T"}, answer, watch_.stopped);
     // A job that has ended is forgotten after some minutes, or at once.
     const bool waits =
         state && (state->starts_with("PENDING") || state->starts_with("RUNNING") ||
@@ -288,42 +287,33 @@ Result<bool> JobMeasurer::run_by_slurm(const formats::JobFiles& files, int64_t r
   return false;
 }
 
-Result<StudyResults> measure_study(tui::Console& console, const spec::StudyPlan& study,
+Result<StudyResults> measure_study(const Watch& watch, const spec::StudyPlan& study,
                                    const Path& folder, const formats::MeasurePlan& plan, bool retry,
                                    int at_once) {
   std::error_code problem;
-  JobMeasurer measurer = TPT_TRY(JobMeasurer::make(
-      folder, plan, std::filesystem::read_symlink("/proc/self/exe", problem), interrupted));
-  std::mutex speaking;
-  const auto say = [&](const std::string& remark) {
-    const std::lock_guard lock(speaking);
-    console.warn(fmt::format("triplepoint: {}\n", remark));
-  };
-  measurer.report_to(say);
-  tui::Progress progress(console, plan.scripts_only ? "Writing scripts" : "Measuring",
-                         study.jobs.size());
+  const JobMeasurer measurer = TPT_TRY(JobMeasurer::make(
+      folder, plan, std::filesystem::read_symlink("/proc/self/exe", problem), watch));
+  watch.begin(plan.scripts_only ? "Writing scripts" : "Measuring", study.jobs.size());
   return run_study(
       study, folder, at_once,
       {.simulate = {},
-       .stopped = interrupted,
-       .finished = [&progress] { progress.advance(); },
+       .watch = watch,
        .program_digest = fmt::format("measured {} {} {}", plan.repeats, plan.steps, plan.warmup),
        .measure = measurer,
        .before_measuring =
            [&](const std::vector<MeasuredJob>& jobs) {
              for (const std::string& remark : measurer.remarks_before(jobs))
-               say(remark);
+               watch.say(remark);
            },
        .retry_failures = retry});
 }
 
-Result<StudyResults> simulate_study(tui::Console& console, const spec::Library& library,
+Result<StudyResults> simulate_study(const Watch& watch, const spec::Library& library,
                                     const spec::StudyPlan& study, const Path& folder, int threads) {
-  tui::Progress progress(console, "Simulating", study.jobs.size());
+  watch.begin("Simulating", study.jobs.size());
   return run_study(study, folder, threads,
                    {.simulate = [](const spec::Job& job) { return sim::simulate(job, {}); },
-                    .stopped = interrupted,
-                    .finished = [&progress] { progress.advance(); },
+                    .watch = watch,
                     .program_digest = program_digest(library)});
 }
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/study/runner.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 
@@ -22,7 +21,7 @@ class JobMeasurer {
  public:
   /// Makes the study's folders. `program`: this one.
   static Result<JobMeasurer> make(const Path& folder, const formats::MeasurePlan& plan,
-                                  const Path& program, std::function<bool()> stopped);
+                                  const Path& program, Watch watch);
 
   /// The run of the job: of its repetitions the one whose mean step takes longer than half of the
   /// others', with those of all in its facts. What was recorded before, by hand too, is taken as it
@@ -32,8 +31,6 @@ class JobMeasurer {
   Result<std::optional<run::Run>> operator()(const spec::Job& job, const std::string& stem) const;
   /// What is to be said of the time limits of those jobs that are not recorded yet.
   std::vector<std::string> remarks_before(const std::vector<MeasuredJob>& jobs) const;
-  /// Hears remarks about the machine a training ran on; from several threads.
-  void report_to(std::function<void(const std::string&)> say) { say_ = std::move(say); }
 
  private:
   JobMeasurer() = default;
@@ -46,16 +43,15 @@ class JobMeasurer {
 
   Path folder_, program_;
   formats::MeasurePlan plan_;
-  std::function<bool()> stopped_;
-  std::function<void(const std::string&)> say_;
+  Watch watch_;  // says what is wrong with the machine that a training ran on
 };
 
 /// run_study() with `at_once` measured jobs at a time. `retry`: those that failed before, too.
-Result<StudyResults> measure_study(tui::Console&, const spec::StudyPlan&, const Path& folder,
+Result<StudyResults> measure_study(const Watch&, const spec::StudyPlan&, const Path& folder,
                                    const formats::MeasurePlan&, bool retry, int at_once);
 
 /// run_study() with the simulator.
-Result<StudyResults> simulate_study(tui::Console&, const spec::Library&, const spec::StudyPlan&,
+Result<StudyResults> simulate_study(const Watch&, const spec::Library&, const spec::StudyPlan&,
                                     const Path& folder, int threads);
 
 /// How a training ended that ended badly, from its exit code and the end of what it printed.

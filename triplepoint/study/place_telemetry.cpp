@@ -14,9 +14,7 @@
 #include "triplepoint/report/pages/answer_pages.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
-#include "triplepoint/tui/progress.h"
 #include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::study {
@@ -159,18 +157,14 @@ Result<advise::GroupedMachine> group_devices(const std::vector<ThermalSample>& s
   return seen;
 }
 
-Result<PlacedJob> place_job(tui::Console& console, const spec::Job& job, const Telemetry& telemetry,
+Result<PlacedJob> place_job(const spec::Job& job, const Telemetry& telemetry,
                             const std::vector<std::string>& files, const std::string& sign,
                             advise::PlaceOptions options) {
   const PlaceMachine machine = TPT_TRY(machine_to_place(job, telemetry));
   const advise::GroupedMachine seen = TPT_TRY(
       group_devices(machine.samples, files, sign, advise::kelvin_per_watt(job.cluster.gpu)));
   const advise::ColdMap map = advise::cold_map(seen.groups, seen.devices, job);
-  tui::SearchBars bars(console);
   options.machine_is_known = telemetry.measured;
-  options.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
-  options.advance = [&] { bars.advance(); };
-  options.stopped = [] { return interrupted(); };
   advise::PlaceResult result = advise::place(machine.job, map, options);
   if (machine.note) result.notes.push_back(*machine.note);
   result.notes.insert(result.notes.end(), telemetry.notes.begin(), telemetry.notes.end());

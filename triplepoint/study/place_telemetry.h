@@ -11,7 +11,6 @@
 
 #include "triplepoint/advise/place_tables.h"
 #include "triplepoint/advise/thermal_groups.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 
@@ -41,7 +40,7 @@ struct PlacedJob {
 };
 /// Places the job on a machine as warm as the telemetry, which is of one node of the job's size or
 /// of all of them; without telemetry, as warm as the simulator makes it.
-Result<PlacedJob> place_job(tui::Console&, const spec::Job&, const Telemetry&,
+Result<PlacedJob> place_job(const spec::Job&, const Telemetry&,
                             const std::vector<std::string>& files, const std::string& sign,
                             advise::PlaceOptions);
 

@@ -14,8 +14,6 @@
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/search/plan_tables.h"
-#include "triplepoint/system/process.h"
-#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
 namespace {
@@ -34,7 +32,7 @@ search::Found thrifty_plans(const search::Space& space, const PlanQuestion& aske
 }
 
 Result<search::Ranking> require_plans(search::Ranking ranking, const PlanQuestion& asked) {
-  if (!ranking.ranked.empty() || asked.stopped()) return ranking;
+  if (!ranking.ranked.empty() || asked.watch.stopped()) return ranking;
   if (!ranking.refused.empty()) {
     // Of one whose power limit was lowered, where that was tried.
     const auto nearest = std::max_element(
@@ -85,28 +83,17 @@ search::SearchOptions PlanQuestion::search_options() const {
   search::SearchOptions options;
   options.threads = threads;
   options.keep = std::max(fewest_finalists, top + top / 2);
-  options.stopped = stopped;
+  options.watch = watch;
   return options;
 }
 
-Result<search::Ranking> find_plans(const SearchWatch& watch, const search::Space& space,
-                                   const PlanQuestion& asked) {
+Result<search::Ranking> find_plans(const search::Space& space, const PlanQuestion& asked) {
   search::FinalOptions options;
   options.top = asked.top;
   options.search = asked.search_options();
-  options.search.begin = watch.begin;
-  options.search.advance = watch.advance;
   return require_plans(search::rank_plans(space, asked.objective, asked.limits, options,
                                           thrifty_plans(space, asked, options.search).best),
                        asked);
-}
-
-Result<search::Ranking> find_plans(tui::Console& console, const search::Space& space,
-                                   const PlanQuestion& asked) {
-  tui::SearchBars bars(console);
-  return find_plans({.begin = [&](const char* what, size_t total) { bars.begin(what, total); },
-                     .advance = [&] { bars.advance(); }},
-                    space, asked);
 }
 
 Result<std::pair<Finalist, Finalist>> explained_plans(const spec::Library& library,
@@ -121,9 +108,8 @@ Result<std::pair<Finalist, Finalist>> explained_plans(const spec::Library& libra
   return std::pair(std::move(a), std::move(b));
 }
 
-Result<void> write_plans(tui::Console& console, const spec::Library& library,
-                         const PlanQuestion& asked, const search::Ranking& ranking,
-                         const Path& folder) {
+Result<std::string> write_plans(const spec::Library& library, const PlanQuestion& asked,
+                                const search::Ranking& ranking, const Path& folder) {
   TPT_TRY(make_folder(folder));
   const size_t count = std::min(ranking.ranked.size(), asked.top);
   std::string remarks;
@@ -132,12 +118,11 @@ Result<void> write_plans(tui::Console& console, const spec::Library& library,
     job.name = answers::default_name(job);
     remarks += TPT_TRY(formats::write_job_files(library, job, folder / std::to_string(i + 1)));
   }
-  console.warn(fmt::format("{} plan{} as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,
-                           count == 1 ? "" : "s", folder.string(), remarks));
   if (const Path more = folder / fmt::format("{}-job.toml", count + 1); path_exists(more))
-    console.warn(fmt::format("plans from {} on are of an earlier search; remove their files\n",
-                             more.string()));
-  return {};
+    remarks += fmt::format("plans from {} on are of an earlier search; remove their files\n",
+                           more.string());
+  return fmt::format("{} plan{} as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,
+                     count == 1 ? "" : "s", folder.string(), remarks);
 }
 
 }  // namespace triplepoint::study

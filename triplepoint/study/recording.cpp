@@ -36,15 +36,17 @@ constexpr int most_turns_for_others = 300;
 
 class Recording {
  public:
-  Recording(tui::Console& console, const RecordingRequest& request)
-      : console_(console), request_(request) {}
+  Recording(const Watch& watch, const RecordingRequest& request)
+      : watch_(watch), request_(request) {}
 
-  Result<int> run() {
+  Result<RecordedCommand> run() {
     const telemetry::SignalsForCommand signals;
     environment_ = telemetry::read_launch_environment(telemetry::process_variable);
     NodeGathering gathering = TPT_TRY(NodeGathering::join(
         environment_, getppid(), telemetry::shared_memory_folder(telemetry::process_variable)));
-    return gathering.leads() ? lead(gathering, signals) : follow(gathering, signals);
+    const int code =
+        gathering.leads() ? TPT_TRY(lead(gathering, signals)) : TPT_TRY(follow(gathering, signals));
+    return RecordedCommand{code, std::move(summary_)};
   }
 
  private:
@@ -53,7 +55,7 @@ class Recording {
     auto child = ChildProcess::start(request_.command,
                                      telemetry::recording_variables(gathering.marks()), signals);
     if (!child) {
-      console_.warn("triplepoint: " + child.error().what + "\n");
+      watch_.say(child.error().what);
       return telemetry::start_failed(request_.command[0]);
     }
     while (true)
@@ -64,15 +66,14 @@ class Recording {
     const auto opening = TPT_TRY(open_sensors(signals));
     const Path target = recording_file(request_, environment_);
     if (const auto old = TPT_TRY(telemetry::keep_old_recording(target)))
-      console_.warn(
-          fmt::format("triplepoint: the old {} is now {}\n", target.string(), old->string()));
+      watch_.say(fmt::format("the old {} is now {}", target.string(), old->string()));
     const auto recorder = TPT_TRY(Recorder::begin(
         recording_plan(request_, environment_, target, gathering.marks(), opening), {}));
     const auto variables = telemetry::recording_variables(gathering.marks());
     note_missing_marks(*recorder, variables);
     auto child = ChildProcess::start(request_.command, variables, signals);
     if (!child) {
-      console_.warn("triplepoint: " + child.error().what + "\n");
+      watch_.say(child.error().what);
       std::error_code ignored;
       std::filesystem::remove(target, ignored);
       std::filesystem::remove(run::tail_of(target), ignored);
@@ -126,8 +127,7 @@ class Recording {
     }
     look_for_ranks(recorder);
     if (const auto done = recorder.turn(); !done)
-      console_.warn(fmt::format("triplepoint: {} (the recording goes on when there is room)\n",
-                                done.error().what));
+      watch_.say(done.error().what + " (the recording goes on when there is room)");
   }
 
   int watch(Recorder& recorder, ChildProcess& child, const NodeGathering& gathering) {
@@ -159,7 +159,7 @@ class Recording {
         "program (an incomplete installation); install it, or name its file in {}",
         library);
     recorder.note(note);
-    if (!request_.quiet) console_.warn(fmt::format("triplepoint: {}\n", note));
+    if (!request_.quiet) watch_.say(note);
   }
 
   /// Ranks that a launcher has started beside this one are not among our children.
@@ -169,40 +169,40 @@ class Recording {
     const auto note = busy_machine_note(begin, *end, own);
     if (!note) return;
     recorder.note(*note);
-    if (!request_.quiet) console_.warn(fmt::format("triplepoint: {}\n", *note));
+    if (!request_.quiet) watch_.say(*note);
   }
 
   /// False if some of the recording is lost.
-  bool finish(Recorder& recorder, const Path& target) const {
+  bool finish(Recorder& recorder, const Path& target) {
     const auto summary = recorder.finish();
     if (!summary) {
-      console_.warn(fmt::format(
-          "triplepoint: {}\ntriplepoint: {:.1f} s are lost; what was recorded before is "
-          "in {} and {}, which every command reads as they are\n",
-          summary.error().what, recorder.lost_without_end() / unit::s, target.string(),
-          run::tail_of(target).string()));
+      watch_.say(summary.error().what);
+      watch_.say(fmt::format(
+          "{:.1f} s are lost; what was recorded before is in {} and {}, which every command reads "
+          "as they are",
+          recorder.lost_without_end() / unit::s, target.string(), run::tail_of(target).string()));
       return false;
     }
     if (request_.job)
       if (const auto described = study::describe_recording(target, *request_.job); !described)
-        console_.warn(
-            fmt::format("triplepoint: {}; the recording has no job\n", described.error().what));
-    if (!request_.quiet) console_.warn(telemetry::text_of(*summary, target.string()));
+        watch_.say(described.error().what + "; the recording has no job");
+    if (!request_.quiet) summary_ = telemetry::text_of(*summary, target.string());
     return summary->dropped_values == 0;
   }
 
-  tui::Console& console_;
+  const Watch& watch_;
   const RecordingRequest& request_;
   size_t ranks_seen_ = 0, processes_seen_ = 0;
   int64_t turns_ = 0, next_look_ = 2, command_ = 0;
   bool all_processes_known_ = false;
+  std::string summary_;
   LaunchEnvironment environment_;
 };
 
 }  // namespace
 
-Result<int> record_command(tui::Console& console, const RecordingRequest& request) {
-  return Recording(console, request).run();
+Result<RecordedCommand> record_command(const Watch& watch, const RecordingRequest& request) {
+  return Recording(watch, request).run();
 }
 
 }  // namespace triplepoint::study

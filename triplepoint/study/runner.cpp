@@ -206,12 +206,12 @@ Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder
   parallel_for(
       items.size(), threads,
       [&](std::size_t i) {
-        if (world.stopped()) stop.request_stop();
+        if (world.watch.stopped()) stop.request_stop();
         if (stop.stop_requested()) return;
         run_item(items[i], world);
         if (!items[i].problem.empty())
           stop.request_stop();  // a full disk will not take the next run either
-        world.finished();
+        world.watch.advance();
       },
       stop.get_token());
   TPT_TRY(first_problem(items));

@@ -9,6 +9,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/load.h"
@@ -27,9 +28,8 @@ struct MeasuredJob {
 /// What the runner asks of the world; tests give it another one.
 struct StudyWorld {
   std::function<run::Run(const spec::Job&)> simulate;
-  std::function<bool()> stopped;   // asked before each job
-  std::function<void()> finished;  // told after each job, from any thread
-  std::string program_digest;      // runs of another program or data are not reused
+  Watch watch = {};            // each job is a piece
+  std::string program_digest;  // runs of another program or data are not reused
   // Runs a job instead of calling `simulate`. The error says how it failed, which is a result;
   // nothing if a stop was asked for in the middle. What only a prediction would need may be
   // missing.

@@ -57,8 +57,7 @@ struct CountingWorld {
                   ++simulated;
                   return sim::simulate(job, {});
                 },
-            .stopped = [this] { return simulated >= stop_after; },
-            .finished = [] {},
+            .watch = {.stopped = [this] { return simulated >= stop_after; }},
             .program_digest = "test"};
   }
 };
@@ -205,7 +204,7 @@ TEST_CASE(
   REQUIRE(results);
   const std::vector<std::size_t> best = best_rows(results->study);
   CHECK(!best.empty());
-  REQUIRE(write_run_pages(*results, scratch.folder(), RunPages::best, 2, [] {}));
+  REQUIRE(write_run_pages({}, *results, scratch.folder(), RunPages::best, 2));
   for (std::size_t i = 0; i < results->study.rows.size(); ++i) {
     const bool is_best = std::find(best.begin(), best.end(), i) != best.end();
     CHECK(results->study.rows[i].page.empty() == !is_best);
@@ -254,9 +253,7 @@ struct MeasuredWorld {
   std::vector<std::string> announced = {};
   bool breaks = true, retries = false;
   StudyWorld world() {
-    return {.stopped = [] { return false; },
-            .finished = [] {},
-            .program_digest = "measured",
+    return {.program_digest = "measured",
             .measure = [this](const spec::Job& job,
                               const std::string&) -> Result<std::optional<run::Run>> {
               ++measured;

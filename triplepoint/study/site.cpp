@@ -8,7 +8,8 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/compare/compare_page.h"
+#include "triplepoint/report/compare/compare_document.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/store/store.h"
@@ -298,7 +299,8 @@ HttpResponse Site::compare(const HttpRequest& request) {
       const run::Run run = TPT_TRY(run::load(files[i]));
       sides.push_back(report::side_of(run, metrics::measure(run), names[i]));
     }
-    return report::compare_page(report::compare_runs(std::move(sides)));
+    return report::document_page(
+        report::comparison_document(report::compare_runs(std::move(sides)), true));
   };
   return page("compare " + files[0] + " " + files[1], stamp, make, request);
 }

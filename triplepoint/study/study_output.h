@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "triplepoint/base/json_fwd.h"
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/run/run.h"
 
@@ -14,7 +14,6 @@
 #include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/study/runner.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 
@@ -25,13 +24,8 @@ enum class RunPages { none, best, all };
 std::vector<std::size_t> best_rows(const report::Study& study);
 
 /// Writes runs/NAME.html for the runs of the results that are chosen, unless the page is there
-/// already, and links every row to its page if there is one. `finished` is told after each page,
-/// from any thread.
-Result<void> write_run_pages(StudyResults& results, const Path& folder, RunPages which, int threads,
-                             const std::function<void()>& finished);
-
-/// The same, with a bar.
-Result<void> write_run_pages(tui::Console&, StudyResults& results, const Path& folder,
+/// already, and links every row to its page if there is one.
+Result<void> write_run_pages(const Watch&, StudyResults& results, const Path& folder,
                              RunPages which, int threads);
 
 /// Links every row to the page of its run, where one lies beside it.
@@ -40,12 +34,8 @@ void link_run_pages(StudyResults& results, const Path& folder);
 /// The page of a run's file.
 Path page_of(Path run_file);
 
-/// One line per job: verdict, speed, energy, power, heat, clock, memory.
-std::string study_table(const tui::Console& console, const report::Study& study);
-/// What jobs ask for in vain or against themselves, on standard error: each once, with a job.
-void print_warnings(tui::Console& console, const report::Study& study);
-/// The table, the findings, and where the files are.
-void print_results(tui::Console& console, const StudyResults& results, const Path& folder);
+/// What jobs ask for in vain or against themselves: each once, with a job.
+std::vector<std::string> warnings_of(const report::Study& study);
 
 /// A simulated job with all that its output shows.
 struct JobResults {
@@ -59,6 +49,7 @@ struct JobResults {
 };
 inline constexpr int results_schema = 3;  // docs/results-schema.md says what changed
 Json results_json(const JobResults&);
-void print_results(tui::Console&, const JobResults&);
+/// Flags with which a job that is out of memory fits; empty if it fits or none are found.
+std::string flags_that_fit(const JobResults&);
 
 }  // namespace triplepoint::study

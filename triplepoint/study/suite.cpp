@@ -17,8 +17,6 @@
 #include "triplepoint/search/finalists.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/system/process.h"
-#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::study {
 namespace {
@@ -45,27 +43,27 @@ spec::Job job_on(const spec::Job& wanted, const spec::Cluster& cluster) {
 
 /// Gives the job the fastest plan. Where none is legal or fits, its plan stays: diagnoses or the
 /// simulation then say why.
-void choose_plan(spec::Job& job, int threads) {
+void choose_plan(spec::Job& job, int threads, const Watch& watch) {
   const search::Space space(job, search::Reach::launchable, {});
   if (space.size() == 0) return;
   search::FinalOptions options;
   options.top = 1;
   options.search.threads = threads;
   options.search.keep = 6;
-  options.search.stopped = [] { return interrupted(); };
+  options.search.watch.stopped = watch.stopped;
   const search::Ranking ranking = search::rank_plans(space, {}, {}, options);
   if (!ranking.ranked.empty()) job.plan = ranking.ranked.front().candidate.plan;
 }
 
 /// Rows are named "dense-small-1", or beside others "dense-small.hgx-h200-x-4-1".
-void add_simulated(tui::Console& console, const std::vector<spec::Cluster>& clusters, int threads,
+void add_simulated(const Watch& watch, const std::vector<spec::Cluster>& clusters, int threads,
                    spec::StudyPlan& plan) {
-  tui::Progress progress(console, "Choosing plans", clusters.size() * plan.suite->jobs.size());
+  watch.begin("Choosing plans", clusters.size() * plan.suite->jobs.size());
   const bool alone = clusters.size() == 1 && plan.jobs.empty();
   for (const spec::Cluster& cluster : clusters)
     for (const auto& [wanted, diagnoses] : plan.suite->jobs) {
       spec::Job job = job_on(wanted, cluster);
-      choose_plan(job, threads);
+      choose_plan(job, threads, watch);
       if (!alone)
         job.name += fmt::format(".{}-x-{}", Path(cluster.name).stem().string(), cluster.num_nodes);
       for (int64_t repeat = 1; repeat <= plan.suite->score->repeats; ++repeat) {
@@ -73,21 +71,20 @@ void add_simulated(tui::Console& console, const std::vector<spec::Cluster>& clus
         plan.jobs.back().job.name += fmt::format("-{}", repeat);
         ++job.environment.seed;
       }
-      progress.advance();
+      watch.advance();
     }
 }
 
 /// Notes where each run of the folder lies, by the name of its row.
-Result<void> add_runs(tui::Console& console, const std::string& folder, spec::StudyPlan& plan,
+Result<void> add_runs(const Watch& watch, const std::string& folder, spec::StudyPlan& plan,
                       std::map<std::string, Path>& files) {
   for (const Path& file : TPT_TRY(list_files(folder, ".run"))) {
     const run::Run run = TPT_TRY(run::load(file.string()));
     std::string name = file.stem().string();
     if (!run.manifest.job || metrics::meant_job(*plan.suite, name) == nullptr) {
-      console.warn(fmt::format("triplepoint: {} is left out: {}\n", file.string(),
-                               run.manifest.job
-                                   ? "its name is that of no job of the suite"
-                                   : "it does not know its job (record it with --job)"));
+      watch.say(fmt::format("{} is left out: {}", file.string(),
+                            run.manifest.job ? "its name is that of no job of the suite"
+                                             : "it does not know its job (record it with --job)"));
       continue;
     }
     files[name] = file;
@@ -123,7 +120,7 @@ run::Run simulate_for_score(const spec::Job& job, const spec::ScoreRules& rules)
 
 }  // namespace
 
-Result<StudyResults> run_suite(tui::Console& console, const spec::Library& library,
+Result<StudyResults> run_suite(const Watch& watch, const spec::Library& library,
                                const spec::StudyPlan& suite, const SuiteMachines& machines,
                                const Path& folder, int threads) {
   spec::StudyPlan plan = suite;
@@ -131,12 +128,12 @@ Result<StudyResults> run_suite(tui::Console& console, const spec::Library& libra
   plan.jobs.clear();
   std::map<std::string, Path> files;
   for (const std::string& runs : machines.runs)
-    TPT_TRY(add_runs(console, runs, plan, files));
+    TPT_TRY(add_runs(watch, runs, plan, files));
   std::vector<spec::Cluster> clusters;
   for (const std::string& text : machines.clusters)
     clusters.push_back(TPT_TRY(read_counted_cluster(library, text)));
   if (files.empty() && clusters.empty()) clusters.push_back(suite.jobs.front().job.cluster);
-  add_simulated(console, clusters, threads, plan);
+  add_simulated(watch, clusters, threads, plan);
   TPT_TRY(require_different_names(plan));
   std::string digest = program_digest(library);
   std::error_code ignored;
@@ -144,7 +141,7 @@ Result<StudyResults> run_suite(tui::Console& console, const spec::Library& libra
     digest +=
         fmt::format("{} {}", file.string(),
                     std::filesystem::last_write_time(file, ignored).time_since_epoch().count());
-  tui::Progress progress(console, "Simulating", plan.jobs.size());
+  watch.begin("Simulating", plan.jobs.size());
   return run_study(plan, folder, threads,
                    {.simulate =
                         [&](const spec::Job& job) {
@@ -153,8 +150,7 @@ Result<StudyResults> run_suite(tui::Console& console, const spec::Library& libra
                           // It could be read before; one that is gone since holds nothing.
                           return run::load(file->second.string()).value_or(run::Run());
                         },
-                    .stopped = interrupted,
-                    .finished = [&progress] { progress.advance(); },
+                    .watch = watch,
                     .program_digest = digest});
 }
 

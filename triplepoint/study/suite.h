@@ -6,11 +6,11 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/study/runner.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 
@@ -22,8 +22,8 @@ struct SuiteMachines {
 
 /// run_study() with the jobs of a suite on the machines, each repeat a row, and their scores. A
 /// simulated job runs with the fastest plan at steady state, from a cold machine; each repeat has
-/// other boards. Runs are copied into the study; those of no job are named on standard error.
-Result<StudyResults> run_suite(tui::Console&, const spec::Library&, const spec::StudyPlan& suite,
+/// other boards. Runs are copied into the study; those of no job are said.
+Result<StudyResults> run_suite(const Watch&, const spec::Library&, const spec::StudyPlan& suite,
                                const SuiteMachines&, const Path& folder, int threads);
 
 }  // namespace triplepoint::study

@@ -10,7 +10,6 @@
 
 #include "triplepoint/study/training.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 namespace {
@@ -58,40 +57,37 @@ Result<Path> find_machine_program() {
                   program.string()));
 }
 
-Json machine_json(const calibrate::MachineFit& fit, const std::string& folder) {
-  Json errors = Json::array();
-  for (const calibrate::MachineError& each : fit.errors)
-    errors.push_back({{"rows_of", each.rows_of},
-                      {"rows", each.rows},
-                      {"median_pct", each.median_pct},
-                      {"worst_pct", each.worst_pct}});
-  return {{"processor", fit.processor},
-          {"cores", fit.cluster.shared_cores},
-          {"peak_gflops", *fit.cluster.gpu.peak_fp32 / (unit::FLOP / unit::s) / 1e9},
-          {"cluster", folder + "/cluster.toml"},
-          {"stack", folder + "/stack.toml"},
-          {"errors", errors}};
-}
-
-void print_machine(tui::Console& console, const calibrate::MachineFit& fit,
-                   const std::string& folder) {
+answers::Document machine_document(const calibrate::MachineFit& fit, const std::string& folder) {
   const spec::Cluster& cluster = fit.cluster;
-  console.print(fmt::format(
-      "{}: {} ranks on {} cores; each has {:.0f} GFLOP/s, streams at {:.1f} GB/s and talks at "
-      "{:.1f} GB/s\n\n",
-      fit.processor, cluster.num_gpus(), cluster.shared_cores,
-      *cluster.gpu.peak_fp32 / (unit::FLOP / unit::s) / 1e9,
-      *cluster.gpu.hbm_bandwidth / (unit::GB / unit::s),
-      cluster.scale_up.bandwidth / (unit::GB / unit::s)));
-  DataTable table = text_table({{"rows of", Align::left}, {"rows"}, {"median %"}, {"worst %"}});
+  const double gflops = *cluster.gpu.peak_fp32 / (unit::FLOP / unit::s) / 1e9;
+  DataTable table;
+  table.name = "errors";
+  table.columns = {{"rows_of", "rows of"},
+                   {"rows", "rows"},
+                   {"median_pct", "median %", 1, 1},
+                   {"worst_pct", "worst %", 1, 1}};
   for (const calibrate::MachineError& each : fit.errors)
-    table.add({each.rows_of, std::to_string(each.rows), fmt::format("{:.1f}", each.median_pct),
-               fmt::format("{:.1f}", each.worst_pct)});
-  console.print(tui::table_text(table, console));
-  console.print(
-      fmt::format("\nwritten to {}: cluster.toml, stack.toml, measured.json, and the study "
-                  "laptop.toml on them\n",
-                  folder));
+    table.add({each.rows_of, static_cast<int64_t>(each.rows), each.median_pct, each.worst_pct});
+  answers::Section section{.id = "errors", .title = "", .tables = {std::move(table)}};
+  section.remarks = {
+      {fmt::format("written to {}: cluster.toml, stack.toml, measured.json, and the "
+                   "study laptop.toml on them",
+                   folder)}};
+  return {.kind = "machine",
+          .title = fit.processor,
+          .facts = fmt::format(
+              "{} ranks on {} cores; each has {:.0f} GFLOP/s, streams at {:.1f} GB/s and talks at "
+              "{:.1f} GB/s",
+              cluster.num_gpus(), cluster.shared_cores, gflops,
+              *cluster.gpu.hbm_bandwidth / (unit::GB / unit::s),
+              cluster.scale_up.bandwidth / (unit::GB / unit::s)),
+          .verdict = {},
+          .sections = {std::move(section)},
+          .numbers = {{"processor", fit.processor},
+                      {"cores", cluster.shared_cores},
+                      {"peak_gflops", gflops},
+                      {"cluster", folder + "/cluster.toml"},
+                      {"stack", folder + "/stack.toml"}}};
 }
 
 Result<calibrate::MachineFit> describe_this_machine(const Path& folder,

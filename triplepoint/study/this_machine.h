@@ -5,10 +5,9 @@
 #include <string>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/json_fwd.h"
 
+#include "triplepoint/answers/document.h"
 #include "triplepoint/calibrate/machine/this_machine.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 
@@ -22,7 +21,7 @@ Result<calibrate::MachineFit> describe_this_machine(const Path& folder,
                                                     const calibrate::EmulatedCluster&,
                                                     const spec::Library&);
 
-Json machine_json(const calibrate::MachineFit&, const std::string& folder);
-void print_machine(tui::Console&, const calibrate::MachineFit&, const std::string& folder);
+/// How well the fit agrees with what was measured.
+answers::Document machine_document(const calibrate::MachineFit&, const std::string& folder);
 
 }  // namespace triplepoint::study

@@ -199,20 +199,19 @@ namespace {
 
 /// Launchers end their ranks on SIGTERM with a code of theirs, and know only that others have
 /// stopped as after a Ctrl-C.
-int code_after_request(tui::Console& console, int code, int signal) {
+int code_after_request(const Watch& watch, int code, int signal) {
   if (code == 0 || (signal != SIGTERM && code != stopped_code)) return code;
   if (signal == SIGTERM)
-    console.warn(
-        "triplepoint: the training was stopped by SIGTERM (mpirun gives its ranks about 2 s; "
-        "SIGINT would let them finish their step)\n");
+    watch.say(
+        "the training was stopped by SIGTERM (mpirun gives its ranks about 2 s; SIGINT would let "
+        "them finish their step)");
   return 128 + signal;
 }
 
 }  // namespace
 
-Result<int> run_launch(tui::Console& console, const std::vector<std::string>& command,
+Result<int> run_launch(const Watch& watch, const std::vector<std::string>& command,
                        const ProcessEnvironment& around, Launcher launcher, const Path& report) {
-  console.flush();
   std::map<std::string, std::string> variables = launch_variables(around);
   if (!report.empty()) variables["TRIPLEPOINT_TRAIN_REPORT"] = absolute_path(report).string();
   const telemetry::SignalsForCommand signals;
@@ -225,7 +224,7 @@ Result<int> run_launch(tui::Console& console, const std::vector<std::string>& co
   while (!code)
     code = child.wait_for(unit::h);
   if (place != Place::apart || !child.end_request()) return *code;
-  return code_after_request(console, *code, *child.end_request());
+  return code_after_request(watch, *code, *child.end_request());
 }
 
 Result<JobFile> JobFile::write(const Path& folder, const std::string& text) {

@@ -11,10 +11,9 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/spec/job.h"
-
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::study {
 
@@ -65,7 +64,7 @@ Result<Path> find_trainer(const ProcessEnvironment&);
 
 /// Runs the command until it ends; its exit code. `report`: where the trainer writes what it
 /// measured.
-Result<int> run_launch(tui::Console&, const std::vector<std::string>& command,
+Result<int> run_launch(const Watch&, const std::vector<std::string>& command,
                        const ProcessEnvironment&, Launcher = Launcher::none,
                        const Path& report = {});
 

@@ -115,7 +115,14 @@ std::string lines_for_terminal(std::string_view text) {
 
 }  // namespace
 
+void Console::draw_status(std::string_view line) {
+  if (line.empty() && !has_status_) return;
+  *err_ << "\r\033[K" << line << std::flush;
+  has_status_ = !line.empty();
+}
+
 void Console::print(std::string_view text) {
+  draw_status("");
   errno = 0;
   if (abilities_.width)
     *out_ << lines_for_terminal(text);
@@ -125,6 +132,7 @@ void Console::print(std::string_view text) {
 }
 
 void Console::warn(std::string_view text) {
+  draw_status("");
   *err_ << lines_for_terminal(text);
 }
 

@@ -33,7 +33,8 @@ class Console {
   /// own styles: names come from files of others.
   void print(std::string_view text);
   void warn(std::string_view text);
-  void draw_on_error(std::string_view text) { *err_ << text; }  // moves the cursor
+  /// The last line of standard error, drawn over the one before; it goes when something is printed.
+  void draw_status(std::string_view line);
   void flush();
   bool out_is_good() const { return out_->good(); }
   /// The reader of our output has left, as in `triplepoint list models | head -1`.
@@ -48,6 +49,7 @@ class Console {
   std::ostream* err_;
   Abilities abilities_;
   bool reader_left_ = false;
+  bool has_status_ = false;
 };
 
 /// Standard output and error of this process. Colour only on a terminal, never with NO_COLOR set or

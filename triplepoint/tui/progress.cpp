@@ -2,9 +2,13 @@
 #include "triplepoint/tui/progress.h"
 
 #include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
 
 #include <fmt/format.h>
 
+#include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
@@ -43,37 +47,64 @@ std::string progress_line(std::string_view what, std::size_t done, std::size_t t
                      std::string(bar - filled, ' '), numbers);
 }
 
-Progress::Progress(Console& console, std::string what, std::size_t total)
-    : console_(&console),
-      what_(std::move(what)),
-      total_(total),
-      start_(Clock::now()),
-      last_draw_(start_) {}
+namespace {
 
-Progress::~Progress() {
-  if (!drawn_) return;
-  console_->draw_on_error("\r\033[K");
-  console_->flush();
-}
+/// The bar of one part of the work after the other. Threads share it.
+class Bar {
+ public:
+  explicit Bar(Console& console) : console_(console) {}
+  Bar(const Bar&) = delete;
+  Bar(Bar&&) = delete;
+  Bar& operator=(const Bar&) = delete;
+  Bar& operator=(Bar&&) = delete;
+  ~Bar() { console_.draw_status(""); }
 
-void Progress::advance() {
-  const std::lock_guard lock(mutex_);
-  ++done_;
-  if (!console_->abilities().error_is_terminal) return;
-  const double elapsed = since(start_);
-  if (!drawn_ && elapsed < first_look_s) return;
-  const double whole = elapsed * static_cast<double>(total_) / static_cast<double>(done_);
-  if (!drawn_ && whole < min_shown_duration_s) return;
-  if (drawn_ && since(last_draw_) < redraw_interval_s) return;
-  draw(elapsed);
-}
+  void begin(const char* what, std::size_t total) {
+    const std::lock_guard lock(mutex_);
+    console_.draw_status("");
+    what_ = what, total_ = total, done_ = 0, drawn_ = false;
+    start_ = Clock::now();
+  }
 
-void Progress::draw(double elapsed_s) {
-  const std::size_t width = console_->abilities().error_width - 1;
-  console_->draw_on_error("\r\033[K" + progress_line(what_, done_, total_, elapsed_s, width));
-  console_->flush();
-  last_draw_ = Clock::now();
-  drawn_ = true;
+  void advance() {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (!console_.abilities().error_is_terminal) return;
+    const double elapsed = since(start_);
+    if (!drawn_ && elapsed < first_look_s) return;
+    const double whole = elapsed * static_cast<double>(total_) / static_cast<double>(done_);
+    if (!drawn_ && whole < min_shown_duration_s) return;
+    if (drawn_ && since(last_draw_) < redraw_interval_s) return;
+    const std::size_t width = console_.abilities().error_width - 1;
+    console_.draw_status(progress_line(what_, done_, total_, elapsed, width));
+    last_draw_ = Clock::now();
+    drawn_ = true;
+  }
+
+  void say(std::string_view line) {
+    const std::lock_guard lock(mutex_);
+    console_.warn(fmt::format("triplepoint: {}\n", line));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Console& console_;
+  std::mutex mutex_;
+  std::string what_;
+  std::size_t total_ = 0, done_ = 0;
+  Clock::time_point start_, last_draw_;
+  bool drawn_ = false;
+};
+
+}  // namespace
+
+Watch watch_on(Console& console) {
+  const auto bar = std::make_shared<Bar>(console);
+  return {.begin = [bar](const char* what, std::size_t total) { bar->begin(what, total); },
+          .advance = [bar] { bar->advance(); },
+          .say = [bar](std::string_view line) { bar->say(line); },
+          .stopped = interrupted};
 }
 
 }  // namespace triplepoint::tui

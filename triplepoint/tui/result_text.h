@@ -6,15 +6,10 @@
 
 #include "triplepoint/advise/place_tables.h"
 #include "triplepoint/calibrate/tables/score_summary.h"
-#include "triplepoint/report/compare/compare.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
-
-/// What changed, in sentences, and the numbers side by side; `all`: also what is seldom looked at.
-void print_comparison(Console&, const report::Comparison&, bool all);
-void print_comparison(Console&, const report::StudyComparison&, bool all);
 
 /// What separates the GPUs, and the order that puts cold ones first.
 void print_thermal_groups(Console&, const advise::GroupedMachine&);

@@ -105,12 +105,12 @@ Result<TableScores> score_inference(const CsvTable& table, const ScoreContext& c
   const Serving serving = TPT_TRY(load_serving(context.library));
   const std::vector<JobRow> rows = TPT_TRY(read_job_rows(table, own_columns));
   TableScores scores{.table = "inference", .rows = static_cast<int64_t>(table.rows())};
-  if (context.begin) context.begin(rows.size());
+  context.watch.begin("Predicting", rows.size());
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const auto scored =
         score_row(scores, rows[r], Cells(table, r), table.name(), context.library, serving);
     if (!scored) scores.skip(rows[r].row_id, scored.error().what);
-    if (context.advance) context.advance();
+    context.watch.advance();
   }
   return scores;
 }

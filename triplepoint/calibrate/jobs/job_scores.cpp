@@ -208,10 +208,10 @@ Result<TableScores> score_job_table(const CsvTable& table, const ScoreContext& c
   for (const JobRow& row : rows)
     if (row.fault.empty() && places.emplace(row.text, jobs.size()).second)
       jobs.push_back({.row = &row, .job = {}, .prediction = {}, .notes = {}, .fault = {}});
-  if (context.begin) context.begin(jobs.size());
+  context.watch.begin("Predicting", jobs.size());
   parallel_for(jobs.size(), context.threads, [&](std::size_t i) {
     predict(jobs[i], table.name(), context);
-    if (context.advance) context.advance();
+    context.watch.advance();
   });
   TableScores scores{.table = "jobs", .rows = static_cast<int64_t>(rows.size())};
   const PredictedJob none;

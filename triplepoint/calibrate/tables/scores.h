@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/watch.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -28,10 +28,7 @@ struct ScoreContext {
   int threads = 1;
   const learn::Calibration* own = nullptr;  // what a place's own runs taught, of training jobs
   bool sensitivities = false;               // of the time of each training job
-  // Called before long work with the number of predictions, and after each of them, from any
-  // thread.
-  std::function<void(std::size_t)> begin;
-  std::function<void()> advance;
+  Watch watch = {};
 };
 
 /// How the time of a job answers to what may be learned, and what it is like.

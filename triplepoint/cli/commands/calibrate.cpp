@@ -48,7 +48,7 @@ class Calibrate : public Command {
         return error(
             "--this-machine and measured runs were both given (one measures this machine's cores, "
             "the other learns from runs of jobs); give one of them");
-      return this_machine_.run(console, output_.value_or("this-machine"), format_.is_json());
+      return this_machine_.run(console, output_.value_or("this-machine"), format_);
     }
     if (files_.empty())
       return error(

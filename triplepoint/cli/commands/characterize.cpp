@@ -11,12 +11,15 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/study/measuring.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/study/study_output.h"
 #include "triplepoint/study/suite.h"
 #include "triplepoint/study/time_limits.h"
 #include "triplepoint/system/process.h"
+#include "triplepoint/tui/document_text.h"
+#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -72,11 +75,11 @@ class Characterize : public Command {
     TPT_TRY(check_suite(plan));
     const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
     study::StudyResults results = TPT_TRY(run_items(console, library, plan, folder));
-    TPT_TRY(study::write_run_pages(console, results, folder, pages(), threads_.count()));
+    TPT_TRY(
+        study::write_run_pages(tui::watch_on(console), results, folder, pages(), threads_.count()));
     TPT_TRY(study::write_results(results, folder));
-    study::print_warnings(console, results.study);
-    format_.is_json() ? console.print(results.json)
-                      : study::print_results(console, results, folder);
+    print_warnings(console, study::warnings_of(results.study));
+    format_.is_json() ? console.print(results.json) : print(console, results, folder);
     return results.left > 0 ? print_resume_hint(console, results, folder) : exit_ok;
   }
 
@@ -118,19 +121,28 @@ class Characterize : public Command {
 
   Result<study::StudyResults> run_items(tui::Console& console, const spec::Library& library,
                                         const spec::StudyPlan& plan, const Path& folder) const {
+    const Watch watch = tui::watch_on(console);
     // Two trainings on one machine would measure each other; Slurm keeps them apart.
     if (measure_)
-      return study::measure_study(console, plan, folder, measure_plan_, retry_,
+      return study::measure_study(watch, plan, folder, measure_plan_, retry_,
                                   threads_.count_or(measure_plan_.launcher == "slurm" ? 16 : 1));
     if (plan.score)
-      return study::run_suite(console, library, plan, machines_, folder, threads_.count());
-    return study::simulate_study(console, library, plan, folder, threads_.count());
+      return study::run_suite(watch, library, plan, machines_, folder, threads_.count());
+    return study::simulate_study(watch, library, plan, folder, threads_.count());
   }
 
   study::RunPages pages() const {
     return pages_ == "all"    ? study::RunPages::all
            : pages_ == "none" ? study::RunPages::none
                               : study::RunPages::best;
+  }
+
+  static void print(tui::Console& console, const study::StudyResults& results, const Path& folder) {
+    tui::print_document(console, report::study_document(results.study));
+    console.print(fmt::format("\n{} jobs ({} from before{}); tables and report in {}\n",
+                              results.study.rows.size(), results.reused,
+                              results.failed > 0 ? fmt::format(", {} failed", results.failed) : "",
+                              (folder / "report.html").string()));
   }
 
   int print_resume_hint(tui::Console& console, const study::StudyResults& results,

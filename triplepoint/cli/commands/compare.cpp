@@ -12,10 +12,10 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/report/compare/compare_page.h"
+#include "triplepoint/report/compare/compare_document.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -119,15 +119,14 @@ class Compare : public Command {
   template <class Compared>
   Result<int> finish(tui::Console& console, const Compared& comparison) {
     if (output_) TPT_TRY(require_other_file(*output_, sources_));
-    if (output_) TPT_TRY(write_file_atomically(*output_, report::compare_page(comparison)));
-    if (format_.is_json()) {
-      print_json(console, report::comparison_json(comparison));
-    } else if (format_.is_csv()) {
+    if (output_)
+      TPT_TRY(write_file_atomically(
+          *output_, report::document_page(report::comparison_document(comparison, true))));
+    if (format_.is_csv())
       console.print(report::comparison_csv(comparison));
-    } else {
-      tui::print_comparison(console, comparison, all_);
-      if (output_) console.print(fmt::format("wrote {}\n", *output_));
-    }
+    else
+      print_answer(console, report::comparison_document(comparison, all_), format_);
+    if (output_ && format_.is_table()) console.print(fmt::format("wrote {}\n", *output_));
     return exit_ok;
   }
 

@@ -56,7 +56,7 @@ class Export : public Command {
     const spec::Job job = TPT_TRY(formats::read_job(library, job_));
     TPT_TRY(spec::require_valid(job));
     if (megatron_) TPT_TRY(spec::require_training(job, "Megatron-LM's command is written"));
-    study::print_warnings(console, job);
+    print_warnings(console, study::warnings_of(job));
     const formats::Exported exported = written(library, job);
     if (!exported.refused_by_launcher.empty())
       return error(fmt::format("{}: not written ({}); try --megatron-args, which has any layout",

@@ -54,8 +54,7 @@ class Import : public Command {
       return error(trace::use_of_training_log(path_));
     const formats::FolderImport import = TPT_TRY(found);
     if (output_) TPT_TRY(write_jobs(library, import));
-    format_.is_json() ? print_json(console, study::import_json(import))
-                      : study::print_import(console, import);
+    print_answer(console, study::import_document(import), format_);
     return is_refused(import) ? exit_failed : exit_ok;
   }
 

@@ -21,7 +21,7 @@
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/place_telemetry.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/progress.h"
 #include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
@@ -72,7 +72,7 @@ class Place : public Command {
                                        : TPT_TRY(flags_.job(library));
     TPT_TRY(spec::require_valid(job));
     TPT_TRY(spec::require_training(job, "placements are searched"));
-    study::print_warnings(console, job);
+    print_warnings(console, study::warnings_of(job));
     if (job.name.empty()) job.name = answers::default_name(job);
     return place_job(console, library, job, seen);
   }
@@ -109,8 +109,8 @@ class Place : public Command {
   Result<int> place_job(tui::Console& console, const spec::Library& library, const spec::Job& job,
                         const Telemetry& telemetry) {
     options_.threads = threads_.count();
-    const study::PlacedJob placed =
-        TPT_TRY(study::place_job(console, job, telemetry, from_, by_, options_));
+    options_.watch = tui::watch_on(console);
+    const study::PlacedJob placed = TPT_TRY(study::place_job(job, telemetry, from_, by_, options_));
     if (output_)
       console.warn(
           TPT_TRY(study::write_placements(*output_, library, placed, job, telemetry, hosts_)));

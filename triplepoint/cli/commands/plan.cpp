@@ -71,9 +71,10 @@ class PlanCommand : public Command {
     if (const std::string own = study::own_model_text(library, base);
         !own.empty() && !format_.is_json())
       console.print(own + "\n");
-    const study::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
+    study::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
+    asked.watch = tui::watch_on(console);
     const search::Space space = TPT_TRY(plan_.searched().space(asked.base));
-    const search::Ranking ranking = TPT_TRY(study::find_plans(console, space, asked));
+    const search::Ranking ranking = TPT_TRY(study::find_plans(space, asked));
     if (ranking.ranked.empty()) {
       console.warn("triplepoint: interrupted before the first plan was found\n");
       return exit_interrupted;
@@ -91,7 +92,7 @@ class PlanCommand : public Command {
     if (format_.is_table() || output_) sentences = plan_sentences(outcome);
     if (output_) {
       const bool only_page = output_->ends_with(".html");
-      if (!only_page) TPT_TRY(study::write_plans(console, library, asked, ranking, *output_));
+      if (!only_page) console.warn(TPT_TRY(study::write_plans(library, asked, ranking, *output_)));
       TPT_TRY(write_plan_page(only_page ? Path(*output_) : Path(*output_) / "report.html", outcome,
                               sentences));
     }
@@ -125,7 +126,7 @@ class PlanCommand : public Command {
 
   Result<spec::Job> job(tui::Console& console, const spec::Library& library) const {
     spec::Job job = TPT_TRY(flags_.job(library));
-    study::print_warnings(console, job);
+    print_warnings(console, study::warnings_of(job));
     return job;
   }
 

@@ -79,17 +79,11 @@ Result<double> parse_slowdown(std::string_view text) {
 Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                             const spec::Job& job, const ClockRequest& request) {
   TPT_TRY(require_clocks(job));
-  ClockPlan plan;
-  {
-    tui::SearchBars bars(console);
-    advise::ClockOptions options;
-    options.most_slowdown = std::max(options.most_slowdown, request.slowdown);
-    options.threads = request.threads;
-    options.begin = [&](const char* what, size_t total) { bars.begin(what, total); };
-    options.advance = [&] { bars.advance(); };
-    options.stopped = [] { return interrupted(); };
-    plan = advise::plan_clocks(job, options);
-  }
+  const advise::ClockOptions options;
+  const ClockPlan plan =
+      advise::plan_clocks(job, {.most_slowdown = std::max(options.most_slowdown, request.slowdown),
+                                .threads = request.threads,
+                                .watch = tui::watch_on(console)});
   if (!plan.fits)
     return error(
         fmt::format("{} does not fit in memory (there is no step to plan clocks for); triplepoint "

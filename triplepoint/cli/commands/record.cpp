@@ -7,9 +7,10 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/record_flags.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/recording.h"
-#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -31,8 +32,10 @@ class Record : public Command {
     study::RecordingRequest request = TPT_TRY(flags_.request());
     request.command = command_;
     request.output = output_;
-    if (request.job) study::print_warnings(console, *request.job);
-    return study::record_command(console, request);
+    if (request.job) print_warnings(console, study::warnings_of(*request.job));
+    const auto [code, summary] = TPT_TRY(study::record_command(tui::watch_on(console), request));
+    console.warn(summary);
+    return code;
   }
 
  private:

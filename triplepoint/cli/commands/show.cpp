@@ -17,6 +17,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/study/library_text.h"
+#include "triplepoint/tui/document_text.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/model_flops.h"
 
@@ -129,10 +130,14 @@ class Show : public Command {
   }
 
  private:
+  void show(const answers::Document& document, tui::Console& console, Json& all) const {
+    all.push_back(answers::document_json(document));
+    if (!format_.is_json()) tui::print_document(console, document);
+  }
+
   Result<void> show_study(const Library& library, tui::Console& console, Json& all) const {
     const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, name_));
-    all.push_back(study::study_json(plan));
-    if (!format_.is_json()) study::print_study(console, plan);
+    show(study::plan_document(plan), console, all);
     return {};
   }
 
@@ -169,10 +174,9 @@ class Show : public Command {
                           tui::Console& console, Json& all) const {
     const std::string file = name.ends_with(".toml") ? absolute_path(name).string()
                                                      : fmt::format("{}/{}", kind.folder, name);
-    const study::LibraryEntry shown{kind.word, TPT_TRY(kind.about(library, name)),
-                                    TPT_TRY(spec::provenance(library, file))};
-    all.push_back(study::shown_json(shown));
-    if (!format_.is_json()) study::print_shown(console, name, shown);
+    show(study::library_document(kind.word, name, TPT_TRY(kind.about(library, name)),
+                                 TPT_TRY(spec::provenance(library, file))),
+         console, all);
     return {};
   }
 

@@ -168,10 +168,10 @@ class Simulate : public Command {
     const study::JobResults results =
         TPT_TRY(simulation_.results(library, std::move(job), learned));
     if (!own.empty() && !format_.is_json()) console.print(own + "\n");
-    study::print_warnings(console, *results.run.manifest.job);
+    print_warnings(console, study::warnings_of(*results.run.manifest.job));
     TPT_TRY(write(results.run));
     format_.is_json() ? print_json(console, study::results_json(results))
-                      : study::print_results(console, results);
+                      : print_results(console, results);
     return exit_ok;
   }
 

@@ -102,14 +102,13 @@ class Steer : public Command {
   Result<void> simulate(tui::Console& console, const spec::Library& library) {
     spec::Job job = TPT_TRY(flags_.job(library));
     TPT_TRY(add_faults(job, faults_));
-    study::print_warnings(console, job);
+    print_warnings(console, study::warnings_of(job));
     TPT_TRY(require_steerable(job));
     options_.restart = restart_time_.value_or(TPT_TRY(metrics::load_bill_rates(library)).restart);
     options_.moves.may_restart = options_.rules.most_restarts > 0;
     const auto looks = static_cast<std::size_t>(options_.duration / options_.interval + 1);
-    tui::Progress progress(console, "Simulating both sides", looks);
-    options_.advance = [&] { progress.advance(); };
-    options_.stopped = interrupted;
+    options_.watch = tui::watch_on(console);
+    options_.watch.begin("Simulating both sides", looks);
     print(console, job, advise::steer(job, options_));
     return {};
   }

@@ -11,10 +11,11 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/training.h"
-#include "triplepoint/tui/console.h"
+#include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -54,18 +55,20 @@ class Train : public Command {
     spec::Job job = TPT_TRY(flags_.job(library));
     if (ranks_) TPT_TRY(study::spread_ranks(job, *ranks_));
     TPT_TRY(study::require_trainable(job));
-    study::print_warnings(console, job);
+    print_warnings(console, study::warnings_of(job));
     const study::ProcessEnvironment around = study::process_environment();
     if (wants_trainers_help())
-      return study::run_launch(console, {TPT_TRY(study::find_trainer(around)).string(), "--help"},
-                               around);
+      return study::run_launch(tui::watch_on(console),
+                               {TPT_TRY(study::find_trainer(around)).string(), "--help"}, around);
     const study::Launcher launcher = TPT_TRY(study::choose_launcher(launcher_, around));
     const study::JobFile file =
         TPT_TRY(study::JobFile::write(folder_of_job(launcher), spec::write_job(job)));
     const study::TrainRequest request = TPT_TRY(make_request(job, file.path(), around));
     const std::vector<std::string> command = study::launch_command(request, launcher);
     if (dry_run_) return show(console, library, job, command, around);
-    const int code = TPT_TRY(study::run_launch(console, command, around, launcher, file.report()));
+    console.flush();
+    const int code = TPT_TRY(
+        study::run_launch(tui::watch_on(console), command, around, launcher, file.report()));
     if (launcher == study::Launcher::srun && output_) TPT_TRY(study::merge_nodes(*output_));
     if (output_ && code == 0 && launcher != study::Launcher::none)
       if (const auto kept = study::add_report_of_trainer(*output_, file.report()); !kept)

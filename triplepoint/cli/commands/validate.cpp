@@ -71,14 +71,12 @@ class Validate : public Command {
  private:
   Result<ValidatedFile> validate(tui::Console& console, const spec::Library& library,
                                  const std::string& file) const {
-    std::optional<tui::Progress> progress;
     const calibrate::ScoreContext context{
         .library = library,
         .threads = threads_.count(),
         .own = own_ ? &*own_ : nullptr,
         .sensitivities = sensitivities_,
-        .begin = [&](std::size_t rows) { progress.emplace(console, "Predicting", rows); },
-        .advance = [&] { progress->advance(); }};
+        .watch = tui::watch_on(console)};
     TableScores scores = TPT_TRY(score_file(file, context));
     if (family_) keep_family(scores);
     return ValidatedFile{file, std::move(scores)};

@@ -31,7 +31,8 @@ Arguments ThisMachineFlags::arguments() {
       .flag("--ranks-per-node", "N", "of each (default 4)", into(ranks_));
 }
 
-Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& folder, bool json) {
+Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& folder,
+                                  const FormatFlag& format) {
   calibrate::EmulatedCluster emulated;
   emulated.nodes = nodes_.value_or(emulated.nodes);
   emulated.ranks_per_node = ranks_.value_or(emulated.ranks_per_node);
@@ -48,10 +49,7 @@ Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& fold
   }
   const calibrate::MachineFit fit =
       TPT_TRY(study::describe_this_machine(folder, measured, emulated, library));
-  if (json)
-    print_json(console, study::machine_json(fit, folder));
-  else
-    study::print_machine(console, fit, folder);
+  print_answer(console, study::machine_document(fit, folder), format);
   return exit_ok;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/flags/shared_flags.h"
 
 namespace triplepoint::cli {
 
@@ -15,7 +16,7 @@ class ThisMachineFlags {
  public:
   Arguments arguments();
   bool given() const { return given_; }
-  Result<int> run(tui::Console&, const std::string& folder, bool json);
+  Result<int> run(tui::Console&, const std::string& folder, const FormatFlag&);
 
  private:
   bool given_ = false;

@@ -76,7 +76,7 @@ std::string title_of(const std::vector<NamedLedger>& ledgers,
 
 }  // namespace
 
-Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
+answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
   const std::vector<std::string> uses = uses_of(ledgers);
   double largest = 0;
   for (const NamedLedger& ledger : ledgers)
@@ -86,10 +86,11 @@ Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
                  .unit = fmt::format("energy of all GPUs in one step ({})", scale.name),
                  .bars = {},
                  .cuts = false};
-  DataTable table{{"spent on"}, {}};
+  std::vector<TextColumn> columns = {{"spent on", Align::left}};
+  std::vector<std::vector<DataCell>> rows;
   std::vector<LegendEntry> legend;
   for (const std::string& use : uses) {
-    table.rows.push_back({name_of_use(use)});
+    rows.push_back({name_of_use(use)});
     legend.push_back({style_of(use), name_of_use(use)});
   }
   for (const NamedLedger& ledger : ledgers) {
@@ -101,19 +102,26 @@ Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
       const std::string amount = significant(joules / scale.joules);
       bar.parts.push_back({joules / scale.joules, style_of(uses[i]),
                            fmt::format("{}: {} {}", name_of_use(uses[i]), amount, scale.name)});
-      table.rows[i].insert(table.rows[i].end(), {amount, sum > 0 ? percent(joules / sum) : "–"});
+      rows[i].emplace_back(amount);
+      rows[i].emplace_back(sum > 0 ? percent(joules / sum) : "–");
     }
     bar.text = significant(sum / scale.joules);
     chart.bars.push_back(std::move(bar));
     const std::string of = ledgers.size() > 1 ? ledger.name + ", " : "";
-    table.columns.insert(table.columns.end(), {of + "energy (" + scale.name + ")", of + "share"});
+    columns.push_back({of + "energy (" + scale.name + ")"});
+    columns.push_back({of + "share"});
   }
+  triplepoint::DataTable table = text_table(std::move(columns));
+  table.rows = std::move(rows);
   return {
-      "energy-ledger", chart.title,
+      "energy-ledger",
+      chart.title,
       "Base: what the board draws whatever runs, clock tree included, without leakage. Leakage: "
       "all that flows through the dies at their temperatures; it grows with temperature. "
       "Waiting: power drawn while a collective waits for a late peer.",
-      html_legend(legend) + bar_chart_svg(chart), std::move(table)};
+      chart,
+      std::move(legend),
+      std::move(table)};
 }
 
 namespace {

@@ -19,7 +19,7 @@ struct NamedLedger {
 };
 
 /// A bar per ledger, stacked by use, the largest use first; the title names it.
-Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers);
+answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers);
 
 /// What all nodes draw together over a step, and their mean; the table tells node, rack and site.
 Figure power_swing_figure(const metrics::PowerProfile& profile);

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/answers/results.h"
@@ -19,267 +18,202 @@ namespace {
 
 using Value = std::optional<double>;
 using answers::Better;
+using metrics::Metrics;
 using S = const Side&;
+using Sides = std::vector<Side>;
 constexpr Better less = Better::lower, more = Better::higher, any = Better::neither;
 constexpr ChangeForm rel = ChangeForm::relative, absolute = ChangeForm::absolute;
 
-Value throttled(S s) {
-  if (!throttled_share(s.metrics)) return std::nullopt;
-  double sum = 0;
-  for (const auto& [reason, share] : s.metrics.throttle)
-    sum = std::max(sum, share);  // reasons overlap: the largest is a lower bound of their union
-  return sum;
-}
-
-using metrics::Metrics;
-
-bool is_known(const ComparedRow& row) {
-  return std::any_of(row.values.begin(), row.values.end(),
-                     [](const Value& value) { return value && *value != 0; });
-}
-
-void add_known(std::vector<ComparedRow>& rows, ComparedRow row) {
-  if (is_known(row)) rows.push_back(std::move(row));
+/// Adds a row that at least one side knows.
+void add_known(ComparedSection& section, ComparedRow row) {
+  if (std::ranges::any_of(row.values, [](const Value& value) { return value && *value != 0; }))
+    section.rows.push_back(std::move(row));
 }
 
 template <class Of>
-std::vector<Value> values_of(const std::vector<Side>& sides, Of&& of) {
-  std::vector<Value> values;
-  values.reserve(sides.size());
+void add(ComparedSection& section, ComparedRow row, const Sides& sides, Of&& of) {
   for (const Side& side : sides)
-    values.push_back(side.fits_memory ? of(side) : Value());
-  return values;
+    row.values.push_back(of(side));
+  add_known(section, std::move(row));
 }
 
-/// A row of the catalogue. Temperatures and shares differ by so much, other numbers by per cent.
-ComparedRow row_of(const answers::Quantity& quantity, const std::vector<Side>& sides) {
-  const auto [unit_name, scale] = answers::shown_unit(quantity);
-  const bool differs_by_points = quantity.unit == "°C" || quantity.unit == "share";
-  return {std::string(quantity.name),
-          std::string(quantity.label),
-          std::string(unit_name),
-          scale,
-          quantity.better,
-          differs_by_points ? absolute : rel,
-          values_of(sides,
-                    [&](S s) { return answers::number_of(quantity.name, {.metrics = s.metrics}); }),
-          {}};
-}
-
-bool is_compared(const answers::Quantity& quantity) {
-  return quantity.type == answers::Type::number && !quantity.name.empty();
-}
-
-/// The groups of the catalogue under one heading.
+/// The groups of the catalogue under one heading. Temperatures and shares differ by so much, other
+/// numbers by per cent.
 ComparedSection section_of(const char* name, const char* title,
-                           std::initializer_list<std::string_view> groups,
-                           const std::vector<Side>& sides) {
+                           std::initializer_list<std::string_view> groups, const Sides& sides) {
   ComparedSection section{name, title, {}};
-  for (const answers::QuantityGroup& group : answers::quantity_groups())
-    if (std::ranges::find(groups, group.name) != groups.end())
-      for (const answers::Quantity& quantity : group.quantities)
-        if (is_compared(quantity)) add_known(section.rows, row_of(quantity, sides));
+  for (const answers::QuantityGroup& group : answers::quantity_groups()) {
+    if (std::ranges::find(groups, group.name) == groups.end()) continue;
+    for (const answers::Quantity& quantity : group.quantities) {
+      if (quantity.type != answers::Type::number || quantity.name.empty()) continue;
+      const auto [unit_name, scale] = answers::shown_unit(quantity);
+      const bool by_points = quantity.unit == "°C" || quantity.unit == "share";
+      add(section,
+          {.key = std::string(quantity.name),
+           .title = std::string(quantity.label),
+           .unit = std::string(unit_name),
+           .scale = scale,
+           .better = quantity.better,
+           .says = by_points ? absolute : rel},
+          sides, [&](S s) { return number_at(s.row, quantity.name); });
+    }
+  }
   return section;
 }
 
-ComparedSection heat_section(const std::vector<Side>& sides) {
+ComparedRow share_row(std::string key, std::string title) {
+  return {.key = std::move(key),
+          .title = std::move(title),
+          .unit = "%",
+          .scale = 0.01,
+          .better = less,
+          .says = absolute};
+}
+
+ComparedSection heat_section(const Sides& sides) {
   ComparedSection section = section_of("heat", "Heat and clock", {"heat"}, sides);
-  add_known(section.rows, {"throttled",
-                           "throttled (most frequent reason)",
-                           "%",
-                           0.01,
-                           less,
-                           absolute,
-                           values_of(sides, throttled),
-                           {}});
+  // Reasons overlap: the largest is a lower bound of their union.
+  add(section, share_row("throttled", "throttled (most frequent reason)"), sides, [](S s) -> Value {
+    if (!throttled_share(s.metrics())) return std::nullopt;
+    double most = 0;
+    for (const auto& [reason, share] : s.metrics().throttle)
+      most = std::max(most, share);
+    return most;
+  });
   return section;
 }
 
-ComparedSection size_section(const std::vector<Side>& sides) {
+ComparedSection size_section(const Sides& sides) {
   ComparedSection section{"size", "Size", {}};
-  add_known(section.rows,
-            {"num_gpus",
-             "GPUs",
-             "",
-             1,
-             any,
-             rel,
-             values_of(sides,
-                       [](S s) {
-                         return s.num_gpus > 0 ? Value(static_cast<double>(s.num_gpus)) : Value();
-                       }),
-             {}});
-  add_known(section.rows, {"memory_gib",
-                           "memory of the fullest GPU",
-                           "GiB",
-                           1,
-                           less,
-                           rel,
-                           values_of(sides, [](S s) { return s.memory_gib; }),
-                           {}});
+  add(section, {.key = "num_gpus", .title = "GPUs"}, sides, [](S s) {
+    return s.row.slots.empty() ? Value() : Value(static_cast<double>(s.row.slots.size()));
+  });
+  add(section,
+      {.key = "memory_gib", .title = "memory of the fullest GPU", .unit = "GiB", .better = less},
+      sides, [](S s) { return number_at(s.row, "memory_gib.total"); });
   for (ComparedRow& row : section_of("links", "", {"links"}, sides).rows)
     section.rows.push_back(std::move(row));
   return section;
 }
 
-Better better_of(const metrics::KernelPart& part) {
-  return std::string_view(part.key) == "other" ? any : less;
-}
-
-ComparedSection kernel_section(const std::vector<Side>& sides) {
-  ComparedSection section{"kernels", "Kernel seconds of a GPU in one step", {}};
-  for (const metrics::KernelPart& kind : metrics::kernel_parts())
-    add_known(section.rows, {fmt::format("kernel_{}_s", kind.key),
-                             kind.label,
-                             "s",
-                             1,
-                             better_of(kind),
-                             rel,
-                             values_of(sides,
-                                       [&](S s) -> Value {
-                                         if (s.metrics.kernels.total() <= Seconds())
-                                           return std::nullopt;
-                                         return kind.of(s.metrics.kernels) / unit::s;
-                                       }),
-                             {}});
-  return section;
-}
-
-const metrics::Stage* stage_of(S side, std::size_t i) {
-  return i < side.metrics.stages.size() ? &side.metrics.stages[i] : nullptr;
-}
-
-ComparedSection stage_section(const std::vector<Side>& sides) {
+ComparedSection stage_section(const Sides& sides) {
   ComparedSection section{"stages", "Kernel seconds by pipeline stage", {}};
   std::size_t most = 0;
   for (const Side& side : sides)
-    most = std::max(most, side.metrics.stages.size());
-  if (most < 2) return section;
-  for (std::size_t i = 0; i < most; ++i) {
+    most = std::max(most, side.metrics().stages.size());
+  for (std::size_t i = 0; i < most && most > 1; ++i) {
+    const auto of_stage = [i](auto&& of) {
+      return [i, of](S s) {
+        const auto& stages = s.metrics().stages;
+        return i < stages.size() ? Value(of(stages[i])) : Value();
+      };
+    };
     for (const metrics::KernelPart& kind : metrics::kernel_parts())
-      add_known(section.rows, {fmt::format("stage_{}_{}_s", i, kind.key),
-                               fmt::format("stage {}, {}", i, kind.label),
-                               "s",
-                               1,
-                               better_of(kind),
-                               rel,
-                               values_of(sides,
-                                         [&](S s) -> Value {
-                                           const metrics::Stage* stage = stage_of(s, i);
-                                           if (stage == nullptr) return std::nullopt;
-                                           return kind.of(stage->kernels) / unit::s;
-                                         }),
-                               {}});
-    add_known(section.rows, {fmt::format("stage_{}_bubble_fraction", i),
-                             fmt::format("stage {}, bubble", i),
-                             "%",
-                             0.01,
-                             less,
-                             absolute,
-                             values_of(sides,
-                                       [&](S s) -> Value {
-                                         const metrics::Stage* stage = stage_of(s, i);
-                                         if (stage == nullptr) return std::nullopt;
-                                         return stage->bubble_fraction;
-                                       }),
-                             {}});
+      add(section,
+          {.key = fmt::format("stage_{}_{}_s", i, kind.key),
+           .title = fmt::format("stage {}, {}", i, kind.label),
+           .unit = "s",
+           .better = std::string_view(kind.key) == "other" ? any : less},
+          sides,
+          of_stage([&](const metrics::Stage& stage) { return kind.of(stage.kernels) / unit::s; }));
+    add(section,
+        share_row(fmt::format("stage_{}_bubble_fraction", i), fmt::format("stage {}, bubble", i)),
+        sides, of_stage([](const metrics::Stage& stage) { return stage.bubble_fraction; }));
   }
   return section;
 }
 
-/// The extreme of one list over GPUs, and whose it is.
-ComparedRow extreme(const std::vector<Side>& sides, ComparedRow row,
-                    std::vector<double> Metrics::*list, bool highest) {
-  for (const Side& side : sides) {
-    const std::vector<double>& all = side.metrics.*list;
-    std::optional<std::size_t> best;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (!std::isnan(all[i]) && (!best || (highest ? all[i] > all[*best] : all[i] < all[*best])))
-        best = i;
-    row.values.push_back(best ? Value(all[*best]) : Value());
-    const auto per_node = static_cast<std::size_t>(std::max<int64_t>(1, side.gpus_per_node));
-    row.whose.push_back(
-        best ? fmt::format("GPU {} (GPU {} of node {})", *best, *best % per_node, *best / per_node)
-             : "");
-  }
-  return row;
+/// An extreme of one list over GPUs.
+struct Extreme {
+  const char *key, *title, *unit;
+  Better better;
+  ChangeForm says;
+  std::vector<double> Metrics::*list;
+  bool highest;
+};
+constexpr Extreme extremes[] = {
+    {"hottest_gpu_c", "hottest GPU", "°C", less, absolute, &Metrics::temperature_per_gpu_c, true},
+    {"coolest_gpu_c", "coolest GPU", "°C", any, absolute, &Metrics::temperature_per_gpu_c, false},
+    {"highest_power_gpu_w", "GPU with most power", "W", any, rel, &Metrics::power_per_gpu_w, true},
+    {"lowest_power_gpu_w", "GPU with least power", "W", any, rel, &Metrics::power_per_gpu_w, false},
+    {"slowest_clock_gpu_mhz", "slowest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
+     false},
+    {"fastest_clock_gpu_mhz", "fastest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
+     true}};
+
+std::optional<std::size_t> place_of(const Extreme& extreme, const std::vector<double>& all) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!std::isnan(all[i]) &&
+        (!best || (extreme.highest ? all[i] > all[*best] : all[i] < all[*best])))
+      best = i;
+  return best;
 }
 
-ComparedSection extremes_section(const std::vector<Side>& sides) {
+ComparedSection extremes_section(const Sides& sides) {
   ComparedSection section{"extremes", "Single GPUs", {}};
-  const auto add = [&](const char* key, const char* title, const char* unit_name, Better better,
-                       ChangeForm says, std::vector<double> Metrics::*list, bool highest) {
-    add_known(section.rows,
-              extreme(sides, {key, title, unit_name, 1, better, says, {}, {}}, list, highest));
-  };
-  add("hottest_gpu_c", "hottest GPU", "°C", less, absolute, &Metrics::temperature_per_gpu_c, true);
-  add("coolest_gpu_c", "coolest GPU", "°C", any, absolute, &Metrics::temperature_per_gpu_c, false);
-  add("highest_power_gpu_w", "GPU with most power", "W", any, rel, &Metrics::power_per_gpu_w, true);
-  add("lowest_power_gpu_w", "GPU with least power", "W", any, rel, &Metrics::power_per_gpu_w,
-      false);
-  add("slowest_clock_gpu_mhz", "slowest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
-      false);
-  add("fastest_clock_gpu_mhz", "fastest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
-      true);
+  for (const Extreme& extreme : extremes) {
+    ComparedRow row{.key = extreme.key,
+                    .title = extreme.title,
+                    .unit = extreme.unit,
+                    .better = extreme.better,
+                    .says = extreme.says};
+    for (const Side& side : sides) {
+      const std::vector<double>& all = side.metrics().*extreme.list;
+      const auto place = place_of(extreme, all);
+      const auto per_node = static_cast<std::size_t>(std::max<int64_t>(1, side.row.gpus_per_node));
+      row.values.push_back(place ? Value(all[*place]) : Value());
+      row.whose.push_back(place ? fmt::format("GPU {} (GPU {} of node {})", *place,
+                                              *place % per_node, *place / per_node)
+                                : "");
+    }
+    add_known(section, std::move(row));
+  }
   return section;
 }
 
-/// Maps by name, such as throttle reasons: a name that a side lacks is zero where it has others.
-ComparedSection named_section(const std::vector<Side>& sides, ComparedSection section,
-                              const ComparedRow& like,
+/// Numbers by name: a name that a side lacks is zero where it has others.
+ComparedSection named_section(const Sides& sides, ComparedSection section, const ComparedRow& like,
                               std::map<std::string, double> Metrics::*numbers) {
   std::set<std::string> names;
   for (const Side& side : sides)
-    for (const auto& [name, number] : side.metrics.*numbers)
+    for (const auto& [name, number] : side.metrics().*numbers)
       names.insert(name);
   for (const std::string& name : names) {
     ComparedRow row = like;
     row.key = fmt::format(fmt::runtime(like.key), name);
     row.title = name;
-    row.values = values_of(sides, [&](S s) -> Value {
-      const auto& map = s.metrics.*numbers;
+    add(section, std::move(row), sides, [&](S s) -> Value {
+      const auto& map = s.metrics().*numbers;
       if (map.empty()) return std::nullopt;
       const auto found = map.find(name);
       return found == map.end() ? 0.0 : found->second;
     });
-    add_known(section.rows, std::move(row));
   }
   return section;
 }
 
-ComparedSection step_section(const std::vector<Side>& sides) {
+ComparedSection step_section(const Sides& sides) {
   ComparedSection section{"steps", "Steps", {}};
-  const bool any_steps =
-      std::any_of(sides.begin(), sides.end(), [](S s) { return s.step_s.size() > 1; });
-  if (!any_steps) return section;
-  const auto add = [&](const char* key, const char* title, Better better, auto of) {
-    add_known(section.rows, {key,
-                             title,
-                             "s",
-                             1,
-                             better,
-                             rel,
-                             values_of(sides,
-                                       [&](S s) -> Value {
-                                         if (s.step_s.empty()) return std::nullopt;
-                                         return of(s.step_s);
-                                       }),
-                             {}});
-  };
-  add("step_fastest_s", "fastest step", less, [](const auto& s) { return lower_quantile(s, 0); });
-  add("step_median_s", "median step", less, [](const auto& s) { return lower_quantile(s, 0.5); });
-  add("step_slowest_s", "slowest step", less, [](const auto& s) { return lower_quantile(s, 1); });
-  std::vector<Value> counts;
-  counts.reserve(sides.size());
-  for (const Side& side : sides)
-    counts.push_back(side.step_s.empty() ? Value()
-                                         : Value(static_cast<double>(side.step_s.size())));
-  section.rows.push_back({"num_steps", "steps", "", 1, any, rel, std::move(counts), {}});
+  if (std::ranges::none_of(sides, [](S s) { return s.step_s.size() > 1; })) return section;
+  constexpr std::pair<const char*, double> places[] = {
+      {"fastest", 0}, {"median", 0.5}, {"slowest", 1}};
+  for (const auto& [name, share] : places)
+    add(section,
+        {.key = fmt::format("step_{}_s", name),
+         .title = fmt::format("{} step", name),
+         .unit = "s",
+         .better = less},
+        sides, [share = share](S s) {
+          return s.step_s.empty() ? Value() : Value(lower_quantile(s.step_s, share));
+        });
+  add(section, {.key = "num_steps", .title = "steps"}, sides,
+      [](S s) { return s.step_s.empty() ? Value() : Value(static_cast<double>(s.step_s.size())); });
   return section;
 }
 
 std::vector<std::pair<std::string, std::vector<std::string>>> differing_settings(
-    const std::vector<Side>& sides) {
+    const Sides& sides) {
   std::set<std::string> names;
   for (const Side& side : sides)
     for (const auto& [name, value] : side.settings)
@@ -303,24 +237,20 @@ std::vector<std::pair<std::string, std::vector<std::string>>> differing_settings
 
 }  // namespace
 
+const Metrics& Side::metrics() const {
+  static const Metrics nothing;
+  return row.metrics ? *row.metrics : nothing;
+}
+
 Side side_of(const run::Run& run, Metrics metrics, std::string name) {
-  Side side;
-  side.name = std::move(name);
-  side.origin = run::name_of(run.manifest.origin);
-  side.fidelity = run::name_of(run.manifest.fidelity);
-  side.fits_memory = run.manifest.fits_memory;
-  if (!run.memory.empty())
-    side.memory_gib = run.memory[metrics::fullest_stage(run.memory)].total() / unit::GiB;
+  Side side{
+      .name = std::move(name),
+      .row = result_row({run.manifest.job.value_or(spec::Job()), {}}, run, std::move(metrics)),
+      .fidelity = std::string(run::name_of(run.manifest.fidelity))};
   for (const run::StepRecord& step : run.steps)
     side.step_s.push_back((step.end - step.begin) / unit::s);
-  side.num_gpus = static_cast<int64_t>(run.devices.size());
-  int32_t most_local = -1;
-  for (const run::Device& device : run.devices)
-    most_local = std::max(most_local, device.local);
-  if (most_local >= 0) side.gpus_per_node = most_local + 1;
-  for (auto& [name, value] : answers::settings_of(run))
-    side.settings.emplace(name, std::move(value));
-  side.metrics = std::move(metrics);
+  for (auto& [key, value] : answers::settings_of(run))
+    side.settings.emplace(key, std::move(value));
   return side;
 }
 
@@ -331,22 +261,21 @@ const ComparedRow* Comparison::find(const std::string& key) const {
   return nullptr;
 }
 
-Comparison compare_runs(std::vector<Side> sides) {
+Comparison compare_runs(Sides sides) {
   Comparison comparison;
-  comparison.sections.push_back(section_of("speed", "Speed", {"speed", "parts", "overlap"}, sides));
-  comparison.sections.push_back(section_of("energy", "Power and energy", {"energy"}, sides));
-  comparison.sections.push_back(heat_section(sides));
-  comparison.sections.push_back(size_section(sides));
-  comparison.sections.push_back(extremes_section(sides));
-  comparison.sections.push_back(kernel_section(sides));
-  comparison.sections.push_back(stage_section(sides));
-  comparison.sections.push_back(step_section(sides));
-  comparison.sections.push_back(
+  comparison.sections = {
+      section_of("speed", "Speed", {"speed", "parts", "overlap"}, sides),
+      section_of("energy", "Power and energy", {"energy"}, sides),
+      heat_section(sides),
+      size_section(sides),
+      extremes_section(sides),
+      section_of("kernels", "Kernel seconds of a GPU in one step", {"kernels"}, sides),
+      stage_section(sides),
+      step_section(sides),
       named_section(sides, {"throttle", "Throttling, share of time", {}},
-                    {"throttle_{}", "", "%", 0.01, less, absolute, {}, {}}, &Metrics::throttle));
-  comparison.sections.push_back(named_section(sides, {"ledger", "Energy of a step by use", {}},
-                                              {"energy_{}_j", "", "kJ", 1e3, any, rel, {}, {}},
-                                              &Metrics::energy_ledger_j));
+                    share_row("throttle_{}", ""), &Metrics::throttle),
+      named_section(sides, {"ledger", "Energy of a step by use", {}},
+                    {.key = "energy_{}_j", .unit = "kJ", .scale = 1e3}, &Metrics::energy_ledger_j)};
   std::erase_if(comparison.sections, [](const auto& section) { return section.rows.empty(); });
   comparison.settings = differing_settings(sides);
   comparison.sides = std::move(sides);

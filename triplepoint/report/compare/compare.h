@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "triplepoint/base/data_table.h"
 #include "triplepoint/base/json_fwd.h"
 
 #include "triplepoint/run/run.h"
@@ -20,15 +21,13 @@ namespace triplepoint::report {
 /// A run as one side of a comparison.
 struct Side {
   std::string name;
-  std::string origin, fidelity;  // in words
-  bool fits_memory = true;
-  metrics::Metrics metrics;
-  std::vector<double> step_s;  // length of every step the run knows
-  std::optional<double> memory_gib;
-  int64_t num_gpus = 0, gpus_per_node = 8;
-  std::map<std::string, std::string> settings;  // of its job, as results.json writes them
+  StudyRow row;                                      // what is known of it
+  std::string fidelity = {};                         // in words
+  std::vector<double> step_s = {};                   // length of every step the run knows
+  std::map<std::string, std::string> settings = {};  // of its job, as results.json writes them
+
+  const metrics::Metrics& metrics() const;  // without values for one that did not run
 };
-/// The side keeps the metrics, not the run.
 Side side_of(const run::Run&, metrics::Metrics, std::string name);
 
 /// How a difference is best said: 12 % of a time, 4 degrees of a temperature, 2 points of a share.
@@ -36,14 +35,14 @@ enum class ChangeForm { relative, absolute };
 
 /// One number of every side. Absent: that side does not know it.
 struct ComparedRow {
-  std::string key;    // "step_time_s": the unit is in it; keys are unique in a comparison
-  std::string title;  // "step time"
-  std::string unit;   // as printed: "s", "%"
-  double scale = 1;   // printed = value / scale
+  std::string key;        // "step_time_s": the unit is in it; keys are unique in a comparison
+  std::string title;      // "step time"
+  std::string unit = {};  // as printed: "s", "%"
+  double scale = 1;       // printed = value / scale
   answers::Better better = answers::Better::neither;
   ChangeForm says = ChangeForm::relative;
-  std::vector<std::optional<double>> values;
-  std::vector<std::string> whose;  // of extremes: "GPU 11 (GPU 3 of node 1)"; else empty
+  std::vector<std::optional<double>> values = {};
+  std::vector<std::string> whose = {};  // of extremes: "GPU 11 (GPU 3 of node 1)"; else empty
 
   std::string value_text(std::size_t side) const;
 };
@@ -57,6 +56,8 @@ struct Difference {
 std::optional<Difference> difference(const ComparedRow&, std::size_t side);
 /// "+12 %", "-4.1 °C", "same" below one part in a thousand; "–" where it is not known.
 std::string difference_text(const ComparedRow&, std::size_t side);
+/// The same in the colour of its judgement.
+DataCell difference_cell(const ComparedRow&, std::size_t side);
 /// 1: good news; -1: bad news; 0: neither, or within a part in a thousand.
 int judgement(const ComparedRow&, std::size_t side);
 
@@ -75,14 +76,17 @@ struct Comparison {
 };
 Comparison compare_runs(std::vector<Side> sides);
 
+/// Rows as people read them: title and unit, the value of each side, and the difference.
+triplepoint::DataTable table_of(const Comparison&, const ComparedSection&);
+
 /// What changed, in sentences; most important first. A difference which is smaller than what steps
 /// of one run differ among themselves is said to be so.
 std::vector<std::string> sentences_of(const Comparison&);
 
-/// One job of several studies; the sides that lack it are absent.
+/// One job of several studies.
 struct ComparedJob {
   std::string name;
-  std::vector<std::optional<Side>> sides;
+  std::vector<std::optional<run::Origin>> origins;
   std::vector<std::string> verdicts;  // "ok", "oom", "invalid", ..., or "" where the study lacks it
   Comparison numbers;                 // of sides that ran; may be empty
 };
@@ -102,6 +106,9 @@ struct StudyComparison {
 };
 StudyComparison compare_studies(const std::vector<Study>&, std::vector<std::string> names);
 std::vector<std::string> sentences_of(const StudyComparison&);
+/// Jobs with their verdicts and the numbers that one looks at first; of more than `most`, those
+/// whose step changed most.
+triplepoint::DataTable jobs_table(const StudyComparison&, std::size_t most);
 
 /// The same numbers for machines; docs/report.md has the schema.
 Json comparison_json(const Comparison&);

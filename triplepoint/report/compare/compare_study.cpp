@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/pages/score_section.h"
 
@@ -29,18 +29,6 @@ const StudyRow* row_of(const Study& study, const std::string& name) {
   return nullptr;
 }
 
-Side side_of_row(const StudyRow& row, const std::string& study) {
-  Side side;
-  side.name = study;
-  side.origin = run::name_of(row.origin);
-  side.fits_memory = row.verdict == Verdict::ok;
-  if (row.metrics) side.metrics = *row.metrics;
-  if (const auto stage = worst_stage(row)) side.memory_gib = row.memory[*stage].total() / unit::GiB;
-  side.num_gpus = static_cast<int64_t>(row.slots.size());
-  side.gpus_per_node = row.gpus_per_node;
-  return side;
-}
-
 /// Names of jobs, those of the first study first.
 std::vector<std::string> all_names(const std::vector<Study>& studies) {
   std::vector<std::string> names;
@@ -53,19 +41,14 @@ std::vector<std::string> all_names(const std::vector<Study>& studies) {
 ComparedJob compare_job(const std::vector<Study>& studies, const std::vector<std::string>& names,
                         const std::string& name) {
   ComparedJob job{name, {}, {}, {}};
-  std::vector<Side> known;
+  std::vector<Side> sides;
   for (std::size_t i = 0; i < studies.size(); ++i) {
     const StudyRow* row = row_of(studies[i], name);
     job.verdicts.emplace_back(row != nullptr ? name_of(row->verdict) : std::string_view());
-    if (row == nullptr) {
-      job.sides.emplace_back();
-      known.push_back({.name = names[i], .origin = "", .fidelity = "", .fits_memory = false});
-    } else {
-      job.sides.emplace_back(side_of_row(*row, names[i]));
-      known.push_back(*job.sides.back());
-    }
+    job.origins.push_back(row != nullptr ? std::optional(row->origin) : std::nullopt);
+    sides.push_back({.name = names[i], .row = row != nullptr ? *row : StudyRow()});
   }
-  job.numbers = compare_runs(std::move(known));
+  job.numbers = compare_runs(std::move(sides));
   return job;
 }
 
@@ -260,14 +243,72 @@ std::vector<std::string> sentences_of(const StudyComparison& c) {
   return sentences;
 }
 
+namespace {
+
+/// The numbers that one looks at first. Where there is no room, those of a higher number go first.
+struct ShownNumber {
+  const char *key, *title;
+  int optional;
+};
+constexpr ShownNumber shown_numbers[] = {{"step_time_s", "step (s)", 0},
+                                         {"energy_j", "energy (MJ)", 2},
+                                         {"power_mean_w", "power (W)", 3},
+                                         {"temperature_peak_c", "peak (°C)", 2},
+                                         {"sm_clock_mean_mhz", "clock (MHz)", 3}};
+
+std::vector<DataCell> cells_of(const ComparedJob& job) {
+  std::vector<DataCell> cells = {job.name};
+  for (const std::string& verdict : job.verdicts)
+    cells.emplace_back(verdict.empty() ? "not there" : verdict);
+  for (const ShownNumber& number : shown_numbers) {
+    const ComparedRow* row = job.numbers.find(number.key);
+    for (std::size_t i = 0; i < job.verdicts.size(); ++i) {
+      cells.emplace_back(row != nullptr ? row->value_text(i) : "–");
+      if (i > 0) cells.push_back(row != nullptr ? difference_cell(*row, i) : "–");
+    }
+  }
+  return cells;
+}
+
+double change_of_step(const ComparedJob& job) {
+  const ComparedRow* row = job.numbers.find("step_time_s");
+  const auto by = row != nullptr ? difference(*row, 1) : std::nullopt;
+  return by && by->relative ? std::abs(*by->relative) : -1;
+}
+
+}  // namespace
+
+triplepoint::DataTable jobs_table(const StudyComparison& c, std::size_t most) {
+  std::vector<TextColumn> columns = {{"job", Align::left}};
+  for (const std::string& name : c.names)
+    columns.push_back({name + ": verdict", Align::left, 1});
+  for (const ShownNumber& number : shown_numbers)
+    for (std::size_t i = 0; i < c.names.size(); ++i) {
+      columns.push_back({c.names[i] + ": " + number.title, Align::right, number.optional});
+      if (i > 0) columns.push_back({"difference", Align::right, number.optional});
+    }
+  triplepoint::DataTable table = text_table(std::move(columns));
+  std::vector<const ComparedJob*> jobs;
+  for (const ComparedJob& job : c.jobs)
+    jobs.push_back(&job);
+  if (jobs.size() > most) {
+    std::ranges::stable_sort(jobs, std::greater(),
+                             [](const ComparedJob* job) { return change_of_step(*job); });
+    jobs.resize(most);
+  }
+  for (const ComparedJob* job : jobs)
+    table.add(cells_of(*job));
+  return table;
+}
+
 Json comparison_json(const Comparison& c) {
   Json sides = Json::array(), settings = Json::object();
   for (const Side& side : c.sides)
     sides.push_back({{"name", side.name},
-                     {"origin", side.origin},
+                     {"origin", run::name_of(side.row.origin)},
                      {"fidelity", side.fidelity},
-                     {"verdict", side.fits_memory ? "ok" : "oom"},
-                     {"num_gpus", side.num_gpus},
+                     {"verdict", name_of(side.row.verdict)},
+                     {"num_gpus", side.row.slots.size()},
                      {"step_s", side.step_s}});
   for (const auto& [name, values] : c.settings)
     settings[name] = values;
@@ -294,7 +335,7 @@ Json comparison_json(const StudyComparison& c) {
                                {"median_error", score->median_error},
                                {"largest_error", score->largest_error},
                                {"worst_job", score->worst},
-                               {"rank_correlation", score->rank_correlation}};
+                               {"rank_correlation", number_json(score->rank_correlation)}};
     means.push_back(std::move(of_side));
   }
   return {{"schema", 1},
@@ -318,51 +359,13 @@ std::string comparison_csv(const StudyComparison& c) {
   return csv.text();
 }
 
-namespace {
-
-/// From 1 on; equal values share the mean of their places.
-std::vector<double> places_of(std::span<const double> values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
-  std::vector<double> places(values.size());
-  for (std::size_t first = 0; first < order.size();) {
-    std::size_t last = first;
-    while (last + 1 < order.size() && values[order[last + 1]] == values[order[first]])
-      ++last;
-    const double place = 1 + 0.5 * static_cast<double>(first + last);
-    for (std::size_t i = first; i <= last; ++i)
-      places[order[i]] = place;
-    first = last + 1;
-  }
-  return places;
-}
-
-bool was(const std::optional<Side>& side, const char* origin) {
-  return side && side->origin == origin;
-}
-
-}  // namespace
-
-double rank_correlation(std::span<const double> a, std::span<const double> b) {
-  const std::vector<double> x = places_of(a), y = places_of(b);
-  const double mean = 0.5 * (static_cast<double>(a.size()) + 1);
-  double together = 0, of_x = 0, of_y = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    together += (x[i] - mean) * (y[i] - mean);
-    of_x += (x[i] - mean) * (x[i] - mean);
-    of_y += (y[i] - mean) * (y[i] - mean);
-  }
-  return of_x > 0 && of_y > 0 ? together / std::sqrt(of_x * of_y) : 0;
-}
-
 std::optional<PredictionScore> score_prediction(const StudyComparison& c, std::size_t side) {
   PredictionScore score;
   std::vector<double> predicted, measured, errors;
   for (const ComparedJob& job : c.jobs) {
-    const bool forward = was(job.sides[0], "simulated") && was(job.sides[side], "measured");
-    const bool backward = was(job.sides[0], "measured") && was(job.sides[side], "simulated");
+    constexpr auto simulated = run::Origin::simulated, by_sensors = run::Origin::measured;
+    const bool forward = job.origins[0] == simulated && job.origins[side] == by_sensors;
+    const bool backward = job.origins[0] == by_sensors && job.origins[side] == simulated;
     const ComparedRow* row = job.numbers.find("step_time_s");
     if ((!forward && !backward) || row == nullptr || !row->values[0] || !row->values[side])
       continue;
@@ -376,18 +379,20 @@ std::optional<PredictionScore> score_prediction(const StudyComparison& c, std::s
   if (errors.size() < min_jobs) return std::nullopt;
   score.jobs = errors.size();
   score.median_error = median(errors);
-  score.rank_correlation = rank_correlation(predicted, measured);
+  score.rank_correlation = calibrate::rank_correlation(predicted, measured);
   return score;
 }
 
 std::string sentence_of(const PredictionScore& score, const StudyComparison& c, std::size_t side) {
+  const std::string order = score.rank_correlation
+                                ? fmt::format("; it orders them with a rank correlation of {}",
+                                              significant(*score.rank_correlation, 2))
+                                : "";
   return fmt::format(
       "As a prediction, the simulated one of {} and {} is off by {} % in the median of {} jobs and "
-      "by "
-      "{} % at most ({}); it orders them with a rank correlation of {}.",
+      "by {} % at most ({}){}.",
       c.names[0], c.names[side], significant(100 * score.median_error, 2), score.jobs,
-      significant(100 * score.largest_error, 2), score.worst,
-      significant(score.rank_correlation, 2));
+      significant(100 * score.largest_error, 2), score.worst, order);
 }
 
 }  // namespace triplepoint::report

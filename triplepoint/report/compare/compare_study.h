@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "triplepoint/report/compare/compare.h"
@@ -13,21 +12,16 @@ namespace triplepoint::report {
 /// How well one study foretold the step times of another, over the jobs that ran in both.
 ///
 ///   error of a job = |predicted / measured - 1|
-///   rank correlation = correlation of the places in both orders (Spearman), equal values sharing
-///   the mean of their places
 struct PredictionScore {
   std::size_t jobs = 0;
   double median_error = 0, largest_error = 0;
-  std::string worst;  // the job of the largest error
-  double rank_correlation = 0;
+  std::string worst;                       // the job of the largest error
+  std::optional<double> rank_correlation;  // Spearman's
 };
 
 /// Of the first study and side `side`, if one of them was simulated and the other measured, and at
 /// least three jobs ran in both.
 std::optional<PredictionScore> score_prediction(const StudyComparison&, std::size_t side);
-
-/// Spearman's rank correlation; 0 where one side does not vary.
-double rank_correlation(std::span<const double> a, std::span<const double> b);
 
 std::string sentence_of(const PredictionScore& score, const StudyComparison&, std::size_t side);
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/compare/compare.h"
 
-#include <array>
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/compare/compare_page.h"
+#include "triplepoint/report/compare/compare_document.h"
 #include "triplepoint/report/compare/compare_study.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
@@ -32,16 +31,6 @@ Study study_of(const std::vector<double>& steps, run::Origin origin) {
   return study;
 }
 
-TEST_CASE("orders that agree correlate to 1, reversed ones to -1, and ties share their places") {
-  const std::array a = {1.0, 2.0, 3.0, 4.0}, same = {10.0, 20.0, 30.0, 400.0},
-                   reversed = {4.0, 3.0, 2.0, 1.0}, flat = {1.0, 1.0, 1.0, 1.0};
-  CHECK(rank_correlation(a, same) == doctest::Approx(1));
-  CHECK(rank_correlation(a, reversed) == doctest::Approx(-1));
-  CHECK(rank_correlation(a, flat) == 0);
-  const std::array tied = {1.0, 2.0, 2.0, 3.0};
-  CHECK(rank_correlation(tied, tied) == doctest::Approx(1));
-}
-
 TEST_CASE("a prediction is scored against what was measured, whichever is named first") {
   const Study measured = study_of({1, 2, 4}, run::Origin::measured);
   const Study simulated = study_of({1.1, 2, 3}, run::Origin::simulated);
@@ -54,7 +43,7 @@ TEST_CASE("a prediction is scored against what was measured, whichever is named 
     CHECK(score->median_error == doctest::Approx(0.1));
     CHECK(score->largest_error == doctest::Approx(0.25));
     CHECK(score->worst == "job2");
-    CHECK(score->rank_correlation == doctest::Approx(1));
+    CHECK(*score->rank_correlation == doctest::Approx(1));
   }
 }
 
@@ -66,10 +55,10 @@ TEST_CASE("two studies of one kind predict nothing") {
 using doctest::Approx;
 
 Side sample_side(const std::string& name, double step_s, int64_t gpus = 32) {
-  Side side{.name = name, .origin = "simulated", .fidelity = "transient"};
-  side.num_gpus = gpus;
-  metrics::Metrics& m = side.metrics;
-  m.step_time = step_s * unit::s;
+  Side side{.name = name, .row = row_of(name, step_s, run::Origin::simulated)};
+  side.fidelity = "transient";
+  side.row.slots.resize(static_cast<std::size_t>(gpus));
+  metrics::Metrics& m = *side.row.metrics;
   m.tokens_per_second = 1e5 / step_s;
   m.tokens_per_second_per_gpu = 1e5 / step_s / static_cast<double>(gpus);
   m.joules_per_token = 2;
@@ -132,8 +121,8 @@ TEST_CASE("compare: runs of different size say what each GPU does") {
 
 TEST_CASE("compare: what one side does not know has no difference") {
   Side b = sample_side("b", 4);
-  b.metrics.joules_per_token.reset();
-  b.metrics.temperature_per_gpu_c.clear();
+  b.row.metrics->joules_per_token.reset();
+  b.row.metrics->temperature_per_gpu_c.clear();
   const Comparison c = compare_runs({sample_side("a", 4), b});
   CHECK(difference_text(row(c, "joules_per_token"), 1) == "–");
   CHECK(row(c, "hottest_gpu_c").value_text(1) == "–");
@@ -157,11 +146,13 @@ TEST_CASE("compare: a side that knows nothing of its job was not set up differen
 
 TEST_CASE("compare: a job that does not fit shows only its memory") {
   Side b = sample_side("b", 4);
-  b.fits_memory = false;
-  b.memory_gib = 200;
+  b.row.verdict = Verdict::oom;
+  b.row.metrics.reset();
+  b.row.memory = {{.weights = 200 * unit::GiB}};
   const Comparison c = compare_runs({sample_side("a", 4), b});
   CHECK_FALSE(row(c, "step_time_s").values[1]);
-  CHECK(says(sentences_of(c), "b does not fit in memory"));
+  CHECK(row(c, "memory_gib").values[1] == Approx(200));
+  CHECK(says(sentences_of(c), "b does not fit in memory (200 GiB)"));
 }
 
 TEST_CASE("compare: studies are joined by name, whatever their order") {
@@ -187,8 +178,8 @@ TEST_CASE("compare: the CSV has one line per number and reads back") {
 }
 
 TEST_CASE("compare: names of runs cannot become markup") {
-  const std::string page =
-      compare_page(compare_runs({sample_side("<a>", 4), sample_side("b&c", 5)}));
+  const std::string page = document_page(
+      comparison_document(compare_runs({sample_side("<a>", 4), sample_side("b&c", 5)}), true));
   CHECK(page.find("<a> against") == std::string::npos);
   CHECK(page.find("b&amp;c against &lt;a&gt;") != std::string::npos);
 }

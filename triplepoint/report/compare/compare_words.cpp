@@ -191,7 +191,7 @@ std::string settings_sentence(const Comparison& c, std::size_t side) {
 
 /// Who slows this side, as on its page.
 std::vector<std::string> bottleneck_sentences(const Comparison& c, std::size_t side) {
-  const metrics::Metrics& m = c.sides[side].metrics;
+  const metrics::Metrics& m = c.sides[side].metrics();
   std::vector<std::string> sentences;
   for (const run::Bottleneck& bottleneck : m.bottlenecks)
     sentences.push_back(fmt::format("In {}: {}", c.sides[side].name,
@@ -231,10 +231,38 @@ std::string difference_text(const ComparedRow& row, std::size_t side) {
   return fmt::format("{}{}{}{}", sign, number, row.unit.empty() ? "" : " ", row.unit);
 }
 
+DataCell difference_cell(const ComparedRow& row, std::size_t side) {
+  const int good = judgement(row, side);
+  return {difference_text(row, side), good > 0   ? Style::good
+                                      : good < 0 ? Style::bad
+                                                 : Style::plain};
+}
+
 int judgement(const ComparedRow& row, std::size_t side) {
   const auto by = difference(row, side);
   if (!by || row.better == answers::Better::neither || is_same(row, *by)) return 0;
   return (by->absolute > 0) == (row.better == answers::Better::higher) ? 1 : -1;
+}
+
+triplepoint::DataTable table_of(const Comparison& c, const ComparedSection& section) {
+  std::vector<TextColumn> columns = {{"number", Align::left}};
+  for (std::size_t i = 0; i < c.sides.size(); ++i) {
+    columns.push_back({c.sides[i].name});
+    if (i > 0) columns.push_back({"difference"});
+  }
+  triplepoint::DataTable table = text_table(std::move(columns));
+  table.title = section.title;
+  for (const ComparedRow& row : section.rows) {
+    std::vector<DataCell> cells = {row.unit.empty() ? row.title
+                                                    : fmt::format("{} ({})", row.title, row.unit)};
+    for (std::size_t i = 0; i < c.sides.size(); ++i) {
+      const bool has_owner = !row.whose.empty() && !row.whose[i].empty();
+      cells.emplace_back(row.value_text(i) + (has_owner ? ", " + row.whose[i] : ""));
+      if (i > 0) cells.push_back(difference_cell(row, i));
+    }
+    table.add(std::move(cells));
+  }
+  return table;
 }
 
 std::vector<std::string> sentences_of(const Comparison& c) {
@@ -242,11 +270,12 @@ std::vector<std::string> sentences_of(const Comparison& c) {
   const auto add = [&](std::string sentence) {
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   };
-  for (const Side& side : c.sides)
-    if (!side.fits_memory)
-      add(fmt::format(
-          "{} does not fit in memory{}: only its memory can be compared.", side.name,
-          side.memory_gib ? fmt::format(" ({} GiB)", significant(*side.memory_gib)) : ""));
+  for (const Side& side : c.sides) {
+    if (side.row.verdict != Verdict::oom) continue;
+    const auto memory = number_at(side.row, "memory_gib.total");
+    add(fmt::format("{} does not fit in memory{}: only its memory can be compared.", side.name,
+                    memory ? fmt::format(" ({} GiB)", significant(*memory)) : ""));
+  }
   for (std::string& sentence : bottleneck_sentences(c, 0))
     add(std::move(sentence));
   for (std::size_t i = 1; i < c.sides.size(); ++i) {

@@ -53,35 +53,52 @@ std::string notes_html(const answers::Section& section) {
   return html + (commands.empty() ? "" : "<pre>" + commands + "</pre>");
 }
 
+}  // namespace
+
 std::string section_html(const answers::Section& section) {
   std::string html = findings_html(section), figures;
   for (const answers::Figure& figure : section.figures)
-    figures += html_figure({figure.id, figure.title, figure.note, drawing_of(figure),
-                            shown_table(figure.table), figure.wide});
+    figures += html_figure(drawn(figure));
   if (!figures.empty()) html += "<div class=\"figures\">" + figures + "</div>";
+  std::string tables;
   for (const triplepoint::DataTable& table : section.tables)
-    if (!table.rows.empty())
-      html += html_table(shown_table(table), table.title.empty() ? section.title : table.title);
+    if (!table.rows.empty()) {
+      DataTable shown = shown_table(table);
+      for (std::size_t i = 0; i < shown.rows.size() && section.id == "jobs"; ++i)
+        shown.jobs[i] = shown.rows[i].front();
+      tables += html_table(shown, table.title.empty() ? section.title : table.title);
+    }
+  // Of many jobs one wants to see some: the page's script hides the others.
+  if (section.id == "jobs") html += html_filter("jobs", "oom, TP8, mixtral");
+  if (!tables.empty())
+    html += fmt::format("<div class=\"{}\">{}</div>", escape(section.id), tables);
   html += notes_html(section);
   if (html.empty() || section.title.empty()) return html;
   return html_section(section.id, section.title, html);
 }
 
-}  // namespace
-
-std::string drawing_of(const answers::Figure& figure) {
-  return (figure.legend.empty() ? "" : html_legend(figure.legend)) +
-         std::visit(Draw(), figure.chart);
+Figure drawn(const answers::Figure& figure) {
+  return {
+      figure.id,
+      figure.title,
+      figure.note,
+      (figure.legend.empty() ? "" : html_legend(figure.legend)) + std::visit(Draw(), figure.chart),
+      shown_table(figure.table),
+      figure.wide};
 }
 
-std::string document_page(const answers::Document& document, const Json& data) {
+std::string head_html(const answers::Document& document) {
   std::string facts;
   if (!document.verdict.empty()) facts = "<b>" + escape(document.verdict) + "</b> ";
-  std::string body = html_header(document.kind, document.title, facts + escape(document.facts));
   std::vector<Tile> tiles;
   for (const answers::KeyFigure& figure : document.key_figures)
     tiles.push_back({figure.label, figure.value, figure.remark});
-  if (!tiles.empty()) body += html_tiles(tiles);
+  return html_header(document.kind, document.title, facts + escape(document.facts)) +
+         (tiles.empty() ? "" : html_tiles(tiles));
+}
+
+std::string document_page(const answers::Document& document, const Json& data) {
+  std::string body = head_html(document);
   for (const answers::Section& section : document.sections)
     body += section_html(section);
   return html_page(document.title, body, data);

@@ -6,13 +6,18 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/answers/document.h"
+#include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
 
 /// The page of an answer. `data`: for the page's script.
 std::string document_page(const answers::Document&, const Json& data = Json::object());
 
-/// The drawing with its legend.
-std::string drawing_of(const answers::Figure&);
+/// Its parts: title, facts and key figures; a section.
+std::string head_html(const answers::Document&);
+std::string section_html(const answers::Section&);
+
+/// With its drawing and legend.
+Figure drawn(const answers::Figure&);
 
 }  // namespace triplepoint::report

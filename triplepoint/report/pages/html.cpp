@@ -225,6 +225,13 @@ std::string html_figures(const std::vector<Figure>& figures) {
   return html + "</div>";
 }
 
+std::string html_filter(std::string_view rows, std::string_view example) {
+  return fmt::format(
+      "<p class=\"filter\" hidden><label>Show only {} with <input type=\"search\" id=\"filter\" "
+      "placeholder=\"e.g. {}\"></label> <span id=\"filter-count\" role=\"status\"></span></p>",
+      escape(rows), escape(example));
+}
+
 std::string html_legend(const std::vector<LegendEntry>& entries) {
   std::string html = "<ul class=\"legend\">";
   for (const LegendEntry& entry : entries) {

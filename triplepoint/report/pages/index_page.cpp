@@ -89,15 +89,11 @@ std::string index_page(const std::string& folder, const std::vector<IndexEntry>&
     body +=
         "<p>Nothing here yet. <code>triplepoint characterize STUDY -o FOLDER</code> or "
         "<code>triplepoint simulate JOB -o FOLDER/NAME.run</code> add runs.</p>";
-  if (studies > 0)
-    body += "<section aria-labelledby=\"studies\"><h2 id=\"studies\">Studies</h2>" +
-            table_of(entries, true) + "</section>";
+  if (studies > 0) body += html_section("studies", "Studies", table_of(entries, true));
   if (runs > 0)
-    body +=
-        "<section aria-labelledby=\"runs\"><h2 id=\"runs\">Runs</h2><p class=\"filter\" hidden>"
-        "<label>Filter <input type=\"search\" id=\"filter\"></label> <span id=\"filter-count\" "
-        "role=\"status\"></span></p><div class=\"jobs\">" +
-        table_of(entries, false) + "</div></section>";
+    body += html_section("runs", "Runs",
+                         html_filter("runs", "llama, throttled") + "<div class=\"jobs\">" +
+                             table_of(entries, false) + "</div>");
   return html_page(title, body, Json::object());
 }
 

@@ -30,6 +30,7 @@
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/pages/run_manifest.h"
 #include "triplepoint/report/pages/timeline_data.h"
@@ -338,7 +339,7 @@ std::string energy_section(const Metrics& metrics) {
   if (metrics.energy_ledger_j.empty()) return "";
   return html_section(
       "energy", "Where the energy went",
-      html_figures({energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})}));
+      html_figures({drawn(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}}))}));
 }
 
 std::string swing_section(const std::optional<metrics::PowerProfile>& profile) {

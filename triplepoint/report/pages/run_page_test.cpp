@@ -70,8 +70,8 @@ TEST_CASE("chassis: a run that does not know its chassis has no picture") {
 
 TEST_CASE("ledger: shares add up to the whole, the largest use first") {
   const std::map<std::string, double> joules = {{"idle", 1e6}, {"compute", 3e6}};
-  const Figure figure = energy_ledger_figure({{"one step", &joules}});
-  CHECK(figure.table.rows[0][0] == "compute");
+  const answers::Figure figure = energy_ledger_figure({{"one step", &joules}});
+  CHECK(std::get<std::string>(figure.table.rows[0][0]) == "compute");
   CHECK(contains(figure.title, "75 %"));
   CHECK(contains(figure.title, "compute"));
 }

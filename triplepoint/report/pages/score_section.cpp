@@ -9,8 +9,6 @@
 
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/report/pages/html.h"
-
 namespace triplepoint::report {
 
 using metrics::JobScore;
@@ -32,6 +30,9 @@ std::vector<std::string> score_sentences(const metrics::SuiteScore& suite) {
   return sentences;
 }
 
+namespace {
+
+/// A row for each job and card: medians of the repeats, and the score.
 triplepoint::DataTable score_table(const metrics::SuiteScore& suite) {
   struct Column {
     const char* title;
@@ -43,8 +44,7 @@ triplepoint::DataTable score_table(const metrics::SuiteScore& suite) {
       {"peak (°C)", 1, 1},        {"throttled (%)", 0.01, 1}, {"spread (K)", 1, 1},
       {"variation (%)", 0.01, 2}, {"drift (%)", 0.01, 2}};
   triplepoint::DataTable table;
-  table.name = "score";
-  table.title = "Score";
+  table.title = "Medians of the repeats after the warm-up; the reference scores 1";
   table.columns = {{"cluster", "cluster"}, {"job", "job"}};
   for (std::size_t m = 0; m < std::size(columns); ++m)
     table.columns.push_back({std::string(spec::EnumNames<spec::ScoreMetric>::names[m]),
@@ -62,20 +62,21 @@ triplepoint::DataTable score_table(const metrics::SuiteScore& suite) {
   return table;
 }
 
-std::string score_section(const metrics::SuiteScore& suite) {
-  std::string broken;
+}  // namespace
+
+answers::Section score_section(const metrics::SuiteScore& suite) {
+  using answers::Remark;
+  answers::Section section{"score", "Score"};
+  for (std::string& sentence : score_sentences(suite))
+    section.remarks.push_back({std::move(sentence)});
   for (const ScoreCard& card : suite.cards)
     for (const JobScore& job : card.jobs)
       for (const std::string& rule : job.broken)
-        broken +=
-            fmt::format("<li>{}, {}: {}</li>", escape(card.name), escape(job.name), escape(rule));
-  if (!broken.empty()) broken = "<h3>Rules that are broken</h3><ul>" + broken + "</ul>";
-  return html_section(
-      "score", "Score",
-      html_findings(score_sentences(suite)) +
-          html_table(shown_table(score_table(suite)),
-                     "Medians of the repeats after the warm-up; the reference scores 1") +
-          broken);
+        section.remarks.push_back(
+            {fmt::format("rule broken: {}, {}: {}", card.name, job.name, rule),
+             Remark::Kind::warning});
+  section.tables = {score_table(suite)};
+  return section;
 }
 
 }  // namespace triplepoint::report

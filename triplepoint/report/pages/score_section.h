@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/data_table.h"
-
+#include "triplepoint/answers/document.h"
 #include "triplepoint/metrics/economics/score_card.h"
 
 namespace triplepoint::report {
@@ -13,10 +12,7 @@ namespace triplepoint::report {
 /// What the cards say, in sentences. Every number is one of the cards'.
 std::vector<std::string> score_sentences(const metrics::SuiteScore&);
 
-/// A row for each job and card: medians of the repeats, and the score.
-triplepoint::DataTable score_table(const metrics::SuiteScore&);
-
-/// Scores, what they are made of, every number, broken rules; a section of the study's page.
-std::string score_section(const metrics::SuiteScore&);
+/// Scores, what they are made of, every number, broken rules.
+answers::Section score_section(const metrics::SuiteScore&);
 
 }  // namespace triplepoint::report

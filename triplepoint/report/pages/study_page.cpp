@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/pages/study_page.h"
 
-// The table of all jobs of a study, and what the page's script knows of each.
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,90 +14,13 @@
 #include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/charts/study_charts.h"
 #include "triplepoint/report/findings/findings_machines.h"
+#include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/findings/study_summary.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/html.h"
-#include "triplepoint/report/pages/score_section.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
-namespace {
-
-struct Column {
-  const char* name;
-  const char* key;
-  int digits;
-};
-constexpr Column columns[] = {{"step (s)", "step_time_s", 3},
-                              {"tokens/s", "tokens_per_s", 4},
-                              {"MFU", "mfu", 3},
-                              {"J/token", "joules_per_token", 3},
-                              {"mean power (W)", "power_w.mean", 3},
-                              {"peak power (W)", "power_w.peak", 3},
-                              {"mean die (°C)", "temperature_c.mean", 3},
-                              {"peak die (°C)", "temperature_c.peak", 3},
-                              {"clock (MHz)", "sm_clock_mhz.mean", 4},
-                              {"memory (GiB)", "memory_gib.total", 3}};
-
-/// Errors in full, and what a recording lacks; of other warnings the code in words, for they did
-/// not keep the job from running.
-std::string diagnoses_text(const StudyRow& row) {
-  std::string text;
-  for (const spec::Diagnosis& diagnosis : row.diagnoses) {
-    const bool is_error = diagnosis.severity == spec::Diagnosis::Severity::error;
-    std::string code(spec::name_of(diagnosis.code));
-    std::ranges::replace(code, '_', ' ');
-    text += fmt::format("{}{}", text.empty() ? "" : "; ",
-                        is_error || !row.has_job ? diagnosis.what : code);
-  }
-  return text;
-}
-
-std::vector<std::string> job_cells(const StudyRow& row) {
-  std::vector<std::string> cells = {row.name, model_title(row), machine_title(row),
-                                    row.has_job ? short_label(row) : "",
-                                    std::string(name_of(row.verdict))};
-  for (const Column& column : columns) {
-    const auto value = number_at(row, column.key);
-    cells.push_back(value ? significant(*value, column.digits) : "");
-  }
-  cells.push_back(diagnoses_text(row));
-  return cells;
-}
-
-}  // namespace
-
-std::string jobs_section(const Study& study) {
-  DataTable table{{"job", "model", "machines", "layout", "verdict"}, {}};
-  for (const Column& column : columns)
-    table.columns.emplace_back(column.name);
-  table.columns.emplace_back("diagnosis");
-  for (const StudyRow& row : study.rows)
-    table.add(job_cells(row), row.name);
-  return "<section aria-labelledby=\"jobs\" class=\"jobs\"><h2 id=\"jobs\">All jobs</h2>"
-         "<p class=\"filter\" hidden><label>Show only jobs with <input type=\"search\" "
-         "id=\"filter\" placeholder=\"e.g. oom, TP8, mixtral\"></label> <span id=\"filter-count\" "
-         "role=\"status\"></span></p>" +
-         html_table(table, "Every job of the study with its verdict") + "</section>\n";
-}
-
-Json jobs_data(const Study& study) {
-  Json jobs = Json::array();
-  for (const StudyRow& row : study.rows) {
-    const std::string options = options_label(row);
-    jobs.push_back({{"name", row.name},
-                    {"model", model_title(row)},
-                    {"machine", machine_title(row)},
-                    {"layout", row.has_job ? layout_label(row) : ""},
-                    {"variant", !row.has_job      ? ""
-                                : options.empty() ? "base"
-                                                  : options},
-                    {"microbatch", row.has_job ? row.job.plan.micro_batch_size : 0},
-                    {"verdict", name_of(row.verdict)},
-                    {"page", row.page}});
-  }
-  return jobs;
-}
-
 namespace {
 
 std::string chooser(const std::vector<Group>& groups) {
@@ -108,23 +29,6 @@ std::string chooser(const std::vector<Group>& groups) {
     html += fmt::format("<a href=\"#group-{}\">{}</a>", group.id, escape(group.title));
   return html + "</nav>\n";
 }
-
-}  // namespace
-
-std::string study_page(const Study& study) {
-  const std::vector<Group> groups = groups_of(study);
-  Json tables = Json::object();
-  const std::vector<Finding> findings = find_findings(study);
-  std::string body = study_header(study) + (study.score ? score_section(*study.score) : "") +
-                     overview_section(groups, findings) + answers_section(groups) +
-                     findings_section(findings) + machines_section(groups) + chooser(groups);
-  for (const Group& group : groups)
-    body += group_section(group, tables);
-  body += jobs_section(study);
-  return html_page(study.title, body, {{"jobs", jobs_data(study)}, {"tables", std::move(tables)}});
-}
-
-namespace {
 
 /// One figure alone does not grow to the width of the page.
 constexpr const char* even_columns =
@@ -141,41 +45,9 @@ std::string figures_html(const std::vector<Figure>& figures, const char* style =
   return html + "</div>";
 }
 
-std::string where_from(const Study& study) {
-  std::size_t simulated = 0;
-  for (const StudyRow& row : study.rows)
-    simulated += row.origin == run::Origin::simulated ? 1 : 0;
-  const std::string producer = escape(study.producer);
-  if (simulated == study.rows.size()) return "Simulated by " + producer;
-  if (simulated == 0) return "Measured; analysed by " + producer;
-  return fmt::format("{} simulated, the others measured; analysed by {}", simulated, producer);
-}
-
 std::string linked(const Finding& finding) {
   return fmt::format("{} <a class=\"evidence\" href=\"#{}\">See the chart</a>", finding.html(),
                      escape(finding.anchor()));
-}
-
-std::string cell(const std::string& html) {
-  return "<td>" + (html.empty() ? "–" : html) + "</td>";
-}
-
-std::string answers_row(const Group& group) {
-  const Answers answers = answers_for(group);
-  std::string html = fmt::format("<tr><th scope=\"row\"><a href=\"#group-{}\">{}</a></th>",
-                                 group.id, escape(group.title));
-  if (answers.fastest == nullptr) {
-    const bool ran = std::ranges::any_of(
-        group.rows, [](const StudyRow* row) { return row->metrics.has_value(); });
-    return html +
-           fmt::format("<td colspan=\"4\">{}</td></tr>",
-                       ran ? "not known: no run says how many samples a step has" : "no job ran");
-  }
-  html += cell(answers.fastest_text.html()) + cell(answers.energy_text.html()) +
-          cell(answers.limit_text.html());
-  html += cell(answers.change_text.html().empty() ? "no change in this study"
-                                                  : answers.change_text.html());
-  return html + "</tr>";
 }
 
 std::string findings_list(const std::vector<Finding>& findings, std::size_t from, std::size_t to) {
@@ -183,22 +55,6 @@ std::string findings_list(const std::vector<Finding>& findings, std::size_t from
   for (std::size_t i = from; i < std::min(to, findings.size()); ++i)
     html += "<li>" + linked(findings[i]) + "</li>";
   return html + "</ol>";
-}
-
-/// One number of a job: what it is, how much, of which job.
-std::string job_tile(const char* name, const StudyRow* row, const char* key, const char* unit,
-                     int digits = 3) {
-  const auto value = row == nullptr ? std::nullopt : number_at(*row, key);
-  if (!value) return "";
-  return fmt::format("<li><span>{}</span><b>{}\u00a0{}</b><small>{}</small></li>", name,
-                     significant(*value, digits), unit, escape(short_label(*row)));
-}
-
-const Group* with_most_jobs(const std::vector<Group>& groups) {
-  const auto most = std::max_element(
-      groups.begin(), groups.end(),
-      [](const Group& a, const Group& b) { return a.that_ran().size() < b.that_ran().size(); });
-  return most == groups.end() || most->that_ran().empty() ? nullptr : &*most;
 }
 
 /// Whether no other group has as many jobs that ran.
@@ -303,74 +159,31 @@ std::string maps(const Group& group, Json& tables) {
   return section_title(group, "gpus", "Every GPU") + figures_html(figures);
 }
 
-}  // namespace
+constexpr std::size_t findings_on_top = 3;
 
-std::string study_header(const Study& study) {
-  const Summary summary = summary_of(study);
-  std::string html =
-      "<header><p class=\"kicker\">Triplepoint study</p><h1>" + escape(study.title) + "</h1>";
-  if (!study.about.empty()) html += "<p class=\"about\">" + escape(study.about) + "</p>";
-  html += fmt::format(
-      "<p class=\"facts\"><b>{}</b> jobs: <b>{}</b> ran, <b>{}</b> do not fit in memory, <b>{}</b> "
-      "invalid. {}; every figure is of {}.</p>",
-      summary.jobs, summary.ok, summary.oom, summary.invalid, where_from(study),
-      study.score ? "a whole run with its warm-up, but for those of the score"
-                  : "one step in the steady state");
-  return html + "</header>\n";
-}
-
-std::string overview_section(const std::vector<Group>& groups,
-                             const std::vector<Finding>& findings) {
-  const Group* group = with_most_jobs(groups);
+/// The picture of all choices of the group with the most jobs, and the first findings; empty if no
+/// job ran.
+std::string overview(const std::vector<Group>& groups, const std::vector<Finding>& findings) {
+  const Group* group = group_with_most_jobs(groups);
   auto picture = group == nullptr ? std::nullopt : pareto_figure(*group);
   if (!picture) return "";
   picture->id = "overview-choices";
-  const Answers answers = answers_for(*group);
-  constexpr std::size_t sentences = 3;
   return fmt::format(
-             "<section class=\"overview\" aria-label=\"Overview\">{}<ul class=\"tiles\">{}{}{}"
-             "<li><span>limits the fastest</span><small>{}</small></li></ul>",
+             "<section class=\"overview\" aria-label=\"Overview\">{}",
              groups.size() == 1
                  ? ""
                  : fmt::format("<h2>{}{}</h2>", escape(group->title),
-                               is_largest(*group, groups) ? ", most jobs of the study" : ""),
-             job_tile("fastest", answers.fastest, "tokens_per_s", "tokens/s", 4),
-             job_tile("least energy", answers.thriftiest, "joules_per_token", "J/token"),
-             job_tile("hottest GPU", answers.hottest, "temperature_c.peak", "°C"),
-             answers.limit_text.html()) +
+                               is_largest(*group, groups) ? ", most jobs of the study" : "")) +
          "<div class=\"figures choices\">" + html_figure(*picture) + "<div>" +
-         findings_list(findings, 0, sentences) +
-         (findings.size() > sentences ? "<p><a href=\"#findings\">All findings</a></p>" : "") +
-         "</div></div></section>\n";
+         findings_list(findings, 0, findings_on_top) + "</div></div></section>\n";
 }
 
-std::string answers_section(const std::vector<Group>& groups) {
-  std::string html =
-      "<section class=\"answers\" aria-labelledby=\"answers\"><h2 id=\"answers\">The short "
-      "answers</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"The short "
-      "answers\"><table><caption>Best job of each model on each machine</caption><thead><tr>";
-  for (const char* heading : {"model and machines", "fastest", "least energy",
-                              "what limits the fastest", "what to change"})
-    html += fmt::format("<th scope=\"col\">{}</th>", heading);
-  html += "</tr></thead><tbody>";
-  for (const Group& group : groups)
-    html += answers_row(group);
-  return html + "</tbody></table></div></section>\n";
-}
-
-std::string findings_section(const std::vector<Finding>& findings) {
-  std::string html = "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>";
-  if (findings.empty()) return html + "<p>No jobs to compare.</p></section>\n";
-  return html + findings_list(findings, 0, findings.size()) + "</section>\n";
-}
-
-std::string machines_section(const std::vector<Group>& groups) {
-  const std::vector<Figure> figures = machine_figures(groups);
-  if (figures.empty()) return "";
-  return "<section class=\"machines\" aria-labelledby=\"machines\"><h2 id=\"machines\">Scale up or "
-         "out</h2><p>The fastest job of each model on each machine, for equal GPUs and memory; for "
-         "equal watts the job with the least energy per token.</p>" +
-         figures_html(figures) + "</section>\n";
+/// Those that do not stand beside the picture.
+std::string other_findings(const std::vector<Finding>& findings, std::size_t from) {
+  return html_section("findings", "Findings",
+                      findings.empty()          ? "<p>No jobs to compare.</p>"
+                      : from >= findings.size() ? "<p>There are no others.</p>"
+                                                : findings_list(findings, from, findings.size()));
 }
 
 /// "A step has 128 samples; of TP8-FSDP 32": seconds and energy of a step compare only within a
@@ -401,6 +214,56 @@ std::string group_section(const Group& group, Json& tables) {
                      group.id, escape(group.title)) +
          batch_sentence(group) + choices(group) + speed(group) + heat(group) + time(group) +
          room_and_links(group) + sweeps(group) + maps(group, tables) + "</section>\n";
+}
+
+}  // namespace
+
+Json jobs_data(const Study& study) {
+  Json jobs = Json::array();
+  for (const StudyRow& row : study.rows) {
+    const std::string options = options_label(row);
+    jobs.push_back({{"name", row.name},
+                    {"model", model_title(row)},
+                    {"machine", machine_title(row)},
+                    {"layout", row.has_job ? layout_label(row) : ""},
+                    {"variant", !row.has_job      ? ""
+                                : options.empty() ? "base"
+                                                  : options},
+                    {"microbatch", row.has_job ? row.job.plan.micro_batch_size : 0},
+                    {"verdict", name_of(row.verdict)},
+                    {"page", row.page}});
+  }
+  return jobs;
+}
+
+std::string machines_section(const std::vector<Group>& groups) {
+  const std::vector<Figure> figures = machine_figures(groups);
+  if (figures.empty()) return "";
+  return "<section class=\"machines\" aria-labelledby=\"machines\"><h2 id=\"machines\">Scale up or "
+         "out</h2><p>The fastest job of each model on each machine, for equal GPUs and memory; for "
+         "equal watts the job with the least energy per token.</p>" +
+         figures_html(figures) + "</section>\n";
+}
+
+std::string study_page(const Study& study) {
+  const std::vector<Group> groups = groups_of(study);
+  const std::vector<Finding> findings = find_findings(study);
+  const answers::Document document = study_document(study);
+  const std::string picture = overview(groups, findings);
+  std::string body = head_html(document) + picture, jobs;
+  for (const answers::Section& section : document.sections)
+    if (section.id == "jobs")
+      jobs = section_html(section);
+    else if (section.id == "findings")  // with links to runs, and the formulas of numbers
+      body += other_findings(findings, picture.empty() ? 0 : findings_on_top);
+    else
+      body += section_html(section);
+  body += machines_section(groups) + chooser(groups);
+  Json tables = Json::object();
+  for (const Group& group : groups)
+    body += group_section(group, tables);
+  return html_page(study.title, body + jobs,
+                   {{"jobs", jobs_data(study)}, {"tables", std::move(tables)}});
 }
 
 }  // namespace triplepoint::report

@@ -370,9 +370,7 @@ std::string validation_page(const TableScores& all, std::size_t worst) {
                          html_table(skipped_table(all), "Why rows are not predicted"));
   body += "<div class=\"jobs\">" +
           html_section("jobs", "All rows",
-                       "<p class=\"filter\" hidden><label>Show only rows with <input "
-                       "type=\"search\" id=\"filter\" placeholder=\"e.g. llama, h100, outside\">"
-                       "</label> <span id=\"filter-count\" role=\"status\"></span></p>" +
+                       html_filter("rows", "llama, h100, outside") +
                            html_table(rows_table(rows), "Every measured number and ours")) +
           "</div>";
   return html_page(

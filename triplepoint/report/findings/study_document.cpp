@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/findings/study_document.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/answers/quantities.h"
+#include "triplepoint/metrics/economics/score_card.h"
+#include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/study_summary.h"
+#include "triplepoint/report/pages/score_section.h"
+
+namespace triplepoint::report {
+namespace {
+
+using answers::Remark;
+using answers::Section;
+
+bool is_simulated(const Study& study) {
+  return std::ranges::all_of(
+      study.rows, [](const StudyRow& row) { return row.origin == run::Origin::simulated; });
+}
+
+std::string where_from(const Study& study) {
+  const auto simulated = std::ranges::count(study.rows, run::Origin::simulated, &StudyRow::origin);
+  if (is_simulated(study)) return "Simulated by " + study.producer;
+  if (simulated == 0) return "Measured; analysed by " + study.producer;
+  return fmt::format("{} simulated, the others measured; analysed by {}", simulated,
+                     study.producer);
+}
+
+/// The software that all numbers are of: with another one, other layouts may win.
+std::string software_of(const Study& study) {
+  std::set<std::string> stacks;
+  for (const StudyRow& row : study.rows)
+    if (row.has_job)
+      stacks.insert(row.job.stack.name +
+                    (row.job.stack.profiled ? ", with a profiler in every step" : ""));
+  if (stacks.empty()) return "";
+  return fmt::format(" Software stack{}: {}.", stacks.size() > 1 ? "s" : "",
+                     fmt::join(stacks, "; "));
+}
+
+std::string facts_of(const Study& study) {
+  const Summary summary = summary_of(study);
+  return fmt::format(
+      "{}{}{} jobs: {} ran, {} do not fit in memory, {} invalid. {}; every figure is of {}.{}",
+      study.about, study.about.empty() ? "" : " ", summary.jobs, summary.ok, summary.oom,
+      summary.invalid, where_from(study),
+      study.score           ? "a whole run with its warm-up, but for those of the score"
+      : is_simulated(study) ? "one step in the steady state"
+                            : "one step",
+      software_of(study));
+}
+
+/// One number of a job: what it is, how much, of which job.
+void add_figure(std::vector<answers::KeyFigure>& figures, const char* label, const StudyRow* row,
+                const char* key, const char* unit, int digits = 3) {
+  const auto value = row == nullptr ? std::nullopt : number_at(*row, key);
+  if (value)
+    figures.push_back(
+        {label, fmt::format("{} {}", significant(*value, digits), unit), short_label(*row)});
+}
+
+std::vector<answers::KeyFigure> key_figures_of(const std::vector<Group>& groups) {
+  std::vector<answers::KeyFigure> figures;
+  const Group* group = group_with_most_jobs(groups);
+  if (group == nullptr) return figures;
+  const Answers answers = answers_for(*group);
+  add_figure(figures, "fastest", answers.fastest, "tokens_per_s", "tokens/s", 4);
+  add_figure(figures, "least GPU energy", answers.thriftiest, "joules_per_token", "J/token");
+  add_figure(figures, "hottest GPU", answers.hottest, "temperature_c.peak", "°C");
+  return figures;
+}
+
+Section answers_of(const std::vector<Group>& groups) {
+  Section section{"answers", "The short answers"};
+  triplepoint::DataTable table = text_table({{"model and machines", Align::left},
+                                             {"fastest", Align::left},
+                                             {"least GPU energy", Align::left},
+                                             {"what limits the fastest", Align::left, 2},
+                                             {"what to change", Align::left, 1}});
+  for (triplepoint::DataColumn& column : table.columns)
+    column.whole = true;
+  for (const Group& group : groups) {
+    const Answers answers = answers_for(group);
+    if (answers.fastest != nullptr)
+      table.add({group.title, answers.fastest_text.text(), answers.energy_text.text(),
+                 answers.limit_text.text(), answers.change_text.text()});
+  }
+  if (!table.rows.empty()) section.tables = {std::move(table)};
+  return section;
+}
+
+Section findings_of(const Study& study) {
+  Section section{"findings", "Findings"};
+  for (const Finding& finding : find_findings(study))
+    section.remarks.push_back({finding.text(), Remark::Kind::finding, finding.anchor()});
+  return section;
+}
+
+// ---- all jobs
+
+/// Columns of the catalogue. Where a terminal has no room, those of a higher number go first.
+struct Column {
+  const char *key, *title;
+  int digits, optional;
+};
+constexpr Column columns[] = {{"step_time_s", "step (s)", 3, 0},
+                              {"tokens_per_s", "tokens/s", 4, 0},
+                              {"mfu", "MFU (%)", 3, 1},
+                              {"joules_per_token", "J/token", 3, 0},
+                              {"power_w.mean", "power (W)", 3, 0},
+                              {"power_w.peak", "peak (W)", 3, 1},
+                              {"temperature_c.mean", "die (°C)", 3, 0},
+                              {"temperature_c.peak", "peak (°C)", 3, 1},
+                              {"sm_clock_mhz.mean", "clock (MHz)", 4, 1},
+                              {"memory_gib.total", "memory (GiB)", 3, 1}};
+
+Style style_of(Verdict verdict) {
+  return verdict == Verdict::ok                                    ? Style::good
+         : verdict == Verdict::oom || verdict == Verdict::shutdown ? Style::bad
+                                                                   : Style::warning;
+}
+
+/// A job whose measurement failed was valid.
+std::string verdict_of(const StudyRow& row) {
+  const bool failed = row.verdict == Verdict::invalid && row.origin == run::Origin::measured;
+  return failed ? "failed" : std::string(name_of(row.verdict));
+}
+
+/// Errors in full, and what a recording lacks; of other warnings the code in words, for they did
+/// not keep the job from running.
+std::string diagnoses_text(const StudyRow& row) {
+  std::string text;
+  for (const spec::Diagnosis& diagnosis : row.diagnoses) {
+    const bool is_error = diagnosis.severity == spec::Diagnosis::Severity::error;
+    std::string code(spec::name_of(diagnosis.code));
+    std::ranges::replace(code, '_', ' ');
+    text += fmt::format("{}{}", text.empty() ? "" : "; ",
+                        is_error || !row.has_job ? diagnosis.what : code);
+  }
+  return text;
+}
+
+}  // namespace
+
+triplepoint::DataTable jobs_table(const Study& study) {
+  std::vector<TextColumn> titles = {{"job", Align::left},
+                                    {"model", Align::left, 4},
+                                    {"machines", Align::left, 4},
+                                    {"layout", Align::left, 4},
+                                    {"verdict", Align::left}};
+  for (const Column& column : columns)
+    titles.push_back({column.title, Align::right, column.optional});
+  titles.push_back({"diagnosis", Align::left, 1});
+  triplepoint::DataTable table = text_table(std::move(titles));
+  for (const StudyRow& row : study.rows) {
+    std::vector<DataCell> cells = {row.name,
+                                   model_title(row),
+                                   machine_title(row),
+                                   row.has_job ? short_label(row) : "",
+                                   {verdict_of(row), style_of(row.verdict)}};
+    for (const Column& column : columns) {
+      const auto value = number_at(row, column.key);
+      const double scale = answers::shown_unit(*answers::find_quantity(column.key)).scale;
+      cells.emplace_back(value ? significant(*value / scale, column.digits) : "");
+    }
+    cells.emplace_back(diagnoses_text(row));
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+const Group* group_with_most_jobs(const std::vector<Group>& groups) {
+  const auto most = std::ranges::max_element(
+      groups, {}, [](const Group& group) { return group.that_ran().size(); });
+  return most == groups.end() || most->that_ran().empty() ? nullptr : &*most;
+}
+
+answers::Document study_document(const Study& study) {
+  const std::vector<Group> groups = groups_of(study);
+  answers::Document document{
+      .kind = "study", .title = study.title, .facts = facts_of(study), .verdict = {}};
+  document.key_figures = key_figures_of(groups);
+  if (study.score) document.sections.push_back(score_section(*study.score));
+  document.sections.push_back(answers_of(groups));
+  document.sections.push_back(findings_of(study));
+  Section jobs{"jobs", "All jobs"};
+  jobs.tables = {jobs_table(study)};
+  document.sections.push_back(std::move(jobs));
+  return document;
+}
+
+}  // namespace triplepoint::report
