@@ -16,16 +16,23 @@ namespace {
 
 using metrics::Metrics;
 
+// Of what is not known all these are empty.
+
 std::string with_unit(const std::optional<double>& value, const char* unit_name, int digits = 3) {
-  return value ? fmt::format("{} {}", significant(*value, digits), unit_name) : "–";
+  return value ? fmt::format("{} {}", significant(*value, digits), unit_name) : "";
 }
 
 std::string seconds_text(const std::optional<Seconds>& time) {
-  return time ? significant(*time / unit::s) + " s" : "–";
+  return time ? significant(*time / unit::s) + " s" : "";
 }
 
 std::string share_text(const std::optional<double>& share) {
-  return share ? percent(*share) : "–";
+  return share ? percent(*share) : "";
+}
+
+/// "peak 710 W" of "peak " and "710 W".
+std::string after(const char* words, const std::string& text) {
+  return text.empty() ? std::string() : words + text;
 }
 
 /// Texts that are there, with commas.
@@ -44,8 +51,7 @@ std::string bubble_text(const Metrics& m) {
 }
 
 std::string exposed_text(const Metrics& m) {
-  return m.exposed_communication ? "exposed communication " + seconds_text(m.exposed_communication)
-                                 : "";
+  return after("exposed communication ", seconds_text(m.exposed_communication));
 }
 
 std::string waiting_text(const Metrics& m) {
@@ -82,19 +88,15 @@ KeyFigure power_figure(const run::Run& run, const Metrics& m) {
   // Dies of one package share its sensor.
   const bool of_packages = run.manifest.facts.contains("power_counted_on");
   return {of_packages ? "power of a package" : "power of a GPU", with_unit(m.power_mean_w, "W"),
-          joined({m.power_peak_w ? "peak " + with_unit(m.power_peak_w, "W") + " by the sensor" : "",
-                  m.power_kernel_peak_w ? with_unit(m.power_kernel_peak_w, "W") + " in a kernel"
-                                        : ""}) +
+          joined({after("peak ", with_unit(m.power_peak_w, "W by the sensor")),
+                  with_unit(m.power_kernel_peak_w, "W in a kernel")}) +
               limit_beside_peak(run, m)};
 }
 
 /// "p95 - p5; 410 W within a microbatch; 61 % of the time at 90 % of the limit or above".
 KeyFigure swing_figure(const Metrics& m) {
   return {"power swing", with_unit(m.bursts.swing_w, "W"),
-          joined({"p95 - p5",
-                  m.bursts.microbatch_swing_w
-                      ? with_unit(m.bursts.microbatch_swing_w, "W") + " within a microbatch"
-                      : "",
+          joined({"p95 - p5", with_unit(m.bursts.microbatch_swing_w, "W within a microbatch"),
                   m.bursts.duty ? fmt::format("{} of the time at {} of the limit or above",
                                               percent(*m.bursts.duty), percent(metrics::duty_level))
                                 : ""},
@@ -106,15 +108,14 @@ KeyFigure energy_figure(const Metrics& m, bool trains) {
   std::string step;
   if (m.energy_j)
     step = trains ? with_unit(*m.energy_j / 1e6, "MJ a step") : with_unit(m.energy_j, "J a step");
-  return {
-      "energy of the GPUs", with_unit(m.joules_per_token, "J/token"),
-      joined({step, m.samples_per_s_mj ? with_unit(m.samples_per_s_mj, "samples/(s MJ)") : ""})};
+  return {"energy of the GPUs", with_unit(m.joules_per_token, "J/token"),
+          joined({step, with_unit(m.samples_per_s_mj, "samples/(s MJ)")})};
 }
 
 std::string cool_down_text(const Metrics& m) {
   const metrics::CoolDowns& spans = m.cool_downs;
   if (!spans.share_of_time || !spans.mean_length) return "";
-  return fmt::format(", cooling down {} of the time", percent(*spans.share_of_time));
+  return fmt::format("cooling down {} of the time", percent(*spans.share_of_time));
 }
 
 }  // namespace
@@ -122,7 +123,7 @@ std::string cool_down_text(const Metrics& m) {
 std::string slots_text(const Metrics& m) {
   if (!m.hot_mean_c || !m.cool_mean_c || *m.hot_mean_c - *m.cool_mean_c < least_slot_gap_c)
     return "";
-  return fmt::format(", hot slots {}, cool slots {}", significant(m.hot_mean_c),
+  return fmt::format("hot slots {}, cool slots {}", significant(m.hot_mean_c),
                      significant(m.cool_mean_c));
 }
 
@@ -148,17 +149,17 @@ std::vector<KeyFigure> key_figures(const run::Run& run, const Metrics& m,
   figures.push_back({"speed", with_unit(m.tokens_per_second, "tokens/s"),
                      with_unit(m.tokens_per_second_per_gpu, "a GPU")});
   figures.push_back({"MFU", share_text(m.mfu),
-                     joined({trains ? "HFU " + share_text(m.hfu) : "",
+                     joined({trains ? after("HFU ", share_text(m.hfu)) : "",
                              with_unit(m.model_tflops_per_gpu, "model TFLOP/s a GPU")})});
   figures.push_back(power_figure(run, m));
   figures.push_back(swing_figure(m));
   figures.push_back(energy_figure(m, trains));
   figures.push_back({"die temperature", with_unit(m.temperature_mean_c, "°C"),
-                     fmt::format("peak {}{}{}", with_unit(m.temperature_peak_c, "°C"),
-                                 slots_text(m), cool_down_text(m))});
+                     joined({after("peak ", with_unit(m.temperature_peak_c, "°C")), slots_text(m),
+                             cool_down_text(m)})});
   figures.push_back(
       {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), run.shutdown ? "" : throttle_text(m)});
-  std::erase_if(figures, [](const KeyFigure& figure) { return figure.value == "–"; });
+  std::erase_if(figures, [](const KeyFigure& figure) { return figure.value.empty(); });
   return figures;
 }
 
@@ -238,7 +239,7 @@ DataTable stage_table(const Metrics& m) {
         {percent(stage.bubble_fraction), significant(stage.power_mean_w),
          significant(stage.die_mean_c), significant(stage.sm_clock_mean_mhz, 4)});
   add("mean", m.kernels,
-      {share_text(m.bubble_fraction), significant(m.power_mean_w),
+      {m.bubble_fraction ? percent(*m.bubble_fraction) : "–", significant(m.power_mean_w),
        significant(m.temperature_mean_c), significant(m.sm_clock_mean_mhz, 4)});
   return table;
 }

@@ -39,7 +39,7 @@ std::string interval_text(const metrics::Interval&);
 
 /// Between hot and cool slots, to be worth words: boards in equal slots differ by as much.
 inline constexpr double least_slot_gap_c = 2;
-/// ", hot slots 72.0, cool slots 58.5"; empty where they differ by less.
+/// "hot slots 72.0, cool slots 58.5"; empty where they differ by less.
 std::string slots_text(const metrics::Metrics&);
 
 }  // namespace triplepoint::answers

@@ -37,8 +37,14 @@ TEST_CASE("figures that a run does not know are left out") {
   CHECK(figure(figures, "speed")->value == "400 tokens/s");
   CHECK(figure(figures, "MFU") == nullptr);
   CHECK(figure(figures, "SM clock") == nullptr);
-  for (const KeyFigure& each : figures)
-    CHECK_MESSAGE(each.value.find("–") == std::string::npos, each.label);
+  Metrics partly;
+  partly.mfu = 0.4;  // but no HFU, no speed, no peaks
+  partly.temperature_mean_c = 60;
+  for (const auto& of : {figures, key_figures(run, partly, {})})
+    for (const KeyFigure& each : of) {
+      CHECK_MESSAGE((each.value + each.remark).find("–") == std::string::npos, each.label);
+      CHECK_MESSAGE(!each.remark.ends_with("HFU "), each.label);
+    }
 }
 
 TEST_CASE("a job without figures has none, and no throttle reason is not 'not throttled'") {

@@ -7,9 +7,9 @@
 
 namespace triplepoint {
 
-/// What long work tells whoever waits for it, and asks. Called from any thread but for `begin`.
+/// What long work tells its caller, and asks. From any thread, but for `begin`.
 struct Watch {
-  /// A part begins, of so many pieces; and each time that one of them is done.
+  /// A part begins, of `total` pieces; and each time that one of them is done.
   std::function<void(const char* what, std::size_t total)> begin = [](const char*, std::size_t) {};
   std::function<void()> advance = [] {};
   /// A line that people should see at once.

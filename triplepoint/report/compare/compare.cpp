@@ -124,14 +124,14 @@ ComparedSection stage_section(const Sides& sides) {
 }
 
 /// An extreme of one list over GPUs.
-struct Extreme {
+struct GpuExtreme {
   const char *key, *title, *unit;
   Better better;
   ChangeForm says;
   std::vector<double> Metrics::*list;
   bool highest;
 };
-constexpr Extreme extremes[] = {
+constexpr GpuExtreme gpu_extremes[] = {
     {"hottest_gpu_c", "hottest GPU", "°C", less, absolute, &Metrics::temperature_per_gpu_c, true},
     {"coolest_gpu_c", "coolest GPU", "°C", any, absolute, &Metrics::temperature_per_gpu_c, false},
     {"highest_power_gpu_w", "GPU with most power", "W", any, rel, &Metrics::power_per_gpu_w, true},
@@ -141,7 +141,7 @@ constexpr Extreme extremes[] = {
     {"fastest_clock_gpu_mhz", "fastest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
      true}};
 
-std::optional<std::size_t> place_of(const Extreme& extreme, const std::vector<double>& all) {
+std::optional<std::size_t> place_of(const GpuExtreme& extreme, const std::vector<double>& all) {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!std::isnan(all[i]) &&
@@ -152,7 +152,7 @@ std::optional<std::size_t> place_of(const Extreme& extreme, const std::vector<do
 
 ComparedSection extremes_section(const Sides& sides) {
   ComparedSection section{"extremes", "Single GPUs", {}};
-  for (const Extreme& extreme : extremes) {
+  for (const GpuExtreme& extreme : gpu_extremes) {
     ComparedRow row{.key = extreme.key,
                     .title = extreme.title,
                     .unit = extreme.unit,

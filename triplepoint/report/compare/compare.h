@@ -77,7 +77,7 @@ struct Comparison {
 Comparison compare_runs(std::vector<Side> sides);
 
 /// Rows as people read them: title and unit, the value of each side, and the difference.
-triplepoint::DataTable table_of(const Comparison&, const ComparedSection&);
+triplepoint::DataTable section_table(const Comparison&, const ComparedSection&);
 
 /// What changed, in sentences; most important first. A difference which is smaller than what steps
 /// of one run differ among themselves is said to be so.

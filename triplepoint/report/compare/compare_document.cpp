@@ -23,7 +23,6 @@
 namespace triplepoint::report {
 namespace {
 
-using answers::Figure;
 using answers::Section;
 
 /// "TP8", or "TP8, node 3" where bars of several sides mix.
@@ -50,8 +49,8 @@ answers::Bar kernel_bar(const metrics::KernelSeconds& kernels, std::string label
   return bar;
 }
 
-Figure gpu_figure(const Comparison& c, std::vector<double> metrics::Metrics::*list, const char* id,
-                  const char* name, const char* unit_name) {
+answers::Figure gpu_figure(const Comparison& c, std::vector<double> metrics::Metrics::*list,
+                           const char* id, const char* name, const char* unit_name) {
   answers::HeatMap map{.title = fmt::format("{} of every GPU", name), .unit = unit_name};
   map.per_node = 1;
   std::size_t most = 0;
@@ -83,7 +82,7 @@ Figure gpu_figure(const Comparison& c, std::vector<double> metrics::Metrics::*li
 }
 
 /// What changed most visibly: one bar per number that matters and side.
-Figure headline_figure(const Comparison& c) {
+answers::Figure headline_figure(const Comparison& c) {
   ComparedSection shown{"differences", "number", {}};
   for (const char* key :
        {"step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "joules_per_token", "power_mean_w",
@@ -104,12 +103,12 @@ Figure headline_figure(const Comparison& c) {
           "Length: change in per cent; colour: improvement or regression.",
           answers::DifferenceChart{title, "against the first", std::move(bars)},
           difference_legend(),
-          table_of(c, shown),
+          section_table(c, shown),
           true};
 }
 
 /// Kernel seconds by class: a bar per side; and one per stage and side.
-Figure kernels_figure(const Comparison& c) {
+answers::Figure kernels_figure(const Comparison& c) {
   const ComparedSection section = section_of(c, "kernels");
   if (section.rows.empty()) return {};
   BarChart chart{.title = "Kernel seconds of a GPU in one step",
@@ -127,10 +126,10 @@ Figure kernels_figure(const Comparison& c) {
           "Waiting for a late peer is inside the collective's kernel, as NCCL shows it.",
           chart,
           legend_of(kernel_parts({})),
-          table_of(c, section)};
+          section_table(c, section)};
 }
 
-Figure stages_figure(const Comparison& c) {
+answers::Figure stages_figure(const Comparison& c) {
   const ComparedSection section = section_of(c, "stages");
   if (section.rows.empty()) return {};
   BarChart chart{.title = "Kernel seconds of each pipeline stage",
@@ -150,11 +149,11 @@ Figure stages_figure(const Comparison& c) {
       first = false;
     }
   }
-  return {"stages", chart.title, "", chart, legend_of(kernel_parts({})), table_of(c, section)};
+  return {"stages", chart.title, "", chart, legend_of(kernel_parts({})), section_table(c, section)};
 }
 
 /// Length of every step.
-Figure steps_figure(const Comparison& c) {
+answers::Figure steps_figure(const Comparison& c) {
   constexpr std::size_t most_steps = 400, most_names = 12;
   std::size_t steps = 0;
   for (const Side& side : c.sides)
@@ -192,16 +191,16 @@ Figure steps_figure(const Comparison& c) {
 }
 
 /// Energy of a step by use, a bar per side.
-Figure ledger_figure(const Comparison& c) {
+answers::Figure ledger_figure(const Comparison& c) {
   std::vector<NamedLedger> ledgers;
   for (const Side& side : c.sides)
     if (!side.metrics().energy_ledger_j.empty())
       ledgers.push_back({side.name, &side.metrics().energy_ledger_j});
-  return ledgers.empty() ? Figure{} : energy_ledger_figure(ledgers);
+  return ledgers.empty() ? answers::Figure{} : energy_ledger_figure(ledgers);
 }
 
 /// Step time of each job against the first study, sorted.
-Figure jobs_figure(const StudyComparison& c, std::size_t side) {
+answers::Figure jobs_figure(const StudyComparison& c, std::size_t side) {
   constexpr std::size_t most_bars = 60;
   std::vector<DifferenceBar> bars;
   triplepoint::DataTable table = text_table(
@@ -264,8 +263,8 @@ Section what_changed(const std::vector<std::string>& sentences) {
 }
 
 /// Figures without a chart are of what is not known.
-Section drawings(const char* id, const char* title, std::vector<Figure> figures) {
-  std::erase_if(figures, [](const Figure& figure) { return figure.title.empty(); });
+Section drawings(const char* id, const char* title, std::vector<answers::Figure> figures) {
+  std::erase_if(figures, [](const answers::Figure& figure) { return figure.title.empty(); });
   return {.id = id, .title = title, .figures = std::move(figures)};
 }
 
@@ -295,7 +294,7 @@ answers::Document comparison_document(const Comparison& c, bool all) {
   Section settings{"settings", "Configuration differences"}, numbers{"numbers", "Every number"};
   if (!c.settings.empty()) settings.tables = {settings_table(c)};
   for (const ComparedSection& section : c.sections)
-    if (all || !is_detail(section)) numbers.tables.push_back(table_of(c, section));
+    if (all || !is_detail(section)) numbers.tables.push_back(section_table(c, section));
   document.sections = {
       what_changed(sentences_of(c)),
       drawings("overview", "At a glance",
@@ -316,7 +315,7 @@ answers::Document comparison_document(const StudyComparison& c, bool all) {
                              .title = title_of(c.names),
                              .facts = fmt::format("{} jobs, joined by name.", c.jobs.size()),
                              .verdict = {}};
-  std::vector<Figure> figures;
+  std::vector<answers::Figure> figures;
   for (std::size_t i = 1; i < c.names.size(); ++i)
     figures.push_back(jobs_figure(c, i));
   Section jobs{"jobs", "All jobs"};

@@ -244,7 +244,7 @@ int judgement(const ComparedRow& row, std::size_t side) {
   return (by->absolute > 0) == (row.better == answers::Better::higher) ? 1 : -1;
 }
 
-triplepoint::DataTable table_of(const Comparison& c, const ComparedSection& section) {
+triplepoint::DataTable section_table(const Comparison& c, const ComparedSection& section) {
   std::vector<TextColumn> columns = {{"number", Align::left}};
   for (std::size_t i = 0; i < c.sides.size(); ++i) {
     columns.push_back({c.sides[i].name});

@@ -239,7 +239,7 @@ MaybeFinding about_speed(const Groups& groups) {
   });
   const auto pair = strongest(pairs, [](const Pair& p) { return ratio_at(p, "tokens_per_s"); });
   if (!pair || *ratio_at(*pair, "tokens_per_s") < min_reported_ratio) return std::nullopt;
-  Finding finding("throughput-" + identifier(group_title(*pair->to)));
+  Finding finding(anchor_of("throughput", *pair->to));
   finding.say("Layout decides speed: ")
       .group(*pair->to)
       .say(" as ")
@@ -267,7 +267,7 @@ MaybeFinding about_energy(const Groups& groups) {
       best_saving = *saving, fastest = fast, thriftiest = thrifty;
   }
   if (fastest == nullptr) return std::nullopt;
-  Finding finding("energy-" + identifier(group_title(*fastest)));
+  Finding finding(anchor_of("energy", *fastest));
   if (best_saving < min_reported_ratio) {
     finding.say("Speed and energy agree: no slower job saves energy noticeably; ")
         .group(*fastest)
@@ -298,7 +298,7 @@ MaybeFinding about_communication(const Groups& groups) {
     if (worst == nullptr || communication_share(*row) > communication_share(*worst)) worst = row;
   if (worst == nullptr || communication_share(*worst) < min_communication_share)
     return std::nullopt;
-  Finding finding("kernels-" + identifier(group_title(*worst)));
+  Finding finding(anchor_of("kernels", *worst));
   finding.say("Most exposed communication: in ")
       .group_and_name(*worst)
       .say(", ")
@@ -313,7 +313,7 @@ MaybeFinding about_memory(const Study& study) {
   const StudyRow* tightest = tightest_that_ran(study);
   if (tightest == nullptr) return std::nullopt;
   const Summary summary = summary_of(study);
-  Finding finding("memory-" + identifier(group_title(*tightest)));
+  Finding finding(anchor_of("memory", *tightest));
   if (summary.oom == 0) {
     finding.say("Every valid job fits in memory");
   } else {

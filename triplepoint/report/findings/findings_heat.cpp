@@ -142,7 +142,7 @@ MaybeFinding about_placement(const Groups& groups) {
       std::minmax_element(placed.begin(), placed.end(),
                           [](const Placed& a, const Placed& b) { return a.gain < b.gain; });
   constexpr std::string_view hot = "temperature_c.hot_mean", cool = "temperature_c.cool_mean";
-  Finding finding("heat-temperature-" + identifier(group_title(*best->row)));
+  Finding finding(anchor_of("heat-temperature", *best->row));
   finding.say("Uneven layers help: with more layers on cold slots and fewer on hot ones, ")
       .group_and_name(*best->row)
       .say(" reaches ");
@@ -180,7 +180,7 @@ MaybeFinding about_slots(const Groups& groups) {
       slowed.push_back(row);
   const StudyRow* worst = largest(slowed.empty() ? all_that_ran(groups) : slowed, heat);
   if (worst == nullptr || gap_of(*worst) < answers::least_slot_gap_c) return std::nullopt;
-  Finding finding("heat-temperature-" + identifier(group_title(*worst)));
+  Finding finding(anchor_of("heat-temperature", *worst));
   finding
       .say(slots_set_pace(*worst) ? "The GPU slot matters: in "
                                   : "GPU slots differ in temperature: in ")
@@ -205,7 +205,7 @@ MaybeFinding about_throttling(const Groups& groups) {
   const StudyRow* worst = largest(known, share);
   if (worst == nullptr || *share(*worst) < least_throttling) return std::nullopt;
   const std::string reason = longest_reason(*worst);
-  Finding finding("throttle-" + identifier(group_title(*worst)));
+  Finding finding(anchor_of("throttle", *worst));
   finding.say("Clocks are limited by " + answers::throttle_reason_text(reason) + ": GPUs of ")
       .group_and_name(*worst)
       .say(" spend ")
@@ -233,7 +233,7 @@ MaybeFinding about_lost_clocks(const Groups& groups) {
       !number_at(*worst, "sm_clock_mhz.lost_to_power") ||
       number_at(*worst, "sm_clock_mhz.lost_to_temperature").value_or(0) < 1)
     return std::nullopt;
-  Finding finding("clock-" + identifier(group_title(*worst)));
+  Finding finding(anchor_of("clock", *worst));
   const bool at_limit =
       number_at(*worst, "throttle.software_thermal").value_or(0) >= least_throttling;
   finding

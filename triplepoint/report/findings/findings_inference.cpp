@@ -23,14 +23,6 @@ Rows that_ran(const Groups& groups, spec::Task task) {
   return rows;
 }
 
-std::string anchor_of(const char* chart, const StudyRow& row) {
-  return std::string(chart) + "-" + identifier(group_title(row));
-}
-
-std::string microbatch_name(const StudyRow& row) {
-  return "microbatch " + std::to_string(row.job.plan.micro_batch_size);
-}
-
 /// Each layout at the microbatch that serves it best, one batch at a time.
 Rows best_of_layouts(const Group& group, std::string_view time) {
   Rows best;

@@ -14,10 +14,6 @@ constexpr double clear_change = 1.03;  // times as much; less is within what the
 constexpr std::string_view speed = "tokens_per_s", peak_power = "power_w.peak",
                            peak_heat = "temperature_c.peak";
 
-std::string anchor_of(const char* chart, const StudyRow& row) {
-  return std::string(chart) + "-" + identifier(group_title(row));
-}
-
 std::optional<double> gain(const Pair& pair) {
   return ratio_at(pair, speed);
 }
@@ -28,10 +24,6 @@ std::vector<Pair> growing_microbatches(const Groups& groups) {
     return pair.from->job.plan.micro_batch_size >= pair.to->job.plan.micro_batch_size;
   });
   return pairs;
-}
-
-std::string microbatch_name(const StudyRow& row) {
-  return "microbatch " + std::to_string(row.job.plan.micro_batch_size);
 }
 
 /// "1.9 times as fast", "31 % faster".
@@ -64,11 +56,6 @@ void add_gathers(Finding& finding, const Pair& pair) {
       .say(" a step");
 }
 
-std::string layout_with_options(const StudyRow& row) {
-  const std::string options = options_label(row);
-  return options.empty() ? layout_label(row) : layout_label(row) + " + " + options;
-}
-
 std::vector<Pair> switched_on(const Groups& groups, PlanSetting setting,
                               bool (*is_on)(const StudyRow&)) {
   std::vector<Pair> pairs = pairs_that_ran(groups, setting);
@@ -76,11 +63,6 @@ std::vector<Pair> switched_on(const Groups& groups, PlanSetting setting,
   return pairs;
 }
 
-bool overlaps(const StudyRow& row) {
-  const spec::Plan& plan = row.job.plan;
-  return plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
-         plan.overlap_pipeline || plan.overlap_expert;
-}
 bool recomputes(const StudyRow& row) {
   return row.job.plan.recompute == spec::Recompute::full;
 }

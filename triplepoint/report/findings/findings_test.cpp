@@ -272,7 +272,7 @@ TEST_CASE("slots whose dies are about as warm are not called hot and cool") {
   m.hot_mean_c = 53.9;  // boards alone, as in an immersion tank
   CHECK(answers::slots_text(m).empty());
   m.hot_mean_c = 65.9;
-  CHECK(answers::slots_text(m) == ", hot slots 65.9, cool slots 53.5");
+  CHECK(answers::slots_text(m) == "hot slots 65.9, cool slots 53.5");
 }
 
 TEST_CASE("findings that the results do not bear out are not there") {

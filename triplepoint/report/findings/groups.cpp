@@ -97,6 +97,10 @@ std::string identifier(std::string_view text) {
   return id;
 }
 
+std::string anchor_of(std::string_view chart, const StudyRow& row) {
+  return fmt::format("{}-{}", chart, identifier(group_title(row)));
+}
+
 std::string machine_title(const StudyRow& row) {
   if (!row.has_job && !row.inferred_machine.empty()) return row.inferred_machine;
   if (!row.has_job && row.slots.empty()) return "machine not known";
@@ -148,14 +152,26 @@ std::vector<Group> groups_of(const Study& study) {
 
 std::string full_label(const StudyRow& row) {
   if (!row.has_job) return row.name;
-  return fmt::format("{}{}, microbatch {}", layout_label(row), spelled_variant(row),
-                     row.job.plan.micro_batch_size);
+  return layout_with_options(row) + ", " + microbatch_name(row);
 }
 
 std::string short_label(const StudyRow& row) {
   if (!row.has_job) return row.name;
-  return fmt::format("{}{}, mbs {}", layout_label(row), spelled_variant(row),
-                     row.job.plan.micro_batch_size);
+  return fmt::format("{}, mbs {}", layout_with_options(row), row.job.plan.micro_batch_size);
+}
+
+std::string microbatch_name(const StudyRow& row) {
+  return fmt::format("microbatch {}", row.job.plan.micro_batch_size);
+}
+
+std::string layout_with_options(const StudyRow& row) {
+  return layout_label(row) + spelled_variant(row);
+}
+
+bool overlaps(const StudyRow& row) {
+  const spec::Plan& plan = row.job.plan;
+  return plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
+         plan.overlap_pipeline || plan.overlap_expert;
 }
 
 bool begins_layout(const StudyRow& row, const StudyRow* above) {

@@ -42,6 +42,12 @@ std::string short_label(const StudyRow& row);
 /// The same, short, and without what the row above has already said.
 std::string label_below(const StudyRow& row, const StudyRow* above);
 
+/// "microbatch 2"; "TP8-PP4 + recompute".
+std::string microbatch_name(const StudyRow& row);
+std::string layout_with_options(const StudyRow& row);
+/// Whether it hides any communication behind computing.
+bool overlaps(const StudyRow& row);
+
 /// Whether the row has another layout than the one above.
 bool begins_layout(const StudyRow& row, const StudyRow* above);
 
@@ -50,6 +56,8 @@ std::string variant_style(const StudyRow& row);
 
 /// Lower-case letters, digits and dashes.
 std::string identifier(std::string_view text);
+/// "kernels-gpt3-175b-on-32-x-h200": the chart of this kind about the row's group.
+std::string anchor_of(std::string_view chart, const StudyRow& row);
 
 /// What one may turn to make a job another one.
 enum class PlanSetting { layout, microbatch, recompute, overlap, placement, sends };

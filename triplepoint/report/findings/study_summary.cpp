@@ -17,7 +17,7 @@ using Rows = std::vector<const StudyRow*>;
 constexpr double least_gain = 0.01;
 constexpr std::string_view speed = "tokens_per_s", energy = "joules_per_token";
 
-std::string anchor_of(const Group& group) {
+std::string change_anchor(const Group& group) {
   return "change-" + group.id;
 }
 
@@ -48,21 +48,6 @@ void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
     text.say(", ").difference(from, to, "temperature_c.peak", "°C").say(" cooler at its peak");
 }
 
-std::string layout_with_options(const StudyRow& row) {
-  const std::string options = options_label(row);
-  return options.empty() ? layout_label(row) : layout_label(row) + " + " + options;
-}
-
-std::string microbatch_name(const StudyRow& row) {
-  return "microbatch " + std::to_string(row.job.plan.micro_batch_size);
-}
-
-bool wants_overlap(const StudyRow& row) {
-  const spec::Plan& plan = row.job.plan;
-  return plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
-         plan.overlap_pipeline || plan.overlap_expert;
-}
-
 void add_change(Finding& text, const Pair& pair) {
   const StudyRow &from = *pair.from, &to = *pair.to;
   switch (pair.setting) {
@@ -84,8 +69,7 @@ void add_change(Finding& text, const Pair& pair) {
           .name(from);
       break;
     case PlanSetting::overlap:
-      text.say(wants_overlap(to) ? "Overlap communication with computing in "
-                                 : "Do not overlap in ")
+      text.say(overlaps(to) ? "Overlap communication with computing in " : "Do not overlap in ")
           .name(from);
       break;
     case PlanSetting::placement:
@@ -101,7 +85,7 @@ void add_change(Finding& text, const Pair& pair) {
 }
 
 Recommendation recommend(const Group& group, const Pair& pair) {
-  Finding text(anchor_of(group));
+  Finding text(change_anchor(group));
   add_change(text, pair);
   return {pair.from, pair.to, pair.setting, gain_of(pair), std::move(text)};
 }
@@ -129,7 +113,7 @@ bool fastest_has_it(const Pair& pair, const StudyRow& fastest) {
   if (pair.to == &fastest) return false;
   if (pair.setting == PlanSetting::recompute) return to.recompute == best.recompute;
   if (pair.setting == PlanSetting::microbatch) return to.micro_batch_size == best.micro_batch_size;
-  return pair.setting == PlanSetting::overlap && wants_overlap(*pair.to) == wants_overlap(fastest);
+  return pair.setting == PlanSetting::overlap && overlaps(*pair.to) == overlaps(fastest);
 }
 
 /// The setting turned to the fastest job's setting; otherwise where it gains most.
@@ -153,7 +137,7 @@ std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastes
   const auto step = number_at(fastest, "step_time_s"),
              cold = number_at(fastest, "step_without_heat_s");
   if (!step || !cold || !(*cold > 0) || *step / *cold - 1 < least_gain) return std::nullopt;
-  Finding text(anchor_of(group));
+  Finding text(change_anchor(group));
   text.say(
           "Improve the cooling, or move work to the cool slots: with every die as cool as its "
           "inlet, a step of ")
@@ -196,7 +180,7 @@ double heat_share(const StudyRow& row) {
 }  // namespace
 
 Finding what_limits(const StudyRow& row) {
-  Finding text("kernels-" + identifier(group_title(row)));
+  Finding text(anchor_of("kernels", row));
   const std::vector<Share> shares = shares_of_step(row);
   if (shares.empty()) return std::move(text.say("not known"));
   const Share most =
