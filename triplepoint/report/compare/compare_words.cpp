@@ -153,6 +153,16 @@ std::string heat_sentence(const Comparison& c, std::size_t side) {
   return text + ".";
 }
 
+/// A collective's kernel runs while it waits for a late peer: its seconds then tell nothing of the
+/// network.
+std::string waiting_text(const Comparison& c, std::size_t side) {
+  const ComparedRow* waiting = c.find("kernel_waiting_s");
+  if (!differs(waiting, side)) return "";
+  const double by = difference(*waiting, side)->absolute;
+  return fmt::format(" Of it, waiting for late peers: {}{} s.", by > 0 ? "+" : "−",
+                     significant(std::abs(by)));
+}
+
 /// Which kinds of kernels account for the change, the largest three.
 std::string kernels_sentence(const Comparison& c, std::size_t side) {
   struct Change {
@@ -175,7 +185,7 @@ std::string kernels_sentence(const Comparison& c, std::size_t side) {
     list += fmt::format("{}{} {}{} s ({})", list.empty() ? "" : ", ", change.row->title,
                         change.by > 0 ? "+" : "−", significant(std::abs(change.by)),
                         difference_text(*change.row, side));
-  return fmt::format("Kernel seconds of a GPU change most in: {}.", list);
+  return fmt::format("Kernel seconds of a GPU change most in: {}.{}", list, waiting_text(c, side));
 }
 
 std::string settings_sentence(const Comparison& c, std::size_t side) {

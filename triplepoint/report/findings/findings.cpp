@@ -269,7 +269,7 @@ MaybeFinding about_energy(const Groups& groups) {
   if (fastest == nullptr) return std::nullopt;
   Finding finding(anchor_of("energy", *fastest));
   if (best_saving < min_reported_ratio) {
-    finding.say("Speed and energy agree: no slower job saves energy noticeably; ")
+    finding.say("Speed and GPU energy agree: no slower job saves energy noticeably; ")
         .group(*fastest)
         .say(" as ")
         .name(*fastest)
@@ -278,7 +278,7 @@ MaybeFinding about_energy(const Groups& groups) {
         .say(".");
     return finding;
   }
-  finding.say("The fastest job does not use the least energy: for ")
+  finding.say("The fastest job does not use the least GPU energy: for ")
       .group(*fastest)
       .say(", ")
       .name(*thriftiest)

@@ -56,10 +56,10 @@ std::optional<Pair> fastest_layout(const Groups& groups, spec::Task task, std::s
   return pair;
 }
 
-/// What explains it, if tensor parallelism does.
+/// What goes with it.
 std::string_view why_faster(const Pair& pair, std::string_view otherwise) {
   return pair.to->job.plan.tensor_parallel_size > pair.from->job.plan.tensor_parallel_size
-             ? "Tensor parallelism shortens the latency, pipeline stages do not: in "
+             ? "The latency is shorter with more tensor parallelism: in "
              : otherwise;
 }
 

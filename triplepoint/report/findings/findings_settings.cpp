@@ -34,6 +34,27 @@ void add_gain(Finding& finding, const Pair& pair) {
     finding.more(*pair.to, *pair.from, speed).say(" faster");
 }
 
+std::optional<double> bubble_seconds(const StudyRow& row) {
+  const auto step = number_at(row, "step_time_s"), bubble = number_at(row, "bubble_fraction");
+  return step && bubble ? std::optional(*step * *bubble) : std::nullopt;
+}
+std::optional<double> compute_seconds(const StudyRow& row) {
+  return number_at(row, "kernel_time_s.compute");
+}
+std::optional<double> all_to_all_seconds(const StudyRow& row) {
+  return number_at(row, "kernel_time_s.all_to_all");
+}
+
+/// Whether a part changes the way the step does, and by half as much or more. Only then it is named
+/// as the reason.
+bool is_most_of_change(const Pair& pair, std::optional<double> (*part)(const StudyRow&)) {
+  const auto from = part(*pair.from), to = part(*pair.to),
+             step_from = number_at(*pair.from, "step_time_s"),
+             step_to = number_at(*pair.to, "step_time_s");
+  if (!from || !to || !step_from || !step_to || *step_from == *step_to) return false;
+  return (*to - *from) / (*step_to - *step_from) >= 0.5;
+}
+
 /// "raises peak power by 31 %", "lowers ...".
 void add_peak_power(Finding& finding, const Pair& pair) {
   const auto change = ratio_at(pair, peak_power);
@@ -97,12 +118,9 @@ MaybeFinding about_slower_microbatches(const Groups& groups) {
     return ratio_at(*pair.from, *pair.to, speed);
   });
   if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
-  const auto before = number_at(*worst->from, "bubble_fraction"),
-             after = number_at(*worst->to, "bubble_fraction");
   Finding finding(anchor_of("microbatch-throughput", *worst->to));
-  if (before && after && *after > *before)  // else something else is to blame
-    finding.say(
-        "In deep pipelines they cost speed, because fewer microbatches lengthen the bubble: ");
+  if (is_most_of_change(*worst, bubble_seconds))
+    finding.say("Fewer microbatches lengthen the bubble, and with it the step: ");
   finding.name(*worst->to, microbatch_name(*worst->to))
       .say(" instead of ")
       .name(*worst->from, microbatch_name(*worst->from))
@@ -151,7 +169,9 @@ MaybeFinding about_experts(const Groups& groups) {
   const auto best = strongest(pairs, gain);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("kernels", *best->to));
-  finding.say("Experts belong inside a node: for ")
+  finding
+      .say(is_most_of_change(*best, all_to_all_seconds) ? "Experts belong inside a node: for "
+                                                        : "Expert groups inside a node: for ")
       .group(*best->to)
       .say(", ")
       .name(*best->to)
@@ -229,11 +249,7 @@ MaybeFinding about_overlap(const Groups& groups) {
   const auto best = strongest(switched_on(groups, PlanSetting::overlap, overlaps), gain);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *best->to));
-  finding.say("Overlap pays where communication is exposed: it makes ")
-      .group(*best->from)
-      .say(", ")
-      .name(*best->from)
-      .say(", ");
+  finding.say("Overlap pays: it makes ").group(*best->from).say(", ").name(*best->from).say(", ");
   add_gain(finding, *best);
   const auto peaks = ratio_at(*best, peak_heat);
   if (peaks && known_number(*best->to, peak_heat) - known_number(*best->from, peak_heat) > 0.5)
@@ -255,8 +271,10 @@ MaybeFinding about_overlap_in_vain(const Groups& groups) {
       .group_and_name(*worst->from)
       .say(", gets ")
       .less(*worst->to, *worst->from, speed)
-      .say(" slower with it, because kernels that share a GPU with transfers take longer.");
-  return finding;
+      .say(" slower with it");
+  if (is_most_of_change(*worst, compute_seconds))
+    finding.say(", because kernels that share a GPU with transfers take longer");
+  return std::move(finding.say("."));
 }
 
 /// Full sharding against the fastest layout of the same microbatch and options.
@@ -292,6 +310,10 @@ MaybeFinding about_full_sharding(const Groups& groups) {
     finding.say("; of its kernel time, ")
         .share_of(fsdp, "kernel_time_s.all_gather", "kernel_time_s.total")
         .say(" goes into all-gathers");
+  if (number_at(fsdp, "kernel_time_s.waiting").value_or(0) > 0)
+    finding.say("; waiting inside communication is ")
+        .share_of(fsdp, "kernel_time_s.waiting", "kernel_time_s.total")
+        .say(" of it");
   finding.say(".");
   return finding;
 }

@@ -81,6 +81,9 @@ void add_change(Finding& text, const Pair& pair) {
   }
   text.say(": ");
   add_gain_between(text, from, to);
+  // Other software may favour another layout: a profiler lengthens the gaps of the host.
+  if (to.job.stack.profiled)
+    text.say("; a profiler runs in every step (stack ").name(to, to.job.stack.name).say(")");
   text.say(".");
 }
 
@@ -171,6 +174,7 @@ std::vector<Share> shares_of_step(const StudyRow& row) {
 }
 
 constexpr double clear_heat_share = 0.03;  // of the step
+constexpr double least_named_share = 0.1;  // what limits beside the largest
 
 double heat_share(const StudyRow& row) {
   const auto step = number_at(row, "step_time_s"), cold = number_at(row, "step_without_heat_s");
@@ -181,17 +185,19 @@ double heat_share(const StudyRow& row) {
 
 Finding what_limits(const StudyRow& row) {
   Finding text(anchor_of("kernels", row));
-  const std::vector<Share> shares = shares_of_step(row);
+  std::vector<Share> shares = shares_of_step(row);
   if (shares.empty()) return std::move(text.say("not known"));
-  const Share most =
-      *std::max_element(shares.begin(), shares.end(),
-                        [](const Share& a, const Share& b) { return a.value < b.value; });
-  text.say(most.words).say(", ");
-  if (most.whole.empty())
-    text.share(row, most.key);
-  else
-    text.share_of(row, most.key, most.whole);
-  text.say(" of the step");
+  std::ranges::stable_sort(shares, std::greater(), &Share::value);
+  const Share most = shares.front();
+  for (const Share& share : shares) {
+    if (share.key != most.key && share.value < least_named_share) break;
+    text.say(share.key == most.key ? "" : ", then ").say(share.words).say(", ");
+    if (share.whole.empty())
+      text.share(row, share.key);
+    else
+      text.share_of(row, share.key, share.whole);
+    if (share.key == most.key) text.say(" of the step");
+  }
   const auto lost = number_at(row, "sm_clock_mhz.lost_to_power");
   if (heat_share(row) >= clear_heat_share) {
     text.say("; heat takes ").minus(row, "step_time_s", "step_without_heat_s", "s").say(" of it");
