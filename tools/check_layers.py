@@ -44,8 +44,6 @@ MAY_INCLUDE = {
 # What predicts stands alone: nothing below it links a database, MPI, HTTP, YAML, sensors or a console, so that it also compiles for
 # a browser.
 CORE = "base spec run workload perf power thermal clock sim metrics search answers".split()
-# Circles of units that are still there, by the first unit of each.
-KNOWN_CIRCLES = {"triplepoint/" + unit for unit in ("study/runner",)}
 # Programs beside the library, and the module of the Python package.
 PROGRAMS = {"trainer": "base spec workload mark",
             "python": "base system spec run store answers report tui study flags"}
@@ -130,8 +128,7 @@ def problems_of_tree():
         for other in sorted(set(allowed.replace("*", "").split()) - used.get(module, set())):
             problems.append(f"tools/check_layers.py: {module} may include {other}, but no file of it does; take it out of the table")
     for circle in circles(arrows):
-        if circle[0] not in KNOWN_CIRCLES:
-            problems.append(f"{' <-> '.join(circle)}: these units include each other; move what they share into one of its own")
+        problems.append(f"{' <-> '.join(circle)}: these units include each other; move what they share into one of its own")
     return problems
 
 

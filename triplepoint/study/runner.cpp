@@ -20,7 +20,6 @@
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/study/study_output.h"
 
 namespace triplepoint::study {
 namespace {
@@ -226,6 +225,19 @@ Result<void> write_results(const StudyResults& results, const Path& folder) {
   TPT_TRY(write_file_atomically(folder / results_json_file, results.json));
   TPT_TRY(write_file_atomically(folder / "report.html", report::study_page(results.study)));
   return {};
+}
+
+Path page_of(Path run_file) {
+  return run_file.replace_extension(".html");
+}
+
+void link_run_pages(StudyResults& results, const Path& folder) {
+  for (std::size_t i = 0; i < results.study.rows.size(); ++i) {
+    if (results.run_files[i].empty()) continue;
+    const Path page = page_of(results.run_files[i]);
+    results.study.rows[i].page =
+        path_exists(page) ? page.lexically_relative(folder).generic_string() : std::string();
+  }
 }
 
 namespace {

@@ -65,11 +65,18 @@ Result<void> write_results(const StudyResults& results, const Path& folder);
 /// The results of a folder that `characterize` made, or of any folder of runs.
 Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads);
 
+/// Links every row to the page of its run, where one lies beside it.
+void link_run_pages(StudyResults& results, const Path& folder);
+
+/// The page of a run's file.
+Path page_of(Path run_file);
+
 /// A digest of this program and of everything in the data folder.
 std::string program_digest(const spec::Library& library);
 
 // Jobs of a study on their way into its results; for the modules that simulate and read them.
 
+inline constexpr int results_schema = 3;  // docs/results-schema.md says what changed
 inline constexpr const char* study_plan_file = "study.json";
 inline constexpr const char* results_csv_file = "results.csv";
 inline constexpr const char* results_json_file = "results.json";

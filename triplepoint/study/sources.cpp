@@ -18,7 +18,6 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/study/runner.h"
-#include "triplepoint/study/study_output.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/logs/training_log.h"

@@ -42,10 +42,6 @@ Result<void> write_page(const Path& run_file) {
 
 }  // namespace
 
-Path page_of(Path run_file) {
-  return run_file.replace_extension(".html");
-}
-
 std::vector<std::size_t> best_rows(const report::Study& study) {
   std::vector<std::size_t> rows;
   for (const report::Group& group : report::groups_of(study)) {
@@ -72,15 +68,6 @@ Result<void> write_run_pages(const Watch& watch, StudyResults& results, const Pa
     if (!problem.empty()) return error(problem);
   link_run_pages(results, folder);
   return {};
-}
-
-void link_run_pages(StudyResults& results, const Path& folder) {
-  for (std::size_t i = 0; i < results.study.rows.size(); ++i) {
-    if (results.run_files[i].empty()) continue;
-    const Path page = page_of(results.run_files[i]);
-    results.study.rows[i].page =
-        path_exists(page) ? page.lexically_relative(folder).generic_string() : std::string();
-  }
 }
 
 std::vector<std::string> warnings_of(const report::Study& study) {

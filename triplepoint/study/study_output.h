@@ -28,12 +28,6 @@ std::vector<std::size_t> best_rows(const report::Study& study);
 Result<void> write_run_pages(const Watch&, StudyResults& results, const Path& folder,
                              RunPages which, int threads);
 
-/// Links every row to the page of its run, where one lies beside it.
-void link_run_pages(StudyResults& results, const Path& folder);
-
-/// The page of a run's file.
-Path page_of(Path run_file);
-
 /// What jobs ask for in vain or against themselves: each once, with a job.
 std::vector<std::string> warnings_of(const report::Study& study);
 
@@ -47,7 +41,6 @@ struct JobResults {
   std::optional<metrics::Bill> bill;
   metrics::BillRates rates;
 };
-inline constexpr int results_schema = 3;  // docs/results-schema.md says what changed
 Json results_json(const JobResults&);
 /// Flags with which a job that is out of memory fits; empty if it fits or none are found.
 std::string flags_that_fit(const JobResults&);
