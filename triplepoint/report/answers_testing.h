@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/report/pages/answer_pages.h"
+#include "triplepoint/report/pages/validation_page.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
@@ -89,7 +90,7 @@ inline std::string sample_place_page() {
 }
 
 inline std::string sample_validation_page() {
-  return validation_page(sample_scores(), 3);
+  return validation_page({{"rows.csv", sample_scores()}}, 3);
 }
 
 }  // namespace triplepoint::report

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <vector>
 
 #include "triplepoint/advise/place_tables.h"
-#include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/tui/console.h"
 
@@ -21,8 +19,5 @@ void print_placements(Console&, const spec::Job&, const advise::GroupedMachine&,
 /// are left out unless they were asked for.
 void print_trace_report(Console&, const trace_report::TraceReport&,
                         const std::vector<const DataTable*>& tables, bool asked_for);
-
-/// Errors by family, what does not fit, what was skipped, and the rows that are farthest off.
-void print_validation(Console&, const std::vector<calibrate::ValidatedFile>&);
 
 }  // namespace triplepoint::tui

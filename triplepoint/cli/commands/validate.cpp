@@ -14,10 +14,9 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/report/pages/answer_pages.h"
+#include "triplepoint/report/pages/validation_page.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
-#include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -56,15 +55,11 @@ class Validate : public Command {
     for (const std::string& file : files_)
       validated.push_back(TPT_TRY(validate(console, library, file)));
     if (output_)
-      TPT_TRY(write_file_atomically(*output_,
-                                    report::validation_page(calibrate::all_scores(validated), 20)));
-    if (format_.is_json()) {
-      print_json(console, calibrate::validation_json(validated));
-    } else if (format_.is_csv()) {
+      TPT_TRY(write_file_atomically(*output_, report::validation_page(validated, 20)));
+    if (format_.is_csv())
       console.print(calibrate::validation_csv(validated));
-    } else {
-      tui::print_validation(console, validated);
-    }
+    else
+      print_answer(console, report::validation_document(validated, 5), format_);
     return exit_ok;
   }
 

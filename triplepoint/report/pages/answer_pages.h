@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +11,6 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/advise/place_tables.h"
-#include "triplepoint/calibrate/tables/scores.h"
 #include "triplepoint/search/finalists.h"
 #include "triplepoint/search/neighbours.h"
 
@@ -45,10 +43,5 @@ struct PlacedRun {
 std::string place_page(const std::string& title, const advise::GroupedMachine& seen,
                        const advise::PlaceResult& result, const PlacedRun& before,
                        const PlacedRun& after);
-
-/// The page of `triplepoint validate`: how far measurements lie from predictions by family, beside
-/// the intervals that predictions promise; every row as a point and in a table; the `worst` rows;
-/// and what was not predicted.
-std::string validation_page(const calibrate::TableScores& all, std::size_t worst);
 
 }  // namespace triplepoint::report

@@ -69,7 +69,7 @@ std::string section_html(const answers::Section& section) {
       tables += html_table(shown, table.title.empty() ? section.title : table.title);
     }
   // Of many jobs one wants to see some: the page's script hides the others.
-  if (section.id == "jobs") html += html_filter("jobs", "oom, TP8, mixtral");
+  if (section.id == "jobs") html += html_filter();
   if (!tables.empty())
     html += fmt::format("<div class=\"{}\">{}</div>", escape(section.id), tables);
   html += notes_html(section);

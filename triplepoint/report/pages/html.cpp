@@ -225,11 +225,9 @@ std::string html_figures(const std::vector<Figure>& figures) {
   return html + "</div>";
 }
 
-std::string html_filter(std::string_view rows, std::string_view example) {
-  return fmt::format(
-      "<p class=\"filter\" hidden><label>Show only {} with <input type=\"search\" id=\"filter\" "
-      "placeholder=\"e.g. {}\"></label> <span id=\"filter-count\" role=\"status\"></span></p>",
-      escape(rows), escape(example));
+std::string html_filter() {
+  return "<p class=\"filter\" hidden><label>Show only rows with <input type=\"search\" "
+         "id=\"filter\"></label> <span id=\"filter-count\" role=\"status\"></span></p>";
 }
 
 std::string html_legend(const std::vector<LegendEntry>& entries) {

@@ -71,7 +71,7 @@ std::string html_findings(const std::vector<std::string>& sentences);
 /// The picture that says most, and beside it the sentences.
 std::string html_overview(const Figure& picture, const std::vector<std::string>& sentences);
 /// A field in which one types what the rows of the page's table must contain.
-std::string html_filter(std::string_view rows, std::string_view example);
+std::string html_filter();
 /// Cards beside each other.
 std::string html_figures(const std::vector<Figure>& figures);
 

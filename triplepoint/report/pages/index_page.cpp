@@ -91,9 +91,9 @@ std::string index_page(const std::string& folder, const std::vector<IndexEntry>&
         "<code>triplepoint simulate JOB -o FOLDER/NAME.run</code> add runs.</p>";
   if (studies > 0) body += html_section("studies", "Studies", table_of(entries, true));
   if (runs > 0)
-    body += html_section("runs", "Runs",
-                         html_filter("runs", "llama, throttled") + "<div class=\"jobs\">" +
-                             table_of(entries, false) + "</div>");
+    body +=
+        html_section("runs", "Runs",
+                     html_filter() + "<div class=\"jobs\">" + table_of(entries, false) + "</div>");
   return html_page(title, body, Json::object());
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/report/pages/validation_page.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -12,14 +14,14 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/calibrate/tables/score_summary.h"
-#include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/charts/ratio_charts.h"
-#include "triplepoint/report/pages/answer_pages.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
 namespace {
 
+using answers::Section;
 using calibrate::ErrorSummary;
 using calibrate::ScoredRow;
 using calibrate::ScoreSummary;
@@ -123,9 +125,10 @@ std::optional<RangeRow> range_row(const std::string& family, const NamedRows& ro
   return range;
 }
 
-Figure sources_figure(const std::map<std::string, NamedRows>& families) {
+answers::Figure sources_figure(const std::map<std::string, NamedRows>& families) {
   RangeChart chart{"Measured over predicted, by family", "measured over predicted", {}};
-  DataTable table{{"family", "10 %", "median", "90 %", "interval from", "to"}, {}};
+  triplepoint::DataTable table = text_table(
+      {{"family", Align::left}, {"10 %"}, {"median"}, {"90 %"}, {"interval from"}, {"to"}});
   for (const auto& [family, rows] : families) {
     const auto range = range_row(family, rows);
     if (!range) continue;
@@ -134,41 +137,58 @@ Figure sources_figure(const std::map<std::string, NamedRows>& families) {
                range->band ? significant(range->band->high) : "–"});
     chart.rows.push_back(*range);
   }
-  return {"sources", chart.title,
+  if (chart.rows.empty()) return {};
+  return {"sources",
+          chart.title,
           "At 1 prediction and measurement agree. Dot: median; line: eight in ten rows; band: the "
           "interval that predictions of the family promise for eight in ten.",
-          chart.rows.empty() ? "" : range_chart_svg(chart), std::move(table)};
+          chart,
+          {},
+          std::move(table)};
 }
 
 std::string cell(const std::optional<double>& value, int decimals = 1) {
   return value && std::isfinite(*value) ? fixed(*value, decimals) : "–";
 }
 
-DataTable errors_table(const std::map<std::string, ErrorSummary>& errors,
-                       const std::map<std::string, NamedRows>& families) {
-  DataTable table{{"family", "rows", "median", "mean", "90 %", "largest", "signed mean",
-                   "in the interval", "rank in sweeps"},
-                  {}};
-  for (const auto& [family, error] : errors) {
+/// Families of one kind of quantity, and all of them together.
+triplepoint::DataTable errors_table(const char* title,
+                                    const std::map<std::string, ErrorSummary>& errors,
+                                    const ErrorSummary& all,
+                                    const std::map<std::string, NamedRows>& families) {
+  triplepoint::DataTable table = text_table({{"family", Align::left},
+                                             {"rows"},
+                                             {"median"},
+                                             {"mean"},
+                                             {"90 %"},
+                                             {"largest"},
+                                             {"signed mean"},
+                                             {"in the interval", Align::right, 1},
+                                             {"rank in sweeps", Align::right, 1}});
+  table.title = title;
+  const auto add = [&](const std::string& family, const ErrorSummary& error) {
     const auto found = families.find(family);
     const auto inside = found == families.end() ? std::nullopt : coverage(found->second);
     table.add({family, whole(error.rows), cell(error.median_abs), cell(error.mean_abs),
                cell(error.p90_abs), cell(error.max_abs), cell(error.signed_mean),
                inside ? percent(*inside) : "–", cell(error.rank_correlation, 2)});
-  }
+  };
+  for (const auto& [family, error] : errors)
+    add(family, error);
+  if (errors.size() > 1) add("all", all);
   return table;
 }
 
 // ---- every row
 
-Figure scatter_figure(const std::string& quantity, const NamedRows& rows) {
+answers::Figure scatter_figure(const std::string& quantity, const NamedRows& rows) {
   const std::string words = words_of(quantity);
-  ScatterChart chart{.title = "Predicted against measured: " + words,
-                     .x_unit = "measured " + words,
-                     .y_unit = "predicted " + words,
-                     .colour_unit = "",
-                     .points = {},
-                     .diagonal = true};
+  answers::ScatterChart chart{.title = "Predicted against measured: " + words,
+                              .x_unit = "measured " + words,
+                              .y_unit = "predicted " + words,
+                              .colour_unit = "",
+                              .points = {},
+                              .diagonal = true};
   for (const NamedRow& each : rows) {
     const ScoredRow& row = *each.row;
     if (!is_ratio(row)) continue;
@@ -180,32 +200,39 @@ Figure scatter_figure(const std::string& quantity, const NamedRows& rows) {
                             .label = "",
                             .style = style_of(place_of(row))});
   }
+  if (chart.points.size() < fewest_points) return {};
   return {"scatter-" + quantity,
           chart.title,
           "Line: predicted as measured; dashed: twice and half. Teal: in the 80 % interval; red: "
           "outside; grey: it has none.",
-          chart.points.size() < fewest_points ? "" : scatter_chart_svg(chart),
+          chart,
+          {},
           {}};
 }
 
 /// Sources, then the quantities, those with most rows first.
-std::vector<Figure> figures_of(const NamedRows& rows,
-                               const std::map<std::string, NamedRows>& families) {
+std::vector<answers::Figure> figures_of(const NamedRows& rows,
+                                        const std::map<std::string, NamedRows>& families) {
   const auto quantities = rows_by(rows, &ScoredRow::quantity);
   std::vector<std::pair<std::string, NamedRows>> sorted(quantities.begin(), quantities.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
-  std::vector<Figure> figures = {sources_figure(families)};
+  std::vector<answers::Figure> figures = {sources_figure(families)};
   for (const auto& [quantity, members] : sorted)
     figures.push_back(scatter_figure(quantity, members));
-  std::erase_if(figures, [](const Figure& figure) { return figure.drawing.empty(); });
+  std::erase_if(figures, [](const answers::Figure& figure) { return figure.title.empty(); });
   return figures;
 }
 
-DataTable rows_table(const NamedRows& rows) {
-  DataTable table{
-      {"row", "family", "quantity", "measured", "predicted", "error (%)", "interval", "assumed"},
-      {}};
+triplepoint::DataTable rows_table(const NamedRows& rows) {
+  triplepoint::DataTable table = text_table({{"row", Align::left},
+                                             {"family", Align::left, 2},
+                                             {"quantity", Align::left},
+                                             {"measured"},
+                                             {"predicted"},
+                                             {"error (%)"},
+                                             {"interval", Align::left, 1},
+                                             {"assumed", Align::left, 1}});
   for (const NamedRow& each : rows) {
     const ScoredRow& row = *each.row;
     table.add({each.name, row.family, words_of(row.quantity), significant(row.measured, 4),
@@ -213,8 +240,7 @@ DataTable rows_table(const NamedRows& rows) {
                row.interval ? fmt::format("{} to {}", significant(row.interval->low),
                                           significant(row.interval->high))
                             : "–",
-               fmt::format("{}", fmt::join(row.notes, "; "))},
-              each.name);
+               fmt::format("{}", fmt::join(row.notes, "; "))});
   }
   return table;
 }
@@ -229,7 +255,9 @@ NamedRows worst_of(NamedRows rows, std::size_t count) {
   return rows;
 }
 
-DataTable skipped_table(const TableScores& all) {
+/// Reasons with how many rows they concern, most frequent first. What the rows' own names and
+/// numbers tell apart is one reason.
+triplepoint::DataTable skipped_table(const TableScores& all) {
   std::map<std::string, std::vector<std::string>> reasons;
   for (const calibrate::SkippedRow& row : all.skipped) {
     std::string reason = row.reason;
@@ -242,7 +270,9 @@ DataTable skipped_table(const TableScores& all) {
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   sorted.resize(std::min(sorted.size(), most_reasons));
-  DataTable table{{"reason", "rows", "one of them"}, {}};
+  triplepoint::DataTable table =
+      text_table({{"reason", Align::left}, {"rows"}, {"one of them", Align::left}});
+  table.columns.front().whole = true;
   for (const auto& [reason, rows] : sorted)
     table.add({reason, whole(static_cast<int64_t>(rows.size())), rows.front()});
   return table;
@@ -297,24 +327,25 @@ std::vector<std::string> sentences_of(const TableScores& all, const ScoreSummary
   return sentences;
 }
 
-Tile error_tile(const char* name, const ErrorSummary& error, const char* unit) {
+answers::KeyFigure error_figure(const char* name, const ErrorSummary& error, const char* unit) {
   return {name, fmt::format("{} {}", cell(error.median_abs), unit),
           fmt::format("median error of {} values; 90 % are below {} {}", whole(error.rows),
                       cell(error.p90_abs), unit)};
 }
 
-std::vector<Tile> tiles_of(const ScoreSummary& summary, const NamedRows& rows) {
-  std::vector<Tile> tiles;
-  if (summary.speed.rows > 0) tiles.push_back(error_tile("speed and power", summary.speed, "%"));
-  if (summary.memory.rows > 0) tiles.push_back(error_tile("memory", summary.memory, "%"));
+std::vector<answers::KeyFigure> key_figures_of(const ScoreSummary& summary, const NamedRows& rows) {
+  std::vector<answers::KeyFigure> figures;
+  if (summary.speed.rows > 0)
+    figures.push_back(error_figure("speed and power", summary.speed, "%"));
+  if (summary.memory.rows > 0) figures.push_back(error_figure("memory", summary.memory, "%"));
   if (summary.temperature.rows > 0)
-    tiles.push_back(error_tile("temperature", summary.temperature, "°C"));
+    figures.push_back(error_figure("temperature", summary.temperature, "°C"));
   if (const auto share = coverage(rows))
-    tiles.push_back({"in the interval", percent(*share), "80 % are promised"});
+    figures.push_back({"in the interval", percent(*share), "80 % are promised"});
   if (summary.speed.rank_correlation)
-    tiles.push_back({"order in sweeps", cell(summary.speed.rank_correlation, 2),
-                     "rank correlation of predicted and measured"});
-  return tiles;
+    figures.push_back({"order in sweeps", cell(summary.speed.rank_correlation, 2),
+                       "rank correlation of predicted and measured"});
+  return figures;
 }
 
 /// What the page's script filters by.
@@ -332,49 +363,64 @@ Json rows_data(const NamedRows& rows) {
   return data;
 }
 
-std::string errors_section(const ScoreSummary& summary,
-                           const std::map<std::string, NamedRows>& families) {
-  std::string html;
-  const auto add = [&](const auto& errors, const char* caption) {
-    if (!errors.empty()) html += html_table(errors_table(errors, families), caption);
+Section errors_section(const ScoreSummary& summary,
+                       const std::map<std::string, NamedRows>& families) {
+  Section section{"by-family", "By family"};
+  const auto add = [&](const char* title, const auto& errors, const ErrorSummary& all) {
+    if (all.rows > 0) section.tables.push_back(errors_table(title, errors, all, families));
   };
-  add(summary.families, "Speed and power: error in %");
-  add(summary.memory_families, "Memory: error in %");
-  add(summary.temperature_families, "Temperature: error in °C");
-  return html_section("by-family", "By family", html);
+  add("Speed and power: error in %", summary.families, summary.speed);
+  add("Memory: error in %", summary.memory_families, summary.memory);
+  add("Temperature: error in °C", summary.temperature_families, summary.temperature);
+  return section;
+}
+
+std::string facts_of(const std::vector<calibrate::ValidatedFile>& files, const TableScores& all,
+                     const ScoreSummary& summary) {
+  std::string facts = fmt::format("{} rows, {} predicted, {} skipped.", whole(all.rows),
+                                  whole(summary.predicted_rows), all.skipped.size());
+  for (const calibrate::ValidatedFile& file : files)
+    facts += fmt::format(" {}: a table of kind \"{}\", {} rows.", file.file, file.scores.table,
+                         whole(file.scores.rows));
+  return facts;
 }
 
 }  // namespace
 
-std::string validation_page(const TableScores& all, std::size_t worst) {
+answers::Document validation_document(const std::vector<calibrate::ValidatedFile>& files,
+                                      std::size_t worst) {
+  const TableScores all = calibrate::all_scores(files);
   const ScoreSummary summary = calibrate::summarize(all);
   const NamedRows rows = named_rows(all);
   const auto families = rows_by(rows, &ScoredRow::family);
-  std::string body = html_header(
-      "validation", "Predicted against measured",
-      fmt::format(
-          "<b>{}</b> rows of <b>{}</b> families, <b>{}</b> predicted. Select a point or the "
-          "name of a row to see its numbers.",
-          whole(all.rows), families.size(), whole(summary.predicted_rows)));
-  body += html_tiles(tiles_of(summary, rows)) + html_figures(figures_of(rows, families)) +
-          html_section("findings", "Findings",
-                       html_findings(sentences_of(all, summary, rows, families)));
-  body += errors_section(summary, families);
-  if (const NamedRows far = worst_of(rows, worst); !far.empty())
-    body += "<div class=\"misses\">" +
-            html_section("misses", "Largest misses",
-                         html_table(rows_table(far), "The rows that are farthest off")) +
-            "</div>";
-  if (!all.skipped.empty())
-    body += html_section("skipped", "Not predicted",
-                         html_table(skipped_table(all), "Why rows are not predicted"));
-  body += "<div class=\"jobs\">" +
-          html_section("jobs", "All rows",
-                       html_filter("rows", "llama, h100, outside") +
-                           html_table(rows_table(rows), "Every measured number and ours")) +
-          "</div>";
-  return html_page(
-      "Predicted against measured", body,
+  answers::Document document{.kind = "validation",
+                             .title = "Predicted against measured",
+                             .facts = facts_of(files, all, summary),
+                             .verdict = {}};
+  document.key_figures = key_figures_of(summary, rows);
+  Section findings{"findings", "Findings"};
+  for (std::string& sentence : sentences_of(all, summary, rows, families))
+    findings.remarks.push_back({std::move(sentence)});
+  document.sections = {{.id = "charts", .title = "", .figures = figures_of(rows, families)},
+                       std::move(findings),
+                       errors_section(summary, families)};
+  const auto add = [&](const char* id, const char* title, triplepoint::DataTable table) {
+    if (!table.rows.empty())
+      document.sections.push_back({.id = id, .title = title, .tables = {std::move(table)}});
+  };
+  add("misses", "Largest misses", rows_table(worst_of(rows, worst)));
+  add("skipped", "Not predicted", skipped_table(all));
+  document.numbers = calibrate::validation_json(files);
+  return document;
+}
+
+std::string validation_page(const std::vector<calibrate::ValidatedFile>& files, std::size_t worst) {
+  const TableScores all = calibrate::all_scores(files);
+  const NamedRows rows = named_rows(all);
+  answers::Document document = validation_document(files, worst);
+  document.sections.push_back({.id = "jobs", .title = "All rows", .tables = {rows_table(rows)}});
+  return document_page(
+      document,
       {{"jobs", rows_data(rows)},
        {"facets", {{"model", "Source"}, {"machine", "Quantity"}, {"verdict", "80 % interval"}}},
        {"noun", "rows"}});
