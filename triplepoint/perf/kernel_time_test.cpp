@@ -101,6 +101,16 @@ TEST_CASE("the clock-insensitive share does not scale with the clock") {
   CHECK(time.at(0.5) / unit::us == Approx(0.9 * 20 + 1));
 }
 
+TEST_CASE("floats on slower units wait less for operands and prologues, and are never faster") {
+  spec::Gpu gpu = plain_gpu();
+  const spec::GemmShape small{.m = 256, .n = 256, .k = 512};
+  const double wide = gemm_efficiency(gpu, small, Precision::bf16);
+  gpu.peak_fp32 = 60 * unit::TFLOP / unit::s;
+  const double floats = gemm_efficiency(gpu, small, Precision::fp32);
+  CHECK(floats > wide);
+  CHECK(60 * floats < 1000 * wide);
+}
+
 TEST_CASE("a GEMM of whole waves runs at the large-tile rate but for its prologue") {
   const spec::Gpu gpu = plain_gpu();
   const int64_t k = 8192;

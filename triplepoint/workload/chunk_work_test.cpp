@@ -291,6 +291,18 @@ TEST_CASE("hardware flops count what modules multiply again") {
   }
 }
 
+TEST_CASE("attention's core grows with the square of the sequence, the rest of the model's flops does not") {
+  spec::Job job = small_deepseek();
+  const StepFlops flops = count_step_flops(job);
+  CHECK(flops.core > Flops());
+  CHECK(flops.core < flops.model);
+  // The core alone grows with the square of the sequence.
+  job.model.sequence_length *= 2;
+  const StepFlops longer = count_step_flops(job);
+  CHECK(longer.core / flops.core == Approx(4));
+  CHECK((longer.model - longer.core) / (flops.model - flops.core) == Approx(2));
+}
+
 TEST_CASE("attention in 8 bits keeps half as much and needs linear layers in 8 bits") {
   spec::Job job = small_deepseek();
   job.plan.fp8_attention = true;

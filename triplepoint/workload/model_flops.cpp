@@ -163,18 +163,22 @@ Counted computed_tokens(const spec::Job& job) {
 }
 
 struct StepSum {
-  double model = 0, repeated = 0;
+  double model = 0, repeated = 0, core = 0;
 };
 
 StepSum sum_of_step(const spec::Job& job, const Counted& counted) {
   const bool training = job.task == spec::Task::pretrain || job.task == spec::Task::lora;
   const auto [tokens, keys] = counted;
-  double per_token = 0, repeated = 0;
+  double per_token = 0, repeated = 0, core = 0;
   for (const auto& stage : lay_out_layers(job)) {
     for (const ChunkLayers& chunk : stage) {
-      for (const LayerKind kind : all_layer_kinds)
-        if (chunk.count[kind] > 0)
-          per_token += real(chunk.count[kind]) * trained_flops(job, kind, keys);
+      for (const LayerKind kind : all_layer_kinds) {
+        if (chunk.count[kind] == 0) continue;
+        per_token += real(chunk.count[kind]) * trained_flops(job, kind, keys);
+        if (spec::has_attention(kind))
+          core +=
+              real(chunk.count[kind]) * passes_over_core(job) * core_flops(job.model, kind, keys);
+      }
       if (training) repeated += repeated_flops(job, chunk, keys);
     }
   }
@@ -183,7 +187,7 @@ StepSum sum_of_step(const spec::Job& job, const Counted& counted) {
   const double head_tokens = training ? tokens : real(job.plan.global_batch_size);
   double model_flops = per_token * tokens + head * head_tokens;
   if (training) model_flops += prediction_flops(job, head, keys) * tokens;
-  return {model_flops, repeated * tokens};
+  return {model_flops, repeated * tokens, core * tokens};
 }
 
 }  // namespace
@@ -200,7 +204,9 @@ int64_t records_per_step(const spec::Job& job) {
 StepFlops count_step_flops(const spec::Job& job) {
   const StepSum useful = sum_of_step(job, counted_tokens(job));
   const StepSum computed = job.records ? sum_of_step(job, computed_tokens(job)) : useful;
-  return {useful.model * unit::FLOP, (computed.model + computed.repeated) * unit::FLOP};
+  return {.model = useful.model * unit::FLOP,
+          .hardware = (computed.model + computed.repeated) * unit::FLOP,
+          .core = useful.core * unit::FLOP};
 }
 
 }  // namespace triplepoint::workload

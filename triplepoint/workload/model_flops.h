@@ -27,8 +27,10 @@ namespace triplepoint::workload {
 /// Holds for any layout; a decoding step counts one token per sequence.
 /// Sources: Narayanan et al. SC'21, appendix; Korthikanti et al. 2022, section 6 and appendix A;
 /// Chowdhery et al. 2022 (PaLM), appendix B.
+///
+/// core: of model, what scores and values of the layers take, without those of multi-token prediction.
 struct StepFlops {
-  Flops model, hardware;
+  Flops model, hardware, core;
 };
 StepFlops count_step_flops(const spec::Job& job);
 

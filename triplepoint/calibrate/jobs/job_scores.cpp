@@ -310,9 +310,11 @@ std::optional<double> flop_of_sequence(std::string_view conv, const spec::Job& j
   if (conv == "DGXC") return of_dgxc(m, job.model.activation);
   if (conv == "MPT" || conv == "TT" || conv == "PALM_MFU" || conv == "LLAMA3") return of_palm(m);
   if (conv == "N6") return 6 * m.active * m.length;
-  if (conv == "MCORE_MODEL" || conv == "NEMO_MODEL")
-    return workload::count_step_flops(job).model / unit::FLOP /
-           static_cast<double>(job.plan.global_batch_size);
+  if (conv == "MCORE_MODEL" || conv == "NEMO_MODEL" || conv == "MCORE_CAUSAL") {
+    const workload::StepFlops flops = workload::count_step_flops(job);
+    const Flops counted = conv == "MCORE_CAUSAL" ? flops.model - 0.5 * flops.core : flops.model;
+    return counted / unit::FLOP / static_cast<double>(job.plan.global_batch_size);
+  }
   return std::nullopt;
 }
 
