@@ -291,7 +291,7 @@ TEST_CASE("hardware flops count what modules multiply again") {
   }
 }
 
-TEST_CASE("attention's core grows with the square of the sequence, the rest of the model's flops does not") {
+TEST_CASE("attention's core grows with the square of the sequence, the rest with the sequence") {
   spec::Job job = small_deepseek();
   const StepFlops flops = count_step_flops(job);
   CHECK(flops.core > Flops());

@@ -28,7 +28,7 @@ namespace triplepoint::workload {
 /// Sources: Narayanan et al. SC'21, appendix; Korthikanti et al. 2022, section 6 and appendix A;
 /// Chowdhery et al. 2022 (PaLM), appendix B.
 ///
-/// core: of model, what scores and values of the layers take, without those of multi-token prediction.
+/// core: of model, what scores and values of the layers take; not of multi-token prediction.
 struct StepFlops {
   Flops model, hardware, core;
 };
