@@ -82,15 +82,19 @@ double least_gap(ThermalSign sign) {
   return 0;
 }
 
-/// The first sign that all devices have, else that most have.
+/// The first sign that more than half of the devices have, else that most have: one that lacks it
+/// does not change by what the others are told apart.
 ThermalSign choose_sign(const std::vector<ThermalSample>& samples, const GroupingOptions& options) {
   if (options.sign) return *options.sign;
   constexpr std::array signs = {ThermalSign::temperature, ThermalSign::clock,
                                 ThermalSign::throttling};
-  return *std::ranges::max_element(signs, {}, [&](ThermalSign sign) {
+  const auto count = [&](ThermalSign sign) {
     return std::ranges::count_if(
         samples, [&](const ThermalSample& one) { return reading(one, sign).has_value(); });
-  });
+  };
+  for (const ThermalSign sign : signs)
+    if (2 * count(sign) > static_cast<std::ptrdiff_t>(samples.size())) return sign;
+  return *std::ranges::max_element(signs, {}, count);
 }
 
 /// What even spreads of n values leave, as shares of their scatter: [draw][groups - 1].

@@ -9,6 +9,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/quoting.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/library.h"
 
@@ -84,6 +85,7 @@ class Import : public Command {
                  {"series", run.series.size()},
                  {"steps", run.steps.size()},
                  {"notes", run.manifest.notes}};
+    if (run.numbers.recording_energy_j) json["energy_j"] = *run.numbers.recording_energy_j;
     if (file) json["file"] = *file;
     return json;
   }
@@ -93,6 +95,10 @@ class Import : public Command {
     console.print(fmt::format("{}: a recording of {}: {} GPUs, {} series, {} steps\n", path_,
                               run.manifest.producer, run.devices.size(), run.series.size(),
                               run.steps.size()));
+    if (run.numbers.recording_energy_j && run.numbers.recording_s)
+      console.print(fmt::format("  the GPUs took {} J in {} s\n",
+                                significant(*run.numbers.recording_energy_j, 4),
+                                significant(*run.numbers.recording_s, 4)));
     for (const std::string& note : run.manifest.notes)
       console.print("  " + note + "\n");
     if (file) console.print("written to " + *file + "\n");

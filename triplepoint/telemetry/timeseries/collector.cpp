@@ -318,11 +318,21 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) const
   say(repeated_ > 0,
       fmt::runtime("{} readings have another's time and a different value: the first counts"),
       repeated_);
+  // A sensor that no GPU has is told once.
+  std::map<std::string_view, bool> is_known;
+  std::map<std::string_view, std::string> examples;
+  for (const Owner* const gpu : order)
+    for (const auto& [signal, track] : gpu->tracks) {
+      is_known[signal] |= !track.ns.empty() || track.implausible > 0;
+      examples[signal] = track.example;
+    }
+  for (const auto& [signal, known] : is_known)
+    say(!known, fmt::runtime("{}: no GPU has a reading (\"{}\")"), signal, examples[signal]);
   std::size_t told = 0;
   for (std::size_t i = 0; i < order.size(); ++i)
     for (const auto& [signal, track] : order[i]->tracks) {
       const int64_t lost = track.absent + track.implausible;
-      if (lost == 0 || told++ >= most_told) continue;
+      if (lost == 0 || !is_known[signal] || told++ >= most_told) continue;
       notes.push_back(fmt::format(
           "{} of GPU {}{}: {} of {} readings are {} (\"{}\") and are left out", signal,
           run.devices[i].local,
