@@ -484,12 +484,12 @@ void Collector::remember(const Event& event, int32_t lane) {
   } else if (event.category == Category::runtime && event.correlation >= 0 &&
              (event.name.find("Launch") != std::string_view::npos ||
               event.name.find("Memcpy") != std::string_view::npos)) {
-    launches_.push_back({.correlation = event.correlation,
+    launches_.push_back({.lane = lane,
+                         .correlation = event.correlation,
                          .external_id = event.external_id,
                          .begin = *event.begin_ns,
                          .blocks = event.blocks,
-                         .threads_per_block = event.threads_per_block,
-                         .lane = lane});
+                         .threads_per_block = event.threads_per_block});
   }
 }
 

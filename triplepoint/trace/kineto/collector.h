@@ -59,9 +59,8 @@ struct CollectiveOp {
 
 /// What a launch knows of the kernel it shares its correlation with, in its process.
 struct Launch {
-  int32_t process = 0;
+  int32_t lane = -1, process = 0;
   int64_t correlation = -1, external_id = -1, begin = 0, blocks = -1, threads_per_block = -1;
-  int32_t lane = -1;
 };
 
 /// Turns events into a timeline, one at a time.
