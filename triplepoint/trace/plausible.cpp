@@ -94,7 +94,7 @@ class Strays {
         continue;
       launched.push_back(i);
       const double delay = distance(call->begin, spans_[i].begin.nanoseconds());
-      delays.push_back(static_cast<int64_t>(std::clamp(delay, -9e18, 9e18)));
+      delays.push_back(static_cast<int64_t>(std::clamp(delay, -4e18, 4e18)));
     }
     if (delays.size() < 3) return;
     std::vector<int64_t> sorted = delays;

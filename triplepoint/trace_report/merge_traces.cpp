@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <functional>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -9,6 +8,7 @@
 
 #include "triplepoint/run/export.h"
 
+#include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/trace/chakra/chakra.h"
 #include "triplepoint/trace/kineto/kineto.h"
@@ -43,11 +43,8 @@ Result<void> add_recording(TraceInput& input, const std::string& file) {
 /// One device per rank, where no recording says which.
 void add_devices(run::Run& run) {
   if (!run.devices.empty()) return;
-  std::set<int32_t> ranks;
-  for (const run::Span& span : run.timeline.spans)
-    ranks.insert(span.rank);
   const auto name = run.manifest.facts.find("device");
-  for (int32_t rank : ranks)
+  for (const int32_t rank : given_ranks(run.timeline))
     run.devices.push_back({.index = rank,
                            .local = rank,
                            .name = name == run.manifest.facts.end() ? "" : name->second,
