@@ -209,9 +209,11 @@ std::string why_unknown(std::string_view head) {
            "trace comm";
   if (head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff"))
     return "text in UTF-16, which no profiler writes; convert it with iconv -f UTF-16 -t UTF-8";
-  const bool json = second != std::string_view::npos &&
-                    ((head[first] == '{' && (head[second] == '"' || head[second] == '}')) ||
-                     (head[first] == '[' && (head[second] == '{' || head[second] == '"')));
+  // A log may begin with a bracket, too: "[2024-05-01 12:00:10] ...".
+  const bool opens = first != std::string_view::npos && (head[first] == '{' || head[first] == '[');
+  const bool json =
+      opens && (second == std::string_view::npos ||
+                std::string_view("\"{}[]").find(head[second]) != std::string_view::npos);
   if (json) return "JSON that holds no known trace, or is cut short before its first event";
   const bool text = head.find('\0') == std::string_view::npos;
   if (text &&

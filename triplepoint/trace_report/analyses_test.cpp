@@ -85,13 +85,14 @@ TEST_CASE("DLRM: breakdown of eight ranks, as published") {
   }
 }
 
-TEST_CASE("DLRM: rank 7 is the straggler, although totals of communication blame rank 1") {
+TEST_CASE("DLRM: most waiting is before rank 7's first collective, which cannot tell lateness") {
   const auto timeline = sample("dlrm_8rank_kineto.tar.gz");
   if (!timeline) return;
   const auto match = metrics::match_collectives(*timeline);
   REQUIRE(match.collectives.size() == 8);
   const metrics::LateRanks late = metrics::find_late_ranks(*timeline, match);
-  CHECK(late.straggler == 7);
+  CHECK(late.straggler.value_or(-1) == -1);
+  CHECK(late.starts[0].is_first);
   CHECK(late.naive_straggler == 1);
   constexpr std::array<int32_t, 8> last_starters = {7, 7, 7, 7, 7, 5, 5, 4};
   int64_t widest_start = 0, widest_end = 0, narrowest_end = INT64_MAX;
@@ -109,7 +110,7 @@ TEST_CASE("DLRM: rank 7 is the straggler, although totals of communication blame
   CHECK(widest_start == 7'624'000);
   CHECK(narrowest_end == 1'000);
   CHECK(widest_end == 7'000);
-  CHECK(late.ranks[7].caused == 35'552'000);
+  CHECK(late.ranks[7].caused == 9'117'000);
   const metrics::ClockFit clocks = metrics::fit_clocks(match.collectives);
   CHECK(clocks.anchors == 8);
   CHECK(clocks.residual <= 10'000);

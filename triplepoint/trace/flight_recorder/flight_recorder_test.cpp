@@ -158,7 +158,7 @@ TEST_CASE("what ends as a part of a coalesced operation takes the state of the w
     for (const run::Span& span : t.spans) {
       const auto state = run::issue_state(t.types[static_cast<size_t>(span.type)]);
       CHECK(state == (done ? std::nullopt : std::optional(run::IssueState::started)));
-      CHECK((span.end - span.begin) / unit::us == (done ? 500 : 0));
+      CHECK(span.end.nanoseconds() - span.begin.nanoseconds() == (done ? 500'000 : 0));
     }
   }
 }

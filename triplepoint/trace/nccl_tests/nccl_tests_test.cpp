@@ -85,8 +85,8 @@ TEST_CASE("prefixed lines, other titles and JSON give the same rows") {
                                                           : "") +
                "\n";
   }
-  while (stamped.find("time ") != std::string::npos)
-    stamped.replace(stamped.find("time "), 5, "cputime ");
+  for (size_t at = stamped.find(" time "); at != std::string::npos; at = stamped.find(" time ", at))
+    stamped.replace(at, 6, " cputime ");
   CHECK(parsed(tagged).rows == plain.rows);
   CHECK(parsed(stamped).rows == plain.rows);
   const NcclTests lines = parsed(
