@@ -2,6 +2,7 @@
 """Keyword arguments as the flags of the command line: names, texts, types and help come from the same table."""
 import difflib
 import inspect
+import keyword
 import numbers
 import os
 import textwrap
@@ -13,8 +14,9 @@ _TYPES = {"N": "int", "POWER": "float | str", "TEMP": "float | str", "TIME": "fl
 
 
 def python_name(flag):
-    """ "tensor_model_parallel_size" of "--tensor-model-parallel-size"."""
-    return flag.lstrip("-").replace("-", "_")
+    """ "tensor_model_parallel_size" of "--tensor-model-parallel-size"; "with_" of "--with", which Python has for itself."""
+    name = flag.lstrip("-").replace("-", "_")
+    return name + "_" if keyword.iskeyword(name) else name
 
 
 class Flag:
