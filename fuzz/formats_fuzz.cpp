@@ -43,7 +43,7 @@ int fuzz_megatron_args(const std::uint8_t* data, std::size_t size) {
 int fuzz_hf_config(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const auto imported = formats::import_hf_config(text, "config.json");
+  const auto imported = formats::import_hf_config(spec::default_library(), text, "config.json");
   if (!imported) return 0;
   const spec::Model& model = imported->model;
   TPT_ENSURE(model.num_layers > 0 && model.hidden_size > 0 && model.num_attention_heads > 0);

@@ -222,7 +222,8 @@ Arguments JobFlags::inputs() {
       .flag("--stack", "NAME", "software that runs the job, see triplepoint list stacks",
             into(stack_), {.words = Words::stacks})
       .flag("--with", "FOLDER", "with what triplepoint calibrate learned from your own runs",
-            into(with_), {.words = Words::folders});
+            into(with_), {.words = Words::folders})
+      .add(launch_.arguments());
 }
 
 Arguments JobFlags::parallelism() {

@@ -15,6 +15,7 @@
 #include "triplepoint/spec/model.h"
 
 #include "triplepoint/flags/arguments.h"
+#include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/learn/calibration.h"
 
 namespace triplepoint::flags {
@@ -77,6 +78,7 @@ class JobFlags {
 
   Result<spec::StatedJob> start(const spec::Library& library) const;
   std::set<std::string, std::less<>> keys_set() const;
+  Result<formats::ImportHints> hints() const;
   Result<void> choose_model(const spec::Library& library, spec::StatedJob& stated) const;
   Result<void> choose_inputs(const spec::Library& library, spec::StatedJob& stated) const;
   void set_sizes(spec::StatedJob& stated) const;
@@ -89,6 +91,7 @@ class JobFlags {
   void set_fabric(spec::ScaleOut& fabric) const;
 
   ModelFlags sizes_;
+  LaunchFlags launch_;
   std::string file_, beginning_;
   std::set<spec::JobSetting> searched_;  // what a search will choose
   std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, records_, with_;

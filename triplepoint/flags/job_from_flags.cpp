@@ -69,7 +69,9 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
   const auto replaces = [&](bool given, std::initializer_list<const char*> names) {
     if (given) keys.insert(names.begin(), names.end());
   };
-  replaces(cluster_.has_value(), {"nproc-per-node", "devices"});
+  replaces(model_.has_value(), {"model", "num-layers", "hidden-size", "num-attention-heads",
+                                "vocab-size", "tokenizer-type"});
+  replaces(cluster_.has_value(), {"nproc-per-node", "devices", "np"});
   replaces(nodes_.has_value(), {"nnodes", "num-nodes"});
   replaces(tp_.has_value(), {"tensor-model-parallel-size"});
   replaces(pp_.has_value(), {"pipeline-model-parallel-size"});
@@ -86,6 +88,7 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
             "num-layers-in-last-pipeline-stage"});
   replaces(mbs_.has_value(), {"micro-batch-size"});
   replaces(gbs_.has_value(), {"global-batch-size"});
+  if (keys.contains("vocab-size")) keys.insert({"tokenizer-type", "type"});
   replaces(seq_.has_value(),
            {"seq-length", "encoder-seq-length", "max-seq-length", "max-position-embeddings"});
   replaces(record_layout_.has_value(), {"pad-to-max-length", "packed-sequence"});
@@ -103,13 +106,19 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
   return keys;
 }
 
+Result<formats::ImportHints> JobFlags::hints() const {
+  formats::ImportHints named{.cluster = cluster_,
+                             .num_nodes = nodes_,
+                             .stack = stack_,
+                             .job_script = {},
+                             .by_flags = keys_set()};
+  TPT_TRY(launch_.add_to(named));
+  return named;
+}
+
 /// The file's job, or an empty one, with the model and the machines that the flags name.
 Result<spec::StatedJob> JobFlags::start(const spec::Library& library) const {
-  const formats::ImportHints named{.cluster = cluster_,
-                                   .num_nodes = nodes_,
-                                   .stack = stack_,
-                                   .job_script = {},
-                                   .by_flags = keys_set()};
+  const formats::ImportHints named = TPT_TRY(hints());
   if (!file_.empty()) return formats::read_stated_job(library, file_, named);
   spec::StatedJob stated;
   if (!beginning_.empty()) {
@@ -129,7 +138,7 @@ Result<spec::StatedJob> JobFlags::start(const spec::Library& library) const {
 Result<void> JobFlags::choose_model(const spec::Library& library, spec::StatedJob& stated) const {
   spec::Job& job = stated.job;
   if (model_) {
-    formats::NamedModel named = TPT_TRY(formats::read_model(library, *model_));
+    formats::NamedModel named = TPT_TRY(formats::read_model(library, *model_, TPT_TRY(hints())));
     job.model = std::move(named.model);
     job.notes.insert(job.notes.end(), named.notes.begin(), named.notes.end());
     stated.stated.erase(spec::JobSetting::sequence_length);

@@ -67,6 +67,11 @@ const std::string& defaults_of(const PlanOutcome& outcome) {
   return outcome.asked.base.notes.front();
 }
 
+std::vector<std::string> readings_of(const PlanOutcome& outcome) {
+  const std::vector<std::string>& notes = outcome.asked.base.notes;
+  return {notes.begin() + 1, notes.end()};
+}
+
 Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& comparison) {
   Json json = {{"model", outcome.asked.base.model.name},
                {"cluster", outcome.asked.base.cluster.name},
@@ -74,6 +79,7 @@ Json plan_json(const PlanOutcome& outcome, const std::optional<DataTable>& compa
                {"global_batch_size", outcome.asked.base.plan.global_batch_size},
                {"sequence_length", outcome.asked.base.model.sequence_length},
                {"defaults", defaults_of(outcome)},
+               {"notes", readings_of(outcome)},
                {"objective", name_of(outcome.asked.objective.goal)},
                {"search", search::counts_json(outcome.ranking.counts)},
                {"interval_rows", interval_rows(outcome)},

@@ -46,5 +46,7 @@ Result<void> write_plan_page(const Path& file, const PlanOutcome& outcome,
 
 /// The sequence length, and what the job left out.
 const std::string& defaults_of(const PlanOutcome& outcome);
+/// How the job's file was read: what was assumed, and what was left out.
+std::vector<std::string> readings_of(const PlanOutcome& outcome);
 
 }  // namespace triplepoint::flags

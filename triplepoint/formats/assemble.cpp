@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -148,31 +149,62 @@ std::optional<std::string> asked_table(const Settings& settings, std::string_vie
 
 }  // namespace
 
-void report_unknown_keys(Settings& settings, std::string_view prefix,
-                         bool (*is_irrelevant)(std::string_view),
-                         const std::vector<std::string>& irrelevant) {
+namespace {
+
+/// Whether a value says that something is there.
+bool is_on(const Setting& setting) {
+  constexpr std::array<std::string_view, 9> off{"false", "False", "0", "0.0", "none",
+                                                "None",  "null",  "",  "[]"};
+  if (setting.is_null) return false;
+  if (setting.is_list) return !setting.words.empty();
+  return setting.words.size() != 1 ||
+         std::find(off.begin(), off.end(), setting.words.front()) == off.end();
+}
+
+void refuse_unknown(Settings& settings, const Setting& setting, const KeyTable& table) {
   const std::vector<std::string> relevant(settings.asked().begin(), settings.asked().end());
+  const auto meant = closest_key(setting.key, relevant);
+  const auto idle = meant ? meant : closest_key(setting.key, table.plain_keys());
+  const std::string name = setting.key.substr(0, 100);
+  settings.note(
+      DiagnosisCode::unsupported, Diagnosis::Severity::error, setting.key,
+      fmt::format("unknown key '{}' (it may change work, memory or layout); {}--ignore {} "
+                  "if it does not matter",
+                  settings.shown(name),
+                  idle ? fmt::format("did you mean \"{}\"? Else ", settings.shown(*idle)) : "",
+                  name));
+}
+
+}  // namespace
+
+void report_unknown_keys(Settings& settings, const KeyTable& table) {
+  std::set<std::string> told;
   for (const Setting& setting : settings.all()) {
-    if (settings.asked().contains(setting.key)) continue;
-    if (const auto table = asked_table(settings, setting.key)) {
-      settings.note(DiagnosisCode::inconsistent, Diagnosis::Severity::error, setting.key,
-                    fmt::format("{}{} is a table (it must be one value); correct the value", prefix,
-                                table->substr(0, 100)));
+    if (settings.asked().contains(setting.key) || setting.is_null) continue;
+    if (settings.is_ignored(setting.key)) {
+      told.insert(fmt::format("{} is ignored, as asked", settings.shown(setting.key)));
       continue;
     }
-    if (is_irrelevant(setting.key)) continue;
-    auto meant = closest_key(setting.key, relevant);
-    // Two slips of the finger at most: then it was a key that matters, and the job is not what its
-    // author thinks.
-    const bool is_typo = meant && edit_distance(setting.key, *meant) <= 2;
-    if (!meant) meant = closest_key(setting.key, irrelevant);
-    settings.note(
-        DiagnosisCode::unsupported,
-        is_typo ? Diagnosis::Severity::error : Diagnosis::Severity::warning, setting.key,
-        fmt::format("unknown key '{}{}' (it is ignored); {}", prefix, setting.key.substr(0, 100),
-                    meant ? fmt::format("did you mean \"{}{}\"?", prefix, *meant)
-                          : "check that it changes neither work nor layout"));
+    if (const auto parent = asked_table(settings, setting.key)) {
+      settings.note(DiagnosisCode::inconsistent, Diagnosis::Severity::error, setting.key,
+                    fmt::format("{} is a table (it must be one value); correct the value",
+                                settings.shown(parent->substr(0, 100))));
+    } else if (const KeyTable::Group* refused = table.refused(setting.key)) {
+      if (is_on(setting))
+        settings.note(
+            DiagnosisCode::unsupported, Diagnosis::Severity::error, setting.key,
+            fmt::format("{}: {}{}{}", settings.shown(setting.key.substr(0, 100)), refused->why,
+                        refused->instead.empty() ? "" : "; ", refused->instead));
+    } else if (const KeyTable::Group* known = table.told(setting.key)) {
+      if (is_on(setting))
+        told.insert(fmt::format(
+            "{}: {}", settings.shown(setting.key.substr(0, setting.key.find('.'))), known->why));
+    } else if (!table.without_effect(setting.key)) {
+      refuse_unknown(settings, setting, table);
+    }
   }
+  for (const std::string& sentence : told)
+    settings.assume(sentence);
 }
 
 std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t stages,
@@ -204,15 +236,22 @@ std::optional<int64_t> leading_dense_layers(std::string_view pattern, int64_t nu
 
 }  // namespace
 
-int64_t read_dense_layers(Settings& settings, std::string_view key, int64_t num_layers) {
-  const auto pattern = settings.text(key);
-  if (!pattern) return 0;
-  if (const auto dense = leading_dense_layers(*pattern, num_layers)) return *dense;
-  settings.note(DiagnosisCode::unsupported, Diagnosis::Severity::error, key,
-                fmt::format("{} '{}' is not modelled (dense layers may only come first); try 1 or "
-                            "\"([0]*n+[1]*m)\" with n + m layers",
-                            settings.shown(key), pattern->substr(0, 60)));
-  return 0;
+void read_expert_layers(Settings& settings, std::string_view key, spec::Model& model) {
+  auto pattern = settings.text(key);
+  if (!pattern) return;
+  std::erase(*pattern, ' ');
+  const auto every = whole_number(*pattern);
+  const auto dense = leading_dense_layers(*pattern, model.num_layers);
+  if (every.value_or(0) > 1 && model.num_layers % *every == 0) {
+    if (model.moe) model.moe->layer_period = every;
+  } else if (dense) {
+    if (model.moe) model.moe->num_dense_layers = *dense;
+  } else {
+    settings.note(DiagnosisCode::unsupported, Diagnosis::Severity::error, key,
+                  fmt::format("{} '{}' is not modelled (dense layers may come first, or every n-th "
+                              "layer has experts); try 1 or \"([0]*n+[1]*m)\" with n + m layers",
+                              settings.shown(key), pattern->substr(0, 60)));
+  }
 }
 
 spec::ContextExchange read_context_exchange(Settings& settings, std::string_view key) {

@@ -15,6 +15,7 @@
 #include "triplepoint/spec/plan.h"
 
 #include "triplepoint/formats/import.h"
+#include "triplepoint/formats/key_table.h"
 #include "triplepoint/formats/library_cache.h"
 #include "triplepoint/formats/settings.h"
 
@@ -31,11 +32,9 @@ struct KeyOfCode {
 Result<Imported> assemble(Settings& settings, const spec::Library& library, spec::StatedJob stated,
                           std::span<const KeyOfCode> keys);
 
-/// Diagnoses for every key that was not read and `is_irrelevant` does not know: an error where it
-/// is a slip of the finger away from a key that matters, else a warning.
-void report_unknown_keys(Settings& settings, std::string_view prefix,
-                         bool (*is_irrelevant)(std::string_view),
-                         const std::vector<std::string>& irrelevant);
+/// Accounts for every key that was not read: without effect by the table, told, refused, ignored
+/// because the user says so; any other is an error.
+void report_unknown_keys(Settings& settings, const KeyTable& table);
 
 /// Layers of each stage when the first or last has its own number; nothing if the rest cannot be
 /// shared evenly.
@@ -43,9 +42,10 @@ std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t st
                                                   std::optional<int64_t> first,
                                                   std::optional<int64_t> last);
 
-/// Leading dense layers, from the setting `key` that says which layers are MoE layers: 1, or
-/// "([0]*3+[1]*58)" as Megatron writes it. Other orders of the two are noted as an error.
-int64_t read_dense_layers(Settings& settings, std::string_view key, int64_t num_layers);
+/// Which layers have experts, from the setting `key`: 1, every n-th by a number, or
+/// "([0]*3+[1]*58)" as Megatron writes it. Other orders than dense ones first are noted as an
+/// error.
+void read_expert_layers(Settings& settings, std::string_view key, spec::Model& model);
 
 /// How context ranks exchange keys and values, from the setting `key`. Its list has one word per
 /// layer; layers are alike here.

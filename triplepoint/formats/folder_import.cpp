@@ -10,6 +10,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/import.h"
+#include "triplepoint/formats/key_table.h"
 #include "triplepoint/formats/library_cache.h"
 #include "triplepoint/formats/readers.h"
 #include "triplepoint/formats/settings.h"
@@ -25,6 +26,7 @@ constexpr std::uintmax_t largest_file = std::uintmax_t{4} << 20;
 Result<Imported> import_kind(LibraryCache& cache, FileKind kind, const std::string& text,
                              const std::string& path, const ImportHints& hints) {
   if (kind == FileKind::nemo_yaml) return import_nemo(cache, text, path, hints);
+  if (kind == FileKind::tool) return import_tool(cache, text, path, hints);
   return import_megatron(cache, text, path, hints);
 }
 
@@ -52,14 +54,14 @@ bool predict_alike(const Job& a, const Job& b) {
 
 using Words = std::map<std::string, std::vector<std::string>>;
 
-Words words_by_key(const std::string& text, const std::string& path) {
+Words words_by_key(const std::string& text, const KeyTable& table) {
   Words words;
-  const auto document = parse_yaml(text, path);
+  const auto document = parse_yaml(text, {});
   if (!document) return words;
-  Settings settings(path);
+  Settings settings({});
   settings.add_tree(*document);
   for (const Setting& setting : settings.all())
-    if (!is_irrelevant_nemo_key(setting.key)) words[setting.key] = setting.words;
+    if (table.without_effect(setting.key) == nullptr) words[setting.key] = setting.words;
   return words;
 }
 
@@ -134,9 +136,12 @@ class FolderReader {
     }
   }
 
-  spec::Diagnosis inert(std::size_t mine, std::size_t other) const {
-    const std::vector<std::string> keys =
-        differing_keys(words_by_key(texts_[other], {}), words_by_key(texts_[mine], {}));
+  spec::Diagnosis inert(std::size_t mine, std::size_t other) {
+    const Result<KeyTable> table = KeyTable::load(cache_.library(), "nemo");
+    const std::vector<std::string> keys = table
+                                              ? differing_keys(words_by_key(texts_[other], *table),
+                                                               words_by_key(texts_[mine], *table))
+                                              : std::vector<std::string>();
     const std::string in_vain = keys.empty()
                                     ? "only names and paths differ"
                                     : fmt::format("{} change{} nothing here", fmt::join(keys, ", "),
@@ -179,7 +184,7 @@ Result<FolderImport> import_folder(const spec::Library& library, const Path& fol
 Result<Imported> import_job(const spec::Library& library, const Path& path, ImportHints hints) {
   const std::string text = TPT_TRY(read_file(path));
   const FileKind kind = recognize(text);
-  if (kind != FileKind::nemo_yaml && kind != FileKind::megatron_args)
+  if (kind != FileKind::nemo_yaml && kind != FileKind::megatron_args && kind != FileKind::tool)
     return error(
         fmt::format("{}: holds no job ({}); give a job.toml, a NeMo YAML, a Megatron "
                     "command line, or a config.json with \"model_type\"",

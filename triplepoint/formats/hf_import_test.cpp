@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/scratch_folder.h"
@@ -9,7 +11,8 @@ namespace triplepoint::formats {
 namespace {
 
 ImportedModel import(const std::string& text) {
-  const auto imported = import_hf_config(text, "models/gpt-small/config.json");
+  const auto imported =
+      import_hf_config(spec::default_library(), text, "models/gpt-small/config.json");
   REQUIRE_MESSAGE(imported.has_value(), (imported ? "" : imported.error().what));
   return *imported;
 }
@@ -77,23 +80,125 @@ TEST_CASE("GPT-2's own names are understood, and the folder names the model") {
   CHECK(spec::count_parameters(imported.model).total() == 124439808 + 47 * 768);
 }
 
-TEST_CASE("a config.json without a size is refused, one of an unknown family is read as a Llama") {
-  const auto refused = import_hf_config(R"({"model_type": "llama"})", "config.json");
+bool told(const ImportedModel& read, std::string_view what) {
+  return std::any_of(read.assumed.begin(), read.assumed.end(),
+                     [&](const std::string& each) { return each.starts_with(what); });
+}
+
+TEST_CASE(
+    "a config.json without a size is refused, one of an unknown family says what it assumes") {
+  const auto refused =
+      import_hf_config(spec::default_library(), R"({"model_type": "llama"})", "config.json");
   REQUIRE_FALSE(refused.has_value());
   CHECK(
       refused.error().what ==
-      "config.json: no \"num_hidden_layers\" (the config.json of a decoder has it, also as n_layer "
-      "or num_layers); add it\n"
-      "config.json: no \"hidden_size\" (the config.json of a decoder has it, also as n_embd or "
-      "d_model); add it\n"
-      "config.json: no \"num_attention_heads\" (the config.json of a decoder has it, also as "
-      "n_head or num_heads); add it\n"
-      "config.json: no \"vocab_size\" (the config.json of a decoder has it); add it");
+      "config.json: num_hidden_layers is missing (the model's size depends on it); add it, also "
+      "as n_layer or n_layers or num_layers\n"
+      "config.json: hidden_size is missing (the model's size depends on it); add it, also as "
+      "n_embd or n_embed or d_model\n"
+      "config.json: num_attention_heads is missing (the model's size depends on it); add it, also "
+      "as n_head or n_heads or num_heads\n"
+      "config.json: vocab_size is missing (the model's size depends on it); add it, also as "
+      "padded_vocab_size");
   const std::string other =
       with(fixture("llama.json"), "\"model_type\": \"llama\"", "\"model_type\": \"new\"");
-  CHECK(import(other).diagnoses.at(0).what ==
-        "models/gpt-small/config.json: model_type 'new' is not known (its layers may differ); it "
-        "is imported as a Llama");
+  CHECK(import(other).diagnoses.empty());
+  CHECK(told(import(other), "model_type 'new' is in no list of ours: all keys of the file are"));
+}
+
+/// The Llama's config with further keys.
+ImportedModel llama_with(const std::string& keys) {
+  return import(with(fixture("llama.json"), "{", "{" + keys + ", "));
+}
+
+std::string first_problem(const std::string& keys) {
+  const ImportedModel read = llama_with(keys);
+  return read.diagnoses.empty() ? "none" : read.diagnoses.front().what;
+}
+
+TEST_CASE("experts are found under the names that families give them") {
+  for (
+      const char* keys :
+      {R"("num_experts": 64, "num_experts_per_tok": 6, "moe_intermediate_size": 1408)",
+       R"("moe_num_experts": 64, "moe_k": 6, "moe_intermediate_size": 1408)",
+       R"("num_experts": null, "n_routed_experts": 64, "moe_topk": 6, "expert_ffn_hidden_size": 1408)",
+       R"("ffn_config": {"moe_num_experts": 64, "moe_top_k": 6}, "moe_intermediate_size": [1408, 1408])"}) {
+    CAPTURE(keys);
+    const ImportedModel read = llama_with(keys);
+    REQUIRE(read.diagnoses.empty());
+    REQUIRE(read.model.moe.has_value());
+    CHECK(read.model.moe->num_experts == 64);
+    CHECK(read.model.moe->router_topk == 6);
+    CHECK(read.model.moe->ffn_hidden_size == 1408);
+  }
+  CHECK(first_problem(R"("num_experts": 64, "moe_intermediate_size": 1408)")
+            .find("how many a token") != std::string::npos);
+}
+
+TEST_CASE("shared experts and dense layers are read in every spelling") {
+  const std::string experts =
+      R"("num_experts": 64, "num_experts_per_tok": 8, "moe_intermediate_size": 1408, )";
+  for (const char* shared :
+       {R"("n_shared_experts": 2)", R"("num_shared_experts": 2)",
+        R"("shared_expert_intermediate_size": 2816)", R"("num_shared_expert": [2, 2])"})
+    CHECK(llama_with(experts + shared).model.moe->shared_expert_ffn_hidden_size == 2816);
+  CHECK(llama_with(experts + R"("first_k_dense_replace": 3)").model.moe->num_dense_layers == 3);
+  CHECK(llama_with(experts + R"("mlp_only_layers": [0, 1])").model.moe->num_dense_layers == 2);
+  CHECK(llama_with(experts + R"("decoder_sparse_step": 2)").model.moe->layer_period == 2);
+  CHECK(first_problem(experts + R"("mlp_only_layers": [5])")
+            .find("in an order that is not modelled") != std::string::npos);
+}
+
+TEST_CASE("layer_types says which layers see all tokens, and which are Mamba") {
+  std::string types, mamba;
+  for (int layer = 0; layer < 32; ++layer) {
+    types += std::string(layer > 0 ? ", " : "") +
+             (layer % 4 == 3 ? R"("full_attention")" : R"("sliding_attention")");
+    mamba +=
+        std::string(layer > 0 ? ", " : "") + (layer % 8 == 5 ? R"("attention")" : R"("mamba")");
+  }
+  CHECK(llama_with(R"("sliding_window": 4096, "layer_types": [)" + types + "]")
+            .model.sliding_window == spec::SlidingWindow{.size = 4096, .full_every = 4});
+  const ImportedModel hybrid =
+      llama_with(R"("mamba_n_heads": 128, "layer_types": [)" + mamba + "]");
+  REQUIRE(hybrid.diagnoses.empty());
+  CHECK(hybrid.model.layer_pattern->substr(0, 16) == "M-M-M-M-M-*-M-M-");
+  CHECK(hybrid.model.num_layers == 64);
+}
+
+TEST_CASE("what the model of work lacks is refused by what it is") {
+  const auto refused = [](const char* type) {
+    const auto read = import_hf_config(
+        spec::default_library(),
+        with(fixture("llama.json"), "\"llama\"", "\"" + std::string(type) + "\""), "config.json");
+    return read ? "none" : read.error().what;
+  };
+  CHECK(refused("bert").find("an encoder (it is trained to fill in words") != std::string::npos);
+  CHECK(refused("t5").find("an encoder with a decoder") != std::string::npos);
+  CHECK(refused("vit").find("no language model") != std::string::npos);
+  CHECK(refused("gla").find("linear or recurrent attention") != std::string::npos);
+  CHECK(first_problem(R"("index_topk": 2048)").find("sparse attention with an indexer") !=
+        std::string::npos);
+  CHECK(first_problem(R"("block_configs": [{"a": 1}])").find("unequal widths") !=
+        std::string::npos);
+  CHECK(first_problem(R"("num_hidden_layerz": 5)").find("did you mean") != std::string::npos);
+}
+
+TEST_CASE("a key that the user says does not matter is told, no error") {
+  ImportHints hints;
+  hints.ignored = {"my_key"};
+  const std::string text = with(fixture("llama.json"), "{", R"({"my_key": 5, )");
+  CHECK_FALSE(import(text).diagnoses.empty());
+  const auto read = import_hf_config(spec::default_library(), text, "config.json", hints);
+  REQUIRE(read);
+  CHECK(read->diagnoses.empty());
+  CHECK(told(*read, "my_key is ignored, as asked"));
+}
+
+TEST_CASE("a size in the name or the file that the shape does not have is told") {
+  CHECK(told(llama_with(R"("num_parameters": 8030261248)"), "num_parameters says") == false);
+  CHECK(told(llama_with(R"("num_parameters": 7000000000)"), "num_parameters says 7.00 billion"));
+  CHECK(told(import(with(fixture("llama.json"), "8B", "9B")), "the name says 9.00 billion"));
 }
 
 TEST_CASE("a model is found by name, by file, by config.json and by the folder of one") {

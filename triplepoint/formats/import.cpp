@@ -64,6 +64,23 @@ void read_option(const SlurmOption& option, int line, JobScript& script) {
     read_gres(option.value, script);
   else if (option.name == "--ntasks-per-node" && !script.gpus_per_node)
     script.gpus_per_node = whole_number(option.value);
+  else if (option.name == "--gpus" && whole_number(option.value) &&
+           script.num_nodes.value_or(0) > 0)
+    script.gpus_per_node = *whole_number(option.value) / *script.num_nodes;
+  else if (option.name == "-nnodes")
+    read_nodes(option.value, line, script);
+}
+
+/// #PBS -l select=4:ngpus=8
+void read_pbs(std::string_view text, int line, JobScript& script) {
+  const std::size_t select = text.find("select=");
+  if (select == text.npos) return;
+  std::string_view chunk = text.substr(select + 7);
+  read_nodes(chunk.substr(0, chunk.find_first_of(":+ ")), line, script);
+  if (const std::size_t gpus = chunk.find("ngpus="); gpus != chunk.npos) {
+    chunk.remove_prefix(gpus + 6);
+    script.gpus_per_node = whole_number(chunk.substr(0, chunk.find_first_not_of("0123456789")));
+  }
 }
 
 /// The last .py that is started with -u or by itself: helpers in $(...) come first.
@@ -104,6 +121,14 @@ std::optional<JobScript> read_job_script(std::string_view text, std::string path
     if (line.starts_with("#SBATCH")) {
       is_slurm = true;
       read_option(split_option(line.substr(7)), number, script);
+    } else if (line.starts_with("#BSUB")) {
+      is_slurm = true;
+      const std::string_view option = trimmed(line.substr(5));
+      if (option.starts_with("-nnodes"))
+        read_option({"-nnodes", trimmed(option.substr(7))}, number, script);
+    } else if (line.starts_with("#PBS")) {
+      is_slurm = true;
+      read_pbs(line.substr(4), number, script);
     } else if (!line.starts_with('#')) {
       read_entry(line, script);
       read_connections(line, script);
@@ -157,8 +182,9 @@ bool is_hf_config(std::string_view text) {
 }  // namespace
 
 std::string_view name_of(FileKind kind) {
-  constexpr std::array<std::string_view, 5> names{"NeMo YAML", "Megatron arguments",
-                                                  "Hugging Face config", "Slurm script", "unknown"};
+  constexpr std::array<std::string_view, 6> names{
+      "NeMo YAML",    "Megatron arguments",   "Hugging Face config",
+      "Slurm script", "file of another tool", "unknown"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -174,11 +200,15 @@ bool is_nemo_hparams(std::string_view text) {
 
 FileKind recognize(std::string_view text) {
   if (is_hf_config(text)) return FileKind::hf_config;
-  if (has_line_starting(text, "model:") && has_line_starting(text, "trainer:"))
+  if (!contains(text, "_target_:") && has_line_starting(text, "model:") &&
+      has_line_starting(text, "trainer:"))
     return FileKind::nemo_yaml;
   if (is_nemo_hparams(text)) return FileKind::nemo_yaml;
+  if (!text.starts_with("#!") && !tool_of(text).empty()) return FileKind::tool;
   if (has_megatron_arguments(text)) return FileKind::megatron_args;
-  return has_line_starting(text, "#SBATCH") ? FileKind::job_script : FileKind::unknown;
+  return has_line_starting(text, "#SBATCH") || has_line_starting(text, "#PBS")
+             ? FileKind::job_script
+             : FileKind::unknown;
 }
 
 namespace {
@@ -271,7 +301,7 @@ Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std:
   if (colon != std::string::npos && !std::filesystem::exists(what, ignored)) {
     stated = spec::fully_stated(
         TPT_TRY(job_of_study(library, what.substr(0, colon), what.substr(colon + 1))));
-  } else if (what.ends_with(".toml")) {
+  } else if (what.ends_with(".toml") && tool_of(read_file(what).value_or("")).empty()) {
     stated = TPT_TRY(spec::load_stated_job(library, what));
   } else if (what.ends_with(".run")) {
     stated = spec::fully_stated(TPT_TRY(job_of_run(what)));
@@ -282,8 +312,9 @@ Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std:
   return stated;
 }
 
-Result<spec::Job> read_job(const spec::Library& library, const std::string& what) {
-  return spec::with_defaults(library, TPT_TRY(read_stated_job(library, what, {})));
+Result<spec::Job> read_job(const spec::Library& library, const std::string& what,
+                           const ImportHints& hints) {
+  return spec::with_defaults(library, TPT_TRY(read_stated_job(library, what, hints)));
 }
 
 }  // namespace triplepoint::formats

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,12 +14,14 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/formats/shell_command.h"
+
 namespace triplepoint::formats {
 
 /// What the Slurm script that starts a job says about it; all else in it is left aside.
 struct JobScript {
   std::string path;
-  std::optional<int64_t> num_nodes;      // #SBATCH --nodes, -N
+  std::optional<int64_t> num_nodes;      // #SBATCH --nodes, -N; #PBS select; #BSUB -nnodes
   std::optional<int64_t> gpus_per_node;  // --gpus-per-node, --gres=gpu:8, --ntasks-per-node
   std::optional<std::string> gpu_type;   // --constraint or -C, or the type in --gres=gpu:h100:8
   std::optional<std::string> entry;      // the program: "megatron_gpt_generate.py"
@@ -26,7 +29,7 @@ struct JobScript {
   std::vector<std::string> unreadable;                 // "run.sh:3: --nodes is 'x' (...)"
 };
 
-/// Nothing if the text has no #SBATCH line.
+/// Nothing if the text has no #SBATCH, #PBS or #BSUB line.
 std::optional<JobScript> read_job_script(std::string_view text, std::string path);
 
 /// The script that belongs to a configuration: name.sh beside name.yaml, or in a folder beside it.
@@ -58,6 +61,9 @@ struct ImportHints {
   // key, with dashes ("tensor-model-parallel-size"), or all of it.
   using Keys = std::set<std::string, std::less<>>;
   Keys by_flags = {};
+  Keys ignored = {};  // what the user says does not matter (--ignore)
+  // Runs a script in a sandbox; what it launches. Empty: scripts are read, not run.
+  std::function<Result<std::vector<Launch>>(const std::string& path)> run_script = {};
 };
 
 /// A configuration of NeMo's megatron_gpt_pretraining, _finetuning or _generate, or the
@@ -85,7 +91,8 @@ struct ImportedModel {
 
 /// config.json of a Hugging Face decoder (GPT-2, Llama, Mistral, Mixtral, Qwen, DeepSeek, ...). Its
 /// sequence length is the longest that the model takes.
-Result<ImportedModel> import_hf_config(const std::string& text, const std::string& path);
+Result<ImportedModel> import_hf_config(const spec::Library& library, const std::string& text,
+                                       const std::string& path, const ImportHints& hints = {});
 
 /// A model by its name in the library, or of a file: TOML, a config.json or the folder of one.
 struct NamedModel {
@@ -93,7 +100,8 @@ struct NamedModel {
   std::string length_from = "the model's";
   std::vector<std::string> notes;  // what was assumed
 };
-Result<NamedModel> read_model(const spec::Library& library, const std::string& name);
+Result<NamedModel> read_model(const spec::Library& library, const std::string& name,
+                              const ImportHints& hints = {});
 
 /// The config.json in it, if this is a folder that has one; else the path itself.
 std::string config_in(const std::string& path);
@@ -106,12 +114,16 @@ std::string config_in(const std::string& path);
 Result<Imported> import_hf_job(const spec::Library& library, const std::string& text,
                                const std::string& path, const ImportHints& hints);
 
-enum class FileKind { nemo_yaml, megatron_args, hf_config, job_script, unknown };
+enum class FileKind { nemo_yaml, megatron_args, hf_config, job_script, tool, unknown };
 std::string_view name_of(FileKind kind);
 
 /// What a file is, by what stands in it, not by its name. A Slurm script without Megatron arguments
 /// is a job_script.
 FileKind recognize(std::string_view text);
+
+/// The tool whose launch file this is ("torchtitan"), by its keys; empty: none of those that
+/// data/readers/tools.toml knows.
+std::string tool_of(std::string_view text);
 
 /// Reads a job from a NeMo YAML or a Megatron command line, whichever it is; a Slurm script beside
 /// the file becomes a hint.
@@ -146,7 +158,8 @@ Result<FolderImport> import_folder(const spec::Library& library, const Path& fol
 
 /// A job from whatever file holds one: our TOML, a stored run, NeMo YAML, Megatron arguments; a
 /// Hugging Face config.json gives the model only. "paper/h200:NAME" is a job of a study.
-Result<spec::Job> read_job(const spec::Library& library, const std::string& what);
+Result<spec::Job> read_job(const spec::Library& library, const std::string& what,
+                           const ImportHints& hints = {});
 
 /// The same before defaults, for flags to go on top. What `hints` name replaces what the file has.
 Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std::string& what,

@@ -85,7 +85,16 @@ int64_t nodes_of_script(const ImportHints& hints) {
 void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts& facts,
                spec::StatedJob& stated) {
   spec::Cluster& cluster = stated.job.cluster;
-  const int64_t script = nodes_of_script(hints), file = facts.num_nodes.value_or(0);
+  const int64_t script = nodes_of_script(hints);
+  int64_t file = facts.num_nodes.value_or(0);
+  if (facts.processes && file == 0) {
+    file = *facts.processes / cluster.gpus_per_node;
+    if (file * cluster.gpus_per_node != *facts.processes)
+      settings.note(DiagnosisCode::inconsistent, Severity::error, facts.nodes_key,
+                    fmt::format("{} processes do not fill nodes of {} devices; give --nodes and a "
+                                "cluster with as many devices a node",
+                                *facts.processes, cluster.gpus_per_node));
+  }
   const int64_t nodes = hints.num_nodes.value_or(file > 0 ? file : script);
   const bool own = hints.cluster && spec::is_own_cluster(*hints.cluster);
   if (nodes > 0 || own) stated.stated.insert(spec::JobSetting::nodes);

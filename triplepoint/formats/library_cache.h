@@ -46,7 +46,8 @@ struct MachineFacts {
   std::optional<std::string> optimizer;
   std::optional<int64_t> num_nodes;
   std::optional<int64_t> gpus_per_node;
-  std::string_view nodes_key;  // where num_nodes stands in the file, for messages
+  std::optional<int64_t> processes;  // of all nodes, one a device
+  std::string_view nodes_key;        // where num_nodes stands in the file, for messages
   std::string_view gpus_key;
   bool profiled = false;
   std::string_view plain_stack;  // of the framework, without profiler

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/assemble.h"
+#include "triplepoint/formats/key_table.h"
 #include "triplepoint/formats/readers.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/shell_command.h"
@@ -45,13 +48,6 @@ Setting start_setting(const ShellWord& word) {
   return setting;
 }
 
-/// Everything after the program is its own; without a program (a file of arguments) all is.
-std::size_t first_argument(const std::vector<ShellWord>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i)
-    if (words[i].text.ends_with(".py")) return i + 1;
-  return 0;
-}
-
 /// A word that the script does not say and that holds arguments, not a value: "$@", $EXTRA_ARGS,
 /// "${ARGS[@]}", $(cat more.txt) behind a value.
 bool holds_unknown_arguments(std::string_view word, const std::optional<Setting>& open) {
@@ -78,51 +74,142 @@ void refuse_unknown_arguments(const ShellWord& word, Settings& settings) {
                    settings.file(), word.line, text)});
 }
 
-void add_arguments(const ShellCommand& command, Settings& settings) {
+/// A value that the script sets under conditions or in ways that are not read, for a key that
+/// matters.
+struct Doubtful {
+  std::string key, why;
+};
+
+std::vector<Doubtful> add_arguments(const ShellCommand& command, Settings& settings) {
   std::optional<Setting> open;
+  std::vector<Doubtful> doubtful;
   const auto close = [&] {
     if (open) settings.add(*std::exchange(open, std::nullopt));
   };
-  for (std::size_t i = first_argument(command.words); i < command.words.size(); ++i) {
+  for (std::size_t i = command.first_argument(); i < command.words.size(); ++i) {
     const ShellWord& word = command.words[i];
     if (is_option(word.text)) {
       close();
       open = start_setting(word);
-    } else if (holds_unknown_arguments(word.text, open)) {
+    } else if (word.doubt.empty() && holds_unknown_arguments(word.text, open)) {
       refuse_unknown_arguments(word, settings);
     } else if (open) {
       open->words.push_back(word.text);
     }
+    if (!word.doubt.empty()) doubtful.push_back({open ? open->key : "", word.doubt});
   }
   close();
+  return doubtful;
+}
+
+void refuse_doubtful(const std::vector<Doubtful>& doubtful, const KeyTable& table,
+                     Settings& settings) {
+  std::set<std::string> told;
+  for (const Doubtful& each : doubtful) {
+    if (table.without_effect(each.key) || settings.is_ignored(each.key)) continue;
+    if (!told.insert(each.why).second) continue;
+    settings.note(DiagnosisCode::inconsistent, Severity::error, each.key,
+                  fmt::format("{} is not certain ({}); {}",
+                              each.key.empty() ? "an argument" : settings.shown(each.key), each.why,
+                              run_it_instead));
+  }
 }
 
 // What starts the program ---------------------------------------------------------------------
 
-constexpr std::string_view nodes_key = "nnodes", devices_key = "nproc-per-node";
+constexpr std::string_view nodes_key = "nnodes", devices_key = "nproc-per-node", total_key = "np";
 
-/// Nodes and devices from torchrun, srun or mpirun in front of the program, by torchrun's names.
-void add_launcher_option(std::string name, std::string value, int line, Settings& settings) {
-  std::replace(name.begin(), name.end(), '_', '-');
-  if (name == "--nnodes" || name == "--nodes" || name == "-N")
-    settings.add({std::string(nodes_key), {value.substr(0, value.find(':'))}, line});  // "2:4"
-  const bool chosen_by_torchrun = value == "auto" || value == "gpu";
-  if (!chosen_by_torchrun &&
-      (name == "--nproc-per-node" || name == "--gpus-per-node" || name == "--ntasks-per-node" ||
-       name == "--npernode" || name == "-npernode"))
-    settings.add({std::string(devices_key), {std::move(value)}, line});
+/// How launchers call a number of nodes, of processes of a node, and of all processes.
+std::string_view meaning_of(std::string_view option) {
+  struct Meaning {
+    std::string_view key, options;
+  };
+  constexpr std::array meanings{
+      Meaning{nodes_key, " --nnodes --nodes -N --num-nodes --num-machines -nnodes "},
+      Meaning{devices_key,
+              " --nproc-per-node --gpus-per-node --ntasks-per-node --tasks-per-node --npernode "
+              "-npernode --num-gpus -ppn --ppn --gpus_per_node "},
+      Meaning{total_key, " -np --np -n --ntasks --num-processes "}};
+  for (const Meaning& each : meanings)
+    if (each.options.find(fmt::format(" {} ", option)) != each.options.npos) return each.key;
+  return {};
 }
 
-void add_launcher(const ShellCommand& command, Settings& settings) {
-  const std::size_t end = first_argument(command.words);
+void add_launcher_option(std::string name, std::string value, const ShellWord& word,
+                         Settings& settings, std::vector<Doubtful>& doubtful) {
+  if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
+  const std::string_view key = meaning_of(name);
+  if (key.empty() || value == "auto" || value == "gpu") return;  // chosen by torchrun
+  if (!word.doubt.empty()) doubtful.push_back({std::string(key), word.doubt});
+  settings.add({std::string(key), {value.substr(0, value.find(':'))}, word.line});  // "2:4"
+}
+
+/// Nodes and devices from torchrun, srun, mpirun, deepspeed or jsrun in front of the program.
+void add_launcher(const ShellCommand& command, Settings& settings,
+                  std::vector<Doubtful>& doubtful) {
+  const std::size_t end = command.first_argument();
+  for (std::size_t i = 0; i < end; ++i) {
+    const ShellWord& word = command.words[i];
+    const std::size_t equals = word.text.find('=');
+    if (equals != word.text.npos)
+      add_launcher_option(word.text.substr(0, equals), word.text.substr(equals + 1), word, settings,
+                          doubtful);
+    else if (i + 1 < end)
+      add_launcher_option(word.text, command.words[i + 1].text, command.words[i + 1], settings,
+                          doubtful);
+  }
+}
+
+/// All processes, where the launcher counts them and no other launcher starts one a device below.
+std::optional<int64_t> all_processes(Settings& s, const ShellCommand& command) {
+  const auto total = s.count(total_key, 1, most_ranks);
+  const std::size_t end = command.first_argument();
+  int64_t each = 1;
   for (std::size_t i = 0; i < end; ++i) {
     const std::string& word = command.words[i].text;
-    const int line = command.words[i].line;
-    const std::size_t equals = word.find('=');
-    if (equals != word.npos)
-      add_launcher_option(word.substr(0, equals), word.substr(equals + 1), line, settings);
-    else if (i + 1 < end)
-      add_launcher_option(word, command.words[i + 1].text, line, settings);
+    if (word.ends_with("torchrun") || word.starts_with("torch.distributed") ||
+        word.ends_with("deepspeed"))
+      return std::nullopt;
+    if (command.words.front().text.ends_with("jsrun") && word == "-a" && i + 1 < end)
+      each = whole_number(command.words[i + 1].text).value_or(1);
+  }
+  return total ? std::optional(*total * each) : std::nullopt;
+}
+
+/// Arguments that Megatron-LM dropped by 2023, when its attention was not fused.
+std::string_view stack_of_time(Settings& s) {
+  for (const std::string_view old :
+       {"DDP-impl", "checkpoint-activations", "checkpoint-num-layers", "data-impl", "deepspeed",
+        "distribute-checkpointed-activations", "no-contiguous-buffers-in-local-ddp"})
+    if (s.line(old) > 0) {
+      s.assume(
+          fmt::format("stack megatron-apex: --{} is of Megatron-LM before 2023; give --stack "
+                      "for another",
+                      old));
+      return "megatron-apex";
+    }
+  return "megatron-core";
+}
+
+/// The attention kernels that the arguments choose, as far as the GPU can run them.
+void read_attention(Settings& s, spec::Job& job) {
+  constexpr std::array<std::string_view, 5> known{"flash", "fused", "unfused", "local", "auto"};
+  const auto backend = s.one_of("attention-backend", known);
+  const bool flash = s.flag("use-flash-attn") || s.flag("use-flash-attn-v2");
+  const bool local = s.text("transformer-impl").value_or("") == "local";
+  using spec::AttentionKernels;
+  AttentionKernels& kernels = job.stack.attention_kernels;
+  const std::string& gpu = job.cluster.gpu.name;
+  if (lower_case(gpu).find("v100") != std::string::npos) {
+    if (kernels != AttentionKernels::unfused)
+      s.assume(
+          fmt::format("attention is not fused: no such kernel of Megatron-LM runs on {}", gpu));
+    kernels = AttentionKernels::unfused;
+  } else if (backend == "unfused" || backend == "local" || (local && !flash && !backend)) {
+    kernels = AttentionKernels::unfused;
+    s.assume("attention is not fused, as the arguments say: its scores are kept");
+  } else if (flash && kernels == AttentionKernels::unfused) {
+    kernels = AttentionKernels::flash_2;
   }
 }
 
@@ -132,9 +219,10 @@ MachineFacts read_machines(Settings& s, const ShellCommand& command) {
   facts.stack = command.variable("TRIPLEPOINT_STACK");
   facts.num_nodes = s.count(nodes_key, 1, most_ranks);
   facts.gpus_per_node = s.count(devices_key, 1, most_ranks);
+  facts.processes = all_processes(s, command);
   facts.nodes_key = nodes_key;
   facts.gpus_key = devices_key;
-  facts.plain_stack = facts.profiled_stack = "megatron-core";
+  facts.plain_stack = facts.profiled_stack = stack_of_time(s);
   const bool profiled = s.flag("profile"), pytorch = s.flag("use-pytorch-profiler");
   if (profiled || pytorch) s.assume("the profiler costs nothing; profiled steps take longer");
   return facts;
@@ -164,26 +252,103 @@ void read_connections(const ShellCommand& command, spec::Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+/// What the program is, by its path; nothing where it trains a GPT.
+std::optional<std::string> other_program(const KeyTable& table, const ShellCommand& command) {
+  const std::size_t first = command.first_argument();
+  if (first == 0) return std::nullopt;
+  const std::string path = lower_case(command.words[first - 1].text);
+  if (const spec::TomlValue* programs = table.file().find("other_program"))
+    for (const spec::TomlValue& group : programs->items)
+      for (const std::string& pattern : words_at(group, "names"))
+        if (matches_pattern(pattern, path)) return group.find("why")->text;
+  for (const std::string& pattern : words_at(table.file(), "programs"))
+    if (matches_pattern(pattern, path)) return std::nullopt;
+  return "not known to train a GPT";
+}
+
+Result<void> check_program(const KeyTable& table, const ShellCommand& command, Settings& s) {
+  const auto other = other_program(table, command);
+  if (!other) return {};
+  const ShellWord& program = command.words[command.first_argument() - 1];
+  const std::string name = std::filesystem::path(program.text).filename().string();
+  if (s.is_ignored(name)) return {};
+  return error(
+      fmt::format("{}:{}: {} is {}; give the launch of a GPT's training, or --ignore {} if it "
+                  "is one",
+                  s.file(), program.line, program.text.substr(0, 100), *other, name));
+}
+
+/// Arguments without a program are a model's: what only a run has is assumed.
+void complete_arguments(const ShellCommand& command, Settings& s) {
+  if (!command.only_arguments) return;
+  s.assume("the file holds arguments and launches nothing: it is read as one job");
+  const auto usual = [&](const char* key, const std::string& value) {
+    if (s.has(key) || s.is_by_flags(key)) return;
+    s.add({key, {value}, 0});
+    s.assume(fmt::format("--{} {}: the file has none", key, value));
+  };
+  usual("micro-batch-size", "1");
+  usual("seq-length", s.text("max-position-embeddings").value_or("4096"));
+}
+
+/// What Slurm sets in a script, by its own lines.
+std::map<std::string, std::string> scheduler_variables(const ImportHints& hints) {
+  std::map<std::string, std::string> all;
+  if (!hints.job_script) return all;
+  const auto set = [&](std::initializer_list<const char*> names, std::optional<int64_t> value) {
+    for (const char* name : names)
+      if (value) all[name] = fmt::format("{}", *value);
+  };
+  set({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, hints.job_script->num_nodes);
+  set({"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"}, hints.job_script->gpus_per_node);
+  return all;
+}
+
+}  // namespace
+
 Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
-                                 const std::string& path, const ImportHints& hints) {
-  const ShellCommand command = TPT_TRY(find_command(text, path));
+                                 const std::string& path, const ImportHints& given) {
+  const KeyTable table = TPT_TRY(KeyTable::load(cache.library(), "megatron"));
+  const ImportHints hints = with_own_script(given, text, path);
+  const ShellCommand command =
+      TPT_TRY(hints.run_script ? choose_launch(TPT_TRY(hints.run_script(path)), path)
+                               : find_command(text, path, scheduler_variables(hints)));
+  if (command.words.empty())
+    return error(
+        fmt::format("{}: the script ran and launched no training; see what it needs with "
+                    "bash -x, and give it by -- ARGS or --env NAME=VALUE",
+                    path));
   Settings settings(path, "--");
   settings.set_by_flags(hints.by_flags);
-  add_launcher(command, settings);
-  add_arguments(command, settings);
+  settings.set_ignored(hints.ignored);
+  TPT_TRY(check_program(table, command, settings));
+  std::vector<Doubtful> doubtful = add_arguments(command, settings);
+  add_launcher(command, settings, doubtful);
+  refuse_doubtful(doubtful, table, settings);
+  complete_arguments(command, settings);
+  for (const std::string& remark : command.remarks)
+    settings.assume(remark);
+  return import_arguments(cache, settings, command, table, hints);
+}
+
+Result<Imported> import_arguments(LibraryCache& cache, Settings& settings,
+                                  const ShellCommand& command, const KeyTable& table,
+                                  const ImportHints& hints) {
   spec::StatedJob stated;
   spec::Job& job = stated.job;
+  const std::string& path = settings.file();
   job.name = settings.text("wandb-exp-name").value_or(std::filesystem::path(path).stem().string());
   job.origin = path;
   job.model = TPT_TRY(read_megatron_model(cache, settings, command));
-  TPT_TRY(set_cluster_and_stack(cache, settings, with_own_script(hints, text, path),
-                                read_machines(settings, command), stated));
+  TPT_TRY(set_cluster_and_stack(cache, settings, hints, read_machines(settings, command), stated));
   read_graphs(settings, job.stack);
+  read_attention(settings, job);
   TPT_TRY(read_megatron_plan(cache, settings, stated));
   read_connections(command, job.plan);
   adopt_names(cache, command.variable("TRIPLEPOINT_OPTIMIZER"), job);
-  report_unknown_keys(settings, "--", is_irrelevant_megatron_argument,
-                      irrelevant_megatron_arguments());
+  report_unknown_keys(settings, table);
   return assemble(settings, cache.library(), std::move(stated), key_of_code);
 }
 

@@ -4,6 +4,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/assemble.h"
 #include "triplepoint/formats/readers.h"
@@ -140,19 +143,42 @@ void read_experts(Settings& s, Model& model) {
   const std::string dispatcher =
       s.one_of("moe-token-dispatcher-type", dispatchers).value_or("allgather");
   const bool deep_ep = s.flag("moe-enable-deepep");
-  const int64_t dense = read_dense_layers(s, "moe-layer-freq", model.num_layers);
-  if (!experts) return;
+  if (!experts) return read_expert_layers(s, "moe-layer-freq", model);
   model.moe = spec::MixtureOfExperts{.num_experts = *experts,
                                      .router_topk = topk,
                                      .ffn_hidden_size = ffn.value_or(model.ffn_hidden_size),
                                      .capacity_factor = capacity,
                                      .pad_to_capacity = padded,
                                      .grouped_gemm = grouped,
-                                     .shared_expert_ffn_hidden_size = shared.value_or(0),
-                                     .num_dense_layers = dense};
+                                     .shared_expert_ffn_hidden_size = shared.value_or(0)};
+  read_expert_layers(s, "moe-layer-freq", model);
   if (dispatcher != "alltoall" || deep_ep)
     s.assume(fmt::format("tokens reach their experts by all-to-all, not by {}",
                          deep_ep ? "DeepEP" : dispatcher));
+}
+
+/// --window-size 127,0 sees itself and 127 before; every n-th layer may see all.
+void read_window(Settings& s, Model& model) {
+  const auto words = s.list("window-size");
+  const auto every = s.count("window-attn-skip-freq", 0, largest_dimension);
+  if (!words) return;
+  std::string text = fmt::format("{}", fmt::join(*words, ","));
+  std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == ' '; });
+  const auto before = whole_number(text.substr(0, text.find(',')));
+  if (before)
+    model.sliding_window =
+        spec::SlidingWindow{.size = *before + 1, .full_every = every.value_or(0)};
+  else
+    s.note(DiagnosisCode::inconsistent, Severity::error, "window-size",
+           fmt::format("--window-size is '{}' (it must be two numbers, as in 127,0); correct the "
+                       "value",
+                       text.substr(0, 60)));
+}
+
+void read_prediction(Settings& s, Model& model) {
+  const auto depths = s.count("mtp-num-layers", 0, 100);
+  if (depths.value_or(0) > 0)
+    model.multi_token_prediction = spec::MultiTokenPrediction{.depths = *depths};
 }
 
 /// Which model of the library this is, by its dimensions.
@@ -173,28 +199,6 @@ std::string model_name(LibraryCache& cache, const ShellCommand& command, const M
   return fmt::format("{}-layers-{}-wide", model.num_layers, model.hidden_size);
 }
 
-void refuse_other_architectures(Settings& s) {
-  for (const std::string_view key :
-       {"hybrid-override-pattern", "hybrid-attention-ratio", "hybrid-mlp-ratio", "is-hybrid-model",
-        "encoder-num-layers", "decoder-num-layers", "heterogeneous-layers-config-path",
-        "heterogeneous-layers-config-encoded-json", "yaml-cfg", "cpu-offloading-num-layers",
-        "optimizer-cpu-offload", "fp4-format", "encoder-seq-length"})
-    if (s.has(key) && s.list(key) != std::vector<std::string>{"0"})
-      s.note(DiagnosisCode::unsupported, Severity::error, key,
-             fmt::format("--{} is not modelled (it changes the computation or its placement); "
-                         "leave it out for a decoder of equal layers",
-                         key));
-  for (const std::string_view key :
-       {"window-size", "mtp-num-layers", "delay-wgrad-compute", "moe-shared-expert-overlap",
-        "rampup-batch-size", "decrease-batch-size-if-needed", "spec", "window-attn-skip-freq",
-        "hierarchical-context-parallel-sizes"})
-    if (s.has(key))
-      s.note(DiagnosisCode::unsupported, Severity::warning, key,
-             fmt::format("--{} is not modelled: the job is simulated without it", key));
-  s.flag("qk-layernorm");
-  s.number("optimizer-offload-fraction");
-}
-
 }  // namespace
 
 Result<Model> read_megatron_model(LibraryCache& cache, Settings& s, const ShellCommand& command) {
@@ -202,7 +206,9 @@ Result<Model> read_megatron_model(LibraryCache& cache, Settings& s, const ShellC
   TPT_TRY(read_dimensions(s, model));
   read_details(s, model);
   read_experts(s, model);
-  refuse_other_architectures(s);
+  read_window(s, model);
+  read_prediction(s, model);
+  s.flag("qk-layernorm");
   model.name = model_name(cache, command, model);
   return model;
 }

@@ -126,6 +126,7 @@ Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const
   name_model_section(document);
   Settings settings(path);
   settings.set_by_flags(hints.by_flags);
+  settings.set_ignored(hints.ignored);
   settings.add_tree(document);
   spec::StatedJob stated;
   spec::Job& job = stated.job;
@@ -143,7 +144,7 @@ Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const
       job.plan.sharding == spec::Sharding::parameters)
     job.plan.cuda_device_max_connections = 1;
   adopt_names(cache, facts.optimizer, job);
-  report_unknown_keys(settings, "", is_irrelevant_nemo_key, irrelevant_nemo_keys());
+  report_unknown_keys(settings, TPT_TRY(KeyTable::load(cache.library(), "nemo")));
   auto keys = key_of_code;
   const std::string batch_key = data + "micro_batch_size";
   if (!data.empty() && settings.line(batch_key) > 0)

@@ -237,17 +237,19 @@ TEST_CASE("an option which the layout makes idle is a note, not a diagnosis") {
       "no gradient or parameter traffic to hide); leave them out"));
 }
 
-TEST_CASE("a mistyped key is an error that names the right one, a made-up one a warning") {
+TEST_CASE("a mistyped key is an error that names the right one, and so is a made-up one") {
   const std::string text = fixture("fsdp-h200.yaml");
-  CHECK(finds(import(with(text, "sequence_parallel:", "sequence_paralel:"), "h200.yaml"),
-              unsupported, Severity::error,
-              "h200.yaml:9: unknown key 'model.sequence_paralel' (it is ignored); did you mean "
-              "\"model.sequence_parallel\"?"));
-  CHECK(
-      finds(import(with(text, "sequence_parallel:", "my_own_switch:"), "h200.yaml"), unsupported,
-            Severity::warning,
-            "h200.yaml:9: unknown key 'model.my_own_switch' (it is ignored); check that it changes "
-            "neither work nor layout"));
+  CHECK(finds(
+      import(with(text, "sequence_parallel:", "sequence_paralel:"), "h200.yaml"), unsupported,
+      Severity::error,
+      "h200.yaml:9: unknown key 'model.sequence_paralel' (it may change work, memory or layout); "
+      "did you mean \"model.sequence_parallel\"? Else --ignore model.sequence_paralel if it does "
+      "not matter"));
+  CHECK(finds(
+      import(with(text, "sequence_parallel:", "my_own_switch:"), "h200.yaml"), unsupported,
+      Severity::error,
+      "h200.yaml:9: unknown key 'model.my_own_switch' (it may change work, memory or layout); "
+      "--ignore model.my_own_switch if it does not matter"));
 }
 
 TEST_CASE("a value that cannot be read is an error with its line") {

@@ -145,16 +145,15 @@ void read_experts(Settings& s, Model& model) {
   constexpr std::array<std::string_view, 4> dispatchers{"allgather", "alltoall", "alltoall_seq",
                                                         "flex"};
   const auto dispatcher = s.one_of("model.moe_token_dispatcher_type", dispatchers);
-  const int64_t dense = read_dense_layers(s, "model.moe_layer_freq", model.num_layers);
-  if (!experts) return;
+  if (!experts) return read_expert_layers(s, "model.moe_layer_freq", model);
   model.moe = spec::MixtureOfExperts{.num_experts = *experts,
                                      .router_topk = topk.value_or(2),
                                      .ffn_hidden_size = ffn.value_or(model.ffn_hidden_size),
                                      .capacity_factor = capacity,
                                      .pad_to_capacity = padded.value_or(false),
                                      .grouped_gemm = grouped.value_or(false),
-                                     .shared_expert_ffn_hidden_size = shared.value_or(0),
-                                     .num_dense_layers = dense};
+                                     .shared_expert_ffn_hidden_size = shared.value_or(0)};
+  read_expert_layers(s, "model.moe_layer_freq", model);
   if (dispatcher.value_or("allgather") != "alltoall")
     s.assume(fmt::format("tokens reach their experts by all-to-all, not by {}",
                          dispatcher.value_or("allgather")));

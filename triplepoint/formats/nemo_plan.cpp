@@ -71,10 +71,6 @@ void read_batches(Settings& s, const std::string& data, spec::StatedJob& stated)
   plan.global_batch_size = own_global ? *own_global : global.value_or(0);
   if (own_micro || micro) stated.stated.insert(spec::JobSetting::micro_batch_size);
   if (own_global || global) stated.stated.insert(spec::JobSetting::global_batch_size);
-  if (s.has("model.rampup_batch_size"))
-    s.note(DiagnosisCode::unsupported, Severity::warning, "model.rampup_batch_size",
-           "rampup_batch_size: the batch grows during the run, which is not modelled: the final "
-           "size is simulated");
   const auto accumulate = s.count("trainer.accumulate_grad_batches");
   if (accumulate.value_or(1) != 1)
     s.note(DiagnosisCode::unsupported, Severity::error, "trainer.accumulate_grad_batches",
@@ -236,10 +232,7 @@ void read_record_layout(Settings& s, const std::string& data, spec::Job& job) {
                                     : spec::RecordLayout::longest;
 }
 
-void refuse_offloading(Settings& s) {
-  if (s.boolean("model.cpu_offloading").value_or(false))
-    s.note(DiagnosisCode::unsupported, Severity::error, "model.cpu_offloading",
-           "offloading to the host is not modelled (its traffic would be missing); turn it off");
+void read_attention_kernels(Settings& s) {
   if (!s.boolean("model.use_flash_attention").value_or(true) &&
       !s.boolean("model.transformer_engine").value_or(false))
     s.note(DiagnosisCode::unsupported, Severity::warning, "model.use_flash_attention",
@@ -279,7 +272,7 @@ Result<void> read_nemo_plan(LibraryCache& cache, Settings& s, const std::string&
   TPT_TRY(read_optimizer(cache, s, stated));
   read_lora(s, job.task, job.plan);
   read_record_layout(s, data, job);
-  refuse_offloading(s);
+  read_attention_kernels(s);
   return {};
 }
 

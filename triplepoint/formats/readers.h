@@ -8,6 +8,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/formats/import.h"
+#include "triplepoint/formats/key_table.h"
 #include "triplepoint/formats/library_cache.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/shell_command.h"
@@ -21,18 +22,25 @@ inline constexpr double usual_dropout =
 Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
                                  const std::string& path, const ImportHints& hints);
 
+/// The job of Megatron's arguments, wherever they stand. `command`: what it was launched with.
+Result<Imported> import_arguments(LibraryCache& cache, Settings& settings,
+                                  const ShellCommand& command, const KeyTable& table,
+                                  const ImportHints& hints);
+
 /// The model that a command of Megatron-LM trains.
 Result<spec::Model> read_megatron_model(LibraryCache&, Settings&, const ShellCommand&);
 
 /// Its plan, once model and cluster are known; what the command says counts as stated.
 Result<void> read_megatron_plan(LibraryCache&, Settings&, spec::StatedJob&);
 
-/// Does Megatron-LM know this argument (without --), and does it change neither work, memory,
-/// layout, precision nor overlap?
-bool is_irrelevant_megatron_argument(std::string_view name);
+/// A launch file of a tool that data/readers/tools.toml knows.
+Result<Imported> import_tool(LibraryCache& cache, const std::string& text, const std::string& path,
+                             const ImportHints& hints);
 
-/// The arguments of that table which are named in full, for suggestions.
-std::vector<std::string> irrelevant_megatron_arguments();
+/// A config.json that stands as a section of another file.
+Result<ImportedModel> import_hf_section(LibraryCache& cache, const YamlNode& tree,
+                                        std::string_view section, const std::string& path,
+                                        const ImportHints& hints);
 
 /// import_nemo_yaml with a cache that outlives it.
 Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const std::string& path,
@@ -44,11 +52,5 @@ Result<spec::Model> read_nemo_model(LibraryCache&, Settings&, const std::string&
                                     const std::string& place);
 
 Result<void> read_nemo_plan(LibraryCache&, Settings&, const std::string& data, spec::StatedJob&);
-
-/// Does NeMo know this key, and does it change neither work, memory, layout, precision nor overlap?
-bool is_irrelevant_nemo_key(std::string_view key);
-
-/// The keys of that table which name one key, for suggestions.
-std::vector<std::string> irrelevant_nemo_keys();
 
 }  // namespace triplepoint::formats

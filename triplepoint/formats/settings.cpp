@@ -51,6 +51,7 @@ bool is_plain_null(const YamlNode& node) {
 
 void flatten(const YamlNode& node, const std::string& key, Settings& into) {
   if (node.kind == YamlNode::Kind::table) {
+    if (node.entries.empty() && !key.empty()) into.add({key, {}, node.line, false, true});
     for (const auto& [name, value] : node.entries)
       flatten(value, key.empty() ? name : fmt::format("{}.{}", key, name), into);
     return;
@@ -130,6 +131,29 @@ bool Settings::is_by_flags(std::string_view key) const {
   std::string name(key);
   std::replace(name.begin(), name.end(), '_', '-');
   return by_flags_.contains(name) || by_flags_.contains(name.substr(name.rfind('.') + 1));
+}
+
+bool Settings::is_ignored(std::string_view key) const {
+  const std::string_view last = key.substr(key.rfind('.') + 1);
+  const auto names = [&](const std::string& given) {
+    const std::string_view name = trimmed(given, "-");
+    return name == key || name == last || key.starts_with(std::string(name) + ".");
+  };
+  return std::any_of(ignored_.begin(), ignored_.end(), names);
+}
+
+std::string_view Settings::first(std::initializer_list<std::string_view> keys) {
+  const Setting* taken = nullptr;
+  for (const std::string_view key : keys) {
+    const Setting* found = ask(key);
+    if (taken == nullptr) taken = found;
+    if (found == nullptr || found->words == taken->words || is_ignored(key)) continue;
+    note(spec::DiagnosisCode::inconsistent, Severity::error, key,
+         fmt::format("{} is {}, but {} is {} (both name one thing); --ignore one of them",
+                     shown(taken->key), taken->words.empty() ? "" : taken->words.front(),
+                     shown(key), found->words.empty() ? "" : found->words.front()));
+  }
+  return taken != nullptr ? std::string_view(taken->key) : *keys.begin();
 }
 
 void Settings::note(spec::DiagnosisCode code, Severity severity, std::string_view key,
@@ -214,6 +238,11 @@ std::optional<std::vector<std::string>> Settings::list(std::string_view key) {
   const Setting* setting = ask(key);
   if (setting == nullptr) return std::nullopt;
   return setting->words;
+}
+
+bool Settings::is_list(std::string_view key) const {
+  const Setting* setting = find(key);
+  return setting != nullptr && setting->is_list;
 }
 
 std::optional<std::string> Settings::one_of(std::string_view key,

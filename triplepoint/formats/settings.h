@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -45,6 +46,9 @@ class Settings {
   /// Keys whose values flags replace (ImportHints): what is wrong with theirs is no error.
   void set_by_flags(Keys keys) { by_flags_ = std::move(keys); }
   bool is_by_flags(std::string_view key) const;
+  /// Keys that the user says do not matter.
+  void set_ignored(Keys keys) { ignored_ = std::move(keys); }
+  bool is_ignored(std::string_view key) const;
 
   /// A key that is given again replaces what was there: command lines work so.
   void add(Setting setting);
@@ -55,7 +59,10 @@ class Settings {
   const std::string& file() const { return file_; }
   /// A key as messages name it: "--seq-length".
   std::string shown(std::string_view key) const { return prefix_ + std::string(key); }
-  bool has(std::string_view key);        // present and not null
+  bool has(std::string_view key);  // present and not null
+  /// Of several names of one thing, the one that the file uses; else the first. Two that differ are
+  /// an error.
+  std::string_view first(std::initializer_list<std::string_view> keys);
   int line(std::string_view key) const;  // 0 where absent
   std::optional<std::string> text(std::string_view key);
   std::optional<bool> boolean(std::string_view key);
@@ -68,6 +75,7 @@ class Settings {
   /// A dimension of the model, which has to be there. `instead`: what else helps where it is not.
   Result<int64_t> required(std::string_view key, std::string_view instead = {});
   std::optional<std::vector<std::string>> list(std::string_view key);
+  bool is_list(std::string_view key) const;
   /// Present at all; on a command line, a flag.
   bool flag(std::string_view key);
   /// One of `words`, or noted as a diagnosis.
@@ -97,7 +105,7 @@ class Settings {
   std::vector<Setting> settings_;
   std::map<std::string, std::size_t, std::less<>> index_;  // key to its place in settings_
   std::set<std::string, std::less<>> asked_;
-  Keys by_flags_;
+  Keys by_flags_, ignored_;
   std::vector<spec::Diagnosis> diagnoses_;
   std::vector<std::string> assumed_;
 };

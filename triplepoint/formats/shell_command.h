@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,26 +12,45 @@
 
 namespace triplepoint::formats {
 
+inline constexpr std::string_view run_it_instead =
+    "--run-script [-- ARGS] runs the script in a sandbox and reads what it launches";
+
 struct ShellWord {
   std::string text;
   int line = 0;
+  std::string doubt;  // why the word is not certain; empty: it is
+  friend bool operator==(const ShellWord&, const ShellWord&) = default;
 };
 
 /// One command of a script with its words expanded, and the variables it was given.
 struct ShellCommand {
   std::vector<ShellWord> words;
   std::map<std::string, std::string> variables;  // known at its end; arrays joined by blanks
+  std::vector<std::string> remarks;              // what was passed over and could matter
+  bool only_arguments = false;  // the file launches nothing, it holds an array of arguments
 
   std::optional<std::string> variable(const std::string& name) const;
+  /// Behind the program; 0 without one.
+  std::size_t first_argument() const;
 };
 
-/// Finds the command of a shell text which has the most words that start with "--".
-///
-/// Understands what launch scripts are made of: comments, continuations, quotes, NAME=value and
-/// NAME=(...) with +=, $NAME, ${NAME}, ${NAME[@]}, ${NAME:-word}, $((a * b)), variables in front of
-/// a command, and commands inside quotes (bash -c "..."). Conditions are not decided: of two
-/// assignments the later one holds. What it cannot know ($(date), $1) stays as it is written.
-/// A text without any command, e.g. a file of arguments, is one command.
-Result<ShellCommand> find_command(std::string_view text, std::string_view name);
+struct Launch {
+  ShellCommand command;
+  int line = 0;
+  std::string doubt;  // "under the condition of line 3"; empty: it is launched once
+};
+
+/// The one training among what a script launches; no words if it launches none. Several, or one
+/// that may not run, are an error.
+Result<ShellCommand> choose_launch(std::vector<Launch> launches, std::string_view name);
+
+/// Finds the training that a shell text launches, reading as the shell does what is certain:
+/// assignments, arrays, defaults, arithmetic, eval and bash -c, functions that are called,
+/// conditions whose sides the file states, heredocs. Values set by what may or may not run (other
+/// conditions, loops, sourced files, read) are in doubt; what cannot be known ($(date), $1) stays
+/// as it is written. A text without any command, e.g. a file of arguments, is one command.
+/// `given`: variables that the launcher sets.
+Result<ShellCommand> find_command(std::string_view text, std::string_view name,
+                                  const std::map<std::string, std::string>& given = {});
 
 }  // namespace triplepoint::formats

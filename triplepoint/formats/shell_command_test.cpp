@@ -45,9 +45,9 @@ TEST_CASE(
             "$1"});
 }
 
-TEST_CASE("the command with the most arguments is found, also inside quotes and behind variables") {
+TEST_CASE("the program is found, also inside quotes and behind variables") {
   CHECK(words("echo --a\nX=1 Y=2 srun --n 4 bash -c \"python p.py --a 1 --b 2\"\nls") ==
-        Words{"python", "p.py", "--a", "1", "--b", "2"});
+        Words{"srun", "--n", "4", "bash", "-c", "python", "p.py", "--a", "1", "--b", "2"});
 }
 
 TEST_CASE("words know the line they stand in") {

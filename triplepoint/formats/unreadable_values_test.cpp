@@ -173,7 +173,7 @@ TEST_CASE("a broken value of any config.json key that is read is refused or name
                                                         "vision_config", "audio_config"};
   for (const char* name : {"llama.json", "deepseek.json"}) {
     const Json config = parse_json(fixture(name), name).value();
-    const auto base = import_hf_config(json_text(config), name);
+    const auto base = import_hf_config(spec::default_library(), json_text(config), name);
     REQUIRE(base);
     CHECK(base->keys.size() > 20);
     for (const std::string& key : base->keys) {
@@ -185,7 +185,7 @@ TEST_CASE("a broken value of any config.json key that is read is refused or name
         CAPTURE(key);
         const std::string text = json_text(changed);
         CAPTURE(text);
-        const auto read = import_hf_config(text, "config.json");
+        const auto read = import_hf_config(spec::default_library(), text, "config.json");
         if (!read) {
           CHECK_MESSAGE(read.error().what.find(key) != std::string::npos, read.error().what);
           continue;
@@ -193,6 +193,8 @@ TEST_CASE("a broken value of any config.json key that is read is refused or name
         std::string said;
         for (const spec::Diagnosis& each : read->diagnoses)
           said += each.what + "\n";
+        for (const std::string& each : read->assumed)
+          said += each + "\n";
         CHECK_MESSAGE(said.find(key) != std::string::npos, said);
       }
     }
@@ -228,13 +230,21 @@ TEST_CASE("arguments that a script does not say are refused, and the option befo
                       word));
 }
 
-TEST_CASE("what an importer only warns of is a note of the job") {
+TEST_CASE(
+    "what is known to be left out is a note of the job, what another launcher decides an error") {
   const ScratchFolder folder;
-  const auto read =
+  const auto told =
+      read_text(folder, "run.sh", arguments + " --rampup-batch-size 16 16 100", four_nodes);
+  REQUIRE(told);
+  CHECK(names_key(told, "rampup-batch-size"));
+  const auto refused =
       read_text(folder, "run.sh", arguments + " --zero-stage 3 --deepspeed", four_nodes);
-  REQUIRE(read);
-  CHECK(names_key(read, "zero-stage"));
-  CHECK(names_key(read, "deepspeed"));
+  CHECK(sentence(refused).find("--zero-stage: ZeRO's stage and batch come from DeepSpeed") !=
+        std::string::npos);
+  ImportHints hints = four_nodes;
+  hints.ignored = {"zero-stage", "deepspeed"};
+  CHECK(names_key(read_text(folder, "run.sh", arguments + " --zero-stage 3 --deepspeed", hints),
+                  "zero-stage"));
 }
 
 TEST_CASE("a number of nodes that sbatch cannot read is refused where nothing else says it") {

@@ -15,6 +15,7 @@
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/study/import_report.h"
@@ -41,6 +42,7 @@ class Import : public Command {
               into(hints_.num_nodes))
         .flag("--stack", "NAME", "software that runs it", into(hints_.stack),
               {.words = Words::stacks})
+        .add(launch_.arguments())
         .flag("-o,--output", "FOLDER", "write each job as a job.toml, a recording as a .run",
               into(output_), {.words = Words::folders})
         .add(format_.argument());
@@ -49,6 +51,7 @@ class Import : public Command {
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     if (telemetry::looks_like_time_series(path_)) return import_recording(console);
+    TPT_TRY(launch_.add_to(hints_));
     const spec::Library library = TPT_TRY(spec::require_library());
     const Result<formats::FolderImport> found = read(library);
     if (!found && !is_folder(path_) && study::is_training_log(path_))
@@ -116,7 +119,7 @@ class Import : public Command {
                       "config.json); name another folder",
                       path_));
     }
-    if (Path(path_).extension() == ".toml")
+    if (Path(path_).extension() == ".toml" && formats::tool_of(TPT_TRY(read_file(path_))).empty())
       return error(
           fmt::format("{} needs no import (every command reads TOML as it is); try triplepoint "
                       "show {}",
@@ -144,6 +147,7 @@ class Import : public Command {
 
   std::string path_;
   formats::ImportHints hints_;
+  LaunchFlags launch_;
   std::optional<std::string> output_;
   FormatFlag format_;
 };

@@ -28,6 +28,8 @@ void print_plan(tui::Console& console, const PlanOutcome& outcome, const DataTab
                 const std::vector<std::string>& sentences) {
   console.print(tui::table_text(table, console));
   tui::print_wrapped(console, fmt::format("All plans: {}.", defaults_of(outcome)));
+  for (const std::string& note : readings_of(outcome))
+    tui::print_wrapped(console, "note: " + note);
   for (const std::string& text : sentences)
     tui::print_wrapped(console, text);
   if (outcome.asked.pareto) print_front(console, outcome);

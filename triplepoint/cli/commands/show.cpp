@@ -14,6 +14,7 @@
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/study/library_text.h"
@@ -103,6 +104,7 @@ class Show : public Command {
               "these in TOML, "
               "a config.json, or a job",
               into(name_), {.words = Words::library, .required = true})
+        .add(launch_.arguments())
         .add(format_.argument());
   }
 
@@ -156,17 +158,26 @@ class Show : public Command {
     if (const Kind* kind = kind_of_file(text, file))
       return show_thing(library, *kind, file, console, all);
     std::string kind = "job", about;
+    formats::ImportHints hints;
+    TPT_TRY(launch_.add_to(hints));
+    std::vector<std::string> notes;
     if (formats::recognize(text) == formats::FileKind::hf_config) {
       kind = "model";
-      about =
-          TPT_TRY(study::model_text(library, TPT_TRY(formats::read_model(library, file)).model));
+      const formats::NamedModel read = TPT_TRY(formats::read_model(library, file, hints));
+      about = TPT_TRY(study::model_text(library, read.model));
+      notes = read.notes;
     } else {
-      const spec::Job job = TPT_TRY(formats::read_job(library, file));
+      const spec::Job job = TPT_TRY(formats::read_job(library, file, hints));
       TPT_TRY(spec::require_valid(job));
       about = about_job(job);
+      notes = job.notes;
     }
-    if (!format_.is_json()) console.print(fmt::format("{} {}: {}\n", kind, file, about));
-    all.push_back({{"kind", kind}, {"about", about}, {"numbers", Json::array()}});
+    if (!format_.is_json()) {
+      console.print(fmt::format("{} {}: {}\n", kind, file, about));
+      for (const std::string& note : notes)
+        console.print(fmt::format("note: {}\n", note));
+    }
+    all.push_back({{"kind", kind}, {"about", about}, {"notes", notes}, {"numbers", Json::array()}});
     return {};
   }
 
@@ -181,6 +192,7 @@ class Show : public Command {
   }
 
   std::string name_;
+  LaunchFlags launch_;
   FormatFlag format_;
 };
 

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launch files of tools whose keys map to a job one by one: data/readers/tools.toml says how.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/quoting.h"
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/formats/assemble.h"
+#include "triplepoint/formats/config_tree.h"
+#include "triplepoint/formats/key_table.h"
+#include "triplepoint/formats/readers.h"
+
+namespace triplepoint::formats {
+namespace {
+
+using spec::DiagnosisCode;
+using spec::TomlValue;
+using Severity = spec::Diagnosis::Severity;
+
+std::string text_of(const TomlValue& table, std::string_view key) {
+  const TomlValue* value = table.find(key);
+  return value != nullptr ? value->text : std::string();
+}
+
+std::vector<TomlValue> items_of(const TomlValue& table, std::string_view key) {
+  const TomlValue* value = table.find(key);
+  return value != nullptr ? value->items : std::vector<TomlValue>();
+}
+
+/// JSON, TOML or YAML, by its form.
+Result<YamlNode> parse_any(std::string_view text, const std::string& name) {
+  if (trimmed(text).starts_with('{')) return parse_json_tree(text, name);
+  for (const std::string_view line : lines_of(text))
+    if (line.starts_with('[') && trimmed(line).ends_with(']')) return parse_toml_tree(text, name);
+  return parse_yaml(text, name);
+}
+
+/// Whether the file has each of the tool's marks.
+bool has_marks(const TomlValue& tool, const Settings& settings) {
+  const auto has = [&](const std::string& pattern) {
+    return std::any_of(settings.all().begin(), settings.all().end(), [&](const Setting& setting) {
+      return matches_pattern(pattern, setting.key);
+    });
+  };
+  const std::vector<std::string> marks = words_at(tool, "marks");
+  return std::all_of(marks.begin(), marks.end(), [&](const std::string& mark) {
+    const std::vector<std::string> either = split(mark, '|');
+    return std::any_of(either.begin(), either.end(), has);
+  });
+}
+
+const TomlValue* tool_with(const TomlValue& file, const Settings& settings) {
+  const TomlValue* tools = file.find("tool");
+  if (tools == nullptr) return nullptr;
+  const auto found = std::find_if(tools->items.begin(), tools->items.end(),
+                                  [&](const TomlValue& tool) { return has_marks(tool, settings); });
+  return found == tools->items.end() ? nullptr : &*found;
+}
+
+// Keys of a job -------------------------------------------------------------------------------
+
+/// What the file says, in keys of job.toml and a few more.
+using Said = std::map<std::string, std::string>;
+
+/// The value in our words; nothing where it sets nothing, or is not known.
+std::optional<std::string> in_our_words(const TomlValue& rule, const std::string& key,
+                                        const std::string& value, Settings& settings) {
+  const std::vector<std::string> values = words_at(rule, "values");
+  if (values.empty()) return value;
+  std::vector<std::string> known;
+  for (const std::string& each : values) {
+    const std::size_t equals = each.rfind('=');
+    const std::string theirs = each.substr(0, equals), ours = each.substr(equals + 1);
+    if (theirs == "*" || lower_case(theirs) == lower_case(value))
+      return ours == "-" ? std::nullopt : std::optional(ours);
+    known.push_back(theirs);
+  }
+  settings.note(
+      DiagnosisCode::unsupported, Severity::error, key,
+      fmt::format("{} is '{}', which is not read; {}, or give it by a flag with --ignore {}", key,
+                  value.substr(0, 60), did_you_mean(value, known), key));
+  return std::nullopt;
+}
+
+Said read_keys(const TomlValue& tool, Settings& settings) {
+  Said said;
+  for (const TomlValue& rule : items_of(tool, "key")) {
+    for (const std::string& key : split(text_of(rule, "name"), '|')) {
+      if (!settings.has(key) || settings.is_ignored(key)) continue;
+      const auto value = settings.text(key);
+      if (!value) continue;
+      if (auto ours = in_our_words(rule, key, *value, settings))
+        said[text_of(rule, "sets")] = *ours;
+    }
+  }
+  return said;
+}
+
+std::optional<int64_t> number_said(const Said& said, const std::string& key, Settings& settings) {
+  const auto value = said.find(key);
+  if (value == said.end()) return std::nullopt;
+  const auto number = whole_number(value->second);
+  if (number && *number > 0) return number;
+  settings.note(DiagnosisCode::inconsistent, Severity::error, {},
+                fmt::format("{} is '{}' (it must be a whole number from 1 on); correct the value",
+                            key, value->second.substr(0, 60)));
+  return std::nullopt;
+}
+
+/// The library's name for "meta-llama/Meta-Llama-3.1-8B-Instruct"; "" if it has none.
+Result<std::string> library_name(const spec::Library& library, const std::string& published) {
+  std::string name = lower_case(std::filesystem::path(published).filename().string());
+  for (const char* part : {"meta-", "-instruct", "-base", "-chat", "-hf", "-it", "-pt", "-v0.1"})
+    if (const std::size_t at = name.find(part); at != name.npos)
+      name.erase(at, std::string_view(part).size());
+  return spec::name_in_library(library, "models", name);
+}
+
+/// A model by the name or folder that the file gives.
+Result<spec::Model> model_said(LibraryCache& cache, Settings& settings, const Said& said,
+                               const TomlValue& tool, const ImportHints& hints) {
+  std::string name;
+  if (const auto whole = said.find("model"); whole != said.end()) name = whole->second;
+  if (const auto family = said.find("model.family"); family != said.end()) {
+    const auto size = said.find("model.size");
+    name = family->second + (size == said.end() ? "" : "-" + lower_case(size->second));
+  }
+  if (settings.is_by_flags("model")) return TPT_TRY(spec::load_model(cache.library(), "tiny-gpt"));
+  if (name.empty())
+    return error(
+        fmt::format("{}: this file of {} names no model; add --model NAME or --model "
+                    "config.json",
+                    settings.file(), text_of(tool, "name")));
+  const std::string known = TPT_TRY(library_name(cache.library(), name));
+  if (!known.empty()) {
+    settings.assume(fmt::format("the model is the library's {}, after the name {}", known, name));
+    return spec::load_model(cache.library(), known);
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(config_in(name), ignored))
+    return TPT_TRY(read_model(cache.library(), name, hints)).model;
+  return error(
+      fmt::format("{}: the model {} is not in the library; give its config.json by --model",
+                  settings.file(), name));
+}
+
+/// The keys that job.toml has, as one; model and cluster take the place of these afterwards.
+std::string job_text(const Said& said) {
+  std::string text = "model = \"tiny-gpt\"\ncluster = \"hgx-h200\"\n";
+  for (const auto& [key, value] : said) {
+    if (key != "task" && key != "sequence_length" && !key.starts_with("plan.")) continue;
+    const bool plain = whole_number(value) || value == "true" || value == "false";
+    text += fmt::format("{} = {}\n", key, plain ? value : toml_text(value));
+  }
+  return text;
+}
+
+/// Sizes that depend on how many ranks there are.
+void settle_batch(const Said& said, Settings& settings, spec::StatedJob& stated) {
+  spec::Job& job = stated.job;
+  spec::Plan& plan = job.plan;
+  const auto local = number_said(said, "local_batch", settings);
+  const auto accumulation = number_said(said, "accumulation", settings);
+  const auto ranks = number_said(said, "data_parallel", settings);
+  if (local) plan.micro_batch_size = *local;
+  const auto stage = number_said(said, "stage_batch", settings);
+  if (local && plan.pipeline_parallel_size > 1) plan.micro_batch_size = stage.value_or(1);
+  if (local) stated.stated.insert(spec::JobSetting::micro_batch_size);
+  if (ranks && !stated.states(spec::JobSetting::nodes)) {
+    const int64_t all = *ranks * plan.model_parallel_size();
+    job.cluster.num_nodes = std::max<int64_t>(1, all / job.cluster.gpus_per_node);
+    if (all < job.cluster.gpus_per_node) spec::use_devices(job.cluster, all);
+    stated.stated.insert(spec::JobSetting::nodes);
+  }
+  const int64_t data = std::max<int64_t>(1, job.data_parallel_size());
+  if (ranks && *ranks != data)
+    settings.note(DiagnosisCode::inconsistent, Severity::error, {},
+                  fmt::format("{} data-parallel ranks, but {} GPUs give {}; choose other --nodes",
+                              *ranks, job.world_size(), data));
+  if (const auto replicas = number_said(said, "replicas", settings); replicas && *replicas > 1)
+    plan.sharding_group_size = std::max<int64_t>(1, data / *replicas);
+  if (stated.states(spec::JobSetting::global_batch_size) || (!local && !accumulation)) return;
+  plan.global_batch_size = local ? *local * data : plan.micro_batch_size * *accumulation * data;
+  stated.stated.insert(spec::JobSetting::global_batch_size);
+}
+
+Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const TomlValue& tool,
+                                 const YamlNode& tree, const ImportHints& hints) {
+  const Said said = read_keys(tool, settings);
+  std::optional<spec::Model> model;
+  const std::string section = text_of(tool, "hf_model");
+  if (!section.empty()) {
+    ImportedModel read = TPT_TRY(import_hf_section(cache, tree, section, settings.file(), hints));
+    for (const std::string& key : read.keys)
+      settings.has(section + "." + key);
+    for (spec::Diagnosis& diagnosis : read.diagnoses)
+      settings.diagnoses().push_back(std::move(diagnosis));
+    model = std::move(read.model);
+  } else {
+    model = TPT_TRY(model_said(cache, settings, said, tool, hints));
+  }
+  spec::StatedJob stated =
+      TPT_TRY(spec::parse_stated_job(cache.library(), job_text(said), settings.file()));
+  if (const auto length = number_said(said, "sequence_length", settings))
+    model->sequence_length = *length;
+  stated.job.model = *std::move(model);
+  MachineFacts facts;
+  facts.num_nodes = number_said(said, "nodes", settings);
+  facts.gpus_per_node = number_said(said, "devices", settings);
+  facts.processes = number_said(said, "processes", settings);
+  if (facts.processes && facts.num_nodes)
+    facts.gpus_per_node = *std::exchange(facts.processes, std::nullopt) / *facts.num_nodes;
+  const auto stack = said.find("stack");
+  const std::string usual = stack != said.end() ? stack->second : text_of(tool, "stack");
+  facts.plain_stack = facts.profiled_stack = usual;
+  TPT_TRY(set_cluster_and_stack(cache, settings, hints, facts, stated));
+  settle_batch(said, settings, stated);
+  report_unknown_keys(settings, KeyTable::of(tool));
+  return assemble(settings, cache.library(), std::move(stated), {});
+}
+
+// Megatron's arguments as keys ----------------------------------------------------------------
+
+std::string argument_name(std::string_view leaf) {
+  std::string name(trimmed(leaf, "-"));
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+const TomlValue* rule_for(const std::vector<TomlValue>& rules, std::string_view leaf) {
+  const auto found = std::find_if(rules.begin(), rules.end(), [&](const TomlValue& rule) {
+    return text_of(rule, "name") == leaf;
+  });
+  return found == rules.end() ? nullptr : &*found;
+}
+
+/// One key as an argument; a switch that is off is none.
+void add_argument(const Setting& setting, std::string_view leaf,
+                  const std::vector<TomlValue>& rules, Settings& arguments) {
+  if (setting.is_null) return;
+  const TomlValue* rule = rule_for(rules, leaf);
+  const TomlValue* negates = rule != nullptr ? rule->find("negates") : nullptr;
+  Setting argument = setting;
+  if (!setting.is_list && setting.words.size() == 1) {
+    const std::string word = lower_case(setting.words.front());
+    if (word == "true" || word == "false") {
+      if ((word == "true") == (negates != nullptr && negates->truth)) return;
+      argument.words.clear();
+    }
+    // Precisions are names here, and switches there.
+    if (leaf == "precision" || leaf == "mixed_precision") {
+      argument.key = word.starts_with("bf16")                                         ? "bf16"
+                     : word.starts_with("fp16") || word == "16" || word == "16-mixed" ? "fp16"
+                                                                                      : word;
+      argument.words.clear();
+      return arguments.add(std::move(argument));
+    }
+  }
+  if (rule == nullptr) {
+    argument.key = argument_name(leaf);
+    return arguments.add(std::move(argument));
+  }
+  bool first = true;
+  for (const std::string& name : words_at(*rule, "sets")) {
+    if (name == "-") continue;
+    Setting each = argument;
+    each.key = name;
+    if (!std::exchange(first, false)) each.words.clear();
+    arguments.add(std::move(each));
+  }
+}
+
+Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
+                                      const TomlValue& tool, const ImportHints& hints) {
+  const std::string extra = text_of(tool, "extra");
+  const std::vector<TomlValue> rules = items_of(tool, "key");
+  Settings arguments(settings.file());
+  arguments.set_by_flags(hints.by_flags);
+  arguments.set_ignored(hints.ignored);
+  const KeyTable table = KeyTable::of(tool);
+  for (const Setting& setting : settings.all()) {
+    if (table.without_effect(setting.key) || table.refused(setting.key)) continue;
+    for (const std::string& section : words_at(tool, "sections")) {
+      if (!setting.key.starts_with(section)) continue;
+      settings.has(setting.key);
+      add_argument(setting, std::string_view(setting.key).substr(section.size()), rules, arguments);
+      break;
+    }
+  }
+  if (!extra.empty() && settings.has(extra) && !arguments.has("num-layers") &&
+      !arguments.is_by_flags("num-layers"))
+    return error(
+        fmt::format("{}{} takes the model's sizes from another file, {}, which is not read; "
+                    "give them by --model",
+                    settings.place(extra), extra, settings.text(extra).value_or("")));
+  for (const std::string& key : words_at(tool, "complete"))
+    if (!std::any_of(settings.all().begin(), settings.all().end(),
+                     [&](const Setting& setting) { return setting.key.ends_with("." + key); }) &&
+        !arguments.is_by_flags("model"))
+      return error(
+          fmt::format("{}: {} is left to the default of a class of {} (_target_), which is not "
+                      "known; write it down, or give the model by --model",
+                      settings.file(), key, text_of(tool, "name")));
+  report_unknown_keys(settings, table);
+  for (spec::Diagnosis& diagnosis : settings.diagnoses())
+    arguments.diagnoses().push_back(std::move(diagnosis));
+  for (std::string& each : settings.assumed())
+    arguments.assume(std::move(each));
+  return import_arguments(cache, arguments, {},
+                          TPT_TRY(KeyTable::load(cache.library(), "megatron")), hints);
+}
+
+}  // namespace
+
+std::string tool_of(std::string_view text) {
+  constexpr std::size_t largest = std::size_t{1} << 20;  // no launch file is larger
+  if (text.size() > largest) return {};
+  const auto tree = parse_any(text, "file");
+  const auto table = KeyTable::load(spec::default_library(), "tools");
+  if (!tree || !table) return {};
+  Settings settings("file");
+  settings.add_tree(*tree);
+  const TomlValue* tool = tool_with(table->file(), settings);
+  return tool != nullptr ? text_of(*tool, "name") : std::string();
+}
+
+Result<Imported> import_tool(LibraryCache& cache, const std::string& text, const std::string& path,
+                             const ImportHints& hints) {
+  const YamlNode tree = TPT_TRY(parse_any(text, path));
+  const KeyTable table = TPT_TRY(KeyTable::load(cache.library(), "tools"));
+  Settings settings(path);
+  settings.set_by_flags(hints.by_flags);
+  settings.set_ignored(hints.ignored);
+  settings.add_tree(tree);
+  const TomlValue* tool = tool_with(table.file(), settings);
+  const std::string reads = tool != nullptr ? text_of(*tool, "reads") : std::string();
+  if (reads == "job") return import_job_keys(cache, settings, *tool, tree, hints);
+  if (reads == "megatron") return import_argument_keys(cache, settings, *tool, hints);
+  return error(fmt::format("{}: a file of {}, which is not read yet; give instead {}", path,
+                           tool != nullptr ? text_of(*tool, "name") : "another tool",
+                           tool != nullptr ? text_of(*tool, "instead") : "a job.toml"));
+}
+
+}  // namespace triplepoint::formats

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launch files of other tools, and what happens in any reader when a key changes its name.
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/formats/fixtures_testing.h"
+
+namespace triplepoint::formats {
+namespace {
+
+constexpr const char* titan =
+    "[job]\ndescription = \"x\"\n[model]\nname = \"llama3\"\nflavor = \"70B\"\n[training]\n"
+    "local_batch_size = 8\nseq_len = 8192\nsteps = 10\n[parallelism]\n"
+    "data_parallel_shard_degree = -1\ntensor_parallel_degree = 8\n[activation_checkpoint]\nmode = "
+    "\"full\"\n";
+constexpr const char* deepspeed =
+    "{\n\"train_micro_batch_size_per_gpu\": 2,\n\"gradient_accumulation_steps\": 4,\n"
+    "\"zero_optimization\": {\"stage\": 2},\n\"bf16\": {\"enabled\": true}\n}\n";
+constexpr const char* accelerate =
+    "distributed_type: FSDP\nnum_machines: 2\nnum_processes: 16\nmixed_precision: bf16\n"
+    "fsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n  fsdp_offload_params: false\n";
+constexpr const char* axolotl =
+    "base_model: NousResearch/Meta-Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\n"
+    "gradient_accumulation_steps: 4\nbf16: auto\ngradient_checkpointing: true\nfsdp_version: 2\n";
+constexpr const char* factory =
+    "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: lora\nlora_rank: 8\n"
+    "cutoff_len: 2048\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nbf16: "
+    "true\n";
+constexpr const char* nanotron =
+    "parallelism:\n  dp: 2\n  tp: 4\n  pp: 2\n  pp_engine: 1f1b\n  tp_mode: REDUCE_SCATTER\n"
+    "tokens:\n  micro_batch_size: 2\n  batch_accumulation_per_replica: 8\n  sequence_length: 2048\n"
+    "optimizer:\n  zero_stage: 1\nmodel:\n  dtype: bfloat16\n  model_config:\n"
+    "    is_llama_config: true\n    hidden_size: 4096\n    intermediate_size: 14336\n"
+    "    num_hidden_layers: 32\n    num_attention_heads: 32\n    num_key_value_heads: 8\n"
+    "    vocab_size: 128256\n    max_position_embeddings: 8192\n";
+constexpr const char* zoo =
+    "ENV_VARS:\n  CUDA_DEVICE_MAX_CONNECTIONS: 1\nMODEL_ARGS:\n  --num-layers: 32\n"
+    "  --hidden-size: 4096\n  --num-attention-heads: 32\n  --group-query-attention: true\n"
+    "  --num-query-groups: 8\n  --seq-length: 4096\n  --micro-batch-size: 1\n"
+    "  --global-batch-size: 256\n  --tensor-model-parallel-size: 2\n  --bf16: true\n"
+    "  --swiglu: false\n  --vocab-size: 32000\n";
+constexpr const char* bridge =
+    "model:\n  _target_: some.Provider\n  num_layers: 32\n  hidden_size: 4096\n"
+    "  ffn_hidden_size: 14336\n  num_attention_heads: 32\n  num_query_groups: 8\n"
+    "  gated_linear_unit: true\n  normalization: RMSNorm\n  add_bias_linear: false\n"
+    "  share_embeddings_and_output_weights: false\n  vocab_size: 128256\n"
+    "  tensor_model_parallel_size: 2\n  seq_length: 8192\ntrain:\n  micro_batch_size: 1\n"
+    "  global_batch_size: 128\nmixed_precision: bf16_mixed\n";
+
+Result<Imported> read(const std::string& text, const char* name = "launch.yaml",
+                      ImportHints::Keys by_flags = {}) {
+  const ScratchFolder folder;
+  ImportHints hints{.cluster = "hgx-h100", .num_nodes = {}, .stack = {}, .job_script = {}};
+  if (std::string_view(name).ends_with("toml") || text.find("zero_optimization") != text.npos)
+    hints.num_nodes = 2;
+  hints.by_flags = std::move(by_flags);
+  return import_file(spec::default_library(), folder.file(name, text), hints);
+}
+
+spec::Job job(const std::string& text, const char* name = "launch.yaml",
+              ImportHints::Keys by_flags = {}) {
+  const auto imported = read(text, name, std::move(by_flags));
+  REQUIRE_MESSAGE(imported.has_value(), (imported ? "" : imported.error().what));
+  for (const spec::Diagnosis& each : imported->diagnoses)
+    CHECK_MESSAGE(each.severity != spec::Diagnosis::Severity::error, each.what);
+  return imported->job;
+}
+
+TEST_CASE("a file of torchtitan becomes the job it starts") {
+  const spec::Job read = job(titan, "train.toml");
+  CHECK(read.model.name == "llama3-70b");
+  CHECK(read.model.sequence_length == 8192);
+  CHECK(read.stack.name == "compiled-pytorch");
+  CHECK(read.plan.tensor_parallel_size == 8);
+  CHECK(read.plan.sharding == spec::Sharding::parameters);
+  CHECK(read.plan.recompute == spec::Recompute::full);
+  CHECK(read.plan.micro_batch_size == 8);
+  CHECK(read.plan.global_batch_size == 16);  // 2 data-parallel ranks of 16 GPUs
+}
+
+TEST_CASE("a file of DeepSpeed takes its model from a flag, and its batch from the ranks") {
+  CHECK(read(deepspeed).error().what.find("of DeepSpeed names no model; add --model") !=
+        std::string::npos);
+  const spec::Job read = job(deepspeed, "ds.json", {"model"});
+  CHECK(read.plan.sharding == spec::Sharding::gradients);
+  CHECK(read.plan.micro_batch_size == 2);
+  CHECK(read.plan.global_batch_size == 2 * 4 * 16);
+}
+
+TEST_CASE("a file of accelerate says how many processes shard parameters") {
+  const spec::Job read = job(accelerate, "fsdp.yaml", {"model"});
+  CHECK(read.cluster.num_nodes == 2);
+  CHECK(read.world_size() == 16);
+  CHECK(read.plan.sharding == spec::Sharding::parameters);
+}
+
+TEST_CASE("files of axolotl and LLaMA-Factory name models of the hub") {
+  const spec::Job full = job(axolotl);
+  CHECK(full.model.name == "llama3-8b");
+  CHECK(full.plan.sharding == spec::Sharding::parameters);
+  CHECK(full.plan.global_batch_size == 2 * 4 * 8);
+  const spec::Job adapter = job(factory);
+  CHECK(adapter.model.name == "qwen3-8b");
+  CHECK(adapter.task == spec::Task::lora);
+  REQUIRE(adapter.plan.lora.has_value());
+  CHECK(adapter.plan.lora->rank == 8);
+}
+
+TEST_CASE("a file of nanotron has its model, its ranks and its batch inside") {
+  const spec::Job read = job(nanotron);
+  CHECK(read.model.name == "llama3-8b");
+  CHECK(read.world_size() == 16);
+  CHECK(read.plan.pipeline_parallel_size == 2);
+  CHECK(read.plan.sequence_parallel);
+  CHECK(read.plan.global_batch_size == 2 * 8 * 2);
+}
+
+TEST_CASE("Megatron's arguments are read where they are keys") {
+  const spec::Job read = job(zoo);
+  CHECK(read.model.num_query_groups == 8);
+  CHECK(read.model.activation == spec::Activation::gelu);
+  CHECK(read.plan.tensor_parallel_size == 2);
+  CHECK(read.plan.precision == spec::Precision::bf16);
+  const spec::Job config = job(bridge);
+  CHECK(config.model.activation == spec::Activation::swiglu);
+  CHECK_FALSE(config.model.biases);
+  CHECK_FALSE(config.model.tied_embeddings);
+  CHECK(config.plan.precision == spec::Precision::bf16);
+}
+
+TEST_CASE("what a class leaves to its defaults, and what is not read, is refused by name") {
+  const auto refused = [](const std::string& text) {
+    const auto imported = read(text);
+    return imported ? std::string("none") : imported.error().what;
+  };
+  CHECK(refused(with(bridge, "  ffn_hidden_size: 14336\n", ""))
+            .find("ffn_hidden_size is left to the default") != std::string::npos);
+  CHECK(refused("global_train_batch_size: 8\ndevice_train_microbatch_size: 1\nmax_seq_len: 2048\n")
+            .find("a file of llm-foundry, which is not read yet; give instead") !=
+        std::string::npos);
+  CHECK(refused("per_device_batch_size: 4\nmax_target_length: 2048\n").find("of MaxText") !=
+        std::string::npos);
+}
+
+/// All that is said of a file: the error, or diagnoses and assumptions.
+std::string said_of(const Result<Imported>& imported) {
+  if (!imported) return imported.error().what;
+  std::string said;
+  for (const spec::Diagnosis& each : imported->diagnoses)
+    said += each.what + "\n";
+  for (const std::string& each : imported->assumed)
+    said += each + "\n";
+  return said;
+}
+
+TEST_CASE("in every reader a key under another name is an error that names it") {
+  struct Example {
+    const char* file;
+    std::string text;
+    ImportHints::Keys by_flags = {};
+  };
+  const Example examples[] = {{"train.toml", titan},
+                              {"ds.json", deepspeed, {"model"}},
+                              {"fsdp.yaml", accelerate, {"model"}},
+                              {"axolotl.yaml", axolotl},
+                              {"factory.yaml", factory},
+                              {"nanotron.yaml", nanotron},
+                              {"zoo.yaml", zoo},
+                              {"bridge.yaml", bridge},
+                              {"llama.json", fixture("llama.json")},
+                              {"deepseek.json", fixture("deepseek.json")},
+                              {"nemo.yaml", fixture("fsdp-h200.yaml")},
+                              {"arguments.txt", fixture("arguments.txt")}};
+  // Each line that sets a key is renamed in turn.
+  for (const Example& example : examples) {
+    const auto base = read(example.text, example.file, example.by_flags);
+    int renamed = 0;
+    for (std::size_t at = 0; at < example.text.size(); at = example.text.find('\n', at) + 1) {
+      const std::size_t end = std::min(example.text.find('\n', at), example.text.size());
+      const std::string line = example.text.substr(at, end - at);
+      const std::size_t stop = line.find_first_of(example.text.starts_with('-') ? " \n" : ":=");
+      const std::size_t begin = line.find_first_not_of(" \"-#[");
+      if (end == example.text.size() && stop == line.npos) break;
+      if (stop == line.npos || begin == line.npos || begin >= stop || line.front() == '[' ||
+          line.front() == '#')
+        continue;
+      const std::string key(trimmed(std::string_view(line).substr(begin, stop - begin), " \""));
+      const std::string other = key + (key.find('-') == key.npos ? "_zz9" : "-zz9");
+      std::string text = example.text;
+      text.replace(at + line.find(key, begin), key.size(), other);
+      CAPTURE(example.file);
+      CAPTURE(other);
+      const auto imported = read(text, example.file, example.by_flags);
+      const bool is_error = !imported || spec::has_errors(imported->diagnoses);
+      const bool said = said_of(imported).find("zz9") != std::string::npos;
+      // A label, or a number inside of a kernel, may go under any name.
+      const bool same = imported && base && imported->job.model == base->job.model &&
+                        imported->job.plan == base->job.plan &&
+                        imported->job.cluster == base->job.cluster;
+      CHECK_MESSAGE((is_error || said || same), said_of(imported));
+      ++renamed;
+    }
+    CHECK_MESSAGE(renamed > 2, example.file);
+  }
+}
+
+}  // namespace
+}  // namespace triplepoint::formats

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/study/script_run.h"
+
+#include <chrono>
+
+#include <doctest/doctest.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/scratch_folder.h"
+
+namespace triplepoint::study {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// What the script launches first; nothing, told visibly, where no sandbox can be made.
+std::optional<Words> launched(const std::string& text, const ScriptRun& how = {}) {
+  const ScratchFolder folder;
+  const auto read = run_script(folder.file("run.sh", text), how);
+  if (!read && read.error().what.starts_with("--run-script")) {
+    MESSAGE("skipped: ", read.error().what);
+    return std::nullopt;
+  }
+  Words words;
+  if (!read)
+    words = {read.error().what};
+  else
+    for (const formats::ShellWord& word : read->front().command.words)
+      words.push_back(word.text);
+  return words;
+}
+
+TEST_CASE("a script that runs launches what its conditions, arguments and variables say") {
+  const auto words = launched(
+      "if [ \"$2\" = big ]; then TP=8; else TP=1; fi\n"
+      "for i in 1; do torchrun --nnodes $NNODES pretrain_gpt.py --tp $TP --layers $(($1 * 2)); "
+      "done\n",
+      {.arguments = {"16", "big"}, .environment = {"NNODES=4"}});
+  if (words)
+    CHECK(*words ==
+          Words{"torchrun", "--nnodes", "4", "pretrain_gpt.py", "--tp", "8", "--layers", "32"});
+}
+
+TEST_CASE("launchers keep their words before the program that they start") {
+  const auto words = launched(
+      "#SBATCH -N 4\nsrun -N $SLURM_NNODES bash -c \"python pretrain_gpt.py --a 'b c'\"\n");
+  if (words) CHECK(*words == Words{"srun", "-N", "4", "python", "pretrain_gpt.py", "--a", "b c"});
+}
+
+TEST_CASE("a script changes nothing outside, has no network, and ends in time") {
+  const ScratchFolder folder;
+  const std::string kept = folder.file("kept", "here");
+  const std::string script = folder.file(
+      "run.sh",
+      "rm -rf \"" + folder.path("") + "\" /usr/bin/env 2>/dev/null; echo x > " + kept +
+          " 2>/dev/null\nif (exec 3<>/dev/tcp/1.1.1.1/53) 2>/dev/null; then NET=yes; else NET=no; "
+          "fi\n"
+          "torchrun train.py --net $NET\nwhile :; do sleep 0.1 & read -t 0.01 < /dev/zero; done\n");
+  const auto begin = std::chrono::steady_clock::now();
+  const auto read = run_script(script, {.arguments = {}, .environment = {}, .limit = 3 * unit::s});
+  if (!read && read.error().what.starts_with("--run-script")) {
+    MESSAGE("skipped: ", read.error().what);
+    return;
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(120));
+  CHECK(read_file(kept).value() == "here");
+  REQUIRE(read);
+  CHECK(read->front().command.words.back().text == "no");
+}
+
+TEST_CASE("what launches nothing says how it ended, and a variable needs a name") {
+  if (const auto words = launched("echo needs a model >&2\nexit 3\n"))
+    CHECK(words->front().find("ended with 3 and launched nothing: needs a model") !=
+          std::string::npos);
+  const ScratchFolder folder;
+  const auto refused =
+      run_script(folder.file("run.sh", "true\n"), {.arguments = {}, .environment = {"x"}});
+  CHECK(refused.error().what == "--env x sets nothing; write NAME=VALUE");
+}
+
+}  // namespace
+}  // namespace triplepoint::study
