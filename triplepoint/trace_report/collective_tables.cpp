@@ -360,7 +360,8 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   }
   if (hang) report.headlines = hang_sentences(input.timeline(), *hang);
   // A flight recorder's dump of a hang says who is missing; lateness only where lengths are known.
-  if (!hang || !late.starts.empty() || report.headlines.empty())
+  const bool hangs = hang && (!hang->missing.empty() || !hang->differing.empty());
+  if (!hangs && (!hang || !late.starts.empty() || report.headlines.empty()))
     std::ranges::move(lateness_sentences(input.run, late, bottlenecks, step_time),
                       std::back_inserter(report.headlines));
   report.shown = {"ranks", "collectives", "clocks"};

@@ -54,8 +54,7 @@ class Validate : public Command {
     std::vector<ValidatedFile> validated;
     for (const std::string& file : files_)
       validated.push_back(TPT_TRY(validate(console, library, file)));
-    if (output_)
-      TPT_TRY(write_file_atomically(*output_, report::validation_page(validated, 20)));
+    if (output_) TPT_TRY(write_file_atomically(*output_, report::validation_page(validated, 20)));
     if (format_.is_csv())
       console.print(calibrate::validation_csv(validated));
     else
@@ -66,12 +65,11 @@ class Validate : public Command {
  private:
   Result<ValidatedFile> validate(tui::Console& console, const spec::Library& library,
                                  const std::string& file) const {
-    const calibrate::ScoreContext context{
-        .library = library,
-        .threads = threads_.count(),
-        .own = own_ ? &*own_ : nullptr,
-        .sensitivities = sensitivities_,
-        .watch = tui::watch_on(console)};
+    const calibrate::ScoreContext context{.library = library,
+                                          .threads = threads_.count(),
+                                          .own = own_ ? &*own_ : nullptr,
+                                          .sensitivities = sensitivities_,
+                                          .watch = tui::watch_on(console)};
     TableScores scores = TPT_TRY(score_file(file, context));
     if (family_) keep_family(scores);
     return ValidatedFile{file, std::move(scores)};

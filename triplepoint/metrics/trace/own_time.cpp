@@ -127,6 +127,8 @@ void RankKernels::add_gap(int32_t span, int64_t begin, OwnTime& own) const {
   const int64_t start = spans_.begin(span);
   const std::optional<Usual>& usual = usual_gap_[work_of(span)];
   if (start < begin || !usual) return;
+  // Before what is seen first of a rank, a profiler shows no gap.
+  if (spans_.detail(span) != nullptr && start == first_.at(spans_.rank(span))) return;
   own.gap_excess += std::min(gap_[static_cast<size_t>(span)], start - begin) - usual->middle;
   own.variance += usual->variance;
 }

@@ -194,19 +194,29 @@ class Dump {
     }
   }
 
-  /// From the dump's groups where these leave one rank only, from its messages, which name their
-  /// own end, else the last number of the file's name if the groups have such a rank.
-  std::optional<int32_t> find_rank(const ReadOptions& options, const std::string& file) const {
-    if (options.rank) return options.rank;
+  /// Ranks that are in all of the groups: those of entries, or all that the dump lists.
+  std::optional<std::set<int32_t>> common_ranks(bool of_entries) const {
+    std::set<std::string> used;
+    for (const Entry& entry : entries_)
+      used.insert(entry.group);
     std::optional<std::set<int32_t>> common;
     for (const auto& [name, group] : groups_) {
-      if (group.ranks.empty()) continue;
+      if (group.ranks.empty() || (of_entries && !used.contains(name))) continue;
       std::set<int32_t> both;
       for (const int32_t rank : group.ranks)
         if (!common || common->contains(rank)) both.insert(rank);
       common = std::move(both);
     }
-    if (common && common->size() == 1) return *common->begin();
+    return common;
+  }
+
+  /// From the dump's groups where these leave one rank only, from its messages, which name their
+  /// own end, else the last number of the file's name if the groups of its entries have such a
+  /// rank.
+  std::optional<int32_t> find_rank(const ReadOptions& options, const std::string& file) const {
+    if (options.rank) return options.rank;
+    const auto of_entries = common_ranks(true), of_all = common_ranks(false);
+    if (of_entries && of_entries->size() == 1) return *of_entries->begin();
     for (const Entry& entry : entries_) {
       const std::vector<int32_t> peers = numbers_in(entry.name);
       const auto group = groups_.find(entry.group);
@@ -214,9 +224,11 @@ class Dump {
       if (const auto own = static_cast<size_t>(peers[0]); own < group->second.ranks.size())
         return group->second.ranks[own];
     }
+    if (of_all && of_all->size() == 1) return *of_all->begin();
     auto named = last_number(file);
     if (!named) named = options.rank_if_unknown;
-    return named && (!common || common->contains(*named)) ? named : std::nullopt;
+    const auto& possible = of_entries ? of_entries : of_all;
+    return named && (!possible || possible->contains(*named)) ? named : std::nullopt;
   }
 
   /// Of each entry, the one that ended it together with others (those of coalesced operations stay
