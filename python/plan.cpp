@@ -15,7 +15,7 @@
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
-#include "triplepoint/flags/plan_outcome.h"
+#include "triplepoint/study/plan_search.h"
 
 #include "python/bindings.h"
 #include "python/job.h"
@@ -68,8 +68,8 @@ Watch watch_of(Work& work) {
           .stopped = [&work] { return work.stopped.load(); }};
 }
 
-Plans as_plans(const flags::PlanOutcome& outcome) {
-  Plans plans{json_text(flags::plan_json(outcome)), {}};
+Plans as_plans(const search::PlanOutcome& outcome) {
+  Plans plans{json_text(answers::document_json(search::plan_answer(outcome))), {}};
   for (const search::Finalist& plan : outcome.ranking.ranked) {
     spec::Job job = search::job_of(outcome.asked.base, plan);
     job.name = answers::default_name(job);
@@ -85,14 +85,18 @@ Result<Plans> find_plans(const Job& job, const FlagTexts& texts, Work& work) {
   const spec::Library library = TPT_TRY(spec::require_library());
   const spec::Job base = TPT_TRY(base_of(job, library));
   const metrics::BillRates rates = TPT_TRY(flags.billed().rates(library, base.environment));
-  study::PlanQuestion asked = TPT_TRY(flags.question(library, base, rates));
+  search::PlanQuestion asked = TPT_TRY(flags.question(library, base, rates));
   asked.watch = watch_of(work);
   const search::Space space = TPT_TRY(flags.searched().space(asked.base));
   const search::Ranking ranking = TPT_TRY(study::find_plans(space, asked));
   if (work.stopped) return error("interrupted");
   const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
-  return as_plans({asked, space, ranking, rates, intervals, flags.billed(),
-                   has_layout(job) ? flags::own_plan(asked) : std::nullopt});
+  return as_plans({.asked = asked,
+                   .ranking = ranking,
+                   .intervals = intervals,
+                   .rates = rates,
+                   .bill = flags.bill_of(asked.base, rates),
+                   .own = has_layout(job) ? search::own_plan(asked) : std::nullopt});
 }
 
 py::tuple plan(const Job& job, const FlagTexts& texts, const py::object& progress) {

@@ -33,12 +33,12 @@ MAY_INCLUDE = {
     "answers": "base spec run workload metrics",
     "learn": "base spec thermal sim",
     "calibrate": "base spec workload perf power thermal clock sim metrics learn",
-    "search": "base spec run workload sim metrics",
-    "advise": "base spec formats run workload sim metrics",
+    "search": "base spec run workload sim metrics answers",
+    "advise": "base spec formats run workload sim metrics answers",
     "report": "base spec run metrics answers calibrate search advise",
-    "tui": "base http system spec run store telemetry metrics trace_report answers learn calibrate advise report",
+    "tui": "base http system spec run store telemetry metrics trace_report answers learn calibrate report",
     "study": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers calibrate search advise report",
-    "flags": "base http spec formats store workload sim telemetry metrics answers learn search report tui study",
+    "flags": "base http spec formats store workload sim telemetry metrics answers learn search tui study",
     "cli": "*",
 }
 # What predicts stands alone: nothing below it links a database, MPI, HTTP, YAML, sensors or a console, so that it also compiles for

@@ -113,7 +113,8 @@ struct GroupCurve {
   struct Point {
     std::vector<std::array<Seconds, sim::action_kind_count>> passes;  // [chunk]: of the group
     Seconds worked;                                                   // over a step
-    Joules energy;  // over a step of fixed length, waiting included, all devices of the group
+    double clock = 0;  // over the highest, mean of the devices while they work
+    Joules energy;     // over a step of fixed length, waiting included, all devices of the group
   };
   std::vector<Point> points;  // [k]
 };
@@ -140,6 +141,8 @@ class StageWalk {
   /// Clock steps down that do not lengthen a stage's passes: its host launches them more slowly
   /// than it runs them, or a slower member sets its pace.
   std::vector<int64_t> free_steps() const;
+  /// The clock of each stage over the highest while it works, as the job is.
+  double working_clock(size_t stage) const { return curves_[stage].points[0].clock; }
 
  private:
   struct Move {
@@ -208,11 +211,14 @@ GroupCurve::Point curve_point(sim::StepModel& model, const sim::CoupledStep& ste
         point.passes[c][static_cast<size_t>(use.kind)] = slowest;
     for (const int64_t device : group.devices) {
       const int64_t index = index_of(device, u);
+      point.clock += static_cast<double>(use.count) * (slowest / unit::s) *
+                     model.clock_ratio(index) / static_cast<double>(group.devices.size());
       point.energy += static_cast<double>(use.count) *
                       pass_energy(model, table.at(index, group.host_factor), slowest, index,
                                   step.dies[static_cast<size_t>(device)]);
     }
   }
+  point.clock /= point.worked / unit::s;
   const Seconds open = std::max(Seconds(), step.timeline.step_time - point.worked);
   if (open > Seconds())
     for (const int64_t device : group.devices)
@@ -515,6 +521,8 @@ std::vector<StageSlack> stage_slacks(const sim::StepModel& model, const sim::Cou
       stage.replica_waits |= for_replicas > 0.5 * waited;
       // The least of all replicas is free for all.
       stage.free_clock = std::max(p == 0 ? 0 : stage.free_clock, model.clock_ratio(free[s]));
+      stage.working_clock =
+          std::min(p == 0 ? 1 : stage.working_clock, walks.of(p).working_clock(s));
       note_members(step, model.pipelines[p].groups[s], stage);
     }
   }
@@ -632,9 +640,8 @@ class ClockPlanner {
     for (const StageSlack& stage : plan_.stages)
       waited = std::max(waited, stage.waited);
     plan_.nothing = fmt::format(
-        "Nothing saves energy without costing time: no stage, group or replica waits for another "
-        "long enough (at most {:.1f} % of the step is spent waiting), so every clock sets the "
-        "pace.",
+        "Nothing saves energy at no cost of time: every clock sets the pace, as no stage, group or "
+        "replica waits long enough for another (at most {:.1f} % of the step).",
         100 * waited);
   }
 
@@ -653,7 +660,9 @@ ClockPlan plan_clocks(const spec::Job& job, const ClockOptions& options) {
 }
 
 std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
-  if (stage.free_clock < 0.95)
+  // What its power cap or heat takes of the clock anyway, a lower lock costs nothing.
+  constexpr double spread_of_phases = 0.03;
+  if (stage.free_clock < 0.95 && stage.free_clock < stage.working_clock - spread_of_phases)
     return fmt::format(
         "launches and links set its pace: its passes take no longer down to {:.0f} % of the clock",
         100 * stage.free_clock);
@@ -673,9 +682,14 @@ std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
   if (slack > schedule_tolerance)
     return fmt::format("every pass may end {:.1f} % of a step later: other stages work longer",
                        100 * slack);
-  if (longest->stage == stage.stage) return "works longest: it sets the pace";
+  const std::string held =
+      stage.working_clock < 0.95
+          ? fmt::format(", at {:.0f} % of the highest clock: power or heat holds it there",
+                        100 * stage.working_clock)
+          : "";
+  if (longest->stage == stage.stage) return "works longest: it sets the pace" + held;
   if (less > 5e-3) return works_less;
-  return "nearly as long as the longest stage: on the critical path";
+  return "nearly as long as the longest stage: on the critical path" + held;
 }
 
 }  // namespace triplepoint::advise

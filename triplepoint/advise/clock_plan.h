@@ -46,7 +46,8 @@ struct StageSlack {
   Seconds forward_slack, backward_slack;  // the least of its passes, of the replica with most
   double lowest_member = 1;  // clock of the slowest device over that of the mean one, least of all
   int64_t slowest_device = 0;
-  double free_clock = 1;       // clock over the highest at which its passes still take no longer
+  double working_clock = 1;    // clock over the highest while it works, as the governor has it
+  double free_clock = 1;       // the same, of the lowest at which its passes take no longer
   bool replica_waits = false;  // for other replicas, longer than for other stages
 };
 

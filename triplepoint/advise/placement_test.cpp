@@ -6,7 +6,8 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/advise/place_tables.h"
+#include "triplepoint/advise/place_answer.h"
+#include "triplepoint/advise/place_files.h"
 #include "triplepoint/advise/population.h"
 
 namespace triplepoint::advise {
@@ -179,13 +180,17 @@ TEST_CASE("groups are told with how sure they are, and slots with their nodes wh
           {.node = node, .local = local, .temperature_c = (local < 4) == (node == 0) ? 50. : 70.});
   seen.groups = find_thermal_groups(seen.devices);
   REQUIRE(seen.groups.groups.size() == 2);
-  CHECK(contains(grouping_text(seen), "2 groups leave 0.0 % of the scatter"));
-  CHECK(contains(grouping_text(seen), "differ by 20.0 K"));
-  CHECK(slots_text(seen) == "node 0: 0,1,2,3,4,5,6,7; node 1: 4,5,6,7,0,1,2,3");
-  CHECK(groups_table(seen).rows.size() == 2);
+  const answers::Section section = groups_answer(seen).sections.front();
+  CHECK(contains(section.remarks[0].text, "2 groups, 20.0 K apart, with 0.0 % of the scatter"));
+  CHECK(contains(section.remarks[1].text, "node 0: 0,1,2,3,4,5,6,7; node 1: 4,5,6,7,0,1,2,3"));
+  CHECK(section.tables.front().rows.size() == 2);
   seen.devices.resize(3);
   seen.groups = find_thermal_groups(seen.devices);
-  CHECK(contains(grouping_text(seen), "Too few GPUs"));
+  CHECK(contains(groups_answer(seen).sections.front().remarks[0].text, "Too few GPUs"));
+}
+
+std::string said_of(const GroupedMachine& seen) {
+  return groups_answer(seen).sections.front().remarks[0].text;
 }
 
 TEST_CASE("equal GPUs, a missing reading and one far hotter than the others are told as such") {
@@ -193,16 +198,16 @@ TEST_CASE("equal GPUs, a missing reading and one far hotter than the others are 
   for (int64_t local = 0; local < 8; ++local)
     seen.devices.push_back({.node = 0, .local = local, .temperature_c = 60.});
   seen.groups = find_thermal_groups(seen.devices);
-  CHECK(contains(grouping_text(seen), "the temperature of all GPUs is alike"));
+  CHECK(contains(said_of(seen), "the temperature of all GPUs is alike"));
   seen.devices[6].temperature_c.reset();
   seen.devices[1].temperature_c = 82;
   seen.groups = find_thermal_groups(seen.devices);
-  CHECK(contains(grouping_text(seen), "GPU 6 has no temperature"));
+  CHECK(contains(said_of(seen), "GPU 6 has no temperature"));
   if (seen.groups.groups.size() == 1)
-    CHECK(contains(grouping_text(seen), "GPU 1 is far hotter"));
+    CHECK(contains(said_of(seen), "GPU 1 is far hotter"));
   else
     CHECK(seen.groups.groups[1].members == std::vector<size_t>{1});
-  CHECK(slots_text(seen).ends_with("6"));
+  CHECK(json_text(groups_answer(seen).numbers, -1).find("6]]") != std::string::npos);
 }
 
 }  // namespace

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "triplepoint/base/data_table.h"
+
+namespace triplepoint::run {
+struct Run;
+}
 
 namespace triplepoint::answers {
 
@@ -129,11 +135,18 @@ struct HeatMap {
   bool names_nodes = true;  // above the columns
 };
 
+/// Each node of a run from its inlet to its outlet, slots as warm as they are.
+struct ChassisPicture {
+  std::shared_ptr<const run::Run> run;
+  std::vector<std::string> slot_words = {};  // of each device, instead of its power
+  std::optional<std::pair<double, double>> range = std::nullopt;  // °C, ends of the colour scale
+};
+
 /// A chart, its title, which says what it shows, and the numbers behind it.
 struct Figure {
   std::string id, title, note;
   std::variant<std::monostate, BarChart, LineChart, ScatterChart, RangeChart, DifferenceChart,
-               HeatMap>
+               HeatMap, ChassisPicture>
       chart;
   std::vector<LegendEntry> legend;
   DataTable table;

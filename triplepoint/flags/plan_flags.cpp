@@ -70,8 +70,17 @@ Arguments PlanFlags::ranking() {
               pareto_);
 }
 
-Result<study::PlanQuestion> PlanFlags::question(const spec::Library& library, const spec::Job& base,
-                                                const metrics::BillRates& rates) const {
+std::function<metrics::Bill(const search::Finalist&)> PlanFlags::bill_of(
+    const spec::Job& job, const metrics::BillRates& rates) const {
+  if (!bill_.given()) return {};
+  return [this, &job, &rates](const search::Finalist& plan) {
+    return bill_.bill(job, rates, plan.time * unit::s, plan.power_mean * unit::W);
+  };
+}
+
+Result<search::PlanQuestion> PlanFlags::question(const spec::Library& library,
+                                                 const spec::Job& base,
+                                                 const metrics::BillRates& rates) const {
   if (base.task != spec::Task::pretrain && base.task != spec::Task::lora)
     return error("plan supports only training (the job has another task); leave its task out");
   if (base.plan.sends && base.plan.sends->microbatches > 1)
@@ -80,12 +89,12 @@ Result<study::PlanQuestion> PlanFlags::question(const spec::Library& library, co
         "sends); leave out sends.microbatches, and simulate the plan "
         "with them");
   TPT_TRY(spec::require_valid(search::without_layout(base)));
-  return study::PlanQuestion{.base = base,
-                             .objective = search_.objective(base, rates),
-                             .limits = search_.limits(base),
-                             .pareto = pareto_,
-                             .top = static_cast<size_t>(top_),
-                             .threads = threads_.count()};
+  return search::PlanQuestion{.base = base,
+                              .objective = search_.objective(base, rates),
+                              .limits = search_.limits(base),
+                              .pareto = pareto_,
+                              .top = static_cast<size_t>(top_),
+                              .threads = threads_.count()};
 }
 
 }  // namespace triplepoint::flags

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,9 +15,9 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/search/objective.h"
+#include "triplepoint/search/plan_answer.h"
 #include "triplepoint/search/search.h"
 #include "triplepoint/search/space.h"
-#include "triplepoint/study/plan_search.h"
 
 namespace triplepoint::flags {
 
@@ -48,10 +48,13 @@ class PlanFlags {
   const SearchFlags& searched() const { return search_; }
   SearchFlags& searched() { return search_; }
   const BillFlags& billed() const { return bill_; }
+  /// Of any plan of the job; absent unless --tokens is given.
+  std::function<metrics::Bill(const search::Finalist&)> bill_of(const spec::Job&,
+                                                                const metrics::BillRates&) const;
   int thread_count() const { return threads_.count(); }
   ThreadLimit thread_limit() const { return threads_.limit(); }
-  Result<study::PlanQuestion> question(const spec::Library&, const spec::Job& base,
-                                       const metrics::BillRates&) const;
+  Result<search::PlanQuestion> question(const spec::Library&, const spec::Job& base,
+                                        const metrics::BillRates&) const;
 
  private:
   SearchFlags search_;

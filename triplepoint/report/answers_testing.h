@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/report/pages/answer_pages.h"
+#include "triplepoint/advise/place_answer.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/validation_page.h"
 #include "triplepoint/report/study_testing.h"
+#include "triplepoint/search/plan_answer.h"
 
 namespace triplepoint::report {
 
@@ -41,7 +43,7 @@ inline search::Finalist sample_plan(const spec::Job& job, double time, double en
                            .expert_tensor = job.plan.tensor_parallel_size,
                            .data = job.data_parallel_size()};
   plan.candidate.memory = 100 * unit::GiB;
-  plan.time = plan.candidate.step.time = time;
+  plan.time = plan.value = plan.candidate.step.time = time;
   plan.energy = energy;
   plan.tokens_per_second = 1e5 / time;
   plan.mfu = 0.5;
@@ -52,22 +54,20 @@ inline search::Finalist sample_plan(const spec::Job& job, double time, double en
 }
 
 inline std::string sample_plan_page() {
-  const spec::Job job = *sample_run().manifest.job;
+  spec::Job job = *sample_run().manifest.job;
+  job.notes = {"sequence length 2048 (the model's)"};
+  search::PlanQuestion asked{.base = job};
+  asked.limits.temperature = Celsius(75);
   search::Ranking ranking;
   ranking.ranked = {sample_plan(job, 16, 300e3), sample_plan(job, 17, 280e3)};
-  triplepoint::DataTable best{.name = "plans",
-                              .title = "",
-                              .columns = {{"place", "#"}, {"step_time_s", "step s", 1, 3}},
-                              .rows = {}};
-  best.add({int64_t{1}, 16.0});
-  best.add({int64_t{2}, 17.0});
-  return plan_page({.base = job,
-                    .ranking = ranking,
-                    .best = best,
-                    .own = search::OtherPlan{"your job", sample_plan(job, 24, 400e3), {}},
-                    .others = {{"TP16 instead of 8", sample_plan(job, 15, 0), 4.5 * unit::GiB}},
-                    .limits = {"die at most 75 °C"},
-                    .sentences = {"2 plans were simulated.", "Your job takes 24 s a step."}});
+  const auto intervals = metrics::PredictionIntervals::load(spec::default_library());
+  return document_page(search::plan_answer(
+      {.asked = asked,
+       .ranking = ranking,
+       .intervals = intervals.value(),
+       .rates = {},
+       .own = search::OtherPlan{"your job", sample_plan(job, 24, 400e3), {}},
+       .others = {{"TP16 instead of 8", sample_plan(job, 15, 0), 4.5 * unit::GiB}}}));
 }
 
 inline std::string sample_place_page() {
@@ -82,11 +82,8 @@ inline std::string sample_place_page() {
     result.placements.push_back(std::move(placement));
   }
   result.recommended = 1;
-  PlacedRun placed{run, {}};
-  for (std::size_t i = 0; i < run.devices.size(); ++i)
-    placed.stage_of_device.push_back(fmt::format("stage {}", i / 8));
-  return place_page("gpt3-175b on 32 x H200, TP8-PP4",
-                    {.devices = {}, .groups = {}, .source = "simulated"}, result, placed, placed);
+  const advise::GroupedMachine seen{.devices = {}, .groups = {}, .source = "simulated"};
+  return document_page(advise::place_answer(*run.manifest.job, seen, result, true));
 }
 
 inline std::string sample_validation_page() {

@@ -9,7 +9,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/search/layout_scan.h"
-#include "triplepoint/search/plan_tables.h"
+#include "triplepoint/search/plan_text.h"
 #include "triplepoint/workload/memory.h"
 
 namespace triplepoint::search {

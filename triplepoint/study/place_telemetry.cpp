@@ -9,13 +9,12 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/advise/place_files.h"
 #include "triplepoint/advise/place_machine.h"
-#include "triplepoint/answers/labels.h"
-#include "triplepoint/report/pages/answer_pages.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
-#include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::study {
 namespace {
@@ -171,37 +170,18 @@ Result<PlacedJob> place_job(const spec::Job& job, const Telemetry& telemetry,
   return PlacedJob{seen, std::move(result)};
 }
 
-namespace {
-
-/// The run of a placement, and which stage sits on each of its devices.
-report::PlacedRun placed_run(const spec::Job& job) {
-  report::PlacedRun placed{
-      .run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false}),
-      .stage_of_device = {}};
-  const workload::RankGrid grid(job);
-  for (const run::Device& device : placed.run.devices)
-    placed.stage_of_device.push_back(
-        device.rank ? fmt::format("stage {}", grid.coordinates(*device.rank).pipeline) : "");
-  return placed;
-}
-
-}  // namespace
-
 Result<std::string> write_placements(const std::string& folder, const spec::Library& library,
                                      const PlacedJob& placed, const spec::Job& job,
                                      const Telemetry& telemetry,
-                                     const std::optional<std::string>& names) {
+                                     const std::optional<std::string>& names,
+                                     const answers::Document& answer) {
   const advise::PlaceResult& result = placed.result;
   const bool only_page = folder.ends_with(".html");
   const auto hosts = TPT_TRY(host_names(job, names, telemetry));
   std::string remarks;
   if (!only_page) remarks = TPT_TRY(advise::write_placements(folder, library, result, job, hosts));
-  const std::string title =
-      fmt::format("{}, {}", answers::group_label(job), answers::configuration_label(job));
-  TPT_TRY(write_file_atomically(
-      only_page ? Path(folder) : Path(folder) / "report.html",
-      report::place_page(title, placed.seen, result, placed_run(result.placements.front().job),
-                         placed_run(result.best().job))));
+  TPT_TRY(write_file_atomically(only_page ? Path(folder) : Path(folder) / "report.html",
+                                report::document_page(answer)));
   if (only_page) return fmt::format("wrote {}\n", folder);
   return fmt::format(
       "{} placements as job.toml, megatron.sh, nemo.yaml, devices.sh and hostfile in {}, with "

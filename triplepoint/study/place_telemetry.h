@@ -9,7 +9,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/advise/place_tables.h"
+#include "triplepoint/advise/place_answer.h"
 #include "triplepoint/advise/thermal_groups.h"
 
 namespace triplepoint::study {
@@ -48,6 +48,7 @@ Result<PlacedJob> place_job(const spec::Job&, const Telemetry&,
 /// the nodes, else those of the telemetry.
 Result<std::string> write_placements(const std::string& folder, const spec::Library&,
                                      const PlacedJob&, const spec::Job&, const Telemetry&,
-                                     const std::optional<std::string>& hosts);
+                                     const std::optional<std::string>& hosts,
+                                     const answers::Document& answer);
 
 }  // namespace triplepoint::study

@@ -13,7 +13,7 @@
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/search/plan_tables.h"
+#include "triplepoint/search/plan_text.h"
 
 namespace triplepoint::study {
 namespace {
@@ -79,18 +79,12 @@ Result<Finalist> named_plan(const spec::Library& library, const PlanQuestion& as
 
 }  // namespace
 
-search::SearchOptions PlanQuestion::search_options() const {
-  search::SearchOptions options;
-  options.threads = threads;
-  options.keep = std::max(fewest_finalists, top + top / 2);
-  options.watch = watch;
-  return options;
-}
-
 Result<search::Ranking> find_plans(const search::Space& space, const PlanQuestion& asked) {
   search::FinalOptions options;
   options.top = asked.top;
-  options.search = asked.search_options();
+  options.search.threads = asked.threads;
+  options.search.keep = std::max(fewest_finalists, asked.top + asked.top / 2);
+  options.search.watch = asked.watch;
   return require_plans(search::rank_plans(space, asked.objective, asked.limits, options,
                                           thrifty_plans(space, asked, options.search).best),
                        asked);

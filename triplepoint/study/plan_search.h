@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,22 +10,11 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/search/finalists.h"
+#include "triplepoint/search/plan_answer.h"
 
 namespace triplepoint::study {
 
-/// What a search for plans was asked, and how it is done.
-struct PlanQuestion {
-  spec::Job base;
-  search::Objective objective;
-  search::Limits limits;
-  bool pareto = false;  // plans that are thrifty alone widen the front
-  size_t top = 5;
-  int threads = 1;
-  Watch watch = {};
-
-  search::SearchOptions search_options() const;
-};
+using search::PlanQuestion;
 
 /// The best plans of the space; an error where there is none, unless the search was stopped.
 Result<search::Ranking> find_plans(const search::Space&, const PlanQuestion&);

@@ -3,17 +3,10 @@
 
 #include <vector>
 
-#include "triplepoint/advise/place_tables.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
-
-/// What separates the GPUs, and the order that puts cold ones first.
-void print_thermal_groups(Console&, const advise::GroupedMachine&);
-/// The job, its thermal groups, the placements and how to launch the best.
-void print_placements(Console&, const spec::Job&, const advise::GroupedMachine&,
-                      const advise::PlaceResult&);
 
 /// What an analysis found: the answer, these of its tables, and what to know of them. Empty tables
 /// are left out unless they were asked for.

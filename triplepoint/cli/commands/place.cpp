@@ -7,12 +7,11 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/advise/place_tables.h"
+#include "triplepoint/advise/place_answer.h"
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
@@ -22,7 +21,6 @@
 #include "triplepoint/study/place_telemetry.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
-#include "triplepoint/tui/result_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -65,9 +63,12 @@ class Place : public Command {
     if (!named && !seen.job && from_.empty())
       return error(
           "no job and no telemetry (there is nothing to place); name a job, or --from recordings");
-    if (!named && !seen.job)
-      return print_groups(console, TPT_TRY(study::group_devices(seen.samples, from_, by_, {})),
-                          seen.notes);
+    if (!named && !seen.job) {
+      const advise::GroupedMachine machine =
+          TPT_TRY(study::group_devices(seen.samples, from_, by_, {}));
+      print_answer(console, advise::groups_answer(machine, seen.notes), format_);
+      return exit_ok;
+    }
     spec::Job job = seen.job && !named ? TPT_TRY(flags_.with_own_runs(*seen.job))
                                        : TPT_TRY(flags_.job(library));
     TPT_TRY(spec::require_valid(job));
@@ -89,48 +90,20 @@ class Place : public Command {
     return {};
   }
 
-  /// Without a job: what separates the GPUs, and the order that puts cold ones first.
-  Result<int> print_groups(tui::Console& console, const advise::GroupedMachine& seen,
-                           const std::vector<std::string>& notes) {
-    if (format_.is_json()) {
-      print_json(console, {{"thermal_groups", advise::groups_json(seen)}, {"notes", notes}});
-    } else if (format_.is_csv()) {
-      console.print(table_csv(advise::groups_table(seen)));
-    } else {
-      tui::print_thermal_groups(console, seen);
-      for (const std::string& note : notes)
-        tui::print_wrapped(console, "Note: " + note + ".");
-      tui::print_wrapped(console,
-                         "No job was given, so nothing was placed; name one to estimate the gain.");
-    }
-    return exit_ok;
-  }
-
   Result<int> place_job(tui::Console& console, const spec::Library& library, const spec::Job& job,
                         const Telemetry& telemetry) {
     options_.threads = threads_.count();
     options_.watch = tui::watch_on(console);
     const study::PlacedJob placed = TPT_TRY(study::place_job(job, telemetry, from_, by_, options_));
+    const answers::Document answer =
+        advise::place_answer(job, placed.seen, placed.result, output_.has_value());
     if (output_)
-      console.warn(
-          TPT_TRY(study::write_placements(*output_, library, placed, job, telemetry, hosts_)));
-    print(console, job, placed.seen, placed.result);
+      console.warn(TPT_TRY(
+          study::write_placements(*output_, library, placed, job, telemetry, hosts_, answer)));
+    print_answer(console, answer, format_, "placements");
     if (!interrupted()) return exit_ok;
     console.warn("triplepoint: interrupted; what is shown is the best found until then\n");
     return exit_interrupted;
-  }
-
-  void print(tui::Console& console, const spec::Job& job, const advise::GroupedMachine& seen,
-             const advise::PlaceResult& result) const {
-    if (format_.is_json()) {
-      Json json = advise::place_json(seen, result);
-      json["job"] = job.name;
-      print_json(console, json);
-    } else if (format_.is_csv()) {
-      console.print(table_csv(advise::placements_table(result)));
-    } else {
-      tui::print_placements(console, job, seen, result);
-    }
   }
 
   JobFlags flags_;

@@ -20,6 +20,9 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/learn/calibration.h"
+#include "triplepoint/report/pages/document_page.h"
+#include "triplepoint/search/plan_answer.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/plan_search.h"
 #include "triplepoint/system/process.h"
@@ -71,7 +74,7 @@ class PlanCommand : public Command {
     if (const std::string own = study::own_model_text(library, base);
         !own.empty() && !format_.is_json())
       console.print(own + "\n");
-    study::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
+    search::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
     asked.watch = tui::watch_on(console);
     const search::Space space = TPT_TRY(plan_.searched().space(asked.base));
     const search::Ranking ranking = TPT_TRY(study::find_plans(space, asked));
@@ -80,23 +83,31 @@ class PlanCommand : public Command {
       return exit_interrupted;
     }
     const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
-    const PlanOutcome outcome{asked,
-                              space,
-                              ranking,
-                              rates,
-                              intervals,
-                              plan_.billed(),
-                              flags_.has_file() ? own_plan(asked) : std::nullopt,
-                              TPT_TRY(flags_.own_runs())};
-    std::vector<std::string> sentences;
-    if (format_.is_table() || output_) sentences = plan_sentences(outcome);
+    search::PlanOutcome outcome{.asked = asked,
+                                .ranking = ranking,
+                                .intervals = intervals,
+                                .rates = rates,
+                                .bill = plan_.bill_of(asked.base, rates)};
+    const std::optional<learn::Calibration> learned = TPT_TRY(flags_.own_runs());
+    if (learned)
+      outcome.own_runs = {.runs = static_cast<int64_t>(learned->runs()),
+                          .factor = [&](const spec::Job& job, double time) {
+                            return learned->interval_factor(job, time);
+                          }};
+    if (flags_.has_file()) outcome.own = search::own_plan(asked);
+    if (explain_)
+      outcome.explained = TPT_TRY(study::explained_plans(library, asked, ranking, *explain_));
+    if (output_)
+      outcome.others = search::neighbours_of(search::job_of(asked.base, ranking.ranked[0]),
+                                             asked.objective, asked.limits);
+    const answers::Document answer = search::plan_answer(outcome);
     if (output_) {
       const bool only_page = output_->ends_with(".html");
       if (!only_page) console.warn(TPT_TRY(study::write_plans(library, asked, ranking, *output_)));
-      TPT_TRY(write_plan_page(only_page ? Path(*output_) : Path(*output_) / "report.html", outcome,
-                              sentences));
+      TPT_TRY(write_file_atomically(only_page ? Path(*output_) : Path(*output_) / "report.html",
+                                    report::document_page(answer)));
     }
-    TPT_TRY(print_outcome(console, library, outcome, sentences, format_, explain_));
+    print_answer(console, answer, format_, explain_ ? "explain" : "plans");
     if (!interrupted()) return exit_ok;
     console.warn("triplepoint: interrupted; what is shown is the best found until then\n");
     return exit_interrupted;
@@ -133,7 +144,7 @@ class PlanCommand : public Command {
   Result<int> plan_clocks(tui::Console& console, const spec::Library& library) const {
     return plan_the_clocks(console, library, TPT_TRY(job(console, library)),
                            {.slowdown = slowdown_.value_or(0),
-                            .format = format_.word(),
+                            .format = format_,
                             .output = output_,
                             .threads = plan_.thread_count()});
   }

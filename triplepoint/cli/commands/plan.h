@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "triplepoint/base/result.h"
 
@@ -12,7 +10,6 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/flags/plan_outcome.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/tui/console.h"
 
@@ -21,7 +18,7 @@ namespace triplepoint::cli {
 /// What `plan --clocks` was asked.
 struct ClockRequest {
   double slowdown = 0;  // the point that is written may be so much slower
-  std::string format = "table";
+  FormatFlag format{FormatFlag::Csv::yes};
   std::optional<std::string> output;  // folder
   int threads = 1;
 };
@@ -33,11 +30,5 @@ Result<double> parse_slowdown(std::string_view text);
 /// with their slack, and, in a folder, what an operator needs to set them.
 Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                             const spec::Job& job, const ClockRequest& request);
-
-/// Prints the ranking, below it the sentences and the front; `explain`: two plans beside each
-/// other.
-Result<void> print_outcome(tui::Console& console, const spec::Library& library,
-                           const PlanOutcome& outcome, const std::vector<std::string>& sentences,
-                           const FormatFlag& format, const std::optional<std::string>& explain);
 
 }  // namespace triplepoint::cli

@@ -10,15 +10,13 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/data_table.h"
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/advise/clock_answer.h"
 #include "triplepoint/advise/clock_plan.h"
-#include "triplepoint/advise/clock_tables.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
@@ -90,18 +88,7 @@ Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                     "simulate prints the memory breakdown",
                     job.name));
   const ClockPoint* chosen = advise::chosen_point(plan, request.slowdown);
-  const DataTable frontier = advise::clock_frontier_table(job, plan),
-                  stages = advise::clock_stage_table(job, plan, chosen);
-  if (request.format == "json") {
-    print_json(console, advise::clocks_json(job, plan, frontier, stages, chosen));
-  } else if (request.format == "csv") {
-    console.print(table_csv(frontier));
-  } else {
-    console.print(tui::table_text(frontier, console));
-    if (!plan.nothing.empty()) tui::print_wrapped(console, plan.nothing);
-    console.print("\n" + tui::table_text(stages, console));
-    if (chosen != nullptr) tui::print_wrapped(console, advise::chosen_clocks_text(*chosen));
-  }
+  print_answer(console, advise::clock_answer(job, plan, chosen), request.format);
   if (request.output && chosen == nullptr)
     return error(
         "nothing was written (no setting within --slowdown saves energy); allow more, as "

@@ -10,7 +10,7 @@
 
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/advise/steer_output.h"
+#include "triplepoint/advise/steer_answer.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
@@ -109,21 +109,8 @@ class Steer : public Command {
     const auto looks = static_cast<std::size_t>(options_.duration / options_.interval + 1);
     options_.watch = tui::watch_on(console);
     options_.watch.begin("Simulating both sides", looks);
-    print(console, job, advise::steer(job, options_));
+    print_answer(console, advise::steer_answer(job, advise::steer(job, options_)), format_);
     return {};
-  }
-
-  void print(tui::Console& console, const spec::Job& job,
-             const advise::SteerOutcome& outcome) const {
-    const DataTable sides = advise::sides_table(outcome);
-    if (format_.is_json()) {
-      print_json(console, advise::steering_json(job, outcome));
-    } else if (format_.is_csv()) {
-      console.print(table_csv(sides));
-    } else {
-      console.print(tui::table_text(advise::decisions_table(outcome), console) + "\n" +
-                    tui::table_text(sides, console));
-    }
   }
 
   /// Looks at a run window by window: what is there at once, what comes as it comes, until the

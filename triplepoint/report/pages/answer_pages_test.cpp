@@ -55,8 +55,8 @@ TEST_CASE("place: the gain is that of drawn machines, with the worst of them") {
   const std::string page = sample_place_page();
   CHECK(contains(page, "<b>+1.50 <i>%</i></b>"));
   CHECK(contains(page, "searched placement; before 20.00"));
-  CHECK(
-      contains(page, "1.50\u00a0% on average (-0.40\u00a0% on the worst); it gains on 14 of them"));
+  CHECK(contains(page, "Launch the searched placement: 1.50\u00a0% faster on average over 16"));
+  CHECK(contains(page, "(-0.40\u00a0% on the worst; faster on 14 of them)"));
 }
 
 TEST_CASE("numbers keep their units: no line breaks between them, outside of tags") {

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/charts/charts.h"
+#include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/charts/ratio_charts.h"
@@ -28,6 +30,9 @@ struct Draw {
     return difference_chart_svg(chart.title, chart.unit, chart.bars);
   }
   std::string operator()(const answers::HeatMap& map) const { return heat_map_svg(map); }
+  std::string operator()(const answers::ChassisPicture&) const {
+    return "";
+  }  // a figure of its own
 };
 
 std::string findings_html(const answers::Section& section) {
@@ -48,7 +53,9 @@ std::string notes_html(const answers::Section& section) {
   for (const Remark& remark : section.remarks) {
     if (remark.kind == Remark::Kind::command) commands += escape(remark.text) + "\n";
     if (remark.kind == Remark::Kind::note || remark.kind == Remark::Kind::warning)
-      html += "<p class=\"note\">" + escape(remark.text) + "</p>";
+      html +=
+          fmt::format("<p class=\"note\">{}: {}</p>",
+                      remark.kind == Remark::Kind::note ? "Note" : "Warning", escape(remark.text));
   }
   return html + (commands.empty() ? "" : "<pre>" + commands + "</pre>");
 }
@@ -58,7 +65,8 @@ std::string notes_html(const answers::Section& section) {
 std::string section_html(const answers::Section& section) {
   std::string html = findings_html(section), figures;
   for (const answers::Figure& figure : section.figures)
-    figures += html_figure(drawn(figure));
+    if (const Figure picture = drawn(figure); !picture.drawing.empty())
+      figures += html_figure(picture);
   if (!figures.empty()) html += "<div class=\"figures\">" + figures + "</div>";
   std::string tables;
   for (const triplepoint::DataTable& table : section.tables)
@@ -78,6 +86,12 @@ std::string section_html(const answers::Section& section) {
 }
 
 Figure drawn(const answers::Figure& figure) {
+  if (const auto* chassis = std::get_if<answers::ChassisPicture>(&figure.chart))
+    return chassis_figure(*chassis->run, metrics::measure(*chassis->run),
+                          {.id = figure.id,
+                           .title = figure.title,
+                           .slot_words = chassis->slot_words,
+                           .range = chassis->range});
   return {
       figure.id,
       figure.title,

@@ -213,11 +213,6 @@ std::string html_findings(const std::vector<std::string>& sentences) {
   return html.empty() ? html : "<ol class=\"findings\">" + html + "</ol>";
 }
 
-std::string html_overview(const Figure& picture, const std::vector<std::string>& sentences) {
-  return "<div class=\"figures choices\">" + html_figure(picture) + "<div>" +
-         html_findings(sentences) + "</div></div>";
-}
-
 std::string html_figures(const std::vector<Figure>& figures) {
   std::string html = "<div class=\"figures\">";
   for (const Figure& figure : figures)

@@ -68,8 +68,6 @@ std::string html_tiles(const std::vector<Tile>& tiles);
 std::string html_section(std::string_view id, std::string_view title, std::string_view inner);
 /// Sentences, numbered; empty if there are none.
 std::string html_findings(const std::vector<std::string>& sentences);
-/// The picture that says most, and beside it the sentences.
-std::string html_overview(const Figure& picture, const std::vector<std::string>& sentences);
 /// A field in which one types what the rows of the page's table must contain.
 std::string html_filter();
 /// Cards beside each other.

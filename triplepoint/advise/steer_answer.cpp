@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/advise/steer_output.h"
+#include "triplepoint/advise/steer_answer.h"
+
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 
 namespace triplepoint::advise {
@@ -26,7 +27,7 @@ const char* better_side(const SteerOutcome& outcome) {
 /// How each look found both sides.
 DataTable looks_table(const spec::Job& job, const SteerOutcome& outcome) {
   const double max_mhz = *job.cluster.gpu.max_clock / unit::MHz;
-  DataTable table;
+  DataTable table{.name = "looks", .title = "How each look found both sides"};
   for (const char* key : {"side", "time_s", "step_time_s", "power_w", "temperature_peak_c",
                           "sm_clock_min_mhz", "sm_clock_mean_mhz"})
     table.columns.push_back({key, key});
@@ -39,15 +40,13 @@ DataTable looks_table(const spec::Job& job, const SteerOutcome& outcome) {
   return table;
 }
 
-}  // namespace
-
 DataTable sides_table(const SteerOutcome& outcome) {
   DataTable table;
   table.name = "sides";
-  table.title = "Left alone, and steered: " + std::string(better_side(outcome));
+  table.title = "Left alone, and steered";
   table.columns = {{"side", "side"},
                    {"step_time_s", "step s", 1, 3},
-                   {"joules_per_step", "kJ/step", 1e3, 1},
+                   {"joules_per_step", "GPU kJ/step", 1e3, 1},
                    {"temperature_peak_c", "peak °C", 1, 1},
                    {"energy_delay_js", "energy-delay kJ s", 1e3, 1},
                    {"energy_delay_change", "change %", 0.01, 2},
@@ -84,14 +83,27 @@ DataTable decisions_table(const SteerOutcome& outcome) {
   return table;
 }
 
-Json steering_json(const spec::Job& job, const SteerOutcome& outcome) {
-  return {{"job", job.name},
-          {"faults", texts_of(job.environment.faults)},
-          {"initial_setting", outcome.initial},
-          {"better", better_side(outcome)},
-          {"sides", table_json(sides_table(outcome))["rows"]},
-          {"decisions", table_json(decisions_table(outcome))["rows"]},
-          {"looks", table_json(looks_table(job, outcome))["rows"]}};
+std::string verdict_of(const SteerOutcome& outcome) {
+  if (outcome.moves == 0) return "Leave it: the controller found no move that gains.";
+  const double change = outcome.ratio() - 1;
+  return fmt::format("{}: with {} moves, energy times delay {} by {:.1f} %.",
+                     change < 0 ? "Steer" : "Leave it", outcome.moves,
+                     change < 0 ? "falls" : "grows", 100 * std::abs(change));
+}
+
+}  // namespace
+
+answers::Document steer_answer(const spec::Job& job, const SteerOutcome& outcome) {
+  return {.kind = "steer",
+          .title = job.name,
+          .verdict = verdict_of(outcome),
+          .sections = {{.id = "sides", .tables = {sides_table(outcome)}},
+                       {.id = "decisions", .tables = {decisions_table(outcome)}}},
+          .numbers = {{"job", job.name},
+                      {"faults", texts_of(job.environment.faults)},
+                      {"initial_setting", outcome.initial},
+                      {"better", better_side(outcome)},
+                      {"looks", table_json(looks_table(job, outcome))["rows"]}}};
 }
 
 std::string alarm_text(const Alarm& alarm) {

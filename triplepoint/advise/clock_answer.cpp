@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/advise/clock_tables.h"
+#include "triplepoint/advise/clock_answer.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/workload/rank_grid.h"
@@ -53,20 +52,17 @@ std::vector<StageMeans> stage_means(const spec::Job& job, const ClockPlan& plan,
   return stages;
 }
 
-}  // namespace
-
-DataTable clock_frontier_table(const spec::Job& job, const ClockPlan& plan) {
+DataTable frontier_table(const ClockPlan& plan) {
   DataTable table;
   table.name = "frontier";
-  table.title = fmt::format("Clocks for {} on {} x {}", job.name, job.world_size(),
-                            upper_case(job.cluster.gpu.name));
+  table.title = "What each point saves and costs";
   table.columns = {{"point", "#"},
                    {"slowdown", "slower %", 0.01, 2},
                    {"saving", "saved %", 0.01, 2},
                    {"worst_slowdown", "worst %", 0.01, 2},
                    {"saving_machines", "saves on"},
                    {"step_time_s", "step s", 1, 3},
-                   {"energy_j", "kJ/step", 1e3, 1},
+                   {"energy_j", "GPU kJ/step", 1e3, 1},
                    {"power_mean_w", "mean W", 1, 0},
                    {"temperature_peak_c", "peak °C", 1, 1},
                    {"clock_mhz", "locked MHz"},
@@ -89,7 +85,7 @@ DataTable clock_frontier_table(const spec::Job& job, const ClockPlan& plan) {
   return table;
 }
 
-DataTable clock_stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPoint* point) {
+DataTable stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPoint* point) {
   DataTable table;
   table.name = "stages";
   table.title = "Stages: what they do today, and what they get";
@@ -116,31 +112,18 @@ DataTable clock_stage_table(const spec::Job& job, const ClockPlan& plan, const C
   return table;
 }
 
-const ClockPoint* chosen_point(const ClockPlan& plan, double slowdown) {
-  const double allowed = std::max(slowdown, schedule_tolerance);
-  const ClockPoint* chosen = nullptr;
-  for (const ClockPoint& point : plan.frontier)
-    if (point.slowdown <= allowed) chosen = &point;
-  return chosen;
-}
-
-std::string chosen_clocks_text(const ClockPoint& point) {
+std::string verdict_of(const ClockPlan& plan, const ClockPoint* point) {
+  if (point == nullptr) return "Leave the clocks as they are. " + plan.nothing;
   return fmt::format(
-      "Written and shown for the stages: {:.2f} % less energy at {:.2f} % longer steps, the mean "
-      "over {} drawn machines; on the worst of them steps are {:.2f} % longer. Clocks are locked "
-      "for a whole run (nvidia-smi -lgc); as power caps the same points save {:.2f} % at {:.2f} %.",
-      100 * point.saving, 100 * std::max(0., point.slowdown), point.step.times.size(),
-      100 * std::max(0., -point.speedups.worst), 100 * point.capped_saving,
-      100 * std::max(0., point.capped_slowdown));
+      "Lock the clocks of the stages below: {:.2f} % less GPU energy at {:.2f} % longer steps, the "
+      "mean over {} drawn machines; on the worst of them steps are {:.2f} % longer.",
+      100 * point->saving, 100 * std::max(0., point->slowdown), point->step.times.size(),
+      100 * std::max(0., -point->speedups.worst));
 }
 
-Json clocks_json(const spec::Job& job, const ClockPlan& plan, const DataTable& frontier,
-                 const DataTable& stages, const ClockPoint* chosen) {
-  Json json = {{"model", job.model.name},
-               {"cluster", job.cluster.name},
-               {"gpus", job.world_size()},
-               {"frontier", table_json(frontier)["rows"]},
-               {"stages", table_json(stages)["rows"]}};
+Json numbers_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* chosen) {
+  Json json = {
+      {"model", job.model.name}, {"cluster", job.cluster.name}, {"gpus", job.world_size()}};
   if (!plan.nothing.empty()) json["nothing"] = plan.nothing;
   if (chosen == nullptr) return json;
   Json clocks = Json::array(), caps = Json::array();
@@ -155,6 +138,34 @@ Json clocks_json(const spec::Job& job, const ClockPlan& plan, const DataTable& f
                     {"device_clock_mhz", clocks},
                     {"device_cap_w", caps}};
   return json;
+}
+
+}  // namespace
+
+const ClockPoint* chosen_point(const ClockPlan& plan, double slowdown) {
+  const double allowed = std::max(slowdown, schedule_tolerance);
+  const ClockPoint* chosen = nullptr;
+  for (const ClockPoint& point : plan.frontier)
+    if (point.slowdown <= allowed) chosen = &point;
+  return chosen;
+}
+
+answers::Document clock_answer(const spec::Job& job, const ClockPlan& plan,
+                               const ClockPoint* chosen) {
+  answers::Section stages{
+      .id = "stages", .title = "Stages", .tables = {stage_table(job, plan, chosen)}};
+  if (chosen != nullptr)
+    stages.remarks.push_back({fmt::format(
+        "Clocks are locked for a whole run (nvidia-smi -lgc); as power caps the same points save "
+        "{:.2f} % at {:.2f} % longer steps.",
+        100 * chosen->capped_saving, 100 * std::max(0., chosen->capped_slowdown))});
+  return {.kind = "clocks",
+          .title = fmt::format("{} on {} x {}", job.name, job.world_size(),
+                               upper_case(job.cluster.gpu.name)),
+          .verdict = verdict_of(plan, chosen),
+          .sections = {{.id = "frontier", .title = "Clocks", .tables = {frontier_table(plan)}},
+                       std::move(stages)},
+          .numbers = numbers_of(job, plan, chosen)};
 }
 
 }  // namespace triplepoint::advise

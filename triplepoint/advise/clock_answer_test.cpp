@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said of a clock plan, by plans written by hand.
-#include "triplepoint/advise/clock_tables.h"
+#include "triplepoint/advise/clock_answer.h"
 
 #include <algorithm>
 
@@ -75,7 +75,7 @@ TEST_CASE("the chosen point is the last that is no slower than asked, within the
 }
 
 TEST_CASE("the frontier begins with the job as it is") {
-  const DataTable table = clock_frontier_table(small_job(), small_plan());
+  const DataTable table = clock_answer(small_job(), small_plan(), nullptr).sections[0].tables[0];
   REQUIRE(table.rows.size() == 4);
   const auto column = std::find_if(table.columns.begin(), table.columns.end(),
                                    [](const DataColumn& c) { return c.key == "clock_mhz"; }) -
@@ -89,13 +89,16 @@ TEST_CASE("the frontier begins with the job as it is") {
 TEST_CASE("a stage has the clocks of its GPUs, and no power afterwards where nothing was chosen") {
   const ClockPlan plan = small_plan();
   const spec::Job job = small_job();
-  const Json chosen = table_json(clock_stage_table(job, plan, &plan.frontier[0]))["rows"];
+  const auto stages = [&](const ClockPoint* point) {
+    return answers::document_json(clock_answer(job, plan, point))["stages"];
+  };
+  const Json chosen = stages(&plan.frontier[0]);
   CHECK(chosen[0]["clock_mhz"] == "1500");
   CHECK(chosen[1]["clock_mhz"] == "1400-1500");
   CHECK(chosen[0]["power_w"].get<double>() == doctest::Approx(600));
   CHECK(chosen[0]["clock_before_mhz"].get<double>() ==
         doctest::Approx(0.9 * (*job.cluster.gpu.max_clock / unit::MHz)));
-  const Json none = table_json(clock_stage_table(job, plan, nullptr))["rows"];
+  const Json none = stages(nullptr);
   CHECK(none[0]["power_w"].is_null());
 }
 
@@ -103,8 +106,7 @@ TEST_CASE("JSON has the clocks and caps of every GPU, if a point was chosen") {
   const ClockPlan plan = small_plan();
   const spec::Job job = small_job();
   const auto json_of = [&](const ClockPoint* point) {
-    return clocks_json(job, plan, clock_frontier_table(job, plan),
-                       clock_stage_table(job, plan, point), point);
+    return answers::document_json(clock_answer(job, plan, point));
   };
   const Json json = json_of(&plan.frontier[1]);
   CHECK(json["gpus"] == 8);
@@ -113,7 +115,9 @@ TEST_CASE("JSON has the clocks and caps of every GPU, if a point was chosen") {
   CHECK(json["chosen"]["device_cap_w"].size() == 8);
   CHECK(json["chosen"]["worst_slowdown"].get<double>() == doctest::Approx(0.02));
   CHECK(!json_of(nullptr).contains("chosen"));
-  CHECK(contains(chosen_clocks_text(plan.frontier[1]), "10.00 % less energy at 2.00 % longer"));
+  CHECK(contains(clock_answer(job, plan, &plan.frontier[1]).verdict,
+                 "10.00 % less GPU energy at 2.00 % longer"));
+  CHECK(contains(clock_answer(job, plan, nullptr).verdict, "Leave the clocks"));
 }
 
 TEST_CASE("each stage has the reason that weighs most") {
@@ -131,6 +135,10 @@ TEST_CASE("each stage has the reason that weighs most") {
   CHECK(contains(reason_of(plan, stage), "waits for GPU 5, whose clock is 3.0 % below"));
   stage.free_clock = 0.6;
   CHECK(contains(reason_of(plan, stage), "60 % of the clock"));
+  stage.working_clock = 0.61;  // a power cap holds it there anyway
+  CHECK(contains(reason_of(plan, stage), "waits for GPU 5"));
+  plan.stages[0].free_clock = plan.stages[0].working_clock = 0.83;
+  CHECK(contains(reason_of(plan, plan.stages[0]), "83 % of the highest clock: power or heat"));
 }
 
 }  // namespace

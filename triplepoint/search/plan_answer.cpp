@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/plan_answer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/answers/labels.h"
+#include "triplepoint/answers/run_figures.h"
+#include "triplepoint/search/plan_text.h"
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::search {
+namespace {
+
+using answers::Remark;
+using answers::Section;
+
+constexpr const char* your_job = "your job";
+
+/// Colours of Term, in its order.
+constexpr std::array<const char*, term_count> styles = {
+    "k-compute",  "recomputed", "t-communication", "k-other", "capped",
+    "k-sendrecv", "t-wait",     "k-reducescatter", "s4",      "t-next"};
+
+const Finalist& first_of(const PlanOutcome& outcome) {
+  return outcome.ranking.ranked.front();
+}
+
+double slower_than_first(const PlanOutcome& outcome, const Finalist& plan) {
+  return outcome.intervals.probability_longer(plan.time, first_of(outcome).time);
+}
+
+std::optional<metrics::Interval> step_time_interval(const PlanOutcome& outcome,
+                                                    const Finalist& plan) {
+  const spec::Job job = job_of(outcome.asked.base, plan);
+  if (outcome.own_runs.runs == 0) return outcome.intervals.step_time(job, plan.time);
+  const double factor = outcome.own_runs.factor(job, plan.time);
+  return metrics::Interval{plan.time / factor, plan.time * factor};
+}
+
+/// Measured jobs that an interval rests on.
+int64_t interval_rows(const PlanOutcome& outcome) {
+  return outcome.own_runs.runs > 0 ? outcome.own_runs.runs : outcome.intervals.rows();
+}
+
+double joules_per_token(const Finalist& plan) {
+  return plan.energy / (plan.tokens_per_second * plan.time);
+}
+
+std::string against(const OtherPlan& other, const Finalist& first) {
+  if (other.missing > Bytes()) return "–";
+  const double longer = other.plan.time / first.time - 1;
+  return fmt::format("{}{}", longer >= 0 ? "+" : "−", percent(std::abs(longer)));
+}
+
+/// How the job's file was read: what was assumed, and what was left out.
+std::vector<std::string> readings_of(const spec::Job& base) {
+  return {base.notes.begin() + 1, base.notes.end()};
+}
+
+// ---- tables
+
+std::string why_not_first(const Finalist& plan, const Finalist& first, double slower) {
+  if (metrics::is_tie(slower)) return "tie";
+  const Loss loss = largest_loss(plan, first);
+  const double share = loss.seconds / first.time;
+  if (share < 5e-4) return "nearly equal";
+  return fmt::format("{} +{:.1f} %", reason_of(loss.term), 100 * share);
+}
+
+/// Decimals of kJ that give the least energy two digits, where three do.
+int energy_digits(const std::vector<Finalist>& ranked) {
+  int digits = 0;
+  for (const Finalist& plan : ranked)
+    for (int more = 1; more <= 3; ++more)
+      if (plan.energy / 1e3 < std::pow(10.0, 2 - more)) digits = std::max(digits, more);
+  return digits;
+}
+
+DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>& plans) {
+  DataTable table{.name = "plans", .title = "Best plans, one of each layout"};
+  table.columns = {
+      {"place", "#"},
+      {.key = "plan", .title = "plan", .whole = true},
+      {"step_time_s", "step s", 1, 3},
+      {.key = "probability_slower", .title = "P(slower) %", .scale = 0.01, .optional = 4},
+      {.key = "tokens_per_second_per_gpu", .title = "tok/s/GPU", .optional = 6},
+      {.key = "mfu", .title = "MFU %", .scale = 0.01, .digits = 1, .optional = 5},
+      {.key = "memory_gib", .title = "GiB", .digits = 1, .optional = 3},
+      {.key = "power_mean_w", .title = "mean W", .optional = 1},
+      {.key = "power_peak_w", .title = "peak W", .optional = 7},
+      {.key = "temperature_peak_c", .title = "peak °C", .digits = 1, .optional = 1},
+      {.key = "energy_j",
+       .title = "GPU kJ/step",
+       .scale = 1e3,
+       .digits = energy_digits(plans),
+       .optional = 8},
+      {.key = "front", .title = "front", .optional = 9},
+      {.key = "why", .title = "why not first", .optional = 2}};
+  const double gpus = static_cast<double>(outcome.asked.base.world_size());
+  for (const Finalist& plan : plans) {
+    const bool is_first = table.rows.empty();
+    const double slower = outcome.intervals.probability_longer(plan.time, plans[0].time);
+    table.add({static_cast<int64_t>(table.rows.size() + 1), plan_text(plan), plan.time,
+               is_first ? DataCell(std::string()) : DataCell(slower), plan.tokens_per_second / gpus,
+               plan.mfu, plan.candidate.memory / unit::GiB, plan.power_mean, plan.power_peak,
+               plan.hottest, plan.energy, std::string(plan.on_front ? "*" : ""),
+               is_first ? std::string() : why_not_first(plan, plans[0], slower)});
+  }
+  return table;
+}
+
+/// Two plans side by side, term by term, largest difference first.
+DataTable explained_table(const Finalist& a, const Finalist& b) {
+  DataTable table{.name = "explain",
+                  .title = fmt::format("A: {} - B: {}", plan_text(a), plan_text(b))};
+  table.columns = {{"term", "seconds of a step"},
+                   {"a_s", "A", 1, 3},
+                   {"b_s", "B", 1, 3},
+                   {"difference_s", "B - A", 1, 3},
+                   {"difference_of_step", "of A's step %", 0.01, 2}};
+  std::vector<size_t> order(term_count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater(),
+                           [&](size_t term) { return std::abs(b.terms[term] - a.terms[term]); });
+  const auto add = [&](std::string name, double of_a, double of_b) {
+    table.add({std::move(name), of_a, of_b, of_b - of_a, (of_b - of_a) / a.time});
+  };
+  for (const size_t term : order)
+    add(std::string(name_of(static_cast<Term>(term))), a.terms[term], b.terms[term]);
+  add("step", a.time, b.time);
+  return table;
+}
+
+/// Every plan that is not the first, by what it differs in.
+DataTable others_table(const PlanOutcome& outcome) {
+  const Finalist& first = first_of(outcome);
+  DataTable table = text_table({{"instead of plan 1", Align::left},
+                                {"plan", Align::left},
+                                {"step (s)"},
+                                {"against plan 1"},
+                                {"memory (GiB)"},
+                                {"why not", Align::left}});
+  table.title = "Your job, and plan 1 with one choice made differently";
+  const auto add = [&](const OtherPlan& other, const std::string& why) {
+    table.add({other.what, plan_text(other.plan), significant(other.plan.time, 4),
+               against(other, first),
+               fmt::format("{:.1f}", other.plan.candidate.memory / unit::GiB), why});
+  };
+  if (outcome.own) add(*outcome.own, why_not(*outcome.own, first));
+  for (const OtherPlan& other : outcome.others)
+    add(other, why_not(other, first));
+  for (const Finalist& plan : outcome.ranking.refused)
+    add({.what = "beyond a limit", .plan = plan, .missing = {}}, plan.refused);
+  return table;
+}
+
+// ---- figures
+
+answers::Figure choices_figure(const PlanOutcome& outcome) {
+  answers::ScatterChart chart{
+      .title = "Speed against energy: " + plan_text(first_of(outcome)) + " is first",
+      .x_unit = "energy of GPUs (J/token)",
+      .y_unit = "throughput (tokens/s)",
+      .colour_unit = "hottest die (°C)",
+      .points = {}};
+  DataTable table = text_table({{"plan", Align::left},
+                                {"tokens/s"},
+                                {"J/token"},
+                                {"hottest die (°C)"},
+                                {"on the front of four"}});
+  const auto add = [&](const Finalist& plan, const std::string& name, const std::string& label) {
+    if (plan.energy <= 0 || plan.tokens_per_second <= 0) return;
+    const double joules = joules_per_token(plan);
+    const std::string speed = significant(plan.tokens_per_second, 4);
+    chart.points.push_back(
+        {.x = joules,
+         .y = plan.tokens_per_second,
+         .colour = plan.hottest > 0 ? std::optional(plan.hottest) : std::nullopt,
+         .job = "",
+         .hint = fmt::format("{}: {} tokens/s at {} J/token, hottest die {} °C", name, speed,
+                             significant(joules), significant(plan.hottest)),
+         .label = label});
+    table.add(
+        {name, speed, significant(joules), significant(plan.hottest), plan.on_front ? "yes" : ""});
+  };
+  for (const Finalist& plan : outcome.ranking.ranked)
+    add(plan, plan_text(plan), &plan == &first_of(outcome) ? "plan 1" : "");
+  for (const OtherPlan& other : outcome.others)
+    add(other.plan, other.what, "");
+  if (outcome.own) add(outcome.own->plan, your_job, your_job);
+  for (answers::Point& point : chart.points)
+    point.on_front = std::ranges::none_of(chart.points, [&](const answers::Point& p) {
+      return p.x <= point.x && p.y >= point.y && (p.x < point.x || p.y > point.y);
+    });
+  return {.id = "choices",
+          .title = chart.title,
+          .note = "Better is up and to the left. Ringed: no plan is faster without more energy.",
+          .chart = std::move(chart),
+          .table = std::move(table)};
+}
+
+answers::Bar terms_bar(const OtherPlan& other) {
+  answers::Bar bar{.label = other.what, .parts = {}, .hint = plan_text(other.plan)};
+  if (other.missing > Bytes()) {
+    bar.status = fmt::format("{} GiB short", significant(other.missing / unit::GiB));
+    return bar;
+  }
+  for (size_t t = 0; t < term_count; ++t)
+    bar.parts.push_back(
+        {std::max(0.0, other.plan.terms[t]), styles[t],
+         fmt::format("{}: {} s", name_of(static_cast<Term>(t)), significant(other.plan.terms[t]))});
+  bar.text = significant(other.plan.time) + " s";
+  return bar;
+}
+
+answers::Figure terms_figure(const PlanOutcome& outcome) {
+  answers::BarChart chart{.title = "Where a step of each plan goes",
+                          .unit = "seconds of a step, on the stage that works longest",
+                          .bars = {}};
+  const auto& ranked = outcome.ranking.ranked;
+  for (size_t i = 0; i < std::min(outcome.asked.top, ranked.size()); ++i)
+    chart.bars.push_back(terms_bar({fmt::format("plan {}", i + 1), ranked[i], {}}));
+  const auto add = [&](const OtherPlan& other, bool begins_group) {
+    chart.bars.push_back(terms_bar(other));
+    chart.bars.back().begins_group = begins_group;
+  };
+  if (outcome.own) add(*outcome.own, true);
+  for (const OtherPlan& other : outcome.others)
+    add(other, &other == &outcome.others.front());
+  answers::Figure figure{
+      .id = "terms",
+      .title = chart.title,
+      .note = "Below the best plans: your job, and plan 1 with one choice made differently.",
+      .chart = std::move(chart)};
+  for (size_t t = 0; t < term_count; ++t)
+    figure.legend.push_back({styles[t], std::string(name_of(static_cast<Term>(t)))});
+  return figure;
+}
+
+// ---- sentences
+
+std::string speed_text(const PlanOutcome& outcome, const Finalist& plan) {
+  return fmt::format(
+      "{} s a step, {} tokens/s a GPU", significant(plan.time),
+      significant(plan.tokens_per_second / static_cast<double>(outcome.asked.base.world_size())));
+}
+
+/// Less of what was asked for than the job as it is: a share; below zero: more.
+double gain_over(const OtherPlan& own, const Finalist& first) {
+  return 1 - first.value / own.plan.value;
+}
+
+/// Whether a change is worth its trouble: more than the error between plans of one job; of energy
+/// and money, one per cent.
+bool is_worth_it(const PlanOutcome& outcome) {
+  if (outcome.asked.objective.goal != Goal::throughput)
+    return gain_over(*outcome.own, first_of(outcome)) >= 0.01;
+  return outcome.own->plan.time > first_of(outcome).time &&
+         !metrics::is_tie(slower_than_first(outcome, outcome.own->plan));
+}
+
+const char* goal_text(Goal goal) {
+  switch (goal) {
+    case Goal::throughput:
+      return "time a step";
+    case Goal::energy:
+      return "energy of the GPUs a step";
+    case Goal::edp:
+      return "energy of the GPUs times time a step";
+    case Goal::cost:
+      return "cost a step";
+  }
+  return "";
+}
+
+std::string verdict_of(const PlanOutcome& outcome) {
+  const Finalist& first = first_of(outcome);
+  const std::string plan_1 =
+      fmt::format("plan 1, {}: {}", plan_text(first), speed_text(outcome, first));
+  if (!outcome.own) return "Run " + plan_1 + ".";
+  if (outcome.own->missing > Bytes())
+    return fmt::format("Your job does not fit ({}). Run {}.", why_not(*outcome.own, first), plan_1);
+  const double gain = gain_over(*outcome.own, first);
+  const char* goal = goal_text(outcome.asked.objective.goal);
+  if (!is_worth_it(outcome))
+    return fmt::format("Keep your job: no plan found is surely better ({}; {} {} {}).", plan_1,
+                       percent(std::abs(gain)), gain < 0 ? "more" : "less", goal);
+  return fmt::format("Change to {}; {} less {} than your job.", plan_1, percent(gain), goal);
+}
+
+/// "Plans 2, 3 and 5 cannot be told from plan 1 ...", where any is.
+std::string ties_text(const PlanOutcome& outcome) {
+  std::vector<std::string> ties;
+  const auto& ranked = outcome.ranking.ranked;
+  for (size_t i = 1; i < std::min(outcome.asked.top, ranked.size()); ++i)
+    if (metrics::is_tie(slower_than_first(outcome, ranked[i])))
+      ties.push_back(std::to_string(i + 1));
+  if (ties.empty()) return "";
+  return fmt::format(
+      "As fast as plan 1 within the error of predictions (a tie): plan{} {}. Choose by memory, "
+      "power or simplicity.",
+      ties.size() == 1 ? "" : "s", fmt::join(ties, ", "));
+}
+
+std::string interval_sentence(const PlanOutcome& outcome) {
+  const Finalist& first = first_of(outcome);
+  const auto interval = step_time_interval(outcome, first);
+  if (!interval) return "";
+  return fmt::format(
+      "Plan 1 takes {} s a step; {} s (from {} measured jobs). P(slower): probability that a plan "
+      "really is slower than plan 1.",
+      significant(first.time), answers::interval_text(*interval), interval_rows(outcome));
+}
+
+std::string refused_text(const std::vector<Finalist>& refused) {
+  if (refused.empty()) return "";
+  const bool is_one = refused.size() == 1;
+  return fmt::format("{} simulated plan{} break{} a limit, the best of them {} ({}).",
+                     refused.size(), is_one ? "" : "s", is_one ? "s" : "",
+                     plan_text(refused.front()), refused.front().refused);
+}
+
+std::string power_limit_text(const Finalist& first) {
+  if (!first.power_limit) return "";
+  return fmt::format(
+      "Plan 1 needs a power limit of {:.0f} W on every GPU (nvidia-smi -pl, amd-smi set "
+      "--power-cap); its job.toml has it, Megatron's and NeMo's files cannot.",
+      *first.power_limit / unit::W);
+}
+
+/// How the search got there: plans, plans that did not fit, simulated plans.
+std::string counts_text(const SearchCounts& counts) {
+  const auto out_of_memory = counts.out_of_memory + counts.exact_out_of_memory;
+  return fmt::format(
+      "{} plans in {} layouts: {} do not fit in memory, {} cannot beat what was found, {} were "
+      "simulated.",
+      whole(counts.plans), whole(counts.layouts), whole(out_of_memory),
+      whole(counts.plans - out_of_memory - counts.simulated), whole(counts.simulated));
+}
+
+std::vector<Remark> remarks_of(const PlanOutcome& outcome) {
+  const Finalist& first = first_of(outcome);
+  std::vector<Remark> remarks;
+  const auto add = [&](std::string text, Remark::Kind kind = Remark::Kind::finding) {
+    if (!text.empty()) remarks.push_back({std::move(text), kind});
+  };
+  if (outcome.own) add(own_text(*outcome.own, first));
+  add(ties_text(outcome));
+  add(interval_sentence(outcome));
+  add(refused_text(outcome.ranking.refused));
+  if (const auto note =
+          sim::unlimited_die_note(outcome.asked.base.cluster.gpu, Celsius(first.hottest)))
+    add("Plan 1: " + *note + ".", Remark::Kind::warning);
+  add(power_limit_text(first));
+  if (outcome.bill)
+    add("Bill of plan 1: " + metrics::bill_text(outcome.bill(first), outcome.rates) + ".");
+  add(counts_text(outcome.ranking.counts));
+  for (std::string& note : readings_of(outcome.asked.base))
+    add(std::move(note), Remark::Kind::note);
+  return remarks;
+}
+
+std::string limits_text(const Limits& limits) {
+  std::vector<std::string> words;
+  if (limits.temperature)
+    words.push_back(fmt::format("die at most {} °C", significant(limits.temperature->degrees())));
+  const auto add = [&](const std::optional<Watts>& power, const char* what) {
+    if (power)
+      words.push_back(fmt::format("{} at most {} kW", what, significant(*power / unit::kW)));
+  };
+  add(limits.device_power, "peak of a GPU");
+  add(limits.node_power, "a node");
+  add(limits.total_power, "the cluster");
+  if (limits.headroom > Bytes())
+    words.push_back(fmt::format("{} GiB of memory free", significant(limits.headroom / unit::GiB)));
+  if (words.empty()) return "no limit but memory was set";
+  return fmt::format("limits kept: {}", fmt::join(words, ", "));
+}
+
+std::vector<answers::KeyFigure> key_figures(const PlanOutcome& outcome) {
+  const Finalist& first = first_of(outcome);
+  const spec::Job& base = outcome.asked.base;
+  const double gpus = static_cast<double>(base.world_size());
+  std::vector<answers::KeyFigure> figures = {
+      {"step of plan 1", significant(first.time) + " s", ""},
+      {"speed", significant(first.tokens_per_second / gpus) + " tokens/s",
+       "a GPU; MFU " + percent(first.mfu)},
+      {"energy of GPUs", significant(joules_per_token(first)) + " J/token",
+       significant(first.power_mean) + " W a GPU on average"},
+      {"hottest die", significant(first.hottest) + " °C",
+       "peak power " + significant(first.power_peak, 4) + " W"},
+      {"memory", significant(first.candidate.memory / unit::GiB) + " GiB",
+       base.cluster.gpu.memory
+           ? fmt::format("of {} GiB", significant(*base.cluster.gpu.memory / unit::GiB))
+           : ""}};
+  if (outcome.own && outcome.own->missing > Bytes())
+    figures.push_back({your_job, "does not fit", why_not(*outcome.own, first)});
+  else if (outcome.own)
+    figures.push_back({your_job, against(*outcome.own, first), "step time against plan 1"});
+  return figures;
+}
+
+// ---- for programs
+
+Json finalist_json(const spec::Job& job, const Finalist& plan) {
+  Json terms;
+  for (size_t t = 0; t < term_count; ++t)
+    terms[std::string(name_of(static_cast<Term>(t)))] = plan.terms[t];
+  const Layout& layout = plan.candidate.layout;
+  const spec::Plan& choice = plan.candidate.plan;
+  Json json = {
+      {"plan", plan_text(plan)},
+      {"index", plan.candidate.index},
+      {"tp", layout.tensor},
+      {"pp", layout.pipeline},
+      {"vpp", layout.chunks},
+      {"cp", layout.context},
+      {"ep", layout.expert},
+      {"etp", layout.expert_tensor},
+      {"dp", layout.data},
+      {"mbs", layout.micro},
+      {"sequence_parallel", choice.sequence_parallel},
+      {"sharding", spec::enum_name(choice.sharding)},
+      {"recompute", spec::enum_name(choice.recompute)},
+      {"schedule", spec::enum_name(choice.schedule)},
+      {"layers_per_stage", choice.layers_per_stage},
+      {"overlap", overlap_text(choice)},
+      {"step_time_s", plan.time},
+      {"schedule_step_time_s", plan.candidate.step.time},
+      {"tokens_per_second", plan.tokens_per_second},
+      {"tokens_per_second_per_gpu", plan.tokens_per_second / static_cast<double>(job.world_size())},
+      {"mfu", plan.mfu},
+      {"energy_j", plan.energy},
+      {"objective", plan.value},
+      {"memory_bytes", plan.candidate.memory / unit::B},
+      {"power_mean_w", plan.power_mean},
+      {"power_peak_w", plan.power_peak},
+      {"node_power_w", plan.node_power},
+      {"temperature_peak_c", plan.hottest},
+      {"throttled_share", plan.throttled},
+      {"on_front", plan.on_front},
+      {"terms_s", terms}};
+  if (choice.recompute_layers) json["recompute_layers"] = *choice.recompute_layers;
+  if (plan.power_limit) json["power_limit_w"] = *plan.power_limit / unit::W;
+  if (plan.lifetime_use) json["lifetime_use"] = *plan.lifetime_use;
+  if (!plan.refused.empty()) json["refused"] = plan.refused;
+  return json;
+}
+
+Json counts_json(const SearchCounts& counts) {
+  return {{"plans", counts.plans},
+          {"layouts", counts.layouts},
+          {"out_of_memory", counts.out_of_memory + counts.exact_out_of_memory},
+          {"bounded", counts.bounded},
+          {"layouts_simulated", counts.layouts_simulated},
+          {"simulated", counts.simulated},
+          {"simulated_on_shared_links", counts.simulated_on_links}};
+}
+
+/// The plans of the table, and of the front where it is asked for.
+Json plans_json(const PlanOutcome& outcome) {
+  Json plans = Json::array();
+  const auto& ranked = outcome.ranking.ranked;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    const Finalist& plan = ranked[i];
+    if (i >= outcome.asked.top && !(outcome.asked.pareto && plan.on_front)) continue;
+    Json one = finalist_json(outcome.asked.base, plan);
+    if (const auto interval = step_time_interval(outcome, plan)) {
+      one["step_time_low_s"] = interval->low;
+      one["step_time_high_s"] = interval->high;
+    }
+    one["probability_slower"] = slower_than_first(outcome, plan);
+    if (outcome.bill) one["bill"] = metrics::bill_json(outcome.bill(plan), outcome.rates);
+    plans.push_back(std::move(one));
+  }
+  return plans;
+}
+
+Json numbers_of(const PlanOutcome& outcome) {
+  const spec::Job& base = outcome.asked.base;
+  Json json = {{"model", base.model.name},
+               {"cluster", base.cluster.name},
+               {"gpus", base.world_size()},
+               {"global_batch_size", base.plan.global_batch_size},
+               {"sequence_length", base.model.sequence_length},
+               {"defaults", base.notes.front()},
+               {"notes", readings_of(base)},
+               {"objective", name_of(outcome.asked.objective.goal)},
+               {"search", counts_json(outcome.ranking.counts)},
+               {"interval_rows", interval_rows(outcome)},
+               {"plans", plans_json(outcome)},
+               {"refused", Json::array()}};
+  if (outcome.asked.watch.stopped()) json["interrupted"] = true;
+  for (const Finalist& plan : outcome.ranking.refused)
+    json["refused"].push_back(finalist_json(base, plan));
+  if (outcome.explained)
+    json["explain"] =
+        table_json(explained_table(outcome.explained->first, outcome.explained->second));
+  if (outcome.own) {
+    json["own"] = finalist_json(base, outcome.own->plan);
+    json["own"]["missing_memory_bytes"] = outcome.own->missing / unit::B;
+  }
+  return json;
+}
+
+std::vector<Section> sections_of(const PlanOutcome& outcome) {
+  const auto& ranked = outcome.ranking.ranked;
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(outcome.asked.top, ranked.size()));
+  std::vector<Section> sections = {
+      {.figures = {choices_figure(outcome), terms_figure(outcome)}},
+      {.id = "best",
+       .title = "Best plans",
+       .remarks = remarks_of(outcome),
+       .tables = {ranking_table(outcome, {ranked.begin(), ranked.begin() + shown})}}};
+  if (outcome.asked.pareto) {
+    std::vector<Finalist> front;
+    std::ranges::copy_if(ranked, std::back_inserter(front), &Finalist::on_front);
+    DataTable table = ranking_table(outcome, front);
+    table.name = "";
+    table.title = "Nothing found is better in time, energy, peak power and peak temperature";
+    sections.push_back({.id = "front", .title = "Front", .tables = {std::move(table)}});
+  }
+  if (!outcome.others.empty())
+    sections.push_back(
+        {.id = "why-not", .title = "Why not another", .tables = {others_table(outcome)}});
+  if (outcome.explained)
+    sections.push_back(
+        {.id = "explain",
+         .title = "Two plans, term by term",
+         .tables = {explained_table(outcome.explained->first, outcome.explained->second)}});
+  return sections;
+}
+
+}  // namespace
+
+std::optional<OtherPlan> own_plan(const PlanQuestion& asked) {
+  const spec::Plan& plan = asked.base.plan;
+  const bool overlaps = plan.overlap_tensor || plan.overlap_gradient || plan.overlap_parameter ||
+                        plan.overlap_pipeline || plan.overlap_expert;
+  const bool is_told = overlaps || plan.model_parallel_size() > 1 ||
+                       plan.expert_parallel_size > 1 || plan.micro_batch_size > 1 ||
+                       plan.sharding == spec::Sharding::parameters ||
+                       plan.recompute != spec::Recompute::none;
+  if (!is_told || spec::has_errors(spec::diagnose(asked.base))) return std::nullopt;
+  return judged_plan(your_job, asked.base, asked.objective, asked.limits);
+}
+
+answers::Document plan_answer(const PlanOutcome& outcome) {
+  const spec::Job& base = outcome.asked.base;
+  return {
+      .kind = "plan",
+      .title = fmt::format("{}, batch {}", answers::group_label(base), base.plan.global_batch_size),
+      .facts = fmt::format("All plans: {}; simulated to thermal steady state; objective {}; {}.",
+                           base.notes.front(), name_of(outcome.asked.objective.goal),
+                           limits_text(outcome.asked.limits)),
+      .verdict = verdict_of(outcome),
+      .key_figures = key_figures(outcome),
+      .sections = sections_of(outcome),
+      .numbers = numbers_of(outcome)};
+}
+
+}  // namespace triplepoint::search
