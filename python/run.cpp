@@ -75,8 +75,8 @@ py::dict head_of(const Run& self) {
   const report::RunHead head = report::run_head(self.run(), self.metrics());
   py::list tiles, findings;
   if (run::has_trained(self.run()))
-    for (const report::Tile& tile : head.tiles)
-      tiles.append(py::make_tuple(tile.name, tile.value, tile.more));
+    for (const answers::KeyFigure& tile : head.tiles)
+      tiles.append(py::make_tuple(tile.label, tile.value, tile.remark));
   for (const report::RunFinding& finding : report::run_findings(self.run(), self.metrics()))
     findings.append(finding.text);
   py::dict dict;

@@ -2,6 +2,7 @@
 #include "triplepoint/trace_report/analyses.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,6 +25,18 @@ Json report_json(const TraceReport& report, const TraceOptions& options) {
           {"tables", std::move(tables)},
           {"written", report.written},
           {"remarks", report.remarks}};
+}
+
+DataTable in_one_unit(DataTable table) {
+  double longest = 0;
+  for (const auto& row : table.rows)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (table.columns[i].scale == 0)
+        longest = std::max(longest, std::abs(number_in(row[i]).value_or(0)));
+  const TimeUnit unit = time_unit(static_cast<int64_t>(longest));
+  for (DataColumn& column : table.columns)
+    if (column.scale == 0) column.scale = unit.ns, column.title += std::string(" ") + unit.name;
+  return table;
 }
 
 Result<std::vector<const DataTable*>> chosen_tables(const TraceReport& report,

@@ -71,6 +71,9 @@ Result<TraceReport> trace_diff(const TraceOptions&);
 Result<TraceReport> trace_merge(const TraceOptions&);
 Result<TraceReport> trace_join(const TraceOptions&);
 
+/// Columns of scale 0 hold ns: they get the unit of the longest time, which their titles name.
+DataTable in_one_unit(DataTable);
+
 /// The tables that are shown: those the analysis shows unasked, or those of --show.
 Result<std::vector<const DataTable*>> chosen_tables(const TraceReport&, const TraceOptions&);
 Json report_json(const TraceReport&, const TraceOptions&);

@@ -39,21 +39,13 @@ DataCell idle_cause(const metrics::IdleTime& idle) {
   return fmt::format("{} {:.0f} %", most.first, percent(most.second, idle.total()));
 }
 
-int64_t longest_span(const std::vector<RankBreakdown>& ranks) {
-  int64_t longest = 0;
-  for (const RankBreakdown& rank : ranks)
-    longest = std::max(longest, rank.span());
-  return longest;
-}
-
-std::vector<DataColumn> breakdown_columns(TimeUnit unit) {
-  const std::string in = std::string(" ") + unit.name;
-  return {{"span_ns", "span" + in, unit.ns, 1, true},
-          {"compute_ns", "compute" + in, unit.ns, 1, true},
-          {"exposed_communication_ns", "exposed comm" + in, unit.ns, 1, true},
-          {"exposed_copy_ns", "exposed copy" + in, unit.ns, 1, true},
-          {"idle_ns", "idle" + in, unit.ns, 1, true},
-          {"communication_ns", "comm" + in, unit.ns, 1, true},
+std::vector<DataColumn> breakdown_columns() {
+  return {{"span_ns", "span", 0, 1, true},
+          {"compute_ns", "compute", 0, 1, true},
+          {"exposed_communication_ns", "exposed comm", 0, 1, true},
+          {"exposed_copy_ns", "exposed copy", 0, 1, true},
+          {"idle_ns", "idle", 0, 1, true},
+          {"communication_ns", "comm", 0, 1, true},
           {"overlap_percent", "overlap %", 1, 2, true},
           {"compute_percent", "compute %", 1, 1, true},
           {"idle_percent", "idle %", 1, 2, true},
@@ -75,31 +67,29 @@ std::vector<DataCell> breakdown_cells(const RankBreakdown& rank) {
 
 DataTable rank_table(const std::vector<RankBreakdown>& ranks) {
   DataTable table{.name = "ranks", .title = "Where the time went, by rank"};
-  table.columns = breakdown_columns(time_unit(longest_span(ranks)));
+  table.columns = breakdown_columns();
   table.columns.insert(table.columns.begin(), {"rank", "rank"});
   for (const RankBreakdown& rank : ranks) {
     std::vector<DataCell> cells = breakdown_cells(rank);
     cells.insert(cells.begin(), int64_t{rank.rank});
     table.add(std::move(cells));
   }
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 DataTable idle_table(const std::vector<RankBreakdown>& ranks) {
-  const TimeUnit unit = time_unit(longest_span(ranks));
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = "idle", .title = "Why nothing ran, by rank"};
   table.columns = {{"rank", "rank"},
-                   {"busy_ns", "busy" + in, unit.ns, 1, true},
-                   {"idle_ns", "idle" + in, unit.ns, 1, true},
-                   {"host_wait_ns", "host wait" + in, unit.ns, 1, true},
-                   {"kernel_wait_ns", "kernel wait" + in, unit.ns, 1, true},
-                   {"other_ns", "other" + in, unit.ns, 1, true},
-                   {"unknown_ns", "launch unknown" + in, unit.ns, 1, true}};
+                   {"busy_ns", "busy", 0, 1, true},
+                   {"idle_ns", "idle", 0, 1, true},
+                   {"host_wait_ns", "host wait", 0, 1, true},
+                   {"kernel_wait_ns", "kernel wait", 0, 1, true},
+                   {"other_ns", "other", 0, 1, true},
+                   {"unknown_ns", "launch unknown", 0, 1, true}};
   for (const RankBreakdown& rank : ranks)
     table.add({int64_t{rank.rank}, rank.busy, rank.idle(), rank.idle_time.host_wait,
                rank.idle_time.kernel_wait, rank.idle_time.other, rank.idle_time.unknown});
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 std::vector<DataCell> kernel_cells(const metrics::KernelRow& row, int64_t all, bool by_name) {
@@ -122,19 +112,16 @@ std::vector<DataCell> kernel_cells(const metrics::KernelRow& row, int64_t all, b
 }
 
 DataTable kernel_data(const std::vector<metrics::KernelRow>& rows, bool by_name, size_t most) {
-  int64_t longest = 0, all = 0;
-  for (const metrics::KernelRow& row : rows) {
-    longest = std::max(longest, row.total);
+  int64_t all = 0;
+  for (const metrics::KernelRow& row : rows)
     all += row.total;
-  }
-  const TimeUnit unit = time_unit(longest);
   DataTable table{.name = by_name ? "kernels" : "classes"};
   table.title =
       by_name ? fmt::format("Kernels ({} longest of {})", std::min(most, rows.size()), rows.size())
               : "Kernel classes, all ranks";
   table.columns = {{"class", "class"},
                    {"count", "count"},
-                   {"total_ns", std::string("total ") + unit.name, unit.ns, 1},
+                   {"total_ns", "total", 0, 1},
                    {"share_percent", "share %", 1, 1},
                    {"mean_ns", "mean us", 1e3, 1},
                    {"min_ns", "min us", 1e3, 1},
@@ -145,75 +132,59 @@ DataTable kernel_data(const std::vector<metrics::KernelRow>& rows, bool by_name,
   if (by_name) table.columns.push_back({"name", "name"});
   for (size_t i = 0; i < std::min(most, rows.size()); ++i)
     table.add(kernel_cells(rows[i], all, by_name));
-  return table;
-}
-
-int64_t longest_queue_delay(const std::vector<metrics::LaunchQueue>& queues) {
-  int64_t longest = 0;
-  for (const metrics::LaunchQueue& queue : queues)
-    longest = std::max(longest, queue.longest_delay);
-  return longest;
+  return in_one_unit(std::move(table));
 }
 
 DataTable launch_table(const run::Timeline& timeline) {
   const auto queues = metrics::launch_queues(timeline);
-  const TimeUnit unit = time_unit(longest_queue_delay(queues));
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = "launches", .title = "From launch to kernel, by lane"};
   table.columns = {{"rank", "rank"},
                    {"lane", "lane"},
                    {"launches", "launches"},
                    {"unknown", "unknown"},
                    {"call_median_ns", "call us (median)", 1e3, 1, true},
-                   {"delay_min_ns", "delay min" + in, unit.ns, 1},
-                   {"delay_median_ns", "median" + in, unit.ns, 1, true},
-                   {"delay_p90_ns", "p90" + in, unit.ns, 1, true},
-                   {"delay_max_ns", "max" + in, unit.ns, 1, true},
+                   {"delay_min_ns", "delay min", 0, 1},
+                   {"delay_median_ns", "median", 0, 1, true},
+                   {"delay_p90_ns", "p90", 0, 1, true},
+                   {"delay_max_ns", "max", 0, 1, true},
                    {"depth_mean", "queue mean", 1, 1, true},
                    {"depth_max", "queue max", 1, 0, true}};
   for (const metrics::LaunchQueue& queue : queues)
     table.add({int64_t{queue.lane.rank}, queue.lane.name, queue.launches, queue.unknown,
                queue.median_call, queue.shortest_delay, queue.median_delay, queue.p90_delay,
                queue.longest_delay, queue.mean_depth, queue.deepest});
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 DataTable lane_table(const run::Timeline& timeline) {
   const auto lanes = metrics::idle_of_lanes(timeline);
-  int64_t longest = 0;
-  for (const metrics::LaneIdle& lane : lanes)
-    longest = std::max(longest, lane.span);
-  const TimeUnit unit = time_unit(longest);
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = "lanes", .title = "Gaps of each stream"};
   table.columns = {{"rank", "rank"},
                    {"lane", "lane"},
-                   {"span_ns", "span" + in, unit.ns, 1},
-                   {"busy_ns", "busy" + in, unit.ns, 1, true},
-                   {"host_wait_ns", "host wait" + in, unit.ns, 1, true},
-                   {"kernel_wait_ns", "kernel wait" + in, unit.ns, 1, true},
-                   {"other_ns", "other" + in, unit.ns, 1, true},
-                   {"unknown_ns", "launch unknown" + in, unit.ns, 1, true}};
+                   {"span_ns", "span", 0, 1},
+                   {"busy_ns", "busy", 0, 1, true},
+                   {"host_wait_ns", "host wait", 0, 1, true},
+                   {"kernel_wait_ns", "kernel wait", 0, 1, true},
+                   {"other_ns", "other", 0, 1, true},
+                   {"unknown_ns", "launch unknown", 0, 1, true}};
   for (const metrics::LaneIdle& lane : lanes)
     table.add({int64_t{lane.lane.rank}, lane.lane.name, lane.span, lane.busy,
                lane.idle_time.host_wait, lane.idle_time.kernel_wait, lane.idle_time.other,
                lane.idle_time.unknown});
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 DataTable step_table(const run::Timeline& timeline) {
   const metrics::TraceSteps steps = metrics::find_steps(timeline);
   std::vector<std::vector<RankBreakdown>> all(steps.steps.size());
-  int64_t longest = 0;
   metrics::for_each_step(timeline, steps, [&](size_t i, const run::Timeline& step) {
     all[i] = metrics::breakdown_of_ranks(step);
-    longest = std::max(longest, longest_span(all[i]));
   });
   const bool marked = steps.source == metrics::StepSource::annotations;
   DataTable table{
       .name = "steps",
       .title = marked ? "By step, as the trace marks them" : "By step, where the kernels repeat"};
-  table.columns = breakdown_columns(time_unit(longest));
+  table.columns = breakdown_columns();
   for (DataColumn& column : table.columns)
     column.spread = false;
   table.columns.insert(table.columns.begin(),
@@ -225,7 +196,7 @@ DataTable step_table(const run::Timeline& timeline) {
                    {steps.steps[i].name, int64_t{rank.rank}, rank.begin.nanoseconds()});
       table.add(std::move(cells));
     }
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 /// Means over the ranks of each pipeline stage, where the timeline knows stages.
@@ -245,23 +216,21 @@ DataTable stage_table(const run::Timeline& timeline, const std::vector<RankBreak
     for (size_t i = 0; i < sums.size(); ++i)
       sums[i] += parts[i];
   }
-  const TimeUnit unit = time_unit(longest_span(ranks));
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = "stages", .title = "By pipeline stage, mean over its ranks"};
   table.columns = {{"stage", "stage"},
                    {"ranks", "ranks"},
-                   {"span_ns", "span" + in, unit.ns, 1},
-                   {"compute_ns", "compute" + in, unit.ns, 1},
-                   {"exposed_communication_ns", "exposed comm" + in, unit.ns, 1},
-                   {"exposed_copy_ns", "exposed copy" + in, unit.ns, 1},
-                   {"idle_ns", "idle" + in, unit.ns, 1}};
+                   {"span_ns", "span", 0, 1},
+                   {"compute_ns", "compute", 0, 1},
+                   {"exposed_communication_ns", "exposed comm", 0, 1},
+                   {"exposed_copy_ns", "exposed copy", 0, 1},
+                   {"idle_ns", "idle", 0, 1}};
   for (const auto& [stage, entry] : stages) {
     std::vector<DataCell> cells = {int64_t{stage}, entry.first};
     for (int64_t sum : entry.second)
       cells.emplace_back(static_cast<double>(sum) / static_cast<double>(entry.first));
     table.add(std::move(cells));
   }
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 /// How much of each kind of communication hides, as if it were the only one.
@@ -269,7 +238,6 @@ DataTable overlap_by_label(const run::Timeline& timeline) {
   std::map<std::string_view, metrics::RankBreakdown> labels;
   for (const run::SpanType& type : timeline.types)
     if (type.kind == run::SpanKind::communication) labels[metrics::label_of(type)] = {};
-  int64_t longest = 0;
   run::Timeline only = timeline;
   for (auto& [label, sum] : labels) {
     only.types = timeline.types;
@@ -281,41 +249,36 @@ DataTable overlap_by_label(const run::Timeline& timeline) {
       sum.overlapped += rank.overlapped;
       sum.exposed_communication += rank.exposed_communication;
     }
-    longest = std::max(longest, sum.communication);
   }
-  const TimeUnit unit = time_unit(longest);
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = "collectives", .title = "By collective, all ranks"};
   table.columns = {{"collective", "collective"},
-                   {"communication_ns", "comm" + in, unit.ns, 1},
-                   {"overlapped_ns", "behind compute" + in, unit.ns, 1},
-                   {"exposed_ns", "exposed" + in, unit.ns, 1},
+                   {"communication_ns", "comm", 0, 1},
+                   {"overlapped_ns", "behind compute", 0, 1},
+                   {"exposed_ns", "exposed", 0, 1},
                    {"overlap_percent", "overlap %", 1, 2}};
   for (const auto& [label, sum] : labels)
     if (sum.communication > 0)
       table.add({std::string(label), sum.communication, sum.overlapped, sum.exposed_communication,
                  overlap_percent(sum)});
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 DataTable overlap_table(const std::vector<RankBreakdown>& ranks) {
-  const TimeUnit unit = time_unit(longest_span(ranks));
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = "ranks", .title = "Communication behind compute, by rank"};
   table.columns = {{"rank", "rank"},
-                   {"span_ns", "span" + in, unit.ns, 1, true},
-                   {"communication_ns", "comm" + in, unit.ns, 1, true},
-                   {"overlapped_ns", "behind compute" + in, unit.ns, 1, true},
-                   {"exposed_ns", "exposed" + in, unit.ns, 1, true},
+                   {"span_ns", "span", 0, 1, true},
+                   {"communication_ns", "comm", 0, 1, true},
+                   {"overlapped_ns", "behind compute", 0, 1, true},
+                   {"exposed_ns", "exposed", 0, 1, true},
                    {"exposed_percent", "exposed % of span", 1, 1, true},
                    {"overlap_percent", "overlap %", 1, 2, true},
-                   {"copy_ns", "copies" + in, unit.ns, 1, true},
-                   {"exposed_copy_ns", "exposed copies" + in, unit.ns, 1, true}};
+                   {"copy_ns", "copies", 0, 1, true},
+                   {"exposed_copy_ns", "exposed copies", 0, 1, true}};
   for (const RankBreakdown& rank : ranks)
     table.add({int64_t{rank.rank}, rank.span(), rank.communication, rank.overlapped,
                rank.exposed_communication, percent(rank.exposed_communication, rank.span()),
                overlap_percent(rank), rank.copy, rank.exposed_copy});
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 tl::unexpected<Error> nothing_on_devices(const run::Timeline& timeline) {

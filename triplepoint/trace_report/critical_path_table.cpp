@@ -19,26 +19,23 @@ double percent(int64_t part, int64_t whole) {
 }
 
 DataTable class_table(const CriticalPath& path) {
-  const TimeUnit unit = time_unit(path.length());
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = "classes", .title = "The critical path, by what is on it"};
   table.columns = {{"class", "class"},
-                   {"on_path_ns", "on path" + in, unit.ns, 2},
+                   {"on_path_ns", "on path", 0, 2},
                    {"on_path_percent", "% of path", 1, 1},
                    {"pieces", "pieces"},
-                   {"saved_if_free_ns", "saved if free" + in, unit.ns, 2},
+                   {"saved_if_free_ns", "saved if free", 0, 2},
                    {"saved_if_free_percent", "% of path", 1, 1}};
   for (const metrics::PathShare& share : path.shares)
     table.add({std::string(share.label), share.on_path, percent(share.on_path, path.length()),
                share.pieces, share.saved_if_free, percent(share.saved_if_free, path.length())});
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 DataTable kernel_table(const run::Timeline& timeline, const CriticalPath& path, size_t most) {
-  const TimeUnit unit = time_unit(path.length());
   DataTable table{.name = "kernels", .title = "Longest on the path, by name"};
   table.columns = {{"class", "class"},
-                   {"on_path_ns", std::string("on path ") + unit.name, unit.ns, 2},
+                   {"on_path_ns", "on path", 0, 2},
                    {"on_path_percent", "% of path", 1, 1},
                    {"pieces", "pieces"},
                    {"name", "name"}};
@@ -48,18 +45,16 @@ DataTable kernel_table(const run::Timeline& timeline, const CriticalPath& path, 
     table.add({std::string(metrics::label_of(type)), share.on_path,
                percent(share.on_path, path.length()), share.pieces, type.name});
   }
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 DataTable rank_table(const CriticalPath& path) {
-  const TimeUnit unit = time_unit(path.length());
   DataTable table{.name = "ranks", .title = "The path's way through the ranks"};
-  table.columns = {{"rank", "rank"},
-                   {"on_path_ns", std::string("on path ") + unit.name, unit.ns, 2},
-                   {"on_path_percent", "% of path", 1, 1}};
+  table.columns = {
+      {"rank", "rank"}, {"on_path_ns", "on path", 0, 2}, {"on_path_percent", "% of path", 1, 1}};
   for (const metrics::PathRankShare& rank : path.ranks)
     table.add({int64_t{rank.rank}, rank.on_path, percent(rank.on_path, path.length())});
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 DataTable piece_table(const run::Timeline& timeline, const CriticalPath& path) {
@@ -74,7 +69,7 @@ DataTable piece_table(const run::Timeline& timeline, const CriticalPath& path) {
     table.add({piece.begin, piece.end - piece.begin, int64_t{piece.rank}, std::string(piece.label),
                timeline.types[static_cast<size_t>(span.type)].name});
   }
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 /// Says how much of the time the path covers where that is not all of it.

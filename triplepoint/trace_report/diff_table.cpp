@@ -16,24 +16,15 @@ namespace {
 
 using metrics::DiffRow;
 
-double longest_of(const std::vector<DiffRow>& rows) {
-  double longest = 0;
-  for (const DiffRow& row : rows)
-    longest = std::max({longest, row.ns_before.value_or(0), row.ns_after.value_or(0)});
-  return longest;
-}
-
 DataTable row_table(const std::vector<DiffRow>& rows, bool by_name, size_t most) {
-  const TimeUnit unit = time_unit(static_cast<int64_t>(longest_of(rows)));
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = by_name ? "kernels" : "classes",
                   .title = by_name ? fmt::format("Kernels ({} largest differences of {})",
                                                  std::min(most, rows.size()), rows.size())
                                    : "Kernel classes"};
   table.columns = {{"class", "class"},
-                   {"before_ns", "before" + in, unit.ns, 2},
-                   {"after_ns", "after" + in, unit.ns, 2},
-                   {"difference_ns", "difference" + in, unit.ns, 2},
+                   {"before_ns", "before", 0, 2},
+                   {"after_ns", "after", 0, 2},
+                   {"difference_ns", "difference", 0, 2},
                    {"ratio", "after/before", 1, 3},
                    {"before_count", "count before", 1, 1},
                    {"after_count", "after", 1, 1}};
@@ -50,28 +41,23 @@ DataTable row_table(const std::vector<DiffRow>& rows, bool by_name, size_t most)
     if (by_name) cells.emplace_back(row.name);
     table.add(std::move(cells));
   }
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 DataTable step_table(const metrics::TraceDiff& diff) {
-  double longest = 0;
-  for (const metrics::DiffStep& step : diff.steps)
-    longest = std::max({longest, step.ns_before.value_or(0), step.ns_after.value_or(0)});
-  const TimeUnit unit = time_unit(static_cast<int64_t>(longest));
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = "steps", .title = "Steps, on the device, mean over ranks"};
   table.columns = {{"before", "before"},
                    {"after", "after"},
-                   {"before_ns", "before" + in, unit.ns, 2},
-                   {"after_ns", "after" + in, unit.ns, 2},
-                   {"difference_ns", "difference" + in, unit.ns, 2}};
+                   {"before_ns", "before", 0, 2},
+                   {"after_ns", "after", 0, 2},
+                   {"difference_ns", "difference", 0, 2}};
   const char* only = "only in one of the two";
   for (const metrics::DiffStep& step : diff.steps)
     table.add({step.name_before, step.name_after, cell_of(step.ns_before, only),
                cell_of(step.ns_after, only),
                step.ns_before && step.ns_after ? DataCell(*step.ns_after - *step.ns_before)
                                                : Missing{only}});
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 struct Means {
@@ -94,17 +80,15 @@ Means means_of(const run::Timeline& timeline) {
 
 DataTable breakdown_table(const run::Timeline& before, const run::Timeline& after) {
   const Means a = means_of(before), b = means_of(after);
-  const TimeUnit unit = time_unit(static_cast<int64_t>(std::max(a.parts[0], b.parts[0])));
-  const std::string in = std::string(" ") + unit.name;
   DataTable table{.name = "breakdown",
                   .title = "Where the time went, mean over ranks, whole traces"};
   table.columns = {{"part", "part"},
-                   {"before_ns", "before" + in, unit.ns, 2},
-                   {"after_ns", "after" + in, unit.ns, 2},
-                   {"difference_ns", "difference" + in, unit.ns, 2}};
+                   {"before_ns", "before", 0, 2},
+                   {"after_ns", "after", 0, 2},
+                   {"difference_ns", "difference", 0, 2}};
   for (size_t i = 0; i < part_names.size(); ++i)
     table.add({std::string(part_names[i]), a.parts[i], b.parts[i], b.parts[i] - a.parts[i]});
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 }  // namespace

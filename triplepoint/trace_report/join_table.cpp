@@ -36,14 +36,10 @@ DataCell throttle_text(const PhaseCost& cost) {
 }
 
 DataTable cost_table(const std::vector<PhaseCost>& costs, const Division& division) {
-  int64_t longest = 0;
-  for (const PhaseCost& cost : costs)
-    longest = std::max(longest, cost.time);
-  const TimeUnit unit = time_unit(longest);
   DataTable table{.name = division.word, .title = division.title};
   table.columns = {{"rank", "rank"},
                    {"phase", "phase"},
-                   {"time_ns", std::string("time ") + unit.name, unit.ns, 2},
+                   {"time_ns", "time", 0, 2},
                    {"times", "times"},
                    {"energy_j", "energy J", 1, 3},
                    {"energy_uncertainty_j", "+- J", 1, 3},
@@ -66,7 +62,7 @@ DataTable cost_table(const std::vector<PhaseCost>& costs, const Division& divisi
                cell_of(cost.sm_clock_mean_mhz, "not recorded"), throttle_text(cost),
                cost.method.empty() ? DataCell(Missing{cost.missing}) : DataCell(cost.method)});
   }
-  return table;
+  return in_one_unit(std::move(table));
 }
 
 /// Moves the spans to the recording's time line.

@@ -104,11 +104,8 @@ Figure drawn(const answers::Figure& figure) {
 std::string head_html(const answers::Document& document) {
   std::string facts;
   if (!document.verdict.empty()) facts = "<b>" + escape(document.verdict) + "</b> ";
-  std::vector<Tile> tiles;
-  for (const answers::KeyFigure& figure : document.key_figures)
-    tiles.push_back({figure.label, figure.value, figure.remark});
   return html_header(document.kind, document.title, facts + escape(document.facts)) +
-         (tiles.empty() ? "" : html_tiles(tiles));
+         (document.key_figures.empty() ? "" : html_tiles(document.key_figures));
 }
 
 std::string document_page(const answers::Document& document, const Json& data) {

@@ -185,9 +185,9 @@ std::string html_header(std::string_view kicker, std::string_view title, std::st
       kicker, escape(title), facts);
 }
 
-std::string html_tiles(const std::vector<Tile>& tiles) {
+std::string html_tiles(const std::vector<answers::KeyFigure>& figures) {
   std::string html;
-  for (const Tile& tile : tiles) {
+  for (const answers::KeyFigure& tile : figures) {
     const std::size_t blank = tile.value.rfind(' ');
     const bool has_unit =
         blank != std::string::npos && blank > 0 && is_digit(tile.value[blank - 1]);
@@ -195,8 +195,8 @@ std::string html_tiles(const std::vector<Tile>& tiles) {
                                   ? fmt::format("{} <i>{}</i>", escape(tile.value.substr(0, blank)),
                                                 escape(tile.value.substr(blank + 1)))
                                   : escape(tile.value);
-    html += fmt::format("<li><span>{}</span><b>{}</b><small>{}</small></li>", escape(tile.name),
-                        value, escape(tile.more));
+    html += fmt::format("<li><span>{}</span><b>{}</b><small>{}</small></li>", escape(tile.label),
+                        value, escape(tile.remark));
   }
   return "<ul class=\"tiles\">" + html + "</ul>\n";
 }

@@ -58,11 +58,7 @@ std::string html_figure(const Figure& figure);
 /// Kicker, title and facts on top of a page; `facts` is markup.
 std::string html_header(std::string_view kicker, std::string_view title, std::string_view facts);
 
-/// A key figure: "26.8 s" with what it is and what belongs to it.
-struct Tile {
-  std::string name, value, more;
-};
-std::string html_tiles(const std::vector<Tile>& tiles);
+std::string html_tiles(const std::vector<answers::KeyFigure>& figures);
 
 /// A heading and what stands below it.
 std::string html_section(std::string_view id, std::string_view title, std::string_view inner);

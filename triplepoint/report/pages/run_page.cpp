@@ -77,7 +77,7 @@ std::string verdict_sentence(const run::Run& run) {
 }
 
 /// Of all of a recording, as its summary says it.
-void add_recorded_energy(const run::Run& run, std::vector<Tile>& tiles) {
+void add_recorded_energy(const run::Run& run, std::vector<answers::KeyFigure>& tiles) {
   const std::optional<double> joules = run.numbers.recording_energy_j;
   if (!joules || !(*joules > 0)) return;
   const auto found = run.manifest.facts.find("recording_energy_coverage");
@@ -92,9 +92,7 @@ void add_recorded_energy(const run::Run& run, std::vector<Tile>& tiles) {
 }  // namespace
 
 RunHead run_head(const run::Run& run, const Metrics& metrics) {
-  std::vector<Tile> tiles;
-  for (answers::KeyFigure& figure : answers::key_figures(run, metrics, {}))
-    tiles.push_back({std::move(figure.label), std::move(figure.value), std::move(figure.remark)});
+  std::vector<answers::KeyFigure> tiles = answers::key_figures(run, metrics, {});
   add_recorded_energy(run, tiles);
   return {answers::title_of(run),
           origin_sentence(run) + conditions_sentence(run) + verdict_sentence(run),

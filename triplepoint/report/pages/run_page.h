@@ -16,7 +16,7 @@ namespace triplepoint::report {
 /// The head of a run's page: what ran, where, whether it fits, and the key figures that are known.
 struct RunHead {
   std::string title, facts;  // plain text
-  std::vector<Tile> tiles;
+  std::vector<answers::KeyFigure> tiles;
 };
 RunHead run_head(const run::Run& run, const metrics::Metrics& metrics);
 
