@@ -75,7 +75,7 @@ TEST_CASE("the table of all figures has what the catalogue labels and the run kn
     return "";
   };
   CHECK(value_of("step time") == "2.000");
-  CHECK(value_of("energy of a step") == "0.002000");  // MJ
+  CHECK(value_of("GPU energy of a step") == "0.002000");  // MJ
   CHECK(value_of("MFU").empty());
 }
 

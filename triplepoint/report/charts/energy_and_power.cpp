@@ -67,8 +67,8 @@ std::string title_of(const std::vector<NamedLedger>& ledgers,
   const double sum = sum_of(*ledgers[0].joules);
   if (ledgers.size() > 1 || sum <= 0) return "Energy of a step by use";
   return fmt::format(
-      "{} of the energy of a step goes into {}{}", percent(ledgers[0].joules->at(uses[0]) / sum),
-      name_of_use(uses[0]),
+      "{} of the GPU energy of a step goes into {}{}",
+      percent(ledgers[0].joules->at(uses[0]) / sum), name_of_use(uses[0]),
       uses.size() > 1 ? fmt::format(", {} into {}", percent(ledgers[0].joules->at(uses[1]) / sum),
                                     name_of_use(uses[1]))
                       : "");

@@ -156,7 +156,7 @@ void add_energy(Findings& findings, const Metrics& m) {
   for (const auto& [share, use] : uses)
     words.push_back(use == "idle" ? fmt::format("{} is base power", percent(share))
                                   : fmt::format("{} goes into {}", percent(share), use));
-  std::string text = fmt::format("Of the energy of a step, {}", fmt::join(words, ", "));
+  std::string text = fmt::format("Of the GPU energy of a step, {}", fmt::join(words, ", "));
   if (m.joules_per_token)
     text += fmt::format("; a token costs {} J", significant(*m.joules_per_token));
   findings.push_back({text + ".", "energy-ledger"});

@@ -30,9 +30,7 @@ struct Draw {
     return difference_chart_svg(chart.title, chart.unit, chart.bars);
   }
   std::string operator()(const answers::HeatMap& map) const { return heat_map_svg(map); }
-  std::string operator()(const answers::ChassisPicture&) const {
-    return "";
-  }  // a figure of its own
+  std::string operator()(const answers::ChassisPicture&) const { return ""; }  // see drawn()
 };
 
 std::string findings_html(const answers::Section& section) {
