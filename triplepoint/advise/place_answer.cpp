@@ -103,10 +103,10 @@ std::string grouping_text(const GroupedMachine& seen) {
                                   groups.load_slope > 0 ? "at equal load is" : "is");
   const char* const unit = groups.sign == ThermalSign::temperature ? " K" : "";
   for (const GroupingTest& test : groups.tests) {
-    const std::string apart =
-        fmt::format("{:.1f}{} apart, with {:.1f} % of the scatter inside of them (p = {:.3f}, of "
-                    "1000 random spreads)",
-                    test.step, unit, 100 * test.left, test.chance);
+    const std::string apart = fmt::format(
+        "{:.1f}{} apart, with {:.1f} % of the scatter inside of them (p = {:.3f}, of "
+        "1000 random spreads)",
+        test.step, unit, 100 * test.left, test.chance);
     if (static_cast<size_t>(test.groups) == count)
       text = fmt::format("{} groups, {}.", count, apart);
     else if (count == 1 && test.groups == 2)

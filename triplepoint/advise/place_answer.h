@@ -19,8 +19,7 @@ struct GroupedMachine {
 };
 
 /// What separates the GPUs, and the order that puts cold ones first.
-answers::Document groups_answer(const GroupedMachine&,
-                                const std::vector<std::string>& notes = {});
+answers::Document groups_answer(const GroupedMachine&, const std::vector<std::string>& notes = {});
 
 /// Which stages on which slots, what each placement gains, and how to launch the best. `pictured`:
 /// with the chassis before and after, for which both are simulated.
