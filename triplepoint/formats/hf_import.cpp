@@ -238,6 +238,9 @@ class Reader {
     const bool shared_key = s_.has("ffn_config.ffn_hidden_size");
     m.ffn_hidden_size = dense.value_or(plain.value_or(0));
     if (usual == "both halves") m.ffn_hidden_size /= 2;
+    if (ratio && m.ffn_hidden_size > 0)
+      s_.assume(fmt::format("{} is not used: {} says the width",
+                            s_.first({"expansion_ratio", "mlp_ratio"}), ffn_key()));
     if (m.ffn_hidden_size > 0) return;
     if (shared_key) return void(m.ffn_hidden_size = positive({"ffn_config.ffn_hidden_size"}, 1));
     m.ffn_hidden_size = 4 * m.hidden_size;

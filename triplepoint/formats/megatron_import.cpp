@@ -195,8 +195,11 @@ std::string_view stack_of_time(Settings& s) {
 void read_attention(Settings& s, spec::Job& job) {
   constexpr std::array<std::string_view, 5> known{"flash", "fused", "unfused", "local", "auto"};
   const auto backend = s.one_of("attention-backend", known);
-  const bool flash = s.flag("use-flash-attn") || s.flag("use-flash-attn-v2");
-  const bool local = s.text("transformer-impl").value_or("") == "local";
+  const bool first = s.flag("use-flash-attn"), second = s.flag("use-flash-attn-v2");
+  const bool flash = first || second;
+  constexpr std::array<std::string_view, 3> layers{"local", "transformer_engine",
+                                                   "inference_optimized"};
+  const bool local = s.one_of("transformer-impl", layers) == "local";
   using spec::AttentionKernels;
   AttentionKernels& kernels = job.stack.attention_kernels;
   const std::string& gpu = job.cluster.gpu.name;

@@ -197,8 +197,8 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
   const std::string section = text_of(tool, "hf_model");
   if (!section.empty()) {
     ImportedModel read = TPT_TRY(import_hf_section(cache, tree, section, settings.file(), hints));
-    for (const std::string& key : read.keys)
-      settings.has(section + "." + key);
+    for (const Setting& setting : settings.all())
+      if (setting.key.starts_with(section + ".")) settings.has(setting.key);
     for (spec::Diagnosis& diagnosis : read.diagnoses)
       settings.diagnoses().push_back(std::move(diagnosis));
     model = std::move(read.model);
@@ -287,9 +287,11 @@ Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
   for (const Setting& setting : settings.all()) {
     if (table.without_effect(setting.key) || table.refused(setting.key)) continue;
     for (const std::string& section : words_at(tool, "sections")) {
-      if (!setting.key.starts_with(section)) continue;
+      const bool is_whole = setting.key + "." == section;
+      if (!is_whole && !setting.key.starts_with(section)) continue;
       settings.has(setting.key);
-      add_argument(setting, std::string_view(setting.key).substr(section.size()), rules, arguments);
+      add_argument(setting, std::string_view(setting.key).substr(is_whole ? 0 : section.size()),
+                   rules, arguments);
       break;
     }
   }

@@ -179,7 +179,8 @@ TEST_CASE("in every reader a key under another name is an error that names it") 
     for (std::size_t at = 0; at < example.text.size(); at = example.text.find('\n', at) + 1) {
       const std::size_t end = std::min(example.text.find('\n', at), example.text.size());
       const std::string line = example.text.substr(at, end - at);
-      const std::size_t stop = line.find_first_of(example.text.starts_with('-') ? " \n" : ":=");
+      const std::size_t stop =
+          line.find_first_of(std::string_view(example.file).ends_with("txt") ? " " : ":=");
       const std::size_t begin = line.find_first_not_of(" \"-#[");
       if (end == example.text.size() && stop == line.npos) break;
       if (stop == line.npos || begin == line.npos || begin >= stop || line.front() == '[' ||
