@@ -170,13 +170,20 @@ std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period
   const Line line(counter, 0);
   const auto missing = time_missing(line, 2 * period, begin, end);
   if (!missing) return std::nullopt;
-  // A straight line through the last two stamps, so that a stretch may end just behind them.
+  // A straight line through the last two stamps, so that a stretch may end just behind them; what
+  // lies farther off goes on at the mean, which two stamps do not tell.
+  const size_t last_stamp = line.size() - 1;
+  const auto slope_of = [&](size_t from, size_t to) {
+    return (line.value(to) - line.value(from)) /
+           std::max(1.0, static_cast<double>(line.time(to) - line.time(from)));
+  };
   const auto at = [&](int64_t when) {
-    if (when >= line.time(0) && when <= line.time(line.size() - 1)) return line.at(when);
-    const size_t i = when < line.time(0) ? 1 : line.size() - 1;
-    const double slope = (line.value(i) - line.value(i - 1)) /
-                         std::max(1.0, static_cast<double>(line.time(i) - line.time(i - 1)));
-    return line.value(i) + slope * static_cast<double>(when - line.time(i));
+    if (when >= line.time(0) && when <= line.time(last_stamp)) return line.at(when);
+    const size_t edge = when < line.time(0) ? 0 : last_stamp;
+    const bool is_far = std::abs(when - line.time(edge)) > 2 * period;
+    const size_t from = is_far || edge == 0 ? 0 : last_stamp - 1;
+    const size_t to = is_far || edge > 0 ? last_stamp : 1;
+    return line.value(edge) + slope_of(from, to) * static_cast<double>(when - line.time(edge));
   };
   double joules = at(end) - at(begin), seen = joules;
   int64_t seen_ns = end - begin;

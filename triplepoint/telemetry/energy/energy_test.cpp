@@ -297,6 +297,15 @@ TEST_CASE("energy is known of a driver that opens within a second, and shares of
   const auto shares =
       throttle_shares(throttle_residency(run, 0, Instant(0), Instant(5000 * ms)), 5 * unit::s);
   CHECK(shares.at("software_power_cap") == doctest::Approx(0.6));
+  // What is open counts at the mean of the rest, not at that of the first two stamps.
+  run::Series counter{.signal = "energy_j", .device = 0, .times = power.times, .values = {}};
+  for (const Instant at : power.times)
+    counter.values.push_back(745e-9 * static_cast<double>(at.nanoseconds()));
+  counter.values[1] += 10;
+  run.series.push_back(counter);
+  const MeasuredEnergy counted = energy_of(run, 0, Instant(0), Instant(5000 * ms));
+  CHECK(counted.counter->energy / unit::J == doctest::Approx(5 * 745));
+  run.series.pop_back();
   // A tenth of a recording is not a fifth of one.
   CHECK(energy_of(run, 0, Instant(0), Instant(2000 * ms)).best() == nullptr);
 }
