@@ -136,6 +136,12 @@ std::string lateness_title(const metrics::LateRanks& late) {
     all += rank.caused;
     if (late.straggler == rank.rank) worst = rank.blamed;
   }
+  if (all == 0 && late.straggler)
+    return fmt::format("The others wait for delays of rank {}", *late.straggler);
+  if (all == 0 && std::ranges::any_of(late.starts, [](const metrics::LateStart& start) {
+        return start.is_first && start.start_spread > 0;
+      }))
+    return "Ranks wait in their first collectives only, which tell no lateness";
   if (all == 0) return "No rank is waited for";
   return late.straggler ? fmt::format("{} of all waiting comes from delays of rank {}",
                                       percent(ratio(worst, all)), *late.straggler)
