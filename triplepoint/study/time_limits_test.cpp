@@ -131,7 +131,7 @@ TEST_CASE("scripts ask Slurm for the time limit, and nothing is said of what is 
   const ScratchFolder scratch;
   const spec::Job job = fsdp_job(128);
   const auto measurer_of = [&](const formats::MeasurePlan& plan) {
-    auto measurer = JobMeasurer::make(scratch.folder(), plan, "tpt", [] { return false; });
+    auto measurer = JobMeasurer::make(scratch.folder(), plan, "tpt", {});
     REQUIRE(measurer);
     return *measurer;
   };
