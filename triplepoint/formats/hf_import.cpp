@@ -98,8 +98,8 @@ class Reader {
     read_layers();
     settle_ffn();
     read_prediction();
-    report_unknown_keys(s_, table_);
     compare_with_stated_sizes();
+    report_unknown_keys(s_, table_);
     result_.diagnoses = std::move(s_.diagnoses());
     result_.assumed = std::move(s_.assumed());
     result_.keys = s_.asked();

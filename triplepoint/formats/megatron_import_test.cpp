@@ -208,7 +208,7 @@ TEST_CASE("a value that may not be set reaches no job, and what does not run set
 TEST_CASE("nodes and devices are read of every launcher and scheduler") {
   const auto machines = [](const std::string& head, const std::string& launcher) {
     const spec::Job job =
-        import(head + with(line(""), "torchrun", launcher),
+        import(head + with(line(""), "torchrun --nnodes 4 --nproc-per-node 8", launcher),
                {.cluster = "hgx-h200", .num_nodes = {}, .stack = {}, .job_script = {}})
             .job;
     return std::pair(job.cluster.num_nodes, job.cluster.gpus_per_node);
