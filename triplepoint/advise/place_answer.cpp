@@ -432,9 +432,7 @@ Json numbers_of(const spec::Job& job, const GroupedMachine& seen, const PlaceRes
 }  // namespace
 
 answers::Document groups_answer(const GroupedMachine& seen, const std::vector<std::string>& notes) {
-  answers::Document answer{
-      .kind = "place",
-      .title = "GPUs by " + std::string(name_of(seen.groups.sign)) + ", " + seen.source};
+  answers::Document answer{.kind = "place", .title = "Thermal groups"};
   answer.verdict = "No job was given, so nothing was placed; name one to estimate the gain.";
   answer.sections = {groups_section(seen)};
   for (const std::string& note : notes)

@@ -42,7 +42,7 @@ TEST_CASE("plan: the user's job stands among the choices, and what does not fit 
   CHECK(contains(page, "4.50\u00a0GiB short"));
   CHECK(contains(page, "out of memory by 4.50\u00a0GiB"));
   CHECK(contains(page, "+50\u00a0%"));  // 24 s against 16 s
-  CHECK(contains(page, "limits kept: die at most 75\u00a0°C"));
+  CHECK(contains(page, "limits kept: die at most 75.0\u00a0°C"));
 }
 
 TEST_CASE("plan: only what is faster or thriftier than all others is ringed") {
