@@ -44,6 +44,11 @@ Arguments& Arguments::add(Arguments others) {
   return *this;
 }
 
+Arguments& Arguments::without(std::string_view name) {
+  std::erase_if(*this, [name](const Argument& each) { return has_name(each, name); });
+  return *this;
+}
+
 bool has_name(const Argument& argument, std::string_view name) {
   const std::vector<std::string> names = split(argument.names, ',');
   return std::find(names.begin(), names.end(), name) != names.end();

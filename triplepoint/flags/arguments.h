@@ -59,6 +59,8 @@ class Arguments : public std::vector<Argument> {
   /// With its own heading, or the one in force.
   Arguments& add(Argument argument);
   Arguments& add(Arguments others);
+  /// Takes this one out, for a command that means something else by it.
+  Arguments& without(std::string_view name);
 
  private:
   std::string group_ = "Options";

@@ -26,6 +26,7 @@ class Train : public Command {
  public:
   Arguments arguments() override {
     return flags_.arguments()
+        .without("ARGS")
         .group("Launch and output")
         .word("FLAGS",
               "flags of triplepoint-train, behind --; its own help: triplepoint train -- --help",
