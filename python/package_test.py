@@ -190,7 +190,7 @@ class Arguments(unittest.TestCase):
         self.assertIn("duration", inspect.signature(tp.simulate).parameters)
 
     def test_a_wrong_name_or_type_is_a_type_error(self):
-        for call, words in ((lambda: tp.Job(modle="x"), "did you mean model"), (lambda: tp.Job(bf16=3), "switch"),
+        for call, words in ((lambda: tp.Job(modle="x"), "did you mean model"), (lambda: tp.Job(fp8_attention=3), "switch"),
                             (lambda: tp.Job(tp=True), "tp takes int"), (lambda: tp.simulate(3), "a job is"),
                             (lambda: tp.Job(tp=1, tensor_model_parallel_size=1), "the same")):
             with self.assertRaisesRegex(TypeError, words):

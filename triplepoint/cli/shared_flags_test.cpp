@@ -36,7 +36,7 @@ constexpr Row table[] = {
     {"steer", job | threads | format | faults},
     {"place", job | threads | format},
     {"validate", threads | format},
-    {"calibrate", format},
+    {"calibrate", threads | format},
     {"import", format},
     {"export", format},
     {"record", sensors},  // prints a summary on standard error: standard output is the command's

@@ -83,7 +83,7 @@ inline std::string sample_place_page() {
   }
   result.recommended = 1;
   const advise::GroupedMachine seen{.devices = {}, .groups = {}, .source = "simulated"};
-  return document_page(advise::place_answer(*run.manifest.job, seen, result, true));
+  return document_page(advise::place_answer(*run.manifest.job, seen, result, false));
 }
 
 inline std::string sample_validation_page() {
