@@ -33,8 +33,6 @@ def main():
         for plan in (
             {"pipeline_parallel_size": 2, "sequence_parallel": True},
             {"sharding": "parameters", "overlap_gradient": True},
-            {"context_parallel_size": 2, "context_exchange": "ring"},
-            {"context_parallel_size": 2, "context_exchange": "all_gather"},
         ):
             with open(job, "w") as file:
                 file.write(job_text(**plan))
