@@ -166,14 +166,7 @@ std::vector<GroupPass> passes_of(const spec::Job& job, const workload::ChunkWork
   } else if (kind == ActionKind::backward_weight) {
     append(work.backward_weight, false);
   } else {
-    // A whole layer that runs again costs the host what it cost before; parts of one, their
-    // launches.
-    if (job.plan.recompute == spec::Recompute::full) {
-      append(work.recompute, true);
-    } else {
-      for (const workload::OpGroup& group : work.recompute)
-        passes.push_back({&group, launch_time(job, group), false});
-    }
+    append(work.recompute, true);
     append(work.backward_input, false);
   }
   if (kind == ActionKind::backward)
