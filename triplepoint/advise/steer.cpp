@@ -122,6 +122,11 @@ Decision Controller::think(const sim::TransientSimulation& machine, const SteerR
   decision.move = moves[*verdict.move];
   const Forecast& then = decision.move->then;
   decision.cost = decision.move->restarts ? options_.restart : Seconds();
+  if (!leave.runs()) {
+    decision.reason = fmt::format("left alone, heat ends the job; a step then takes {:.3f} s",
+                                  then.step_time / unit::s);
+    return decision;
+  }
   decision.reason = fmt::format(
       "predicted {:.1f} % better: a step {:.3f} s instead of {:.3f} s, {:.1f} kW instead of {:.1f} "
       "kW",
@@ -140,6 +145,7 @@ class Track {
 
   const sim::TransientSimulation& world() const { return world_; }
   Seconds now() const { return world_.now(); }
+  bool runs() const { return side_.ended.empty(); }
 
   std::optional<SteerReadings> advance(Seconds duration) {
     const Seconds begin = now();
@@ -149,9 +155,11 @@ class Track {
       step_begin_ = step.end - Instant();
     }
     side_.totals.steps += static_cast<double>(window.steps.size());
-    side_.totals.time += duration;
+    side_.ended = run::shutdown_text(window);
+    const Seconds end = runs() ? now() : window.shutdown->time.value_or(now());
+    side_.totals.time += end - begin;
     for (const run::Series& series : window.series)
-      count(series, begin);
+      count(series, begin, end);
     auto read = readings_of(window, world_.job());
     if (read) side_.looks.emplace_back(now(), *read);
     return read;
@@ -175,9 +183,9 @@ class Track {
 
  private:
   /// power_w is the mean since the stamp before.
-  void count(const run::Series& series, Seconds begin) {
+  void count(const run::Series& series, Seconds begin, Seconds end) {
     Instant last = instant_at(begin);
-    for (std::size_t i = 0; i < series.times.size(); ++i) {
+    for (std::size_t i = 0; i < series.times.size() && last < instant_at(end); ++i) {
       if (series.signal == "die_c")
         side_.totals.hottest = std::max(side_.totals.hottest, Celsius(series.values[i]));
       if (series.signal == "power_w")
@@ -209,7 +217,9 @@ SteerOutcome steer(const spec::Job& job, const SteerOptions& options) {
   Controller controller(job, options);
   outcome.initial = controller.policy().setting();
   Track fixed(controller.job()), steered(controller.job());
-  const auto is_open = [&](const Track& track) { return track.now() < options.duration; };
+  const auto is_open = [&](const Track& track) {
+    return track.runs() && track.now() < options.duration;
+  };
   const auto advance = [&](Track& track) {
     return track.advance(std::min(controller.interval(), options.duration - track.now()));
   };

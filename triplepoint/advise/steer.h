@@ -90,6 +90,7 @@ struct SteerTotals {
 struct SteerSide {
   SteerTotals totals;
   std::vector<std::pair<Seconds, SteerReadings>> looks;
+  std::string ended = {};  // by heat, as run::shutdown_text() says it: all numbers are until then
 };
 
 struct SteerOutcome {

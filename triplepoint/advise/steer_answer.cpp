@@ -20,6 +20,8 @@ std::vector<std::string> texts_of(const std::vector<spec::Fault>& faults) {
 
 /// Which side was right.
 const char* better_side(const SteerOutcome& outcome) {
+  if (outcome.fixed.ended.empty() != outcome.steered.ended.empty())
+    return outcome.steered.ended.empty() ? "dynamic" : "static";
   if (outcome.moves == 0) return "leave it";
   return outcome.ratio() < 1 ? "dynamic" : "static";
 }
@@ -83,12 +85,40 @@ DataTable decisions_table(const SteerOutcome& outcome) {
   return table;
 }
 
-std::string verdict_of(const SteerOutcome& outcome) {
-  if (outcome.moves == 0) return "Leave it: the controller found no move that gains.";
+/// ", 0.4 K below its shutdown", where that is near.
+std::string margin_text(const spec::Job& job, const SteerTotals& totals) {
+  constexpr double near_k = 5;
+  const auto& governor = job.cluster.gpu.governor;
+  if (!governor || !governor->shutdown_temperature) return "";
+  const double margin = governor->shutdown_temperature->degrees() - totals.hottest.degrees();
+  if (margin > near_k) return "";
+  return fmt::format(" The hottest die then comes within {:.1f} K of its shutdown temperature.",
+                     margin);
+}
+
+std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
+  const SteerSide &fixed = outcome.fixed, &steered = outcome.steered;
+  if (!fixed.ended.empty() && !steered.ended.empty())
+    return fmt::format("Stop the job or mend the cause: steered as well as left alone, {}.",
+                       steered.ended);
+  if (!fixed.ended.empty())
+    return fmt::format("Steer: left alone, {}; with {} moves it goes on.{}", fixed.ended,
+                       outcome.moves, margin_text(job, steered.totals));
+  if (!steered.ended.empty())
+    return fmt::format("Leave it: it goes on by itself; with {} moves, {}.", outcome.moves,
+                       steered.ended);
+  if (outcome.moves == 0)
+    return "Leave it: the controller found no move that gains." + margin_text(job, fixed.totals);
   const double change = outcome.ratio() - 1;
-  return fmt::format("{}: with {} moves, energy times delay {} by {:.1f} %.",
+  if (change < 0 && change > -SteerRules().margin)
+    return fmt::format(
+        "Leave it: {} moves save {:.1f} % of energy times delay, less than a move "
+        "must.{}",
+        outcome.moves, -100 * change, margin_text(job, fixed.totals));
+  return fmt::format("{}: with {} moves, energy times delay {} by {:.1f} %.{}",
                      change < 0 ? "Steer" : "Leave it", outcome.moves,
-                     change < 0 ? "falls" : "grows", 100 * std::abs(change));
+                     change < 0 ? "falls" : "grows", 100 * std::abs(change),
+                     margin_text(job, change < 0 ? steered.totals : fixed.totals));
 }
 
 }  // namespace
@@ -96,7 +126,7 @@ std::string verdict_of(const SteerOutcome& outcome) {
 answers::Document steer_answer(const spec::Job& job, const SteerOutcome& outcome) {
   return {.kind = "steer",
           .title = job.name,
-          .verdict = verdict_of(outcome),
+          .verdict = verdict_of(job, outcome),
           .sections = {{.id = "sides", .tables = {sides_table(outcome)}},
                        {.id = "decisions", .tables = {decisions_table(outcome)}}},
           .numbers = {{"job", job.name},

@@ -36,8 +36,11 @@ SteerPolicy::Verdict SteerPolicy::choose(Seconds now, std::span<const SteerMove>
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < moves.size(); ++i)
     if (moves[i].name != setting_ && std::isfinite(moves[i].ratio)) order.push_back(i);
+  const auto rank = [&](std::size_t i) {  // where heat ends the job that is left, all ratios are 0
+    return std::pair(moves[i].ratio, moves[i].then.step_time);
+  };
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return moves[a].ratio < moves[b].ratio; });
+                   [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
   std::optional<std::string> why;  // the best of them is left
   for (const std::size_t i : order) {
     const double gain = 1 - moves[i].ratio;
@@ -50,7 +53,7 @@ SteerPolicy::Verdict SteerPolicy::choose(Seconds now, std::span<const SteerMove>
       why = fmt::format("the best alternative {} {:.1f} %, but {}", gain < 0 ? "costs" : "gains",
                         100 * std::abs(gain), refused);
   }
-  return {std::nullopt, why.value_or("nothing else can be set")};
+  return {std::nullopt, why.value_or("nothing else can be set that keeps the job running")};
 }
 
 void SteerPolicy::moved(Seconds now, const SteerMove& move) {
@@ -258,13 +261,13 @@ Forecast foresee(const sim::TransientSimulation& now, const spec::Job& job) {
   for (spec::Fault& fault : on.environment.faults)
     fault.period.reset();
   const Forecast a = settled_forecast(now, on), b = settled_forecast(now, off);
-  if (!(a.step_time > Seconds() && b.step_time > Seconds())) return {};
+  if (!a.runs() || !b.runs()) return {};
   return {2 / (1 / a.step_time + 1 / b.step_time), 0.5 * (a.power + b.power)};
 }
 
 double worth(const Forecast& leave, const Forecast& then, const MoveCost& cost, Seconds horizon) {
-  const bool both_run = leave.step_time > Seconds() && then.step_time > Seconds();
-  if (!both_run) return std::numeric_limits<double>::infinity();
+  if (!then.runs()) return std::numeric_limits<double>::infinity();
+  if (!leave.runs()) return 0;
   const Seconds trained = horizon / leave.step_time * then.step_time;
   const double time = (cost.time + trained) / horizon;
   const double energy = (cost.time * cost.power + trained * then.power) / (horizon * leave.power);

@@ -49,8 +49,9 @@ std::string change_words(const SteerReadings& before, const SteerReadings& now);
 
 /// Where a setting leads.
 struct Forecast {
-  Seconds step_time;
-  Watts power;  // all devices
+  Seconds step_time;  // zero: heat ends the job
+  Watts power;        // all devices
+  bool runs() const { return step_time > Seconds(); }
 };
 /// Advances a copy of the simulation: to the thermal steady state of the conditions that hold now.
 /// What flaps is on for half of the time: rates (steps a second) and powers of both halves are
@@ -64,7 +65,7 @@ struct MoveCost {
 };
 
 /// Energy-delay of doing `then` over that of leaving it, for the work that leaving it does in
-/// `horizon`. Infinite where heat ends one of them.
+/// `horizon`. Infinite where heat ends `then`; 0 where it ends the job that is left alone only.
 ///
 ///   W = horizon / t0;  T = c + W t1;  E = c Pc + W t1 P1;  ratio = T E / (horizon^2 P0)
 double worth(const Forecast& leave, const Forecast& then, const MoveCost& cost, Seconds horizon);

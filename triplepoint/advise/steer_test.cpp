@@ -192,6 +192,20 @@ TEST_CASE("a slow node is met with a limit that costs nothing, and pays") {
     CHECK(decision.time >= 100 * unit::s);
 }
 
+TEST_CASE("a side ends where heat ends the job, and whatever keeps it running is worth most") {
+  const SteerOutcome outcome = steer(small_job({"gpu=3,heat_path=30@100s"}), short_options());
+  CHECK(outcome.fixed.ended.find("GPU 3 reaches") == 0);
+  CHECK(outcome.fixed.totals.time < 600 * unit::s);
+  CHECK(outcome.fixed.totals.hottest < Celsius(100));
+  const Forecast dies, slow{2 * unit::s, 10 * unit::kW}, fast{1 * unit::s, 10 * unit::kW};
+  CHECK(worth(dies, slow, {}, unit::h) == 0);
+  CHECK(std::isinf(worth(fast, dies, {}, unit::h)));
+  SteerMove to_slow = move_to("slow", 0), to_fast = move_to("fast", 0);
+  to_slow.then = slow;
+  to_fast.then = fast;
+  CHECK(SteerPolicy({}, "a").choose(Seconds(), std::vector{to_slow, to_fast}).move == 1);
+}
+
 TEST_CASE("the controller knows what is wrong, not what comes nor when it ends") {
   const spec::Job job = small_job({"node=1,power=0.6@100s..300s", "node=1,lost=5min@100s"});
   CHECK(faults_known_at(job, 50 * unit::s).empty());

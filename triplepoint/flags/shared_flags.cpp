@@ -146,6 +146,14 @@ bool lasts(const spec::Fault& fault) {
 
 }  // namespace
 
+Result<void> require_lasting_faults(const spec::Job& job, std::string_view instead) {
+  for (const spec::Fault& fault : job.environment.faults)
+    if (!lasts(fault))
+      return error(fmt::format("fault {} has a time (a steady state has no time); {}",
+                               spec::to_text(fault), instead));
+  return {};
+}
+
 Result<void> add_faults(spec::Job& job, const std::vector<std::string>& faults) {
   for (const std::string& text : faults) {
     Result<spec::Fault> fault = spec::parse_fault(text);
@@ -166,13 +174,8 @@ Arguments FaultFlags::arguments() {
 
 Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
   TPT_TRY(add_faults(job, faults_));
-  for (const spec::Fault& fault : job.environment.faults)
-    if (!over_time && !lasts(fault))
-      return error(
-          fmt::format("fault {} has a time (a steady state has no time); add --duration 10min, or "
-                      "leave out the fault's time",
-                      spec::to_text(fault)));
-  return {};
+  if (over_time) return {};
+  return require_lasting_faults(job, "add --duration 10min, or leave out the fault's time");
 }
 
 namespace {

@@ -128,6 +128,10 @@ Result<std::optional<std::string>> read_token(const std::optional<std::string>& 
 /// Adds faults told as text to those of the job.
 Result<void> add_faults(spec::Job& job, const std::vector<std::string>& faults);
 
+/// An error if a fault of the job comes or goes, as no steady state can show; `instead`: what to
+/// do.
+Result<void> require_lasting_faults(const spec::Job&, std::string_view instead);
+
 /// `simulate --fault`: what goes wrong while the job runs.
 class FaultFlags {
  public:

@@ -140,19 +140,22 @@ std::vector<StepRecord> detailed_steps(const Run& run) {
   return detailed;
 }
 
+std::string shutdown_text(const Run& run) {
+  if (!run.shutdown) return "";
+  const auto& [device, die_c, time] = *run.shutdown;
+  if (!time)
+    return fmt::format(
+        "GPU {} would reach {:.1f} °C at its lowest clock and shut down; the job does not run",
+        device, die_c);
+  return fmt::format("GPU {} reaches {:.1f} °C after {:.0f} s and shuts down; the job ends there",
+                     device, die_c, *time / unit::s);
+}
+
 void record_shutdown(Run& run, const Shutdown& shutdown, Celsius limit) {
   run.shutdown = shutdown;
-  if (shutdown.time) {
-    run.manifest.notes.push_back(
-        fmt::format("GPU {} reaches {:.1f} °C after {:.0f} s and shuts down (limit {:.0f} °C); the "
-                    "job ends there.",
-                    shutdown.device, shutdown.die_c, *shutdown.time / unit::s, limit.degrees()));
-  } else {
-    run.manifest.notes.push_back(
-        fmt::format("GPU {} would reach {:.1f} °C at its lowest clock and shut down (limit {:.0f} "
-                    "°C); the job does not run. Add --duration to see when.",
-                    shutdown.device, shutdown.die_c, limit.degrees()));
-  }
+  run.manifest.notes.push_back(fmt::format("{} (limit {:.0f} °C){}", shutdown_text(run),
+                                           limit.degrees(),
+                                           shutdown.time ? "" : ". Add --duration to see when"));
 }
 
 std::string horizon_text(const Run& run) {

@@ -230,6 +230,10 @@ using HeadlineMetrics = std::map<std::string, double>;
 /// Keeps it, and says it in a note.
 void record_shutdown(Run&, const Shutdown&, Celsius shutdown_temperature);
 
+/// "GPU 3 reaches 92.4 °C after 130 s and shuts down; the job ends there"; empty of runs that no
+/// heat ended.
+std::string shutdown_text(const Run&);
+
 /// "steady state", "600 s from a cold start", "20 steps from a cold start"; empty of runs that were
 /// not simulated.
 std::string horizon_text(const Run&);

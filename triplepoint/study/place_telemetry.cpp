@@ -58,12 +58,7 @@ Result<PlaceMachine> machine_to_place(const spec::Job& job, const Telemetry& tel
                                     "them on average (rms), {:.1f} K before",
                                     matched.after_k, matched.before_k)};
   }
-  std::vector<ThermalSample> samples = advise::thermal_samples(sim::simulate(job, {}));
-  if (samples.empty() || !samples.front().temperature_c)
-    return error(
-        fmt::format("{} does not fit in memory (nothing runs that could be warm); see "
-                    "triplepoint simulate",
-                    job.name));
+  std::vector<ThermalSample> samples = advise::thermal_samples(TPT_TRY(run_at_rest(job)));
   return PlaceMachine{job, std::move(samples), {}};
 }
 
@@ -154,6 +149,17 @@ Result<advise::GroupedMachine> group_devices(const std::vector<ThermalSample>& s
   if (!files.empty()) seen.source = "from " + Path(files.front()).filename().string();
   if (files.size() > 1) seen.source += fmt::format(" and {} more", files.size() - 1);
   return seen;
+}
+
+Result<run::Run> run_at_rest(const spec::Job& job) {
+  run::Run run = sim::simulate(job, {.timeline = false});
+  if (!run.manifest.fits_memory)
+    return error(
+        fmt::format("{} does not fit in memory (there is no step at thermal steady state); "
+                    "triplepoint simulate prints the memory breakdown",
+                    job.name));
+  if (run.shutdown) return error(fmt::format("{}: {}", job.name, run::shutdown_text(run)));
+  return run;
 }
 
 Result<PlacedJob> place_job(const spec::Job& job, const Telemetry& telemetry,

@@ -34,6 +34,10 @@ Result<advise::GroupedMachine> group_devices(const std::vector<advise::ThermalSa
                                              const std::string& sign,
                                              const std::optional<double>& kelvin_per_watt);
 
+/// The job at thermal steady state. An error that says why there is none: no room in memory,
+/// heat that ends the job.
+Result<run::Run> run_at_rest(const spec::Job&);
+
 struct PlacedJob {
   advise::GroupedMachine seen;
   advise::PlaceResult result;

@@ -104,6 +104,12 @@ std::string slow_part(const std::vector<spec::Fault>& faults) {
 std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
                     const FaultEffect& effect, bool steady) {
   const std::optional<double> longer = metrics::slowdown(effect);
+  if (run.shutdown && run.shutdown->time &&
+      std::any_of(faults.begin(), faults.end(), [&](const spec::Fault& fault) {
+        return fault.begin <= *run.shutdown->time &&
+               (!fault.end || *fault.end > *run.shutdown->time);
+      }))
+    return run::shutdown_text(run) + ".";
   if (!effect.during) return "It begins after the end of the simulation.";
   if (!longer) return "No step ended on both sides of it, so none can be compared.";
   if (std::abs(*longer) < 0.0005) return "Step time is unchanged: no rank waits.";
@@ -113,8 +119,8 @@ std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
   std::string text = fmt::format("Steps take {} {} than {}.", percent(std::abs(*longer)),
                                  *longer > 0 ? "longer" : "less", other);
   if (effect.waited_for)
-    text += fmt::format(" All {} others wait for GPU {}.", run.summaries.size() - 1,
-                        *effect.waited_for);
+    text +=
+        fmt::format(" All {} others wait for GPU {}.", run.devices.size() - 1, *effect.waited_for);
   else if (*longer > 0)
     text += slow_part(faults);
   return text;

@@ -32,6 +32,7 @@ std::string heading(const run::Run& run) {
 
 std::string verdict_line(const Console& console, const run::Run& run) {
   const std::string memory = answers::memory_text(run);
+  if (run.shutdown) return console.styled(run::shutdown_text(run), Style::bad);
   if (memory.empty()) return "memory not known";
   return (run.manifest.fits_memory ? console.styled("fits in memory", Style::good)
                                    : console.styled("out of memory", Style::bad)) +

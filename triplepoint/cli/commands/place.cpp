@@ -94,6 +94,7 @@ class Place : public Command {
                         const Telemetry& telemetry) {
     options_.threads = threads_.count();
     options_.watch = tui::watch_on(console);
+    TPT_TRY(require_lasting_faults(job, "leave out its time"));
     const study::PlacedJob placed = TPT_TRY(study::place_job(job, telemetry, from_, by_, options_));
     const answers::Document answer =
         advise::place_answer(job, placed.seen, placed.result, output_.has_value());

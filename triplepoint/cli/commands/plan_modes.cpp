@@ -20,6 +20,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/study/place_telemetry.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/progress.h"
@@ -77,16 +78,13 @@ Result<double> parse_slowdown(std::string_view text) {
 Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                             const spec::Job& job, const ClockRequest& request) {
   TPT_TRY(require_clocks(job));
+  TPT_TRY(require_lasting_faults(job, "leave out its time"));
+  TPT_TRY(study::run_at_rest(job));
   const advise::ClockOptions options;
   const ClockPlan plan =
       advise::plan_clocks(job, {.most_slowdown = std::max(options.most_slowdown, request.slowdown),
                                 .threads = request.threads,
                                 .watch = tui::watch_on(console)});
-  if (!plan.fits)
-    return error(
-        fmt::format("{} does not fit in memory (there is no step to plan clocks for); triplepoint "
-                    "simulate prints the memory breakdown",
-                    job.name));
   const ClockPoint* chosen = advise::chosen_point(plan, request.slowdown);
   print_answer(console, advise::clock_answer(job, plan, chosen), request.format);
   if (request.output && chosen == nullptr)

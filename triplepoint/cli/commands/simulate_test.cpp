@@ -205,6 +205,37 @@ TEST_CASE("a fault after the end of the simulation has no table") {
   CHECK(!contains(late.out, "steps that ended"));
 }
 
+TEST_CASE("a job that heat ends says so first, in the terminal, of its fault and in a comparison") {
+  const ScratchFolder folder;
+  const std::string well = folder.path("well.run"), ended = folder.path("ended.run");
+  const std::vector<std::string> job = {
+      "simulate", "--model", "llama3-8b", "--cluster", "hgx-h100", "--nodes",    "2",   "--tp",
+      "4",        "--pp",    "4",         "--gbs",     "64",       "--duration", "6min"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), job.begin(), job.end());
+    return call(more);
+  };
+  REQUIRE(with({"-o", well}).code == 0);
+  const Outcome outcome = with({"--fault", "inlet=+60@2min..5min", "-o", ended});
+  CHECK(contains(outcome.out, "and shuts down; the job ends there\n\n"));
+  CHECK(!contains(outcome.out, "fits in memory"));
+  CHECK(!contains(outcome.out, "no rank waits"));
+  const std::string compared = call({"compare", well, ended}).out;
+  CHECK(contains(compared, "ended: GPU "));
+  CHECK(!contains(compared, "faster"));
+  const Outcome hot = call({"simulate", "--model", "llama3-8b", "--cluster", "hgx-h100", "--tp",
+                            "8", "--gbs", "64", "--ambient", "90 C", "-o", ended});
+  CHECK(contains(hot.out, "at its lowest clock and shut down; the job does not run\n"));
+  CHECK(contains(call({"place", ended}).err, "at its lowest clock and shut down"));
+  CHECK(contains(call({"plan", "--clocks", ended}).err, "at its lowest clock and shut down"));
+  for (const char* verb : {"place", "plan"}) {
+    std::vector<std::string> timed = {verb, well};
+    if (timed[0] == "plan") timed.push_back("--clocks");
+    REQUIRE(with({"--fault", "inlet=+5@2min..3min", "-o", well}).code == 0);
+    CHECK(contains(call(timed).err, "inlet=+5@120s..180s has a time"));
+  }
+}
+
 TEST_CASE("a machine without a run is refused") {
   const ScratchFolder scratch;
   CHECK(contains(call(plus(plain_job, {"--machine", scratch.path("machine")})).err, "--like"));

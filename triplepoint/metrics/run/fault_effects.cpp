@@ -209,7 +209,8 @@ Json span_json(const std::optional<FaultSpan>& span, const std::vector<DeviceSpa
 std::vector<FaultEffect> fault_effects(const run::Run& run) {
   std::vector<FaultEffect> effects;
   if (!run.manifest.job) return effects;
-  const Seconds last = length_of(run);
+  Seconds last = length_of(run);
+  if (run.shutdown && run.shutdown->time) last = std::min(last, *run.shutdown->time);
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
   for (const spec::Fault& fault : faults) {
     const Seconds end = end_of(fault, last);

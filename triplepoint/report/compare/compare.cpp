@@ -246,7 +246,8 @@ Side side_of(const run::Run& run, Metrics metrics, std::string name) {
   Side side{
       .name = std::move(name),
       .row = result_row({run.manifest.job.value_or(spec::Job()), {}}, run, std::move(metrics)),
-      .fidelity = std::string(run::name_of(run.manifest.fidelity))};
+      .fidelity = std::string(run::name_of(run.manifest.fidelity)),
+      .ended = run::shutdown_text(run)};
   for (const run::StepRecord& step : run.steps)
     side.step_s.push_back((step.end - step.begin) / unit::s);
   for (auto& [key, value] : answers::settings_of(run))

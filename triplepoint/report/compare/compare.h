@@ -23,6 +23,7 @@ struct Side {
   std::string name;
   StudyRow row;                                      // what is known of it
   std::string fidelity = {};                         // in words
+  std::string ended = {};                            // by heat: shutdown_text() of its run
   std::vector<double> step_s = {};                   // length of every step the run knows
   std::map<std::string, std::string> settings = {};  // of its job, as results.json writes them
 

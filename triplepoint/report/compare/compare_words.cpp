@@ -286,9 +286,19 @@ std::vector<std::string> sentences_of(const Comparison& c) {
     add(fmt::format("{} does not fit in memory{}: only its memory can be compared.", side.name,
                     memory ? fmt::format(" ({} GiB)", significant(*memory)) : ""));
   }
+  bool any_ended = false;
+  for (const Side& side : c.sides) {
+    if (side.ended.empty()) continue;
+    any_ended = true;
+    add(fmt::format("{}: {}. Numbers of it are of its last step before.", side.name, side.ended));
+  }
   for (std::string& sentence : bottleneck_sentences(c, 0))
     add(std::move(sentence));
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
+    if (any_ended) {  // nothing is gained by a job that heat ends
+      add(settings_sentence(c, i));
+      continue;
+    }
     add(speed_sentence(c, i));
     add(noise_sentence(c, i));
     for (std::string& sentence : bottleneck_sentences(c, i))

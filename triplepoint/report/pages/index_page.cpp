@@ -66,6 +66,7 @@ IndexEntry index_entry(const run::Run& header) {
   const metrics::Metrics m = metrics::measure(header);
   entry.state = run::name_of(header.manifest.origin);
   if (!header.manifest.fits_memory) entry.state += ", out of memory";
+  if (header.shutdown) entry.state += ", shut down by heat";
   if (!header.devices.empty()) entry.num_gpus = static_cast<double>(header.devices.size());
   if (m.step_time) entry.step_time_s = *m.step_time / unit::s;
   entry.tokens_per_s_per_gpu = m.tokens_per_second_per_gpu;

@@ -71,6 +71,7 @@ std::string conditions_sentence(const run::Run& run) {
 
 std::string verdict_sentence(const run::Run& run) {
   const std::string text = answers::memory_text(run);
+  if (run.shutdown) return fmt::format(" {}.", run::shutdown_text(run));
   if (text.empty()) return "";
   return fmt::format(" {}{}", capitalized(text),
                      run.manifest.fits_memory ? "." : ": the job does not fit in memory.");
