@@ -656,9 +656,8 @@ class Reader {
   void compare_with_stated_sizes() {
     if (has_errors(s_.diagnoses())) return;
     const spec::ParameterCount counted = spec::count_parameters(model());
-    if (const auto stated =
-            s_.number(s_.first({"num_parameters", "n_params", "num_params"}), 1, 1e15))
-      compare("num_parameters", *stated, counted.total(), "");
+    const std::string_view key = s_.first({"num_parameters", "n_params", "num_params"});
+    if (const auto stated = s_.number(key, 1, 1e15)) compare(key, *stated, counted.total(), "");
     for (const std::string& word : split(model().name, '-')) {
       const bool active = word.size() > 2 && lower_case(word.front()) == 'a' && is_digit(word[1]);
       const std::string_view number = std::string_view(word).substr(active ? 1 : 0);
