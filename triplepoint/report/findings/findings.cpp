@@ -336,6 +336,11 @@ MaybeFinding about_memory(const Study& study) {
 std::vector<Finding> find_findings(const Study& study) {
   const Groups groups = groups_of(study);
   std::vector<Finding> findings;
+  // Where a study varies room, limits or faults, what they do is its question.
+  const bool varies =
+      std::ranges::any_of(study.rows, [](const StudyRow& row) { return !row.condition.empty(); });
+  if (varies)
+    if (auto finding = about_machines(groups)) findings.push_back(std::move(*finding));
   for (auto look : {about_token_latency,
                     about_prompt_latency,
                     about_decode_energy,
@@ -362,6 +367,7 @@ std::vector<Finding> find_findings(const Study& study) {
                     about_fabrics,
                     about_oversubscription,
                     about_communication}) {
+    if (varies && look == about_machines) continue;
     if (auto finding = look(groups)) findings.push_back(std::move(*finding));
   }
   if (auto finding = about_memory(study)) findings.push_back(std::move(*finding));

@@ -9,6 +9,8 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/spec/fault.h"
+
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/report/findings/findings_machines.h"
@@ -263,6 +265,23 @@ TEST_CASE("the same machine at another inlet is not another machine") {
   study.rows[1].job.environment.ambient.reset();
   label_conditions(study);
   CHECK(any_says(find_findings(study), "The same GPUs in another machine"));
+}
+
+TEST_CASE("a job with a fault is not named like the healthy one, and the fault comes first") {
+  Study study = sample_study();
+  std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics; });
+  study.rows.resize(1);
+  StudyRow faulty = study.rows[0];
+  faulty.name += "-faulty";
+  faulty.job.environment.faults = {spec::parse_fault("node=1,power=0.25").value()};
+  faulty.metrics->tokens_per_second_per_gpu = 0.3 * *faulty.metrics->tokens_per_second_per_gpu;
+  study.rows.push_back(faulty);
+  label_conditions(study);
+  CHECK(group_title(study.rows[0]).ends_with(", no fault"));
+  CHECK(group_title(study.rows[1]).ends_with(", fault node=1,power=0.25"));
+  const std::string first = find_findings(study).front().text();
+  CHECK(first.starts_with("The same machine in other conditions: "));
+  CHECK(first.find("fault node=1,power=0.25") != std::string::npos);
 }
 
 TEST_CASE("slots whose dies are about as warm are not called hot and cool") {

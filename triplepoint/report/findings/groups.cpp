@@ -11,7 +11,9 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/labels.h"
@@ -362,10 +364,17 @@ std::string name_of_cluster(const spec::Job& job) {
   return job.cluster.title.empty() ? job.cluster.name : job.cluster.title;
 }
 
+std::string faults_of(const spec::Job& job) {
+  std::vector<std::string> faults;
+  for (const spec::Fault& fault : job.environment.faults)
+    faults.push_back("fault " + spec::to_text(fault));
+  return faults.empty() ? "no fault" : fmt::format("{}", fmt::join(faults, " "));
+}
+
 using Property = std::string (*)(const spec::Job&);
 // An own cooling brings its inlet, so it is asked first.
-constexpr std::array<Property, 6> properties = {cooling_of, inlet_of,  limit_of,
-                                                nics_of,    fabric_of, domain_of};
+constexpr std::array<Property, 7> properties = {cooling_of, inlet_of,  limit_of, nics_of,
+                                                fabric_of,  domain_of, faults_of};
 
 bool same_place(const spec::Job& a, const spec::Job& b) {
   return a.cluster == b.cluster && a.environment == b.environment;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -59,24 +60,35 @@ std::string facts_of(const Study& study) {
       software_of(study));
 }
 
-/// One number of a job: what it is, how much, of which job.
-void add_figure(std::vector<answers::KeyFigure>& figures, const char* label, const StudyRow* row,
-                const char* key, const char* unit, int digits = 3) {
-  const auto value = row == nullptr ? std::nullopt : number_at(*row, key);
-  if (value)
-    figures.push_back(
-        {label, fmt::format("{} {}", significant(*value, digits), unit), short_label(*row)});
-}
-
-std::vector<answers::KeyFigure> key_figures_of(const std::vector<Group>& groups) {
+/// One number of a job: what it is, how much, of which job; of which group, if there are several.
+struct FigureOf {
   std::vector<answers::KeyFigure> figures;
+  bool several_groups = false;
+
+  void add(const char* label, const StudyRow* row, const char* key, const char* unit,
+           int digits = 3) {
+    const auto value = row == nullptr ? std::nullopt : number_at(*row, key);
+    if (!value) return;
+    const std::string group = several_groups ? group_title(*row) + ": " : "";
+    figures.push_back({label, fmt::format("{} {}", significant(*value, digits), unit),
+                       group + short_label(*row)});
+  }
+};
+
+/// Speeds and energies are those of the group with most jobs, since no other model's compare; the
+/// hottest GPU is that of all.
+std::vector<answers::KeyFigure> key_figures_of(const std::vector<Group>& groups) {
+  FigureOf all{.figures = {}, .several_groups = groups.size() > 1};
   const Group* group = group_with_most_jobs(groups);
-  if (group == nullptr) return figures;
+  if (group == nullptr) return {};
   const Answers answers = answers_for(*group);
-  add_figure(figures, "fastest", answers.fastest, "tokens_per_s", "tokens/s", 4);
-  add_figure(figures, "least GPU energy", answers.thriftiest, "joules_per_token", "J/token");
-  add_figure(figures, "hottest GPU", answers.hottest, "temperature_c.peak", "°C");
-  return figures;
+  all.add("fastest", answers.fastest, "tokens_per_s", "tokens/s", 4);
+  all.add("least GPU energy", answers.thriftiest, "joules_per_token", "J/token");
+  std::vector<const StudyRow*> ran;
+  for (const Group& each : groups)
+    std::ranges::copy(each.that_ran(), std::back_inserter(ran));
+  all.add("hottest GPU", highest(ran, "temperature_c.peak"), "temperature_c.peak", "°C");
+  return std::move(all.figures);
 }
 
 Section answers_of(const std::vector<Group>& groups) {
