@@ -43,13 +43,13 @@ class ClusterExamination : Findings {
 
  private:
   void needs(bool known, std::string_view what, std::string_view key,
-             std::string_view instead = "another GPU") {
+             std::string_view instead = "another GPU",
+             std::string_view why = "no source states it") {
     if (known) return;
     const std::string& gpu = job_.cluster.gpu.name;
     error(Code::unsupported,
-          "the {} of {} is unknown (no source states it); add {} to {} with its source, or choose "
-          "{}",
-          what, gpu, key, file_of(key, gpu), instead);
+          "the {} of {} is unknown ({}); choose {}, or add {} to {} with its source", what, gpu,
+          why, instead, key, file_of(key, gpu));
   }
 
   /// "precision fp16, or another GPU": those that the GPU has a peak for.
@@ -79,7 +79,7 @@ class ClusterExamination : Findings {
     const Gpu& gpu = job_.cluster.gpu;
     needs(gpu.peak(plan_.precision).has_value(),
           fmt::format("dense {} peak", enum_name(plan_.precision)), peak_key(plan_.precision),
-          other_precisions(gpu));
+          other_precisions(gpu), "its cores have none, or no source states it");
     needs(gpu.hbm_bandwidth.has_value(), "memory bandwidth", "hbm_bandwidth");
     needs(gpu.memory.has_value(), "memory size", "memory");
     if (predicted_without_power(job_)) return;

@@ -287,12 +287,13 @@ TEST_CASE("a GPU whose numbers no source states is refused by name") {
   REQUIRE(found.size() == 7);
   for (const Diagnosis& diagnosis : found)
     CHECK(diagnosis.code == Code::unsupported);
-  CHECK(found[0].what ==
-        "the dense bf16 peak of x9 is unknown (no source states it); add "
-        "peak_bf16 to gpus/x9.toml with its source, or choose another GPU");
+  CHECK(
+      found[0].what ==
+      "the dense bf16 peak of x9 is unknown (its cores have none, or no source states it); choose "
+      "another GPU, or add peak_bf16 to gpus/x9.toml with its source");
   CHECK(found[4].what ==
-        "the power model of x9 is unknown (no source states it); add "
-        "[power] to calibrations/x9/power.toml with its source, or choose another GPU");
+        "the power model of x9 is unknown (no source states it); choose another GPU, or add "
+        "[power] to calibrations/x9/power.toml with its source");
 }
 
 TEST_CASE("a precision without a peak is refused") {
@@ -303,14 +304,14 @@ TEST_CASE("a precision without a peak is refused") {
         job.cluster.gpu.peak_fp8.reset();
       },
       Code::unsupported,
-      "the dense fp8 peak of h200 is unknown (no source states it); add "
-      "peak_fp8 to gpus/h200.toml with its source, or choose precision bf16 or fp16 or fp32, or "
-      "another GPU");
+      "the dense fp8 peak of h200 is unknown (its cores have none, or no source states it); choose "
+      "precision bf16 or fp16 or fp32, or another GPU, or add peak_fp8 to gpus/h200.toml with its "
+      "source");
   refused(
       sound_job(), [](Job& job) { job.plan.precision = Precision::nvfp4; }, Code::unsupported,
-      "the dense nvfp4 peak of h200 is unknown (no source states it); add "
-      "peak_fp4 to gpus/h200.toml with its source, or choose precision bf16 or fp16 or fp8 or fp32 "
-      "or mxfp8, or another GPU");
+      "the dense nvfp4 peak of h200 is unknown (its cores have none, or no source states it); "
+      "choose precision bf16 or fp16 or fp8 or fp32 or mxfp8, or another GPU, or add peak_fp4 to "
+      "gpus/h200.toml with its source");
 }
 
 TEST_CASE("a chassis has a slot for every GPU") {

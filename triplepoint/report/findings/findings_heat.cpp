@@ -226,10 +226,7 @@ std::optional<int32_t> gpu_slowed_by_heat(const StudyRow& row) {
 /// What heat costs the step and the clock, in the job whose step it stretches most.
 MaybeFinding about_lost_clocks(const Groups& groups) {
   const StudyRow* worst = largest(all_that_ran(groups), [](const StudyRow& row) {
-    // A planted fault is a cause of its own.
-    return row.has_job && !row.job.environment.faults.empty()
-               ? std::nullopt
-               : ratio_of(row, "step_time_s", "step_without_heat_s");
+    return has_fault(row) ? std::nullopt : ratio_of(row, "step_time_s", "step_without_heat_s");
   });
   if (worst == nullptr ||
       ratio_of(*worst, "step_time_s", "step_without_heat_s").value_or(1) < 1 + least_heat_share ||

@@ -222,10 +222,12 @@ MaybeFinding about_machines(const Groups& groups) {
            : same_gpus                           ? "The same GPUs in another machine: "
                                                  : "Scale up or out: GPU for GPU, ")
       .group(*winner)
-      .say(" is ")
-      .more(*winner, *loser, "tokens_per_s_per_gpu")
-      .say(" faster than ")
-      .name(*loser, machine_title(*loser));
+      .say(" is ");
+  if (ratio_at(*winner, *loser, "tokens_per_s_per_gpu").value_or(1) >= 2)
+    finding.times(*winner, *loser, "tokens_per_s_per_gpu").say(" as fast as ");
+  else
+    finding.more(*winner, *loser, "tokens_per_s_per_gpu").say(" faster than ");
+  finding.name(*loser, machine_title(*loser));
   if (same_gpus) return std::move(finding.say("."));
   if (const auto memory = memory_ratio(*winner, *loser))
     finding.say(", for equal memory ")

@@ -157,6 +157,10 @@ std::string full_label(const StudyRow& row) {
   return layout_with_options(row) + ", " + microbatch_name(row);
 }
 
+bool has_fault(const StudyRow& row) {
+  return row.has_job && !row.job.environment.faults.empty();
+}
+
 std::string short_label(const StudyRow& row) {
   if (!row.has_job) return row.name;
   return fmt::format("{}, mbs {}", layout_with_options(row), row.job.plan.micro_batch_size);

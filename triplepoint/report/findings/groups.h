@@ -42,6 +42,9 @@ std::string short_label(const StudyRow& row);
 /// The same, short, and without what the row above has already said.
 std::string label_below(const StudyRow& row, const StudyRow* above);
 
+/// What a planted fault does is not laid on heat.
+bool has_fault(const StudyRow& row);
+
 /// "microbatch 2"; "TP8-PP4 + recompute".
 std::string microbatch_name(const StudyRow& row);
 std::string layout_with_options(const StudyRow& row);

@@ -139,7 +139,8 @@ std::optional<Pair> setting_change(const Group& group, const std::vector<Pair>& 
 std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastest) {
   const auto step = number_at(fastest, "step_time_s"),
              cold = number_at(fastest, "step_without_heat_s");
-  if (!step || !cold || !(*cold > 0) || *step / *cold - 1 < least_gain) return std::nullopt;
+  if (has_fault(fastest) || !step || !cold || !(*cold > 0) || *step / *cold - 1 < least_gain)
+    return std::nullopt;
   Finding text(change_anchor(group));
   text.say(
           "Improve the cooling, or move work to the cool slots: with every die as cool as its "
@@ -199,6 +200,7 @@ Finding what_limits(const StudyRow& row) {
     if (share.key == most.key) text.say(" of the step");
   }
   const auto lost = number_at(row, "sm_clock_mhz.lost_to_power");
+  if (has_fault(row)) return std::move(text.say("; with its fault"));
   if (heat_share(row) >= clear_heat_share) {
     text.say("; heat takes ").minus(row, "step_time_s", "step_without_heat_s", "s").say(" of it");
     if (const auto gpu = gpu_slowed_by_heat(row)) text.say(", by ").gpu(row, *gpu);
