@@ -105,18 +105,18 @@ DataTable collective_table(const std::vector<Collective>& all,
   const char* no_factor = "nccl-tests has no bus bandwidth of it";
   for (const metrics::CollectiveRow& row : metrics::tabulate(all)) {
     const auto kernels = static_cast<double>(row.kernels);
-    const double time =
-        row.transfer ? static_cast<double>(*row.transfer) / static_cast<double>(row.occurrences)
-                     : static_cast<double>(row.shortest);
+    const double time = row.mean_transfer().value_or(static_cast<double>(row.shortest));
+    // Beside collectives that are matched, a kernel that is not tells no transfer.
+    const int64_t times = row.timed > 0 ? row.timed : row.occurrences;
     const char* no_rate =
         row.size > Bytes() ? "the kernels take no time" : no_size(row.label, row.count);
     const char* no_bus_rate = row.group_size > 0 ? no_factor : no_group;
     table.add({bytes_of(row.size, row.label, row.count), count_of(row.count),
-               std::string(row.label), group_of(row.group_size), row.occurrences, int64_t{0}, time,
-               cell_of(row.algbw_gb_s, no_rate),
+               std::string(row.label), group_of(row.group_size), times, row.occurrences - times,
+               time, cell_of(row.algbw_gb_s, no_rate),
                cell_of(row.busbw_gb_s, row.algbw_gb_s ? no_bus_rate : no_rate),
                static_cast<double>(row.total) / kernels, row.shortest, row.longest,
-               row.wait ? DataCell(static_cast<double>(*row.wait) / kernels) : Missing{one_rank}});
+               cell_of(row.mean_wait(), one_rank)});
   }
   for (const metrics::CollectiveRow& row : metrics::tabulate(issues)) {
     const Missing unknown{"the recorder measured no length of it"};
@@ -132,12 +132,15 @@ DataTable size_table(const std::vector<Collective>& all) {
   table.columns = {{"collective", "collective"},
                    {"up_to_bytes", "up to B"},
                    {"times", "times"},
+                   {"not_timed", "not timed"},
                    {"kernels_ns", "kernels ms", 1e6, 3},
                    {"transfer_ns", "transfer ms", 1e6, 3}};
-  for (const metrics::MessageSizes& sizes : metrics::message_sizes(all))
-    table.add({std::string(sizes.label), static_cast<int64_t>(sizes.upper / unit::B),
-               sizes.occurrences, sizes.total,
-               sizes.transfer > 0 ? DataCell(sizes.transfer) : Missing{one_rank}});
+  for (const metrics::MessageSizes& sizes : metrics::message_sizes(all)) {
+    const int64_t times = sizes.timed > 0 ? sizes.timed : sizes.occurrences;
+    table.add({std::string(sizes.label), static_cast<int64_t>(sizes.upper / unit::B), times,
+               sizes.occurrences - times, sizes.total,
+               sizes.timed > 0 ? DataCell(sizes.transfer) : Missing{one_rank}});
+  }
   return table;
 }
 
@@ -238,6 +241,7 @@ Result<TraceReport> trace_comm(const TraceOptions& options) {
   TraceReport report{.shown = {"collectives", "sizes"}, .remarks = input.remarks};
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
   const std::vector<Collective> issues = issues_of(input.timeline());
+  if (!match.mismatch.empty()) report.headlines.push_back(match.mismatch);
   if (match.collectives.empty())
     report.headlines.push_back(issues.empty()
                                    ? absence_of_communication(input.timeline())

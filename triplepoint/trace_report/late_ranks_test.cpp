@@ -236,6 +236,17 @@ TEST_CASE("clocks of hosts are found where most collectives stay inside a host")
   CHECK(clock_sentence(fit, true).find("worst") != std::string::npos);
 }
 
+TEST_CASE("no more is blamed on ranks than was waited") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const Verdict verdict = verdict_on(random_training(seed, Cause::late_host));
+    int64_t blamed = 0;
+    for (const metrics::RankLateness& rank : verdict.late.ranks)
+      blamed += rank.blamed;
+    CAPTURE(seed);
+    CHECK(blamed <= verdict.late.waits());
+  }
+}
+
 TEST_CASE("what follows a late rank is said to come from its delays") {
   Training training;
   for (uint64_t seed = 1; training.tp < 2 || training.dp < 2 || training.pp > 1; ++seed)

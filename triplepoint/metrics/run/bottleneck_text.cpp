@@ -245,15 +245,48 @@ std::string evidence_label(const Evidence& item) {
 
 namespace {
 
+/// Of ranks none of which is late beyond the noise; empty where they hardly wait.
+std::string taking_turns(const run::Run& run, const LateRanks& late) {
+  constexpr double least_share = 0.01;  // of the ranks' time; less is not worth a sentence
+  int64_t waits = 0, times = 0;
+  for (const LateStart& start : late.starts) {
+    if (start.is_first || start.by_order) continue;
+    waits += start.waits;
+    times += start.lead > 0;
+  }
+  const auto extent = run::extent(run.timeline);
+  if (!extent || times == 0) return "";
+  const double whole =
+      (extent->end - extent->begin) / unit::ns * static_cast<double>(late.ranks.size());
+  const double share = static_cast<double>(waits) / whole;
+  if (share < least_share) return "";
+  const auto last = [](const RankLateness& rank) { return rank.times_last > 0; };
+  const auto most = std::ranges::max_element(late.ranks, {}, &RankLateness::caused);
+  return fmt::format(
+      "No single rank is late beyond the noise, but waiting for the last to begin costs {} of the "
+      "ranks' time: {} ranks take turns, rank {} most, last into {} of {} collectives, for which "
+      "the others waited {}. See the causes by collective.",
+      percent(share), std::ranges::count_if(late.ranks, last), most->rank, most->times_last,
+      most->collectives, time_text(most->caused));
+}
+
 std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
   if (run.manifest.origin == run::Origin::simulated)
     return "No GPU, link or host slows the step by 1 % or more.";
+  const auto communicates = [](const RankLateness& r) { return r.in_communication > 0; };
+  const auto ranks = std::ranges::count_if(late.ranks, communicates);
+  if (late.starts.empty() && ranks > 1)
+    return fmt::format(
+        "Collectives are seen on {} ranks, but none of one rank could be matched with one of "
+        "another, so lateness is unknown.",
+        ranks);
   if (late.starts.empty())
     return "No collective is seen on more than one rank, so lateness is unknown.";
   if (std::ranges::all_of(late.starts, &LateStart::is_first))
     return "Only the first collective of ranks is seen on more than one, and that cannot tell "
            "lateness "
            "from a profiler that began later: lateness is unknown.";
+  if (std::string turns = taking_turns(run, late); !turns.empty()) return turns;
   const bool together = std::ranges::all_of(
       late.starts, [](const LateStart& start) { return start.start_spread == 0; });
   return fmt::format("{} is late: {}.", late.has_all_ranks ? "No rank" : "None of the ranks given",
@@ -267,6 +300,7 @@ std::vector<std::string> lateness_sentences(const run::Run& run, const LateRanks
                                             const std::vector<Bottleneck>& bottlenecks,
                                             std::optional<Seconds> step_time) {
   std::vector<std::string> lines;
+  if (!late.mismatch.empty()) lines.push_back(late.mismatch);
   for (const Bottleneck& bottleneck : bottlenecks)
     lines.push_back(bottleneck_sentence(bottleneck, step_time) + " " +
                     bottleneck_advice(bottleneck));

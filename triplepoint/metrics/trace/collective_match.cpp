@@ -30,6 +30,7 @@
 #include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
+#include "triplepoint/metrics/trace/pair_by_time.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
@@ -68,7 +69,10 @@ class Matcher {
     match_messages();
     for (auto& [key, spans] : by_key_)
       result_.collectives.push_back(collective_of(key, spans));
-    if (!timeline_.details.empty()) refuse_impossible();
+    if (!timeline_.details.empty()) {
+      pair_where_records_miss();
+      refuse_impossible();
+    }
     note_missing_ranks();
     std::stable_sort(
         result_.collectives.begin(), result_.collectives.end(),
@@ -240,7 +244,117 @@ class Matcher {
     return timeline_.details[static_cast<size_t>(span)].communicator;
   }
 
-  // ---- what cannot be
+  // ---- what is missing, and what cannot be
+
+  /// One communicator's collectives as numbered.
+  struct Numbered {
+    int64_t matched = 0;  // spans whose match can be
+    std::map<int32_t, std::vector<std::pair<int64_t, UnnumberedKernel>>> ranks;  // with the number
+  };
+
+  std::map<int32_t, Numbered> numbered_collectives() const {
+    const ClockFit fit = fit_clocks(result_.collectives);
+    std::map<int32_t, int64_t> offsets;
+    for (const RankClock& clock : fit.ranks)
+      offsets[clock.rank] = clock.offset;
+    std::map<int32_t, Numbered> all;
+    for (const Collective& c : result_.collectives) {
+      if (c.communicator < 0 || c.is_message || c.sequence < 0) continue;
+      Numbered& of_group = all[c.communicator];
+      if (c.across_ranks() && can_overlap(c, offsets, fit.uncertainty()))
+        of_group.matched += static_cast<int64_t>(c.parts.size());
+      for (const CollectivePart& part : c.parts)
+        of_group.ranks[part.rank].push_back(
+            {c.sequence,
+             {.span = part.span,
+              .begin = part.begin,
+              .end = part.end,
+              .label = c.label,
+              .elements = timeline_.details[static_cast<size_t>(part.span)].in_elements}});
+    }
+    return all;
+  }
+
+  /// Numbers that a reader counted begin at 0 on every rank and have no gap: they hold only if no
+  /// record is missing.
+  void pair_where_records_miss() {
+    for (auto& [communicator, numbered] : numbered_collectives()) {
+      std::map<int32_t, std::vector<UnnumberedKernel>> ranks;
+      bool counted = numbered.ranks.size() > 1;
+      size_t least = SIZE_MAX, most = 0, all = 0;
+      for (auto& [rank, kernels] : numbered.ranks) {
+        std::ranges::stable_sort(kernels, {}, [](const auto& k) { return k.first; });
+        for (size_t n = 0; n < kernels.size(); ++n) {
+          counted = counted && kernels[n].first == static_cast<int64_t>(n);
+          ranks[rank].push_back(kernels[n].second);
+        }
+        least = std::min(least, kernels.size());
+        most = std::max(most, kernels.size());
+        all += kernels.size();
+      }
+      const bool equally_many = least == most;
+      if (!counted || (equally_many && numbered.matched == static_cast<int64_t>(all))) continue;
+      const PairedKernels paired = pair_by_time(ranks);
+      const std::string& group = timeline_.communicators[static_cast<size_t>(communicator)].name;
+      if (paired.doubt)
+        result_.remarks.push_back(fmt::format(
+            "which records of group {} rank {} lacks is not known: its clock may be off by {:.1f} "
+            "us, or by {:.1f} us",
+            group, paired.doubt->rank, static_cast<double>(paired.doubt->offset) / 1e3,
+            static_cast<double>(paired.doubt->other) / 1e3));
+      const bool as_good = paired.matched == numbered.matched && paired.by_given_clocks;
+      if (paired.matched <= numbered.matched && !(as_good && !equally_many)) continue;
+      if (are_by_number(numbered, paired)) continue;
+      replace_collectives(communicator, paired.collectives);
+      result_.remarks.push_back(fmt::format(
+          "ranks show {} to {} collectives of group {} (records are missing): they are paired by "
+          "the ends of their kernels, not by number",
+          least, most, group));
+    }
+  }
+
+  static bool are_by_number(const Numbered& numbered, const PairedKernels& paired) {
+    std::map<int32_t, int64_t> number;  // by span
+    for (const auto& [rank, kernels] : numbered.ranks)
+      for (const auto& [n, kernel] : kernels)
+        number[kernel.span] = n;
+    for (size_t n = 0; n < paired.collectives.size(); ++n)
+      for (const int32_t span : paired.collectives[n])
+        if (number.at(span) != static_cast<int64_t>(n)) return false;
+    return true;
+  }
+
+  void replace_collectives(int32_t communicator, const std::vector<std::vector<int32_t>>& all) {
+    std::erase_if(result_.collectives, [&](const Collective& c) {
+      return c.communicator == communicator && !c.is_message && c.sequence >= 0;
+    });
+    for (size_t n = 0; n < all.size(); ++n)
+      result_.collectives.push_back(collective_of(
+          {communicator, label_of(type_of(all[n][0])), static_cast<int64_t>(n), 0}, all[n]));
+  }
+
+  int64_t elements_of(const Collective& collective, const CollectivePart& part) const {
+    const run::SpanDetail& detail = timeline_.details[static_cast<size_t>(part.span)];
+    return std::max(detail.in_elements, collective.is_message ? detail.out_elements : int64_t{-1});
+  }
+
+  /// "rank 2 has 4,096 elements, the others 1,048,576"
+  std::string mismatch_of(const Collective& collective, int64_t times) const {
+    std::map<int64_t, std::vector<int32_t>> ranks;  // by size
+    for (const CollectivePart& part : collective.parts)
+      ranks[elements_of(collective, part)].push_back(part.rank);
+    const auto usual =
+        std::ranges::max_element(ranks, {}, [](const auto& size) { return size.second.size(); });
+    std::string sizes;
+    for (const auto& [size, who] : ranks)
+      if (size != usual->first && size >= 0)
+        sizes += fmt::format("rank{} {}: {}, ", who.size() > 1 ? "s" : "", fmt::join(who, ", "),
+                             whole(size));
+    return fmt::format(
+        "{} collectives ({}) are called with different sizes: {}the others {} elements. A rank is "
+        "out of step with the others, or the program divides its work wrongly.",
+        times, collective.label, sizes, whole(usual->first));
+  }
 
   /// Whether the ranks' sizes can be of one collective. Those that may differ by rank (all-to-all,
   /// broadcast) can.
@@ -250,9 +364,7 @@ class Matcher {
       return true;
     int64_t known = -1;
     for (const CollectivePart& part : collective.parts) {
-      const run::SpanDetail& detail = timeline_.details[static_cast<size_t>(part.span)];
-      const int64_t elements =
-          std::max(detail.in_elements, collective.is_message ? detail.out_elements : int64_t{-1});
+      const int64_t elements = elements_of(collective, part);
       if (elements < 0) continue;
       if (known >= 0 && elements != known) return false;
       known = elements;
@@ -295,13 +407,13 @@ class Matcher {
   }
 
   void refuse_impossible() {
-    const int64_t sizes =
-        refuse_if([&](const Collective& collective) { return !sizes_agree(collective); });
-    if (sizes > 0)
-      result_.remarks.push_back(fmt::format(
-          "{} matches of collectives are refused: the ranks' message sizes differ (their numbers "
-          "belong to different collectives)",
-          sizes));
+    std::optional<Collective> differing;
+    const int64_t sizes = refuse_if([&](const Collective& collective) {
+      if (sizes_agree(collective)) return false;
+      if (!differing) differing = collective;
+      return true;
+    });
+    if (differing) result_.mismatch = mismatch_of(*differing, sizes);
     const ClockFit fit = fit_clocks(result_.collectives);
     std::map<int32_t, int64_t> offsets;
     for (const RankClock& clock : fit.ranks)
@@ -331,12 +443,15 @@ class Matcher {
 
   void note_missing_ranks() {
     result_.has_all_ranks = all_ranks_given_;
-    std::map<int32_t, size_t> most_seen;  // by communicator
+    std::map<int32_t, size_t> most_seen;  // by communicator; of one collective a record may be lost
     for (const Collective& collective : result_.collectives)
-      if (collective.is_partial() && collective.communicator >= 0 && !collective.is_message) {
+      if (collective.across_ranks() && collective.communicator >= 0 && !collective.is_message) {
         size_t& seen = most_seen[collective.communicator];
         seen = std::max(seen, collective.parts.size());
       }
+    std::erase_if(most_seen, [&](const auto& group) {
+      return static_cast<int32_t>(group.second) >= size_of(group.first);
+    });
     if (most_seen.empty()) return;
     result_.has_all_ranks = false;
     const auto& [communicator, seen] = *most_seen.begin();
@@ -344,7 +459,7 @@ class Matcher {
     result_.remarks.push_back(fmt::format(
         "{} of {} ranks of group {} are given{}: transfers hold waiting for the others, so "
         "bandwidths are lower limits",
-        seen, group.size > 0 ? group.size : static_cast<int32_t>(group.ranks.size()), group.name,
+        seen, size_of(communicator), group.name,
         most_seen.size() > 1 ? fmt::format(" ({} more groups are incomplete)", most_seen.size() - 1)
                              : ""));
   }
@@ -376,13 +491,15 @@ class Matcher {
     return result;
   }
 
+  int32_t size_of(int32_t communicator) const {  // 0: not known
+    const auto& group = timeline_.communicators[static_cast<size_t>(communicator)];
+    return group.size > 0 ? group.size : static_cast<int32_t>(group.ranks.size());
+  }
+
   void fill_in(Collective& result, const run::SpanDetail& detail) const {
     // As in nccl-tests: elements of a rank's smaller buffer.
     result.count = result.label == "reduce_scatter" ? detail.out_elements : detail.in_elements;
-    if (detail.communicator >= 0) {
-      const auto& group = timeline_.communicators[static_cast<size_t>(detail.communicator)];
-      result.group_size = group.size > 0 ? group.size : static_cast<int32_t>(group.ranks.size());
-    }
+    if (detail.communicator >= 0) result.group_size = size_of(detail.communicator);
     if (result.is_message) result.group_size = 2;
     if (result.group_size == 0 && result.across_ranks() && all_ranks_given_)
       result.group_size = static_cast<int32_t>(result.parts.size());

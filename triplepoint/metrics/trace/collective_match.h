@@ -23,6 +23,9 @@ struct CollectiveMatch {
   int64_t unmatched = 0;             // spans of communication that are alone in their collective
   bool has_all_ranks = true;         // else ranks of the job, or of a group, are not given
   std::vector<std::string> remarks;  // sentences for the reader of a table
+  // Ranks that call one collective with different sizes, which is a fault of the program or of its
+  // launch; empty: none.
+  std::string mismatch;
 };
 
 /// Finds out which communication spans of different ranks are the same collective.
@@ -35,8 +38,9 @@ struct CollectiveMatch {
 /// in the middle of a pipeline counts faster than one at its end. Without the peer's rank the pair
 /// is known in groups of two only. The timeline has no instances.
 ///
-/// Matches that cannot be are refused, and the remarks say so: sizes that differ, and kernels that
-/// do not overlap, although each has to last until all have begun (clocks as fitted, with a
+/// Where counted numbers do not hold, as records of some ranks are missing, ends tell:
+/// pair_by_time. Matches that cannot be are refused, and it is said: sizes that differ, and kernels
+/// that do not overlap, although each has to last until all have begun (clocks as fitted, with a
 /// margin). Ranks that no second collective connects are compared by their clocks as they are.
 ///
 /// job_ranks: of the whole job, as the trace tells them; 0: not known. Where fewer ranks are given,

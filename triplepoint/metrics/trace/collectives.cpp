@@ -27,17 +27,23 @@ void add(CollectiveRow& row, const Collective& collective) {
     row.shortest = row.kernels == 0 ? part.duration() : std::min(row.shortest, part.duration());
     row.longest = std::max(row.longest, part.duration());
     ++row.kernels;
-    if (collective.knows_waits()) row.wait = row.wait.value_or(0) + collective.wait_of(part);
   }
-  if (const auto transfer = collective.transfer())
-    row.transfer = row.transfer.value_or(0) + *transfer;
+  const auto transfer = collective.transfer();
+  if (!transfer) return;
+  ++row.timed;
+  row.transfer += *transfer;
+  row.timed_kernels += static_cast<int64_t>(collective.parts.size());
+  for (const CollectivePart& part : collective.parts)
+    row.wait += collective.wait_of(part);
 }
 
-/// `transfers`: how many occurrences the row's transfer is of.
-void finish(CollectiveRow& row, int64_t transfers) {
-  const double ns = transfers > 0
-                        ? static_cast<double>(*row.transfer) / static_cast<double>(transfers)
-                        : static_cast<double>(row.shortest);
+std::optional<double> mean(int64_t sum, int64_t number) {
+  if (number == 0) return std::nullopt;
+  return static_cast<double>(sum) / static_cast<double>(number);
+}
+
+void finish(CollectiveRow& row) {
+  const double ns = row.mean_transfer().value_or(static_cast<double>(row.shortest));
   if (row.size <= Bytes() || ns <= 0) return;
   row.algbw_gb_s = row.size / unit::B / ns;  // B/ns is GB/s
   if (const auto factor = bus_factor(row.label, row.group_size))
@@ -71,6 +77,13 @@ std::optional<int64_t> Collective::transfer() const {
   return last_end() - arrival();
 }
 
+std::optional<double> CollectiveRow::mean_transfer() const {
+  return mean(transfer, timed);
+}
+std::optional<double> CollectiveRow::mean_wait() const {
+  return mean(wait, timed_kernels);
+}
+
 std::optional<double> bus_factor(std::string_view label, int32_t ranks) {
   if (ranks < 1) return std::nullopt;
   const double others = static_cast<double>(ranks - 1) / ranks;
@@ -81,20 +94,19 @@ std::optional<double> bus_factor(std::string_view label, int32_t ranks) {
 }
 
 void CollectiveTable::add(const Collective& c) {
-  auto& [row, transfers] = rows_[{c.label, c.group_size, c.size, c.count}];
+  CollectiveRow& row = rows_[{c.label, c.group_size, c.size, c.count}];
   row.label = c.label;
   row.group_size = c.group_size;
   row.size = c.size;
   row.count = c.count;
   metrics::add(row, c);
-  transfers += c.knows_waits();
 }
 
 std::vector<CollectiveRow> CollectiveTable::rows() const {
   std::vector<CollectiveRow> table;
-  for (const auto& [key, entry] : rows_) {
-    table.push_back(entry.first);
-    finish(table.back(), entry.second);
+  for (const auto& [key, row] : rows_) {
+    table.push_back(row);
+    finish(table.back());
   }
   return table;
 }
@@ -119,6 +131,7 @@ std::vector<MessageSizes> message_sizes(const std::vector<Collective>& collectiv
     ++bucket.occurrences;
     for (const CollectivePart& part : c.parts)
       bucket.total += part.duration();
+    bucket.timed += c.knows_waits();
     bucket.transfer += c.transfer().value_or(0);
   }
   std::vector<MessageSizes> list;

@@ -70,11 +70,15 @@ struct CollectiveRow {
   int64_t count = -1;
   int64_t occurrences = 0;
   int64_t total = 0, shortest = 0, longest = 0;  // ns, of the kernels, waiting included, all ranks
-  std::optional<int64_t> wait, transfer;         // ns: summed over ranks; summed over occurrences
   int64_t kernels = 0;                           // over all ranks
+  int64_t timed = 0, timed_kernels = 0;  // of these, those whose waits are known (see knows_waits)
+  int64_t wait = 0, transfer = 0;        // ns, of the timed: summed over ranks, over occurrences
   /// algbw of the mean transfer; where only one rank is known, of the shortest kernel (the waits
   /// are inside the others).
   std::optional<double> algbw_gb_s, busbw_gb_s;
+
+  std::optional<double> mean_transfer() const;  // ns; of the timed alone, as all means of a wait
+  std::optional<double> mean_wait() const;      // ns, of a rank
 };
 /// Adds up collectives one by one.
 class CollectiveTable {
@@ -85,15 +89,15 @@ class CollectiveTable {
 
  private:
   using Key = std::tuple<std::string_view, int32_t, Bytes, int64_t>;
-  std::map<Key, std::pair<CollectiveRow, int64_t>> rows_;  // with those whose waits are known
+  std::map<Key, CollectiveRow> rows_;
 };
 std::vector<CollectiveRow> tabulate(const std::vector<Collective>&);
 
 /// Collectives by message size: powers of two, smallest first; without those of unknown size.
 struct MessageSizes {
   std::string_view label;
-  Bytes upper;                                       // messages up to this size, above half of it
-  int64_t occurrences = 0, total = 0, transfer = 0;  // ns as above
+  Bytes upper;  // messages up to this size, above half of it
+  int64_t occurrences = 0, timed = 0, total = 0, transfer = 0;  // as above; ns
 };
 std::vector<MessageSizes> message_sizes(const std::vector<Collective>&);
 

@@ -30,6 +30,7 @@ class LateWatcher {
       if (match.collectives[i].across_ranks()) take(match.collectives[i], i, blame.culprits[i]);
     LateRanks result = finish(blame);
     result.has_all_ranks = match.has_all_ranks;
+    result.mismatch = match.mismatch;
     return result;
   }
 
@@ -103,6 +104,13 @@ class LateWatcher {
 };
 
 }  // namespace
+
+int64_t LateRanks::waits() const {
+  int64_t all = 0;
+  for (const LateStart& start : starts)
+    all += start.waits;
+  return all;
+}
 
 std::string time_text(int64_t nanoseconds) {
   const auto time = static_cast<double>(nanoseconds);

@@ -50,12 +50,13 @@ std::string in_words(double ns, const TimeUnit& unit) {
 
 Bar collective_bar(const CollectiveRow& row, const TimeUnit& unit) {
   Bar bar{.label = fmt::format("{}, {}", row.label, size_text(row.size)), .parts = {}};
-  const double kernel = mean(row.total, row.kernels);
-  if (row.wait && row.transfer) {
-    const double wait = mean(*row.wait, row.kernels);
+  double kernel = mean(row.total, row.kernels);
+  if (row.timed > 0) {
+    const double wait = *row.mean_wait(), transfer = std::max(0.0, *row.mean_transfer());
+    kernel = wait + transfer;
     bar.parts = {{wait / unit.ns, "t-host", "waiting: " + in_words(wait, unit)},
-                 {std::max(0.0, kernel - wait) / unit.ns, "t-communication",
-                  "after the last arrival: " + in_words(kernel - wait, unit)}};
+                 {transfer / unit.ns, "t-communication",
+                  "after the last arrival: " + in_words(transfer, unit)}};
   } else {
     bar.parts = {{kernel / unit.ns, "t-communication",
                   "kernel, waiting included: " + in_words(kernel, unit)}};
@@ -75,14 +76,14 @@ std::vector<std::string> collective_cells(const CollectiveRow& row, const TimeUn
           sized ? whole(static_cast<int64_t>(row.size / unit::B)) : "–",
           count_or_dash(sized ? row.count : -1),
           row.group_size > 0 ? std::to_string(row.group_size) : "–",
-          std::to_string(row.occurrences),
-          row.transfer ? time(mean(*row.transfer, row.occurrences)) : "–",
+          std::to_string(row.timed > 0 ? row.timed : row.occurrences),
+          row.timed > 0 ? time(*row.mean_transfer()) : "–",
           significant(row.algbw_gb_s),
           significant(row.busbw_gb_s),
           time(mean(row.total, row.kernels)),
           time(static_cast<double>(row.shortest)),
           time(static_cast<double>(row.longest)),
-          row.wait ? time(mean(*row.wait, row.kernels)) : "–"};
+          row.timed > 0 ? time(*row.mean_wait()) : "–"};
 }
 
 /// What the kernels of collectives whose waits are known take, in ns.
@@ -128,8 +129,7 @@ TimeUnit unit_of(const std::vector<CollectiveRow>& rows) {
 }
 
 std::string collectives_legend(const std::vector<CollectiveRow>& rows) {
-  const bool waits =
-      std::any_of(rows.begin(), rows.end(), [](auto& row) { return row.wait.has_value(); });
+  const bool waits = std::any_of(rows.begin(), rows.end(), [](auto& row) { return row.timed > 0; });
   if (!waits) return html_legend({{"t-communication", "kernel, waiting included"}});
   return html_legend(
       {{"t-host", "waiting for the last to begin"}, {"t-communication", "transfer"}});

@@ -46,6 +46,8 @@ std::string collectives_section(const metrics::SpanList& spans,
          metrics::lateness_sentences(run, late, metrics.bottlenecks, metrics.step_time))
       said += paragraph(sentence);
     drawings += html_figure(lateness_figure(late));
+  } else if (!match.mismatch.empty()) {
+    said += paragraph(match.mismatch);
   }
   for (const std::string& remark : match.remarks)
     said += paragraph("Note: " + remark + ".");
@@ -131,11 +133,10 @@ double ratio(int64_t part, int64_t whole) {
 }
 
 std::string lateness_title(const metrics::LateRanks& late) {
-  int64_t all = 0, worst = 0;
-  for (const metrics::RankLateness& rank : late.ranks) {
-    all += rank.caused;
+  const int64_t all = late.waits();
+  int64_t worst = 0;
+  for (const metrics::RankLateness& rank : late.ranks)
     if (late.straggler == rank.rank) worst = rank.blamed;
-  }
   if (all == 0 && late.straggler)
     return fmt::format("The others wait for delays of rank {}", *late.straggler);
   if (all == 0 && std::ranges::any_of(late.starts, [](const metrics::LateStart& start) {
@@ -233,7 +234,8 @@ Figure lateness_figure(const metrics::LateRanks& late) {
          .text = significant(caused[i] / unit.ns)});
   }
   return {"late-ranks", chart.title,
-          "Waiting in a collective is attributed to the rank that began last." +
+          "Waiting in a collective is attributed to the rank that began last, but not in its first "
+          "one, before which its profiler may have begun later." +
               drawn_note(chart.bars.size(), late.ranks.size()),
           bar_chart_svg(chart), lateness_table(late, unit)};
 }

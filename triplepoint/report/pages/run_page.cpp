@@ -353,11 +353,17 @@ std::string bottleneck_section(const Metrics& metrics) {
   constexpr std::array of = {"GPU", "node", "rank"};
   DataTable table{{"who", "what", "its value", "its peers"}, {}};
   for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
-    for (const run::Evidence& item : bottleneck.evidence)
-      table.rows.push_back({fmt::format("{} {}", of[static_cast<std::size_t>(bottleneck.of)],
-                                        fmt::join(bottleneck.who, ", ")),
-                            metrics::evidence_label(item), significant(item.value, 4),
-                            significant(item.peers, 4)});
+    for (const run::Evidence& item : bottleneck.evidence) {
+      using Kind = run::Evidence::Kind;
+      const bool is_count = item.kind == Kind::late_arrivals;  // of all the rank takes part in
+      const bool is_excess = item.kind > Kind::late_arrivals && item.kind <= Kind::host_call;
+      table.rows.push_back(
+          {fmt::format("{} {}", of[static_cast<std::size_t>(bottleneck.of)],
+                       fmt::join(bottleneck.who, ", ")),
+           metrics::evidence_label(item),
+           is_count ? fmt::format("{} of {}", item.value, item.peers) : significant(item.value, 4),
+           is_count || is_excess ? "–" : significant(item.peers, 4)});
+    }
   return html_section("bottlenecks", "Who slows the others",
                       html_table(table, "The slowest beside the median of its peers"));
 }
