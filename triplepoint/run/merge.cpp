@@ -166,6 +166,19 @@ Result<void> require_own_gpus(const std::vector<Run>& recordings) {
   return {};
 }
 
+/// Whether two recordings are one: the same series and spans.
+bool are_equal(const Run& a, const Run& b) {
+  const auto same_span = [](const Span& x, const Span& y) {
+    return x.begin == y.begin && x.end == y.end && x.rank == y.rank;
+  };
+  const auto same_step = [](const StepRecord& x, const StepRecord& y) {
+    return x.begin == y.begin && x.end == y.end;
+  };
+  return a.series == b.series && std::ranges::equal(a.steps, b.steps, same_step) &&
+         std::ranges::equal(a.timeline.spans, b.timeline.spans, same_span) &&
+         a.manifest.epoch_unix_ns == b.manifest.epoch_unix_ns;
+}
+
 /// From the first to the last that a recording says; nothing of an empty one.
 std::optional<Extent> extent_of(const Run& run) {
   std::optional<Extent> all;
@@ -183,6 +196,30 @@ std::optional<Extent> extent_of(const Run& run) {
   for (const Span& span : run.timeline.spans)
     add(span.begin, span.end);
   return all;
+}
+
+/// A node has one recording of a job: two of one host, as its kernel knows it, whose times overlap
+/// would be counted as two nodes.
+Result<void> require_own_nodes(const std::vector<Run>& recordings,
+                               const std::vector<Alignment>& alignments) {
+  for (size_t i = 0; i < recordings.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      const Run &a = recordings[j], &b = recordings[i];
+      const bool same_node = host_of(a) == host_of(b) && fact(a, "boot_id") &&
+                             fact(a, "boot_id") == fact(b, "boot_id");
+      const auto here = extent_of(a), there = extent_of(b);
+      const bool overlap =
+          here && there &&
+          here->begin + alignments[j].offset <= there->end + alignments[i].offset &&
+          there->begin + alignments[i].offset <= here->end + alignments[j].offset;
+      if ((!same_node || !overlap) && !are_equal(a, b)) continue;
+      return error(fmt::format(
+          "recordings {} and {} are {} {} (they would be counted as two nodes); give one recording "
+          "per node",
+          a.manifest.name, b.manifest.name,
+          are_equal(a, b) ? "the same recording, of" : "both of the same time on", host_of(b)));
+    }
+  return {};
 }
 
 /// Nodes of a job run at the same time.
@@ -396,6 +433,7 @@ Result<Merged> merge(std::vector<Run> recordings) {
   for (const Run& run : recordings)
     merged.alignments.push_back(TPT_TRY(align(recordings[0], run)));
   TPT_TRY(require_overlap(recordings, merged.alignments));
+  TPT_TRY(require_own_nodes(recordings, merged.alignments));
   const bool own_ranks = have_own_ranks(recordings);
   if (!own_ranks)
     all.manifest.notes.push_back(

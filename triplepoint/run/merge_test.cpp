@@ -166,6 +166,21 @@ TEST_CASE("two recordings of the same GPUs are refused by name") {
   CHECK(merge({first, elsewhere}));
 }
 
+TEST_CASE("one node's recordings, or one recording twice, are no two nodes") {
+  const Run one = recording_of({"n1", 0, 0, 0}, 5, 5, 0);
+  Run other = recording_of({"n1", 2 * s, 0, 2}, 5, 5, 0), copy = one;
+  copy.manifest.hosts = {"n2"};
+  copy.manifest.facts["boot_id"] = "n2";
+  for (const Run& second : {one, other, copy}) {
+    const auto merged = merge({one, second});
+    REQUIRE(!merged);
+    CHECK(merged.error().what.find("give one recording per node") != std::string::npos);
+  }
+  other.manifest.hosts = {"n2"};
+  other.manifest.facts["boot_id"] = "n2";
+  CHECK(merge({one, other}));
+}
+
 TEST_CASE("recordings of different times are refused by name") {
   Run early = recording_of(here, 3, 0, 0);
   Run late = recording_of({.host = "n2", .begins = 372 * s, .first_rank = 2}, 0, 0, 0);

@@ -122,7 +122,7 @@ Result<void> score_fact(const Cells& cells, GpuCache& gpus, TableScores& scores)
   const auto measured = cells.number("value"), ours = library_value(cells.text("key"), *gpu);
   if (!measured || !ours) return error("no number of the library answers to it");
   scores.scored.push_back({.row_id = cells.id(),
-                           .family = cells.text("family"),
+                           .family = cells.family(),
                            .quantity = cells.text("unit") == "C" ? "temperature_c" : "fact",
                            .sweep = {},
                            .measured = *measured,

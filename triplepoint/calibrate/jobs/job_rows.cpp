@@ -134,7 +134,7 @@ void read_job_cells(const CsvTable& table, std::size_t r, const std::vector<std:
 JobRow read_row(const CsvTable& table, std::size_t r, const std::vector<std::size_t>& columns) {
   const Cells cells(table, r);
   JobRow row{.row_id = cells.id(),
-             .family = cells.text("family"),
+             .family = cells.family(),
              .sweep = cells.text("sweep"),
              .assumptions = split_notes(cells.text("assumptions")),
              .measured = {},

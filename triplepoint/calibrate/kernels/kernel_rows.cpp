@@ -66,7 +66,7 @@ Seconds measured_time(const Cells& cells, const spec::Op& op) {
 
 Result<KernelRow> read_kernel_row(const Cells& cells) {
   KernelRow row{.row_id = cells.id(),
-                .family = cells.text("family"),
+                .family = cells.family(),
                 .gpu = cells.text("gpu"),
                 .dtype = cells.text("dtype"),
                 .source = cells.text("kernel_source"),

@@ -87,7 +87,7 @@ Result<CollectiveRow> read_collective_row(const Cells& cells) {
   const auto collective = spec::enum_from_name<spec::Collective>(cells.text("op"));
   if (!collective) return error(fmt::format("no collective is called '{}'", cells.text("op")));
   CollectiveRow row{.row_id = cells.id(),
-                    .family = cells.text("family"),
+                    .family = cells.family(),
                     .cluster = cells.text("cluster"),
                     .nic_bandwidth = cells.text("nic_bandwidth"),
                     .nvls = cells.text("nvls"),

@@ -44,7 +44,7 @@ BoardSetting setting_of(const Cells& cells, const spec::Gpu& gpu) {
 
 Point point_of(const Cells& cells, const spec::Gpu& gpu) {
   return {.row_id = cells.id(),
-          .family = cells.text("family"),
+          .family = cells.family(),
           .group = cells.text("kernel"),
           .precision = cells.text("precision"),
           .unit = cells.text("rate_unit"),

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -92,6 +93,11 @@ class Cells {
   std::string text(std::string_view title) const {
     const auto column = table_->column(title);
     return column ? std::string(table_->at(row_, *column)) : std::string();
+  }
+  /// Rows are summed up by it; without a column, the table's own name.
+  std::string family() const {
+    const std::string given = text("family");
+    return given.empty() ? std::filesystem::path(table_->name()).stem().string() : given;
   }
   bool has(std::string_view title) const { return !text(title).empty(); }
   /// Nothing where the cell is empty, or no number.

@@ -50,10 +50,12 @@ const std::vector<TableKind> all_kinds = {
      score_facts},
 };
 
+/// Rows without a name are called by their line, without a family by the table's name.
 std::vector<std::string_view> missing_columns(const CsvTable& table, const TableKind& kind) {
   std::vector<std::string_view> missing;
   for (const std::string_view column : kind.columns)
-    if (!table.column(column)) missing.push_back(column);
+    if (!table.column(column) && column != "family" && column != "row_id")
+      missing.push_back(column);
   return missing;
 }
 
@@ -77,7 +79,7 @@ Result<const TableKind*> recognize_table(const CsvTable& table) {
   const TableKind& nearest = nearest_kind(table);
   return error(
       fmt::format("{}: not a table of canonical rows (the nearest kind is \"{}\", {}; it lacks the "
-                  "columns {}); turn a published table into one with `python3 "
+                  "columns {}); add them, or turn a published table into one with `python3 "
                   "validation/normalise.py TABLE.csv -o rows.csv`, or see docs/formats.md for the "
                   "columns",
                   table.name(), nearest.name, nearest.one_row,

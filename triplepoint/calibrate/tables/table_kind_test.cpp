@@ -83,6 +83,15 @@ TEST_CASE("an unknown header is told which table is nearest and what it lacks") 
   CHECK(!recognize_table(table_of("a,b\n1,2\n")));
 }
 
+TEST_CASE("own rows need neither a name nor a family") {
+  const auto kind = recognize_table(table_of("model,cluster,plan.global_batch_size,step_time_s\n"));
+  REQUIRE(kind);
+  CHECK((*kind)->name == std::string("jobs"));
+  const CsvTable table = CsvTable::parse("cluster\na\n", "runs/own.csv").value();
+  CHECK(Cells(table, 0).family() == "own");
+  CHECK(Cells(table, 0).id() == "line 2");
+}
+
 TEST_CASE("a table as it is published is refused with the command that turns it into rows") {
   const auto kind = recognize_table(
       table_of("row_id,family,kind,gpu,dtype,op,m,n,k,heads,msg_bytes,latency_us,notes\n"));

@@ -236,4 +236,9 @@ TEST_CASE("the feeder sample has all its nodes, durations and collectives") {
   CHECK(bytes == 8196000 + 31502336 + 26255360 + 26550272 + 9724160);
 }
 
+TEST_CASE("a few bytes that could begin a header are no trace") {
+  for (const std::string text : {"\n\n", "\x12\x0a", "z\n12"})
+    CHECK_FALSE(looks_like_chakra(text));
+}
+
 }  // namespace triplepoint::trace

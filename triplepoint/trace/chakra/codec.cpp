@@ -378,6 +378,8 @@ bool looks_like_chakra(std::string_view head) {
   if (*size == 0) return false;  // legal, but so would be any file that begins with a zero byte
   if (*size <= reader.rest().size()) return read_header(reader.rest().substr(0, *size), header);
   // The header is longer than what is shown of the file: does its first field look right?
+  constexpr size_t shown = 512;  // of any file as long
+  if (head.size() < shown) return false;
   WireReader inner(reader.rest());
   const auto tag = inner.varint();
   return tag && (*tag == (1U << 3U | 2U) || *tag == (2U << 3U | 2U)) && *size < 1U << 28U &&

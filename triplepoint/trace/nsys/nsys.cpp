@@ -425,6 +425,10 @@ Result<Trace> read_nsys(Input& input, const ReadOptions& options) {
       database.ask("SELECT count(*) FROM sqlite_master WHERE name LIKE 'rocpd\\_%' ESCAPE '\\'"));
   if (rocpd > 0) return read_rocpd(std::move(database), input.name(), options);
   const Tables tables = TPT_TRY(Tables::open(std::move(database), "StringIds", "value"));
+  if (tables.has("manifest") && tables.has("span_type"))
+    return error(fmt::format(
+        "{} is a run of triplepoint, which is read alone; leave it out, or give it without traces",
+        input.name()));
   if (!tables.has("StringIds"))
     return error(fmt::format(
         "{} is a database, but of no known profiler (it has the tables {}); known are exports of "
