@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -60,11 +61,40 @@ std::string seconds_text(double seconds) {
 void Collector::begin_file(std::optional<int32_t> gpu) {
   file_gpu_ = gpu;
   ++anonymous_files_;
+  losses_.clear();
 }
 
-void Collector::leave_out(std::string_view line) {
+void Collector::leave_out(std::string_view line, std::string_view why) {
   if (left_out_++ == 0) example_ = line.substr(0, 60);
+  const auto known = losses_.find(why);
+  Loss& loss = known == losses_.end() ? losses_[std::string(why)] : known->second;
+  if (loss.lines++ == 0) loss.example = line.substr(0, 60);
 }
+
+std::string Collector::why_left_out() const {
+  std::vector<std::pair<std::string, Loss>> all(losses_.begin(), losses_.end());
+  std::ranges::stable_sort(all, std::greater<>(), [](const auto& l) { return l.second.lines; });
+  std::string text;
+  for (const auto& [why, loss] : all)
+    text +=
+        fmt::format("{}{} {} (\"{}\")", text.empty() ? "" : "; ", loss.lines, why, loss.example);
+  return text;
+}
+
+namespace {
+
+/// "11/01/2026 10:00:07": whether day or month comes first is a guess, so it is none.
+std::string_view unknown_time(std::string_view cell) {
+  const std::size_t first = cell.find_first_of("/.-"), year = cell.find_last_of("/.-");
+  const bool year_is_last = first != cell.npos && first <= 2 && year > first &&
+                            cell.find_first_not_of("0123456789", year + 1) >= year + 5;
+  return year_is_last ? "have a date whose day and month cannot be told apart; write it as "
+                        "2026-11-30 10:00:00"
+                      : "have a time that is not known; write it as 2026-11-30 10:00:00, or in "
+                        "seconds";
+}
+
+}  // namespace
 
 std::optional<int64_t> Collector::time_of(std::span<const Column> columns, Cells cells) {
   std::string with_date;
@@ -72,9 +102,15 @@ std::optional<int64_t> Collector::time_of(std::span<const Column> columns, Cells
     if (columns[i].is == Is::date) with_date = std::string(bare(cells[i])) + " ";
     if (columns[i].is != Is::time) continue;
     const auto moment = moment_in(with_date.empty() ? cells[i] : with_date.append(bare(cells[i])));
-    if (!moment) return std::nullopt;
+    if (!moment) {
+      leave_out(bare(cells[i]), unknown_time(bare(cells[i])));
+      return std::nullopt;
+    }
     if (!is_relative_) is_relative_ = moment->is_relative;
-    if (*is_relative_ != moment->is_relative) return std::nullopt;
+    if (*is_relative_ != moment->is_relative) {
+      leave_out(bare(cells[i]), "have a time of another kind than the first row's");
+      return std::nullopt;
+    }
     has_no_zone_ |= moment->has_no_zone;
     return moment->ns;
   }
@@ -156,7 +192,7 @@ void Collector::add(std::span<const Column> columns, Cells cells, bool decimal_c
                columns[i].is == Is::reason;
   }
   auto when = time_of(columns, cells);
-  if (!when) return leave_out(cells.empty() ? "" : cells.front());
+  if (!when) return;
   if (!lacks_times_ && !has_gpu_column) {
     anonymous_ = anonymous_ns_ == *when ? anonymous_ + 1 : 0;
     anonymous_ns_ = *when;
@@ -334,14 +370,14 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) const
       const int64_t lost = track.absent + track.implausible;
       if (lost == 0 || !is_known[signal] || told++ >= most_told) continue;
       notes.push_back(fmt::format(
-          "{} of GPU {}{}: {} of {} readings are {} (\"{}\") and are left out", signal,
+          "{} of GPU {}{}: {} of {} readings are {} (\"{}\"{}) and are left out", signal,
           run.devices[i].local,
           run.devices[i].node > 0 ? fmt::format(" of node {}", run.devices[i].node) : "", lost,
           lost + static_cast<int64_t>(track.ns.size()),
           track.implausible == 0 ? "not there"
           : track.absent == 0    ? "implausible"
                                  : "not there or implausible",
-          track.example));
+          track.example, track.implausible == 0 ? "" : other_unit(track.example, track.column)));
     }
   say(told > most_told, fmt::runtime("{} more signals of GPUs lack readings"), told - most_told);
 }

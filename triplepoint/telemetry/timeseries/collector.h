@@ -32,12 +32,14 @@ class Collector {
   /// The cells of a row, as many as columns.
   void add(std::span<const Column> columns, std::span<const std::string_view> cells,
            bool decimal_comma = false);
-  /// A line that is no row: a message, or one that was cut.
-  void leave_out(std::string_view line);
+  /// A line that is no row, and why: a message, or one that was cut.
+  void leave_out(std::string_view line, std::string_view why);
   void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 
   int64_t rows() const { return rows_; }
   int64_t left_out() const { return left_out_; }
+  /// Why lines of this file were left out, most frequent first, with an example of each.
+  std::string why_left_out() const;
   /// The run without steps; times since its epoch, or since the beginning where there is none.
   run::Run finish(const Path& source, std::string producer);
   /// Of finish(): ns of the run's Instant 0 on the clock of the rows; nothing without readings.
@@ -82,6 +84,11 @@ class Collector {
   bool lacks_times_ = false, has_no_zone_ = false;
   int64_t rows_ = 0, left_out_ = 0, no_gpu_ = 0, repeated_ = 0;
   std::string example_, example_gpu_;
+  struct Loss {
+    int64_t lines = 0;
+    std::string example;
+  };
+  std::map<std::string, Loss, std::less<>> losses_;  // of this file, by cause
   double back_s_ = 0, gap_s_ = 0, gap_at_s_ = 0;
   std::vector<std::string> notes_;
 };

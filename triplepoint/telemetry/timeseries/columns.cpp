@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -29,6 +30,7 @@ struct Unit {
 constexpr std::array units = {
     Unit{"w", 'W', 1},
     Unit{"mw", 'W', 1e-3},
+    Unit{"uw", 'W', 1e-6},
     Unit{"kw", 'W', 1e3},
     Unit{"watts", 'W', 1},
     Unit{"watt", 'W', 1},
@@ -340,7 +342,22 @@ std::optional<double> number_in(std::string_view cell, const Column& column, boo
 bool is_plausible(double value, const Column& column) {
   if (!plausible_range(column.signal).holds(value)) return false;
   const char measure = measure_of(column.signal);
+  // The largest packages and boards take less than half of it.
+  constexpr double most_watts = 5000;
+  if (measure == 'W' && !column.of_node && value > most_watts) return false;
   return value > 0 || (measure != 'W' && measure != 'H');
+}
+
+std::string other_unit(std::string_view cell, const Column& column) {
+  const auto value = number_in(cell, column, false);
+  const char measure = measure_of(column.signal);
+  if (!value) return "";
+  for (const auto& [of, scale, name] : {std::tuple('W', 1e3, "mW"), std::tuple('W', 1e6, "uW"),
+                                        std::tuple('C', 1e3, "millidegrees"),
+                                        std::tuple('H', 1e3, "kHz"), std::tuple('H', 1e6, "Hz")})
+    if (of == measure && *value / scale >= 10 && is_plausible(*value / scale, column))
+      return fmt::format(", in {}? The title may name the unit, as power.draw [W] does", name);
+  return "";
 }
 
 namespace {

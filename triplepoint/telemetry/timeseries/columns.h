@@ -35,6 +35,8 @@ std::optional<double> number_in(std::string_view cell, const Column&, bool decim
 /// Whether a number can be a reading. What no powered GPU can be (0 W, 0 MHz, 0 °C) is the way in
 /// which samplers write that there is none.
 bool is_plausible(double value, const Column&);
+/// ", in mW?" of a number that is plausible in a smaller unit; empty: in none.
+std::string other_unit(std::string_view cell, const Column&);
 
 /// What stands for a moment.
 struct Moment {

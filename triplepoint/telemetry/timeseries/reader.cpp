@@ -172,7 +172,12 @@ class FileReader {
       split_cells(line, head.form, cells);
       if (head.form.separator == ' ') join_entity(cells, columns.size());
       if (cells.size() != columns.size()) {
-        collector_.leave_out(all);
+        // "600,95 W" in a table of commas.
+        const bool is_comma = head.form.separator == ',' && cells.size() > columns.size();
+        collector_.leave_out(
+            all, fmt::format(
+                     "have {} cells for {} titles{}", cells.size(), columns.size(),
+                     is_comma ? "; if commas are decimal, separate the cells by semicolons" : ""));
         continue;
       }
       if (set_ && options_.row && cells[*set_] != *options_.row) continue;
@@ -207,13 +212,13 @@ class FileReader {
     while (!(rest = trimmed(rest, " \t\r\n,")).empty()) {
       const std::size_t size = document_size(rest);
       if (size == 0) {
-        collector_.leave_out(rest);
+        collector_.leave_out(rest, "end inside a document");
         return {};
       }
       const auto json = parse_json(rest.substr(0, size), name_);
       rest.remove_prefix(size);
       if (!json)
-        collector_.leave_out(json.error().what);
+        collector_.leave_out(json.error().what, "are no JSON");
       else
         walk(*json, {});
     }
@@ -439,10 +444,11 @@ Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& o
     TPT_TRY(FileReader(collector, options, path.string()).read(text, form));
     if (collector.rows() == before || collector.left_out() - lost > collector.rows() - before)
       return error(fmt::format(
-          "{}: {} of {} rows can be read (rows need a time or a GPU, and as many cells as titles); "
-          "check the file",
-          path.string(), collector.rows() - before,
-          collector.rows() - before + collector.left_out() - lost));
+          "{}: {} of {} rows can be read{}", path.string(), collector.rows() - before,
+          collector.rows() - before + collector.left_out() - lost,
+          collector.left_out() > lost
+              ? ": " + collector.why_left_out()
+              : " (rows need a time or a GPU); name whose they are in a column, such as index"));
   }
   run::Run run = collector.finish(source, producer);
   windows.add_to(run, collector.epoch());

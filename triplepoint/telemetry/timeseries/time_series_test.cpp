@@ -289,6 +289,28 @@ TEST_CASE(
   CHECK(says(hour, "an hour that comes twice"));
 }
 
+TEST_CASE("watts that no board takes are no watts, and the unit that they may be in is told") {
+  for (const auto& [cell, unit] : {std::pair("612130", "mW"), {"612130000", "uW"}}) {
+    const run::Run run = read(table_of(5, -1, "60", cell));
+    CHECK(values_of(run, "power_average_w", 5).empty());
+    CHECK(values_of(run, "power_average_w", 4).size() == 20);
+    CHECK(says(run, fmt::format("(\"{}\", in {}?", cell, unit)));
+  }
+}
+
+TEST_CASE("a table of which no row is read is refused with the cause and an example") {
+  const std::string titles = "timestamp, index, power.draw [W]\n";
+  for (const auto& [row, part] :
+       {std::pair("11/01/2026 10:00:07, 0, 600 W\n",
+                  "3 have a date whose day and month cannot be told apart"),
+        {"noon, 0, 600 W\n", "3 have a time that is not known"},
+        {"2026/11/01 10:00:07, 0, 600,95 W\n", "if commas are decimal, separate the cells"}}) {
+    const std::string said = refusal(titles + row + row + row);
+    CHECK(said.find(part) != std::string::npos);
+    CHECK(said.find(std::string(row).substr(0, 4)) != std::string::npos);
+  }
+}
+
 TEST_CASE("module power is no GPU's, and counters begin at their first value") {
   const run::Run run = read(
       "timestamp,index,module.power.draw.instant [W],total_energy_consumption [mJ]\n"
