@@ -382,26 +382,39 @@ struct Named {
 
 // Longer names first: a GB200 is no B200.
 constexpr std::array gpus = {
-    Named{"gb300", "gb300"},      Named{"gb200", "gb200"},      Named{"gh200", "h200"},
+    Named{"gb300", "gb300"},      Named{"gb200", "gb200"},      Named{"gh200", "gh200"},
     Named{"b300", "b300"},        Named{"b200", "b200"},        Named{"h800", "h800"},
     Named{"h200nvl", "h200-nvl"}, Named{"h200", "h200"},        Named{"h10096gb", "h100-96gb"},
     Named{"h100", "h100"},        Named{"a10080", "a100-80gb"}, Named{"a100", "a100-80gb"},
     Named{"mi355", "mi355x"},     Named{"mi350", "mi350x"},     Named{"mi325", "mi325x"},
     Named{"mi300", "mi300x"},     Named{"mi250x", "mi250x"},    Named{"mi250", "mi250"},
     Named{"mi210", "mi250"},  // the same die, one to a package
-    Named{"a800", "a100-80gb"},   Named{"v100", "v100-32gb"}};
+    Named{"a800", "a800"},        Named{"v100", "v100-32gb"},   Named{"h20", "h20"},
+    Named{"l40s", "l40s"}};
 
 // The machine most often built around each GPU.
-constexpr std::array clusters = {
-    Named{"a100-40gb", "dgx-a100-40gb"}, Named{"a100-80gb", "dgx-a100"},
-    Named{"h100", "dgx-h100"},           Named{"h100-96gb", "hgx-h100-96gb"},
-    Named{"h200", "dgx-h200"},           Named{"h200-nvl", "h200-nvl"},
-    Named{"h800", "hgx-h800"},           Named{"b200", "dgx-b200"},
-    Named{"b300", "dgx-b300"},           Named{"gb200", "gb200-nvl72"},
-    Named{"gb300", "gb300-nvl72"},       Named{"mi250", "mi250"},
-    Named{"mi250x", "frontier"},         Named{"mi300x", "mi300x"},
-    Named{"mi325x", "mi325x"},           Named{"mi350x", "mi350x"},
-    Named{"mi355x", "mi355x"},           Named{"v100-32gb", "jean-zay-v100"}};
+constexpr std::array clusters = {Named{"a100-40gb", "dgx-a100-40gb"},
+                                 Named{"a100-80gb", "dgx-a100"},
+                                 Named{"h100", "dgx-h100"},
+                                 Named{"h100-96gb", "hgx-h100-96gb"},
+                                 Named{"h200", "dgx-h200"},
+                                 Named{"h200-nvl", "h200-nvl"},
+                                 Named{"h800", "hgx-h800"},
+                                 Named{"b200", "dgx-b200"},
+                                 Named{"b300", "dgx-b300"},
+                                 Named{"gb200", "gb200-nvl72"},
+                                 Named{"gb300", "gb300-nvl72"},
+                                 Named{"mi250", "mi250"},
+                                 Named{"mi250x", "frontier"},
+                                 Named{"mi300x", "mi300x"},
+                                 Named{"mi325x", "mi325x"},
+                                 Named{"mi350x", "mi350x"},
+                                 Named{"mi355x", "mi355x"},
+                                 Named{"v100-32gb", "jean-zay-v100"},
+                                 Named{"a800", "hgx-a800"},
+                                 Named{"h20", "hgx-h20"},
+                                 Named{"gh200", "alps"},
+                                 Named{"l40s", "l40s"}};
 
 std::string letters_and_digits(std::string_view text) {
   std::string plain;
@@ -415,7 +428,10 @@ std::string letters_and_digits(std::string_view text) {
 std::optional<std::string> gpu_named(std::string_view spelling) {
   const std::string plain = letters_and_digits(spelling);
   for (const Named& gpu : gpus) {
-    if (plain.find(gpu.part) == std::string::npos) continue;
+    // "h20" stands in "epoch20", too.
+    const bool found = gpu.part.size() > 3 ? plain.find(gpu.part) != std::string::npos
+                                           : plain == gpu.part || plain.starts_with("nvidiah20");
+    if (!found) continue;
     const bool small = gpu.name == "a100-80gb" && plain.find("40gb") != std::string::npos;
     return std::string(small ? "a100-40gb" : gpu.name);
   }

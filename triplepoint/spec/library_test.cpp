@@ -181,6 +181,11 @@ TEST_CASE("drivers' and tables' names of a board lead to the library's") {
   CHECK(gpu_named("H200-NVL") == "h200-nvl");
   CHECK(gpu_named("V100-SXM2-32GB") == "v100-32gb");
   CHECK(gpu_named("MI350X") == "mi350x");
+  CHECK(gpu_named("NVIDIA GH200 480GB") == "gh200");
+  CHECK(gpu_named("NVIDIA H20") == "h20");
+  CHECK(gpu_named("epoch20") == std::nullopt);
+  for (const char* gpu : {"gh200", "a800", "h20", "l40s"})
+    CHECK(load_cluster(library, usual_cluster(gpu).value())->gpu.name == gpu);
 }
 
 TEST_CASE("a model or cluster is found by the names that people use") {
