@@ -15,7 +15,7 @@ PACKAGES       := g++ make cmake=cmake ninja-build=ninja ccache pkg-config=pkg-c
                   esbuild=esbuild python3=python3
 PACKAGES_PYTHON := pybind11-dev python3-dev
 PACKAGES_PAPER  := python3-matplotlib
-PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) $(PACKAGES_PAPER) doctest-dev nodejs=node python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema
+PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) $(PACKAGES_PAPER) doctest-dev bubblewrap=bwrap nodejs=node python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema
 PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz
 PACKAGES_DOCS     := mkdocs=mkdocs mkdocs-material
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
