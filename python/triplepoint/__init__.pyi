@@ -29,7 +29,7 @@ class Job:
     Options:
         ignore: keys of the file that do not matter, though they are not known
         run_script: run a launch script in a sandbox (bubblewrap) and read what it launches
-        env: variable of the script that runs; may be repeated
+        env: variable that a launch script finds; may be repeated
 
     Sizes of the model (on top of --model or JOB; alone: a Llama):
         num_layers: layers
@@ -289,7 +289,7 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
     Options:
         ignore: keys of the file that do not matter, though they are not known
         run_script: run a launch script in a sandbox (bubblewrap) and read what it launches
-        env: variable of the script that runs; may be repeated
+        env: variable that a launch script finds; may be repeated
 
     Sizes of the model (on top of --model or JOB; alone: a Llama):
         num_layers: layers

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/flags/launch_flags.h"
 
+#include <fmt/format.h>
+
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/flags/bind.h"
@@ -19,16 +21,20 @@ Arguments LaunchFlags::arguments() {
       .toggle("--run-script",
               "run a launch script in a sandbox (bubblewrap) and read what it launches",
               run_script_)
-      .flag("--env", "NAME=VALUE", "variable of the script that runs; may be repeated",
+      .flag("--env", "NAME=VALUE", "variable that a launch script finds; may be repeated",
             into(environment_))
-      .word("ARGS", "of the script that runs, after --", into(arguments_), {.repeats = true});
+      .word("ARGS", "of a launch script, after --", into(arguments_), {.repeats = true});
 }
 
 Result<void> LaunchFlags::add_to(formats::ImportHints& hints) const {
   hints.ignored.insert(ignored_.begin(), ignored_.end());
-  if (!run_script_ && !(arguments_.empty() && environment_.empty()))
-    return error(
-        "arguments or --env of a script were given, but it is read, not run; add --run-script");
+  hints.script_arguments = arguments_;
+  for (const std::string& each : environment_) {
+    const std::size_t equals = each.find('=');
+    if (equals == 0 || equals == each.npos)
+      return error(fmt::format("--env {} sets nothing; write NAME=VALUE", each));
+    hints.script_variables[each.substr(0, equals)] = each.substr(equals + 1);
+  }
   if (run_script_)
     hints.run_script = [how = study::ScriptRun{arguments_, environment_}](const std::string& path) {
       return study::run_script(path, how);

@@ -183,7 +183,10 @@ Result<FolderImport> import_folder(const spec::Library& library, const Path& fol
 
 Result<Imported> import_job(const spec::Library& library, const Path& path, ImportHints hints) {
   const std::string text = TPT_TRY(read_file(path));
-  const FileKind kind = recognize(text);
+  FileKind kind = recognize(text);
+  const bool may_start =
+      kind == FileKind::job_script || (kind == FileKind::unknown && text.starts_with("#!"));
+  if (may_start && starts_training(text, path.string(), hints)) kind = FileKind::megatron_args;
   if (kind != FileKind::nemo_yaml && kind != FileKind::megatron_args && kind != FileKind::tool)
     return error(
         fmt::format("{}: holds no job ({}); give a job.toml, a NeMo YAML, a Megatron "
@@ -193,6 +196,7 @@ Result<Imported> import_job(const spec::Library& library, const Path& path, Impo
                                               : fmt::format("it looks like a {}", name_of(kind))));
   if (!hints.job_script && kind == FileKind::nemo_yaml)
     hints.job_script = TPT_TRY(job_script_beside(path));
+  if (kind != FileKind::megatron_args) TPT_TRY(refuse_script_words(hints, path.string()));
   LibraryCache cache(library);
   return import_kind(cache, kind, text, path.string(), hints);
 }

@@ -62,10 +62,11 @@ void read_option(const SlurmOption& option, int line, JobScript& script) {
     script.gpu_type = std::string(unquoted(option.value));
   else if (option.name == "--gpus-per-node" || option.name == "--gres")
     read_gres(option.value, script);
-  else if (option.name == "--ntasks-per-node" && !script.gpus_per_node)
-    script.gpus_per_node = whole_number(option.value);
-  else if (option.name == "--gpus" && whole_number(option.value) &&
-           script.num_nodes.value_or(0) > 0)
+  else if (option.name == "--ntasks-per-node") {
+    script.tasks_per_node = whole_number(option.value);
+    if (!script.gpus_per_node) script.gpus_per_node = script.tasks_per_node;
+  } else if (option.name == "--gpus" && whole_number(option.value) &&
+             script.num_nodes.value_or(0) > 0)
     script.gpus_per_node = *whole_number(option.value) / *script.num_nodes;
   else if (option.name == "-nnodes")
     read_nodes(option.value, line, script);
@@ -260,9 +261,18 @@ Result<spec::StatedJob> imported_job(Imported imported) {
 
 }  // namespace
 
+Result<void> refuse_script_words(const ImportHints& hints, const std::string& name) {
+  if (!hints.start_a_script()) return {};
+  return error(
+      fmt::format("{}: is no launch script, but arguments or variables of one were given; "
+                  "leave -- ARGS and --env out",
+                  name));
+}
+
 Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,
                          spec::StatedJob& stated) {
   using enum spec::JobSetting;
+  TPT_TRY(refuse_script_words(hints, stated.job.origin));
   spec::Job& job = stated.job;
   std::string nodes_from = job.origin;
   if (hints.cluster) {

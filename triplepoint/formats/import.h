@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,8 +24,9 @@ struct JobScript {
   std::string path;
   std::optional<int64_t> num_nodes;      // #SBATCH --nodes, -N; #PBS select; #BSUB -nnodes
   std::optional<int64_t> gpus_per_node;  // --gpus-per-node, --gres=gpu:8, --ntasks-per-node
-  std::optional<std::string> gpu_type;   // --constraint or -C, or the type in --gres=gpu:h100:8
-  std::optional<std::string> entry;      // the program: "megatron_gpt_generate.py"
+  std::optional<int64_t> tasks_per_node;
+  std::optional<std::string> gpu_type;  // --constraint or -C, or the type in --gres=gpu:h100:8
+  std::optional<std::string> entry;     // the program: "megatron_gpt_generate.py"
   std::optional<int64_t> cuda_device_max_connections;  // export CUDA_DEVICE_MAX_CONNECTIONS=1
   std::vector<std::string> unreadable;                 // "run.sh:3: --nodes is 'x' (...)"
 };
@@ -62,6 +64,10 @@ struct ImportHints {
   using Keys = std::set<std::string, std::less<>>;
   Keys by_flags = {};
   Keys ignored = {};  // what the user says does not matter (--ignore)
+  // What a launch script is started with; nothing else takes any.
+  std::vector<std::string> script_arguments = {};
+  std::map<std::string, std::string> script_variables = {};
+  bool start_a_script() const { return !script_arguments.empty() || !script_variables.empty(); }
   // Runs a script in a sandbox; what it launches. Empty: scripts are read, not run.
   std::function<Result<std::vector<Launch>>(const std::string& path)> run_script = {};
 };
@@ -164,6 +170,9 @@ Result<spec::Job> read_job(const spec::Library& library, const std::string& what
 /// The same before defaults, for flags to go on top. What `hints` name replaces what the file has.
 Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std::string& what,
                                         const ImportHints& hints);
+
+/// An error where arguments or variables of a script were given, and this is none.
+Result<void> refuse_script_words(const ImportHints& hints, const std::string& name);
 
 /// Puts cluster, nodes and stack of the hints into a job. The number of nodes stays where it was
 /// stated, unless the hints have one; the optimizer follows the stack where it was that of the

@@ -151,9 +151,13 @@ void write_recompute(ArgumentWriter& out, const Plan& plan) {
 }
 
 void write_precision(ArgumentWriter& out, const Plan& plan) {
-  out.flag("bf16", plan.precision == Precision::bf16 || plan.precision == Precision::fp8);
+  const bool mxfp8 = plan.precision == Precision::mxfp8;
+  out.flag("bf16", plan.precision == Precision::bf16 || spec::is_quantized(plan.precision));
   out.flag("fp16", plan.precision == Precision::fp16);
   if (plan.precision == Precision::fp8) out.word("fp8-format", "hybrid");
+  if (mxfp8) out.word("fp8-format", "e4m3");
+  if (mxfp8) out.word("fp8-recipe", "mxfp8");
+  if (plan.precision == Precision::nvfp4) out.word("fp4-format", "e2m1");
   out.flag("fp8-dot-product-attention", plan.fp8_attention);
   const bool half = plan.optimizer.gradient_sync_bytes < 4;
   out.flag("accumulate-allreduce-grads-in-fp32", plan.precision == Precision::fp16 && !half);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/assemble.h"
@@ -57,11 +58,11 @@ bool holds_unknown_arguments(std::string_view word, const std::optional<Setting>
   if (!word.starts_with('$') || word.size() < 2) return false;
   if (word[1] == '@' || word[1] == '*' || word.starts_with("${@") || word.starts_with("${*"))
     return true;
-  if (has(word, "[@]") || has(word, "[*]")) return true;
+  const bool of_data = open && has(open->key, "data");
+  if ((has(word, "[@]") || has(word, "[*]")) && !of_data) return true;
   const std::string name = upper_case(word);
   for (const std::string_view part : {"ARGS", "ARGUMENTS", "OPTS", "OPTIONS", "FLAGS", "EXTRA"})
     if (has(name, part)) return true;
-  const bool of_data = open && has(open->key, "data");
   return !open || (!open->words.empty() && !of_data);
 }
 
@@ -179,8 +180,9 @@ std::optional<int64_t> all_processes(Settings& s, const ShellCommand& command) {
 /// Arguments that Megatron-LM dropped by 2023, when its attention was not fused.
 std::string_view stack_of_time(Settings& s) {
   for (const std::string_view old :
-       {"DDP-impl", "checkpoint-activations", "checkpoint-num-layers", "data-impl", "deepspeed",
-        "distribute-checkpointed-activations", "no-contiguous-buffers-in-local-ddp"})
+       {"DDP-impl", "checkpoint-activations", "activations-checkpoint-method",
+        "checkpoint-num-layers", "data-impl", "deepspeed", "distribute-checkpointed-activations",
+        "no-contiguous-buffers-in-local-ddp"})
     if (s.line(old) > 0) {
       s.assume(
           fmt::format("stack megatron-apex: --{} is of Megatron-LM before 2023; give --stack "
@@ -214,6 +216,18 @@ void read_attention(Settings& s, spec::Job& job) {
   } else if (flash && kernels == AttentionKernels::unfused) {
     kernels = AttentionKernels::flash_2;
   }
+}
+
+/// DeepEP and HybridEP send a row once to each node that has an expert for it.
+void read_dispatch(Settings& s, spec::Job& job) {
+  constexpr std::array<std::string_view, 2> known{"deepep", "hybridep"};
+  const auto backend = s.one_of("moe-flex-dispatcher-backend", known);
+  const bool old = s.flag("moe-enable-deepep");
+  const bool flex = s.text("moe-token-dispatcher-type") == "flex";
+  if (!job.model.moe || !(flex || old)) return;
+  job.stack.fused_moe_dispatch = true;
+  s.assume(fmt::format("rows go once to each node with an expert for them, as {} sends them",
+                       backend == "hybridep" ? "HybridEP" : "DeepEP"));
 }
 
 MachineFacts read_machines(Settings& s, const ShellCommand& command) {
@@ -300,16 +314,47 @@ void complete_arguments(const ShellCommand& command, Settings& s) {
 std::map<std::string, std::string> scheduler_variables(const ImportHints& hints) {
   std::map<std::string, std::string> all;
   if (!hints.job_script) return all;
+  const JobScript& script = *hints.job_script;
   const auto set = [&](std::initializer_list<const char*> names, std::optional<int64_t> value) {
     for (const char* name : names)
       if (value) all[name] = fmt::format("{}", *value);
   };
-  set({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, hints.job_script->num_nodes);
-  set({"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"}, hints.job_script->gpus_per_node);
+  set({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, script.num_nodes);
+  set({"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"}, script.gpus_per_node);
+  set({"SLURM_NTASKS_PER_NODE"}, script.tasks_per_node);
+  if (script.num_nodes && script.tasks_per_node)
+    all["SLURM_TASKS_PER_NODE"] = fmt::format("{}(x{})", *script.tasks_per_node, *script.num_nodes);
+  if (script.num_nodes)
+    set({"SLURM_NTASKS", "SLURM_NPROCS"}, *script.num_nodes * script.tasks_per_node.value_or(1));
+  set({"SLURM_JOB_ID", "SLURM_JOBID"}, 1);
+  set({"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}, 0);
   return all;
 }
 
+/// Files that a script sources or starts; of a usual size, so that no device is read.
+std::optional<std::string> script_at(const std::string& path) {
+  constexpr std::uintmax_t largest = std::uintmax_t{1} << 20;
+  std::error_code problem;
+  if (!std::filesystem::is_regular_file(path, problem) ||
+      std::filesystem::file_size(path, problem) > largest)
+    return std::nullopt;
+  const auto text = read_file(path);
+  return text ? std::optional(*text) : std::nullopt;
+}
+
+ScriptWorld world_of(const ImportHints& hints) {
+  ScriptWorld world{scheduler_variables(hints), hints.script_arguments, script_at};
+  for (const auto& [name, value] : hints.script_variables)
+    world.variables[name] = value;
+  return world;
+}
+
 }  // namespace
+
+bool starts_training(const std::string& text, const std::string& path, const ImportHints& hints) {
+  const auto command = find_command(text, path, world_of(with_own_script(hints, text, path)));
+  return command && command->is_training();
+}
 
 Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
                                  const std::string& path, const ImportHints& given) {
@@ -317,7 +362,7 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
   const ImportHints hints = with_own_script(given, text, path);
   const ShellCommand command =
       TPT_TRY(hints.run_script ? choose_launch(TPT_TRY(hints.run_script(path)), path)
-                               : find_command(text, path, scheduler_variables(hints)));
+                               : find_command(text, path, world_of(hints)));
   if (command.words.empty())
     return error(
         fmt::format("{}: the script ran and launched no training; see what it needs with "
@@ -330,10 +375,14 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
   std::vector<Doubtful> doubtful = add_arguments(command, settings);
   add_launcher(command, settings, doubtful);
   refuse_doubtful(doubtful, table, settings);
+  const std::vector<spec::Diagnosis> doubts = settings.diagnoses();
   complete_arguments(command, settings);
   for (const std::string& remark : command.remarks)
     settings.assume(remark);
-  return import_arguments(cache, settings, command, table, hints);
+  Result<Imported> imported = import_arguments(cache, settings, command, table, hints);
+  // What is not certain is the better reason than the value that is not there.
+  if (!imported && !doubts.empty()) return error(doubts.front().what);
+  return imported;
 }
 
 Result<Imported> import_arguments(LibraryCache& cache, Settings& settings,
@@ -348,6 +397,7 @@ Result<Imported> import_arguments(LibraryCache& cache, Settings& settings,
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, read_machines(settings, command), stated));
   read_graphs(settings, job.stack);
   read_attention(settings, job);
+  read_dispatch(settings, job);
   TPT_TRY(read_megatron_plan(cache, settings, stated));
   read_connections(command, job.plan);
   adopt_names(cache, command.variable("TRIPLEPOINT_OPTIMIZER"), job);

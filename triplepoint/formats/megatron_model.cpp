@@ -43,13 +43,14 @@ int64_t read_vocabulary(Settings& s) {
   const auto plain = s.count("vocab-size", 1, largest_dimension);
   const std::string type = s.text("tokenizer-type").value_or("GPT2BPETokenizer");
   const auto file = s.text("tokenizer-model");
+  const int64_t extra = s.count("extra-vocab-size", 0, largest_dimension).value_or(0);  // PAI's
   if (padded) return *padded;
   // The null tokenizer adds a token that ends documents.
   if (plain) return *plain + (type == "NullTokenizer" ? 1 : 0);
   for (const std::string& name : {file.value_or(""), type})
     if (const auto size = vocabulary_of(name)) {
       s.assume(fmt::format("vocabulary of {} tokens after the tokenizer's name, {}", *size, name));
-      return *size;
+      return *size + extra;
     }
   s.note(DiagnosisCode::unsupported, Severity::error, "tokenizer-type",
          fmt::format("the vocabulary of tokenizer '{}' is not known (embedding and loss depend on "
@@ -142,7 +143,6 @@ void read_experts(Settings& s, Model& model) {
                                                         "flex"};
   const std::string dispatcher =
       s.one_of("moe-token-dispatcher-type", dispatchers).value_or("allgather");
-  const bool deep_ep = s.flag("moe-enable-deepep");
   if (!experts) return read_expert_layers(s, "moe-layer-freq", model);
   model.moe = spec::MixtureOfExperts{.num_experts = *experts,
                                      .router_topk = topk,
@@ -152,9 +152,8 @@ void read_experts(Settings& s, Model& model) {
                                      .grouped_gemm = grouped,
                                      .shared_expert_ffn_hidden_size = shared.value_or(0)};
   read_expert_layers(s, "moe-layer-freq", model);
-  if (dispatcher != "alltoall" || deep_ep)
-    s.assume(fmt::format("tokens reach their experts by all-to-all, not by {}",
-                         deep_ep ? "DeepEP" : dispatcher));
+  if (dispatcher == "allgather")
+    s.assume("tokens reach their experts by all-to-all, not by allgather");
 }
 
 /// --window-size 127,0 sees itself and 127 before; every n-th layer may see all.

@@ -20,10 +20,20 @@ using Severity = spec::Diagnosis::Severity;
 spec::Precision read_precision(Settings& s) {
   const bool bf16 = s.flag("bf16"), fp16 = s.flag("fp16");
   constexpr std::array<std::string_view, 2> formats{"e4m3", "hybrid"};
+  constexpr std::array<std::string_view, 4> recipes{"delayed", "tensorwise", "mxfp8", "blockwise"};
+  constexpr std::array<std::string_view, 1> fp4_formats{"e2m1"}, fp4_recipes{"nvfp4"};
   const bool fp8 = s.one_of("fp8-format", formats).has_value();
+  const auto recipe = s.one_of("fp8-recipe", recipes);
+  const bool fp4 = s.one_of("fp4-format", fp4_formats).has_value();
+  s.one_of("fp4-recipe", fp4_recipes);
   if (bf16 && fp16)
     s.note(DiagnosisCode::inconsistent, Severity::error, "fp16",
            "--bf16 and --fp16 (Megatron refuses both at once); leave one out");
+  if (fp4) return spec::Precision::nvfp4;
+  if (fp8 && recipe == "mxfp8") return spec::Precision::mxfp8;
+  if (fp8 && recipe == "blockwise")
+    s.assume(
+        "--fp8-recipe blockwise counts as one scale a tensor (its casts and products take longer)");
   if (fp8) return spec::Precision::fp8;
   return bf16 ? spec::Precision::bf16 : fp16 ? spec::Precision::fp16 : spec::Precision::fp32;
 }
@@ -116,7 +126,11 @@ void read_recompute(Settings& s, Plan& plan) {
   const auto granularity = s.one_of("recompute-granularity", granularities);
   const auto method = s.one_of("recompute-method", methods);
   const auto layers = s.count("recompute-num-layers", 0, largest_dimension);
-  const bool selective = s.flag("recompute-activations"), old = s.flag("checkpoint-activations");
+  // Of 2022: recomputed in whole.
+  const auto older_method = s.one_of("activations-checkpoint-method", methods);
+  const auto older_layers = s.count("activations-checkpoint-num-layers", 0, largest_dimension);
+  const bool selective = s.flag("recompute-activations");
+  const bool first = s.flag("checkpoint-activations"), old = first || older_method;
   const bool experts = s.flag("moe-layer-recompute");
   plan.recompute_modules = read_recompute_modules(s, "recompute-modules");
   if (experts) plan.recompute_modules.push_back(spec::RecomputeModule::moe);
@@ -127,6 +141,7 @@ void read_recompute(Settings& s, Plan& plan) {
   if (plan.recompute != spec::Recompute::selective) plan.recompute_modules.clear();
   if (plan.recompute != spec::Recompute::full) return;
   if (method == "block" && layers) plan.recompute_layers = layers;
+  if (older_method == "block" && older_layers) plan.recompute_layers = older_layers;
   if (method == "uniform" && layers.value_or(1) > 1)
     s.assume(
         fmt::format("every layer keeps its input; uniform recompute in groups of {} keeps one "
@@ -233,7 +248,8 @@ void state_settings(Settings& s, spec::StatedJob& stated) {
   for (const auto setting :
        {task, sequence_length, micro_batch_size, global_batch_size, sharding, optimizer})
     stated.stated.insert(setting);
-  if (s.has("bf16") || s.has("fp16") || s.has("fp8-format")) stated.stated.insert(precision);
+  if (s.has("bf16") || s.has("fp16") || s.has("fp8-format") || s.has("fp4-format"))
+    stated.stated.insert(precision);
   if (stated.job.plan.recompute != spec::Recompute::none || s.has("recompute-granularity"))
     stated.stated.insert(recompute);
   if (!s.has("hidden-dropout"))

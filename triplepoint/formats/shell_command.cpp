@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/key_table.h"
@@ -25,17 +26,67 @@ constexpr std::size_t most_words = 50'000;       // of one command or variable
 constexpr std::size_t longest_word = 1'000'000;  // characters
 constexpr std::size_t most_statements = 100'000;
 constexpr int deepest = 12;  // command inside a command, ${a:-${b}}, calls
+constexpr int most_files = 64;
+constexpr std::size_t most_turns = 1024;  // of a loop
 
 using Words = std::vector<std::string>;
 
 /// Why a value is not certain; empty: it is.
 using Doubt = std::string;
 
-struct Value {
-  Words words;
-  Doubt doubt;
+using Variables = std::map<std::string, Words, std::less<>>;
+
+/// Text that is not certain carries its reason wherever it goes: a mark, the reason's number, a
+/// mark, the text, a mark. Marks hold no blanks, so that each word has its own.
+constexpr char opens = '\x01', tells = '\x02', closes = '\x03';
+
+std::string unmarked(std::string_view text) {
+  std::string plain;
+  bool number = false;
+  for (const char c : text) {
+    if (c == opens) number = true;
+    if (!number && c != closes) plain += c;
+    if (c == tells) number = false;
+  }
+  return plain;
+}
+
+class Reasons {
+ public:
+  /// Each word of the text with the reason, unless it has one.
+  std::string marked(std::string_view text, const Doubt& why) {
+    if (why.empty()) return std::string(text);
+    if (all_.empty() || all_.back() != why) all_.push_back(why);
+    const std::string open = opens + fmt::format("{}", all_.size() - 1) + tells;
+    std::string all;
+    while (!text.empty()) {
+      const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+      all += text.substr(0, begin);
+      text.remove_prefix(begin);
+      const std::size_t end = std::min(text.find_first_of(" \t\r\n"), text.size());
+      const std::string_view word = text.substr(0, end);
+      if (word.empty() || word.find(opens) != word.npos)
+        all += word;
+      else
+        all.append(open).append(word) += closes;
+      text.remove_prefix(end);
+    }
+    return all;
+  }
+
+  /// The first reason in a text; empty: it is certain.
+  Doubt in(std::string_view text) const {
+    const std::size_t begin = text.find(opens), end = text.find(tells);
+    if (begin == text.npos || end == text.npos || end < begin) return {};
+    const auto number = whole_number(text.substr(begin + 1, end - begin - 1));
+    return number && static_cast<std::size_t>(*number) < all_.size()
+               ? all_[static_cast<std::size_t>(*number)]
+               : Doubt();
+  }
+
+ private:
+  std::vector<Doubt> all_;
 };
-using Variables = std::map<std::string, Value, std::less<>>;
 
 bool is_name_part(char c) {
   return is_letter(c) || c == '_' || is_digit(c);
@@ -64,105 +115,137 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Whole-number arithmetic of $(( )): + - * / % and brackets.
+/// Whole-number arithmetic of $(( )), its variables expanded but for bare names: a ? b : c, ||, &&,
+/// comparisons, + - * / % **, signs and brackets. Nothing where a value is not known or not
+/// defined.
 class Arithmetic {
  public:
-  Arithmetic(std::string_view text, const Variables& variables)
-      : rest_(text), variables_(variables) {}
+  Arithmetic(std::string_view text, const Variables& variables, const Reasons& reasons)
+      : rest_(text), variables_(variables), reasons_(reasons) {}
 
   std::optional<int64_t> value() {
-    const auto result = sum(0);
+    const auto result = choice(0);
     skip_blanks();
     return result && rest_.empty() ? result : std::nullopt;
   }
   const Doubt& doubt() const { return doubt_; }
 
  private:
+  using Number = std::optional<int64_t>;
+
   void skip_blanks() {
-    while (!rest_.empty() && (is_blank(rest_.front()) || rest_.front() == '\n'))
-      rest_.remove_prefix(1);
+    rest_ = rest_.substr(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
   }
 
-  bool take(char c) {
+  bool take(std::string_view mark) {
     skip_blanks();
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
+    if (!rest_.starts_with(mark)) return false;
+    rest_.remove_prefix(mark.size());
     return true;
   }
 
-  /// Nothing where the result does not fit or is not defined.
-  static std::optional<int64_t> apply(char op, int64_t a, int64_t b) {
+  static Number apply(std::string_view op, int64_t a, int64_t b) {
     int64_t result = 0;
-    if (op == '+')
-      return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    if (op == '-')
-      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    if (op == '*')
-      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    if (b <= 0) return std::nullopt;
-    return op == '/' ? a / b : a % b;
-  }
-
-  /// One of these characters, if it comes next.
-  std::optional<char> take_one_of(std::string_view ops) {
-    for (const char op : ops)
-      if (take(op)) return op;
-    return std::nullopt;
-  }
-
-  std::optional<int64_t> sum(int depth) {
-    auto total = product(depth);
-    while (total) {
-      const auto op = take_one_of("+-");
-      if (!op) break;
-      const auto next = product(depth);
-      total = next ? apply(*op, *total, *next) : std::nullopt;
+    if (op == "+") return __builtin_add_overflow(a, b, &result) ? Number() : result;
+    if (op == "-") return __builtin_sub_overflow(a, b, &result) ? Number() : result;
+    if (op == "*") return __builtin_mul_overflow(a, b, &result) ? Number() : result;
+    if (op == "/" || op == "%") return b <= 0 ? Number() : op == "/" ? a / b : a % b;
+    if (op == "**") {
+      Number power = b >= 0 && b < 64 ? Number(1) : Number();
+      for (int64_t i = 0; i < b && power; ++i)
+        power = apply("*", *power, a);
+      return power;
     }
-    return total;
+    if (op == "||") return a != 0 || b != 0;
+    if (op == "&&") return a != 0 && b != 0;
+    if (op == "==") return a == b;
+    if (op == "!=") return a != b;
+    if (op == "<=") return a <= b;
+    if (op == ">=") return a >= b;
+    return op == "<" ? a < b : a > b;
   }
 
-  std::optional<int64_t> product(int depth) {
-    auto total = atom(depth);
-    while (total) {
-      const auto op = take_one_of("*/%");
-      if (!op) break;
-      const auto next = atom(depth);
-      total = next ? apply(*op, *total, *next) : std::nullopt;
-    }
-    return total;
-  }
-
-  std::optional<int64_t> atom(int depth) {
+  Number choice(int depth) {
     if (depth > deepest) return std::nullopt;
-    if (take('(')) {
-      const auto inner = sum(depth + 1);
-      return inner && take(')') ? inner : std::nullopt;
+    const Number condition = level(0, depth);
+    if (!condition || !take("?")) return condition;
+    const Number yes = choice(depth + 1);
+    if (!take(":")) return std::nullopt;
+    const Number no = choice(depth + 1);
+    return *condition != 0 ? yes : no;
+  }
+
+  /// Operators from the loosest to the tightest; longer ones before their beginnings.
+  Number level(std::size_t tightness, int depth) {
+    static const std::array<std::vector<std::string_view>, 7> operators{{{"||"},
+                                                                         {"&&"},
+                                                                         {"==", "!="},
+                                                                         {"<=", ">=", "<", ">"},
+                                                                         {"+", "-"},
+                                                                         {"*", "/", "%"},
+                                                                         {"**"}}};
+    if (tightness == operators.size()) return atom(depth);
+    Number total = level(tightness + 1, depth);
+    while (total) {
+      const auto& here = operators[tightness];
+      skip_blanks();
+      const bool power = tightness == 5 && rest_.starts_with("**");
+      const auto op = std::find_if(here.begin(), here.end(),
+                                   [&](std::string_view each) { return !power && take(each); });
+      if (op == here.end()) break;
+      const Number next = level(tightness + 1, depth);
+      total = next ? apply(*op, *total, *next) : std::nullopt;
     }
-    take('$');
-    const bool braced = take('{');
+    return total;
+  }
+
+  Number atom(int depth) {
+    if (depth > deepest) return std::nullopt;
+    if (take("(")) {
+      const Number inner = choice(depth + 1);
+      return inner && take(")") ? inner : std::nullopt;
+    }
+    if (take("-")) {
+      const Number positive = atom(depth + 1);
+      return positive ? apply("-", 0, *positive) : std::nullopt;
+    }
+    if (take("!")) {
+      const Number inner = atom(depth + 1);
+      return inner ? Number(*inner == 0) : std::nullopt;
+    }
+    skip_blanks();
     std::size_t end = name_length(rest_);
     const bool is_name = end > 0;
     if (!is_name) end = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
     const std::string_view word = rest_.substr(0, end);
     rest_.remove_prefix(end);
-    if (braced && !take('}')) return std::nullopt;
     if (!is_name) return whole_number(word);
     const auto known = variables_.find(word);
     if (known == variables_.end()) return std::nullopt;
-    if (doubt_.empty()) doubt_ = known->second.doubt;
-    return whole_number(joined_words(known->second.words));
+    const std::string value = joined_words(known->second);
+    if (doubt_.empty()) doubt_ = reasons_.in(value);
+    return whole_number(unmarked(value));
   }
 
   std::string_view rest_;
   const Variables& variables_;
+  const Reasons& reasons_;
   Doubt doubt_;
 };
 
 /// Where the bracket that opens at `text[0]` closes; the text's end if it does not.
-std::size_t matching_end(std::string_view text, char open, char close) {
+std::size_t matching_end(std::string_view text, char open, char close, int nested = 0) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\')
+    const bool quotes = open == '(' && (text[i] == '\'' || text[i] == '"');
+    if (quotes) {
+      const char quote = text[i];
+      for (++i; i < text.size() && text[i] != quote; ++i)
+        if (quote == '"' && text[i] == '\\')
+          ++i;
+        else if (quote == '"' && nested < deepest && text.substr(i).starts_with("$("))
+          i += matching_end(text.substr(i + 1), '(', ')', nested + 1);
+    } else if (text[i] == '\\')
       ++i;
     else if (text[i] == open)
       ++depth;
@@ -179,7 +262,16 @@ enum class Status { succeeds, fails, usual, unknown };
 /// values in doubt; what is known not to run sets none.
 class Script {
  public:
-  explicit Script(Variables variables) : variables_(std::move(variables)) {}
+  Script(const ScriptWorld& world, std::string_view path)
+      : world_(world), positional_(world.arguments) {
+    for (const auto& [name, value] : world.variables) {
+      variables_[name] = {value};
+      exported_.insert(name);
+    }
+    const Path whole = absolute_path(Path(path));
+    folder_ = whole.parent_path();
+    variables_["BASH_SOURCE"] = {whole.string()};
+  }
 
   void read(std::string_view text, int line) {
     Place outer{rest_, line_};
@@ -192,9 +284,29 @@ class Script {
   }
 
   std::vector<Launch>& launches() { return launches_; }
-  const Variables& variables() const { return variables_; }
-  const std::vector<std::string>& remarks() const { return remarks_; }
+  /// All variables at the end, with what is in doubt of each.
+  std::vector<std::pair<std::string, std::vector<ShellWord>>> variables() const {
+    std::vector<std::pair<std::string, std::vector<ShellWord>>> all;
+    for (const auto& [name, words] : variables_) {
+      all.emplace_back(name, std::vector<ShellWord>());
+      for (const std::string& word : words)
+        all.back().second.push_back({unmarked(word), 0, reasons_.in(word), {}});
+    }
+    return all;
+  }
+  /// What was passed over or assumed, and could matter.
+  std::vector<std::string> remarks() const {
+    std::vector<std::string> all = remarks_;
+    if (!environment_.empty())
+      all.push_back(
+          fmt::format("taken as unset, as in an empty environment: {}; --env NAME=VALUE "
+                      "sets one",
+                      fmt::join(environment_, ", ")));
+    return all;
+  }
   int exit_line() const { return exit_line_; }
+  /// "line 7 starts train.sh", where that file cannot be read.
+  const std::string& elsewhere() const { return elsewhere_; }
 
  private:
   struct Place {
@@ -360,7 +472,7 @@ class Script {
     const Doubt doubt = doubt_;
     if (run == Run::no) skipped_ = true;
     if (run == Run::perhaps && doubt_.empty())
-      doubt_ = why.empty() ? fmt::format("under a condition in line {}", line_) : why;
+      doubt_ = why.empty() ? fmt::format("under a condition in line {}", here()) : why;
     const Status status = read();
     skipped_ = skipped;
     doubt_ = doubt;
@@ -402,10 +514,11 @@ class Script {
   }
 
   Status read_if() {
-    const int line = line_;
+    const int line = here();
     bool chosen = false, open = false;  // a branch that runs; one that may
-    const std::string why = fmt::format("under the condition of line {}", line);
     const auto branch = [&](Status condition) {
+      const std::string why =
+          fmt::format("under the condition of line {}{}", line, condition_doubt_);
       const bool may = condition == Status::unknown || condition == Status::usual;
       const Run run = chosen || condition == Status::fails ? Run::no
                       : may || open                        ? Run::perhaps
@@ -421,6 +534,7 @@ class Script {
     };
     advance(2);
     do {
+      condition_doubt_.clear();
       const Status condition = read_list({"then"});
       if (!take("then")) return Status::unknown;
       branch(condition);
@@ -431,44 +545,93 @@ class Script {
   }
 
   Status read_loop() {
-    const int line = line_;
-    const std::string_view whole = rest_;
+    const std::string why = fmt::format("in the loop of line {}", here());
     const bool counts = bare_word() == "for" || bare_word() == "select";
-    const std::string why = fmt::format("in the loop of line {}", line);
+    std::string name;
+    const auto values = counts ? read_loop_values(why, name) : std::nullopt;
+    // Loops over arguments do not run, if there are none.
     bool of_arguments = false;
-    if (counts) {
-      advance(bare_word().size());
-      skip_blanks();
-      const std::string name(rest_.substr(0, name_length(rest_)));
-      if (starts("((")) advance(matching_end(rest_, '(', ')'));
-      std::vector<ShellWord> words;
-      while (!at_end_of_command()) {
-        read_words(words);
-        skip_blanks();
-      }
-      if (!name.empty() && !skipped_) variables_[name] = {{"$" + name}, why};
-    } else {
+    if (!counts) {
+      const std::string_view whole = rest_;
       advance(5);
       read_list({"do"});
       const std::string_view condition = whole.substr(0, whole.size() - rest_.size());
-      // Loops over arguments do not run: the script is read without any.
-      of_arguments = condition.find("$#") != condition.npos ||
-                     condition.find("$1") != condition.npos ||
-                     condition.find("getopts") != condition.npos;
+      for (const char* part : {"$#", "$1", "getopts"})
+        of_arguments = of_arguments || condition.find(part) != condition.npos;
     }
     if (!take("do")) return Status::unknown;
-    within(
-        of_arguments ? Run::no : Run::perhaps, [&] { return read_list({"done"}); }, why);
+    const Place body{rest_, line_};
+    const auto read_body = [&] { return read_list({"done"}); };
+    within(values || (of_arguments && positional_.empty()) ? Run::no : Run::perhaps, read_body,
+           why);
+    const std::string_view text = body.rest.substr(0, body.rest.size() - rest_.size());
     take("done");
+    const bool leaves = text.find("break") != text.npos || text.find("continue") != text.npos;
+    if (values)
+      for (const std::string& value : *values) {
+        variables_[name] = {value};
+        within(
+            leaves ? Run::perhaps : Run::yes, [&] { return read(text, body.line), Status::usual; },
+            why);
+      }
     return skip_redirections();
   }
 
+  /// The values that a loop's variable takes, where they are certain.
+  std::optional<Words> read_loop_values(const std::string& why, std::string& name) {
+    advance(bare_word().size());
+    skip_blanks();
+    name = rest_.substr(0, name_length(rest_));
+    if (starts("((")) return counted_values(name);
+    std::vector<ShellWord> words;
+    while (!at_end_of_command()) {
+      read_words(words);
+      skip_blanks();
+    }
+    const bool known = std::all_of(words.begin(), words.end(), [&](const ShellWord& word) {
+      return is_certain(word) && word.text.find_first_of("*?[{") == word.text.npos;
+    });
+    if (is_idle()) return std::nullopt;
+    if (!name.empty()) variables_[name] = {reasons_.marked("$" + name, why)};
+    // for NAME in WORDS
+    if (!known || words.size() < 2 || words[1].text != "in" || words.size() > most_turns ||
+        name.empty())
+      return std::nullopt;
+    Words values;
+    for (std::size_t i = 2; i < words.size(); ++i)
+      values.push_back(words[i].text);
+    return values;
+  }
+
+  /// for ((i = 0; i < n; i++))
+  std::optional<Words> counted_values(std::string& name) {
+    const std::size_t end = matching_end(rest_, '(', ')');
+    const std::vector<std::string> parts = split(rest_.substr(2, end > 4 ? end - 4 : 0), ';');
+    advance(end);
+    skip_blanks();
+    if (peek() == ';') advance();
+    if (is_idle() || parts.size() != 3 || !doubt_.empty()) return std::nullopt;
+    name = trimmed(parts[0]).substr(0, name_length(trimmed(parts[0])));
+    Words values;
+    Doubt doubt;
+    if (!calculate(parts[0], doubt)) return std::nullopt;
+    for (auto runs = calculate(parts[1], doubt); runs != 0; runs = calculate(parts[1], doubt)) {
+      if (!runs || !doubt.empty() || values.size() > most_turns) return std::nullopt;
+      values.push_back(joined_words(variables_[name]));
+      if (!calculate(parts[2], doubt)) return std::nullopt;
+    }
+    return values;
+  }
+
   Status read_case() {
-    const std::string why = fmt::format("in the case of line {}", line_);
+    const int line = here();
     advance(4);
     skip_blanks();
     std::vector<ShellWord> subject;
     read_words(subject);
+    condition_doubt_.clear();
+    if (!subject.empty()) doubted(subject.front().doubt);
+    const std::string why = fmt::format("in the case of line {}{}", line, condition_doubt_);
     const bool known = subject.size() == 1 && is_certain(subject.front());
     take("in");
     bool chosen = false;
@@ -538,19 +701,42 @@ class Script {
     return Status::usual;
   }
 
+  /// (( a = b * 2 )), (( a++ )), (( a > b )).
   Status read_arithmetic_command() {
     const std::size_t end = matching_end(rest_, '(', ')');
-    const std::string_view inner = rest_.substr(0, end);
-    for (std::size_t at = inner.find('='); at != inner.npos; at = inner.find('=', at + 1)) {
-      std::size_t begin = at;
-      while (begin > 0 && !is_name_part(inner[begin - 1]))
-        --begin;
-      const std::size_t last = begin;
-      while (begin > 0 && is_name_part(inner[begin - 1]))
-        --begin;
-      put_in_doubt(std::string(inner.substr(begin, last - begin)));
-    }
+    const std::string_view inner = rest_.substr(2, end > 4 ? end - 4 : 0);
+    Doubt doubt;
+    const auto result = is_idle() ? std::nullopt : calculate(inner, doubt);
     advance(end);
+    if (!result || !doubt.empty()) return doubted(doubt);
+    return *result != 0 ? Status::succeeds : Status::fails;
+  }
+
+  /// The value of an expression, which may set a variable; `doubt` keeps the first reason.
+  std::optional<int64_t> calculate(std::string_view expression, Doubt& doubt) {
+    const ShellWord inner = expanded_quoted(expression);
+    std::string_view text = trimmed(inner.text);
+    const std::string name(text.substr(0, name_length(text)));
+    std::string_view tail = trimmed(text.substr(name.size()));
+    std::string value;
+    if (!name.empty() && (tail == "++" || tail == "--"))
+      value = fmt::format("{} {} 1", name, tail.front());
+    else if (!name.empty() && tail.starts_with('=') && !tail.starts_with("=="))
+      value = tail.substr(1);
+    else if (!name.empty() && tail.size() > 1 && tail[1] == '=' && tail.find_first_of("+-*/%") == 0)
+      value = fmt::format("{} {} ({})", name, tail.front(), tail.substr(2));
+    Arithmetic arithmetic(value.empty() ? text : std::string_view(value), variables_, reasons_);
+    const auto result = arithmetic.value();
+    if (doubt.empty()) doubt = inner.doubt.empty() ? arithmetic.doubt() : inner.doubt;
+    if (!value.empty() && result)
+      assign(name, {reasons_.marked(fmt::format("{}", *result), doubt)}, false, false);
+    else if (!value.empty())
+      put_in_doubt(name);
+    return result;
+  }
+
+  Status doubted(const Doubt& doubt) {
+    if (!doubt.empty() && condition_doubt_.empty()) condition_doubt_ = fmt::format(" ({})", doubt);
     return Status::unknown;
   }
 
@@ -558,15 +744,16 @@ class Script {
 
   Status read_simple() {
     std::vector<ShellWord> words;
-    const int line = line_;
+    const int line = here();
     bool declares = false;
     bool assigned = false;
+    std::set<std::string> exports;
     for (;;) {
       skip_blanks();
       if (peek() == '#') skip_comment();
       if (at_end_of_command()) break;
       if (read_redirection()) continue;
-      if ((words.empty() || declares) && read_assignment(words)) {
+      if ((words.empty() || declares) && read_assignment(words, exports)) {
         assigned = true;
         continue;
       }
@@ -583,6 +770,7 @@ class Script {
             is_one_of(words.front().text, {"export", "declare", "readonly", "local", "typeset"});
     }
     if (words.empty()) return assigned ? Status::succeeds : Status::usual;
+    exported_.merge(exports);  // in front of a command, or by export
     return is_idle() ? Status::unknown : run(std::move(words), line);
   }
 
@@ -592,13 +780,13 @@ class Script {
       if (starts("]]") || peek() == '\n') break;
       if (peek() == '&' || peek() == '|' || peek() == '<' || peek() == '>' || peek() == '(' ||
           peek() == ')') {
-        words.push_back({std::string(1, peek()), line_, {}});
+        words.push_back({std::string(1, peek()), here(), {}, {}});
         advance();
       } else {
         read_words(words);
       }
     }
-    words.push_back({"]]", line_, {}});
+    words.push_back({"]]", here(), {}, {}});
     advance(2);
   }
 
@@ -632,7 +820,7 @@ class Script {
   }
 
   /// NAME=value, NAME+=value, NAME=(a b c).
-  bool read_assignment(const std::vector<ShellWord>& words) {
+  bool read_assignment(const std::vector<ShellWord>& words, std::set<std::string>& exports) {
     const std::size_t length = name_length(rest_);
     if (length == 0) return false;
     const bool append = peek(length) == '+' && peek(length + 1) == '=';
@@ -640,19 +828,17 @@ class Script {
     const std::string name(rest_.substr(0, length));
     if (!words.empty() && words.front().text == "local" && calls_ > 0) locals_.insert(name);
     advance(length + (append ? 2 : 1));
-    Value value;
+    if (words.empty() || words.front().text == "export") exports.insert(name);
     const bool is_array = peek() == '(';
     std::vector<ShellWord> read;
     if (is_array)
       read_array(read);
     else if (!is_blank(peek()) && !at_end_of_command())
       read_words(read, true);
-    for (ShellWord& word : read) {
-      value.words.push_back(std::move(word.text));
-      if (value.doubt.empty()) value.doubt = std::move(word.doubt);
-    }
-    if (!is_array && value.words.empty()) value.words.emplace_back();
-    if (!is_array && value.words.size() > 1) value.words = {joined_words(value.words)};
+    Words value;
+    for (ShellWord& word : read)
+      value.push_back(std::move(word.raw));
+    if (!is_array) value = {joined_words(value)};
     if (is_idle())
       unset_.insert(name);
     else
@@ -660,28 +846,30 @@ class Script {
     return true;
   }
 
-  void assign(const std::string& name, Value value, bool append, bool is_array) {
-    Value& variable = variables_[name];
-    if (!doubt_.empty()) value.doubt = fmt::format("{} is set {}", name, doubt_);
-    if (!append) {
-      variable = std::move(value);
-    } else {
-      if (variable.doubt.empty()) variable.doubt = value.doubt;
-      if (is_array || variable.words.empty())
-        variable.words.insert(variable.words.end(), value.words.begin(), value.words.end());
-      else if (!value.words.empty() &&
-               variable.words.back().size() + value.words.front().size() <= longest_word)
-        variable.words.back() += value.words.front();
-    }
-    if (variable.words.size() > most_words) variable.words.resize(most_words);
+  void assign(const std::string& name, Words value, bool append, bool is_array) {
+    const Doubt why = doubt_.empty() ? doubt_ : fmt::format("{} is set {}", name, doubt_);
+    Words& variable = variables_[name];
+    if (!append) variable.clear();
+    if (!append && !why.empty() && joined_words(value).empty()) value = {"$" + name};
+    for (std::string& word : value)
+      word = reasons_.marked(word, why);
+    if (!append || is_array || variable.empty())
+      variable.insert(variable.end(), value.begin(), value.end());
+    else if (!value.empty() && variable.back().size() + value.front().size() <= longest_word)
+      variable.back() += value.front();
+    if (variable.size() > most_words) variable.resize(most_words);
   }
 
   void put_in_doubt(const std::string& name, std::string why = {}) {
     if (name.empty() || name_length(name) != name.size() || skipped_) return;
-    if (why.empty()) why = fmt::format("{} is computed in line {}", name, line_);
-    Value& variable = variables_[name];
-    if (variable.words.empty()) variable.words = {"$" + name};
-    variable.doubt = std::move(why);
+    if (why.empty()) why = fmt::format("{} is computed in line {}", name, here());
+    doubt_words(name, variables_[name], why);
+  }
+
+  void doubt_words(const std::string& name, Words& words, const Doubt& why) {
+    if (joined_words(words).empty()) words = {"$" + name};
+    for (std::string& word : words)
+      word = reasons_.marked(word, why);
   }
 
   void read_array(std::vector<ShellWord>& into) {
@@ -707,14 +895,19 @@ class Script {
     if (name == "false") return Status::fails;
     if (name == "[" || name == "[[" || name == "test") return tested(words);
     if (is_one_of(name, {"exit", "return"})) return leave(name, line);
-    if (is_one_of(name, {"source", "."}) && words.size() > 1)
-      return run_source(words[1].text, line);
+    if (is_one_of(name, {"source", "."}) && words.size() > 1) return run_source(words, line);
     if (is_one_of(name, {"read", "let", "mapfile", "readarray", "getopts", "printf", "unset"}))
       return run_setter(words);
     if (name == "shift") {
       if (!positional_.empty()) positional_.erase(positional_.begin());
+      if (calls_ == 0) ++shifted_;
       return Status::succeeds;
     }
+    if (name == "export")
+      for (const ShellWord& word : words)
+        exported_.insert(word.text);
+    if (name == "cd" && words.size() == 2 && is_certain(words[1]))
+      folder_ = (folder_ / words[1].text).lexically_normal();
     if (name == "eval") {
       words.erase(words.begin());
       return run_text(words, line);
@@ -732,15 +925,17 @@ class Script {
 
   Status leave(const std::string& name, int line) {
     if (!doubt_.empty()) return Status::unknown;
-    if (name == "return" && calls_ > 0)
+    if (name == "return" && calls_ + sourced_ > 0)
       returned_ = true;
     else
       exit_line_ = line;
     return Status::usual;
   }
 
-  /// What another file sets is not known. Environments of software set paths.
-  Status run_source(const std::string& file, int line) {
+  /// A file that is there is read; what another one sets is not known. Environments of software set
+  /// paths.
+  Status run_source(const std::vector<ShellWord>& words, int line) {
+    const std::string& file = words[1].text;
     if (file.ends_with("/activate") || file == "activate" || file.ends_with("conda.sh") ||
         file.ends_with("bashrc") || file.ends_with("bash_profile") ||
         file.ends_with("setvars.sh") || file.ends_with("modules.sh") ||
@@ -749,16 +944,106 @@ class Script {
           fmt::format("line {}: {} is taken to set paths of software only", line, file));
       return Status::usual;
     }
+    if (const auto text = is_certain(words[1]) ? text_at(file) : std::nullopt) {
+      Words arguments = positional_;
+      if (words.size() > 2) arguments = texts_of(words, 2);
+      return run_file(*text, file, std::move(arguments), line);
+    }
     const std::string why = fmt::format("{} of line {} may set it", file, line);
-    for (auto& [name, value] : variables_)
-      if (value.doubt.empty()) value.doubt = fmt::format("{}: {}", name, why);
+    for (auto& [name, words] : variables_)
+      if (name != "BASH_SOURCE" && !name.starts_with("SLURM_"))
+        doubt_words(name, words, fmt::format("{}: {}", name, why));
     ambient_ = why;
     return Status::usual;
+  }
+
+  std::optional<std::string> text_at(const std::string& file) const {
+    return world_.file ? world_.file((folder_ / file).string()) : std::nullopt;
+  }
+
+  static Words texts_of(const std::vector<ShellWord>& words, std::size_t first) {
+    Words texts;
+    for (std::size_t i = first; i < words.size(); ++i)
+      texts.push_back(words[i].text);
+    return texts;
+  }
+
+  /// Another script, all of it at the line that starts it.
+  Status run_file(const std::string& text, const std::string& file, Words arguments, int line) {
+    if (++files_ > most_files) return Status::unknown;
+    remarks_.push_back(fmt::format("line {}: {} is read as well", line, file));
+    texts_.push_back(std::make_unique<std::string>(text));
+    const int outer = std::exchange(at_line_, line);
+    const Words source = std::exchange(variables_["BASH_SOURCE"], Words{(folder_ / file).string()});
+    std::swap(arguments, positional_);
+    ++sourced_;
+    read(*texts_.back(), line);
+    --sourced_;
+    returned_ = false;
+    std::swap(arguments, positional_);
+    variables_["BASH_SOURCE"] = source;
+    at_line_ = outer;
+    return Status::usual;
+  }
+
+  /// bash other.sh a b: another process, which sees what is exported.
+  bool run_other_script(const std::vector<ShellWord>& words, int line) {
+    const auto is_script = [](const ShellWord& word) {
+      return word.text.ends_with(".sh") || word.text.ends_with(".sbatch") ||
+             word.text.ends_with(".slurm");
+    };
+    const auto program = std::find_if(words.begin(), words.end(), [](const ShellWord& word) {
+      return word.text.ends_with(".py") || word.text == "-c";
+    });
+    const auto script = std::find_if(words.begin(), program, is_script);
+    const bool starts =
+        script == words.begin() ||
+        is_one_of(words.front().text,
+                  {"bash", "sh", "/bin/bash", "srun", "sbatch", "qsub", "bsub", "mpirun", "mpiexec",
+                   "jsrun", "singularity", "apptainer", "docker", "enroot", "numactl", "ssh"});
+    if (script == program || !starts) return false;
+    for (std::size_t i = 0; i + 1 < words.size(); ++i)  // mpirun -x NAME=VALUE
+      if (const std::string& word = words[i + 1].text; words[i].text == "-x") {
+        const std::string name = word.substr(0, word.find('='));
+        exported_.insert(name);
+        if (name.size() < word.size())
+          assign(name, {words[i + 1].raw.substr(name.size() + 1)}, false, false);
+      }
+    const auto text = is_certain(*script) ? text_at(script->text) : std::nullopt;
+    if (!text) {
+      if (elsewhere_.empty()) elsewhere_ = fmt::format("line {} starts {}", line, script->text);
+      return false;
+    }
+    const Variables before = variables_;
+    const Doubt ambient = std::exchange(ambient_, {});
+    std::erase_if(variables_, [&](const auto& each) { return !exported_.contains(each.first); });
+    const auto functions = std::exchange(functions_, {});
+    const std::size_t known = launches_.size();
+    const auto at = static_cast<std::size_t>(script - words.begin());
+    run_file(*text, script->text, texts_of(words, at + 1), line);
+    exit_line_ = 0;  // of the other script
+    variables_ = before;
+    ambient_ = ambient;
+    functions_ = functions;
+    for (std::size_t i = known; i < launches_.size(); ++i) {
+      std::vector<ShellWord>& inner = launches_[i].command.words;
+      inner.insert(inner.begin(), words.begin(), script);
+    }
+    return true;
   }
 
   Status run_setter(const std::vector<ShellWord>& words) {
     const std::string& name = words.front().text;
     if (name == "printf" && (words.size() < 3 || words[1].text != "-v")) return Status::usual;
+    if (name == "printf" && words.size() == 5) {  // -v NAME "[%s]" word
+      const std::string& form = words[3].text;
+      const std::size_t at = form.find("%s");
+      if (at != form.npos && form.find('%') == at && form.find('%', at + 1) == form.npos) {
+        const std::string value = form.substr(0, at) + words[4].text + form.substr(at + 2);
+        return assign(words[2].text, {reasons_.marked(value, words[4].doubt)}, false, false),
+               Status::succeeds;
+      }
+    }
     for (std::size_t i = 1; i < words.size(); ++i) {
       const std::string variable = words[i].text.substr(0, name_length(words[i].text));
       if (name == "unset" && doubt_.empty())
@@ -771,16 +1056,10 @@ class Script {
 
   Status run_text(const std::vector<ShellWord>& words, int line) {
     std::string text;
-    Doubt doubt;
-    for (const ShellWord& word : words) {
-      text += (text.empty() ? "" : " ") + word.text;
-      if (doubt.empty()) doubt = word.doubt;
-    }
+    for (const ShellWord& word : words)
+      text += (text.empty() ? "" : " ") + word.raw;
     texts_.push_back(std::make_unique<std::string>(std::move(text)));
-    const Doubt before = doubt_;
-    if (doubt_.empty()) doubt_ = doubt;
     read(*texts_.back(), line);
-    doubt_ = before;
     return Status::usual;
   }
 
@@ -789,34 +1068,71 @@ class Script {
            word.text.find('`') == word.text.npos;
   }
 
-  /// [ a = b ], [ -z a ], [ 1 -lt 2 ]: where both sides are certain.
-  Status tested(const std::vector<ShellWord>& words) const {
+  /// [ a = b ], [ -z a ], [[ 1 -lt 2 && a != b ]]: where all sides are certain.
+  Status tested(const std::vector<ShellWord>& words) {
     const auto end = words.end() - (words.front().text == "test" ? 0 : 1);
-    std::vector<std::string> parts;
-    bool negated = false;
+    Words parts;
+    Status status = Status::unknown;
+    std::string joint;
+    const auto close = [&] {
+      const Status next = tested_part(parts, words.front().text == "[[");
+      parts.clear();
+      if (joint.empty())
+        status = next;
+      else if (status == Status::unknown || next == Status::unknown)
+        status =
+            status == (joint == "&" ? Status::fails : Status::succeeds) ? status : Status::unknown;
+      else if ((joint == "&") == (status == Status::succeeds))
+        status = next;
+    };
     for (auto word = words.begin() + 1; word < end; ++word) {
-      if (!is_certain(*word)) return Status::unknown;
-      if (parts.empty() && word->text == "!")
-        negated = !negated;
-      else
-        parts.push_back(word->text);
+      const std::string& text = word->text;
+      const bool joins = text == "&" || text == "|" || text == "-a" || text == "-o";
+      if (!is_certain(*word)) {
+        const std::string name = unset_name(*word);
+        if (name.empty()) return doubted(word->doubt);
+        environment_.insert(name);
+        parts.emplace_back();
+      } else if (joins && !parts.empty()) {
+        close();
+        const std::string mark = text == "-a" ? "&" : text == "-o" ? "|" : text;
+        if (!joint.empty() && joint != mark) return Status::unknown;
+        joint = mark;
+        if (text.size() == 1) ++word;  // && and || come as two
+      } else {
+        parts.push_back(text);
+      }
     }
+    close();
+    return status;
+  }
+
+  /// The name of a variable that neither the script nor its world sets, of a word that is only it.
+  std::string unset_name(const ShellWord& word) const {
+    if (!word.doubt.empty() || !ambient_.empty() || !word.text.starts_with('$')) return {};
+    std::string name(trimmed(word.text, "${}"));
+    return name_length(name) == name.size() && !variables_.contains(name) ? name : std::string();
+  }
+
+  static Status tested_part(const Words& all, bool double_bracket) {
+    const bool negated = all.size() > 1 && all.front() == "!";
+    const Words parts(all.begin() + (negated ? 1 : 0), all.end());
     const auto status = [&](bool holds) {
       return holds != negated ? Status::succeeds : Status::fails;
     };
     if (parts.size() == 1) return status(!parts[0].empty());
     if (parts.size() == 2 && parts[0] == "-z") return status(parts[1].empty());
     if (parts.size() == 2 && parts[0] == "-n") return status(!parts[1].empty());
+    if (parts.size() == 2 && (parts[0] == "=" || parts[0] == "=="))
+      return Status::fails;  // an error
     if (parts.size() != 3) return Status::unknown;
     const std::string& op = parts[1];
-    if (op == "=" || op == "==")
-      return parts[2].find_first_of("*?[") != std::string::npos && words.front().text == "[["
-                 ? Status::unknown
-                 : status(parts[0] == parts[2]);
-    if (op == "!=")
-      return parts[2].find_first_of("*?[") != std::string::npos && words.front().text == "[["
-                 ? Status::unknown
-                 : status(parts[0] != parts[2]);
+    if (op == "=" || op == "==" || op == "!=") {
+      const bool pattern = double_bracket && parts[2].find_first_of("*?[") != std::string::npos;
+      // Without quotes, nothing before != is an error.
+      if (pattern || (op == "!=" && parts[0].empty() && !double_bracket)) return Status::unknown;
+      return status((parts[0] == parts[2]) != (op == "!="));
+    }
     const auto a = whole_number(parts[0]), b = whole_number(parts[2]);
     if (!a || !b) return Status::unknown;
     if (op == "-eq") return status(*a == *b);
@@ -831,6 +1147,7 @@ class Script {
   /// Keeps what starts a program; commands inside of words are read as well: bash -c "...".
   void consider(std::vector<ShellWord> words, int line) {
     name_of_last_ = words.front().text;
+    if (run_other_script(words, line)) return;
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string& text = words[i].text;
       const bool program_inside = text.find(".py ") != text.npos || text.find(" -m ") != text.npos;
@@ -857,15 +1174,14 @@ class Script {
   /// A word on its way: finished words, and the one being written.
   struct Piece {
     int line;
-    std::string text;
-    bool open;  // something was written, be it an empty quotation
-    Doubt doubt;
+    std::string text;  // with marks
+    bool open;         // something was written, be it an empty quotation
     std::vector<ShellWord> done;
   };
 
   /// One word of the text; it becomes none or several where variables are expanded.
   void read_words(std::vector<ShellWord>& into, bool whole = false) {
-    Piece piece{line_, {}, false, {}, {}};
+    Piece piece{here(), {}, false, {}};
     const std::size_t before = rest_.size();
     while (!is_blank(peek()) && !at_end_of_command()) {
       if (peek() == '\'')
@@ -875,7 +1191,7 @@ class Script {
       else if (peek() == '$')
         read_expansion(piece, whole);
       else if (peek() == '`')
-        copy(piece, std::min(rest_.find('`', 1), rest_.size() - 1) + 1);
+        read_backticks(piece, whole);
       else if (peek() == '\\')
         read_escape(piece);
       else if ((peek() == '<' || peek() == '>') && peek(1) == '(')
@@ -896,12 +1212,18 @@ class Script {
     piece.open = true;
   }
 
-  static void finish(Piece& piece) {
-    if (piece.open && piece.done.size() < most_words)
-      piece.done.push_back({piece.text, piece.line, piece.doubt});
+  void write_doubtful(Piece& piece, std::string_view text, const Doubt& why) {
+    write(piece, reasons_.marked(text, why));
+  }
+
+  ShellWord word_of(const Piece& piece) const {
+    return {unmarked(piece.text), piece.line, reasons_.in(piece.text), piece.text};
+  }
+
+  void finish(Piece& piece) const {
+    if (piece.open && piece.done.size() < most_words) piece.done.push_back(word_of(piece));
     piece.text.clear();
     piece.open = false;
-    piece.doubt.clear();
   }
 
   void copy(Piece& piece, std::size_t length) {
@@ -927,6 +1249,8 @@ class Script {
     while (!rest_.empty() && peek() != '"') {
       if (peek() == '$')
         read_expansion(piece, true);
+      else if (peek() == '`')
+        read_backticks(piece, true);
       else if (peek() == '\\' && is_one_of(rest_.substr(1, 1), {"\"", "\\", "$", "`", "\n"}))
         read_escape(piece);
       else
@@ -937,8 +1261,15 @@ class Script {
 
   void read_expansion(Piece& piece, bool quoted) {
     if (starts("$((")) return read_arithmetic(piece);
-    if (starts("$(")) return copy(piece, 1 + matching_end(rest_.substr(1), '(', ')'));
+    if (starts("$(")) {
+      const std::size_t end = 1 + matching_end(rest_.substr(1), '(', ')');
+      return read_output(piece, rest_.substr(2, end > 3 ? end - 3 : 0), end, quoted);
+    }
     if (starts("${")) return read_braced(piece, quoted);
+    if (peek(1) == '#' && (calls_ > 0 || !world_.arguments.empty())) {
+      write(piece, fmt::format("{}", positional_.size()));
+      return advance(2);
+    }
     if (is_digit(peek(1)) || peek(1) == '@' || peek(1) == '*') {
       const std::string name(1, peek(1));
       expand_positional(piece, name, std::string(rest_.substr(0, 2)));
@@ -950,27 +1281,138 @@ class Script {
     advance(length + 1);
   }
 
-  /// Of a function that is called; the script itself is read without arguments.
+  void read_backticks(Piece& piece, bool quoted) {
+    const std::size_t end = std::min(rest_.find('`', 1), rest_.size() - 1) + 1;
+    read_output(piece, rest_.substr(1, end > 2 ? end - 2 : 0), end, quoted);
+  }
+
+  /// What a command writes, where that follows from its words; else as it stands.
+  void read_output(Piece& piece, std::string_view command, std::size_t length, bool quoted) {
+    const auto output = skipped_ || depth_ >= deepest ? std::nullopt : output_of(command);
+    if (!output) {
+      write(piece, as_one_word(rest_.substr(0, length)));
+      return advance(length);
+    }
+    advance(length);
+    write_words(piece, *output, quoted);
+  }
+
+  /// What is not worked out stays one word.
+  static std::string as_one_word(std::string_view text) {
+    std::string word(text);
+    std::replace_if(
+        word.begin(), word.end(), [](char c) { return is_blank(c) || c == '\n'; }, '_');
+    return word;
+  }
+
+  std::optional<std::string> output_of(std::string_view command) {
+    const auto has = [&](std::string_view part) { return command.find(part) != command.npos; };
+    // The GPUs of the machine: torchrun's word for them.
+    if (has("device_count") || (has("nvidia-smi") && has("wc -l") && !has("topo"))) return "gpu";
+    // The lines of a list of hosts.
+    if (const auto nodes = variables_.find("SLURM_NNODES");
+        has("sort -u") && has("PBS_NODEFILE") && has("wc -l") && nodes != variables_.end())
+      return joined_words(nodes->second);
+    const std::vector<ShellWord> words = words_within(command);
+    Words texts = texts_of(words, 0);
+    if (texts.empty() || !std::all_of(words.begin(), words.end(),
+                                      [&](const ShellWord& word) { return is_certain(word); }))
+      return std::nullopt;
+    // IFS=', '; echo "${array[*]}"
+    if (texts.size() > 3 && texts[0].starts_with("IFS=") && texts[0].size() > 4 &&
+        texts[2] == "echo")
+      return joined(Words(texts.begin() + 3, texts.end()), texts[0].substr(4, 1));
+    const std::string name = texts.front();
+    std::erase_if(texts, [](const std::string& text) {
+      return text.starts_with('-') && text.size() > 1 && !is_digit(text[1]);
+    });
+    const auto path = [&](const std::string& text) {
+      return (folder_ / text).lexically_normal().string();
+    };
+    if (texts.size() == 1 && name == "pwd") return path("");
+    if (texts.size() == 5 && name == "cd" && texts[2] == "&" && texts[4] == "pwd")
+      return path(texts[1]);
+    if (texts.size() == 2 && name == "dirname") {
+      const std::string parent = Path(texts[1]).parent_path().string();
+      return parent.empty() ? "." : parent;
+    }
+    if (texts.size() == 2 && name == "basename") return Path(texts[1]).filename().string();
+    if (texts.size() == 2 && (name == "realpath" || name == "readlink")) return path(texts[1]);
+    if (texts.size() == 6 && name == "echo" && texts[3] == "cut" && texts[4].size() == 1) {
+      const std::vector<std::string> fields = split(texts[1], texts[4].front());
+      const auto number = static_cast<std::size_t>(whole_number(texts[5]).value_or(0));
+      if (number >= 1 && number <= fields.size()) return fields[number - 1];
+    }
+    const auto bar = std::find(texts.begin(), texts.end(), "|");
+    if (name == "echo" && bar == texts.end())
+      return joined_words(Words(texts.begin() + 1, texts.end()));
+    return std::nullopt;
+  }
+
+  /// All words of a text; operators as words of one letter.
+  std::vector<ShellWord> words_within(std::string_view text) {
+    const Place outer{rest_, line_};
+    rest_ = text;
+    ++depth_;
+    std::vector<ShellWord> words;
+    for (skip_blanks(); !rest_.empty(); skip_blanks()) {
+      if (read_redirection()) continue;
+      if (at_end_of_command()) {
+        words.push_back({std::string(1, peek()), here(), {}, {}});
+        advance();
+      } else {
+        read_words(words);
+      }
+    }
+    --depth_;
+    rest_ = outer.rest;
+    line_ = outer.line;
+    return words;
+  }
+
+  /// A text as inside of double quotes.
+  ShellWord expanded_quoted(std::string_view text) {
+    const Place outer{rest_, line_};
+    rest_ = text;
+    ++depth_;
+    Piece piece{here(), {}, false, {}};
+    while (!rest_.empty() && depth_ <= deepest)
+      if (peek() == '$')
+        read_expansion(piece, true);
+      else
+        copy(piece, 1);
+    --depth_;
+    rest_ = outer.rest;
+    line_ = outer.line;
+    return word_of(piece);
+  }
+
+  /// $1 of the script or of a function that is called; of a script without arguments not known.
   void expand_positional(Piece& piece, const std::string& name, const std::string& whole) {
-    Words words = positional_;
-    if (is_digit(name.front())) {
-      const auto at = static_cast<std::size_t>(name.front() - '0');
-      words = at >= 1 && at <= positional_.size() ? Words{positional_[at - 1]} : Words{};
+    const bool known = calls_ > 0 || !world_.arguments.empty() || !positional_.empty();
+    if (!is_digit(name.front())) {
+      if (!known) return write(piece, whole);
+      for (std::size_t i = 0; i < positional_.size(); ++i) {
+        if (i > 0) finish(piece);
+        write(piece, positional_[i]);
+      }
+      return;
     }
-    if (words.empty() && (calls_ == 0 || is_digit(name.front()))) return write(piece, whole);
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (i > 0) finish(piece);
-      write(piece, words[i]);
-    }
+    const auto at = static_cast<std::size_t>(whole_number(name).value_or(0));
+    if (at == 0) return write(piece, joined_words(variables_["BASH_SOURCE"]));
+    if (at <= positional_.size()) return write(piece, positional_[at - 1]);
+    if (known) return;
+    write_doubtful(piece, whole, fmt::format("argument {} of the script", at + shifted_));
   }
 
   void read_arithmetic(Piece& piece) {
     const std::size_t end = 1 + matching_end(rest_.substr(1), '(', ')');
-    Arithmetic arithmetic(rest_.substr(3, end > 5 ? end - 5 : 0), variables_);
+    const ShellWord inner = expanded_quoted(rest_.substr(3, end > 5 ? end - 5 : 0));
+    Arithmetic arithmetic(inner.text, variables_, reasons_);
     const auto value = arithmetic.value();
-    if (piece.doubt.empty()) piece.doubt = arithmetic.doubt();
-    if (!value) return copy(piece, end);
-    write(piece, fmt::format("{}", *value));
+    const Doubt& doubt = inner.doubt.empty() ? arithmetic.doubt() : inner.doubt;
+    const std::string whole = as_one_word(rest_.substr(0, end));
+    write_doubtful(piece, value ? fmt::format("{}", *value) : whole, doubt);
     advance(end);
   }
 
@@ -980,17 +1422,50 @@ class Script {
     std::string_view inner = std::string_view(whole).substr(2, end > 3 ? end - 3 : 0);
     std::size_t length = name_length(inner);
     const bool positional = !inner.empty() && is_digit(inner.front());
-    if (positional) length = 1;
+    if (positional) length = std::min(inner.find_first_not_of("0123456789"), inner.size());
     const std::string_view name = inner.substr(0, length), tail = inner.substr(length);
-    if (positional && tail.empty())
+    if (inner.starts_with("@:") && !positional_.empty()) {
+      const auto first = static_cast<std::size_t>(whole_number(inner.substr(2)).value_or(1));
+      for (std::size_t i = std::max<std::size_t>(1, first); i <= positional_.size(); ++i) {
+        write(piece, positional_[i - 1]);
+        finish(piece);
+      }
+    } else if (positional && tail.empty())
       expand_positional(piece, std::string(name), whole);
-    else if (length > 0 && (tail == "[@]" || tail == "[*]" || tail.empty()))
-      expand(piece, whole, name, !tail.empty(), quoted);
+    else if (length > 0 && (tail == "[@]" || tail == "[*]" || tail == "[0]" || tail.empty()))
+      expand(piece, whole, name, tail.size() > 1 && tail != "[0]", quoted);
     else if (length > 0 && is_one_of(tail.substr(0, 1), {":", "-", "=", "+", "?"}))
       expand_or(piece, name, tail, whole, quoted);
+    else if (length > 0 && is_one_of(tail.substr(0, 1), {"%", "#", ",", "^"}))
+      expand_cut(piece, name, tail, whole);
     else
       write(piece, whole);
     advance(end);
+  }
+
+  /// ${A%x}, ${A%%x}, ${A#x}, ${A##x}: without an end or a beginning; ${A,,}, ${A^^}.
+  void expand_cut(Piece& piece, std::string_view name, std::string_view tail,
+                  const std::string& whole) {
+    const auto known = variables_.find(name);
+    if (known == variables_.end()) return write(piece, whole);
+    const std::string value = joined_words(known->second), text = unmarked(value);
+    const Doubt why = reasons_.in(value);
+    if (tail == ",,") return write_doubtful(piece, lower_case(text), why);
+    if (tail == "^^") return write_doubtful(piece, upper_case(text), why);
+    const bool longest = tail.size() > 1 && tail[1] == tail[0], at_end = tail[0] == '%';
+    const std::string_view pattern = tail.substr(longest ? 2 : 1);
+    if (pattern.find_first_of("?[$\\\"'") != pattern.npos ||
+        is_one_of(tail.substr(0, 1), {",", "^"}))
+      return write(piece, whole);
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+      const std::size_t cut = longest ? text.size() - i : i;
+      const std::string_view part = at_end ? std::string_view(text).substr(text.size() - cut)
+                                           : std::string_view(text).substr(0, cut);
+      if (!matches_pattern(pattern, part)) continue;
+      return write_doubtful(piece, at_end ? text.substr(0, text.size() - cut) : text.substr(cut),
+                            why);
+    }
+    write_doubtful(piece, text, why);
   }
 
   /// ${A:-word}, ${A:=word}, ${A:+word}, ${A:?word}.
@@ -1001,24 +1476,26 @@ class Script {
     const std::string_view word = tail.substr(std::min<std::size_t>(colon ? 2 : 1, tail.size()));
     const auto known = variables_.find(name);
     const bool positional = !name.empty() && is_digit(name.front());
-    const auto number = positional ? static_cast<std::size_t>(name.front() - '0') : 0;
+    const auto number =
+        positional ? static_cast<std::size_t>(whole_number(name).value_or(0)) : std::size_t{0};
     const bool argument = positional && number >= 1 && number <= positional_.size();
-    const bool set = argument || (known != variables_.end() &&
-                                  !(colon && joined_words(known->second.words).empty()));
+    const bool set =
+        argument || (known != variables_.end() && !(colon && joined_words(known->second).empty()));
     if (op == '+' && !set) return write(piece, "");
     if (op != '+' && argument) return write(piece, positional_[number - 1]);
     if (op != '+' && set) return expand(piece, whole, name, false, quoted);
     if (op == '?' || !is_one_of(std::string_view(&op, 1), {"-", "=", "+"}) || depth_ >= deepest)
       return write(piece, whole);
-    if (piece.doubt.empty() && !ambient_.empty() && op != '+')
-      piece.doubt = fmt::format("{}: {}", name, ambient_);
+    const Doubt why =
+        ambient_.empty() || op == '+' ? Doubt() : fmt::format("{}: {}", name, ambient_);
+    const bool of_environment = !skipped_ && !positional && known == variables_.end();
+    if (of_environment && !unset_.contains(std::string(name)))
+      environment_.insert(std::string(name));
     const Piece inner = expanded(word);
-    for (std::size_t i = 0; i < inner.done.size(); ++i) {
-      write(piece, (i > 0 ? " " : "") + inner.done[i].text);
-      if (piece.doubt.empty()) piece.doubt = inner.done[i].doubt;
-    }
+    for (std::size_t i = 0; i < inner.done.size(); ++i)
+      write_doubtful(piece, (i > 0 ? " " : "") + inner.done[i].raw, why);
     if (op == '=' && !skipped_ && !inner.done.empty())
-      variables_[std::string(name)] = {{inner.done.front().text}, inner.done.front().doubt};
+      variables_[std::string(name)] = {inner.done.front().raw};
   }
 
   Piece expanded(std::string_view text) {
@@ -1037,36 +1514,39 @@ class Script {
     --depth_;
     rest_ = outer.rest;
     line_ = outer.line;
-    return {line_, {}, false, {}, std::move(words)};
+    return {here(), {}, false, std::move(words)};
   }
 
   /// Quoted values stay one word, unless "${array[@]}"; others fall into words at blanks.
   void expand(Piece& piece, std::string_view whole, std::string_view name, bool all, bool quoted) {
     const auto known = variables_.find(name);
     if (known == variables_.end()) {
-      if (piece.doubt.empty() && !ambient_.empty())
-        piece.doubt = fmt::format("{}: {}", name, ambient_);
       // Set by nothing but what does not run, it is empty.
       const bool empty = ambient_.empty() && unset_.contains(std::string(name));
-      return empty ? (quoted ? write(piece, "") : void()) : write(piece, whole);
+      if (empty) return quoted ? write(piece, "") : void();
+      return write_doubtful(piece, whole,
+                            ambient_.empty() ? Doubt() : fmt::format("{}: {}", name, ambient_));
     }
-    const Doubt& doubt = known->second.doubt;
-    const auto mark = [&] {
-      if (piece.doubt.empty()) piece.doubt = doubt;
-    };
-    mark();
-    if (quoted && !all) return write(piece, joined_words(known->second.words));
+    if (quoted && !all) return write(piece, joined_words(known->second));
     Words parts;
-    for (const std::string& word : known->second.words) {
+    for (const std::string& word : known->second) {
       if (quoted)
         parts.push_back(word);
       else
         split_blanks(word, parts);
     }
-    if (parts.empty() && !doubt.empty()) write(piece, whole);  // it may hold words
     for (std::size_t i = 0; i < parts.size() && piece.done.size() < most_words; ++i) {
       if (i > 0) finish(piece);
-      mark();
+      write(piece, parts[i]);
+    }
+  }
+
+  void write_words(Piece& piece, const std::string& text, bool quoted) {
+    if (quoted) return write(piece, text);
+    Words parts;
+    split_blanks(text, parts);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (i > 0) finish(piece);
       write(piece, parts[i]);
     }
   }
@@ -1079,9 +1559,17 @@ class Script {
     }
   }
 
+  /// The line to name: of a file that another one starts, where it is started.
+  int here() const { return at_line_ > 0 ? at_line_ : line_; }
+
+  const ScriptWorld& world_;
+  Reasons reasons_;
   std::string_view rest_;
-  int line_ = 1;
+  int line_ = 1, at_line_ = 0;
   Variables variables_;
+  Path folder_;  // where the script is taken to run: its own
+  std::set<std::string> exported_, environment_;
+  std::string elsewhere_;
   std::map<std::string, Function> functions_;
   std::vector<std::pair<std::string, bool>> heredocs_;  // delimiter, and whether tabs stand before
   std::vector<std::unique_ptr<std::string>> texts_;     // that functions of eval point into
@@ -1090,9 +1578,10 @@ class Script {
   std::vector<Launch> launches_;
   std::vector<std::string> remarks_;
   Doubt doubt_, ambient_;  // of what is read now; of names that nothing here sets
+  Doubt condition_doubt_;  // of the condition that was read last
   bool skipped_ = false, returned_ = false;
-  int exit_line_ = 0, depth_ = 0, calls_ = 0;
-  std::size_t statements_ = 0;
+  int exit_line_ = 0, depth_ = 0, calls_ = 0, sourced_ = 0, files_ = 0;
+  std::size_t statements_ = 0, shifted_ = 0;
   std::string name_of_last_;
 };
 
@@ -1136,10 +1625,14 @@ bool has_options(const std::vector<ShellWord>& words) {
                      [](const ShellWord& word) { return word.text.starts_with("--"); });
 }
 
-std::map<std::string, std::string> plain(const Variables& variables) {
+std::map<std::string, std::string> plain(const Script& script) {
   std::map<std::string, std::string> all;
-  for (const auto& [name, value] : variables)
-    all[name] = joined_words(value.words);
+  for (const auto& [name, words] : script.variables()) {
+    Words texts;
+    for (const ShellWord& word : words)
+      texts.push_back(word.text);
+    all[name] = joined_words(texts);
+  }
   return all;
 }
 
@@ -1148,9 +1641,9 @@ ShellCommand command_of_arrays(const Script& script) {
   ShellCommand command;
   for (const auto& [name, value] : script.variables()) {
     std::vector<ShellWord> words;
-    for (const std::string& word : value.words)
-      for (const std::string& part : split(word, ' '))
-        if (!part.empty()) words.push_back({part, 0, value.doubt});
+    for (const ShellWord& word : value)
+      for (const std::string& part : split(word.text, ' '))
+        if (!part.empty()) words.push_back({part, 0, word.doubt, {}});
     if (words.empty() || !words.front().text.starts_with("--")) continue;
     command.words.insert(command.words.end(), words.begin(), words.end());
     command.only_arguments = true;
@@ -1163,6 +1656,10 @@ ShellCommand command_of_arrays(const Script& script) {
 std::optional<std::string> ShellCommand::variable(const std::string& name) const {
   const auto found = variables.find(name);
   return found == variables.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool ShellCommand::is_training() const {
+  return has_model_arguments(words);
 }
 
 std::size_t ShellCommand::first_argument() const {
@@ -1213,27 +1710,30 @@ Result<ShellCommand> choose_launch(std::vector<Launch> launches, std::string_vie
 }
 
 Result<ShellCommand> find_command(std::string_view text, std::string_view name,
-                                  const std::map<std::string, std::string>& given) {
+                                  const ScriptWorld& world) {
   if (text.size() > largest_text)
     return error(
         fmt::format("{}: larger than 1 MiB (no launch script is); try another file", name));
-  const std::string lines = is_argument_file(text) ? joined_lines(text) : std::string(text);
-  Variables variables;
-  for (const auto& [variable, value] : given)
-    variables[variable] = {{value}, {}};
-  Script script(std::move(variables));
+  std::string lines = is_argument_file(text) ? joined_lines(text) : std::string(text);
+  std::erase_if(lines, [](char c) { return c == opens || c == tells || c == closes; });
+  Script script(world, name);
   script.read(lines, 1);
   ShellCommand command = TPT_TRY(choose_launch(std::move(script.launches()), name));
   if (command.words.empty() && script.exit_line() > 0)
     return error(fmt::format("{}:{}: the script ends here, before it launches anything; {}", name,
                              script.exit_line(), run_it_instead));
   if (command.words.empty()) command = command_of_arrays(script);
+  if (command.words.empty() && !script.elsewhere().empty())
+    return error(
+        fmt::format("{}: launches no training itself ({}, which is not there); give that script, "
+                    "or --run-script where it is",
+                    name, script.elsewhere()));
   if (command.words.empty())
     return error(
         fmt::format("{}: has no command with arguments (words that start with --); give a "
                     "launch script, its command line or a file of arguments",
                     name));
-  command.variables = plain(script.variables());
+  command.variables = plain(script);
   command.remarks = script.remarks();
   return command;
 }

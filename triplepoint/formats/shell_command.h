@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,12 +14,15 @@
 namespace triplepoint::formats {
 
 inline constexpr std::string_view run_it_instead =
-    "--run-script [-- ARGS] runs the script in a sandbox and reads what it launches";
+    "say it by -- ARGS or --env NAME=VALUE, or let --run-script run the script in a sandbox and "
+    "read "
+    "what it launches";
 
 struct ShellWord {
   std::string text;
   int line = 0;
-  std::string doubt;  // why the word is not certain; empty: it is
+  std::string doubt;     // why the word is not certain; empty: it is
+  std::string raw = {};  // the text with the reader's own marks
   friend bool operator==(const ShellWord&, const ShellWord&) = default;
 };
 
@@ -30,6 +34,8 @@ struct ShellCommand {
   bool only_arguments = false;  // the file launches nothing, it holds an array of arguments
 
   std::optional<std::string> variable(const std::string& name) const;
+  /// Has two of the arguments without which Megatron does not start.
+  bool is_training() const;
   /// Behind the program; 0 without one.
   std::size_t first_argument() const;
 };
@@ -44,13 +50,22 @@ struct Launch {
 /// that may not run, are an error.
 Result<ShellCommand> choose_launch(std::vector<Launch> launches, std::string_view name);
 
+/// What a script finds around it. Without arguments, those it uses are in doubt; variables that
+/// neither this nor the script sets are unset, as in an empty environment, which a remark tells.
+struct ScriptWorld {
+  std::map<std::string, std::string> variables = {};  // exported
+  std::vector<std::string> arguments = {};
+  // The text of a file that the script sources or starts; nothing if there is none.
+  std::function<std::optional<std::string>(const std::string& path)> file = {};
+};
+
 /// Finds the training that a shell text launches, reading as the shell does what is certain:
-/// assignments, arrays, defaults, arithmetic, eval and bash -c, functions that are called,
-/// conditions whose sides the file states, heredocs. Values set by what may or may not run (other
-/// conditions, loops, sourced files, read) are in doubt; what cannot be known ($(date), $1) stays
-/// as it is written. A text without any command, e.g. a file of arguments, is one command.
-/// `given`: variables that the launcher sets.
+/// assignments, arrays, defaults, arithmetic, eval and bash -c, functions that are called, loops
+/// over known words, conditions whose sides are known, files that are sourced or started, heredocs.
+/// Values set by what may or may not run (other conditions, loops, missing files, read) are in
+/// doubt; what cannot be known ($(date)) stays as it is written. A text without any command, e.g. a
+/// file of arguments, is one command. `name`: its path.
 Result<ShellCommand> find_command(std::string_view text, std::string_view name,
-                                  const std::map<std::string, std::string>& given = {});
+                                  const ScriptWorld& world = {});
 
 }  // namespace triplepoint::formats
