@@ -38,6 +38,10 @@ std::string_view nemo_entry_script(spec::Task task);
 /// stack and the model's name are variables in front of the command.
 Exported export_megatron_args(const spec::Job& job);
 
+/// A configuration of Megatron-Bridge (ConfigContainer): the same arguments under its sections.
+/// import_tool reads it back as the same job; cluster, nodes and stack are not in it.
+Exported export_bridge_yaml(const spec::Job& job);
+
 /// Writes STEM-job.toml, STEM-megatron.sh and STEM-nemo.yaml. Returns remarks, one a line: what a
 /// file leaves out, and why there is no nemo.yaml where NeMo cannot start the job (an older file of
 /// that name is removed).

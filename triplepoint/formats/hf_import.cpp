@@ -310,6 +310,14 @@ class Reader {
     const auto latent = count({"moe_latent_size", "routed_expert_hidden_size"});
     const auto shared_width = shared_expert_width(width);
     const auto block = boolean({"enable_moe_block", "use_moe"});
+    if (!experts && topk.value_or(0) > 0 && block != false)
+      refuse("num_experts",
+             "a number of experts that a token passes, but none of all experts "
+             "(num_local_experts, n_routed_experts, num_experts); add it");
+    if (experts.value_or(0) > 1 && !width && s_.has("first_k_dense_replace"))
+      refuse("moe_intermediate_size",
+             "no moe_intermediate_size (dense layers come first, and experts have another width); "
+             "add it");
     if (!experts || *experts < 2 || block == false) return;
     if (!topk)
       refuse("num_experts_per_tok",
@@ -354,6 +362,10 @@ class Reader {
     const auto rope = count({"qk_rope_head_dim"});
     const auto value = count({"v_head_dim"}, 1);
     count({"qk_head_dim"});
+    if (!key_value && nope)
+      refuse("kv_lora_rank",
+             "qk_nope_head_dim, but no kv_lora_rank (latent attention has both); add "
+             "it");
     if (!key_value || *key_value < 1) return;
     Model& m = model();
     m.kv_channels = nope.value_or(128);

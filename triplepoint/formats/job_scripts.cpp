@@ -239,6 +239,14 @@ std::vector<std::string> unsupported_by_torchtitan(const spec::Job& job, bool ha
   if (plan.tensor_parallel_size > 1 && !plan.sequence_parallel)
     unsupported.emplace_back("tensor parallelism without sequence parallelism");
   if (plan.expert_parallel_size > 1) unsupported.emplace_back("expert parallelism");
+  if (plan.precision != spec::Precision::bf16)
+    unsupported.push_back(
+        fmt::format("precision {} (the file trains in bf16)", name_of(plan.precision)));
+  if (plan.virtual_pipeline_size > 1)
+    unsupported.push_back(
+        fmt::format("{} chunks a stage (torchtitan cuts by layers)", plan.virtual_pipeline_size));
+  if (plan.recompute_layers || !plan.recompute_modules.empty())
+    unsupported.emplace_back("which layers or parts are recomputed");
   unsupported.emplace_back("marks of steps (add examples/marking/pytorch_loop.py's to its loop)");
   return unsupported;
 }
@@ -280,7 +288,11 @@ formats::Exported export_torchtitan(const spec::Job& job, int64_t steps) {
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\nsteps = {}\n\n"
       "[metrics]\nlog_freq = 1\n\n[activation_checkpoint]\nmode = \"{}\"\n\n",
       toml_text(job.name), flavor ? flavor->family : "llama3", flavor ? flavor->flavor : "8B",
-      job.plan.micro_batch_size, job.plan.global_batch_size, job.model.sequence_length, steps,
+      // With pipelines a rank's batch is that of all its microbatches.
+      job.plan.pipeline_parallel_size > 1
+          ? job.plan.global_batch_size / std::max<int64_t>(1, job.data_parallel_size())
+          : job.plan.micro_batch_size,
+      job.plan.global_batch_size, job.model.sequence_length, steps,
       recompute_mode(job.plan.recompute));
   exported.text += parallelism(job);
   return exported;

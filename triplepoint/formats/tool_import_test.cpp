@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launch files of other tools, and what happens in any reader when a key changes its name.
+#include <algorithm>
+#include <set>
+
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/formats/export.h"
 #include "triplepoint/formats/fixtures_testing.h"
+#include "triplepoint/formats/job_scripts.h"
 
 namespace triplepoint::formats {
 namespace {
@@ -154,55 +159,181 @@ std::string said_of(const Result<Imported>& imported) {
   return said;
 }
 
-TEST_CASE("in every reader a key under another name is an error that names it") {
-  struct Example {
-    const char* file;
-    std::string text;
-    ImportHints::Keys by_flags = {};
-  };
-  const Example examples[] = {{"train.toml", titan},
-                              {"ds.json", deepspeed, {"model"}},
-                              {"fsdp.yaml", accelerate, {"model"}},
-                              {"axolotl.yaml", axolotl},
-                              {"factory.yaml", factory},
-                              {"nanotron.yaml", nanotron},
-                              {"zoo.yaml", zoo},
-                              {"bridge.yaml", bridge},
-                              {"llama.json", fixture("llama.json")},
-                              {"deepseek.json", fixture("deepseek.json")},
-                              {"nemo.yaml", fixture("fsdp-h200.yaml")},
-                              {"arguments.txt", fixture("arguments.txt")}};
-  // Each line that sets a key is renamed in turn.
-  for (const Example& example : examples) {
+struct Example {
+  const char* file;
+  std::string text;
+  ImportHints::Keys by_flags = {};
+};
+
+const std::vector<Example>& examples() {
+  static const std::vector<Example> all = {{"train.toml", titan},
+                                           {"ds.json", deepspeed, {"model"}},
+                                           {"fsdp.yaml", accelerate, {"model"}},
+                                           {"axolotl.yaml", axolotl},
+                                           {"factory.yaml", factory},
+                                           {"nanotron.yaml", nanotron},
+                                           {"zoo.yaml", zoo},
+                                           {"bridge.yaml", bridge},
+                                           {"llama.json", fixture("llama.json")},
+                                           {"deepseek.json", fixture("deepseek.json")},
+                                           {"nemo.yaml", fixture("fsdp-h200.yaml")},
+                                           {"arguments.txt", fixture("arguments.txt")}};
+  return all;
+}
+
+/// A line that sets a key.
+struct Line {
+  std::size_t begin, end, key_at;
+  std::string key;
+};
+
+std::vector<Line> lines_with_keys(const Example& example) {
+  std::vector<Line> all;
+  const std::string& text = example.text;
+  const bool arguments = std::string_view(example.file).ends_with("txt");
+  for (std::size_t at = 0; at < text.size(); at = std::min(text.find('\n', at), text.size()) + 1) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const std::size_t stop = std::min(line.find_first_of(arguments ? " " : ":="), line.size());
+    const std::size_t begin = line.find_first_not_of(" \"-#[");
+    if (begin == line.npos || begin >= stop || line.front() == '[' || line.front() == '#') continue;
+    if (stop == line.size() && !arguments) continue;
+    const std::string key(trimmed(std::string_view(line).substr(begin, stop - begin), " \""));
+    all.push_back({at, end, at + line.find(key, begin), key});
+  }
+  return all;
+}
+
+/// Whether a changed file gives the same job, is refused, or is said to differ by this word.
+bool is_told(const Result<Imported>& changed, const Result<Imported>& base,
+             const std::string& word) {
+  if (!changed || spec::has_errors(changed->diagnoses)) return true;
+  if (said_of(changed).find(word) != std::string::npos) return true;
+  // A label, or a number inside of a kernel, may go under any name.
+  return base && changed->job.model == base->job.model && changed->job.plan == base->job.plan &&
+         changed->job.cluster == base->job.cluster && changed->job.stack == base->job.stack;
+}
+
+TEST_CASE("in every reader a key under another name, or one more, is an error that names it") {
+  for (const Example& example : examples()) {
     const auto base = read(example.text, example.file, example.by_flags);
-    int renamed = 0;
-    for (std::size_t at = 0; at < example.text.size(); at = example.text.find('\n', at) + 1) {
-      const std::size_t end = std::min(example.text.find('\n', at), example.text.size());
-      const std::string line = example.text.substr(at, end - at);
-      const std::size_t stop =
-          line.find_first_of(std::string_view(example.file).ends_with("txt") ? " " : ":=");
-      const std::size_t begin = line.find_first_not_of(" \"-#[");
-      if (end == example.text.size() && stop == line.npos) break;
-      if (stop == line.npos || begin == line.npos || begin >= stop || line.front() == '[' ||
-          line.front() == '#')
-        continue;
-      const std::string key(trimmed(std::string_view(line).substr(begin, stop - begin), " \""));
-      const std::string other = key + (key.find('-') == key.npos ? "_zz9" : "-zz9");
-      std::string text = example.text;
-      text.replace(at + line.find(key, begin), key.size(), other);
+    const std::vector<Line> lines = lines_with_keys(example);
+    CHECK_MESSAGE(lines.size() > 2, example.file);
+    for (const Line& line : lines) {
+      const std::string other = line.key + (line.key.find('-') == line.key.npos ? "_zz9" : "-zz9");
+      std::string renamed = example.text;
+      renamed.replace(line.key_at, line.key.size(), other);
+      std::string added = example.text;
+      added.insert(line.begin, renamed.substr(line.begin, line.end + 4 - line.begin) + "\n");
       CAPTURE(example.file);
       CAPTURE(other);
-      const auto imported = read(text, example.file, example.by_flags);
-      const bool is_error = !imported || spec::has_errors(imported->diagnoses);
-      const bool said = said_of(imported).find("zz9") != std::string::npos;
-      // A label, or a number inside of a kernel, may go under any name.
-      const bool same = imported && base && imported->job.model == base->job.model &&
-                        imported->job.plan == base->job.plan &&
-                        imported->job.cluster == base->job.cluster;
-      CHECK_MESSAGE((is_error || said || same), said_of(imported));
-      ++renamed;
+      std::vector<std::string> changed{renamed};
+      if (line.begin == lines.front().begin) changed.push_back(added);
+      for (const std::string& text : changed) {
+        const auto imported = read(text, example.file, example.by_flags);
+        CHECK_MESSAGE(is_told(imported, base, "zz9"), said_of(imported));
+      }
     }
-    CHECK_MESSAGE(renamed > 2, example.file);
+  }
+}
+
+TEST_CASE("in every reader a key that is taken out changes nothing, or is missed in words") {
+  // Where the tool has a default, not to be there says as much as a value does.
+  const std::set<std::string, std::less<>> by_absence = {"fp16",
+                                                         "bf16",
+                                                         "mixed_precision",
+                                                         "gradient_checkpointing",
+                                                         "tp_mode",
+                                                         "fsdp_version",
+                                                         "global-batch-size",
+                                                         "global_batch_size",
+                                                         "local_batch_size",
+                                                         "micro_batch_size",
+                                                         "train_micro_batch_size_per_gpu",
+                                                         "gradient_accumulation_steps",
+                                                         "batch_accumulation_per_replica",
+                                                         "zero_optimization",
+                                                         "data_parallel_shard_degree",
+                                                         "tensor_parallel_degree",
+                                                         "tensor-model-parallel-size",
+                                                         "tensor_model_parallel_size",
+                                                         "tp",
+                                                         "pp",
+                                                         "cutoff_len",
+                                                         "sequence_length",
+                                                         "max_position_embeddings",
+                                                         "num_key_value_heads",
+                                                         "group-query-attention",
+                                                         "n_shared_experts",
+                                                         "first_k_dense_replace",
+                                                         "q_lora_rank",
+                                                         "exp_manager",
+                                                         "vocab-size",
+                                                         "vocab_size"};
+  for (const Example& example : examples()) {
+    const auto base = read(example.text, example.file, example.by_flags);
+    for (const Line& line : lines_with_keys(example)) {
+      if (by_absence.contains(line.key)) continue;
+      std::string text = example.text;
+      text.erase(line.begin, line.end + 1 - line.begin);
+      CAPTURE(example.file);
+      CAPTURE(line.key);
+      const auto imported = read(text, example.file, example.by_flags);
+      CHECK_MESSAGE(is_told(imported, base, line.key), said_of(imported));
+    }
+  }
+}
+
+/// The job of an exported file, on the same machines.
+spec::Job again(const spec::Job& job, const char* file, const Exported& exported) {
+  const ScratchFolder folder;
+  const ImportHints hints{.cluster = job.cluster.name,
+                          .num_nodes = job.cluster.num_nodes,
+                          .stack = job.stack.name,
+                          .job_script = {}};
+  const auto read = import_file(spec::default_library(), folder.file(file, exported.text), hints);
+  REQUIRE_MESSAGE(read.has_value(), (read ? "" : read.error().what) << exported.text);
+  for (const spec::Diagnosis& each : read->diagnoses)
+    CHECK_MESSAGE(each.severity != spec::Diagnosis::Severity::error, each.what);
+  return read->job;
+}
+
+TEST_CASE("a job reads back the same from torchtitan's file, with pipelines, too") {
+  for (const int64_t stages : {1, 2}) {
+    spec::Job started = job(titan, "train.toml");
+    started.plan.pipeline_parallel_size = stages;
+    started.plan.tensor_parallel_size = 4;
+    started.plan.micro_batch_size = 2;
+    started.plan.global_batch_size = 32;
+    const Exported exported = export_torchtitan(started, 10);
+    CHECK(exported.unsupported_settings.size() == 1);  // marks of steps
+    const spec::Job read = again(started, "train.toml", exported);
+    CHECK(read.model == started.model);
+    CHECK(read.plan == started.plan);
+  }
+  spec::Job started = job(titan, "train.toml");
+  started.plan.precision = spec::Precision::fp8;
+  CHECK(export_torchtitan(started, 10).text.find("# not said: precision fp8") != std::string::npos);
+}
+
+TEST_CASE("a job of Megatron reads back the same from Megatron-Bridge's file") {
+  for (const char* name : {"pretrain-h200.yaml", "experts-h100.yaml", "fsdp-h200.yaml"}) {
+    CAPTURE(name);
+    spec::Job job = import_nemo_yaml(spec::default_library(), fixture(name), name, {}).value().job;
+    const auto same = [&](const char* what) {
+      CAPTURE(what);
+      const spec::Job read = again(job, "bridge.yaml", export_bridge_yaml(job));
+      job.plan.optimizer.name = read.plan.optimizer.name;
+      job.model.name = read.model.name;
+      CHECK(read.model == job.model);
+      CHECK(read.plan == job.plan);
+    };
+    same("as it is");
+    job.plan.recompute = spec::Recompute::full;
+    job.plan.overlap_gradient = true;
+    same("full recompute");
+    job.plan.precision = spec::Precision::mxfp8;
+    same("mxfp8");
   }
 }
 

@@ -15,6 +15,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/system/process.h"
@@ -30,6 +31,8 @@ class Export : public Command {
               {.words = Words::files, .required = true})
         .toggle("--megatron-args", "as arguments of Megatron-LM's pretrain_gpt.py", megatron_)
         .toggle("--nemo-yaml", "as a NeMo configuration", nemo_)
+        .toggle("--megatron-bridge", "as a configuration of Megatron-Bridge", bridge_)
+        .toggle("--torchtitan", "as a configuration of torchtitan", titan_)
         .toggle("--toml", "as a Triplepoint job file", toml_)
         .flag("--csv", "FOLDER", "a run as tables: series, spans, devices, steps", into(csv_),
               {.words = Words::folders})
@@ -40,11 +43,13 @@ class Export : public Command {
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
-    const bool is_job = megatron_ || nemo_ || toml_;
-    if (int(megatron_) + int(nemo_) + int(toml_) + int(csv_.has_value()) != 1) {
+    const int kinds = int(megatron_) + int(nemo_) + int(toml_) + int(bridge_) + int(titan_);
+    const bool is_job = kinds > 0;
+    if (kinds + int(csv_.has_value()) != 1) {
       console.warn(
           "triplepoint: export: no output format (there are several); for a job give one of "
-          "--megatron-args, --nemo-yaml and --toml, for a run --csv\n");
+          "--megatron-args, --nemo-yaml, --megatron-bridge, --torchtitan and --toml, for a run "
+          "--csv\n");
       return exit_usage;
     }
     return is_job ? export_job(console) : export_run(console);
@@ -55,7 +60,8 @@ class Export : public Command {
     const spec::Library library = TPT_TRY(spec::require_library());
     const spec::Job job = TPT_TRY(formats::read_job(library, job_));
     TPT_TRY(spec::require_valid(job));
-    if (megatron_) TPT_TRY(spec::require_training(job, "Megatron-LM's command is written"));
+    if (megatron_ || bridge_ || titan_)
+      TPT_TRY(spec::require_training(job, "a launch file of Megatron or torchtitan is written"));
     print_warnings(console, study::warnings_of(job));
     const formats::Exported exported = written(library, job);
     if (!exported.refused_by_launcher.empty())
@@ -68,6 +74,8 @@ class Export : public Command {
       print_json(console, {{"job", job.name},
                            {"kind", megatron_ ? "megatron-args"
                                     : nemo_   ? "nemo-yaml"
+                                    : bridge_ ? "megatron-bridge"
+                                    : titan_  ? "torchtitan"
                                               : "toml"},
                            {"text", exported.text}});
     } else {
@@ -95,11 +103,13 @@ class Export : public Command {
   formats::Exported written(const spec::Library& library, const spec::Job& job) const {
     if (megatron_) return formats::export_megatron_args(job);
     if (nemo_) return formats::export_nemo_yaml(job);
+    if (bridge_) return formats::export_bridge_yaml(job);
+    if (titan_) return formats::export_torchtitan(job, 20);
     return {.text = spec::write_job(job, library), .unsupported_settings = {}};
   }
 
   std::string job_;
-  bool megatron_ = false, nemo_ = false, toml_ = false;
+  bool megatron_ = false, nemo_ = false, toml_ = false, bridge_ = false, titan_ = false;
   std::optional<std::string> output_, csv_;
   FormatFlag format_;
 };
