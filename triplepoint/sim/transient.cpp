@@ -109,6 +109,22 @@ class WindowLength {
   size_t index_ = 0;
 };
 
+/// Peaks of a run over time are those of all of it, not of its last step.
+void keep_peaks(run::Run& run) {
+  const auto raise = [](std::optional<double>& peak, double value) {
+    peak = std::max(peak.value_or(value), value);
+  };
+  for (const run::Series& series : run.series) {
+    if (series.of_node || series.values.empty()) continue;
+    const double highest = *std::ranges::max_element(series.values);
+    run::DeviceSummary& summary = run.summaries[static_cast<size_t>(series.device)];
+    if (series.signal == "die_c") raise(summary.die_peak_c, highest);
+    if (series.signal != "power_w") continue;
+    raise(summary.power_peak_w, highest);
+    if (run.numbers.power_peak_w) raise(run.numbers.power_peak_w, highest);
+  }
+}
+
 }  // namespace
 
 class TransientSimulation::State {
@@ -447,6 +463,7 @@ run::Run TransientSimulation::State::advance(const Horizon& horizon) {
   }
   refresh_step();
   record_summaries(run, *model_, step_);
+  keep_peaks(run);
   return run;
 }
 
@@ -464,6 +481,7 @@ void TransientSimulation::State::record_detail(run::Run& run, const Horizon& hor
                .causes = horizon.causes,
                .series = horizon.timeline ? StepSeries::nodes : StepSeries::none});
   run.steps = std::move(steps);
+  keep_peaks(run);
 }
 
 TransientSimulation::TransientSimulation(const spec::Job& job)

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "triplepoint/run/series_index.h"
+
 #include "triplepoint/metrics/run/view.h"
 
 namespace triplepoint::metrics {
@@ -58,6 +60,27 @@ double use_of_device(const spec::Gpu& gpu, const Metrics& known, size_t device) 
                                           gpu, value_at(known.sm_clock_per_gpu_mhz, device))});
 }
 
+/// Mean over the time of a run: a warm minute counts for a minute, however long the run.
+std::optional<double> use_over_time(const spec::Gpu& gpu, const run::SeriesIndex& readings,
+                                    int64_t device) {
+  const auto index = static_cast<int32_t>(device);
+  const run::Series* die = readings.find("die_c", index);
+  const run::Series* power = readings.find("power_w", index);
+  const run::Series* clock = readings.find("sm_clock_mhz", index);
+  if (!die || !power || !clock || die->times != power->times || die->times != clock->times)
+    return std::nullopt;
+  double sum = 0, time = 0;
+  for (size_t i = 1; i < die->times.size(); ++i) {  // a value tells the time before its stamp
+    const double seconds = (die->times[i] - die->times[i - 1]) / unit::s;
+    sum += seconds *
+           lifetime_use(*gpu.lifetime, {.die = Celsius(die->values[i]),
+                                        .power_share = power->values[i] / (*gpu.tdp / unit::W),
+                                        .voltage_ratio = voltage_ratio(gpu, clock->values[i])});
+    time += seconds;
+  }
+  return time > 0 ? std::optional(sum / time) : std::nullopt;
+}
+
 }  // namespace
 
 double lifetime_use(const LifetimeCoefficients& model, const DieStress& stress) {
@@ -72,8 +95,15 @@ void answer_lifetime_use(const View& view, Metrics& answer) {
   if (!gpu.lifetime || !gpu.tdp) return;
   std::vector<double> uses;
   double sum = 0, highest = 0, known = 0;
+  // Of a run over time the summaries tell of its last step alone.
+  const bool over_time = view.run.manifest.origin == run::Origin::simulated &&
+                         view.run.steps.size() > view.steps.size();
+  std::optional<run::SeriesIndex> readings;
+  if (over_time) readings.emplace(view.run);
   for (size_t d = 0; d < view.run.devices.size(); ++d) {
-    uses.push_back(use_of_device(gpu, answer, d));
+    const auto mean =
+        readings ? use_over_time(gpu, *readings, view.run.devices[d].index) : std::nullopt;
+    uses.push_back(mean ? *mean : use_of_device(gpu, answer, d));
     if (!std::isfinite(uses.back())) continue;
     sum += uses.back();
     highest = std::max(highest, uses.back());
