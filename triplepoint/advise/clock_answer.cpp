@@ -7,6 +7,7 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::advise {
@@ -52,13 +53,23 @@ std::vector<StageMeans> stage_means(const spec::Job& job, const ClockPlan& plan,
   return stages;
 }
 
-DataTable frontier_table(const ClockPlan& plan) {
+/// Of what the nodes draw at their supplies (and a site, by its PUE): hosts and fans draw on for as
+/// long as steps are.
+double saved_at_nodes(const spec::Job& job, const JudgedStep& before, const JudgedStep& step) {
+  const auto energy = [&](const JudgedStep& of) {
+    return (sim::typical_node_power(job, of.mean) / unit::W) * (of.time / unit::s);
+  };
+  return 1 - energy(step) / energy(before);
+}
+
+DataTable frontier_table(const spec::Job& job, const ClockPlan& plan) {
   DataTable table;
   table.name = "frontier";
   table.title = "What each point saves and costs";
   table.columns = {{"point", "#"},
                    {"slowdown", "slower %", 0.01, 2},
                    {"saving", "saved %", 0.01, 2},
+                   {"node_saving", "at nodes %", 0.01, 2},
                    {"worst_slowdown", "worst %", 0.01, 2},
                    {"saving_machines", "saves on"},
                    {"step_time_s", "step s", 1, 3},
@@ -71,9 +82,10 @@ DataTable frontier_table(const ClockPlan& plan) {
                    {"capped_saving", "saved %", 0.01, 2}};
   const auto add = [&](int64_t number, const ClockPoint& point) {
     const JudgedStep& step = point.step;
-    table.add({number, point.slowdown, point.saving, 0 - point.speedups.worst,
-               point.savings.gaining, step.time / unit::s, step.energy / unit::J,
-               step.mean / unit::W, step.hottest.degrees(), clock_range(point.clocks),
+    table.add({number, point.slowdown, point.saving, saved_at_nodes(job, plan.baseline, step),
+               0 - point.speedups.worst, point.savings.gaining, step.time / unit::s,
+               step.energy / unit::J, step.mean / unit::W, step.hottest.degrees(),
+               clock_range(point.clocks),
                range_text(point.caps, [](Watts cap) { return cap / unit::W; }),
                point.capped_slowdown, point.capped_saving});
   };
@@ -112,12 +124,21 @@ DataTable stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPo
   return table;
 }
 
-std::string verdict_of(const ClockPlan& plan, const ClockPoint* point) {
+std::string verdict_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* point) {
   if (point == nullptr) return "Leave the clocks as they are. " + plan.nothing;
+  const double slower = std::max(0., point->slowdown);
+  const double at_nodes = saved_at_nodes(job, plan.baseline, point->step);
+  if (at_nodes <= 0)
+    return fmt::format(
+        "Leave the clocks as they are: GPUs would take {:.2f} % less energy, but steps {:.2f} % "
+        "longer cost the nodes {:.2f} % more.",
+        100 * point->saving, 100 * slower, -100 * at_nodes);
   return fmt::format(
-      "Lock the clocks of the stages below: {:.2f} % less GPU energy at {:.2f} % longer steps, the "
-      "mean over {} drawn machines; on the worst of them steps are {:.2f} % longer.",
-      100 * point->saving, 100 * std::max(0., point->slowdown), point->step.times.size(),
+      "Lock the clocks of the stages below: {:.2f} % less energy of the nodes ({:.2f} % of the "
+      "GPUs) "
+      "at {:.2f} % longer steps, the mean over {} drawn machines; on the worst of them steps are "
+      "{:.2f} % longer.",
+      100 * at_nodes, 100 * point->saving, 100 * slower, point->step.times.size(),
       100 * std::max(0., -point->speedups.worst));
 }
 
@@ -133,6 +154,7 @@ Json numbers_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* c
   }
   json["chosen"] = {{"slowdown", chosen->slowdown},
                     {"saving", chosen->saving},
+                    {"node_saving", saved_at_nodes(job, plan.baseline, chosen->step)},
                     {"machines", chosen->step.times.size()},
                     {"worst_slowdown", -chosen->speedups.worst},
                     {"device_clock_mhz", clocks},
@@ -162,8 +184,8 @@ answers::Document clock_answer(const spec::Job& job, const ClockPlan& plan,
   return {.kind = "clocks",
           .title = fmt::format("{} on {} x {}", job.name, job.world_size(),
                                upper_case(job.cluster.gpu.name)),
-          .verdict = verdict_of(plan, chosen),
-          .sections = {{.id = "frontier", .title = "Clocks", .tables = {frontier_table(plan)}},
+          .verdict = verdict_of(job, plan, chosen),
+          .sections = {{.id = "frontier", .title = "Clocks", .tables = {frontier_table(job, plan)}},
                        std::move(stages)},
           .numbers = numbers_of(job, plan, chosen)};
 }

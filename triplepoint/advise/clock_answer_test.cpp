@@ -116,8 +116,16 @@ TEST_CASE("JSON has the clocks and caps of every GPU, if a point was chosen") {
   CHECK(json["chosen"]["worst_slowdown"].get<double>() == doctest::Approx(0.02));
   CHECK(!json_of(nullptr).contains("chosen"));
   CHECK(contains(clock_answer(job, plan, &plan.frontier[1]).verdict,
-                 "10.00 % less GPU energy at 2.00 % longer"));
+                 "(10.00 % of the GPUs) at 2.00 % longer"));
   CHECK(contains(clock_answer(job, plan, nullptr).verdict, "Leave the clocks"));
+}
+
+TEST_CASE("clocks that save energy of the GPUs and cost the nodes more are left as they are") {
+  const ClockPlan plan = small_plan();
+  const ClockPoint longer = point_of(10.5, 39.9e3);
+  const auto answer = clock_answer(small_job(), plan, &longer);
+  CHECK(contains(answer.verdict, "Leave the clocks as they are: GPUs would take 0.25 % less"));
+  CHECK(answer.numbers["chosen"]["node_saving"].get<double>() < 0);
 }
 
 TEST_CASE("each stage has the reason that weighs most") {

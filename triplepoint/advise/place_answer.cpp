@@ -292,6 +292,10 @@ double gain_of(const PlaceResult& result) {
 
 constexpr double least_worthwhile_gain = 0.005;  // below, a change of the launch costs more
 
+bool is_worthwhile(const PlaceResult& result) {
+  return result.recommended > 0 && gain_of(result) >= least_worthwhile_gain;
+}
+
 std::string verdict_of(const PlaceResult& result) {
   const Placement& best = result.best();
   if (!baseline_of(result).outcome.fits)
@@ -305,7 +309,7 @@ std::string verdict_of(const PlaceResult& result) {
                         "faster on {} of them)",
                         over.machines, 100 * over.worst, over.gaining)
           : "on this machine");
-  if (gain_of(result) < least_worthwhile_gain)
+  if (!is_worthwhile(result))
     return fmt::format("Leave the job as it is: the {} placement is only {}.", placement_name(best),
                        gain);
   return fmt::format("Launch the {} placement: {}.", placement_name(best), gain);
@@ -461,7 +465,7 @@ answers::Document place_answer(const spec::Job& job, const GroupedMachine& seen,
                              .remarks = remarks_of(result),
                              .tables = {placements_table(result)}});
   answer.sections.push_back(groups_section(seen));
-  if (result.recommended > 0) answer.sections.push_back(launch_section(result.best()));
+  if (is_worthwhile(result)) answer.sections.push_back(launch_section(result.best()));
   answer.numbers = numbers_of(job, seen, result);
   return answer;
 }
