@@ -26,6 +26,7 @@ ROUNDS = 25
 STEP = 0.3  # of the way to a level's coverage in one round: rows belong to many levels
 SMALLEST = 0.01  # of |ln| of either side: nothing is known better than to one per cent
 OTHER = "other"
+LARGE = 20  # GiB: of smaller jobs what every process needs is the larger part
 
 
 @dataclass
@@ -34,6 +35,7 @@ class Row:
     sweep: str
     residual: float  # ln(measured / predicted) of a time, or of memory
     levels: list  # (feature, level)
+    is_large: bool = False  # memory of a plan that search writes: Megatron-Core, above LARGE
 
 
 @dataclass
@@ -65,7 +67,8 @@ def read_rows(files):
                 if not is_memory and not row["quantity"].startswith("step_time"):
                     residual = -residual
                 levels = [(feature, row["regime"][feature]) for feature in FEATURES]
-                (memory if is_memory else speed).append(Row(row["family"], row.get("sweep", ""), residual, levels))
+                is_large = is_memory and row["measured"] > LARGE and row.get("regime", {}).get("stack") in ("megatron-core", "megatron-graphs")
+                (memory if is_memory else speed).append(Row(row["family"], row.get("sweep", ""), residual, levels, is_large))
     return speed, memory
 
 
@@ -164,17 +167,25 @@ def within_sweeps(rows):
     return quantile(deviations, [1] * len(deviations), COVERAGE) / normal_80 if deviations else 0.05
 
 
+def large_high(rows):
+    """90th percentile of measured over predicted memory of large jobs, of Megatron-Core: plan leaves it free."""
+    residuals = [row.residual for row in rows if row.is_large]
+    return math.exp(quantile(residuals, [1] * len(residuals), 0.9)) if residuals else 1.0
+
+
 def toml(speed, memory, time, kept, within):
     def table(name, spread, rows):
         text = f"[{name}]\nlow  = {math.exp(spread.low):.4g}\nhigh = {math.exp(spread.high):.4g}\n"
-        return text + (f"within_job = {within:.3g}\n" if name == "step_time" else "") + f"rows = {len(rows)}\n\n"
+        text += f"within_job = {within:.3g}\n" if name == "step_time" else ""
+        text += f"rows = {len(rows)}\n"
+        return text + (f"large_high = {large_high(rows):.4g}\n" if name == "memory" else "") + "\n"
 
     counts = Counter(item for row in speed for item in row.levels)
     text = (
         "# SPDX-License-Identifier: Apache-2.0\n"
         "# How far measured training jobs are from predictions, for a source that nobody has seen. low, high: 10th and 90th percentile, every source\n"
         "# weighing the same, of measured over predicted step times (memory: of memory) where every widening factor is 1; factors are exponents, and\n"
-        "# multiply. within_job: standard deviation of ln(measured / predicted) within a sweep. Written by lab/make_intervals.py.\n")
+        "# multiply. within_job: standard deviation of ln(measured / predicted) within a sweep. large_high: 90th percentile of Megatron-Core jobs above 20 GiB. Written by lab/make_intervals.py.\n")
     text += table("step_time", time, speed)
     for (feature, level), factor in sorted(time.factors.items()):
         text += f'[[step_time.widening]]\nfeature = "{feature}"\nlevel   = "{level}"\nfactor  = {factor:.3g}\nrows    = {counts[feature, level]}\n\n'

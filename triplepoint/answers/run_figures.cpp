@@ -60,9 +60,21 @@ std::string waiting_text(const Metrics& m) {
   return "waiting for late peers " + seconds_text(m.parts->waiting);
 }
 
-KeyFigure step_figure(const Metrics& m, const std::optional<metrics::Interval>& interval) {
+/// Of a run over time: of which step the figures are, and what the others took.
+std::string of_which_step(const run::Run& run) {
+  const size_t steps = run.steps.size();
+  if (run.manifest.origin != run::Origin::simulated || steps < 2) return "";
+  Seconds sum;
+  for (const run::StepRecord& step : run.steps)
+    sum += step.end - step.begin;
+  return fmt::format("the last of {}, whose mean is {} (peaks are of all)", steps,
+                     seconds_text(sum / static_cast<double>(steps)));
+}
+
+KeyFigure step_figure(const run::Run& run, const Metrics& m,
+                      const std::optional<metrics::Interval>& interval) {
   return {"step time", seconds_text(m.step_time),
-          joined({interval ? interval_text(*interval) : "",
+          joined({of_which_step(run), interval ? interval_text(*interval) : "",
                   joined({bubble_text(m), exposed_text(m), waiting_text(m)})},
                  "; ")};
 }
@@ -105,11 +117,23 @@ KeyFigure swing_figure(const Metrics& m) {
 
 /// Steps of training take megajoules, passes of inference joules.
 KeyFigure energy_figure(const Metrics& m, bool trains) {
-  std::string step;
-  if (m.energy_j)
-    step = trains ? with_unit(*m.energy_j / 1e6, "MJ a step") : with_unit(m.energy_j, "J a step");
-  return {"energy of the GPUs", with_unit(m.joules_per_token, "J/token"),
-          joined({step, with_unit(m.samples_per_s_mj, "samples/(s MJ)")})};
+  const auto step_text = [&](const std::optional<double>& joules) {
+    if (!joules) return std::string();
+    return trains ? with_unit(*joules / 1e6, "MJ a step") : with_unit(joules, "J a step");
+  };
+  const std::string efficiency = with_unit(m.samples_per_s_mj, "samples/(s MJ)");
+  const std::string label = fmt::format("energy {}", metrics::scope_text(m.energy_scope));
+  if (m.energy_scope == metrics::EnergyScope::gpu)
+    return {label, with_unit(m.joules_per_token, "J/token"),
+            joined({step_text(m.energy_j), efficiency})};
+  Metrics gpus = m;
+  metrics::count_energy_at(metrics::EnergyScope::gpu, gpus);
+  const bool of_site = m.energy_scope == metrics::EnergyScope::site;
+  return {label, with_unit(m.joules_per_token, "J/token"),
+          joined({step_text(of_site ? m.site_energy_j : m.node_energy_j),
+                  after("GPUs alone ", joined({with_unit(gpus.joules_per_token, "J/token"),
+                                               step_text(m.energy_j), efficiency}))},
+                 "; ")};
 }
 
 std::string cool_down_text(const Metrics& m) {
@@ -138,13 +162,14 @@ std::string throttle_text(const Metrics& m) {
 }
 
 std::string interval_text(const metrics::Interval& interval) {
-  return fmt::format("80 %: {}-{}", significant(interval.low), significant(interval.high));
+  return fmt::format("likely {}-{} (80 % interval)", significant(interval.low),
+                     significant(interval.high));
 }
 
 std::vector<KeyFigure> key_figures(const run::Run& run, const Metrics& m,
                                    const std::optional<metrics::Interval>& step_time) {
   const bool trains = !metrics::is_inference(run);
-  std::vector<KeyFigure> figures = {step_figure(m, step_time)};
+  std::vector<KeyFigure> figures = {step_figure(run, m, step_time)};
   if (!trains) add_inference(figures, run, m);
   figures.push_back({"speed", with_unit(m.tokens_per_second, "tokens/s"),
                      with_unit(m.tokens_per_second_per_gpu, "a GPU")});

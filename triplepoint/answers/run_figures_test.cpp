@@ -63,7 +63,7 @@ TEST_CASE("a job without figures has none, and no throttle reason is not 'not th
 TEST_CASE("an interval stands before what belongs to a step, with its level") {
   const run::Run run = trained_run();
   const auto figures = key_figures(run, measure(run), metrics::Interval{1.8, 2.2});
-  CHECK(figure(figures, "step time")->remark.find("80 %: 1.80-2.20; ") == 0);
+  CHECK(figure(figures, "step time")->remark.find("likely 1.80-2.20 (80 % interval); ") == 0);
 }
 
 TEST_CASE("the table of all figures has what the catalogue labels and the run knows") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/flags/plan_flags.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "triplepoint/flags/bind.h"
@@ -11,15 +13,19 @@ Arguments SearchFlags::arguments() {
   return Arguments()
       .group("Objective and constraints")
       .flag("--objective", "GOAL",
-            "quantity to optimize: time, energy, energy x time, or cost (default throughput)",
+            "quantity to optimize: time, energy of the --scope, energy x time, or cost (default "
+            "throughput)",
             into(goal_), {.choices = {"throughput", "energy", "edp", "cost"}})
       .flag("--max-temperature", "TEMP", "limit of the hottest die, as in \"80 C\"",
             into_quantity(limits_.temperature))
       .flag("--max-power", "POWER",
-            "limits of peak GPU power and of mean node and cluster power: \"gpu=700 W,node=8 "
-            "kW,cluster=1 MW\"",
+            "limit of the whole --scope, as in \"1.2 MW\" of a site; or peak of a GPU, mean of a "
+            "node, "
+            "of all nodes and of the site: \"gpu=700 W,node=8 kW,cluster=1 MW,site=1.3 MW\"",
             [this](std::string_view text) { return search::parse_power(text, limits_); })
-      .flag("--memory-headroom", "SIZE", "memory that stays free on each GPU, as in 4GB or 5%",
+      .flag("--memory-headroom", "SIZE",
+            "memory that stays free on each GPU, as in 4GB or 5% (default: by "
+            "the measured error of predicted memory; 0% switches it off)",
             into(headroom_, search::parse_headroom))
       .flag("--fix", "LIST",
             "fixed dimensions, as in tp=8,mbs=1|2: tp pp vpp ep etp cp dp mbs sharding "
@@ -50,14 +56,20 @@ Result<search::Space> SearchFlags::space(const spec::Job& base) const {
       fix_, base.model.name, base.world_size(), base.plan.global_batch_size));
 }
 
-search::Objective SearchFlags::objective(const spec::Job& base,
-                                         const metrics::BillRates& rates) const {
-  return search::objective_of(*search::goal_named(goal_), base, rates);
+search::Objective SearchFlags::objective(const spec::Job& base, const metrics::BillRates& rates,
+                                         metrics::EnergyScope scope) const {
+  return search::objective_of(*search::goal_named(goal_), base, rates, scope);
 }
 
-search::Limits SearchFlags::limits(const spec::Job& base) const {
+search::Limits SearchFlags::limits(const spec::Job& base, metrics::EnergyScope scope,
+                                   double margin) const {
   search::Limits limits = limits_;
-  limits.headroom = headroom_.of(*base.cluster.gpu.memory);
+  if (const auto power = std::exchange(limits.scope_power, {}))
+    (scope == metrics::EnergyScope::gpu    ? limits.device_power
+     : scope == metrics::EnergyScope::node ? limits.total_power
+                                           : limits.site_power) = power;
+  limits.headroom = headroom_.value_or(search::Headroom{Bytes(), margin})
+                        .of(base.cluster.gpu.memory.value_or(Bytes()));
   return limits;
 }
 
@@ -78,8 +90,7 @@ std::function<metrics::Bill(const search::Finalist&)> PlanFlags::bill_of(
   };
 }
 
-Result<search::PlanQuestion> PlanFlags::question(const spec::Library& library,
-                                                 const spec::Job& base,
+Result<search::PlanQuestion> PlanFlags::question(const spec::Library& library, spec::Job base,
                                                  const metrics::BillRates& rates) const {
   if (base.task != spec::Task::pretrain && base.task != spec::Task::lora)
     return error("plan supports only training (the job has another task); leave its task out");
@@ -88,10 +99,12 @@ Result<search::PlanQuestion> PlanFlags::question(const spec::Library& library,
         "plan does not search with sends of several microbatches (its bounds are those of single "
         "sends); leave out sends.microbatches, and simulate the plan "
         "with them");
+  bill_.count_energy(base, rates);
   TPT_TRY(spec::require_valid(search::without_layout(base)));
+  const double margin = TPT_TRY(metrics::PredictionIntervals::load(library)).memory_headroom();
   return search::PlanQuestion{.base = base,
-                              .objective = search_.objective(base, rates),
-                              .limits = search_.limits(base),
+                              .objective = search_.objective(base, rates, bill_.scope()),
+                              .limits = search_.limits(base, bill_.scope(), margin),
                               .pareto = pareto_,
                               .top = static_cast<size_t>(top_),
                               .threads = threads_.count()};

@@ -26,15 +26,17 @@ class SearchFlags {
  public:
   Arguments arguments();
   Result<search::Space> space(const spec::Job& base) const;
-  search::Objective objective(const spec::Job& base, const metrics::BillRates&) const;
-  search::Limits limits(const spec::Job& base) const;
+  search::Objective objective(const spec::Job& base, const metrics::BillRates&,
+                              metrics::EnergyScope) const;
+  /// `margin`: share of a GPU's memory that stays free where no flag says how much.
+  search::Limits limits(const spec::Job& base, metrics::EnergyScope, double margin) const;
   /// As by --fix.
   void fix(std::string_view list);
 
  private:
   std::string goal_ = "throughput", reach_ = "launchable", fix_;
   search::Limits limits_;
-  search::Headroom headroom_;
+  std::optional<search::Headroom> headroom_;
 };
 
 /// What a search for plans is asked besides its job.
@@ -53,7 +55,7 @@ class PlanFlags {
                                                                 const metrics::BillRates&) const;
   int thread_count() const { return threads_.count(); }
   ThreadLimit thread_limit() const { return threads_.limit(); }
-  Result<search::PlanQuestion> question(const spec::Library&, const spec::Job& base,
+  Result<search::PlanQuestion> question(const spec::Library&, spec::Job base,
                                         const metrics::BillRates&) const;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/flags/shared_flags.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <utility>
@@ -226,6 +227,16 @@ Arguments BillFlags::arguments() {
             "price of a GPU with its share of the machine, without electricity", number(gpu_hour_))
       .flag("--pue", "RATIO", "power usage effectiveness: facility power over IT power",
             number(pue_))
+      .flag("--scope", "SCOPE",
+            "where energy counts: at the site's meter (default), at the nodes' supplies, or of the "
+            "GPUs alone",
+            [this](std::string_view text) -> Result<void> {
+              const auto& all = metrics::energy_scopes;
+              scope_ =
+                  static_cast<metrics::EnergyScope>(std::ranges::find(all, text) - all.begin());
+              return {};
+            },
+            {.choices = {metrics::energy_scopes.begin(), metrics::energy_scopes.end()}})
       .flag("--grid", "GRAMS", "CO2 per kWh", number(grid_))
       .flag("--mtbf", "TIME",
             "mean time between failures of one GPU, as in 50000h; 0s: no failures", time(mtbf_))
@@ -264,14 +275,27 @@ Result<metrics::BillRates> BillFlags::rates(const spec::Library& library,
   return rates;
 }
 
+void BillFlags::count_energy(spec::Job& job, const metrics::BillRates& rates) const {
+  std::optional<double>& pue = job.environment.pue;
+  if (scope_ == metrics::EnergyScope::site && !pue && !pue_)
+    job.notes.push_back(
+        fmt::format("energy is the site's, with a PUE of {} (the average of data centers); yours "
+                    "is --pue, other scopes are --scope",
+                    rates.pue));
+  if (pue_ || scope_ == metrics::EnergyScope::site) pue = rates.pue;
+}
+
 metrics::Bill BillFlags::bill(const spec::Job& job, const metrics::BillRates& rates,
                               Seconds step_time, Watts device_power) const {
-  const Watts node = sim::typical_node_power(job, device_power);
+  const Watts node = scope_ == metrics::EnergyScope::gpu
+                         ? static_cast<double>(job.cluster.gpus_per_node) * device_power
+                         : sim::typical_node_power(job, device_power);
   return metrics::bill_of({.tokens = tokens_.value_or(0),
                            .tokens_per_step = static_cast<double>(workload::tokens_per_step(job)),
                            .step_time = step_time,
                            .devices = static_cast<double>(job.world_size()),
-                           .node_power = static_cast<double>(job.cluster.num_nodes) * node},
+                           .power = static_cast<double>(job.cluster.num_nodes) * node,
+                           .scope = scope_},
                           rates);
 }
 

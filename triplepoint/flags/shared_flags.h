@@ -157,7 +157,10 @@ class BillFlags {
   Result<void> check_alone() const;
   /// By flags, else as the job's site states it, else of data/economics.toml.
   Result<metrics::BillRates> rates(const spec::Library&, const spec::Environment&) const;
-  std::optional<double> pue() const { return pue_; }
+  /// Where energy counts.
+  metrics::EnergyScope scope() const { return scope_; }
+  /// Gives the job's site the PUE that the scope needs.
+  void count_energy(spec::Job&, const metrics::BillRates&) const;
   /// The bill of a job whose step takes so long and whose devices draw so much on average.
   metrics::Bill bill(const spec::Job&, const metrics::BillRates&, Seconds step_time,
                      Watts device_power) const;
@@ -165,6 +168,7 @@ class BillFlags {
  private:
   std::optional<double> tokens_, price_, gpu_hour_, pue_, grid_;
   std::optional<Seconds> mtbf_, checkpoint_, interval_, restart_;
+  metrics::EnergyScope scope_ = metrics::EnergyScope::site;
 };
 
 }  // namespace triplepoint::flags

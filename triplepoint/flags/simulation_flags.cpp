@@ -41,10 +41,10 @@ Result<study::JobResults> SimulationFlags::results(
     const spec::Library& library, spec::Job job,
     const std::optional<learn::Calibration>& own) const {
   TPT_TRY(faults_.apply(job, over_time()));
-  if (bill_.pue()) job.environment.pue = bill_.pue();
+  const metrics::BillRates rates = TPT_TRY(bill_.rates(library, job.environment));
+  bill_.count_energy(job, rates);
   TPT_TRY(spec::require_valid(job));
   TPT_TRY(check_words());
-  const metrics::BillRates rates = TPT_TRY(bill_.rates(library, job.environment));
   study::JobResults results = simulate(job, rates);
   if (over_time() || !job.environment.faults.empty() || !results.metrics.step_time) return results;
   const double seconds = *results.metrics.step_time / unit::s;
@@ -63,6 +63,7 @@ study::JobResults SimulationFlags::simulate(const spec::Job& job,
   study::JobResults results{.rates = rates};
   results.run = sim::simulate(job, {.duration = duration_, .steps = steps_});
   results.metrics = metrics::measure(results.run);
+  metrics::count_energy_at(bill_.scope(), results.metrics);
   results.fault_free = without_faults(job);
   if (bill_.given() && results.metrics.step_time && results.metrics.power_mean_w)
     results.bill = bill_.bill(job, results.rates, *results.metrics.step_time,

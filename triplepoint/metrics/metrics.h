@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triplepoint/run/run.h"
@@ -106,6 +107,13 @@ struct Bursts {
   std::vector<double> swing_per_gpu_w;
 };
 
+/// Where energy is counted, each with all that the one before leaves out: what the GPUs draw; what
+/// the nodes draw at their supplies; what the site draws (nodes x PUE).
+enum class EnergyScope { gpu, node, site };
+inline constexpr std::array<std::string_view, 3> energy_scopes = {"gpu", "node", "site"};
+/// "of the GPUs", "of the nodes", "at the site".
+std::string_view scope_text(EnergyScope);
+
 /// Everything the tables, JSON and reports show. Absent: the run does not know it. Vectors over
 /// GPUs are in the order of the run's devices and empty if no device knows; one that does not is
 /// not-a-number.
@@ -124,7 +132,9 @@ struct Metrics {
   LinkUse links;
   std::optional<double> power_mean_w, power_peak_w, power_kernel_peak_w;
   std::vector<double> power_per_gpu_w, power_peak_per_gpu_w;
-  std::optional<double> energy_j, joules_per_token, samples_per_s_mj, node_energy_j, site_energy_j;
+  std::optional<double> energy_j, samples_per_s_mj, node_energy_j, site_energy_j;
+  std::optional<double> joules_per_token;
+  EnergyScope energy_scope = EnergyScope::gpu;  // of the joules per token
   std::optional<double> temperature_mean_c, temperature_peak_c;
   std::vector<double> temperature_per_gpu_c, temperature_peak_per_gpu_c;
   std::optional<double> hot_mean_c, cool_mean_c, hot_over_cool, hottest_over_coolest;
@@ -165,6 +175,9 @@ struct Metrics {
 /// Of one step: the mean over the steps which the timeline shows in detail (all steps without a
 /// timeline).
 Metrics measure(const run::Run&);
+
+/// Counts joules per token in this scope, or in the widest below it whose energy is known.
+void count_energy_at(EnergyScope, Metrics&);
 
 /// Speed of a run that answers instead of training. A run of prefill knows the first two, a run of
 /// decode the last two; what is not inference knows none.

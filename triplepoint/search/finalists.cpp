@@ -19,7 +19,8 @@
 namespace triplepoint::search {
 namespace {
 
-std::string over_limit(const Finalist& plan, const Limits& limits, const spec::Cluster& cluster) {
+std::string over_limit(const Finalist& plan, const Limits& limits, const spec::Job& job) {
+  const spec::Cluster& cluster = job.cluster;
   const auto nodes = static_cast<double>(cluster.num_nodes);
   const auto says = [](const char* what, double value, double limit, const char* unit_name) {
     return fmt::format("{} {:.4g} {} is above {:.4g} {}", what, value, unit_name, limit, unit_name);
@@ -37,13 +38,16 @@ std::string over_limit(const Finalist& plan, const Limits& limits, const spec::C
     return says("a node's", plan.node_power / 1e3, *limits.node_power / unit::kW, "kW");
   const double total = nodes * plan.node_power;
   if (limits.total_power && total > *limits.total_power / unit::W)
-    return says("the cluster's", total / 1e3, *limits.total_power / unit::kW, "kW");
+    return says("the nodes'", total / 1e3, *limits.total_power / unit::kW, "kW");
+  const double site = job.environment.pue.value_or(1) * total;
+  if (limits.site_power && site > *limits.site_power / unit::W)
+    return says("the site's", site / 1e3, *limits.site_power / unit::kW, "kW");
   return {};
 }
 
 bool dominates(const Finalist& a, const Finalist& b) {
   const std::array<std::pair<double, double>, 4> pairs = {
-      std::pair{a.time, b.time}, std::pair{a.energy, b.energy},
+      std::pair{a.time, b.time}, std::pair{a.scope_energy, b.scope_energy},
       std::pair{a.power_peak, b.power_peak}, std::pair{a.hottest, b.hottest}};
   const bool never_worse =
       std::all_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.first <= p.second; });
@@ -59,7 +63,6 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
   plan.candidate = std::move(candidate);
   plan.time = measured.step_time.value_or(Seconds()) / unit::s;
   plan.energy = measured.energy_j.value_or(0);
-  plan.value = objective.value(plan.time, plan.energy);
   plan.tokens_per_second = measured.tokens_per_second.value_or(0);
   plan.mfu = measured.mfu.value_or(0);
   plan.power_mean = measured.power_mean_w.value_or(0);
@@ -68,6 +71,8 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
   plan.lifetime_use = measured.lifetime_use_mean;
   plan.throttled = throttled_share(measured).value_or(0);
   plan.node_power = sim::typical_node_power(job, plan.power_mean * unit::W) / unit::W;
+  plan.scope_energy = energy_in(objective.scope, job, plan.energy, plan.node_power, plan.time);
+  plan.value = objective.value_of(plan.time, plan.scope_energy);
   if (const auto& shutdown = run.shutdown) {  // refused below; its time is the estimate's
     plan.time = plan.candidate.step.time;
     plan.hottest = shutdown->die_c;
@@ -93,7 +98,7 @@ std::string_view reason_of(Term term) {
     case Term::compute:
       return "slower kernels";
     case Term::recompute:
-      return "memory (recompute)";
+      return "recomputation";
     case Term::exposed:
       return "exposed communication";
     case Term::launch:
@@ -133,6 +138,52 @@ Finalist simulate_in_full(const spec::Job& job, const Objective& objective) {
 
 namespace {
 
+bool has_no_context(const Finalist& plan) {
+  return plan.candidate.layout.context == 1;
+}
+bool is_fsdp(const Finalist& plan) {
+  return plan.candidate.plan.sharding == spec::Sharding::parameters;
+}
+/// Along how many dimensions but data a plan divides its model.
+int dimensions(const Finalist& plan) {
+  const Layout& layout = plan.candidate.layout;
+  return (layout.tensor > 1) + (layout.pipeline > 1) + (layout.chunks > 1) + (layout.context > 1) +
+         (layout.expert > 1) + (layout.expert_tensor != layout.tensor) + is_fsdp(plan);
+}
+
+/// Moves the best of each kind among the first `top` of a ranking, and says what they are best of.
+void show_kinds(std::vector<Finalist>& ranked, size_t top) {
+  if (ranked.empty()) return;
+  const double worst = worth_showing * ranked.front().value;
+  const auto last =
+      std::ranges::find_if(ranked, [&](const Finalist& plan) { return plan.value > worst; });
+  std::set<size_t> shown = {0};
+  const auto show = [&](auto best, const char* kind) {
+    if (best == last) return;
+    std::string& kinds = best->kind;
+    kinds += (kinds.empty() ? "" : ", ") + std::string(kind);
+    if (shown.size() < top) shown.insert(static_cast<size_t>(best - ranked.begin()));
+  };
+  const auto begin = ranked.begin();
+  show(std::find_if(begin, last, has_no_context), "no CP");
+  show(std::find_if(begin, last, is_fsdp), "FSDP");
+  const auto least = [&](const auto& of) {
+    return std::min_element(begin, last,
+                            [&](const Finalist& a, const Finalist& b) { return of(a) < of(b); });
+  };
+  show(least([](const Finalist& plan) { return plan.scope_energy; }), "least energy");
+  show(least([](const Finalist& plan) { return plan.candidate.memory; }), "least memory");
+  show(least(dimensions), "simplest");
+  for (size_t i = 1; i < ranked.size() && shown.size() < top; ++i)
+    shown.insert(i);
+  std::vector<Finalist> order;
+  for (const size_t i : shown)
+    order.push_back(ranked[i]);
+  for (size_t i = 0; i < ranked.size(); ++i)
+    if (!shown.contains(i)) order.push_back(ranked[i]);
+  ranked = std::move(order);
+}
+
 class Finals {
  public:
   Finals(const Space& space, const Objective& objective, const Limits& limits,
@@ -151,12 +202,14 @@ class Finals {
       if (enough || wider.keep >= most_finalists || wider.watch.stopped()) break;
       wider.keep *= 4;
     }
+    if (options_.kinds) find_kinds();
     if (objective_.goal != Goal::throughput) find_best_power();
     for (Finalist& plan : plans_)
       (plan.refused.empty() ? ranking_.ranked : ranking_.refused).push_back(std::move(plan));
     std::sort(ranking_.ranked.begin(), ranking_.ranked.end(), is_better);
     std::sort(ranking_.refused.begin(), ranking_.refused.end(), is_better);
     mark_front(ranking_.ranked);
+    if (options_.kinds) show_kinds(ranking_.ranked, options_.top);
     return std::move(ranking_);
   }
 
@@ -189,7 +242,7 @@ class Finals {
     });
     std::erase_if(simulated, [](const Finalist& plan) { return plan.time == 0; });  // stopped
     for (Finalist& plan : simulated) {
-      plan.refused = over_limit(plan, limits_, space_.base().cluster);
+      plan.refused = over_limit(plan, limits_, space_.base());
       plans_.push_back(std::move(plan));
     }
   }
@@ -211,12 +264,42 @@ class Finals {
     job.environment.power_limit = limit;
     Finalist lowered = simulate(job, plan.candidate, objective_);
     lowered.power_limit = limit;
-    lowered.refused = over_limit(lowered, limits_, space_.base().cluster);
+    lowered.refused = over_limit(lowered, limits_, space_.base());
     return lowered;
   }
 
+  /// The best of a part of the space, where nothing found so far belongs to it.
+  template <class Belongs>
+  void find_best_in(const Fixed& fixed, const Belongs& belongs) {
+    const auto best = best_of([](const Finalist& plan) { return plan.refused.empty(); });
+    if (best.empty() || std::ranges::any_of(plans_, belongs)) return;
+    SearchOptions once = options_.search;
+    once.keep = 1;
+    once.worst = worth_showing * best.front()->candidate.value;
+    const Space part = space_.part(fixed);
+    if (part.size() == 0) return;
+    std::vector<Candidate> found = search(part, objective_, limits_, once).best;
+    for (Candidate& each : found)
+      if (const auto index = space_.find(each.layout, each.plan)) each.index = *index;
+    simulate_new(found);
+  }
+
+  void find_kinds() {
+    Fixed fixed = space_.fixed();
+    if (fixed.context.empty()) {
+      fixed.context = {1};
+      find_best_in(fixed, has_no_context);
+    }
+    fixed = space_.fixed();
+    if (fixed.sharding.empty()) {
+      fixed.sharding = {spec::Sharding::parameters};
+      find_best_in(fixed, is_fsdp);
+    }
+  }
+
   bool limits_heat_or_power() const {
-    return limits_.temperature || limits_.device_power || limits_.node_power || limits_.total_power;
+    return limits_.temperature || limits_.device_power || limits_.node_power ||
+           limits_.total_power || limits_.site_power;
   }
 
   /// The best plans of those that pass the test.

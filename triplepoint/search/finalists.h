@@ -18,12 +18,14 @@ struct Finalist {
   double tokens_per_second = 0, mfu = 0;
   double power_mean = 0, power_peak = 0;   // W of a device: mean; highest that a sensor shows
   double node_power = 0;                   // W, a mean node at the wall
+  double scope_energy = 0;                 // J, one step, of what energy counts in
   double hottest = 0;                      // C, highest die
   std::optional<double> lifetime_use;      // mean of the GPUs (metrics/run/lifetime_use.h)
   double throttled = 0;                    // share of time that clocks are below the requested one
   std::array<double, term_count> terms{};  // s; add up to `time`
   std::optional<Watts> power_limit;  // of each device, lower than the job's; absent: the job's
   std::string refused;               // by which limit; empty: allowed
+  std::string kind;                  // "least energy, least memory": what it is the best of
   bool on_front = false;             // nothing is better in time, energy, peak power and peak heat
 };
 
@@ -45,6 +47,7 @@ struct Ranking {
 struct FinalOptions {
   SearchOptions search;
   size_t top = 5;
+  bool kinds = false;  // the first `top` differ in kind
 };
 
 /// Searches, then simulates the best plans in full (sim::simulate) until `top` of them keep within
@@ -60,8 +63,14 @@ struct FinalOptions {
 /// (heat and power fall with it), and of other goals than throughput the `top` plans get the one
 /// with the least value (assumed to have one minimum). Not where the space fixes power-cap=off, the
 /// job limits single devices, or the GPU's least limit is unknown.
+///
+/// With `kinds` the first `top` of the ranking are, beside the best, the best without context
+/// parallelism and with FSDP (within worth_showing of the best), those with the least energy and
+/// memory and the fewest parallel dimensions, in the order of the objective; others fill up.
 Ranking rank_plans(const Space&, const Objective&, const Limits&, const FinalOptions&,
                    const std::vector<Candidate>& extra = {});
+
+inline constexpr double worth_showing = 1.2;  // of the objective, over the best
 
 inline constexpr Watts power_limit_step = 10 * unit::W;
 

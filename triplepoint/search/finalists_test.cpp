@@ -2,6 +2,7 @@
 #include "triplepoint/search/finalists.h"
 
 #include <numeric>
+#include <set>
 
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/threads_testing.h"
@@ -133,6 +134,29 @@ TEST_CASE("for energy a lower power limit is searched, and is the best of its ne
   }
 }
 
+TEST_CASE("a power limit for least energy at the site raises it on no plan") {
+  spec::Job job = paper_job();
+  job.environment.pue = 1.5;
+  const auto ranked_in = [&](metrics::EnergyScope scope) {
+    const Objective objective = objective_of(Goal::energy, job, {}, scope);
+    const Space space(job, Reach::launchable, test::must(parse_fixed(layouts)));
+    auto ranked = rank_plans(space, objective, {}, {.search = {.keep = 6}, .top = 3}).ranked;
+    for (const Finalist& plan : ranked) {
+      spec::Job at_full_power = job_of(job, plan);
+      at_full_power.environment.power_limit.reset();
+      const double energy = simulate_in_full(at_full_power, objective).scope_energy;
+      CHECK(plan.scope_energy <= energy);
+    }
+    return ranked;
+  };
+  const Finalist of_site = ranked_in(metrics::EnergyScope::site).front();
+  const Finalist of_gpus = ranked_in(metrics::EnergyScope::gpu).front();
+  CHECK(of_site.scope_energy == doctest::Approx(1.5 * 4 * of_site.node_power * of_site.time));
+  // What hosts, fans and supplies draw meanwhile speaks for less of a limit.
+  REQUIRE(of_gpus.power_limit);
+  CHECK(of_site.power_limit.value_or(job.power_limit()) > *of_gpus.power_limit);
+}
+
 TEST_CASE("the objective decides: no plan of the energy ranking beats it in energy") {
   const Ranking fast = rank(layouts, {}, {});
   const Ranking thrifty = rank(layouts, {.goal = Goal::energy}, {});
@@ -140,12 +164,63 @@ TEST_CASE("the objective decides: no plan of the energy ranking beats it in ener
   CHECK(fast.ranked[0].time <= thrifty.ranked[0].time);
 }
 
+TEST_CASE("shown plans differ in more than chunks, and say what they are best of") {
+  const Space space(paper_job(), Reach::launchable, test::must(parse_fixed("sp=on,uneven=off")));
+  const auto ranked =
+      rank_plans(space, {}, {}, {.search = {.keep = 8}, .top = 5, .kinds = true}).ranked;
+  REQUIRE(ranked.size() >= 5);
+  std::set<Layout> sizes;
+  std::string kinds;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    Layout layout = ranked[i].candidate.layout;
+    layout.chunks = 1;
+    if (ranked[i].candidate.plan.sharding != spec::Sharding::parameters)
+      CHECK(sizes.insert(layout).second);
+    if (i > 0 && i < 5) CHECK(ranked[i].value >= ranked[i - 1].value);
+    kinds += ranked[i].kind + ";";
+    if (!ranked[i].kind.empty()) CHECK(i < 5);
+  }
+  for (const char* kind : {"no CP", "least energy", "least memory", "simplest"})
+    CHECK(kinds.find(kind) != std::string::npos);
+}
+
+TEST_CASE("causes in seconds add up to the gap, and a change that is named gains") {
+  spec::Job job = paper_job();
+  job.plan.tensor_parallel_size = 8;
+  job.plan.pipeline_parallel_size = 4;
+  job.plan.recompute = spec::Recompute::full;
+  job.plan.sequence_parallel = true;
+  const Finalist own = simulate_in_full(job, {});
+  const auto changes = best_changes(job, {}, {});
+  REQUIRE_FALSE(changes.empty());
+  double before = own.time;
+  for (const OtherPlan& change : changes) {
+    CHECK(change.plan.time < before);
+    before = change.plan.time;
+    double sum = 0;
+    for (size_t t = 0; t < term_count; ++t)
+      sum += change.plan.terms[t] - own.terms[t];
+    CHECK(sum == doctest::Approx(change.plan.time - own.time));
+  }
+}
+
+TEST_CASE("for a job out of memory the fastest way to save is named") {
+  spec::Job job = test::job_on("llama3-70b", "dgx-h100", {.nodes = 8, .batch = 64});
+  job.plan.tensor_parallel_size = 8;
+  job.plan.sharding = spec::Sharding::optimizer;
+  job.plan.optimizer =
+      test::must(spec::load_optimizer(spec::default_library(), "distributed_fused_adam_bf16"));
+  const auto fits = nearest_that_fits(job);
+  REQUIRE(fits);
+  CHECK(flags_between(job, *fits) == "--sequence-parallel");
+}
+
 TEST_CASE("nothing on the front is beaten in everything, and everything else is") {
   std::vector<Finalist> plans(4);
   const double times[] = {1, 2, 3, 2}, energies[] = {4, 3, 3, 5};
   for (size_t i = 0; i < plans.size(); ++i) {
     plans[i].time = times[i];
-    plans[i].energy = energies[i];
+    plans[i].scope_energy = energies[i];
   }
   mark_front(plans);
   CHECK(plans[0].on_front);

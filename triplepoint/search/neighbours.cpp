@@ -2,6 +2,8 @@
 #include "triplepoint/search/neighbours.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,6 +44,22 @@ void add_sizes(Plans& plans, const spec::Plan& plan, const char* name, int64_t s
     next.*size = other;
     plans.emplace_back(fmt::format("{}{} instead of {}", name, other, now), settled(next));
   }
+}
+
+void add_sharding(Plans& plans, const spec::Plan& plan) {
+  spec::Plan next = plan;
+  const bool is_fsdp = plan.sharding == spec::Sharding::parameters;
+  next.sharding = is_fsdp ? spec::Sharding::optimizer : spec::Sharding::parameters;
+  next.sharding_group_size = 0;
+  plans.emplace_back(is_fsdp ? "ZeRO-1 instead of FSDP" : "FSDP", std::move(next));
+}
+
+void add_sequence_parallel(Plans& plans, const spec::Plan& plan) {
+  if (plan.tensor_parallel_size == 1) return;
+  spec::Plan next = plan;
+  next.sequence_parallel = !plan.sequence_parallel;
+  next.overlap_tensor &= next.sequence_parallel;
+  plans.emplace_back(next.sequence_parallel ? "SP" : "no SP", std::move(next));
 }
 
 void add_recompute(Plans& plans, const spec::Plan& plan) {
@@ -91,17 +109,45 @@ std::vector<std::pair<int64_t, int64_t>> larger_layouts(const spec::Job& job, in
 
 }  // namespace
 
+namespace {
+
+/// Of the job as it is and its ways to save activations the fastest that fits.
+std::optional<spec::Job> fastest_that_fits(const spec::Job& job) {
+  std::vector<spec::Job> ways = {job};
+  const auto add = [&](const auto& save) {
+    for (size_t i = 0, count = ways.size(); i < count; ++i) {
+      spec::Job next = ways[i];
+      save(next.plan);
+      if (next.plan != ways[i].plan) ways.push_back(std::move(next));
+    }
+  };
+  if (!spec::is_inference(job.task)) {
+    if (job.plan.tensor_parallel_size > 1)
+      add([](spec::Plan& plan) { plan.sequence_parallel = true; });
+    if (job.plan.recompute != spec::Recompute::full)
+      add([](spec::Plan& plan) {
+        plan.recompute = spec::Recompute::full;
+        plan.recompute_modules.clear();
+        plan.recompute_layers.reset();
+      });
+  }
+  std::optional<spec::Job> best;
+  double least = 0;
+  std::erase_if(ways, [](const spec::Job& each) { return !can_run(each); });
+  for (const spec::Job& each : ways) {
+    const double time = ways.size() > 1 ? evaluate_plan(each, {}).step.time : 0;
+    if (!best || time < least) best = each, least = time;
+  }
+  return best;
+}
+
+}  // namespace
+
 std::optional<spec::Job> nearest_that_fits(const spec::Job& job) {
   const int64_t now = job.cluster.num_nodes;
   for (int64_t nodes = now; nodes <= most_node_growth * now; nodes *= 2)
     for (const auto& [tensor, pipeline] : larger_layouts(job, nodes * job.cluster.gpus_per_node)) {
-      spec::Job next = resized(job, nodes, tensor, pipeline);
-      if (can_run(next)) return next;
-      if (spec::is_inference(job.task) || job.plan.recompute == spec::Recompute::full) continue;
-      next.plan.recompute = spec::Recompute::full;
-      next.plan.recompute_modules.clear();
-      next.plan.recompute_layers.reset();
-      if (can_run(next)) return next;
+      if (auto next = fastest_that_fits(resized(job, nodes, tensor, pipeline))) return next;
     }
   return std::nullopt;
 }
@@ -114,6 +160,8 @@ std::string flags_between(const spec::Job& job, const spec::Job& other) {
   add("--nodes", job.cluster.num_nodes, other.cluster.num_nodes);
   add("--tp", job.plan.tensor_parallel_size, other.plan.tensor_parallel_size);
   add("--pp", job.plan.pipeline_parallel_size, other.plan.pipeline_parallel_size);
+  if (job.plan.sequence_parallel != other.plan.sequence_parallel)
+    flags.emplace_back("--sequence-parallel");
   if (job.plan.recompute != other.plan.recompute) flags.emplace_back("--recompute full");
   return fmt::format("{}", fmt::join(flags, " "));
 }
@@ -141,26 +189,85 @@ int64_t replicas_of(const spec::Job& job) {
 
 }  // namespace
 
-std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& objective,
-                                     const Limits& limits) {
+namespace {
+
+/// What each plan beside the job's is called, and the job with it.
+std::vector<std::pair<std::string, spec::Job>> jobs_beside(const spec::Job& job) {
   Plans plans;
   add_sizes(plans, job.plan, "TP", &spec::Plan::tensor_parallel_size);
   add_sizes(plans, job.plan, "PP", &spec::Plan::pipeline_parallel_size);
   add_sizes(plans, job.plan, "VPP", &spec::Plan::virtual_pipeline_size);
+  add_sizes(plans, job.plan, "CP", &spec::Plan::context_parallel_size);
   add_sizes(plans, job.plan, "microbatch ", &spec::Plan::micro_batch_size);
   if (job.model.moe) add_sizes(plans, job.plan, "EP", &spec::Plan::expert_parallel_size);
+  add_sharding(plans, job.plan);
+  add_sequence_parallel(plans, job.plan);
   add_recompute(plans, job.plan);
   add_overlap(plans, job.plan);
-  std::vector<OtherPlan> others;
+  std::vector<std::pair<std::string, spec::Job>> jobs;
   for (auto& [what, plan] : plans) {
     spec::Job next = job;
     next.plan = std::move(plan);
     const bool can_shard = replicas_of(job) == 1 && replicas_of(next) > 1;
     if (can_shard) next.plan.sharding = spec::Sharding::optimizer;
-    if (!spec::has_errors(spec::diagnose(next)))
-      others.push_back(judged_plan(what, next, objective, limits));
+    if (!spec::has_errors(spec::diagnose(next))) jobs.emplace_back(what, std::move(next));
   }
+  return jobs;
+}
+
+}  // namespace
+
+std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& objective,
+                                     const Limits& limits) {
+  std::vector<OtherPlan> others;
+  for (const auto& [what, next] : jobs_beside(job))
+    others.push_back(judged_plan(what, next, objective, limits));
   return others;
+}
+
+std::vector<OtherPlan> best_changes(const spec::Job& job, const Objective& objective,
+                                    const Limits& limits) {
+  std::vector<OtherPlan> changes;
+  spec::Job now = job;
+  for (int change = 0; change < 2; ++change) {
+    // The schedule alone chooses, which is quick; the whole simulation judges.
+    std::optional<std::pair<std::string, spec::Job>> best;
+    double least = evaluate_plan(now, objective).value;
+    for (auto& [what, next] : jobs_beside(now)) {
+      const Candidate candidate = evaluate_plan(next, objective);
+      if (candidate.memory > usable_memory(next, limits) || candidate.value >= least) continue;
+      least = candidate.value;
+      best.emplace(what, std::move(next));
+    }
+    if (!best) break;
+    const std::string both =
+        changes.empty() ? best->first : changes.back().what + ", " + best->first;
+    changes.push_back(judged_plan(both, best->second, objective, limits));
+    now = std::move(best->second);
+  }
+  return changes;
+}
+
+std::string causes_text(const Finalist& plan, const Finalist& against) {
+  std::vector<std::pair<double, Term>> causes;
+  for (size_t t = 0; t < term_count; ++t)
+    causes.emplace_back(plan.terms[t] - against.terms[t], static_cast<Term>(t));
+  std::ranges::stable_sort(causes, std::greater(),
+                           [](const auto& cause) { return std::abs(cause.first); });
+  std::string text;
+  double rest = 0;
+  for (const auto& [seconds, term] : causes) {
+    if (std::abs(seconds) < 5e-3 * against.time) {
+      rest += seconds;
+      continue;
+    }
+    text += fmt::format("{}{} {}{} s", text.empty() ? "" : ", ", reason_of(term),
+                        seconds < 0 ? "−" : "+", significant(std::abs(seconds)));
+  }
+  if (std::abs(rest) > 5e-4 * against.time)
+    text += fmt::format("{}others {}{} s", text.empty() ? "" : ", ", rest < 0 ? "−" : "+",
+                        significant(std::abs(rest)));
+  return text.empty() ? "nothing of note" : text;
 }
 
 std::string own_text(const OtherPlan& own, const Finalist& first) {
@@ -168,9 +275,11 @@ std::string own_text(const OtherPlan& own, const Finalist& first) {
   if (own.missing > Bytes())
     return fmt::format("Your job, {}, does not fit: {}.", name, why_not(own, first));
   const double longer = own.plan.time / first.time - 1;
-  return fmt::format("Your job, {}, takes {} s a step, {}{} against plan 1: {}.", name,
-                     significant(own.plan.time), longer < 0 ? "−" : "+",
-                     percent(longer < 0 ? -longer : longer), why_not(own, first));
+  const double behind = own.plan.time - first.time;
+  return fmt::format("Your job, {}, takes {} s a step, {}{} s ({}{}) against plan 1: {}.", name,
+                     significant(own.plan.time), behind < 0 ? "−" : "+",
+                     significant(std::abs(behind)), longer < 0 ? "−" : "+",
+                     percent(std::abs(longer)), causes_text(own.plan, first));
 }
 
 std::string why_not(const OtherPlan& other, const Finalist& first) {

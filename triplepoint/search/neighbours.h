@@ -19,19 +19,27 @@ struct OtherPlan {
 /// Any plan of the job, simulated in full if it fits.
 OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective&, const Limits&);
 
-/// The plans beside a plan: one size twice or half as large, recomputation the other way, nothing
-/// overlapped; those that a job may have.
+/// The plans beside a plan: one size twice or half as large; sharding, sequence parallelism and
+/// recomputation the other way; nothing overlapped. Those that a job may have.
 std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective&, const Limits&);
 
-/// "Your job, TP8 PP4 ..., takes 26.6 s a step, +38 % against plan 1: bubble +12 %."
+/// The one change of a plan that gains most (neighbours_of), and the one that gains most after it;
+/// fewer where none gains.
+std::vector<OtherPlan> best_changes(const spec::Job& job, const Objective&, const Limits&);
+
+/// "Your job, TP8 PP4 ..., takes 26.6 s a step, +7.3 s (+38 %) against plan 1: bubble +5.1 s, ...".
 std::string own_text(const OtherPlan& own, const Finalist& first);
+
+/// "bubble +3.1 s, recomputation +1.2 s, others −0.1 s": where a step is longer; adds up to the
+/// gap.
+std::string causes_text(const Finalist& plan, const Finalist& against);
 
 /// "out of memory by 4.6 GiB", "bubble +12.3 %", "tie": in which way it is behind the first.
 std::string why_not(const OtherPlan& other, const Finalist& first);
 
 /// The nearest job that fits in memory, for one that does not: the fewest nodes, then the smallest
-/// model-parallel group, then the least recomputation. Nothing if none is found within 64 times the
-/// nodes.
+/// model-parallel group, then the fastest with or without sequence parallelism and recomputation.
+/// Nothing if none is found within 64 times the nodes.
 std::optional<spec::Job> nearest_that_fits(const spec::Job& job);
 
 /// "--nodes 2 --tp 8 --recompute full": the flags that turn a job into that one.

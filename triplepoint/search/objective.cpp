@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -28,7 +29,7 @@ std::optional<Goal> goal_named(std::string_view name) {
   return std::nullopt;
 }
 
-double Objective::value(double time, double energy) const {
+double Objective::value_of(double time, double energy) const {
   switch (goal) {
     case Goal::throughput:
       return time;
@@ -43,20 +44,22 @@ double Objective::value(double time, double energy) const {
 }
 
 Result<void> parse_power(std::string_view text, search::Limits& limits) {
+  constexpr std::pair<std::string_view, std::optional<Watts> Limits::*> levels[] = {
+      {"", &Limits::scope_power},
+      {"gpu", &Limits::device_power},
+      {"node", &Limits::node_power},
+      {"cluster", &Limits::total_power},
+      {"site", &Limits::site_power}};
   for (const std::string& part : TPT_TRY(split_list(text))) {
     const size_t equals = part.find('=');
-    const std::string scope = equals == std::string::npos ? "gpu" : part.substr(0, equals);
-    const Watts power = TPT_TRY(
+    const std::string level = equals == std::string::npos ? "" : part.substr(0, equals);
+    const auto* known =
+        std::ranges::find(levels, level, [](const auto& each) { return each.first; });
+    if (known == std::end(levels))
+      return error(fmt::format(
+          "\"{}\" is not a power limit level; known are gpu, node, cluster, site", level));
+    limits.*known->second = TPT_TRY(
         parse_quantity<Watts>(equals == std::string::npos ? part : part.substr(equals + 1)));
-    if (scope == "gpu")
-      limits.device_power = power;
-    else if (scope == "node")
-      limits.node_power = power;
-    else if (scope == "cluster")
-      limits.total_power = power;
-    else
-      return error(
-          fmt::format("\"{}\" is not a power limit level; known are gpu, node, cluster", scope));
   }
   return {};
 }
@@ -86,21 +89,29 @@ spec::Job without_layout(const spec::Job& job) {
 }
 
 search::Objective objective_of(search::Goal goal, const spec::Job& job,
-                               const metrics::BillRates& rates) {
-  search::Objective objective{.goal = goal};
+                               const metrics::BillRates& rates, metrics::EnergyScope scope) {
+  search::Objective objective{.goal = goal, .scope = scope};
+  objective.rate = static_cast<double>(job.world_size()) * rates.price_per_gpu_hour / 3600;
+  objective.price = rates.price_per_kwh / (unit::kWh / unit::J);
+  if (scope == metrics::EnergyScope::gpu) return objective;
   const double nodes = static_cast<double>(job.cluster.num_nodes);
   const double gpus = static_cast<double>(job.cluster.gpus_per_node);
-  const double per_joule = rates.price_per_kwh / (unit::kWh / unit::J) * rates.pue;
-  // A node's draw is a line in its devices': what stands at zero is paid by the hour.
+  const double pue = scope == metrics::EnergyScope::site ? job.environment.pue.value_or(1) : 1;
+  // A node's draw is nearly a line in its devices'.
   const Watts low = 0.5 * job.power_limit(), high = 0.9 * job.power_limit();
   const double low_w = sim::typical_node_power(job, low) / unit::W;
   const double slope =
       (sim::typical_node_power(job, high) / unit::W - low_w) / (gpus * ((high - low) / unit::W));
-  const double fixed = nodes * (low_w - slope * gpus * (low / unit::W));
-  objective.price = per_joule * slope;
-  objective.rate = static_cast<double>(job.world_size()) * rates.price_per_gpu_hour / 3600 +
-                   std::max(0., fixed) * per_joule;
+  objective.share = pue * slope;
+  objective.at_rest = std::max(0., pue * nodes * (low_w - slope * gpus * (low / unit::W)));
   return objective;
+}
+
+double energy_in(metrics::EnergyScope scope, const spec::Job& job, double device_energy,
+                 double node_power, double time) {
+  if (scope == metrics::EnergyScope::gpu) return device_energy;
+  const double pue = scope == metrics::EnergyScope::site ? job.environment.pue.value_or(1) : 1;
+  return pue * static_cast<double>(job.cluster.num_nodes) * node_power * time;
 }
 
 }  // namespace triplepoint::search

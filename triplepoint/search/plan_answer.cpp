@@ -11,6 +11,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/names.h"
+
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/search/plan_text.h"
@@ -51,7 +53,16 @@ int64_t interval_rows(const PlanOutcome& outcome) {
 }
 
 double joules_per_token(const Finalist& plan) {
-  return plan.energy / (plan.tokens_per_second * plan.time);
+  return plan.scope_energy / (plan.tokens_per_second * plan.time);
+}
+
+metrics::EnergyScope scope_of(const PlanOutcome& outcome) {
+  return outcome.asked.objective.scope;
+}
+
+/// "energy at the site".
+std::string energy_text(const PlanOutcome& outcome) {
+  return fmt::format("energy {}", metrics::scope_text(scope_of(outcome)));
 }
 
 std::string against(const OtherPlan& other, const Finalist& first) {
@@ -80,12 +91,15 @@ int energy_digits(const std::vector<Finalist>& ranked) {
   int digits = 0;
   for (const Finalist& plan : ranked)
     for (int more = 1; more <= 3; ++more)
-      if (plan.energy / 1e3 < std::pow(10.0, 2 - more)) digits = std::max(digits, more);
+      if (plan.scope_energy / 1e3 < std::pow(10.0, 2 - more)) digits = std::max(digits, more);
   return digits;
 }
 
 DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>& plans) {
-  DataTable table{.name = "plans", .title = "Best plans, one of each layout"};
+  constexpr std::pair<const char*, const char*> energies[] = {
+      {"energy_j", "GPU kJ/step"}, {"node_energy_j", "node kJ"}, {"site_energy_j", "site kJ"}};
+  const auto [energy_key, energy_title] = energies[static_cast<size_t>(scope_of(outcome))];
+  DataTable table{.name = "plans", .title = "Best plans"};
   table.columns = {
       {"place", "#"},
       {.key = "plan", .title = "plan", .whole = true},
@@ -97,12 +111,13 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
       {.key = "power_mean_w", .title = "mean W", .optional = 1},
       {.key = "power_peak_w", .title = "peak W", .optional = 7},
       {.key = "temperature_peak_c", .title = "peak °C", .digits = 1, .optional = 1},
-      {.key = "energy_j",
-       .title = "GPU kJ/step",
+      {.key = energy_key,
+       .title = energy_title,
        .scale = 1e3,
        .digits = energy_digits(plans),
        .optional = 8},
       {.key = "front", .title = "front", .optional = 9},
+      {.key = "kind", .title = "best of", .optional = 1},
       {.key = "why", .title = "why not first", .optional = 2}};
   const double gpus = static_cast<double>(outcome.asked.base.world_size());
   for (const Finalist& plan : plans) {
@@ -111,7 +126,7 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
     table.add({static_cast<int64_t>(table.rows.size() + 1), plan_text(plan), plan.time,
                is_first ? DataCell(std::string()) : DataCell(slower), plan.tokens_per_second / gpus,
                plan.mfu, plan.candidate.memory / unit::GiB, plan.power_mean, plan.power_peak,
-               plan.hottest, plan.energy, std::string(plan.on_front ? "*" : ""),
+               plan.hottest, plan.scope_energy, std::string(plan.on_front ? "*" : ""), plan.kind,
                is_first ? std::string() : why_not_first(plan, plans[0], slower)});
   }
   return table;
@@ -167,7 +182,7 @@ DataTable others_table(const PlanOutcome& outcome) {
 answers::Figure choices_figure(const PlanOutcome& outcome) {
   answers::ScatterChart chart{
       .title = "Speed against energy: " + plan_text(first_of(outcome)) + " is first",
-      .x_unit = "energy of GPUs (J/token)",
+      .x_unit = energy_text(outcome) + " (J/token)",
       .y_unit = "throughput (tokens/s)",
       .colour_unit = "hottest die (°C)",
       .points = {}};
@@ -177,7 +192,7 @@ answers::Figure choices_figure(const PlanOutcome& outcome) {
                                 {"hottest die (°C)"},
                                 {"on the front of four"}});
   const auto add = [&](const Finalist& plan, const std::string& name, const std::string& label) {
-    if (plan.energy <= 0 || plan.tokens_per_second <= 0) return;
+    if (plan.scope_energy <= 0 || plan.tokens_per_second <= 0) return;
     const double joules = joules_per_token(plan);
     const std::string speed = significant(plan.tokens_per_second, 4);
     chart.points.push_back(
@@ -267,14 +282,14 @@ bool is_worth_it(const PlanOutcome& outcome) {
          !metrics::is_tie(slower_than_first(outcome, outcome.own->plan));
 }
 
-const char* goal_text(Goal goal) {
-  switch (goal) {
+std::string goal_text(const PlanOutcome& outcome) {
+  switch (outcome.asked.objective.goal) {
     case Goal::throughput:
       return "time a step";
     case Goal::energy:
-      return "energy of the GPUs a step";
+      return energy_text(outcome) + " a step";
     case Goal::edp:
-      return "energy of the GPUs times time a step";
+      return energy_text(outcome) + " times time a step";
     case Goal::cost:
       return "cost a step";
   }
@@ -289,11 +304,42 @@ std::string verdict_of(const PlanOutcome& outcome) {
   if (outcome.own->missing > Bytes())
     return fmt::format("Your job does not fit ({}). Run {}.", why_not(*outcome.own, first), plan_1);
   const double gain = gain_over(*outcome.own, first);
-  const char* goal = goal_text(outcome.asked.objective.goal);
+  const std::string goal = goal_text(outcome);
   if (!is_worth_it(outcome))
     return fmt::format("Keep your job: no plan found is surely better ({}; {} {} {}).", plan_1,
                        percent(std::abs(gain)), gain < 0 ? "more" : "less", goal);
   return fmt::format("Change to {}; {} less {} than your job.", plan_1, percent(gain), goal);
+}
+
+/// " 12 of the 30 best plans found are better; plan 1 is faster with a probability of 97 %."
+std::string rank_text(const PlanOutcome& outcome) {
+  const Finalist& own = outcome.own->plan;
+  if (outcome.own->missing > Bytes()) return "";
+  const auto& ranked = outcome.ranking.ranked;
+  const auto better =
+      std::ranges::count_if(ranked, [&](const Finalist& plan) { return plan.value < own.value; });
+  if (better == 0) return " No plan found is better.";
+  return fmt::format(
+      " {} of the {} best plans found are better; plan 1 is faster with a probability "
+      "of {}.",
+      better, ranked.size(), percent(slower_than_first(outcome, own)));
+}
+
+/// What one or two changes of one's own job bring and cost.
+std::string change_text(const PlanOutcome& outcome, const OtherPlan& change) {
+  const Finalist &own = outcome.own->plan, &now = change.plan;
+  const std::string words = fmt::format("Change of your job ({}): ", change.what);
+  if (outcome.own->missing > Bytes())
+    return words + fmt::format("{} s a step, {} GiB.", significant(now.time),
+                               significant(now.candidate.memory / unit::GiB));
+  return words + fmt::format(
+                     "{} s a step ({}), because of {}; memory {} to {} GiB, hottest die {} to {} "
+                     "°C, {} to {} W a GPU; numerics stay.",
+                     significant(now.time), against(change, own), causes_text(now, own),
+                     significant(own.candidate.memory / unit::GiB),
+                     significant(now.candidate.memory / unit::GiB), significant(own.hottest),
+                     significant(now.hottest), significant(own.power_mean),
+                     significant(now.power_mean));
 }
 
 /// "Plans 2, 3 and 5 cannot be told from plan 1 ...", where any is.
@@ -315,7 +361,7 @@ std::string interval_sentence(const PlanOutcome& outcome) {
   const auto interval = step_time_interval(outcome, first);
   if (!interval) return "";
   return fmt::format(
-      "Plan 1 takes {} s a step; {} s (from {} measured jobs). P(slower): probability that a plan "
+      "Plan 1 takes {} s a step, {} from {} measured jobs. P(slower): probability that a plan "
       "really is slower than plan 1.",
       significant(first.time), answers::interval_text(*interval), interval_rows(outcome));
 }
@@ -346,13 +392,36 @@ std::string counts_text(const SearchCounts& counts) {
       whole(counts.plans - out_of_memory - counts.simulated), whole(counts.simulated));
 }
 
+/// Beside a limit of power what the others then are.
+std::string power_levels_text(const PlanOutcome& outcome) {
+  const Limits& limits = outcome.asked.limits;
+  if (!limits.device_power && !limits.node_power && !limits.total_power && !limits.site_power)
+    return "";
+  const spec::Job& base = outcome.asked.base;
+  const Finalist& first = first_of(outcome);
+  const double nodes = static_cast<double>(base.cluster.num_nodes);
+  const double gpus = static_cast<double>(base.world_size());
+  std::string text = fmt::format(
+      "Plan 1 draws {} kW in its GPUs (the highest peak of one is {} W), {} kW at the supplies of "
+      "all nodes ({} kW a node)",
+      significant(gpus * first.power_mean / 1e3), significant(first.power_peak),
+      significant(nodes * first.node_power / 1e3), significant(first.node_power / 1e3));
+  if (base.environment.pue)
+    text += fmt::format(" and {} kW at the site's meter (PUE {})",
+                        significant(*base.environment.pue * nodes * first.node_power / 1e3),
+                        significant(*base.environment.pue));
+  return text + ".";
+}
+
 std::vector<Remark> remarks_of(const PlanOutcome& outcome) {
   const Finalist& first = first_of(outcome);
   std::vector<Remark> remarks;
   const auto add = [&](std::string text, Remark::Kind kind = Remark::Kind::finding) {
     if (!text.empty()) remarks.push_back({std::move(text), kind});
   };
-  if (outcome.own) add(own_text(*outcome.own, first));
+  if (outcome.own) add(own_text(*outcome.own, first) + rank_text(outcome));
+  for (const OtherPlan& change : outcome.changes)
+    add(change_text(outcome, change));
   add(ties_text(outcome));
   add(interval_sentence(outcome));
   add(refused_text(outcome.ranking.refused));
@@ -360,6 +429,13 @@ std::vector<Remark> remarks_of(const PlanOutcome& outcome) {
           sim::unlimited_die_note(outcome.asked.base.cluster.gpu, Celsius(first.hottest)))
     add("Plan 1: " + *note + ".", Remark::Kind::warning);
   add(power_limit_text(first));
+  add(power_levels_text(outcome));
+  if (const spec::OptimizerState& optimizer = outcome.asked.base.plan.optimizer;
+      optimizer.gradient_sync_bytes < 4)
+    add(fmt::format("Gradients are kept and summed in {} bytes (optimizer {}), which is numerics; "
+                    "megatron_distributed_optim keeps them in fp32 and needs more memory.",
+                    optimizer.gradient_sync_bytes, optimizer.name),
+        Remark::Kind::warning);
   if (outcome.bill)
     add("Bill of plan 1: " + metrics::bill_text(outcome.bill(first), outcome.rates) + ".");
   add(counts_text(outcome.ranking.counts));
@@ -378,9 +454,13 @@ std::string limits_text(const Limits& limits) {
   };
   add(limits.device_power, "peak of a GPU");
   add(limits.node_power, "a node");
-  add(limits.total_power, "the cluster");
+  add(limits.total_power, "all nodes");
+  add(limits.site_power, "the site");
   if (limits.headroom > Bytes())
-    words.push_back(fmt::format("{} GiB of memory free", significant(limits.headroom / unit::GiB)));
+    words.push_back(
+        fmt::format("{} GiB of memory free, for the error of predictions "
+                    "(--memory-headroom)",
+                    significant(limits.headroom / unit::GiB)));
   if (words.empty()) return "no limit but memory was set";
   return fmt::format("limits kept: {}", fmt::join(words, ", "));
 }
@@ -393,8 +473,12 @@ std::vector<answers::KeyFigure> key_figures(const PlanOutcome& outcome) {
       {"step of plan 1", significant(first.time) + " s", ""},
       {"speed", significant(first.tokens_per_second / gpus) + " tokens/s",
        "a GPU; MFU " + percent(first.mfu)},
-      {"energy of GPUs", significant(joules_per_token(first)) + " J/token",
-       significant(first.power_mean) + " W a GPU on average"},
+      {energy_text(outcome), significant(joules_per_token(first)) + " J/token",
+       (scope_of(outcome) == metrics::EnergyScope::gpu
+            ? ""
+            : "GPUs alone " + significant(first.energy / (first.tokens_per_second * first.time)) +
+                  "; ") +
+           significant(first.power_mean) + " W a GPU on average"},
       {"hottest die", significant(first.hottest) + " °C",
        "peak power " + significant(first.power_peak, 4) + " W"},
       {"memory", significant(first.candidate.memory / unit::GiB) + " GiB",
@@ -418,6 +502,7 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
   const spec::Plan& choice = plan.candidate.plan;
   Json json = {
       {"plan", plan_text(plan)},
+      {"kind", plan.kind},
       {"index", plan.candidate.index},
       {"tp", layout.tensor},
       {"pp", layout.pipeline},
@@ -439,6 +524,13 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
       {"tokens_per_second_per_gpu", plan.tokens_per_second / static_cast<double>(job.world_size())},
       {"mfu", plan.mfu},
       {"energy_j", plan.energy},
+      {"node_energy_j",
+       energy_in(metrics::EnergyScope::node, job, plan.energy, plan.node_power, plan.time)},
+      {"site_energy_j", job.environment.pue
+                            ? Json(energy_in(metrics::EnergyScope::site, job, plan.energy,
+                                             plan.node_power, plan.time))
+                            : Json()},
+      {"joules_per_token", joules_per_token(plan)},
       {"objective", plan.value},
       {"memory_bytes", plan.candidate.memory / unit::B},
       {"power_mean_w", plan.power_mean},
@@ -494,6 +586,7 @@ Json numbers_of(const PlanOutcome& outcome) {
                {"defaults", base.notes.front()},
                {"notes", readings_of(base)},
                {"objective", name_of(outcome.asked.objective.goal)},
+               {"energy_scope", metrics::energy_scopes[static_cast<size_t>(scope_of(outcome))]},
                {"search", counts_json(outcome.ranking.counts)},
                {"interval_rows", interval_rows(outcome)},
                {"plans", plans_json(outcome)},
@@ -507,6 +600,10 @@ Json numbers_of(const PlanOutcome& outcome) {
   if (outcome.own) {
     json["own"] = finalist_json(base, outcome.own->plan);
     json["own"]["missing_memory_bytes"] = outcome.own->missing / unit::B;
+    for (const OtherPlan& change : outcome.changes) {
+      json["changes"].push_back(finalist_json(base, change.plan));
+      json["changes"].back()["what"] = change.what;
+    }
   }
   return json;
 }
@@ -550,7 +647,7 @@ std::optional<OtherPlan> own_plan(const PlanQuestion& asked) {
                        plan.sharding == spec::Sharding::parameters ||
                        plan.recompute != spec::Recompute::none;
   if (!is_told || spec::has_errors(spec::diagnose(asked.base))) return std::nullopt;
-  return judged_plan(your_job, asked.base, asked.objective, asked.limits);
+  return judged_plan(your_job, asked.base, asked.objective, {});  // it may use all of the memory
 }
 
 answers::Document plan_answer(const PlanOutcome& outcome) {

@@ -47,6 +47,7 @@ struct PlanOutcome {
   OwnRuns own_runs = {};  // then step times are as sure as these leave them
   std::function<metrics::Bill(const Finalist&)> bill = {};  // absent: none is asked for
   std::optional<OtherPlan> own = {};                        // the job file's own layout
+  std::vector<OtherPlan> changes = {};                      // of it: the best one, the best two
   std::vector<OtherPlan> others = {};                       // plans beside the first
   std::optional<std::pair<Finalist, Finalist>> explained = {};
 };

@@ -145,7 +145,8 @@ class Search {
   }
 
   double threshold() const {
-    return found_.best.size() < options_.keep ? nothing_found : found_.best.back().value;
+    const bool full = found_.best.size() >= options_.keep;
+    return std::min(options_.worst, full ? found_.best.back().value : nothing_found);
   }
 
   /// Takes layouts in the order of what is known of them. A layout whose bound as a whole does not
@@ -235,7 +236,18 @@ class Search {
   }
 
   void keep(Candidate candidate) {
+    if (candidate.value > options_.worst) return;
     auto& best = found_.best;
+    const auto sizes = [](Layout layout) {
+      layout.chunks = 1;
+      return layout;
+    };
+    const auto same = std::ranges::find_if(
+        best, [&](const Candidate& each) { return sizes(each.layout) == sizes(candidate.layout); });
+    if (same != best.end()) {
+      if (!is_better(candidate, *same)) return;
+      best.erase(same);
+    }
     best.insert(std::upper_bound(best.begin(), best.end(), candidate, is_better),
                 std::move(candidate));
     if (best.size() > options_.keep) best.pop_back();

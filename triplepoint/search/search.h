@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "triplepoint/base/watch.h"
@@ -13,7 +14,7 @@
 
 namespace triplepoint::search {
 
-/// The best plan of one layout.
+/// The best plan of the layouts that differ in nothing but chunks of a stage.
 struct Candidate {
   int64_t index = 0;  // in the space
   Layout layout;
@@ -38,12 +39,13 @@ struct SearchCounts {
 
 struct SearchOptions {
   int threads = 1;
-  size_t keep = 12;  // layouts
+  size_t keep = 12;                                        // layouts, whatever their chunks
+  double worst = std::numeric_limits<double>::infinity();  // of the objective; nothing above it
   Watch watch = {};
 };
 
 struct Found {
-  std::vector<Candidate> best;  // of each layout its best plan, best layout first
+  std::vector<Candidate> best;  // best first
   SearchCounts counts;
 };
 

@@ -10,7 +10,7 @@ namespace {
 constexpr Goal all_goals[] = {Goal::throughput, Goal::energy, Goal::edp, Goal::cost};
 
 Objective objective_of(Goal goal) {
-  return {.goal = goal, .rate = 0.01, .price = 1e-7};
+  return {.goal = goal, .rate = 0.01, .price = 1e-7, .at_rest = 5000, .share = 1.7};
 }
 
 struct Best {

@@ -400,6 +400,15 @@ size_t Space::layout_number(int64_t index) const {
   return static_cast<size_t>(above - first_.begin()) - 1;
 }
 
+std::optional<int64_t> Space::find(const Layout& layout, const spec::Plan& sought) const {
+  const auto at = std::ranges::find(layouts_, layout);
+  if (at == layouts_.end()) return std::nullopt;
+  const auto number = static_cast<size_t>(at - layouts_.begin());
+  for (int64_t index = first_[number]; index < first_[number + 1]; ++index)
+    if (plan(index) == sought) return index;
+  return std::nullopt;
+}
+
 const Layout& Space::layout_of(int64_t index) const {
   return layouts_[layout_number(index)];
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/base/result.h"
@@ -108,6 +109,11 @@ class Space {
   Space(spec::Job base, Reach reach, Fixed fixed);
 
   const spec::Job& base() const { return base_; }
+  const Fixed& fixed() const { return fixed_; }
+  /// The part of this space in which less is left open.
+  Space part(Fixed fixed) const { return {base_, reach_, std::move(fixed)}; }
+  /// Where a plan of a part stands in this space.
+  std::optional<int64_t> find(const Layout&, const spec::Plan&) const;
   const std::vector<Layout>& layouts() const { return layouts_; }
   Variants variants(const Layout&) const;
   int64_t size() const { return first_.back(); }

@@ -45,10 +45,10 @@ Result<search::Ranking> require_plans(search::Ranking ranking, const PlanQuestio
         ranking.refused.size(), nearest->refused, search::plan_text(*nearest), asked.top));
   }
   return error(
-      fmt::format("none of {} plans fits in memory (states, activations and buffers of "
-                  "every one are larger than a GPU's memory less headroom); use more "
-                  "nodes, or a smaller batch",
-                  ranking.counts.plans));
+      fmt::format("none of {} plans fits in memory (states, activations and buffers of every one "
+                  "are larger than a GPU's memory less a headroom of {} GiB); use more nodes, a "
+                  "smaller batch, or less --memory-headroom",
+                  ranking.counts.plans, significant(asked.limits.headroom / unit::GiB)));
 }
 
 Result<Finalist> named_plan(const spec::Library& library, const PlanQuestion& asked,
@@ -82,6 +82,7 @@ Result<Finalist> named_plan(const spec::Library& library, const PlanQuestion& as
 Result<search::Ranking> find_plans(const search::Space& space, const PlanQuestion& asked) {
   search::FinalOptions options;
   options.top = asked.top;
+  options.kinds = asked.top > 1;
   options.search.threads = asked.threads;
   options.search.keep = std::max(fewest_finalists, asked.top + asked.top / 2);
   options.search.watch = asked.watch;

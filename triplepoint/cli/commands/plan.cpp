@@ -12,6 +12,8 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
+#include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/library.h"
 
@@ -23,6 +25,7 @@
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/search/plan_answer.h"
+#include "triplepoint/search/size_answer.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/plan_search.h"
 #include "triplepoint/system/process.h"
@@ -34,9 +37,10 @@ namespace {
 class PlanCommand : public Command {
  public:
   Arguments arguments() override {
-    return flags_
-        .arguments_of_search([this](const auto& name, auto text) { fix_layout(name, text); })
-        .add(plan_.search())
+    Arguments job =
+        flags_.arguments_of_search([this](const auto& name, auto text) { fix_layout(name, text); });
+    take_ranges(job);
+    return job.add(plan_.search())
         .group("Clocks instead of layouts")
         .toggle("--clocks",
                 "keep the job's layout; plan clocks and power caps per GPU that use waiting time",
@@ -54,7 +58,19 @@ class PlanCommand : public Command {
               into(output_), {.words = Words::folders})
         .add(plan_.threads())
         .add(format_.argument())
-        .add(plan_.bill());
+        .add(plan_.bill())
+        .group("Which machines: --nodes 8..512 and --cluster A,B are tried one by one")
+        .flag("--within", "TIME", "days that all of --tokens may take, as in 30days",
+              [this](std::string_view text) -> Result<void> {
+                const bool in_days = text.ends_with("days");
+                const std::string time = in_days
+                                             ? std::string(text.substr(0, text.size() - 4)) + "d"
+                                             : std::string(text);
+                size_limits_.time = TPT_TRY(parse_quantity<Seconds>(time));
+                return {};
+              })
+        .flag("--budget", "MONEY", "what all of it may cost, as in 3MUSD",
+              into(size_limits_.money, search::parse_money));
   }
 
   Result<int> run(tui::Console& console) override {
@@ -69,6 +85,8 @@ class PlanCommand : public Command {
     if (slowdown_ && !clocks_)
       return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
     if (clocks_) return plan_clocks(console, library);
+    if (size_limits_.time || size_limits_.money || nodes_.size() > 1 || clusters_.size() > 1)
+      return plan_sizes(console, library);
     const spec::Job base = TPT_TRY(job(console, library));
     const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library, base.environment));
     if (const std::string own = study::own_model_text(library, base);
@@ -95,6 +113,8 @@ class PlanCommand : public Command {
                             return learned->interval_factor(job, time);
                           }};
     if (flags_.has_file()) outcome.own = search::own_plan(asked);
+    if (outcome.own)
+      outcome.changes = search::best_changes(asked.base, asked.objective, asked.limits);
     if (explain_)
       outcome.explained = TPT_TRY(study::explained_plans(library, asked, ranking, *explain_));
     if (output_)
@@ -114,6 +134,77 @@ class PlanCommand : public Command {
   }
 
  private:
+  /// A range of nodes and a list of clusters are tried one by one; what is stored is the first.
+  void take_ranges(Arguments& job) {
+    for (Argument& each : job) {
+      if (has_name(each, "--nodes"))
+        each.store = [this, store = each.store](std::string_view text) -> Result<void> {
+          nodes_ = TPT_TRY(search::parse_nodes(text));
+          store_nodes_ = store;
+          return store(std::to_string(nodes_.front()));
+        };
+      if (has_name(each, "--cluster"))
+        each.store = [this, store = each.store](std::string_view text) -> Result<void> {
+          clusters_ = TPT_TRY(split_list(text));
+          store_cluster_ = store;
+          return store(clusters_.front());
+        };
+    }
+  }
+
+  Result<search::Sized> sized(const spec::Library& library, spec::Job base,
+                              const metrics::PredictionIntervals& intervals, const Watch& watch) {
+    const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library, base.environment));
+    search::Sized size{.base = base, .problem = {}};
+    search::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
+    asked.top = 1;
+    asked.watch = watch;
+    size.base = asked.base;
+    const Result<search::Space> space = plan_.searched().space(asked.base);
+    const Result<search::Ranking> ranking =
+        space ? study::find_plans(*space, asked) : tl::unexpected(space.error());
+    if (!ranking) {
+      size.problem = ranking.error().what;
+    } else if (ranking->ranked.empty()) {
+      size.problem = "interrupted";
+    } else {
+      size.plan = ranking->ranked.front();
+      size.bill = plan_.bill_of(asked.base, rates)(size.plan);
+      size.step_time = intervals.step_time(search::job_of(asked.base, size.plan), size.plan.time);
+    }
+    return size;
+  }
+
+  Result<int> plan_sizes(tui::Console& console, const spec::Library& library) {
+    if (!plan_.billed().given())
+      return error(
+          "--within, --budget, ranges of --nodes and lists of --cluster are of a whole training "
+          "(its length is missing); add --tokens 15T");
+    if (output_ && !output_->ends_with(".html"))
+      return error(
+          fmt::format("{}: sizes have no job files; -o NAME.html writes the page, and plan "
+                      "with one --cluster and --nodes the files",
+                      *output_));
+    const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
+    if (clusters_.empty()) clusters_.emplace_back();
+    if (nodes_.empty()) nodes_.push_back(0);
+    std::vector<search::Sized> sizes;
+    for (const std::string& cluster : clusters_)
+      for (const int64_t nodes : nodes_) {
+        if (!cluster.empty()) TPT_TRY(store_cluster_(cluster));
+        if (nodes > 0) TPT_TRY(store_nodes_(std::to_string(nodes)));
+        sizes.push_back(TPT_TRY(
+            sized(library, TPT_TRY(flags_.job(library)), intervals, tui::watch_on(console))));
+        if (interrupted()) break;
+      }
+    const metrics::BillRates rates =
+        TPT_TRY(plan_.billed().rates(library, sizes.front().base.environment));
+    const answers::Document answer = search::size_answer(std::move(sizes), size_limits_, rates);
+    if (output_) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
+    print_answer(console, answer, format_, "sizes");
+    return interrupted() ? exit_interrupted : exit_ok;
+  }
+
   /// In a search --tp 8 is --fix tp=8; flags that --fix does not name are those of --clocks alone.
   void fix_layout(const std::string& flag, std::string_view text) {
     constexpr std::pair<std::string_view, std::string_view> names[] = {
@@ -154,6 +245,10 @@ class PlanCommand : public Command {
   FormatFlag format_{FormatFlag::Csv::yes};
   std::optional<std::string> explain_, output_;
   std::optional<double> slowdown_;
+  std::vector<int64_t> nodes_;         // to try; those given
+  std::vector<std::string> clusters_;  // likewise
+  Store store_nodes_, store_cluster_;
+  search::SizeLimits size_limits_;
   std::string searched_flag_;  // of the layout, which --fix does not name
   bool clocks_ = false;
 };

@@ -79,9 +79,9 @@ TEST_CASE("plan: JSON holds as many plans as the table, and the front where it i
 }
 
 TEST_CASE("plan: the energy of a small step has digits") {
-  const std::vector<std::string> words = {"plan",     "--model", "gpt3-1.3b", "--cluster",
-                                          "hgx-h200", "--nodes", "1",         "--gbs",
-                                          "4",        "--top",   "1"};
+  const std::vector<std::string> words = {
+      "plan",  "--model", "gpt3-1.3b", "--cluster", "hgx-h200", "--nodes", "1",
+      "--gbs", "4",       "--top",     "1",         "--scope",  "gpu"};
   std::vector<std::string> as_json = words;
   as_json.insert(as_json.end(), {"--format", "json"});
   const double joules = Json::parse(ask(as_json).out).at("plans")[0].at("energy_j").get<double>();

@@ -25,10 +25,12 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/flags/simulation_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/trace_what_if.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/study_output.h"
+#include "triplepoint/study/sweep.h"
 #include "triplepoint/study/trace_what_if.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
@@ -144,6 +146,15 @@ class Simulate : public Command {
         .add(simulation_.length())
         .group("Duration and output")
         .flag("-o,--output", "NAME.run", "write the run", into(output_), {.words = Words::files})
+        .flag(
+            "--sweep", "FLAG=VALUES",
+            "simulate at each value of a flag, as in \"power-limit=400 W..700 W/50 W\" or tp=2|4; "
+            "repeatable: all combinations",
+            [this](std::string_view text) -> Result<void> {
+              swept_.push_back(TPT_TRY(study::parse_swept(text)));
+              return {};
+            },
+            {.repeats = true})
         .add(simulation_.profile())
         .add(threads_.argument())
         .add(format_.argument())
@@ -159,6 +170,9 @@ class Simulate : public Command {
     TPT_TRY(like_.check());
     if (replay_.given()) return replay_trace(console);
     const spec::Library library = TPT_TRY(spec::require_library());
+    if (!swept_.empty()) return sweep(console, library);
+    if (format_.is_csv())
+      return error("csv is the table of a sweep (a job has none); add --sweep, or take json");
     if (like_.given() && !flags_.require_no_job_but_cluster())
       return error("a job and --like were both given (the run contains its job); keep one of them");
     spec::Job job = TPT_TRY(like_.given() ? flags_.with_own_runs(TPT_TRY(like_.job(library)))
@@ -176,6 +190,63 @@ class Simulate : public Command {
   }
 
  private:
+  /// Flags keep what was stored last, so every combination is stored on top of the one before.
+  Result<std::vector<study::SweptJob>> swept_jobs(const spec::Library& library) {
+    const Arguments all = flags_.arguments().add(simulation_.all());
+    std::vector<const Argument*> stores;
+    size_t count = 1;
+    for (const study::SweptFlag& flag : swept_) {
+      const auto found = std::ranges::find_if(
+          all, [&](const Argument& each) { return has_name(each, "--" + flag.name); });
+      if (found == all.end() || found->value.empty() || found->repeats)
+        return error(fmt::format(
+            "--sweep {}: no flag of a job with one value has this name; try power-limit, ambient, "
+            "tp or gbs (triplepoint simulate --help lists them)",
+            flag.name));
+      stores.push_back(&*found);
+      count *= flag.values.size();
+    }
+    if (count > study::most_values)
+      return error(fmt::format("--sweep: {} jobs are too many; sweep at most {}", count,
+                               study::most_values));
+    std::vector<study::SweptJob> jobs(count);
+    for (size_t i = 0; i < count; ++i) {
+      if (interrupted()) return error("interrupted");
+      size_t rest = i;
+      jobs[i].values.resize(swept_.size());
+      for (size_t f = swept_.size(); f-- > 0;) {
+        jobs[i].values[f] = swept_[f].values[rest % swept_[f].values.size()];
+        rest /= swept_[f].values.size();
+        TPT_TRY(store_text(*stores[f], jobs[i].values[f]));
+      }
+      auto job = flags_.job(library);
+      auto results = job ? simulation_.results(library, *std::move(job), TPT_TRY(flags_.own_runs()))
+                         : Result<study::JobResults>(tl::unexpected(job.error()));
+      if (results)
+        jobs[i].results = *std::move(results);
+      else
+        jobs[i].problem = results.error().what;
+      run::Run& run = jobs[i].results.run;
+      if (jobs[i].problem.empty() && !run.manifest.fits_memory) jobs[i].problem = "out of memory";
+      run.timeline = {};  // hundreds of them would fill the memory
+      run.series.clear();
+    }
+    return jobs;
+  }
+
+  Result<int> sweep(tui::Console& console, const spec::Library& library) {
+    const bool is_page = output_ && output_->ends_with(".html");
+    if (output_ && !is_page)
+      return error(fmt::format("{} would be one run (a sweep has many); -o NAME.html writes a page",
+                               *output_));
+    if (like_.given())
+      return error("--sweep and --like were both given (a run has its job); name the job instead");
+    const answers::Document answer = study::sweep_answer(swept_, TPT_TRY(swept_jobs(library)));
+    if (is_page) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
+    print_answer(console, answer, format_, "sweep");
+    return exit_ok;
+  }
+
   /// A measured step in place of a job.
   Result<int> replay_trace(tui::Console& console) const {
     TPT_TRY(flags_.require_no_job_but_cluster());
@@ -200,7 +271,8 @@ class Simulate : public Command {
   ReplayFlags replay_;
   SimulationFlags simulation_;
   ThreadsFlag threads_{"threads to simulate (default: all cores)"};
-  FormatFlag format_;
+  FormatFlag format_{FormatFlag::Csv::yes};
+  std::vector<study::SweptFlag> swept_;
   std::optional<std::string> output_;
 };
 

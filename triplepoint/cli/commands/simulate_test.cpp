@@ -416,11 +416,26 @@ Json row(const Json& json, const std::string& what) {
   return {};
 }
 
-TEST_CASE("a site's PUE needs no bill to give the energy at its meter") {
-  const Json json = testing::json_of(call(plus(plain_job, {"--pue", "1.25", "--format", "json"})));
+TEST_CASE("energy counts at the site's meter, or in the scope that is asked for") {
+  const auto answer = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--format", "json"});
+    return testing::json_of(call(plus(plain_job, words)));
+  };
+  const Json json = answer({"--pue", "1.25"});
+  CHECK(json["energy_scope"] == "site");
   CHECK(json["site_energy_j"] == 1.25 * json["node_energy_j"].get<double>());
-  CHECK(testing::json_of(call(plus(plain_job, {"--format", "json"})))["site_energy_j"].is_null());
-  CHECK(contains(call(plus(plain_job, {"--pue", "0.5"})).err, "pue 0.5 is outside of 1 to 10"));
+  const Json usual = answer({}), of_nodes = answer({"--scope", "node"}),
+             of_gpus = answer({"--scope", "gpu"});
+  const auto tokens = [](const Json& of, const char* energy) {
+    return of[energy].get<double>() / of["joules_per_token"].get<double>();
+  };
+  CHECK(tokens(usual, "site_energy_j") == doctest::Approx(tokens(of_gpus, "energy_j")));
+  CHECK(tokens(of_nodes, "node_energy_j") == doctest::Approx(tokens(of_gpus, "energy_j")));
+  CHECK(of_gpus["site_energy_j"].is_null());
+  CHECK(of_gpus["energy_j"] == usual["energy_j"]);
+  CHECK(contains(call(plain_job).out, "energy at the site"));
+  CHECK(contains(call(plain_job).out, "note: energy is the site's, with a PUE of"));
+  CHECK(contains(call(plus(plain_job, {"--pue", "0.5"})).err, "--pue 0.5 is below 1"));
   CHECK(contains(call(plus(plain_job, {"--grid", "300"})).err, "--tokens"));
 }
 

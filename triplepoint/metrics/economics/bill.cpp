@@ -116,7 +116,9 @@ Bill bill_of(const BillInput& input, const BillRates& rates) {
     bill.failures = bill.total / bill.job_mtbf;
   }
   bill.goodput = bill.productive / bill.total;
-  bill.energy = rates.pue * (bill.total * input.node_power);
+  bill.scope = input.scope;
+  const double pue = input.scope == EnergyScope::site ? rates.pue : 1;
+  bill.energy = pue * (bill.total * input.power);
   const double kwh = bill.energy / unit::kWh;
   bill.electricity = kwh * rates.price_per_kwh;
   bill.machines = bill.total / unit::h * input.devices * rates.price_per_gpu_hour;
@@ -128,7 +130,7 @@ namespace {
 
 std::string money_text(double money, const std::string& currency) {
   if (money >= 1e6) return fmt::format("{:.2f} M {}", money / 1e6, currency);
-  return fmt::format("{:.0f} {}", money, currency);
+  return fmt::format("{} {}", whole(std::llround(money)), currency);
 }
 
 /// "3,200 t", and below one tonne "478 kg".
@@ -151,11 +153,12 @@ std::string bill_text(const Bill& bill, const BillRates& rates) {
         "it would never end: a failure comes every {}, and hardly a checkpoint (every {}) is "
         "reached between two",
         to_text(bill.job_mtbf), to_text(bill.checkpoint_interval));
-  std::string text =
-      fmt::format("{}, {} MWh, {} (machines {}, electricity {}), {} CO2", duration_text(bill.total),
-                  significant(bill.energy / unit::MWh), money_text(bill.money(), rates.currency),
-                  money_text(bill.machines, rates.currency),
-                  money_text(bill.electricity, rates.currency), mass_text(bill.tonnes_co2));
+  std::string text = fmt::format(
+      "{}, {} MWh {}{}, {} (machines {}, electricity {}), {} CO2", duration_text(bill.total),
+      significant(bill.energy / unit::MWh), scope_text(bill.scope),
+      bill.scope == EnergyScope::site ? fmt::format(" (PUE {})", significant(rates.pue)) : "",
+      money_text(bill.money(), rates.currency), money_text(bill.machines, rates.currency),
+      money_text(bill.electricity, rates.currency), mass_text(bill.tonnes_co2));
   if (bill.failures > 0)
     text += fmt::format("; goodput {:.1f} %: a failure every {}, {} in all, a checkpoint every {}",
                         100 * bill.goodput, duration_text(bill.job_mtbf),
@@ -172,6 +175,7 @@ Json bill_json(const Bill& bill, const BillRates& rates) {
           {"job_mtbf_s", bill.job_mtbf / unit::s},
           {"checkpoint_interval_s", bill.checkpoint_interval / unit::s},
           {"energy_mwh", bill.energy / unit::MWh},
+          {"energy_scope", energy_scopes[static_cast<size_t>(bill.scope)]},
           {"money", bill.money()},
           {"machines_money", bill.machines},
           {"electricity_money", bill.electricity},

@@ -10,6 +10,8 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/metrics/metrics.h"
+
 namespace triplepoint::metrics {
 
 /// What things cost and how often they break; defaults stand in data/economics.toml with their
@@ -33,7 +35,8 @@ struct BillInput {
   double tokens = 0, tokens_per_step = 0;
   Seconds step_time;
   double devices = 0;
-  Watts node_power;  // of all nodes, at the wall
+  Watts power;  // of all that the scope counts; of a site before its PUE
+  EnergyScope scope = EnergyScope::site;
 };
 
 struct Bill {
@@ -42,8 +45,9 @@ struct Bill {
   Seconds total;       // with checkpoints, lost work and restarts
   double goodput = 1;  // productive / total
   Seconds job_mtbf, checkpoint_interval;
-  double failures = 0;                   // expected
-  Joules energy;                         // of the building
+  double failures = 0;  // expected
+  Joules energy;        // of the scope
+  EnergyScope scope = EnergyScope::site;
   double electricity = 0, machines = 0;  // money
   double tonnes_co2 = 0;
   double money() const { return electricity + machines; }
@@ -55,7 +59,7 @@ struct Bill {
 ///   M     = device_mtbf / devices                                  failures hit any device
 ///   tau   = sqrt(2 d M) (1 + sqrt(d / (2 M)) / 3 + d / (18 M)) - d     for d < 2 M, else M
 ///   total = productive / tau * M e^(R / M) (e^((tau + d) / M) - 1)
-///   energy = total * node_power * pue;  CO2 = energy * grid;  money = kWh + GPU-hours
+///   energy = total * power * pue of a site;  CO2 = energy * grid;  money = kWh + GPU-hours
 ///
 /// d: checkpoint_write; R: restart; tau: work between two checkpoints. Without failures
 /// (device_mtbf zero) total = productive.

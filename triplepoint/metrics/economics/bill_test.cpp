@@ -15,7 +15,7 @@ BillInput a_run() {
           .tokens_per_step = 1e6,
           .step_time = 2 * unit::s,
           .devices = 1000,
-          .node_power = 1 * unit::MW};
+          .power = 1 * unit::MW};
 }
 
 TEST_CASE("without failures a run takes its steps, and its energy costs what the meter says") {

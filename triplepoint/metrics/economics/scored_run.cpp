@@ -145,7 +145,8 @@ ScoreValues measure_for_score(const run::Run& run, Seconds warm_up) {
   };
   const std::vector<run::StepRecord> steps = scored_steps(run, warm_up);
   if (steps.size() < fewest_steps) return values;
-  const Metrics part = measure(part_of(run, steps));
+  Metrics part = measure(part_of(run, steps));
+  count_energy_at(EnergyScope::gpu, part);  // scores are of the devices
   put(ScoreMetric::tokens_per_second_per_gpu, part.tokens_per_second_per_gpu);
   put(ScoreMetric::joules_per_token, part.joules_per_token);
   put(ScoreMetric::power_peak_w, peak_power(run, part));

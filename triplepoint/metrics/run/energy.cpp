@@ -11,7 +11,8 @@
 // How much power and energy, and what is it spent on?
 //
 //   energy_j         = one step, all GPUs, device scope
-//   joules_per_token = energy_j / tokens of the step
+//   joules_per_token = energy of the step / tokens of the step: the site's where the job states its
+//                      PUE, else the GPUs'
 //   samples_per_s_mj = samples per second / energy_j in MJ; of training only
 // Source of the last: "Characterizing the Efficiency of Distributed Training", MICRO 2025,
 // figure 4.
@@ -107,11 +108,28 @@ void answer_energy(const View& view, Metrics& answer) {
   if (answer.node_energy_j && job && job->environment.pue)
     answer.site_energy_j = *answer.node_energy_j * *job->environment.pue;
   if (!answer.energy_j || *answer.energy_j <= 0) return;
-  const double seconds = *answer.step_time / unit::s;
   if (answer.tokens_per_second)
-    answer.joules_per_token = *answer.energy_j / (*answer.tokens_per_second * seconds);
+    count_energy_at(answer.site_energy_j ? EnergyScope::site : EnergyScope::gpu, answer);
   if (answer.samples_per_second && !is_inference(view.run))
     answer.samples_per_s_mj = *answer.samples_per_second / (*answer.energy_j / 1e6);
+}
+
+std::string_view scope_text(EnergyScope scope) {
+  constexpr std::string_view texts[] = {"of the GPUs", "of the nodes", "at the site"};
+  return texts[static_cast<size_t>(scope)];
+}
+
+void count_energy_at(EnergyScope scope, Metrics& metrics) {
+  using enum EnergyScope;
+  if (scope == site && !metrics.site_energy_j) scope = node;
+  if (scope == node && !metrics.node_energy_j) scope = gpu;
+  const auto& joules = scope == site   ? metrics.site_energy_j
+                       : scope == node ? metrics.node_energy_j
+                                       : metrics.energy_j;
+  metrics.energy_scope = scope;
+  if (!joules || !metrics.step_time || !metrics.tokens_per_second) return;
+  metrics.joules_per_token =
+      *joules / (*metrics.tokens_per_second * (*metrics.step_time / unit::s));
 }
 
 }  // namespace triplepoint::metrics

@@ -32,7 +32,7 @@ void visit_fields(Visitor& visit, Widening& widening) {
 }
 
 struct SpreadTable {
-  double low = 1, high = 1, within_job = 0;
+  double low = 1, high = 1, within_job = 0, large_high = 1;
   int64_t rows = 0;
   std::vector<Widening> widening;
 };
@@ -42,6 +42,7 @@ void visit_fields(Visitor& visit, SpreadTable& spread) {
   visit("low", spread.low, spec::Need::required);
   visit("high", spread.high, spec::Need::required);
   visit("within_job", spread.within_job);
+  visit("large_high", spread.large_high);
   visit("rows", spread.rows);
   visit("widening", spread.widening);
 }
@@ -132,7 +133,9 @@ Result<PredictionIntervals> PredictionIntervals::load(const spec::Library& libra
   PredictionIntervals intervals;
   intervals.step_time_ = spread_of(step_time);
   intervals.within_job_ = step_time.within_job;
-  intervals.memory_ = spread_of(TPT_TRY(read_spread(root, path, "memory")));
+  const SpreadTable memory = TPT_TRY(read_spread(root, path, "memory"));
+  intervals.memory_ = spread_of(memory);
+  intervals.large_memory_ = std::max(1., memory.large_high);
   intervals.measured_gpus_ = gpus_with_tables(library);
   return intervals;
 }

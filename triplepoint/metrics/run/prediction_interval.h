@@ -42,6 +42,10 @@ class PredictionIntervals {
   std::optional<Interval> rate(const spec::Job&, double predicted) const;
   std::optional<Interval> memory(const spec::Job&, double predicted) const;
 
+  /// Share of a GPU's memory to leave free so that 90 of 100 jobs fit which are predicted to:
+  /// 1 - 1 / (90th percentile of measured over predicted memory of large Megatron-Core jobs).
+  double memory_headroom() const { return 1 - 1 / large_memory_; }
+
   /// Probability that plan b of a job really takes longer than plan a. What is off for both alike
   /// cancels; sigma: standard deviation of ln(measured / predicted) within a sweep.
   ///
@@ -61,7 +65,7 @@ class PredictionIntervals {
   };
 
   Spread step_time_, memory_;
-  double within_job_ = 0;
+  double within_job_ = 0, large_memory_ = 1;
   std::vector<std::string> measured_gpus_;  // whose kernels were fitted to measurements
 };
 

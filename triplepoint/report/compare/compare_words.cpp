@@ -127,14 +127,17 @@ std::string energy_sentence(const Comparison& c, std::size_t side) {
   for (const char* key : {"joules_per_token", "energy_j"}) {
     const ComparedRow* row = c.find(key);
     if (!is_known(row, side)) continue;
-    const char* what = row->key == "energy_j" ? "step" : "token";
-    if (!differs(row, side)) return fmt::format("A {} costs the same energy.", what);
+    const bool of_step = row->key == "energy_j";
+    const char* what = of_step ? "step" : "token";
+    const auto scope = metrics::scope_text(of_step ? metrics::EnergyScope::gpu
+                                                   : c.sides[side].metrics().energy_scope);
+    if (!differs(row, side)) return fmt::format("A {} costs the same energy {}.", what, scope);
     const double ratio = *row->values[side] / *row->values[0];
     if (ratio >= 2)
-      return fmt::format("A {} costs {} the energy: {}.", what, size_text(*row, side),
+      return fmt::format("A {} costs {} the energy {}: {}.", what, size_text(*row, side), scope,
                          against(*row, side));
-    return fmt::format("A {} costs {} {} energy: {}.", what, size_text(*row, side),
-                       ratio < 1 ? "less" : "more", against(*row, side));
+    return fmt::format("A {} costs {} {} energy {}: {}.", what, size_text(*row, side),
+                       ratio < 1 ? "less" : "more", scope, against(*row, side));
   }
   return "";
 }

@@ -158,7 +158,8 @@ void add_energy(Findings& findings, const Metrics& m) {
                                   : fmt::format("{} goes into {}", percent(share), use));
   std::string text = fmt::format("Of the GPU energy of a step, {}", fmt::join(words, ", "));
   if (m.joules_per_token)
-    text += fmt::format("; a token costs {} J", significant(*m.joules_per_token));
+    text += fmt::format("; a token costs {} J {}", significant(*m.joules_per_token),
+                        metrics::scope_text(m.energy_scope));
   findings.push_back({text + ".", "energy-ledger"});
 }
 

@@ -63,7 +63,8 @@ std::string table_of(const std::vector<IndexEntry>& entries, bool studies) {
 
 IndexEntry index_entry(const run::Run& header) {
   IndexEntry entry;
-  const metrics::Metrics m = metrics::measure(header);
+  metrics::Metrics m = metrics::measure(header);
+  metrics::count_energy_at(metrics::EnergyScope::gpu, m);  // in which all runs can be compared
   entry.state = run::name_of(header.manifest.origin);
   if (!header.manifest.fits_memory) entry.state += ", out of memory";
   if (header.shutdown) entry.state += ", shut down by heat";

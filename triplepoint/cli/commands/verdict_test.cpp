@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// No command recommends what its own numbers do not favour.
+#include <algorithm>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/cli/command_line.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Json ask(Words words, int code = exit_ok) {
+  words.insert(words.end(), {"--format", "json"});
+  std::ostringstream out, err;
+  tui::Console console(out, err, {});
+  CAPTURE(words);
+  const int got = run_command_line(words, console);
+  CAPTURE(err.str());
+  REQUIRE(got == code);
+  return Json::parse(out.str());
+}
+
+std::string verdict_of(const Json& json) {
+  return json.at("verdict").get<std::string>();
+}
+
+constexpr const char* job_with_a_bubble =
+    "model = \"gpt3-5b\"\n"
+    "cluster = \"dgx-a100\"\n"
+    "nodes = 2\n"
+    "[plan]\n"
+    "tensor_parallel_size = 2\n"
+    "pipeline_parallel_size = 4\n"
+    "global_batch_size = 32\n";
+
+TEST_CASE("verdicts: plan changes a job only for less of what was asked for") {
+  const ScratchFolder folder;
+  const std::string job = folder.file("job.toml", job_with_a_bubble);
+  for (const char* goal : {"throughput", "energy", "cost"})
+    for (const char* scope : {"gpu", "site"}) {
+      const Json answer =
+          ask({"plan", job, "--objective", goal, "--scope", scope, "--top", "3", "--fix", "cp=1"});
+      const std::string verdict = verdict_of(answer);
+      CAPTURE(verdict);
+      const double best = answer.at("plans")[0].at("objective"),
+                   own = answer.at("own").at("objective");
+      CHECK(answer.at("energy_scope") == scope);
+      if (verdict.starts_with("Change")) CHECK(best < 0.99 * own);
+      if (verdict.starts_with("Keep")) CHECK(own < 1.1 * best);
+      for (const Json& plan : answer.at("plans"))
+        CHECK(plan.at("objective").get<double>() >= best);
+      for (const Json& change : answer.value("changes", Json::array()))
+        CHECK(change.at("objective").get<double>() < own);
+    }
+}
+
+TEST_CASE("verdicts: a cap for less energy at the site raises no bill") {
+  const auto bill = [](Words more) {
+    Words words = {"plan",    "--model", "gpt3-5b", "--cluster", "dgx-a100",
+                   "--nodes", "2",       "--gbs",   "48",        "--tokens",
+                   "100B",    "--top",   "1",       "--fix",     "cp=1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return ask(std::move(words)).at("plans")[0].at("bill").at("energy_mwh").get<double>();
+  };
+  CHECK(bill({"--objective", "energy"}) <= bill({}));
+  CHECK(bill({"--objective", "energy", "--scope", "node"}) <= bill({"--scope", "node"}));
+}
+
+TEST_CASE("verdicts: place launches only what is faster") {
+  for (const char* layers : {"8,8,8,8", "7,11,7,7"}) {
+    const Json answer =
+        ask({"place", "--model", "llama3-8b", "--cluster", "dgx-h100", "--tp", "2", "--pp", "4",
+             "--gbs", "32", "--sequence-parallel", "--layers-per-stage", layers});
+    const std::string verdict = verdict_of(answer);
+    CAPTURE(verdict);
+    const auto& all = answer.at("placements");
+    const auto best = std::ranges::find_if(all, [&](const Json& placement) {
+      return placement.at("placement") == answer.at("recommended");
+    });
+    REQUIRE(best != all.end());
+    const double gain =
+        all[0].at("step_time_s").get<double>() / best->at("step_time_s").get<double>() - 1;
+    if (verdict.starts_with("Launch") && !best->contains("speed_gain_on_drawn_machines"))
+      CHECK(gain >= 0.005);
+    if (verdict.starts_with("Launch") && best->contains("speed_gain_on_drawn_machines"))
+      CHECK(best->at("speed_gain_on_drawn_machines").at("mean").get<double>() >= 0.005);
+  }
+}
+
+TEST_CASE("verdicts: a sweep names the fastest and the thriftiest of its table") {
+  const Json answer = ask({"simulate", "--model", "gpt3-5b", "--cluster", "dgx-a100", "--tp", "2",
+                           "--gbs", "32", "--sweep", "power-limit=250 W..400 W/50 W"});
+  const auto& rows = answer.at("sweep");
+  REQUIRE(rows.size() == 4);
+  const auto least = [&](const char* key) {
+    return *std::ranges::min_element(rows, {},
+                                     [&](const Json& row) { return row.at(key).get<double>(); });
+  };
+  const std::string verdict = verdict_of(answer);
+  CAPTURE(verdict);
+  const auto named = [](const Json& row) {
+    return "power-limit " + row.at("power-limit").get<std::string>();
+  };
+  CHECK(verdict.starts_with("Fastest: " + named(least("step_time_s"))));
+  if (verdict.find("least energy") != std::string::npos)
+    CHECK(verdict.find(named(least("joules_per_token")), verdict.find("least energy")) !=
+          std::string::npos);
+}
+
+TEST_CASE("verdicts: a size is taken only if it keeps the limits, and no cheaper one does") {
+  const Words words = {"plan",  "--model", "gpt3-5b",  "--cluster", "dgx-a100", "--nodes", "1..4",
+                       "--gbs", "64",      "--tokens", "10B",       "--fix",    "cp=1"};
+  for (const char* within : {"10d", "4d", "1h"}) {
+    Words limited = words;
+    limited.insert(limited.end(), {"--within", within});
+    const Json answer = ask(limited);
+    const std::string verdict = verdict_of(answer);
+    CAPTURE(verdict);
+    const Json* cheapest = nullptr;
+    for (const Json& row : answer.at("sizes"))
+      if (row.at("problem") == "" &&
+          (!cheapest || row.at("money").get<double>() < cheapest->at("money").get<double>()))
+        cheapest = &row;
+    REQUIRE(verdict.starts_with("Take") == (cheapest != nullptr));
+    if (cheapest)
+      CHECK(verdict.starts_with(
+          fmt::format("Take {} x dgx-a100", cheapest->at("nodes").get<int64_t>())));
+  }
+}
+
+}  // namespace
+}  // namespace triplepoint::cli

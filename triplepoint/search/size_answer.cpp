@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/search/size_answer.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
+#include "triplepoint/base/unit_text.h"
+
+#include "triplepoint/search/plan_text.h"
+
+namespace triplepoint::search {
+namespace {
+
+constexpr Seconds day = 24 * unit::h;
+
+Result<int64_t> parse_positive(std::string_view text) {
+  const int64_t value = TPT_TRY(parse_count(text));
+  if (value >= 1) return value;
+  return error(fmt::format("{} is no number of nodes; try 8, 8..512 or 8..64/8", text));
+}
+
+std::string machines_text(const Sized& sized) {
+  const spec::Cluster& cluster = sized.base.cluster;
+  return fmt::format("{} x {} ({} GPUs)", cluster.num_nodes, cluster.name, cluster.num_gpus());
+}
+
+/// What a training takes, less of each is better.
+std::array<double, 4> costs(const Sized& sized) {
+  return {sized.bill.total / unit::s, sized.bill.money(), sized.bill.energy / unit::J,
+          sized.site_watts()};
+}
+
+bool beats(const Sized& a, const Sized& b) {
+  const auto of_a = costs(a), of_b = costs(b);
+  return std::ranges::equal(of_a, of_b, std::less_equal()) && of_a != of_b;
+}
+
+/// By what factor the worst limit is exceeded; 1 or less: all are kept.
+double excess(const Sized& sized, const SizeLimits& limits) {
+  double worst = 0;
+  if (limits.time) worst = std::max(worst, sized.bill.total / *limits.time);
+  if (limits.money) worst = std::max(worst, sized.bill.money() / *limits.money);
+  return worst;
+}
+
+std::string broken_text(const Sized& sized, const SizeLimits& limits) {
+  std::string text;
+  if (limits.time && sized.bill.total > *limits.time)
+    text = fmt::format("{:.1f} of {:.1f} days", sized.bill.total / day, *limits.time / day);
+  if (limits.money && sized.bill.money() > *limits.money)
+    text += fmt::format("{}{:.2f} of {:.2f} M", text.empty() ? "" : ", ", sized.bill.money() / 1e6,
+                        *limits.money / 1e6);
+  return text;
+}
+
+std::string takes_text(const Sized& sized, const metrics::BillRates& rates) {
+  std::string days = fmt::format("{:.1f} days", sized.bill.total / day);
+  if (const auto likely = sized.days())
+    days += fmt::format(" (likely {:.1f}-{:.1f})", likely->low, likely->high);
+  return fmt::format("{} with {}; {} MW at the site, {} MWh {}, {} M {}, {} t CO2, {} failures",
+                     days, plan_text(sized.plan), significant(sized.site_watts() / 1e6),
+                     significant(sized.bill.energy / unit::MWh),
+                     metrics::scope_text(sized.bill.scope), significant(sized.bill.money() / 1e6),
+                     rates.currency, significant(sized.bill.tonnes_co2),
+                     significant(sized.bill.failures));
+}
+
+std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
+                       const metrics::BillRates& rates) {
+  const Sized *best = nullptr, *nearest = nullptr;
+  for (const Sized& each : all) {
+    if (!each.problem.empty()) continue;
+    const double over = excess(each, limits);
+    if (over <= 1 && (!best || each.bill.money() < best->bill.money())) best = &each;
+    if (!nearest || over < excess(*nearest, limits)) nearest = &each;
+  }
+  if (best)
+    return fmt::format("Take {}, the cheapest that keeps all limits: {}.", machines_text(*best),
+                       takes_text(*best, rates));
+  if (nearest)
+    return fmt::format("No: none of these machines keeps the limits. Nearest is {} ({}): {}.",
+                       machines_text(*nearest), broken_text(*nearest, limits),
+                       takes_text(*nearest, rates));
+  return "No: there is no plan on any of these machines.";
+}
+
+DataTable table_of(const std::vector<Sized>& all, const SizeLimits& limits,
+                   const metrics::BillRates& rates) {
+  DataTable table{
+      .name = "sizes",
+      .title = "The best plan on each, and what all of the training takes",
+      .columns = {
+          {"cluster", "cluster"},
+          {"nodes", "nodes"},
+          {"gpus", "GPUs"},
+          {"days", "days", 1, 1},
+          {.key = "days_low", .title = "likely", .digits = 1, .optional = 3},
+          {.key = "days_high", .title = "to", .digits = 1, .optional = 3},
+          {"site_mw", "site MW", 1, 3},
+          {"energy_mwh", "MWh", 1, 1},
+          {"money", "k" + rates.currency, 1e3, 1},
+          {.key = "co2_t", .title = "t CO2", .optional = 2},
+          {.key = "failures", .title = "failures", .digits = 1, .optional = 4},
+          {.key = "checkpoint_interval_s", .title = "checkpoint min", .scale = 60, .optional = 5},
+          {"front", "front"},
+          {.key = "plan", .title = "plan", .optional = 1, .whole = true},
+          {"problem", "why not"}}};
+  for (const Sized& each : all) {
+    std::vector<DataCell> row = {each.base.cluster.name, each.base.cluster.num_nodes,
+                                 each.base.cluster.num_gpus()};
+    if (!each.problem.empty()) {
+      row.insert(row.end(), 9, Missing{each.problem});
+      row.insert(row.end(), {std::string(), std::string(), each.problem});
+    } else {
+      const auto likely = each.days();
+      const auto bound = [&](double metrics::Interval::*end) {
+        return cell_of(likely ? std::optional((*likely).*end) : std::nullopt,
+                       "nothing is measured");
+      };
+      row.insert(
+          row.end(),
+          {each.bill.total / day, bound(&metrics::Interval::low), bound(&metrics::Interval::high),
+           each.site_watts() / 1e6, each.bill.energy / unit::MWh, each.bill.money(),
+           each.bill.tonnes_co2, each.bill.failures, each.bill.checkpoint_interval / unit::s,
+           std::string(each.on_front ? "*" : ""), plan_text(each.plan), broken_text(each, limits)});
+    }
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+answers::Figure front_figure(const std::vector<Sized>& all, const metrics::BillRates& rates) {
+  answers::ScatterChart chart{.title = "Days against money",
+                              .x_unit = "money (M " + rates.currency + ")",
+                              .y_unit = "days",
+                              .colour_unit = "power of the site (MW)",
+                              .points = {}};
+  for (const Sized& each : all)
+    if (each.problem.empty())
+      chart.points.push_back({.x = each.bill.money() / 1e6,
+                              .y = each.bill.total / day,
+                              .colour = each.site_watts() / 1e6,
+                              .job = "",
+                              .hint = machines_text(each) + ": " + takes_text(each, rates),
+                              .label = each.on_front ? machines_text(each) : "",
+                              .on_front = each.on_front});
+  return {.id = "front",
+          .title = chart.title,
+          .note = "Ringed: nothing takes less time, money, energy and power at once.",
+          .chart = std::move(chart)};
+}
+
+}  // namespace
+
+Result<std::vector<int64_t>> parse_nodes(std::string_view text) {
+  const size_t dots = text.find("..");
+  if (dots == std::string_view::npos) return std::vector<int64_t>{TPT_TRY(parse_positive(text))};
+  const size_t slash = std::min(text.find('/', dots), text.size());
+  const int64_t low = TPT_TRY(parse_positive(text.substr(0, dots)));
+  const int64_t high = TPT_TRY(parse_positive(text.substr(dots + 2, slash - dots - 2)));
+  const int64_t step = slash < text.size() ? TPT_TRY(parse_positive(text.substr(slash + 1))) : 0;
+  if (high < low)
+    return error(fmt::format("{} ends before it begins; the first number is the least", text));
+  std::vector<int64_t> nodes;
+  for (int64_t n = low; n<high; n = step> 0 ? n + step : 2 * n)
+    nodes.push_back(n);
+  nodes.push_back(high);
+  constexpr size_t most = 64;
+  if (nodes.size() > most)
+    return error(fmt::format("{} are {} numbers of nodes, each a search; ask for at most {}", text,
+                             nodes.size(), most));
+  return nodes;
+}
+
+Result<double> parse_money(std::string_view text) {
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string_view rest = trimmed(text.substr(static_cast<size_t>(end - text.data())));
+  constexpr std::pair<char, double> factors[] = {{'k', 1e3}, {'M', 1e6}, {'B', 1e9}};
+  if (problem != std::errc() || !(value > 0))
+    return error(fmt::format("\"{}\" is no amount of money; try 3 MUSD or 250k", text));
+  for (const auto& [letter, factor] : factors)
+    if (rest.starts_with(letter)) {
+      rest.remove_prefix(1);
+      return value * factor;
+    }
+  return value;
+}
+
+double Sized::site_watts() const {
+  return base.environment.pue.value_or(1) * static_cast<double>(base.cluster.num_nodes) *
+         plan.node_power;
+}
+
+std::optional<metrics::Interval> Sized::days() const {
+  if (!step_time) return std::nullopt;
+  const double days = bill.total / day;
+  return metrics::Interval{days * step_time->low / plan.time, days * step_time->high / plan.time};
+}
+
+answers::Document size_answer(std::vector<Sized> all, const SizeLimits& limits,
+                              const metrics::BillRates& rates) {
+  for (Sized& each : all)
+    each.on_front = each.problem.empty() && std::ranges::none_of(all, [&](const Sized& other) {
+                      return other.problem.empty() && beats(other, each);
+                    });
+  const spec::Job& first = all.front().base;
+  return {.kind = "size",
+          .title = fmt::format("{}, batch {}: which machines", first.model.name,
+                               first.plan.global_batch_size),
+          .facts = fmt::format("{} sizes, the best plan on each; energy {} at a PUE of {}; front: "
+                               "nothing takes less time, money, energy and power at once.",
+                               all.size(), metrics::scope_text(all.front().bill.scope),
+                               significant(first.environment.pue.value_or(1))),
+          .verdict = verdict_of(all, limits, rates),
+          .sections = {{.figures = {front_figure(all, rates)}},
+                       {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
+          .numbers = {
+              {"model", first.model.name},
+              {"global_batch_size", first.plan.global_batch_size},
+              {"energy_scope", metrics::energy_scopes[static_cast<size_t>(all.front().bill.scope)]},
+              {"currency", rates.currency}}};
+}
+
+}  // namespace triplepoint::search
