@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <new>
 #include <optional>
 
@@ -45,28 +46,52 @@ std::vector<std::string> flag_names(const std::vector<Argument>& arguments) {
   return names;
 }
 
-/// Adds one argument; what its reader refuses becomes `problem`.
-void add_argument(CLI::App& app, const Argument& argument, std::optional<std::string>& problem) {
-  const auto store = [&argument, &problem](const std::string& text) {
-    if (const Result<void> read = store_text(argument, text); !read && !problem)
-      problem = read.error().what;
-    return !problem.has_value();
-  };
-  if (argument.is_flag() && argument.value.empty()) {
-    app.add_flag_function(argument.names, [store](int64_t) { store(""); });
-    return;
-  }
+bool is_switch(const Argument& argument) {
+  return argument.is_flag() && argument.value.empty();
+}
+
+CLI::Option* add_argument(CLI::App& app, const Argument& argument) {
+  if (is_switch(argument)) return app.add_flag(argument.names);
   const std::string names = argument.is_flag() ? argument.names : "word_" + argument.names;
-  CLI::Option* option = app.add_option_function<std::vector<std::string>>(
-      names, [store](const std::vector<std::string>& texts) {
-        std::for_each(texts.begin(), texts.end(), store);
-      });
+  CLI::Option* option = app.add_option(names);
   option->type_size(1)->expected(1, argument.repeats ? CLI::detail::expected_max_vector_size : 1);
   // Else a word takes those of the next one. A flag that repeats takes one word each time.
   option->allow_extra_args(argument.repeats && !argument.is_flag());
   if (argument.is_flag() && !argument.repeats)
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  return option;
 }
+
+/// Stores what was said, in the order in which it was said: some words are about those after them.
+/// The first that a reader refuses ends it.
+class Storing {
+ public:
+  void add(const CLI::Option* option, const Argument& argument) { said_[option] = {&argument}; }
+
+  Result<void> store(const CLI::App& app) {
+    for (const CLI::Option* option : app.parse_order())
+      if (const auto said = said_.find(option); said != said_.end())
+        TPT_TRY(store_next(*option, said->second));
+    return {};
+  }
+
+ private:
+  struct Said {
+    const Argument* argument = nullptr;
+    std::size_t next = 0;
+  };
+
+  static Result<void> store_next(const CLI::Option& option, Said& said) {
+    const Argument& argument = *said.argument;
+    const std::size_t place = said.next++;
+    if (place >= option.results().size()) return {};
+    // Of a flag that takes one value, the last.
+    if (argument.is_flag() && !argument.repeats && said.next < option.results().size()) return {};
+    return store_text(argument, is_switch(argument) ? "" : option.results()[place]);
+  }
+
+  std::map<const CLI::Option*, Said> said_;
+};
 
 /// A flag whose help has every word of an unknown one: --tp of --tensor-parallel.
 std::optional<std::string> flag_by_help(std::string_view unknown,
@@ -159,17 +184,19 @@ Result<bool> read_arguments(const std::vector<Argument>& arguments,
   bool help = false;
   app.add_flag("-h,--help", help);
   std::optional<std::string> problem;
+  Storing storing;
   for (const Argument& argument : arguments)
-    add_argument(app, argument, problem);
+    storing.add(add_argument(app, argument), argument);
   const auto dashes = std::find(words.begin(), words.end(), "--");
   const std::vector<std::string> flags(words.begin(), dashes);
   try {
     app.parse(std::vector<std::string>(flags.rbegin(), flags.rend()));  // CLI11 wants them reversed
   } catch (const CLI::ArgumentMismatch& wrong) {
-    if (!problem) problem = value_missing(wrong.what(), arguments);
+    problem = value_missing(wrong.what(), arguments);
   } catch (const CLI::ParseError& wrong) {
-    if (!problem) problem = wrong.what();
+    problem = wrong.what();
   }
+  if (const Result<void> stored = storing.store(app); !stored) problem = stored.error().what;
   if (help) return true;
   if (!problem) problem = left_over(app, arguments);
   bool has_words = false;
