@@ -30,8 +30,9 @@ DISTANCE = {"microbatch": 0.25, "tensor": 0.25, "pipeline": 0.25, "virtual": 0.1
             "sequence": 0.2, "batch": 0.1, "parameters": 0.15, "active": 0.15, "recompute": 0.25, "gpu": 0.7, "stack": 0.7, "precision": 0.6,
             "sharding": 0.5, "task": 0.7, "model": 0.5}
 GIVEN = (0, 1, 3, 5)
+POWER = {"energy": 0.15, "idle": 0.2, "noise": 0.05}  # sources of training power differ by 10 % (validation/power-mlperf-*/errors.csv), their rows by 5 %
 TAILS, SURPRISE = 4.0, 4.0
-HOLD = 0.002  # weight of ln(number / start)^2
+HOLD = 0.02  # weight of ln(number / start)^2
 MOST_ROWS = 18  # of a sweep, in the fit
 NORMAL_80 = 1.2816
 
@@ -68,7 +69,7 @@ def read_sweeps(files):
     for file in files:
         with open(file, encoding="utf-8") as text:
             for row in json.load(text)["per_row"]:
-                if row.get("sensitivities") and row["predicted"] > 0:
+                if row.get("sensitivities") and row["predicted"] > 0 and not row["quantity"].startswith("mem"):
                     rows[row["family"], row.get("sweep") or ""].setdefault(row["row_id"], row)
     return [Sweep(family, list(of.values())) for (family, _), of in sorted(rows.items())]
 
@@ -84,7 +85,8 @@ class Priors:
 
     def covariance(self, sweep):
         scaled = sweep.slopes * self.spread
-        return scaled @ scaled.T + self.common**2 + self.near**2 * numpy.exp(-numpy.tensordot(self.weights, sweep.apart, 1))
+        apart = self.weights[:, None, None] * sweep.apart
+        return scaled @ scaled.T + self.common**2 + self.near**2 * numpy.prod(1 + apart, 0) * numpy.exp(-apart.sum(0))
 
     def forecast(self, sweep, covariance, given, rest, reweightings):
         """Means and variances of the rest's errors."""
@@ -169,17 +171,19 @@ def write(path, logs, sources, sweeps):
     rows = sum(len(sweep.ids) for sweep in sweeps)
     sections = [("spread", zip(SPREAD, priors.spread)),
                 ("remainder", list(zip(REMAINDER, (priors.common, priors.near, priors.noise))) + [("noise_tails", TAILS), ("coefficient_tails", 30), ("surprise", SURPRISE)]),
-                ("distance", zip(DISTANCE, priors.weights))]
+                ("distance", zip(DISTANCE, priors.weights)), ("power", POWER.items())]
     with open(path, "w", encoding="utf-8") as file:
         file.write("# SPDX-License-Identifier: Apache-2.0\n"
                    "# How much machines and software differ from what is shipped, before anything is measured on them; written by lab/learn_priors.py. spread: standard\n"
                    "# deviations of ln(factor) of each coefficient. remainder: of ln(time) that no coefficient explains: common to all runs of one place; near, shared by\n"
                    "# runs that are alike; noise of one measurement; tails: degrees of freedom of Student's t, of noise and of coefficients; surprise: of the scale of\n"
-                   "# forecasts. distance: how much less alike two runs are, per doubling of a size or for another word: near remainders correlate by exp(-distance).\n")
+                   "# forecasts. distance: how much less alike two runs are, per doubling of a size or for another word: near remainders correlate by the product of (1 + d) exp(-d).\n")
         for name, numbers in sections:
             file.write(f"[{name}]\n" + "".join(f"{key:17} = {value:.3g}\n" for key, value in numbers) + "\n")
         file.write('[[source]]\nkeys = ["spread.*", "remainder.*", "distance.*"]\nkind = "fitted"\n'
-                   f'cite = "lab/learn_priors.py: {rows} rows of {len(sources)} published sources (validation/*/jobs.csv), given none to five rows of a sweep, its others"\n')
+                   f'cite = "lab/learn_priors.py: {rows} rows of {len(sources)} published sources (validation/*/jobs.csv), given none to five rows of a sweep, its others"\n'
+                   '[[source]]\nkeys = ["power.*"]\nkind = "assumed"\n'
+                   'cite = "mean power of training, sources differ by 10 % (standard deviation) and rows of one by 5 %: validation/power-mlperf-*/errors.csv"\n')
 
 
 def main():

@@ -47,6 +47,16 @@ struct FieldsOfJson {
   }
 };
 
+Json power_json(const LearnedPower& power) {
+  return {{"learned", power.mean}, {"learned_spread", power.spread}, {"runs", power.runs}};
+}
+
+LearnedPower power_of(const Json& json) {
+  return {.mean = json.at("learned").get<PowerFactors>(),
+          .spread = json.at("learned_spread").get<PowerFactors>(),
+          .runs = json.at("runs").get<int64_t>()};
+}
+
 Json by_name(LogFactors values) {
   Json json = Json::object();
   ByName named{&values};
@@ -84,7 +94,7 @@ Evidence evidence_of(const Json& json) {
   return one;
 }
 
-Result<Posterior> posterior_of(const Json& json, const std::string& path) {
+Result<Calibration> calibration_of(const Json& json, const std::string& path) {
   try {
     Priors priors;
     FieldsOfJson fields{json.at("priors")};
@@ -93,7 +103,7 @@ Result<Posterior> posterior_of(const Json& json, const std::string& path) {
     std::vector<Evidence> evidence;
     for (const Json& one : json.at("runs"))
       evidence.push_back(evidence_of(one));
-    return Posterior(priors, std::move(evidence));
+    return Calibration(Posterior(priors, std::move(evidence)), power_of(json.at("power")));
   } catch (const Json::exception& problem) {
     return error(
         fmt::format("{}: not what this version learns ({}); run triplepoint calibrate again", path,
@@ -105,8 +115,7 @@ Result<Posterior> posterior_of(const Json& json, const std::string& path) {
 
 Result<Calibration> Calibration::read(const std::string& folder) {
   const std::string path = is_folder(folder) ? path_in(folder) : folder;
-  const Json json = TPT_TRY(parse_json(TPT_TRY(read_file(path)), path));
-  return Calibration(TPT_TRY(posterior_of(json, path)));
+  return calibration_of(TPT_TRY(parse_json(TPT_TRY(read_file(path)), path)), path);
 }
 
 Result<void> Calibration::write(const std::string& folder) const {
@@ -115,10 +124,12 @@ Result<void> Calibration::write(const std::string& folder) const {
       {"about",
        "What triplepoint calibrate learned from runs of one place; --with reads it. learned, "
        "learned_spread and unexplained are logarithms of factors of time; they follow from the "
-       "runs and priors and are here to be read only."},
+       "runs and priors and are here to be read only; of power, energy and idle, they are what is "
+       "applied."},
       {"learned", by_name(posterior_.mean())},
       {"learned_spread", by_name(posterior_.spreads())},
       {"unexplained", posterior_.common()},
+      {"power", power_json(power_)},
       {"runs", Json::array()},
       {"priors", Json::object()}};
   Priors priors = posterior_.priors();
@@ -131,7 +142,8 @@ Result<void> Calibration::write(const std::string& folder) const {
 }
 
 spec::Job Calibration::applied(const spec::Job& job) const {
-  return stretched(scaled(job, posterior_.mean()), posterior_.remainder(knobs_of(job)));
+  return stretched(scaled(with_power(job, power_.mean), posterior_.mean()),
+                   posterior_.remainder(knobs_of(job)));
 }
 
 std::string Calibration::about_remainder(const spec::Job& job) const {

@@ -18,13 +18,15 @@ namespace triplepoint::learn {
 /// What a place's own runs taught: a job on its machines, under its software.
 class Calibration {
  public:
-  explicit Calibration(Posterior posterior) : posterior_(std::move(posterior)) {}
+  explicit Calibration(Posterior posterior, LearnedPower power = {})
+      : posterior_(std::move(posterior)), power_(power) {}
 
   /// FOLDER/calibration.json, which needs no other file.
   static Result<Calibration> read(const std::string& folder);
   Result<void> write(const std::string& folder) const;
 
   const Posterior& posterior() const { return posterior_; }
+  const LearnedPower& power() const { return power_; }
   std::size_t runs() const { return posterior_.evidence().size(); }
   /// "+6 % of the step unexplained".
   std::string about_remainder(const spec::Job&) const;
@@ -37,13 +39,15 @@ class Calibration {
 
  private:
   Posterior posterior_;
+  LearnedPower power_;
 };
 
 /// A run of a job whose step time was measured.
 struct OwnRun {
   std::string name;
   spec::Job job;
-  double seconds = 0;  // of a step
+  double seconds = 0;                          // of a step
+  std::optional<double> watts = std::nullopt;  // of a GPU, mean over steps
 };
 
 /// How a run was predicted, in seconds.
@@ -67,9 +71,10 @@ struct Learned {
   std::vector<NextRun> next;                                  // best first
 };
 
-/// Gauss-Newton: the posterior of the linearised problem, and slopes anew where its mean lies,
-/// three times. `runs` must fit in memory. Equal input gives equal bits for any number of threads.
-/// An error if no run can be predicted.
+/// Gauss-Newton: the posterior of the linearised problem, and slopes anew where its mean lies, up
+/// to three times, until no job's time moves by 2 %. Where runs have power, that is learned at the
+/// learned times, and then times again. `runs` must fit in memory. Equal input gives
+/// equal bits for any number of threads. An error if no run can be predicted.
 Result<Learned> learn_from(const Priors&, const std::vector<OwnRun>& runs, int threads);
 
 }  // namespace triplepoint::learn

@@ -12,6 +12,7 @@
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/learn/priors_file.h"
+#include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::learn {
 namespace {
@@ -106,7 +107,7 @@ TEST_CASE("one given run predicts itself, and another of its kind better than be
   const spec::Job other = job_of(1, 2, 2);
   const double measured = seconds_of(scaled(other, truth));
   CHECK(std::abs(std::log(forecast_of(learned.calibration, other) / measured)) <
-        0.67 * std::abs(std::log(seconds_of(other) / measured)));
+        0.5 * std::abs(std::log(seconds_of(other) / measured)));
 }
 
 TEST_CASE("forecasts are surer with more runs, and less sure further away") {
@@ -118,6 +119,41 @@ TEST_CASE("forecasts are surer with more runs, and less sure further away") {
   CHECK(spread_of(one, near) < spread_of(none, near));
   CHECK(spread_of(all, near) < spread_of(one, near));
   CHECK(spread_of(one, near) < spread_of(one, far));
+}
+
+double watts_of(const spec::Job& job) {
+  const run::Run run = sim::simulate(job, {});
+  REQUIRE(!run.summaries.empty());
+  return run.summaries.front().power_mean_w.value();
+}
+
+TEST_CASE("boards that take less energy are recognized by their power") {
+  const PowerFactors truth = {-0.3, 0.1};
+  std::vector<OwnRun> runs;
+  for (const spec::Job& job : {job_of(1, 2, 1), job_of(2, 8, 1)}) {
+    const spec::Job there = with_power(job, truth);
+    runs.push_back(
+        {.name = "run", .job = job, .seconds = seconds_of(there), .watts = watts_of(there)});
+  }
+  const Calibration known = learned_from(runs).calibration;
+  CHECK(known.power().runs == 2);
+  for (std::size_t k = 0; k < truth.size(); ++k)
+    CHECK(std::abs(known.power().mean[k] - truth[k]) < 2 * known.power().spread[k]);
+  const spec::Job other = job_of(1, 4, 2);
+  const double measured = watts_of(with_power(other, truth));
+  const double before = std::abs(std::log(watts_of(other) / measured));
+  CHECK(before > 0.05);
+  CHECK(std::abs(std::log(watts_of(known.applied(other)) / measured)) < 0.5 * before);
+  // A file has it as well.
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path("mine");
+  REQUIRE(known.write(folder));
+  CHECK(Calibration::read(folder).value().power() == known.power());
+}
+
+TEST_CASE("without measured power, power stays as it is shipped") {
+  const Calibration known = learned_from(runs_at({job_of(1, 2, 1)}, {})).calibration;
+  CHECK(known.power() == LearnedPower{});
 }
 
 TEST_CASE("nothing measured changes no bit of a job") {

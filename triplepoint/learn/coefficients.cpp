@@ -18,7 +18,10 @@ void in_context(double x, spec::Job& job) {
   job.cluster.gpu.kernels.in_context_slowdown *= std::exp(x);
 }
 
+// What the job has nothing of stays as it is: such a coefficient costs no simulation.
+
 void few_bits(double x, spec::Job& job) {
+  if (!spec::is_quantized(job.plan.precision)) return;
   spec::KernelCoefficients& kernels = job.cluster.gpu.kernels;
   slow(kernels.gemm_fp8_share, x);
   if (kernels.gemm_mxfp8_share) slow(*kernels.gemm_mxfp8_share, x);
@@ -54,6 +57,7 @@ void step_overhead(double x, spec::Job& job) {
 }
 
 void nic(double x, spec::Job& job) {
+  if (job.cluster.num_nodes == 1) return;
   spec::ScaleOut& links = job.cluster.scale_out;
   slow(links.efficiency, x);
   slow(links.point_to_point_efficiency, x);
@@ -77,6 +81,7 @@ void start(double x, spec::Job& job) {
 }
 
 void moe(double x, spec::Job& job) {
+  if (!job.model.moe) return;
   job.stack.moe_layer_host *= std::exp(x);
   job.stack.moe_expert_host *= std::exp(x);
 }

@@ -14,6 +14,7 @@ namespace triplepoint::learn {
 namespace {
 
 constexpr int rounds = 3;
+constexpr double small_move = 0.02;  // of ln t by which no slope changes
 constexpr double contradiction_ratio = 1.3;
 
 /// A job that one or several runs measured.
@@ -54,8 +55,10 @@ class Learning {
     find_contradictions();
     Posterior posterior(priors_, {});
     for (int round = 0; round < rounds; ++round) {
-      linearise(posterior.mean());
-      posterior = Posterior(priors_, evidence(posterior.mean()));
+      const LogFactors at = posterior.mean();
+      linearise(at);
+      posterior = Posterior(priors_, evidence(at));
+      if (largest_move(at, posterior.mean()) < small_move) break;
     }
     return result(posterior);
   }
@@ -119,6 +122,18 @@ class Learning {
     });
   }
 
+  /// By how much slopes move the time of some job from one place to another.
+  double largest_move(const LogFactors& from, const LogFactors& to) const {
+    double largest = 0;
+    for (const Measured& job : jobs_) {
+      double move = 0;
+      for (std::size_t k = 0; k < coefficient_count; ++k)
+        move += std::abs(job.slopes[k] * (to[k] - from[k]));
+      largest = std::max(largest, move);
+    }
+    return largest;
+  }
+
   std::vector<Evidence> evidence(const LogFactors& at) const {
     std::vector<Evidence> all;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
@@ -154,11 +169,14 @@ class Learning {
                               .learned = std::exp(job.here + remainder),
                               .left_out = seconds * std::exp(-errors[i])});
     }
-    std::vector<spec::Job> measured;
+    std::vector<MeasuredJob> measured;
     for (const Measured& job : jobs_) {
       if (!job.predicted) continue;
-      measured.push_back(job.run->job);
-      measured.back().name = job.run->name;
+      measured.push_back(
+          {.job = job.run->job,
+           .evidence = {
+               .run = job.run->name, .slopes = job.slopes, .knobs = knobs_of(job.run->job)}});
+      measured.back().job.name = job.run->name;
     }
     learned.next = next_runs(known, measured, threads_);
     return learned;
@@ -177,7 +195,23 @@ class Learning {
 }  // namespace
 
 Result<Learned> learn_from(const Priors& priors, const std::vector<OwnRun>& runs, int threads) {
-  return Learning(priors, runs, threads).learn();
+  Learned learned = TPT_TRY(Learning(priors, runs, threads).learn());
+  std::vector<spec::Job> at_learned_times;
+  std::vector<PowerRun> measured;
+  at_learned_times.reserve(runs.size());
+  for (const OwnRun& run : runs) {
+    if (!run.watts) continue;
+    at_learned_times.push_back(learned.calibration.applied(run.job));
+    measured.push_back({&at_learned_times.back(), *run.watts});
+  }
+  const auto power = learn_power(priors.power, measured, threads);
+  if (!power) return learned;
+  std::vector<OwnRun> there = runs;
+  for (OwnRun& run : there)
+    run.job = with_power(std::move(run.job), power->mean);
+  learned = TPT_TRY(Learning(priors, there, threads).learn());
+  learned.calibration = Calibration(learned.calibration.posterior(), *power);
+  return learned;
 }
 
 }  // namespace triplepoint::learn

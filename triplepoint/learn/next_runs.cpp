@@ -36,12 +36,13 @@ struct Candidate {
   double log_time = 0;
 };
 
-std::vector<Candidate> candidates(const std::vector<spec::Job>& measured) {
+std::vector<Candidate> candidates(const std::vector<MeasuredJob>& measured) {
   std::vector<Candidate> all;
   for (std::size_t j = 0; j < std::min(measured.size(), most_jobs); ++j) {
-    all.push_back({.job = measured[j], .evidence = {}});
+    const auto& [job, evidence] = measured[j];
+    all.push_back({.job = job, .evidence = evidence});
     for (const Change& change : changes) {
-      Candidate next{.job = measured[j], .change = change.name, .evidence = {}};
+      Candidate next{.job = job, .change = change.name, .evidence = {}};
       int64_t& size = change.size_of(next.job);
       next.from = size;
       next.to = size *= 2;
@@ -53,6 +54,7 @@ std::vector<Candidate> candidates(const std::vector<spec::Job>& measured) {
 
 void predict(const Posterior& known, Candidate& candidate) {
   const spec::Job& job = candidate.job;
+  if (candidate.evidence) return;
   if (spec::has_errors(spec::diagnose(job))) return;
   const spec::Job there = scaled(job, known.mean());
   const auto time = log_step_time(there);
@@ -77,13 +79,13 @@ double narrowing_of(const Posterior& known, const std::vector<Candidate>& all,
 
 }  // namespace
 
-std::vector<NextRun> next_runs(const Posterior& known, const std::vector<spec::Job>& measured,
+std::vector<NextRun> next_runs(const Posterior& known, const std::vector<MeasuredJob>& measured,
                                int threads) {
   std::vector<Candidate> all = candidates(measured);
   parallel_for(all.size(), threads, [&](std::size_t i) { predict(known, all[i]); });
   int64_t used = 0;
-  for (const spec::Job& job : measured)
-    used = std::max(used, job.world_size());
+  for (const MeasuredJob& one : measured)
+    used = std::max(used, one.job.world_size());
   std::optional<NextRun> within, beyond;
   for (const Candidate& one : all) {
     if (one.change == nullptr || !one.evidence) continue;

@@ -19,10 +19,15 @@ struct NextRun {
   double narrowing = 0;  // of the mean variance of forecasts of such runs: 0.4 takes 40 % away
 };
 
+/// A job that was measured, and how its time answers.
+struct MeasuredJob {
+  spec::Job job;
+  Evidence evidence;
+};
+
 /// The run whose measurement would narrow the forecasts of the measured jobs and of their
 /// neighbours most: jobs with microbatch, TP, PP or nodes doubled. First with at most as many GPUs
 /// as were used, then, if it is worth more, with twice as many.
-std::vector<NextRun> next_runs(const Posterior&, const std::vector<spec::Job>& measured,
-                               int threads);
+std::vector<NextRun> next_runs(const Posterior&, const std::vector<MeasuredJob>&, int threads);
 
 }  // namespace triplepoint::learn

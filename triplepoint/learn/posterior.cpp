@@ -37,7 +37,7 @@ Posterior::Posterior(const Priors& priors, std::vector<Evidence> evidence)
 double Posterior::covariance(const LogFactors& slopes_a, const Knobs& a, const LogFactors& slopes_b,
                              const Knobs& b) const {
   double sum = squared(priors_.remainder.common) +
-               squared(priors_.remainder.near) * std::exp(-priors_.distance.between(a, b));
+               squared(priors_.remainder.near) * priors_.distance.likeness(a, b);
   for (std::size_t k = 0; k < coefficient_count; ++k)
     sum += slopes_a[k] * variance_[k] * slopes_b[k];
   return sum;
@@ -127,7 +127,7 @@ double Posterior::remainder(const Knobs& knobs) const {
   double sum = common_;
   for (std::size_t i = 0; i < evidence_.size(); ++i)
     sum += squared(priors_.remainder.near) * explained_[i] *
-           std::exp(-priors_.distance.between(knobs, evidence_[i].knobs));
+           priors_.distance.likeness(knobs, evidence_[i].knobs);
   return sum;
 }
 

@@ -25,7 +25,7 @@ struct Evidence {
 /// What measurements say of coefficients and of what they leave unexplained.
 ///
 ///   e = J x + c + r + noise;   x_k ~ (0, spread_k),  c ~ (0, common),
-///   r ~ Gaussian process (0, near^2 exp(-distance));   noise ~ Student's t
+///   r ~ Gaussian process (0, near^2 likeness);   noise ~ Student's t
 ///   S = J T J' + common^2 + K + N,   x = T J' S^-1 e;   T = diag(spread^2), N = diag(noise^2)
 ///
 /// Student's t, of noise and of coefficients: each variance s^2 becomes s^2 (nu + (v/s)^2) / (nu +

@@ -5,6 +5,7 @@
 
 #include "triplepoint/learn/coefficients.h"
 #include "triplepoint/learn/knobs.h"
+#include "triplepoint/learn/power.h"
 
 namespace triplepoint::learn {
 
@@ -25,8 +26,11 @@ struct Distance {
   std::array<double, word_knobs.size()> words{};
   friend bool operator==(const Distance&, const Distance&) = default;
 
-  ///   d = sum_k w_k |log2 a_k - log2 b_k| + sum_l w_l [a_l is not b_l]
-  double between(const Knobs&, const Knobs&) const;
+  /// How remainders of two jobs correlate: a product of Matern functions of order 3/2 (Rasmussen
+  /// and Williams, section 4.2.1), smooth, so that a trend along a knob goes on a little.
+  ///
+  ///   prod_k (1 + z_k) exp(-z_k),   z_k = w_k |log2 a_k - log2 b_k|, of words w_k [a_k is not b_k]
+  double likeness(const Knobs&, const Knobs&) const;
 };
 
 /// What is believed of a place on which nothing was measured: data/learned/priors.toml.
@@ -34,6 +38,7 @@ struct Priors {
   LogFactors spread{};  // standard deviations
   Remainder remainder;
   Distance distance;
+  PowerPriors power;
   friend bool operator==(const Priors&, const Priors&) = default;
 };
 

@@ -20,8 +20,9 @@ Result<void> check(const Priors& priors, const std::string& file) {
       std::all_of(priors.distance.sizes.begin(), priors.distance.sizes.end(), sound) &&
       std::all_of(priors.distance.words.begin(), priors.distance.words.end(), sound) &&
       sound(rest.common) && sound(rest.near);
-  if (all_sound && rest.noise > 0 && rest.noise_tails > 0 && rest.coefficient_tails > 0 &&
-      rest.surprise > 0)
+  const PowerPriors& power = priors.power;
+  if (all_sound && power.energy > 0 && power.idle > 0 && power.noise > 0 && rest.noise > 0 &&
+      rest.noise_tails > 0 && rest.coefficient_tails > 0 && rest.surprise > 0)
     return {};
   return error(
       fmt::format("{}: a spread or a distance is below zero, or noise or tails are not above it "

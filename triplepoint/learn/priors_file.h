@@ -38,6 +38,13 @@ void visit_fields(Visitor& visit, Distance& distance) {
     visit(word_knobs[k], distance.words[k], spec::Need::required);
 }
 
+template <class Visitor>
+void visit_fields(Visitor& visit, PowerPriors& power) {
+  visit("energy", power.energy, spec::Need::required);
+  visit("idle", power.idle, spec::Need::required);
+  visit("noise", power.noise, spec::Need::required);
+}
+
 /// A number for each coefficient, by its name.
 struct ByName {
   LogFactors* values = nullptr;
@@ -54,6 +61,7 @@ void visit_fields(Visitor& visit, Priors& priors) {
   visit("spread", spread, spec::Need::required);
   visit("remainder", priors.remainder, spec::Need::required);
   visit("distance", priors.distance, spec::Need::required);
+  visit("power", priors.power, spec::Need::required);
 }
 
 }  // namespace triplepoint::learn

@@ -64,6 +64,17 @@ void print_coefficients(Console& console, const Posterior& known) {
                                        fmt::join(unknown, "; ")));
 }
 
+void print_power(Console& console, const learn::LearnedPower& power) {
+  if (power.runs == 0) return;
+  DataTable table = text_table({{"what", Align::left}, {"learned"}, {"within"}});
+  for (std::size_t k = 0; k < learn::power_meanings.size(); ++k)
+    table.add({std::string(learn::power_meanings[k]), percent(power.mean[k]),
+               "±" + percent(power.spread[k]).substr(1)});
+  console.print(fmt::format("\nPower, against what is shipped, from {} run{}\n", power.runs,
+                            power.runs == 1 ? "" : "s"));
+  console.print(table_text(table, console));
+}
+
 void print_runs(Console& console, const Learned& learned) {
   DataTable table = text_table(
       {{"run", Align::left}, {"measured s"}, {"shipped"}, {"learned"}, {"from the others"}});
@@ -109,6 +120,7 @@ void print_learned(Console& console, const Learned& learned, const calibrate::Ow
   console.print(fmt::format("Learned from {} run{}\n\n", learned.runs.size(),
                             learned.runs.size() == 1 ? "" : "s"));
   print_coefficients(console, learned.calibration.posterior());
+  print_power(console, learned.calibration.power());
   print_runs(console, learned);
   print_next(console, learned);
   console.print(

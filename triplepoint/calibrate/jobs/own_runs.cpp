@@ -51,6 +51,19 @@ Json coefficients_json(const learn::Posterior& known) {
   return json;
 }
 
+Json power_json(const learn::Calibration& known) {
+  const learn::PowerPriors& priors = known.posterior().priors().power;
+  const learn::PowerFactors before = {priors.energy, priors.idle};
+  Json json = {{"runs", known.power().runs}, {"coefficients", Json::array()}};
+  for (std::size_t k = 0; k < learn::power_names.size(); ++k)
+    json["coefficients"].push_back({{"name", learn::power_names[k]},
+                                    {"what", learn::power_meanings[k]},
+                                    {"spread_before", before[k]},
+                                    {"log_factor", known.power().mean[k]},
+                                    {"spread", known.power().spread[k]}});
+  return json;
+}
+
 Json runs_json(const learn::Learned& learned) {
   Json json = Json::array();
   for (const learn::RunCheck& run : learned.runs)
@@ -73,6 +86,7 @@ Json learned_json(const learn::Learned& learned, const OwnRuns& own, const std::
                 {{"spread_before", known.priors().remainder.common},
                  {"log_factor", known.common()},
                  {"spread", known.common_spread()}}},
+               {"power", power_json(learned.calibration)},
                {"runs", runs_json(learned)},
                {"contradictions", Json::array()},
                {"left_out", Json::array()},
