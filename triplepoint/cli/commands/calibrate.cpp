@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,23 +15,48 @@
 #include "triplepoint/cli/flags/this_machine_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/formats/import.h"
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/learn/priors_file.h"
 #include "triplepoint/metrics/metrics.h"
-#include "triplepoint/store/store.h"
+#include "triplepoint/study/sources.h"
 #include "triplepoint/system/process.h"
+#include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/tui/learned_text.h"
 
 namespace triplepoint::cli {
 namespace {
 
+/// One of what is learned from, and the job of the last --job before it.
+struct Input {
+  std::string file;
+  std::optional<std::string> job;
+};
+
+/// The median step: the first of a training compile and fill caches, some write checkpoints.
+std::optional<Seconds> usual_step_time(const run::Run& run) {
+  std::vector<Seconds> times;
+  for (const run::StepRecord& step : run.steps)
+    if (step.end > step.begin) times.push_back(step.end - step.begin);
+  if (times.empty()) return std::nullopt;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
 class Calibrate : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("ROWS.csv|NAME.run",
-              "your own measured runs: tables as validate reads them, recordings with their job",
-              into(files_), {.words = Words::files, .repeats = true})
+        .word("ROWS.csv|NAME.run|LOG",
+              "your own measured runs: tables as validate reads them, recordings, logs, traces",
+              [this](std::string_view file) -> Result<void> {
+                inputs_.push_back({std::string(file), job_});
+                return {};
+              },
+              {.words = Words::files, .repeats = true})
+        .flag("--job", "JOB", "what the inputs after it ran that do not say so themselves",
+              into(job_), {.words = Words::files, .repeats = true})
         .flag("-o,--output", "FOLDER",
               "where what was learned is written, for --with (default mine; of --this-machine, "
               "this-machine)",
@@ -44,13 +70,13 @@ class Calibrate : public Command {
     const ThreadLimit limit = threads_.limit();
     let_interrupts_end_us();
     if (this_machine_.given()) {
-      if (!files_.empty())
+      if (!inputs_.empty())
         return error(
             "--this-machine and measured runs were both given (one measures this machine's cores, "
             "the other learns from runs of jobs); give one of them");
       return this_machine_.run(console, output_.value_or("this-machine"), format_);
     }
-    if (files_.empty())
+    if (inputs_.empty())
       return error(
           "there is nothing to learn from (calibrate learns from your own measured runs); name a "
           "table of them, as in `triplepoint calibrate runs.csv -o mine`, or try --this-machine");
@@ -62,9 +88,10 @@ class Calibrate : public Command {
     const spec::Library library = TPT_TRY(spec::require_library());
     const learn::Priors priors = TPT_TRY(learn::load_priors(library));
     calibrate::OwnRuns own;
-    for (const std::string& file : files_) {
-      if (file.ends_with(".run")) {
-        TPT_TRY(add_run(file, own));
+    for (const Input& input : inputs_) {
+      const std::string& file = input.file;
+      if (!file.ends_with(".csv") || telemetry::looks_like_time_series(file)) {
+        TPT_TRY(add_run(input, library, own));
         continue;
       }
       const CsvTable table =
@@ -83,27 +110,34 @@ class Calibrate : public Command {
     return exit_ok;
   }
 
-  /// A run that was recorded with its job.
-  static Result<void> add_run(const std::string& file, calibrate::OwnRuns& own) {
-    const run::Run recorded = TPT_TRY(run::load(file));
-    const auto step = metrics::measure(recorded).step_time;
-    if (recorded.manifest.job && step)
-      own.runs.push_back({file, *recorded.manifest.job, *step / unit::s});
+  /// A recording, a training's log or traces, of the job that they name or that stands before them.
+  Result<void> add_run(const Input& input, const spec::Library& library, calibrate::OwnRuns& own) {
+    const run::Run run = TPT_TRY(study::load_run_source({input.file}, {}));
+    std::optional<spec::Job> job = run.manifest.job;
+    if (!job && input.job) job = TPT_TRY(formats::read_job(library, *input.job));
+    const auto time = usual_step_time(run);
+    if (job && time)
+      own.runs.push_back(
+          {input.file, *std::move(job), *time / unit::s, metrics::measure(run).power_mean_w});
     else
-      own.skipped.push_back({file, step ? "it does not say which job it ran; record it with its job"
-                                        : "it has no step"});
+      own.skipped.push_back(
+          {input.file, time ? "it does not say which job it ran; name the job before it, as in "
+                              "`triplepoint calibrate --job job.toml " +
+                                  input.file + "`"
+                            : "it has no step"});
     return {};
   }
 
   static std::string nothing_in(const calibrate::OwnRuns& own) {
     if (own.skipped.empty())
       return "the tables hold no rows (one row is one measured run); add rows";
-    return fmt::format("no row teaches anything ({}: {}); see docs/formats.md for the columns",
-                       own.skipped.front().row_id, own.skipped.front().reason);
+    return fmt::format(
+        "nothing teaches anything ({}: {}); see docs/formats.md for the columns of tables",
+        own.skipped.front().row_id, own.skipped.front().reason);
   }
 
-  std::vector<std::string> files_;
-  std::optional<std::string> output_;
+  std::vector<Input> inputs_;
+  std::optional<std::string> job_, output_;
   FormatFlag format_;
   ThreadsFlag threads_{"runs in parallel (default: all cores)"};
   ThisMachineFlags this_machine_;

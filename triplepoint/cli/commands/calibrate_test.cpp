@@ -78,7 +78,44 @@ TEST_CASE("rows that teach nothing are told, and alone they are an error") {
   const std::string only = folder.file("only.csv", table(broken));
   const auto refused = call({"calibrate", only, "-o", folder.path("mine")});
   CHECK(refused.code != exit_ok);
-  CHECK(contains(refused.err, "no row teaches anything"));
+  CHECK(contains(refused.err, "nothing teaches anything"));
+}
+
+/// Three iterations of Megatron-LM; the first one warms up.
+std::string log_of(double seconds) {
+  std::string text;
+  for (int i = 1; i <= 3; ++i)
+    text += fmt::format(
+        " iteration {:8d}/     100 | consumed samples: {:12d} | elapsed time per iteration (ms): "
+        "{:.1f} | learning rate: 1.0E-04 | global batch size:   128 |\n",
+        i, 128 * i, (i == 1 ? 4000 : 1000) * seconds);
+  return text;
+}
+
+TEST_CASE("a training's log teaches what the job before it ran, at its median step") {
+  const ScratchFolder folder;
+  const auto job_with = [&](int tensor) {
+    return folder.file(
+        fmt::format("tp{}.toml", tensor),
+        fmt::format(
+            "model = \"llama2-7b\"\ncluster = \"hgx-h100\"\nstack = \"megatron-core\"\n[plan]"
+            "\ntensor_parallel_size = {}\nglobal_batch_size = 128\n",
+            tensor));
+  };
+  const std::string slow = folder.file("slow.log", log_of(12)),
+                    fast = folder.file("fast.log", log_of(9));
+  const Json learned = json_of(call({"calibrate", "--job", job_with(2), slow, "--job", job_with(4),
+                                     fast, "-o", folder.path("mine"), "--format", "json"}));
+  REQUIRE(learned.at("runs").size() == 2);
+  const auto number = [&](int run, const char* key) {
+    return learned.at("runs").at(run).at(key).get<double>();
+  };
+  CHECK(number(0, "measured_s") == doctest::Approx(12));
+  CHECK(number(1, "measured_s") == doctest::Approx(9));
+  CHECK(number(0, "shipped_s") != number(1, "shipped_s"));
+  const auto jobless = call({"calibrate", slow, "-o", folder.path("none")});
+  CHECK(jobless.code != exit_ok);
+  CHECK(contains(jobless.err, "name the job before it"));
 }
 
 TEST_CASE("nothing to learn from, or nothing learned, is a sentence") {
