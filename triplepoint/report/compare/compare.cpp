@@ -37,6 +37,20 @@ void add(ComparedSection& section, ComparedRow row, const Sides& sides, Of&& of)
   add_known(section, std::move(row));
 }
 
+/// What is recorded of a side. A recording has the kernels that something traced or marked: a class
+/// of which it has none is not known, nor is what its kernels leave of a step without them.
+Value recorded_number(S side, std::string_view group, std::string_view name) {
+  const Value value = number_at(side.row, name);
+  if (!side.is_recorded() || !value) return value;
+  if (name == "samples_per_s" && side.unmarked_job_tokens()) return std::nullopt;
+  const bool lacks_kernels = side.metrics().kernels.compute <= Seconds();
+  if (group == "parts" || group == "overlap" || name == "kernel_total_s" ||
+      name == "bubble_fraction")
+    return lacks_kernels ? Value() : value;
+  const bool is_class = group == "kernels" || group == "links";
+  return is_class && *value == 0 ? Value() : value;
+}
+
 /// The groups of the catalogue under one heading. Temperatures and shares differ by so much, other
 /// numbers by per cent.
 ComparedSection section_of(const char* name, const char* title,
@@ -55,10 +69,42 @@ ComparedSection section_of(const char* name, const char* title,
            .scale = scale,
            .better = quantity.better,
            .says = by_points ? absolute : rel},
-          sides, [&](S s) { return number_at(s.row, quantity.name); });
+          sides, [&](S s) { return recorded_number(s, group.name, quantity.name); });
     }
   }
   return section;
+}
+
+/// Of the GPUs that all sides have a reading of, where a side lacks one: else a lost sensor would
+/// move a mean.
+void take_common_gpus(ComparedSection& section, const Sides& sides) {
+  constexpr std::pair<const char*, std::vector<double> Metrics::*> means[] = {
+      {"temperature_mean_c", &Metrics::temperature_per_gpu_c},
+      {"power_mean_w", &Metrics::power_per_gpu_w},
+      {"sm_clock_mean_mhz", &Metrics::sm_clock_per_gpu_mhz}};
+  for (const auto& [key, list] : means) {
+    const auto row = std::ranges::find(section.rows, key, &ComparedRow::key);
+    const std::size_t gpus = (sides.front().metrics().*list).size();
+    if (row == section.rows.end() || std::ranges::any_of(sides, [&, list = list](S s) {
+          return (s.metrics().*list).size() != gpus;
+        }))
+      continue;
+    std::vector<std::size_t> common;
+    bool lost = false;
+    for (std::size_t g = 0; g < gpus; ++g) {
+      const auto lacks = [&, list = list](S s) { return std::isnan((s.metrics().*list)[g]); };
+      if (std::ranges::none_of(sides, lacks)) common.push_back(g);
+      lost |= std::ranges::any_of(sides, lacks) && !std::ranges::all_of(sides, lacks);
+    }
+    if (!lost || common.empty()) continue;
+    row->title += fmt::format(" of {} of {} GPUs", common.size(), gpus);
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      double sum = 0;
+      for (const std::size_t g : common)
+        sum += (sides[i].metrics().*list)[g];
+      row->values[i] = sum / static_cast<double>(common.size());
+    }
+  }
 }
 
 ComparedRow share_row(std::string key, std::string title) {
@@ -237,6 +283,17 @@ std::vector<std::pair<std::string, std::vector<std::string>>> differing_settings
 
 }  // namespace
 
+std::optional<double> Side::unmarked_job_tokens() const {
+  const Metrics& m = metrics();
+  if (!is_recorded() || !row.has_job || !m.tokens_per_second || !m.step_time) return std::nullopt;
+  const double marked = *m.tokens_per_second * (*m.step_time / unit::s);
+  const double of_job = static_cast<double>(row.job.plan.global_batch_size) *
+                        static_cast<double>(row.job.model.sequence_length);
+  constexpr double least = 0.01;
+  if (of_job <= 0 || std::abs(marked / of_job - 1) < least) return std::nullopt;
+  return of_job;
+}
+
 const Metrics& Side::metrics() const {
   static const Metrics nothing;
   return row.metrics ? *row.metrics : nothing;
@@ -296,6 +353,8 @@ Comparison compare_runs(Sides sides) {
       named_section(sides, {"ledger", "Energy of a step by use", {}},
                     {.key = "energy_{}_j", .unit = "kJ", .scale = 1e3}, &Metrics::energy_ledger_j)};
   std::erase_if(comparison.sections, [](const auto& section) { return section.rows.empty(); });
+  for (ComparedSection& section : comparison.sections)
+    take_common_gpus(section, sides);
   comparison.settings = differing_settings(sides);
   comparison.sides = std::move(sides);
   return comparison;

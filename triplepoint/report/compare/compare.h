@@ -28,6 +28,10 @@ struct Side {
   std::map<std::string, std::string> settings = {};  // of its job, as results.json writes them
 
   const metrics::Metrics& metrics() const;  // without values for one that did not run
+  bool is_recorded() const { return row.origin != run::Origin::simulated; }
+  /// Tokens of the job's batch that marks of a recording do not count; nothing where they agree, or
+  /// it is not known.
+  std::optional<double> unmarked_job_tokens() const;
 };
 Side side_of(const run::Run&, metrics::Metrics, std::string name);
 

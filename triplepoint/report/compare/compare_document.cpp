@@ -272,8 +272,10 @@ std::string facts_of(const Comparison& c) {
   std::vector<std::string> facts;
   facts.reserve(c.sides.size());
   for (const Side& side : c.sides)
-    facts.push_back(fmt::format("{}: {}, {} GPUs", side.name, run::name_of(side.row.origin),
-                                side.row.slots.size()));
+    facts.push_back(fmt::format("{}: {}, {}", side.name, run::name_of(side.row.origin),
+                                side.row.slots.empty()
+                                    ? "no GPU recorded"
+                                    : fmt::format("{} GPUs", side.row.slots.size())));
   return fmt::format("{}. Differences are against {}.", fmt::join(facts, "; "), c.sides[0].name);
 }
 

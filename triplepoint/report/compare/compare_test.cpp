@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/compare/compare.h"
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/csv.h"
@@ -182,6 +184,49 @@ TEST_CASE("compare: names of runs cannot become markup") {
       comparison_document(compare_runs({sample_side("<a>", 4), sample_side("b&c", 5)}), true));
   CHECK(page.find("<a> against") == std::string::npos);
   CHECK(page.find("b&amp;c against &lt;a&gt;") != std::string::npos);
+}
+
+TEST_CASE("a class of kernels that a recording lacks is not known, and its marks are compared") {
+  Side recorded = sample_side("r", 1, 0);
+  recorded.row.origin = run::Origin::measured;
+  metrics::Metrics& m = *recorded.row.metrics;
+  m.kernels.compute = {};
+  m.bubble_fraction = 0.002;
+  m.samples_per_second = 900;
+  recorded.row.job.plan.global_batch_size = 64;
+  recorded.row.job.model.sequence_length = 8192;
+  const Comparison c = compare_runs({sample_side("s", 1), recorded});
+  CHECK(row(c, "kernel_all_reduce_s").values[1].has_value());
+  CHECK_FALSE(row(c, "kernel_compute_s").values[1].has_value());
+  CHECK_FALSE(row(c, "kernel_total_s").values[1].has_value());
+  CHECK(c.find("bubble_fraction") == nullptr);
+  CHECK(c.find("samples_per_s") == nullptr);
+  const std::vector<std::string> sentences = sentences_of(c);
+  CHECK(says(sentences, "r recorded no GPU"));
+  CHECK(says(sentences, "marked with 100,000 tokens, a batch of its job has 524,288"));
+  CHECK_FALSE(says(sentences, "compute −"));
+}
+
+TEST_CASE("a lost sensor moves no mean: it is of the GPUs that both sides know") {
+  Side whole = sample_side("whole", 1), lost = sample_side("lost", 1);
+  whole.row.metrics->temperature_mean_c = 60;
+  lost.row.metrics->temperature_mean_c = 65;
+  lost.row.metrics->temperature_per_gpu_c[0] = std::nan("");
+  const Comparison c = compare_runs({whole, lost});
+  const ComparedRow& mean = row(c, "temperature_mean_c");
+  CHECK(mean.title == "temperature, mean of 2 of 3 GPUs");
+  CHECK(*mean.values[0] == Approx(65));
+  CHECK(*mean.values[1] == Approx(65));
+}
+
+TEST_CASE("kernels of another batch are compared for as many tokens, and a digest is no setting") {
+  Side one = sample_side("one", 1), twice = sample_side("twice", 2);
+  twice.row.metrics->tokens_per_second = 1e5;
+  one.settings = {{"numbers", "cdd14b73"}, {"seed", "1"}};
+  twice.settings = {{"numbers", "e8fc88e8"}, {"seed", "7"}};
+  const std::vector<std::string> sentences = sentences_of(compare_runs({one, twice}));
+  CHECK_FALSE(says(sentences, "Kernel seconds"));
+  CHECK(says(sentences, "twice has seed 7 instead of 1. Another seed draws other boards"));
 }
 
 }  // namespace

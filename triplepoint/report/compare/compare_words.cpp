@@ -2,6 +2,7 @@
 // Differences as people say them.
 #include <algorithm>
 #include <cmath>
+#include <list>
 
 #include <fmt/format.h>
 
@@ -166,18 +167,52 @@ std::string waiting_text(const Comparison& c, std::size_t side) {
                      significant(std::abs(by)));
 }
 
-/// Which kinds of kernels account for the change, the largest three.
+/// Tokens of a step over those of the first side; 1 where they are not known.
+double tokens_ratio(const Comparison& c, std::size_t side) {
+  const ComparedRow* speed = c.find("tokens_per_s");
+  const ComparedRow* step = c.find("step_time_s");
+  if (!is_known(speed, side) || !is_known(step, side)) return 1;
+  const double ratio =
+      *speed->values[side] * *step->values[side] / (*speed->values[0] * *step->values[0]);
+  return std::abs(ratio - 1) < min_relative_change || !(ratio > 0) ? 1 : ratio;
+}
+
+/// What a recording does not hold, or counts in another way than its job.
+std::string recording_sentence(const Side& side) {
+  if (!side.is_recorded()) return "";
+  std::string text;
+  if (side.row.slots.empty())
+    text = fmt::format("{} recorded no GPU: its power, heat and clocks are not known. ", side.name);
+  if (const auto tokens = side.unmarked_job_tokens())
+    text += fmt::format(
+        "Steps of {} are marked with {} tokens, a batch of its job has {}: its speed is that of "
+        "what was marked.",
+        side.name,
+        whole(std::llround(*side.metrics().tokens_per_second *
+                           (*side.metrics().step_time / unit::s))),
+        whole(std::llround(*tokens)));
+  return std::string(trimmed(text));
+}
+
+/// Which kinds of kernels account for the change, the largest three; where a step has another
+/// number of tokens, at as many.
 std::string kernels_sentence(const Comparison& c, std::size_t side) {
+  const double tokens = tokens_ratio(c, side);
   struct Change {
     const ComparedRow* row;
     double by;
   };
   std::vector<Change> changes;
+  std::list<ComparedRow> rows;  // at as many tokens
   for (const ComparedSection& section : c.sections)
-    for (const ComparedRow& row : section.rows)
-      if (section.name == "kernels" && row.key != "kernel_total_s" &&
-          row.key != "kernel_waiting_s" && differs(&row, side))
-        changes.push_back({&row, difference(row, side)->absolute});
+    for (const ComparedRow& row : section.rows) {
+      if (section.name != "kernels" || row.key == "kernel_total_s" ||
+          row.key == "kernel_waiting_s" || !is_known(&row, side))
+        continue;
+      ComparedRow& scaled = rows.emplace_back(row);
+      *scaled.values[side] /= tokens;
+      if (differs(&scaled, side)) changes.push_back({&scaled, difference(scaled, side)->absolute});
+    }
   if (changes.empty()) return "";
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::abs(a.by) > std::abs(b.by);
@@ -188,18 +223,28 @@ std::string kernels_sentence(const Comparison& c, std::size_t side) {
     list += fmt::format("{}{} {}{} s ({})", list.empty() ? "" : ", ", change.row->title,
                         change.by > 0 ? "+" : "−", significant(std::abs(change.by)),
                         difference_text(*change.row, side));
-  return fmt::format("Kernel seconds of a GPU change most in: {}.{}", list, waiting_text(c, side));
+  return fmt::format(
+      "Kernel seconds of a GPU{} change most in: {}.{}",
+      tokens == 1 ? "" : fmt::format(" for as many tokens as in {}", c.sides[0].name), list,
+      tokens == 1 ? waiting_text(c, side) : "");
 }
 
 std::string settings_sentence(const Comparison& c, std::size_t side) {
   std::string list;
+  bool by_chance = false;
   for (const auto& [name, values] : c.settings) {
-    if (values[side] == values[0] || name == "num_microbatches" || name == "num_nodes") continue;
+    // A digest of the data says nothing to people; the table has it.
+    if (values[side] == values[0] || name == "num_microbatches" || name == "num_nodes" ||
+        name == "numbers")
+      continue;
     if (values[side] == "–" || values[0] == "–") continue;
     list += fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", name, values[side],
                         values[0]);
+    by_chance |= name == "seed";
   }
-  return list.empty() ? "" : fmt::format("{} has {}.", c.sides[side].name, list);
+  if (list.empty()) return "";
+  return fmt::format("{} has {}.{}", c.sides[side].name, list,
+                     by_chance ? " Another seed draws other boards: that part is chance." : "");
 }
 
 /// Who slows this side, as on its page.
@@ -295,6 +340,8 @@ std::vector<std::string> sentences_of(const Comparison& c) {
     any_ended = true;
     add(fmt::format("{}: {}. Numbers of it are of its last step before.", side.name, side.ended));
   }
+  for (const Side& side : c.sides)
+    add(recording_sentence(side));
   for (std::string& sentence : bottleneck_sentences(c, 0))
     add(std::move(sentence));
   for (std::size_t i = 1; i < c.sides.size(); ++i) {

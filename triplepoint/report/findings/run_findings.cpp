@@ -81,6 +81,16 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
     return (std::isnan(a) ? -1e9 : a) < (std::isnan(b) ? -1e9 : b);
   });
   if (hottest == all.end() || std::isnan(*hottest)) return;
+  double coolest = *hottest;
+  for (const double celsius : all)
+    if (!std::isnan(celsius)) coolest = std::min(coolest, celsius);
+  constexpr double sensor_step = 1;  // °C; of two GPUs within it none is the hottest
+  if (*hottest - coolest < sensor_step) {
+    findings.push_back({fmt::format("All GPUs are equally warm: {} °C on average, within 1 °C.",
+                                    significant(*hottest)),
+                        "map-temperature"});
+    return;
+  }
   const auto index = static_cast<std::size_t>(hottest - all.begin());
   std::string text =
       fmt::format("The hottest GPU is {} at {} °C on average", index, significant(*hottest));
@@ -96,13 +106,43 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});
 }
 
+/// "GPUs are throttled 12 % of the time by heat"; where a few GPUs have nearly all of it, their
+/// names: a mean over all would hide them.
+std::string throttled_text(const Metrics& m, const std::string& reason, double mean) {
+  const std::string by(answers::throttle_reason_text(reason));
+  const auto found = m.throttle_per_gpu.find(reason);
+  std::vector<std::size_t> held;
+  std::size_t known = 0;
+  double held_sum = 0, rest = 0;
+  if (found != m.throttle_per_gpu.end() && !found->second.empty()) {
+    const auto& shares = found->second;
+    double most = 0;
+    for (const double share : shares)
+      most = std::isnan(share) ? most : std::max(most, share);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      if (std::isnan(shares[i])) continue;
+      ++known;
+      if (2 * shares[i] > most) held.push_back(i);
+      (2 * shares[i] > most ? held_sum : rest) += shares[i];
+    }
+  }
+  const bool is_of_few = !held.empty() && 4 * held.size() <= std::max<std::size_t>(known, 4) &&
+                         held.size() < known && 4 * rest < held_sum;
+  if (!is_of_few) return fmt::format("GPUs are throttled {} of the time by {}", percent(mean), by);
+  const bool one = held.size() == 1;
+  const double others = rest / static_cast<double>(known - held.size());
+  return fmt::format(
+      "GPU{} {} {} throttled {} of the time by {}, {}", one ? "" : "s", fmt::join(held, ", "),
+      one ? "is" : "are", percent(held_sum / static_cast<double>(held.size())), by,
+      others < 0.0005 ? "no other is" : fmt::format("the others {}", percent(others)));
+}
+
 void add_clock(Findings& findings, const Metrics& m) {
   const auto worst =
       std::max_element(m.throttle.begin(), m.throttle.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   if (worst == m.throttle.end() || worst->second < 0.005) return;
-  std::string text = fmt::format("GPUs are throttled {} of the time by {}", percent(worst->second),
-                                 answers::throttle_reason_text(worst->first));
+  std::string text = throttled_text(m, worst->first, worst->second);
   const double power = m.clock_lost_to_power_mhz.value_or(0);
   const double heat = m.clock_lost_to_temperature_mhz.value_or(0);
   constexpr double worth_telling = 1;  // MHz

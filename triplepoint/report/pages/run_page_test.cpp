@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/pages/run_page.h"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
@@ -224,6 +226,25 @@ TEST_CASE("kernels that compute for less time than the MFU needs are called inco
   CHECK(contains(text_of(), "less than an MFU of 52 % needs"));
   m.kernels.compute = 7 * unit::s;
   CHECK(contains(text_of(), "70 % is matrix products and attention"));
+}
+
+TEST_CASE("a single held GPU is named, and of equally warm GPUs none is the hottest") {
+  metrics::Metrics m;
+  m.temperature_per_gpu_c = {80, 80.2, 79.9, 80};
+  m.throttle = {{"hardware_power_brake", 0.25}};
+  m.throttle_per_gpu = {{"hardware_power_brake", {0, 0, 0, 1}}};
+  const auto findings = run_findings(sample_run(), m);
+  const auto tells = [&](const std::string& words) {
+    return std::ranges::any_of(findings, [&](const auto& f) { return contains(f.text, words); });
+  };
+  CHECK(tells("GPU 3 is throttled 100 % of the time by the power brake, no other is"));
+  CHECK(tells("equally warm"));
+  CHECK_FALSE(tells("The hottest GPU"));
+  m.throttle_per_gpu = {{"hardware_power_brake", {0.2, 0.3, 0.2, 0.3}}};
+  m.temperature_per_gpu_c = {70, 80};
+  CHECK(std::ranges::any_of(run_findings(sample_run(), m), [](const auto& f) {
+    return contains(f.text, "GPUs are throttled 25 % of the time");
+  }));
 }
 
 }  // namespace
