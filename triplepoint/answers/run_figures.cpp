@@ -71,18 +71,44 @@ std::string of_which_step(const run::Run& run) {
                      seconds_text(sum / static_cast<double>(steps)));
 }
 
+/// A large part of the step that no other word of its figure covers.
+std::string part_text(const Metrics& m, const char* words, Seconds metrics::StepParts::*part) {
+  constexpr double worth_telling = 0.05;  // of a step
+  if (!m.parts || !m.step_time || *m.parts.*part < worth_telling * *m.step_time) return "";
+  return after(words, seconds_text(*m.parts.*part));
+}
+
 KeyFigure step_figure(const run::Run& run, const Metrics& m,
                       const std::optional<metrics::Interval>& interval) {
+  const bool ended = m.step_time || run.shutdown || !run::has_trained(run) ||
+                     run.manifest.origin != run::Origin::simulated;
+  if (!ended) return {"step time", "not known", "no step ends within the time simulated"};
   return {"step time", seconds_text(m.step_time),
           joined({of_which_step(run), interval ? interval_text(*interval) : "",
-                  joined({bubble_text(m), exposed_text(m), waiting_text(m)})},
+                  joined({bubble_text(m), exposed_text(m), waiting_text(m),
+                          m.bubble_fraction
+                              ? part_text(m, "gaps between kernels ", &metrics::StepParts::gaps)
+                              : "",
+                          part_text(m, "copies ", &metrics::StepParts::copying)})},
                  "; ")};
+}
+
+/// Prompts of a batch that is more than one microbatch end one after the other.
+std::string prompts_text(const spec::Job& job, const Metrics& m) {
+  const double n = static_cast<double>(job.num_microbatches());
+  if (n <= 1 || !m.step_time) return "of every prompt of the batch";
+  // Behind each other through the stages: the last leaves after all, those before a slot earlier.
+  const Seconds slot =
+      *m.step_time / (n + static_cast<double>(job.plan.pipeline_parallel_size) - 1);
+  return fmt::format("of the last prompt of the batch; first about {}, mean {}",
+                     seconds_text(*m.step_time - slot * (n - 1)),
+                     seconds_text(*m.step_time - slot * ((n - 1) / 2)));
 }
 
 void add_inference(std::vector<KeyFigure>& figures, const run::Run& run, const Metrics& m) {
   const auto speed = metrics::inference_speed(run.manifest.job->task, m);
   figures.push_back(
-      {"first token", seconds_text(speed.time_to_first_token), "of every prompt of the batch"});
+      {"first token", seconds_text(speed.time_to_first_token), prompts_text(*run.manifest.job, m)});
   figures.push_back(
       {"next token", seconds_text(speed.time_per_output_token), "of every sequence of the batch"});
 }

@@ -2,6 +2,8 @@
 #include "triplepoint/study/trace_what_if.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -16,7 +18,11 @@ using run::SpanKind;
 struct Summary {
   double length = 0, step = 0;
   double compute = 0, memory = 0, other = 0, communication = 0, copy = 0, idle = 0;
-  int64_t steps = 0;
+  int64_t steps = 0;  // of all ranks
+  double steps_of_a_rank = 0;
+
+  /// Steps one after the other take longer than all of it: they lie beside each other.
+  bool has_overlapping_steps() const { return step * steps_of_a_rank > 1.01 * length; }
 };
 
 bool is_device(SpanKind kind) {
@@ -61,18 +67,26 @@ class IdleTime {
 Summary summarize(const run::Timeline& timeline) {
   Summary all;
   IdleTime idle;
+  std::set<int32_t> with_kernels, with_steps;  // a run of many may hold the spans of some
   for (const run::Span& span : timeline.spans) {
     const SpanKind kind = timeline.types[static_cast<size_t>(span.type)].kind;
     const double seconds = (span.end - span.begin) / unit::s;
     if (double* part = part_of(all, kind)) *part += seconds;
-    if (is_device(kind)) idle.add(span);
+    if (is_device(kind)) {
+      idle.add(span);
+      with_kernels.insert(span.rank);
+    }
     if (kind != SpanKind::step) continue;
     all.step += seconds;
     ++all.steps;
+    with_steps.insert(span.rank);
   }
-  if (all.steps > 0) all.step /= static_cast<double>(all.steps);
+  if (all.steps > 0) {
+    all.step /= static_cast<double>(all.steps);
+    all.steps_of_a_rank = static_cast<double>(all.steps) / static_cast<double>(with_steps.size());
+  }
   all.idle = idle.seconds();
-  const double ranks = std::max(1, timeline.num_ranks);
+  const auto ranks = static_cast<double>(std::max<size_t>(1, with_kernels.size()));
   for (double* part :
        {&all.compute, &all.memory, &all.other, &all.communication, &all.copy, &all.idle})
     *part /= ranks;
@@ -81,11 +95,12 @@ Summary summarize(const run::Timeline& timeline) {
   return all;
 }
 
-DataTable comparison(const Summary& before, const Summary& after) {
+/// `origin`: "measured" or "simulated".
+DataTable comparison(const Summary& before, const Summary& after, std::string_view origin) {
   DataTable table{.name = "replay",
-                  .title = "measured and what-if (kernels and idle: mean of ranks)",
+                  .title = fmt::format("{} and what-if (kernels and idle: mean of ranks)", origin),
                   .columns = {{"what", "what"},
-                              {"measured_s", "measured ms", 1e-3, 3},
+                              {"measured_s", fmt::format("{} ms", origin), 1e-3, 3},
                               {"replayed_s", "replayed ms", 1e-3, 3},
                               {"change", "change %", 1e-2, 2}},
                   .rows = {}};
@@ -158,11 +173,19 @@ Result<TraceComparison> trace_what_if(const std::vector<std::string>& traces,
   sim::TraceWhatIf replayed = sim::what_if_from_trace(input.timeline(), scaling);
   const Summary before = summarize(input.timeline()), after = summarize(replayed.timeline);
   TraceComparison answer;
-  answer.headline = fmt::format("{:.3f} ms measured, {:.3f} ms what-if ({:+.2f} %).",
-                                before.length * 1e3, after.length * 1e3,
-                                before.length > 0 ? 100 * (after.length / before.length - 1) : 0.);
-  answer.table = comparison(before, after);
+  const bool of_steps = before.steps > 0 && after.steps > 0;
+  const double was = of_steps ? before.step : before.length,
+               is = of_steps ? after.step : after.length;
+  const std::string origin(run::name_of(input.run.manifest.origin));
+  answer.headline =
+      fmt::format("{}{:.3f} ms {}, {:.3f} ms what-if ({:+.2f} %).", of_steps ? "A step: " : "",
+                  was * 1e3, origin, is * 1e3, was > 0 ? 100 * (is / was - 1) : 0.);
+  answer.table = comparison(before, after, origin);
   answer.remarks = remarks_of(input, replayed);
+  if (after.has_overlapping_steps() && !before.has_overlapping_steps())
+    answer.remarks.push_back(
+        "steps of the what-if overlap: nothing in the trace makes a step's kernels wait for the "
+        "collectives of the step before, so all steps together take less than one after the other");
   answer.json = whole_json(answer.table, replayed, answer.remarks);
   answer.run = run_of(std::move(input), std::move(replayed));
   return answer;

@@ -69,12 +69,12 @@ std::string run_sparklines(const Console& console, const run::Run& run) {
   constexpr std::size_t taken = 66;  // by name and numbers
   const std::size_t width = console.abilities().width.value_or(100);
   const std::size_t points = std::clamp<std::size_t>(width > taken ? width - taken : 0, 12, 60);
-  DataTable table = text_table({{"mean of the devices over time", Align::left},
-                                {"", Align::left},
+  DataTable table = text_table({{"over time", Align::left},
+                                {"mean of GPUs", Align::left},
                                 {"begin"},
                                 {"end"},
-                                {"lowest"},
-                                {"highest"}});
+                                {"lowest GPU"},
+                                {"highest GPU"}});
   bool any = false;
   for (const answers::Plot& plot : answers::plots_of(run, points)) {
     const auto mean = answers::mean_curve(plot);
