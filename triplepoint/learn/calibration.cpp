@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/learn/calibration.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -141,9 +142,22 @@ Result<void> Calibration::write(const std::string& folder) const {
   return write_file_atomically(path_in(folder), json_text(json) + "\n");
 }
 
+namespace {
+
+/// The job whose step takes exp(x) times as long: kernels that take longer draw less power, so that
+/// under a power limit clocks rise, and all has to be stretched further.
+spec::Job lengthened(const spec::Job& job, double x) {
+  spec::Job longer = stretched(job, x);
+  const auto before = log_step_time(job), after = log_step_time(longer);
+  if (x == 0 || !before || !after || !((*after - *before) / x > 0)) return longer;
+  return stretched(job, x * std::clamp(x / (*after - *before), 0.5, 2.0));
+}
+
+}  // namespace
+
 spec::Job Calibration::applied(const spec::Job& job) const {
-  return stretched(scaled(with_power(job, power_.mean), posterior_.mean()),
-                   posterior_.remainder(knobs_of(job)));
+  return lengthened(scaled(with_power(job, power_.mean), posterior_.mean()),
+                    posterior_.remainder(knobs_of(job)));
 }
 
 std::string Calibration::about_remainder(const spec::Job& job) const {

@@ -192,6 +192,30 @@ TEST_CASE("runs of one job that lie a third apart are told, and teach no more th
   CHECK(spread_of(learned.calibration, job) > 2 * spread_of(agreeing.calibration, job));
 }
 
+TEST_CASE(
+    "what was unexplained takes as much of the step as it is said to, under a power limit, too") {
+  spec::Job job = job_of(1, 2, 1);
+  job.environment.power_limit = 450 * unit::W;
+  const double seconds = seconds_of(job);
+  const Calibration known =
+      learned_from({{.name = "a", .job = job, .seconds = 1.3 * seconds}}).calibration;
+  const double foretold = *log_step_time(scaled(job, known.posterior().mean())) +
+                          known.posterior().remainder(knobs_of(job));
+  CHECK(seconds_of(known.applied(job)) == Approx(std::exp(foretold)).epsilon(0.005));
+}
+
+TEST_CASE("a time that no place explains is left out: milliseconds for seconds") {
+  const spec::Job job = job_of(1, 2, 1);
+  const double seconds = seconds_of(job);
+  const Learned learned = learned_from({{.name = "s", .job = job, .seconds = seconds},
+                                        {.name = "ms", .job = job, .seconds = 1000 * seconds}});
+  CHECK(learned.runs.size() == 1);
+  CHECK(learned.contradictions.empty());
+  REQUIRE(learned.left_out.size() == 1);
+  CHECK(learned.left_out[0].first == "ms");
+  CHECK(learned.left_out[0].second.find("check the unit") != std::string::npos);
+}
+
 TEST_CASE("a run that does not fit in memory is left out, and alone it is an error") {
   spec::Job huge = job_of(1, 1, 8, 65536);
   const auto alone = learn_from(shipped_priors(), {{.name = "a", .job = huge, .seconds = 1}}, 1);

@@ -16,6 +16,7 @@ namespace {
 constexpr int rounds = 3;
 constexpr double small_move = 0.02;  // of ln t by which no slope changes
 constexpr double contradiction_ratio = 1.3;
+constexpr double most_off = 10;  // measured over predicted, or the other way: no place differs so
 
 /// A job that one or several runs measured.
 struct Measured {
@@ -50,8 +51,8 @@ class Learning {
     predict_shipped();
     if (runs_.empty())
       return error(
-          "no run can be predicted, so nothing is learned (none fits in memory by our estimate); "
-          "check the jobs with triplepoint show");
+          fmt::format("nothing is learned (of {}: {}); check the jobs with triplepoint show",
+                      left_out_.front().first, left_out_.front().second));
     find_contradictions();
     Posterior posterior(priors_, {});
     for (int round = 0; round < rounds; ++round) {
@@ -74,13 +75,20 @@ class Learning {
     std::vector<const OwnRun*> kept;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
-      if (jobs_[places_[i]].predicted) {
-        kept.push_back(runs_[i]);
-        places.push_back(places_[i]);
-      } else {
+      const Measured& job = jobs_[places_[i]];
+      if (!job.predicted) {
         left_out_.emplace_back(runs_[i]->name,
                                "it ran, and does not fit in memory by our estimate, so that "
                                "there is no time to compare");
+      } else if (std::abs(std::log(runs_[i]->seconds) - job.shipped) > std::log(most_off)) {
+        left_out_.emplace_back(
+            runs_[i]->name,
+            fmt::format("{:.3g} s of a step were measured and {:.3g} s predicted, too far apart to "
+                        "be one job; check the unit of the time, and the job",
+                        runs_[i]->seconds, std::exp(job.shipped)));
+      } else {
+        kept.push_back(runs_[i]);
+        places.push_back(places_[i]);
       }
     }
     runs_ = std::move(kept);

@@ -116,7 +116,13 @@ class Calibrate : public Command {
     std::optional<spec::Job> job = run.manifest.job;
     if (!job && input.job) job = TPT_TRY(formats::read_job(library, *input.job));
     const auto time = usual_step_time(run);
-    if (job && time)
+    const auto gpus = static_cast<int64_t>(run.devices.size());
+    if (run.manifest.origin == run::Origin::simulated)
+      own.skipped.push_back({input.file, "it is a simulation, in which nothing was measured"});
+    else if (job && gpus > job->world_size())
+      own.skipped.push_back({input.file, fmt::format("it was recorded on {} GPUs, its job has {}",
+                                                     gpus, job->world_size())});
+    else if (job && time)
       own.runs.push_back(
           {input.file, *std::move(job), *time / unit::s, metrics::measure(run).power_mean_w});
     else

@@ -118,6 +118,17 @@ TEST_CASE("a training's log teaches what the job before it ran, at its median st
   CHECK(contains(jobless.err, "name the job before it"));
 }
 
+TEST_CASE("a simulation teaches nothing") {
+  const ScratchFolder folder;
+  const std::string file = folder.path("a.run");
+  REQUIRE(call({"simulate", "--model", "llama2-7b", "--cluster", "hgx-h100", "--tp", "2", "--gbs",
+                "64", "-o", file})
+              .code == exit_ok);
+  const auto refused = call({"calibrate", file, "-o", folder.path("mine")});
+  CHECK(refused.code != exit_ok);
+  CHECK(contains(refused.err, "it is a simulation"));
+}
+
 TEST_CASE("nothing to learn from, or nothing learned, is a sentence") {
   const ScratchFolder folder;
   CHECK(contains(call({"calibrate"}).err, "nothing to learn from"));
