@@ -231,13 +231,14 @@ std::string_view name_of_fault(spec::FaultKind kind) {
 
 /// What each fault of a simulated run did to its steps; of the hottest die where it did nothing.
 void add_faults(Findings& findings, const run::Run& run) {
+  if (run.shutdown) findings.push_back({run::shutdown_text(run) + ".", "time"});
   if (!run.manifest.job || run.manifest.job->environment.faults.empty()) return;
   const std::vector<metrics::FaultEffect> effects = metrics::fault_effects(run);
   for (std::size_t f = 0; f < effects.size(); ++f) {
     const spec::Fault& fault = run.manifest.job->environment.faults[f];
     const metrics::FaultEffect& effect = effects[f];
     const std::optional<double> longer = metrics::slowdown(effect);
-    if (!longer || !effect.during) continue;
+    if (!longer || !effect.during || (std::abs(*longer) < 0.0005 && run.shutdown)) continue;
     std::string text = fmt::format("While {}{} lasted, steps took {} {}", name_of_fault(fault.kind),
                                    name_of_place(fault), percent(std::abs(*longer)),
                                    *longer >= 0 ? "longer" : "less");
