@@ -144,7 +144,7 @@ class Many(unittest.TestCase):
         self.assertEqual((again.step_time_s, again.energy_j), (plans.best.step_time_s, plans.best.energy_j))
 
     def test_every_flag_of_plan_is_an_argument(self):
-        of_the_program = {"clocks", "slowdown", "explain", "output", "format", "help"}
+        of_the_program = {"clocks", "slowdown", "explain", "output", "format", "help", "within", "budget"}
         known = {flag.flag[2:] for flags in (tp._many._plan_flags, tp._predict._job_flags) for flag in flags.all}
         self.assertLessEqual(help_flags("plan") - of_the_program, known)
 
@@ -178,7 +178,7 @@ class Many(unittest.TestCase):
 
 class Arguments(unittest.TestCase):
     def test_every_flag_of_simulate_is_an_argument(self):
-        of_the_program = {"output", "format", "threads", "help"}  # Run.save, Run.results, cores of sweep(), help()
+        of_the_program = {"output", "format", "threads", "help", "sweep"}  # Run.save, Run.results, sweep() and its cores, help()
         of_other_sources = {"replay", "measured-on", "clock-scale", "host-scale", "like", "machine"}
         known = {flag.flag[2:] for flags in (tp._predict._job_flags, tp._predict._simulation_flags) for flag in flags.all}
         self.assertEqual(help_flags("simulate") - of_the_program - of_other_sources, known)
