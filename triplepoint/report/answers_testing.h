@@ -44,7 +44,7 @@ inline search::Finalist sample_plan(const spec::Job& job, double time, double en
                            .data = job.data_parallel_size()};
   plan.candidate.memory = 100 * unit::GiB;
   plan.time = plan.value = plan.candidate.step.time = time;
-  plan.energy = energy;
+  plan.energy = plan.scope_energy = energy;
   plan.tokens_per_second = 1e5 / time;
   plan.mfu = 0.5;
   plan.hottest = 70 + time / 10;
