@@ -147,10 +147,16 @@ namespace {
 /// The job whose step takes exp(x) times as long: kernels that take longer draw less power, so that
 /// under a power limit clocks rise, and all has to be stretched further.
 spec::Job lengthened(const spec::Job& job, double x) {
-  spec::Job longer = stretched(job, x);
-  const auto before = log_step_time(job), after = log_step_time(longer);
-  if (x == 0 || !before || !after || !((*after - *before) / x > 0)) return longer;
-  return stretched(job, x * std::clamp(x / (*after - *before), 0.5, 2.0));
+  constexpr int tries = 3;
+  constexpr double near = 1e-3;
+  const auto before = log_step_time(job);
+  double stretch = x;
+  for (int i = 0; i < tries && before && x != 0; ++i) {
+    const auto after = log_step_time(stretched(job, stretch));
+    if (!after || std::abs(*after - *before - x) < near || !((*after - *before) / x > 0)) break;
+    stretch *= std::clamp(x / (*after - *before), 0.5, 2.0);
+  }
+  return stretched(job, stretch);
 }
 
 }  // namespace

@@ -133,19 +133,20 @@ double ratio(int64_t part, int64_t whole) {
 }
 
 std::string lateness_title(const metrics::LateRanks& late) {
-  const int64_t all = late.waits();
-  int64_t worst = 0;
-  for (const metrics::RankLateness& rank : late.ranks)
+  int64_t caused = 0, worst = 0;  // caused: not in first collectives, which tell no lateness
+  for (const metrics::RankLateness& rank : late.ranks) {
+    caused += rank.caused;
     if (late.straggler == rank.rank) worst = rank.blamed;
-  if (all == 0 && late.straggler)
+  }
+  if (caused == 0 && late.straggler)
     return fmt::format("The others wait for delays of rank {}", *late.straggler);
-  if (all == 0 && std::ranges::any_of(late.starts, [](const metrics::LateStart& start) {
+  if (caused == 0 && std::ranges::any_of(late.starts, [](const metrics::LateStart& start) {
         return start.is_first && start.start_spread > 0;
       }))
     return "Ranks wait in their first collectives only, which tell no lateness";
-  if (all == 0) return "No rank is waited for";
+  if (caused == 0) return "No rank is waited for";
   return late.straggler ? fmt::format("{} of all waiting comes from delays of rank {}",
-                                      percent(ratio(worst, all)), *late.straggler)
+                                      percent(ratio(worst, late.waits())), *late.straggler)
                         : "Waiting, by the rank that began last";
 }
 
