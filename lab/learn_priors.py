@@ -32,7 +32,7 @@ DISTANCE = {"microbatch": 0.25, "tensor": 0.25, "pipeline": 0.25, "virtual": 0.1
 GIVEN = (0, 1, 3, 5)
 POWER = {"energy": 0.15, "idle": 0.2, "noise": 0.05}  # sources of training power differ by 10 % (validation/power-mlperf-*/errors.csv), their rows by 5 %
 TAILS, SURPRISE = 4.0, 4.0
-HOLD = 0.02  # weight of ln(number / start)^2
+HOLD = 0.01  # weight of ln(number / start)^2
 MOST_ROWS = 18  # of a sweep, in the fit
 NORMAL_80 = 1.2816
 
