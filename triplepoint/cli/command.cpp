@@ -88,11 +88,13 @@ constexpr std::array table = {
         "  triplepoint validate validation/*/jobs.csv --format json\n",
         make_validate},
     CommandEntry{
-        "calibrate", "Measure this machine and describe it as a cluster.",
-        "Times products, attention, links and steps on the cores of this machine, and writes a\n"
-        "folder with cluster.toml and stack.toml. The coefficients of GPUs and links in data/ are\n"
-        "fitted to published tables by lab/fit_tables.py.\n\n"
-        "  triplepoint calibrate --this-machine -o mine\n",
+        "calibrate", "Learn from your own runs, for --with; or measure this machine.",
+        "Learns from measured steps in what your machines and software differ from what is\n"
+        "shipped, says which run taught what and what to measure next. --this-machine times\n"
+        "the cores of this machine and describes them as an emulated cluster.\n\n"
+        "  triplepoint calibrate runs.csv training.run -o mine\n"
+        "  triplepoint calibrate --job job.toml train.log -o mine\n"
+        "  triplepoint calibrate --this-machine\n",
         make_calibrate},
     CommandEntry{
         "import", "Read launch files of other frameworks and check them.",

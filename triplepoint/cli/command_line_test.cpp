@@ -235,7 +235,7 @@ TEST_CASE("unknown names get suggestions") {
   const Outcome model = call({"simulate", "--model", "gpt3-175", "--cluster", "hgx-h200"});
   CHECK(model.code == exit_failed);
   CHECK(contains(model.err, "gpt3-175b"));
-  const Outcome cluster = call({"simulate", "--model", "gpt3-175b", "--cluster", "hgx-h20"});
+  const Outcome cluster = call({"simulate", "--model", "gpt3-175b", "--cluster", "hgx-h2000"});
   CHECK(cluster.code == exit_failed);
   CHECK(contains(cluster.err, "hgx-h200"));
   CHECK(contains(call({"show", "hgx-h2000"}).err, "hgx-h200"));

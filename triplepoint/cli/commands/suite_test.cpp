@@ -120,7 +120,7 @@ TEST_CASE("what is no suite and no cluster is refused with a way out") {
   CHECK(contains(refusal({"suite/trainin-v1"}), "training-v1"));
   CHECK(contains(refusal({"laptop", "--cluster", "hgx-h200"}), "is no suite"));
   CHECK(contains(refusal({"suite/node-v1", "--measure"}), "--runs"));
-  CHECK(contains(refusal({"suite/node-v1", "--cluster", "hgx-h20"}), "hgx-h200"));
+  CHECK(contains(refusal({"suite/node-v1", "--cluster", "hgx-h2000"}), "hgx-h200"));
   CHECK(contains(refusal({"suite/node-v1", "--cluster", "hgx-h200:0"}), "has no nodes"));
   CHECK(contains(refusal({"suite/node-v1", "--runs", folder.folder().string()}), ".run"));
 }
