@@ -48,7 +48,7 @@ Result<study::JobResults> SimulationFlags::results(
   study::JobResults results = simulate(job, rates);
   if (over_time() || !job.environment.faults.empty() || !results.metrics.step_time) return results;
   const double seconds = *results.metrics.step_time / unit::s;
-  if (own) {
+  if (own && own->knows(job)) {
     const double factor = own->interval_factor(job, seconds);
     results.step_time = metrics::Interval{seconds / factor, seconds * factor};
   } else {

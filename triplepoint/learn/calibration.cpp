@@ -171,6 +171,14 @@ std::string Calibration::about_remainder(const spec::Job& job) const {
                      100 * std::expm1(posterior_.remainder(knobs_of(job))));
 }
 
+bool Calibration::knows(const spec::Job& job) const {
+  const Knobs knobs = knobs_of(job);
+  return std::ranges::any_of(posterior_.evidence(), [&](const Evidence& one) {
+    return std::ranges::all_of(
+        place_words, [&](std::size_t word) { return one.knobs.words[word] == knobs.words[word]; });
+  });
+}
+
 double Calibration::interval_factor(const spec::Job& applied, double seconds) const {
   // Of 100 values of a normal distribution, 80 lie within these standard deviations.
   constexpr double eighty_of_hundred = 1.2816;

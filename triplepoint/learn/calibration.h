@@ -33,6 +33,9 @@ class Calibration {
   /// The job as this place would run it: with the learned coefficients, and stretched by the
   /// remainder. Nothing measured changes no bit.
   spec::Job applied(const spec::Job&) const;
+  /// Whether some run was of the job's GPU, stack and task. Of others, forecasts may profit, and
+  /// are no surer than those for a place that nobody has seen.
+  bool knows(const spec::Job&) const;
   /// f, so that 80 of 100 measured step times lie between seconds / f and seconds x f; seconds:
   /// the step time of such a job.
   double interval_factor(const spec::Job& applied, double seconds) const;

@@ -204,6 +204,20 @@ TEST_CASE(
   CHECK(seconds_of(known.applied(job)) == Approx(std::exp(foretold)).epsilon(0.005));
 }
 
+TEST_CASE("runs of another GPU, stack or task make no forecast surer") {
+  const spec::Job job = job_of(1, 2, 1);
+  const Calibration known =
+      learned_from({{.name = "a", .job = job, .seconds = 1.1 * seconds_of(job)}}).calibration;
+  CHECK(known.knows(job));
+  CHECK(known.knows(job_of(2, 4, 1)));
+  spec::Job other = job;
+  other.cluster.gpu.name = "another";
+  CHECK(!known.knows(other));
+  other = job;
+  other.stack.name = "another";
+  CHECK(!known.knows(other));
+}
+
 TEST_CASE("a time that no place explains is left out: milliseconds for seconds") {
   const spec::Job job = job_of(1, 2, 1);
   const double seconds = seconds_of(job);

@@ -60,7 +60,8 @@ void predict(PredictedJob& predicted, const std::string& file, const ScoreContex
   predicted.prediction = *prediction;
   if (!prediction->fits) return;
   const double seconds = prediction->step_time / unit::s;
-  if (context.own) predicted.interval_factor = context.own->interval_factor(predicted.job, seconds);
+  if (context.own && context.own->knows(predicted.job))
+    predicted.interval_factor = context.own->interval_factor(predicted.job, seconds);
   if (context.sensitivities)
     predicted.sensitivities = {learn::sensitivities(predicted.job, std::log(seconds)),
                                learn::knobs_of(predicted.job)};

@@ -107,7 +107,7 @@ class PlanCommand : public Command {
                                 .rates = rates,
                                 .bill = plan_.bill_of(asked.base, rates)};
     const std::optional<learn::Calibration> learned = TPT_TRY(flags_.own_runs());
-    if (learned)
+    if (learned && learned->knows(asked.base))
       outcome.own_runs = {.runs = static_cast<int64_t>(learned->runs()),
                           .factor = [&](const spec::Job& job, double time) {
                             return learned->interval_factor(job, time);
