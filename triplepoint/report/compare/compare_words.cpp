@@ -167,8 +167,9 @@ std::string waiting_text(const Comparison& c, std::size_t side) {
                      significant(std::abs(by)));
 }
 
-/// Tokens of a step over those of the first side; 1 where they are not known.
+/// Tokens of a step over those of the first side; 1 where they are not known, or not the job's.
 double tokens_ratio(const Comparison& c, std::size_t side) {
+  if (c.sides[0].unmarked_job_tokens() || c.sides[side].unmarked_job_tokens()) return 1;
   const ComparedRow* speed = c.find("tokens_per_s");
   const ComparedRow* step = c.find("step_time_s");
   if (!is_known(speed, side) || !is_known(step, side)) return 1;
