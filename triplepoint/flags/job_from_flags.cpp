@@ -57,7 +57,7 @@ Result<spec::Job> JobFlags::with_own_runs(spec::Job job) const {
                                     own->knows(job)
                                         ? ""
                                         : "; none is of this GPU, stack and task, so the interval "
-                                          "is that of a place that nobody has seen"));
+                                          "is that of a place without measurements"));
   }
   return job;
 }

@@ -34,7 +34,7 @@ class Calibration {
   /// remainder. Nothing measured changes no bit.
   spec::Job applied(const spec::Job&) const;
   /// Whether some run was of the job's GPU, stack and task. Of others, forecasts may profit, and
-  /// are no surer than those for a place that nobody has seen.
+  /// are no surer than those for a place without measurements.
   bool knows(const spec::Job&) const;
   /// f, so that 80 of 100 measured step times lie between seconds / f and seconds x f; seconds:
   /// the step time of such a job.
