@@ -75,7 +75,7 @@ measure: build  ## train the study laptop for real on this machine (five minutes
 # One test more than cores at a time: the recorder's mostly sleep.
 test: packages-test  ## the quick suite; shares build/release and its objects with `make build`
 	@echo "building and running the tests: about $(call minutes,$(TEST_MINUTES)) minutes on $(JOBS) cores after make report, $(call minutes,$(TEST_MINUTES)+$(BUILD_MINUTES)) alone"
-	cmake --preset release -DTPT_TESTS=ON
+	cmake --preset release -DTPT_TESTS=ON -DTPT_REVISION=
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset release -j $$(($(JOBS) + 1)) -LE 'slow|pages'
 
@@ -119,7 +119,7 @@ tidy-all: packages-check  ## the same over all files, tests, benches and fuzz ta
 	python3 tools/tidy.py build/ci
 
 pages: packages-check web  ## slow tests, and the report's pages in a browser
-	cmake --preset release -DTPT_TESTS=ON
+	cmake --preset release -DTPT_TESTS=ON -DTPT_REVISION=
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset release -j $(JOBS) -L 'slow|pages' --no-tests=ignore
 
