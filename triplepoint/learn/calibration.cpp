@@ -174,8 +174,12 @@ std::string Calibration::about_remainder(const spec::Job& job) const {
 bool Calibration::knows(const spec::Job& job) const {
   const Knobs knobs = knobs_of(job);
   return std::ranges::any_of(posterior_.evidence(), [&](const Evidence& one) {
-    return std::ranges::all_of(
-        place_words, [&](std::size_t word) { return one.knobs.words[word] == knobs.words[word]; });
+    for (std::size_t k = 0; k < word_knobs.size(); ++k) {
+      const bool is_place =
+          word_knobs[k] == "gpu" || word_knobs[k] == "stack" || word_knobs[k] == "task";
+      if (is_place && one.knobs.words[k] != knobs.words[k]) return false;
+    }
+    return true;
   });
 }
 

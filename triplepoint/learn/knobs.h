@@ -18,9 +18,6 @@ inline constexpr std::array<std::string_view, 13> size_knobs = {
 inline constexpr std::array<std::string_view, 6> word_knobs = {"model",     "gpu",      "stack",
                                                                "precision", "sharding", "task"};
 
-/// Places in word_knobs of GPU, stack and task.
-inline constexpr std::array<std::size_t, 3> place_words = {1, 2, 5};
-
 struct Knobs {
   std::array<double, size_knobs.size()> sizes{};
   std::array<std::string, word_knobs.size()> words;

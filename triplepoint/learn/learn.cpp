@@ -16,7 +16,9 @@ namespace {
 constexpr int rounds = 3;
 constexpr double small_move = 0.02;  // of ln t by which no slope changes
 constexpr double contradiction_ratio = 1.3;
-constexpr double most_off = 10;  // measured over predicted, or the other way: no place differs so
+// Measured over predicted, or the other way. Of 3,679 published rows the farthest is off by 43
+// (validation/*/jobs.csv); milliseconds for seconds are off by 1,000.
+constexpr double most_off = 100;
 
 /// A job that one or several runs measured.
 struct Measured {
@@ -208,7 +210,9 @@ Result<Learned> learn_from(const Priors& priors, const std::vector<OwnRun>& runs
   std::vector<PowerRun> measured;
   at_learned_times.reserve(runs.size());
   for (const OwnRun& run : runs) {
-    if (!run.watts) continue;
+    const bool is_left_out = std::ranges::any_of(
+        learned.left_out, [&](const auto& one) { return one.first == run.name; });
+    if (!run.watts || is_left_out) continue;
     at_learned_times.push_back(learned.calibration.applied(run.job));
     measured.push_back({&at_learned_times.back(), *run.watts});
   }
