@@ -338,16 +338,17 @@ class Matcher {
     return std::max(detail.in_elements, collective.is_message ? detail.out_elements : int64_t{-1});
   }
 
-  /// "rank 2 has 4,096 elements, the others 1,048,576"
+  /// "...: rank 2: 4,096, the others 1,048,576 elements". Parts without a size say nothing.
   std::string mismatch_of(const Collective& collective, int64_t times) const {
     std::map<int64_t, std::vector<int32_t>> ranks;  // by size
     for (const CollectivePart& part : collective.parts)
-      ranks[elements_of(collective, part)].push_back(part.rank);
+      if (const int64_t size = elements_of(collective, part); size >= 0)
+        ranks[size].push_back(part.rank);
     const auto usual =
         std::ranges::max_element(ranks, {}, [](const auto& size) { return size.second.size(); });
     std::string sizes;
     for (const auto& [size, who] : ranks)
-      if (size != usual->first && size >= 0)
+      if (size != usual->first)
         sizes += fmt::format("rank{} {}: {}, ", who.size() > 1 ? "s" : "", fmt::join(who, ", "),
                              whole(size));
     return fmt::format(

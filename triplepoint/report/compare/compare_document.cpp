@@ -217,16 +217,17 @@ answers::Figure jobs_figure(const StudyComparison& c, std::size_t side) {
     return std::abs(a.relative) > std::abs(b.relative);
   });
   const std::size_t all = bars.size();
+  const auto slower =
+      std::ranges::count_if(bars, [](const DifferenceBar& bar) { return bar.judgement < 0; });
   bars.resize(std::min(all, most_bars));
   std::stable_sort(bars.begin(), bars.end(), [](const DifferenceBar& a, const DifferenceBar& b) {
     return a.relative > b.relative;
   });
   const auto mean = c.mean_ratio("step_time_s", side);
-  const std::string title = fmt::format(
-      "Step time in {} against {}: {} of {} jobs are slower, geometric mean {}{} %", c.names[side],
-      c.names[0],
-      std::count_if(bars.begin(), bars.end(), [](const auto& bar) { return bar.judgement < 0; }),
-      all, mean->ratio >= 1 ? "+" : "−", significant(100 * std::abs(mean->ratio - 1), 2));
+  const std::string title =
+      fmt::format("Step time in {} against {}: {} of {} jobs are slower, geometric mean {}{} %",
+                  c.names[side], c.names[0], slower, all, mean->ratio >= 1 ? "+" : "−",
+                  significant(100 * std::abs(mean->ratio - 1), 2));
   return {fmt::format("jobs-{}", side),
           title,
           all > most_bars ? fmt::format("The {} jobs that changed most.", most_bars) : "",

@@ -23,13 +23,14 @@ using run::ReadingKind;
 using run::Scope;
 
 struct Unit {
-  std::string_view word;  // in lower case
+  std::string_view word;  // in lower case, but for mega
   char of;                // what it measures: the letter of its basic unit
   double scale;           // in the unit of signals
 };
 constexpr std::array units = {
     Unit{"w", 'W', 1},
     Unit{"mw", 'W', 1e-3},
+    Unit{"MW", 'W', 1e6},
     Unit{"uw", 'W', 1e-6},
     Unit{"kw", 'W', 1e3},
     Unit{"watts", 'W', 1},
@@ -57,6 +58,7 @@ constexpr std::array units = {
     Unit{"gb", 'B', 1e9},
     Unit{"j", 'J', 1},
     Unit{"mj", 'J', 1e-3},
+    Unit{"MJ", 'J', 1e6},
     Unit{"uj", 'J', 1e-6},
     Unit{"joules", 'J', 1},
     Unit{"kj", 'J', 1e3},
@@ -75,8 +77,9 @@ constexpr std::array units = {
 };
 
 const Unit* unit_of(std::string_view word) {
-  const std::string lower = lower_case(trimmed(word));
-  const auto* const found = std::ranges::find(units, lower, &Unit::word);
+  const auto* found = std::ranges::find(units, trimmed(word), &Unit::word);
+  if (found == units.end())
+    found = std::ranges::find(units, std::string_view(lower_case(trimmed(word))), &Unit::word);
   return found == units.end() ? nullptr : found;
 }
 
@@ -204,7 +207,7 @@ std::string plain(std::string_view title) {
   return text;
 }
 
-/// Takes "[W]", "(W)" or "_w" off a title.
+/// Takes "[W]" or "(W)" off a title.
 const Unit* take_unit(std::string_view& title) {
   title = trimmed(title, " \t:");
   for (const auto& [open, close] : {std::pair('[', ']'), std::pair('(', ')')}) {
