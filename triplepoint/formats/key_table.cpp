@@ -7,7 +7,6 @@
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::formats {
-namespace {
 
 using spec::TomlValue;
 
@@ -15,8 +14,6 @@ std::string text_at(const TomlValue& table, std::string_view key) {
   const TomlValue* value = table.find(key);
   return value != nullptr ? value->text : std::string();
 }
-
-}  // namespace
 
 bool matches_pattern(std::string_view pattern, std::string_view text) {
   const std::size_t star = pattern.find('*');

@@ -44,6 +44,8 @@ class KeyTable {
 /// Whether `text` has the form of `pattern`, whose * stand for any letters.
 bool matches_pattern(std::string_view pattern, std::string_view text);
 
+/// A text of the table; empty where it lacks the key.
+std::string text_at(const spec::TomlValue& table, std::string_view key);
 /// The words of a text of the table: "a b c".
 std::vector<std::string> words_at(const spec::TomlValue& table, std::string_view key);
 

@@ -498,7 +498,6 @@ class Script {
   }
 
   Status skip_redirections() {
-    std::vector<ShellWord> none;
     for (skip_blanks(); read_redirection(); skip_blanks()) {
     }
     return Status::usual;
@@ -683,9 +682,7 @@ class Script {
     if (depth_ >= deepest) return Status::unknown;
     const Variables before = variables_;
     const std::set<std::string> locals = std::exchange(locals_, {});
-    Words arguments;
-    for (std::size_t i = 1; i < words.size(); ++i)
-      arguments.push_back(words[i].text);
+    Words arguments = texts_of(words, 1);
     std::swap(arguments, positional_);
     ++calls_;
     read(function.body, function.line);

@@ -23,11 +23,6 @@ using spec::DiagnosisCode;
 using spec::TomlValue;
 using Severity = spec::Diagnosis::Severity;
 
-std::string text_of(const TomlValue& table, std::string_view key) {
-  const TomlValue* value = table.find(key);
-  return value != nullptr ? value->text : std::string();
-}
-
 std::vector<TomlValue> items_of(const TomlValue& table, std::string_view key) {
   const TomlValue* value = table.find(key);
   return value != nullptr ? value->items : std::vector<TomlValue>();
@@ -91,12 +86,12 @@ std::optional<std::string> in_our_words(const TomlValue& rule, const std::string
 Said read_keys(const TomlValue& tool, Settings& settings) {
   Said said;
   for (const TomlValue& rule : items_of(tool, "key")) {
-    for (const std::string& key : split(text_of(rule, "name"), '|')) {
+    for (const std::string& key : split(text_at(rule, "name"), '|')) {
       if (!settings.has(key) || settings.is_ignored(key)) continue;
       const auto value = settings.text(key);
       if (!value) continue;
       if (auto ours = in_our_words(rule, key, *value, settings))
-        said[text_of(rule, "sets")] = *ours;
+        said[text_at(rule, "sets")] = *ours;
     }
   }
   return said;
@@ -136,7 +131,7 @@ Result<spec::Model> model_said(LibraryCache& cache, Settings& settings, const Sa
     return error(
         fmt::format("{}: this file of {} names no model; add --model NAME or --model "
                     "config.json",
-                    settings.file(), text_of(tool, "name")));
+                    settings.file(), text_at(tool, "name")));
   const std::string known = TPT_TRY(library_name(cache.library(), name));
   if (!known.empty()) {
     settings.assume(fmt::format("the model is the library's {}, after the name {}", known, name));
@@ -194,7 +189,7 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
                                  const YamlNode& tree, const ImportHints& hints) {
   const Said said = read_keys(tool, settings);
   std::optional<spec::Model> model;
-  const std::string section = text_of(tool, "hf_model");
+  const std::string section = text_at(tool, "hf_model");
   if (!section.empty()) {
     ImportedModel read = TPT_TRY(import_hf_section(cache, tree, section, settings.file(), hints));
     for (const Setting& setting : settings.all())
@@ -217,7 +212,7 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
   if (facts.processes && facts.num_nodes)
     facts.gpus_per_node = *std::exchange(facts.processes, std::nullopt) / *facts.num_nodes;
   const auto stack = said.find("stack");
-  const std::string usual = stack != said.end() ? stack->second : text_of(tool, "stack");
+  const std::string usual = stack != said.end() ? stack->second : text_at(tool, "stack");
   facts.plain_stack = facts.profiled_stack = usual;
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, facts, stated));
   settle_batch(said, settings, stated);
@@ -235,7 +230,7 @@ std::string argument_name(std::string_view leaf) {
 
 const TomlValue* rule_for(const std::vector<TomlValue>& rules, std::string_view leaf) {
   const auto found = std::find_if(rules.begin(), rules.end(), [&](const TomlValue& rule) {
-    return text_of(rule, "name") == leaf;
+    return text_at(rule, "name") == leaf;
   });
   return found == rules.end() ? nullptr : &*found;
 }
@@ -278,7 +273,7 @@ void add_argument(const Setting& setting, std::string_view leaf,
 
 Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
                                       const TomlValue& tool, const ImportHints& hints) {
-  const std::string extra = text_of(tool, "extra");
+  const std::string extra = text_at(tool, "extra");
   const std::vector<TomlValue> rules = items_of(tool, "key");
   Settings arguments(settings.file());
   arguments.set_by_flags(hints.by_flags);
@@ -308,7 +303,7 @@ Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
       return error(
           fmt::format("{}: {} is left to the default of a class of {} (_target_), which is not "
                       "known; write it down, or give the model by --model",
-                      settings.file(), key, text_of(tool, "name")));
+                      settings.file(), key, text_at(tool, "name")));
   report_unknown_keys(settings, table);
   for (spec::Diagnosis& diagnosis : settings.diagnoses())
     arguments.diagnoses().push_back(std::move(diagnosis));
@@ -329,7 +324,7 @@ std::string tool_of(std::string_view text) {
   Settings settings("file");
   settings.add_tree(*tree);
   const TomlValue* tool = tool_with(table->file(), settings);
-  return tool != nullptr ? text_of(*tool, "name") : std::string();
+  return tool != nullptr ? text_at(*tool, "name") : std::string();
 }
 
 Result<Imported> import_tool(LibraryCache& cache, const std::string& text, const std::string& path,
@@ -341,12 +336,12 @@ Result<Imported> import_tool(LibraryCache& cache, const std::string& text, const
   settings.set_ignored(hints.ignored);
   settings.add_tree(tree);
   const TomlValue* tool = tool_with(table.file(), settings);
-  const std::string reads = tool != nullptr ? text_of(*tool, "reads") : std::string();
+  const std::string reads = tool != nullptr ? text_at(*tool, "reads") : std::string();
   if (reads == "job") return import_job_keys(cache, settings, *tool, tree, hints);
   if (reads == "megatron") return import_argument_keys(cache, settings, *tool, hints);
   return error(fmt::format("{}: a file of {}, which is not read yet; give instead {}", path,
-                           tool != nullptr ? text_of(*tool, "name") : "another tool",
-                           tool != nullptr ? text_of(*tool, "instead") : "a job.toml"));
+                           tool != nullptr ? text_at(*tool, "name") : "another tool",
+                           tool != nullptr ? text_at(*tool, "instead") : "a job.toml"));
 }
 
 }  // namespace triplepoint::formats

@@ -31,7 +31,7 @@ case $me in
 esac
 words=("$me" "$@")
 case $me in
-  srun | mpirun | mpiexec | jsrun | aprun | prun | sbatch | singularity | apptainer | docker | podman | enroot | numactl | nsys | pdsh | ssh | time | nohup | stdbuf | conda | micromamba)
+  srun | mpirun | mpiexec | jsrun | aprun | prun | sbatch | singularity | apptainer | docker | podman | enroot | numactl | nsys | pdsh | ssh | conda | micromamba)
     for ((i = 1; i < ${#words[@]}; ++i)); do
       next=${words[i]}
       case $next in
@@ -41,7 +41,7 @@ case $me in
         */python | */python3 | */torchrun | */deepspeed | */accelerate) next=${next##*/} ;;
         *) [[ -x /stand-ins/$next ]] || continue ;;
       esac
-      for ((j = 0; j < i + ($next == bash && 0); ++j)); do before+=${words[j]}$'\x1f'; done
+      for ((j = 0; j < i; ++j)); do before+=${words[j]}$'\x1f'; done
       export TPT_BEFORE=$TPT_BEFORE$before
       exec "${next##*/}" "${words[@]:i + 1}"
     done ;;

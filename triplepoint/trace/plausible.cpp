@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/statistics.h"
+
 #include "triplepoint/trace/skipped.h"
 
 namespace triplepoint::trace {
@@ -18,13 +20,6 @@ constexpr int64_t ms = 1'000'000, second = 1000 * ms, minute = 60 * second, hour
 /// Far apart stamps differ by more than 64 bits hold; a double's precision is enough to judge.
 double distance(int64_t from, int64_t to) {
   return static_cast<double>(to) - static_cast<double>(from);
-}
-
-int64_t quantile(std::vector<int64_t>& values, double share) {
-  const auto place =
-      values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), place, values.end());
-  return *place;
 }
 
 struct Call {
@@ -98,7 +93,7 @@ class Strays {
     }
     if (delays.size() < 3) return;
     std::vector<int64_t> sorted = delays;
-    const int64_t low = quantile(sorted, 0.25), high = quantile(sorted, 0.75);
+    const int64_t low = lower_quantile(sorted, 0.25), high = lower_quantile(sorted, 0.75);
     const int64_t earliest =
         low >= 0 ? -ms : low - std::max(ms, std::min(hour, 4 * std::min(hour, high - low)));
     const int64_t latest = second + 100 * std::min(hour, std::max<int64_t>(high, 0));
@@ -125,7 +120,7 @@ class Strays {
     std::vector<int64_t> sample;
     for (size_t i = 0; i < spans_.size(); i += 1 + spans_.size() / most_sampled)
       sample.push_back(spans_[i].begin.nanoseconds());
-    const int64_t low = quantile(sample, 0.1), high = quantile(sample, 0.9);
+    const int64_t low = lower_quantile(sample, 0.1), high = lower_quantile(sample, 0.9);
     const double reach = 1000 * distance(low, high);
     for (size_t i = 0; i < spans_.size(); ++i) {
       const int64_t begin = spans_[i].begin.nanoseconds();
@@ -155,8 +150,8 @@ void leave_out_strays(run::Timeline& timeline, Skipped& skipped) {
   Strays(timeline).leave_out(skipped);
 }
 
-int64_t clip_overflowing(run::Timeline& timeline, bool any, Skipped& skipped) {
-  if (timeline.details.empty()) return 0;
+void clip_overflowing(run::Timeline& timeline, bool any, Skipped& skipped) {
+  if (timeline.details.empty()) return;
   std::vector<LaneSums> lanes(timeline.lanes.size());
   const auto lane_of = [&](size_t i) -> LaneSums* {
     const int32_t lane = timeline.details[i].lane;
@@ -208,7 +203,6 @@ int64_t clip_overflowing(run::Timeline& timeline, bool any, Skipped& skipped) {
     note_reason(skipped, fmt::format("{} lengths run into the next operations of their stream "
                                      "(overflowed): each ends where the next begins",
                                      clipped));
-  return clipped;
 }
 
 }  // namespace triplepoint::trace

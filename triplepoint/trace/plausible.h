@@ -18,11 +18,11 @@ namespace triplepoint::trace {
 /// said. Source of both: pytorch/pytorch#192021 (records 1e14 ns early), kineto#109.
 void leave_out_strays(run::Timeline&, Skipped&);
 
-/// Lengths that overflowed end where the next operation of the same stream begins; how many. One
-/// did where it holds all later operations of its stream and is ten times as long as all others
+/// Lengths that overflowed end where the next operation of the same stream begins. One did
+/// where it holds all later operations of its stream and is ten times as long as all others
 /// together; with `any`, wherever it runs into the next (AMD's streams run one operation at a
 /// time). One that is the last of its stream, and so long, has no known length: it is left out and
 /// counted. Source: AMD-AGI/TraceLens#669. The spans are sorted.
-int64_t clip_overflowing(run::Timeline&, bool any, Skipped&);
+void clip_overflowing(run::Timeline&, bool any, Skipped&);
 
 }  // namespace triplepoint::trace

@@ -60,7 +60,6 @@ std::string seconds_text(double seconds) {
 
 void Collector::begin_file(std::optional<int32_t> gpu) {
   file_gpu_ = gpu;
-  ++anonymous_files_;
   losses_.clear();
 }
 

@@ -77,7 +77,7 @@ class Collector {
   std::vector<std::string> hosts_;
   std::string key_;
   std::optional<int32_t> file_gpu_;
-  int64_t anonymous_files_ = 0, anonymous_ = 0;
+  int64_t anonymous_ = 0;
   std::optional<int64_t> anonymous_ns_;
   std::optional<bool> is_relative_;
   std::optional<int64_t> epoch_;

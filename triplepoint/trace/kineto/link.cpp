@@ -81,9 +81,9 @@ class OpIndex {
         by_external_id_.try_emplace({process[static_cast<size_t>(op.lane)], op.external_id}, &op);
   }
 
+  bool empty() const { return ops_.empty(); }
   /// Of the operator that the launch names, and of those that enclose it on its thread, the
   /// innermost first: each says what the ones before do not.
-  bool empty() const { return ops_.empty(); }
   CollectiveCall call_of(const Launch& launch) const {
     CollectiveCall call;
     if (const auto named = by_external_id_.find({launch.process, launch.external_id});

@@ -6,7 +6,6 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "triplepoint/base/result.h"
 
@@ -46,10 +45,9 @@ class RocpdReader {
                                if (name.empty()) name = row.text(2);
                                kernels_.try_emplace(row.integer_or(0, -1), std::move(name));
                              }));
-    TPT_TRY(tables_.for_each("rocpd_info_agent", {"id", "type_index", "logical_index", "name"}, 2,
-                             [&](const Row& row) {
-                               devices_.try_emplace(row.integer_or(0, -1), row.integer_or(1, 0));
-                             }));
+    TPT_TRY(tables_.for_each("rocpd_info_agent", {"id", "type_index"}, 2, [&](const Row& row) {
+      devices_.try_emplace(row.integer_or(0, -1), row.integer_or(1, 0));
+    }));
     return tables_.for_each("rocpd_event", {"id", "stack_id"}, 2, [&](const Row& row) {
       calls_of_events_.try_emplace(row.integer_or(0, -1), row.integer_or(1, -1));
     });
