@@ -36,8 +36,8 @@ MAY_INCLUDE = {
     "search": "base spec run workload sim metrics answers",
     "advise": "base spec formats run workload sim metrics answers",
     "report": "base spec run metrics answers calibrate search advise",
-    "tui": "base http system spec run store telemetry metrics trace_report answers learn calibrate report",
-    "study": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers calibrate search advise report",
+    "tui": "base http system spec run store telemetry metrics trace_report answers report",
+    "study": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers learn calibrate search advise report",
     "flags": "base http spec formats store workload sim telemetry metrics answers learn search tui study",
     "cli": "*",
 }

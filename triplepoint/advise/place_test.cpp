@@ -11,7 +11,6 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/advise/place_machine.h"
 #include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/sim/simulate.h"
 
@@ -194,26 +193,6 @@ TEST_CASE("on a machine of equal slots there is nothing to place, and the answer
     CHECK((placement.kind == PlacementKind::baseline || placement.kind == PlacementKind::searched));
   REQUIRE(!result.notes.empty());
   CHECK(result.notes.front().find("nothing separates") != std::string::npos);
-}
-
-TEST_CASE("a machine is made as hot as it was measured, node by node") {
-  const spec::Job job = small_job(16, 4, 4, 2);
-  const auto before = thermal_samples(sim::simulate(job, {}));
-  // Another chassis: another row is hot, and in other slots on the second node.
-  std::vector<ThermalSample> measured = before;
-  for (ThermalSample& sample : measured) {
-    const bool hot = sample.node == 0 ? sample.local >= 4 : sample.local % 2 == 0;
-    sample.temperature_c = hot ? 70 : 58;
-  }
-  const MatchedMachine matched = match_machine(job, measured);
-  CHECK(matched.before_k > 5);
-  CHECK(matched.after_k < 0.5);
-  const auto after = thermal_samples(sim::simulate(matched.job, {}));
-  const ThermalGroups found = find_thermal_groups(after);
-  REQUIRE(found.groups.size() == 2);
-  CHECK(cold_first_order(found, after) ==
-        std::vector<std::vector<int64_t>>{{0, 1, 2, 3, 4, 5, 6, 7}, {1, 3, 5, 7, 0, 2, 4, 6}});
-  CHECK(match_machine(job, before).after_k == Approx(0));
 }
 
 TEST_CASE("any number of threads gives the same placement") {

@@ -52,12 +52,7 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
 Result<spec::Job> JobFlags::with_own_runs(spec::Job job) const {
   if (const auto own = TPT_TRY(own_runs())) {
     job = own->applied(job);
-    job.notes.push_back(fmt::format("times as {} of your runs taught ({}); {}{}", own->runs(),
-                                    *with_, own->about_remainder(job),
-                                    own->knows(job)
-                                        ? ""
-                                        : "; none is of this GPU, stack and task, so the interval "
-                                          "is that of a place without measurements"));
+    job.notes.push_back(fmt::format("{} ({})", own->about(job), *with_));
   }
   return job;
 }

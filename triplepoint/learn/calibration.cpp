@@ -58,6 +58,22 @@ LearnedPower power_of(const Json& json) {
           .runs = json.at("runs").get<int64_t>()};
 }
 
+Json room_json(const Room& room) {
+  return {{"cluster", room.cluster}, {"inlet_k", room.inlet_k}, {"slots_k", room.slots_k},
+          {"boards", room.boards},   {"devices", room.devices}, {"before_k", room.before_k},
+          {"after_k", room.after_k}};
+}
+
+Room room_of(const Json& json) {
+  return {.cluster = json.at("cluster").get<std::string>(),
+          .inlet_k = json.at("inlet_k").get<double>(),
+          .slots_k = json.at("slots_k").get<std::vector<double>>(),
+          .boards = json.at("boards").get<std::vector<double>>(),
+          .devices = json.at("devices").get<int64_t>(),
+          .before_k = json.at("before_k").get<double>(),
+          .after_k = json.at("after_k").get<double>()};
+}
+
 Json by_name(LogFactors values) {
   Json json = Json::object();
   ByName named{&values};
@@ -104,7 +120,10 @@ Result<Calibration> calibration_of(const Json& json, const std::string& path) {
     std::vector<Evidence> evidence;
     for (const Json& one : json.at("runs"))
       evidence.push_back(evidence_of(one));
-    return Calibration(Posterior(priors, std::move(evidence)), power_of(json.at("power")));
+    std::optional<Room> room;
+    if (json.contains("room")) room = room_of(json.at("room"));
+    return Calibration(Posterior(priors, std::move(evidence)), power_of(json.at("power")),
+                       std::move(room));
   } catch (const Json::exception& problem) {
     return error(
         fmt::format("{}: not what this version learns ({}); run triplepoint calibrate again", path,
@@ -126,7 +145,8 @@ Result<void> Calibration::write(const std::string& folder) const {
        "What triplepoint calibrate learned from runs of one place; --with reads it. learned, "
        "learned_spread and unexplained are logarithms of factors of time; they follow from the "
        "runs and priors and are here to be read only; of power, energy and idle, they are what is "
-       "applied."},
+       "applied, as are the numbers of the room: K on top of inlet and slots, factors of boards' "
+       "thermal resistance, node by node."},
       {"learned", by_name(posterior_.mean())},
       {"learned_spread", by_name(posterior_.spreads())},
       {"unexplained", posterior_.common()},
@@ -138,6 +158,7 @@ Result<void> Calibration::write(const std::string& folder) const {
   visit_fields(fields, priors);
   for (const Evidence& one : posterior_.evidence())
     json["runs"].push_back(json_of(one));
+  if (room_) json["room"] = room_json(*room_);
   TPT_TRY(make_folder(folder));
   return write_file_atomically(path_in(folder), json_text(json) + "\n");
 }
@@ -162,13 +183,27 @@ spec::Job lengthened(const spec::Job& job, double x) {
 }  // namespace
 
 spec::Job Calibration::applied(const spec::Job& job) const {
-  return lengthened(scaled(with_power(job, power_.mean), posterior_.mean()),
+  const spec::Job here = room_ ? in_room(job, *room_) : job;
+  return lengthened(scaled(with_power(here, power_.mean), posterior_.mean()),
                     posterior_.remainder(knobs_of(job)));
 }
 
-std::string Calibration::about_remainder(const spec::Job& job) const {
-  return fmt::format("{:+.0f} % of the step unexplained",
-                     100 * std::expm1(posterior_.remainder(knobs_of(job))));
+std::string Calibration::about(const spec::Job& job) const {
+  std::vector<std::string> parts;
+  if (runs() > 0)
+    parts.push_back(
+        fmt::format("times as {} of your runs taught; {:+.0f} % of the step unexplained", runs(),
+                    100 * std::expm1(posterior_.remainder(knobs_of(job)))));
+  if (runs() > 0 && !knows(job))
+    parts.push_back(
+        "none is of this GPU, stack and task, so the interval is that of a place "
+        "without measurements");
+  if (room_)
+    parts.push_back(
+        is_of(*room_, job)
+            ? fmt::format("heat as temperatures of {} GPUs taught", room_->devices)
+            : fmt::format("heat as shipped, since temperatures were read on {}", room_->cluster));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 bool Calibration::knows(const spec::Job& job) const {

@@ -18,8 +18,8 @@ namespace triplepoint::learn {
 /// What a place's own runs taught: a job on its machines, under its software.
 class Calibration {
  public:
-  explicit Calibration(Posterior posterior, LearnedPower power = {})
-      : posterior_(std::move(posterior)), power_(power) {}
+  explicit Calibration(Posterior posterior, LearnedPower power = {}, std::optional<Room> room = {})
+      : posterior_(std::move(posterior)), power_(power), room_(std::move(room)) {}
 
   /// FOLDER/calibration.json, which needs no other file.
   static Result<Calibration> read(const std::string& folder);
@@ -28,8 +28,10 @@ class Calibration {
   const Posterior& posterior() const { return posterior_; }
   const LearnedPower& power() const { return power_; }
   std::size_t runs() const { return posterior_.evidence().size(); }
-  /// "+6 % of the step unexplained".
-  std::string about_remainder(const spec::Job&) const;
+  const std::optional<Room>& room() const { return room_; }
+  /// What a job by this place rests on: how many runs taught times, what of the step they leave
+  /// unexplained, and temperatures of how many GPUs.
+  std::string about(const spec::Job&) const;
   /// The job as this place would run it: with the learned coefficients, and stretched by the
   /// remainder. Nothing measured changes no bit.
   spec::Job applied(const spec::Job&) const;
@@ -43,6 +45,7 @@ class Calibration {
  private:
   Posterior posterior_;
   LearnedPower power_;
+  std::optional<Room> room_;
 };
 
 /// A run of a job whose step time was measured.
@@ -76,8 +79,9 @@ struct Learned {
 
 /// Gauss-Newton: the posterior of the linearised problem, and slopes anew where its mean lies, up
 /// to three times, until no job's time moves by 2 %. Where runs have power, that is learned at the
-/// learned times, and then times again. `runs` must fit in memory. Equal input gives
-/// equal bits for any number of threads. An error if no run can be predicted.
-Result<Learned> learn_from(const Priors&, const std::vector<OwnRun>& runs, int threads);
+/// learned times, and then times again; temperatures last. `runs` must fit in memory. Equal input
+/// gives equal bits for any number of threads. An error if nothing can be predicted.
+Result<Learned> learn_from(const Priors&, const std::vector<OwnRun>& runs,
+                           const std::vector<HeatRun>& heat, int threads);
 
 }  // namespace triplepoint::learn

@@ -204,7 +204,11 @@ class Learning {
 
 }  // namespace
 
-Result<Learned> learn_from(const Priors& priors, const std::vector<OwnRun>& runs, int threads) {
+namespace {
+
+/// Coefficients of times and power.
+Result<Learned> learn_times(const Priors& priors, const std::vector<OwnRun>& runs, int threads) {
+  if (runs.empty()) return Learned{.calibration = Calibration(Posterior(priors, {}))};
   Learned learned = TPT_TRY(Learning(priors, runs, threads).learn());
   std::vector<spec::Job> at_learned_times;
   std::vector<PowerRun> measured;
@@ -223,6 +227,19 @@ Result<Learned> learn_from(const Priors& priors, const std::vector<OwnRun>& runs
     run.job = with_power(std::move(run.job), power->mean);
   learned = TPT_TRY(Learning(priors, there, threads).learn());
   learned.calibration = Calibration(learned.calibration.posterior(), *power);
+  return learned;
+}
+
+}  // namespace
+
+Result<Learned> learn_from(const Priors& priors, const std::vector<OwnRun>& runs,
+                           const std::vector<HeatRun>& heat, int threads) {
+  Learned learned = TPT_TRY(learn_times(priors, runs, threads));
+  std::vector<HeatRun> seen = heat;
+  for (HeatRun& run : seen)
+    run.job = learned.calibration.applied(run.job);
+  learned.calibration = Calibration(learned.calibration.posterior(), learned.calibration.power(),
+                                    learn_room(priors.room, seen));
   return learned;
 }
 

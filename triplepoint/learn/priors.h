@@ -6,6 +6,7 @@
 #include "triplepoint/learn/coefficients.h"
 #include "triplepoint/learn/knobs.h"
 #include "triplepoint/learn/power.h"
+#include "triplepoint/learn/room.h"
 
 namespace triplepoint::learn {
 
@@ -39,6 +40,7 @@ struct Priors {
   Remainder remainder;
   Distance distance;
   PowerPriors power;
+  RoomPriors room;
   friend bool operator==(const Priors&, const Priors&) = default;
 };
 

@@ -21,7 +21,10 @@ Result<void> check(const Priors& priors, const std::string& file) {
       std::all_of(priors.distance.words.begin(), priors.distance.words.end(), sound) &&
       sound(rest.common) && sound(rest.near);
   const PowerPriors& power = priors.power;
-  if (all_sound && power.energy > 0 && power.idle > 0 && power.noise > 0 && rest.noise > 0 &&
+  const RoomPriors& room = priors.room;
+  if (all_sound &&
+      std::min({room.inlet_k, room.slot_k, room.board, room.noise_k, room.power}) > 0 &&
+      power.energy > 0 && power.idle > 0 && power.noise > 0 && rest.noise > 0 &&
       rest.noise_tails > 0 && rest.coefficient_tails > 0 && rest.surprise > 0)
     return {};
   return error(

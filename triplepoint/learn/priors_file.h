@@ -45,6 +45,15 @@ void visit_fields(Visitor& visit, PowerPriors& power) {
   visit("noise", power.noise, spec::Need::required);
 }
 
+template <class Visitor>
+void visit_fields(Visitor& visit, RoomPriors& room) {
+  visit("inlet_k", room.inlet_k, spec::Need::required);
+  visit("slot_k", room.slot_k, spec::Need::required);
+  visit("board", room.board, spec::Need::required);
+  visit("noise_k", room.noise_k, spec::Need::required);
+  visit("power", room.power, spec::Need::required);
+}
+
 /// A number for each coefficient, by its name.
 struct ByName {
   LogFactors* values = nullptr;
@@ -62,6 +71,7 @@ void visit_fields(Visitor& visit, Priors& priors) {
   visit("remainder", priors.remainder, spec::Need::required);
   visit("distance", priors.distance, spec::Need::required);
   visit("power", priors.power, spec::Need::required);
+  visit("room", priors.room, spec::Need::required);
 }
 
 }  // namespace triplepoint::learn

@@ -124,6 +124,9 @@ HardwareVariation draw_hardware_variation(const spec::Job& job) {
     hardware.boards.push_back({energy[i], leakage[i]});
   hardware.thermal_resistance =
       deal_factors(devices, spread.thermal_resistance, seed, Draw::thermal_resistance);
+  const std::vector<double>& known = job.environment.device_resistances;
+  for (size_t i = 0; i < known.size(); ++i)
+    if (known[i] > 0) hardware.thermal_resistance[i] = known[i];
   hardware.host_factor =
       deal_factors(job.cluster.num_nodes, job.cluster.host.speed_spread, seed, Draw::host_speed);
   hardware.inlet = deal_inlets(job);

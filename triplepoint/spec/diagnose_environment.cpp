@@ -149,6 +149,13 @@ class Examination : Findings {
     if (has_one_per_device("device_clock_limits", room.device_clock_limits.size()))
       for (size_t d = 0; d < room.device_clock_limits.size(); ++d)
         if (!clock_is_settable(d, room.device_clock_limits[d])) break;
+    if (has_one_per_device("device_resistances", room.device_resistances.size()))
+      for (const double factor : room.device_resistances)
+        if (!(factor >= 0 && factor <= 100))
+          return error(Code::inconsistent,
+                       "device_resistances has {:g} (a factor is above 0 and at most 100; 0 stands "
+                       "for a drawn board); write such a one",
+                       factor);
   }
 
   bool clock_is_settable(size_t device, Hertz lock) {

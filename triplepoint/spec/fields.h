@@ -438,6 +438,7 @@ void visit_fields(Visitor& visit, Environment& environment) {
   visit("power_limit", environment.power_limit);
   visit("device_power_limits", environment.device_power_limits);
   visit("device_clock_limits", environment.device_clock_limits);
+  visit("device_resistances", environment.device_resistances);
   visit("seed", environment.seed);
   visit("pue", environment.pue);
   visit("faults", environment.faults);

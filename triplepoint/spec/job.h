@@ -31,6 +31,8 @@ struct Environment {
   // One entry per device of the cluster, node by node; empty: no individual limit.
   std::vector<Watts> device_power_limits;
   std::vector<Hertz> device_clock_limits;  // locked SM clocks (nvidia-smi -lgc)
+  // Factors of each board's thermal resistance; 0, or empty: drawn from the GPU's variability.
+  std::vector<double> device_resistances;
   uint64_t seed = 1;                       // of board and node spread
   // Power usage effectiveness of the site: facility power over IT power; default: not known.
   std::optional<double> pue;

@@ -10,7 +10,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/advise/place_files.h"
-#include "triplepoint/advise/place_machine.h"
+#include "triplepoint/learn/priors_file.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/store/store.h"
@@ -50,13 +50,14 @@ Result<PlaceMachine> machine_to_place(const spec::Job& job, const Telemetry& tel
         "job on GPUs");
   TPT_TRY(require_same_size(job, telemetry.samples));
   if (telemetry.measured) {
-    advise::MatchedMachine matched =
-        advise::match_machine(job, advise::mean_samples(telemetry.samples));
-    return PlaceMachine{std::move(matched.job), telemetry.samples,
+    const learn::Priors priors = TPT_TRY(learn::load_priors(TPT_TRY(spec::require_library())));
+    const auto room = learn::learn_room(priors.room, {{job, heat_of(telemetry)}});
+    if (!room) return PlaceMachine{job, telemetry.samples, {}};
+    return PlaceMachine{learn::in_room(job, *room), telemetry.samples,
                         fmt::format("the simulated machine was made as warm as the measured one: "
                                     "its GPUs are {:.1f} K from "
                                     "them on average (rms), {:.1f} K before",
-                                    matched.after_k, matched.before_k)};
+                                    room->after_k, room->before_k)};
   }
   std::vector<ThermalSample> samples = advise::thermal_samples(TPT_TRY(run_at_rest(job)));
   return PlaceMachine{job, std::move(samples), {}};
@@ -75,6 +76,13 @@ Result<std::vector<std::string>> host_names(const spec::Job& job,
 }
 
 }  // namespace
+
+std::vector<learn::GpuHeat> heat_of(const Telemetry& telemetry) {
+  std::vector<learn::GpuHeat> heat;
+  for (const ThermalSample& one : advise::mean_samples(telemetry.samples))
+    if (one.temperature_c) heat.push_back({one.node, one.local, *one.temperature_c, one.power_w});
+  return heat;
+}
 
 bool may_have_rows(const std::string& path) {
   return !path.ends_with(".run");
@@ -166,8 +174,8 @@ Result<PlacedJob> place_job(const spec::Job& job, const Telemetry& telemetry,
                             const std::vector<std::string>& files, const std::string& sign,
                             advise::PlaceOptions options) {
   const PlaceMachine machine = TPT_TRY(machine_to_place(job, telemetry));
-  const advise::GroupedMachine seen = TPT_TRY(
-      group_devices(machine.samples, files, sign, advise::kelvin_per_watt(job.cluster.gpu)));
+  const advise::GroupedMachine seen =
+      TPT_TRY(group_devices(machine.samples, files, sign, learn::kelvin_per_watt(job.cluster.gpu)));
   const advise::ColdMap map = advise::cold_map(seen.groups, seen.devices, job);
   options.machine_is_known = telemetry.measured;
   advise::PlaceResult result = advise::place(machine.job, map, options);

@@ -11,6 +11,7 @@
 
 #include "triplepoint/advise/place_answer.h"
 #include "triplepoint/advise/thermal_groups.h"
+#include "triplepoint/learn/room.h"
 
 namespace triplepoint::study {
 
@@ -22,6 +23,9 @@ struct Telemetry {
   std::vector<std::string> notes;  // on what was left out of other samplers' files
   bool measured = false;           // files were read
 };
+
+/// Temperatures of GPUs that were read, mean of each.
+std::vector<learn::GpuHeat> heat_of(const Telemetry&);
 
 /// Whether --row can name rows of it: all but runs.
 bool may_have_rows(const std::string& path);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "triplepoint/base/csv.h"
-#include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/load.h"
@@ -18,14 +17,11 @@ namespace triplepoint::calibrate {
 /// Measured runs of a place, and what of its tables says nothing of a step's time, with the reason.
 struct OwnRuns {
   std::vector<learn::OwnRun> runs;
+  std::vector<learn::HeatRun> heat;
   std::vector<SkippedRow> skipped;
 };
 
 /// Adds the rows of a jobs.csv (job_rows.h).
 Result<void> add_own_runs(const CsvTable&, const spec::Library&, OwnRuns&);
-
-/// What `triplepoint calibrate --format json` prints. Logarithms of factors of
-/// time; seconds of a step.
-Json learned_json(const learn::Learned&, const OwnRuns&, const std::string& folder);
 
 }  // namespace triplepoint::calibrate

@@ -6,7 +6,6 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/library.h"
 
@@ -19,10 +18,12 @@
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/learn/priors_file.h"
 #include "triplepoint/metrics/metrics.h"
+#include "triplepoint/report/pages/document_page.h"
+#include "triplepoint/study/calibration_answer.h"
+#include "triplepoint/study/place_telemetry.h"
 #include "triplepoint/study/sources.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
-#include "triplepoint/tui/learned_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -49,7 +50,8 @@ class Calibrate : public Command {
   Arguments arguments() override {
     return Arguments()
         .word("ROWS.csv|NAME.run|LOG",
-              "your own measured runs: tables as validate reads them, recordings, logs, traces",
+              "your own measured runs: tables as validate reads them, recordings, logs, traces, "
+              "tables of temperatures",
               [this](std::string_view file) -> Result<void> {
                 inputs_.push_back({std::string(file), job_});
                 return {};
@@ -88,26 +90,40 @@ class Calibrate : public Command {
     const spec::Library library = TPT_TRY(spec::require_library());
     const learn::Priors priors = TPT_TRY(learn::load_priors(library));
     calibrate::OwnRuns own;
-    for (const Input& input : inputs_) {
-      const std::string& file = input.file;
-      if (!file.ends_with(".csv") || telemetry::looks_like_time_series(file)) {
-        TPT_TRY(add_run(input, library, own));
-        continue;
-      }
-      const CsvTable table =
-          TPT_TRY(CsvTable::parse(TPT_TRY(read_file(file)), file, CsvTable::BadRows::leave_out));
-      for (const CsvTable::BadRow& row : table.left_out())
-        own.skipped.push_back({fmt::format("{}:{}", file, row.line), row.what});
-      TPT_TRY(calibrate::add_own_runs(table, library, own));
-    }
-    if (own.runs.empty()) return error(nothing_in(own));
-    const learn::Learned learned = TPT_TRY(learn::learn_from(priors, own.runs, threads_.count()));
+    for (const Input& input : inputs_)
+      TPT_TRY(add_input(input, library, own));
+    if (own.runs.empty() && own.heat.empty()) return error(nothing_in(own));
+    const learn::Learned learned =
+        TPT_TRY(learn::learn_from(priors, own.runs, own.heat, threads_.count()));
     TPT_TRY(learned.calibration.write(folder));
-    if (format_.is_json())
-      print_json(console, calibrate::learned_json(learned, own, folder));
-    else
-      tui::print_learned(console, learned, own, folder);
+    const answers::Document answer = study::calibration_answer(learned, own, folder);
+    TPT_TRY(write_file_atomically(Path(folder) / "report.html", report::document_page(answer)));
+    print_answer(console, answer, format_, "runs");
     return exit_ok;
+  }
+
+  Result<void> add_input(const Input& input, const spec::Library& library,
+                         calibrate::OwnRuns& own) {
+    const std::string& file = input.file;
+    if (!file.ends_with(".csv")) return add_run(input, library, own);
+    const CsvTable table =
+        TPT_TRY(CsvTable::parse(TPT_TRY(read_file(file)), file, CsvTable::BadRows::leave_out));
+    if (advise::is_thermal_table(table)) return add_temperatures(input, library, own);
+    if (telemetry::looks_like_time_series(file)) return add_run(input, library, own);
+    for (const CsvTable::BadRow& row : table.left_out())
+      own.skipped.push_back({fmt::format("{}:{}", file, row.line), row.what});
+    return calibrate::add_own_runs(table, library, own);
+  }
+
+  /// A table of a column per GPU.
+  Result<void> add_temperatures(const Input& input, const spec::Library& library,
+                                calibrate::OwnRuns& own) {
+    const study::Telemetry seen = TPT_TRY(study::read_telemetry({input.file}, {}));
+    if (!input.job)
+      own.skipped.push_back({input.file, jobless(input.file)});
+    else
+      own.heat.push_back({TPT_TRY(formats::read_job(library, *input.job)), study::heat_of(seen)});
+    return {};
   }
 
   /// A recording, a training's log or traces, of the job that they name or that stands before them.
@@ -122,16 +138,29 @@ class Calibrate : public Command {
     else if (job && gpus > job->world_size())
       own.skipped.push_back({input.file, fmt::format("it was recorded on {} GPUs, its job has {}",
                                                      gpus, job->world_size())});
-    else if (job && time)
-      own.runs.push_back(
-          {input.file, *std::move(job), *time / unit::s, metrics::measure(run).power_mean_w});
+    else if (!job)
+      own.skipped.push_back({input.file, jobless(input.file)});
     else
-      own.skipped.push_back(
-          {input.file, time ? "it does not say which job it ran; name the job before it, as in "
-                              "`triplepoint calibrate --job job.toml " +
-                                  input.file + "`"
-                            : "it has no step"});
+      learn_of(input.file, *job, time, run, own);
     return {};
+  }
+
+  static void learn_of(const std::string& file, const spec::Job& job, std::optional<Seconds> time,
+                       const run::Run& run, calibrate::OwnRuns& own) {
+    study::Telemetry seen;
+    seen.samples = advise::thermal_samples(run);
+    std::vector<learn::GpuHeat> heat = study::heat_of(seen);
+    if (time)
+      own.runs.push_back({file, job, *time / unit::s, metrics::measure(run).power_mean_w});
+    else if (heat.empty())
+      own.skipped.push_back({file, "it has no step and no temperature"});
+    if (!heat.empty()) own.heat.push_back({job, std::move(heat)});
+  }
+
+  static std::string jobless(const std::string& file) {
+    return "it does not say which job it ran; name the job before it, as in `triplepoint calibrate "
+           "--job job.toml " +
+           file + "`";
   }
 
   static std::string nothing_in(const calibrate::OwnRuns& own) {

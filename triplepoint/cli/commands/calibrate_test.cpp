@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
@@ -74,7 +75,7 @@ TEST_CASE("rows that teach nothing are told, and alone they are an error") {
   const std::string mixed = folder.file("mixed.csv", table(row(2, 1, 8) + broken));
   const auto told = call({"calibrate", mixed, "-o", folder.path("mine")});
   CHECK(told.code == exit_ok);
-  CHECK(contains(told.err, "bad is left out"));
+  CHECK(contains(told.out, "bad is left out"));
   const std::string only = folder.file("only.csv", table(broken));
   const auto refused = call({"calibrate", only, "-o", folder.path("mine")});
   CHECK(refused.code != exit_ok);
@@ -140,6 +141,47 @@ TEST_CASE("nothing to learn from, or nothing learned, is a sentence") {
   const auto foreign = call({"validate", rest, "--with", other});
   CHECK(foreign.code != exit_ok);
   CHECK(contains(foreign.err, "run triplepoint calibrate again"));
+}
+
+TEST_CASE("temperatures alone teach the room, and simulate, plans and studies speak of it") {
+  const ScratchFolder folder;
+  const std::string job = folder.file("job.toml",
+                                      "model = \"llama2-7b\"\ncluster = \"hgx-h200\"\n"
+                                      "[plan]\ntensor_parallel_size = 2\nglobal_batch_size = 64\n");
+  const auto temperatures = [&](std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"simulate", job, "--format", "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json_of(call(words)).at("temperature_c").at("per_gpu").get<std::vector<double>>();
+  };
+  const std::vector<double> shipped = temperatures();
+  REQUIRE(shipped.size() == 8);
+  std::string rows = "config,gpu0,gpu1,gpu2,gpu3,gpu4,gpu5,gpu6,gpu7\nnode";
+  for (std::size_t d = 0; d < 8; ++d)
+    rows += fmt::format(",{:.1f}", shipped[d] + (d == 2 ? 9 : 3));
+  const std::string table = folder.file("smi.csv", rows + "\n"), mine = folder.path("mine");
+  const auto learned = call({"calibrate", "--job", job, table, "-o", mine});
+  REQUIRE_MESSAGE(learned.code == exit_ok, learned.err);
+  CHECK(contains(learned.out, "heat of 8 GPUs"));
+  CHECK(path_exists(folder.path("mine/report.html")));
+  const std::vector<double> own = temperatures({"--with", mine});
+  CHECK(own[2] - shipped[2] > 7);
+  CHECK(own[2] - shipped[2] < 10);
+  const auto jobless = call({"calibrate", table, "-o", mine});
+  CHECK(jobless.code != exit_ok);
+  CHECK(contains(jobless.err, "name the job before it"));
+  const std::string study =
+      folder.file("study.toml",
+                  "[study]\ntitle = \"t\"\n[[job]]\nname = \"a\"\nmodel = \"llama2-7b\"\n"
+                  "cluster = \"hgx-h200\"\n[job.plan]\ntensor_parallel_size = 2\n"
+                  "global_batch_size = 64\n");
+  const auto peak_of = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {
+        "characterize", study,  "--pages", "none",
+        "--format",     "json", "-o",      folder.path("study" + std::to_string(more.size()))};
+    words.insert(words.end(), more.begin(), more.end());
+    return json_of(call(words)).at("jobs").at(0).at("temperature_c").at("peak").get<double>();
+  };
+  CHECK(peak_of({"--with", mine}) > peak_of({}) + 2);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/parallel.h"
 #include "triplepoint/base/quoting.h"
 
 #include "triplepoint/spec/library.h"
@@ -11,6 +12,7 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/learn/calibration.h"
 #include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/study/measuring.h"
 #include "triplepoint/study/runner.h"
@@ -36,6 +38,9 @@ class Characterize : public Command {
               "runs that get a page: the fastest, thriftiest "
               "and hottest of each model and machine (best, the default), all or none",
               into(pages_), {.choices = {"best", "all", "none"}})
+        .flag("--with", "FOLDER",
+              "predict with what triplepoint calibrate learned from your own runs", into(with_),
+              {.words = Words::folders})
         .add(threads_.argument())
         .add(format_.argument())
         .group("What a suite scores (studies suite/...)")
@@ -71,8 +76,9 @@ class Characterize : public Command {
   Result<int> run(tui::Console& console) override {
     TPT_TRY(check_measuring());
     const spec::Library library = TPT_TRY(spec::require_library());
-    const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, study_));
+    spec::StudyPlan plan = TPT_TRY(spec::load_study(library, study_));
     TPT_TRY(check_suite(plan));
+    TPT_TRY(use_own_runs(plan));
     const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
     study::StudyResults results = TPT_TRY(run_items(console, library, plan, folder));
     TPT_TRY(
@@ -84,6 +90,20 @@ class Characterize : public Command {
   }
 
  private:
+  Result<void> use_own_runs(spec::StudyPlan& plan) const {
+    if (!with_) return {};
+    if (plan.score || measure_)
+      return error(
+          "--with applies to simulated jobs (a suite searches its plans, and what is measured is "
+          "not predicted); leave it out");
+    const learn::Calibration own = TPT_TRY(learn::Calibration::read(*with_));
+    parallel_for(plan.jobs.size(), threads_.count(), [&](std::size_t i) {
+      spec::Job& job = plan.jobs[i].job;
+      if (!spec::has_errors(plan.jobs[i].diagnoses)) job = own.applied(job);
+    });
+    return {};
+  }
+
   Result<void> check_suite(const spec::StudyPlan& plan) const {
     const bool has_machines = !machines_.clusters.empty() || !machines_.runs.empty();
     if (!plan.score && has_machines)
@@ -172,7 +192,7 @@ class Characterize : public Command {
   }
 
   std::string study_;
-  std::optional<std::string> output_;
+  std::optional<std::string> output_, with_;
   study::SuiteMachines machines_;
   ThreadsFlag threads_{"jobs in parallel (default: all cores)"};
   std::optional<int64_t> repeats_, steps_, warmup_;
