@@ -49,12 +49,8 @@ class Learning {
     }
   }
 
-  Result<Learned> learn() {
+  Learned learn() {
     predict_shipped();
-    if (runs_.empty())
-      return error(
-          fmt::format("nothing is learned (of {}: {}); check the jobs with triplepoint show",
-                      left_out_.front().first, left_out_.front().second));
     find_contradictions();
     Posterior posterior(priors_, {});
     for (int round = 0; round < rounds; ++round) {
@@ -207,9 +203,8 @@ class Learning {
 namespace {
 
 /// Coefficients of times and power.
-Result<Learned> learn_times(const Priors& priors, const std::vector<OwnRun>& runs, int threads) {
-  if (runs.empty()) return Learned{.calibration = Calibration(Posterior(priors, {}))};
-  Learned learned = TPT_TRY(Learning(priors, runs, threads).learn());
+Learned learn_times(const Priors& priors, const std::vector<OwnRun>& runs, int threads) {
+  Learned learned = Learning(priors, runs, threads).learn();
   std::vector<spec::Job> at_learned_times;
   std::vector<PowerRun> measured;
   at_learned_times.reserve(runs.size());
@@ -225,7 +220,7 @@ Result<Learned> learn_times(const Priors& priors, const std::vector<OwnRun>& run
   std::vector<OwnRun> there = runs;
   for (OwnRun& run : there)
     run.job = with_power(std::move(run.job), power->mean);
-  learned = TPT_TRY(Learning(priors, there, threads).learn());
+  learned = Learning(priors, there, threads).learn();
   learned.calibration = Calibration(learned.calibration.posterior(), *power);
   return learned;
 }
@@ -234,13 +229,17 @@ Result<Learned> learn_times(const Priors& priors, const std::vector<OwnRun>& run
 
 Result<Learned> learn_from(const Priors& priors, const std::vector<OwnRun>& runs,
                            const std::vector<HeatRun>& heat, int threads) {
-  Learned learned = TPT_TRY(learn_times(priors, runs, threads));
+  Learned learned = learn_times(priors, runs, threads);
   std::vector<HeatRun> seen = heat;
   for (HeatRun& run : seen)
     run.job = learned.calibration.applied(run.job);
   learned.calibration = Calibration(learned.calibration.posterior(), learned.calibration.power(),
                                     learn_room(priors.room, seen));
-  return learned;
+  if (!learned.runs.empty() || learned.calibration.room()) return learned;
+  return error(fmt::format(
+      "nothing is learned (of {}: {}); check the jobs with triplepoint show",
+      learned.left_out.empty() ? "temperatures" : learned.left_out[0].first,
+      learned.left_out.empty() ? "the GPU's path of heat is unknown" : learned.left_out[0].second));
 }
 
 }  // namespace triplepoint::learn

@@ -77,12 +77,13 @@ answers::Figure change_figure(const std::vector<Change>& changes) {
                             .unit = "times what is shipped; one standard deviation"};
   for (const Change& one : changes)
     if (is_learned(one.before, one.after))
-      chart.rows.push_back({.label = std::string(one.what),
+      chart.rows.push_back({.label = std::string(one.name),
                             .low = std::exp(one.mean - one.after),
                             .middle = std::exp(one.mean),
                             .high = std::exp(one.mean + one.after),
                             .band = {{std::exp(-one.before), std::exp(one.before)}},
-                            .text = percent(one.mean)});
+                            .text = percent(one.mean),
+                            .hint = std::string(one.what)});
   return {.id = "changes",
           .title = "What the runs moved; bands: what was believed before",
           .chart = std::move(chart),
@@ -98,20 +99,28 @@ Section coefficients(const learn::Calibration& calibration) {
                               {"change", "learned %", 0.01, 0},
                               {"spread", "within ±%", 0.01, 0},
                               {.key = "taught_by", .title = "taught most by", .optional = 2}}};
-  std::vector<std::string_view> unknown;
   const std::vector<Change> changes = changes_of(calibration);
+  int64_t unknown = 0;
   for (const Change& one : changes) {
-    if (!is_learned(one.before, one.after)) unknown.push_back(one.what);
-    table.add({std::string(one.name), std::string(one.what), share(one.before), share(one.mean),
-               share(one.after), one.teacher});
+    const bool learned = is_learned(one.before, one.after);
+    if (!learned) ++unknown;
+    const auto if_learned = [&](double value) {
+      return learned ? DataCell(value) : Missing{"no run depends on it enough"};
+    };
+    table.add({std::string(one.name), std::string(one.what), share(one.before),
+               if_learned(share(one.mean)), if_learned(share(one.after)),
+               learned ? one.teacher : ""});
   }
   Section section{.id = "coefficients",
                   .title = "What was learned",
                   .figures = {change_figure(changes)},
                   .tables = {std::move(table)}};
-  if (!unknown.empty())
-    section.remarks.push_back({fmt::format("Still unknown, since no run depends on it enough: {}.",
-                                           fmt::join(unknown, "; "))});
+  if (unknown > 0)
+    section.remarks.push_back(
+        {fmt::format("{} of {} are still unknown: no run depends on them enough. What is alike in "
+                     "runs that are alike is carried to others all the same.",
+                     unknown, changes.size()),
+         Remark::Kind::note});
   return section;
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("calibrate says what it learned and what is still unknown") {
   const std::string given = folder.file("given.csv", table(row(2, 1, 12)));
   const auto outcome = call({"calibrate", given, "-o", folder.path("mine")});
   REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
-  for (const char* part : {"Learned from 1 run", "unexplained", "Still unknown", "tp2-mbs1",
+  for (const char* part : {"Learned from 1 run", "unexplained", "still unknown", "tp2-mbs1",
                            "What to measure next", "--with"})
     CHECK_MESSAGE(contains(outcome.out, part), part);
 }
