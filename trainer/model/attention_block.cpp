@@ -204,7 +204,6 @@ LinearPlan qkv_plan(const ModelContext& context, int64_t layer) {
                   .rows = qkv_rows(context)};
   plan.whole_rows = (model.num_attention_heads + 2 * model.num_query_groups) * model.kv_channels;
   plan.whole_columns = plan.columns = model.hidden_size;
-  plan.lora_target = "attention_qkv";
   return plan;
 }
 
@@ -218,7 +217,6 @@ LinearPlan projection_plan(const ModelContext& context, int64_t layer) {
   plan.columns = context.share.heads * context.share.head_dim;
   plan.first_column = context.groups.tensor->index() * plan.columns;
   plan.deviation = exit_deviation(model);
-  plan.lora_target = "attention_dense";
   return plan;
 }
 
@@ -330,15 +328,14 @@ Buffer AttentionBlock::forward(const Tokens& tokens, Buffer trunk, AttentionKept
   if (context_.job.stack.has_flash_attention())
     kept.sums = context_.kept(rows * context_.share.heads);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
-  qkv_.enter(context_, kept.normed.data(), kept.qkv.data(), kept.qkv_linear);
-  if (!qkv_.reads_input_again()) kept.normed.release();
+  qkv_.enter(context_, kept.normed.data(), kept.qkv.data());
   qkv_.add_bias(rows, kept.qkv.data());
   turn(kept, false);
   core(tokens, kept);
   if (context_.job.plan.recompute == spec::Recompute::selective) kept.scores.release();
   if (context_.job.plan.recompute == spec::Recompute::selective) kept.dropped_scores.release();
   Buffer next = context_.kept(context_.shard_size());
-  projection_.leave(context_, kept.output.data(), next.data(), kept.projection_linear);
+  projection_.leave(context_, kept.output.data(), next.data());
   const ScopedSpan span(op_text(context_, "attention_residual", 3 * context_.shard_size()));
   context_.add_residual(site_ + 1, tokens, kept.trunk.data(), next.data(), next.data());
   return next;
@@ -364,13 +361,12 @@ void AttentionBlock::backward(const Tokens& tokens, Half half, AttentionKept& ke
     normed_gradient = context_.workspace(context_.shard_size());
   }
   projection_.leave_backward(context_, half, kept.output.data(), branch_gradient,
-                             output_gradient.data(), kept.projection_linear);
+                             output_gradient.data(), kept.projection_gradient);
   if (has_input(half)) {
     core_backward(tokens, kept, output_gradient.data());
     turn(kept, true);
   }
-  qkv_.enter_backward(context_, half, kept.normed.data(), kept.qkv.data(), normed_gradient.data(),
-                      kept.qkv_linear);
+  qkv_.enter_backward(context_, half, kept.normed.data(), kept.qkv.data(), normed_gradient.data());
   if (has_input(half)) {
     norm_.backward(kept.trunk.data(), kept.statistics.data(), normed_gradient.data(), gradient);
     // A weight half that is put off needs none of these.

@@ -16,7 +16,7 @@ struct AttentionKept {
   Buffer qkv;                        // after the rotary embedding; then its gradient
   Buffer output, sums;               // of the core
   Buffer scores, dropped_scores;     // where the core is not fused
-  LinearKept qkv_linear, projection_linear;
+  Buffer projection_gradient;        // of its output, between the halves of a backward pass
 };
 
 /// Norm, QKV, rotary embedding, causal core, projection, dropout, residual.

@@ -97,7 +97,6 @@ struct HeadKept {
   Buffer trunk, normed, statistics;
   Buffer logits;        // then exponentials, then their gradients
   Buffer maximum, sum;  // of each token, over the whole vocabulary
-  LinearKept linear;
 };
 
 /// Last norm, LM head, vocabulary-parallel cross-entropy over words only: what pads the vocabulary
@@ -157,7 +156,6 @@ Parameter word_table(const ModelContext& context) {
   words.whole_columns = words.columns = context.hidden();
   words.rows = word_rows(context);
   words.initial.standard_deviation = 0.02;
-  words.trained = !context.frozen();
   words.tied = ties_stages(context);
   return words;
 }
@@ -169,7 +167,6 @@ Parameter position_table(const ModelContext& context) {
   positions.whole_columns = positions.columns = context.hidden();
   positions.rows = all_rows(context.model().sequence_length);
   positions.initial.standard_deviation = 0.02;
-  positions.trained = !context.frozen();
   positions.on_every_tensor_rank = true;
   return positions;
 }
@@ -223,7 +220,7 @@ Buffer EmbeddingBlock::forward(const Tokens& tokens) {
 }
 
 void EmbeddingBlock::add_position_gradient(const float* gradient) {
-  if (!positions_ || !positions_->trained) return;
+  if (!positions_) return;
   const int64_t width = context_.hidden();
   for_each_position_run([&](int64_t row, int64_t position, int64_t count) {
     // Sums of gradients are never rounded: add_column_sums takes them as one row.
@@ -249,13 +246,11 @@ void EmbeddingBlock::backward(const Tokens& tokens, Half half, float* gradient,
       context_.math.copy(rows * width, gradient, stored_gradient.data());
   }
   if (!has_weight(half)) return;
-  if (words_->trained) {
-    const ScopedSpan span(op_text(context_, "embedding_wgrad", 3 * rows * width));
-    context_.math.add_lookup_gradient(rows, width, tokens.inputs.data(),
-                                      context_.groups.tensor->index() * context_.share.vocabulary,
-                                      context_.share.vocabulary, stored_gradient.data(),
-                                      words_.gradient());
-  }
+  const ScopedSpan span(op_text(context_, "embedding_wgrad", 3 * rows * width));
+  context_.math.add_lookup_gradient(rows, width, tokens.inputs.data(),
+                                    context_.groups.tensor->index() * context_.share.vocabulary,
+                                    context_.share.vocabulary, stored_gradient.data(),
+                                    words_.gradient());
   stored_gradient.release();
 }
 
@@ -302,8 +297,7 @@ void HeadBlock::forward(const Tokens& tokens, Buffer trunk, HeadKept& kept) {
   kept.maximum = context_.kept(rows);
   kept.sum = context_.kept(2 * rows);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
-  words_.enter(context_, kept.normed.data(), kept.logits.data(), kept.linear);
-  if (!words_.reads_input_again()) kept.normed.release();
+  words_.enter(context_, kept.normed.data(), kept.logits.data());
   loss(tokens, kept);
 }
 
@@ -318,7 +312,7 @@ void HeadBlock::backward(const Tokens& tokens, Half half, HeadKept& kept, double
                                 static_cast<float>(weight), kept.logits.data());
   }
   words_.enter_backward(context_, half, kept.normed.data(), kept.logits.data(),
-                        normed_gradient.data(), kept.linear);
+                        normed_gradient.data());
   if (has_input(half)) {
     context_.math.zero(context_.shard_size(), gradient);
     norm_.backward(kept.trunk.data(), kept.statistics.data(), normed_gradient.data(), gradient);

@@ -64,17 +64,6 @@ TEST_CASE("overlapped tensor communication computes the same") {
   }
 }
 
-TEST_CASE("adapters are cut over the tensor group") {
-  for (const bool sharded : {false, true}) {
-    spec::Job job = split_job(tiny_gpt(), {.tensor = 2, .sequence_parallel = sharded});
-    job.task = spec::Task::lora;
-    job.plan.lora = spec::Lora{
-        .rank = 3, .targets = {"attention_qkv", "attention_dense", "mlp_fc1", "mlp_fc2"}};
-    check_against_reference(job);
-    check_against_reference(job, Backward::split);
-  }
-}
-
 TEST_CASE("experts over ranks compute what one rank computes") {
   for (const Split split :
        {Split{.expert = 2, .data = 2}, Split{.tensor = 2, .expert = 1, .expert_tensor = 2},
@@ -174,17 +163,6 @@ TEST_CASE("what is kept is what the memory model counts") {
         }
 }
 
-TEST_CASE("adapters keep what they need of the base") {
-  for (const int64_t tensor : {1, 2}) {
-    spec::Job job = job_of(wider(tiny_llama()), tensor);
-    job.plan.tensor_parallel_size = tensor;
-    job.plan.sequence_parallel = tensor > 1;
-    job.task = spec::Task::lora;
-    job.plan.lora = spec::Lora{.rank = 4, .targets = {"attention_qkv"}};
-    check_kept(job);
-  }
-}
-
 using namespace triplepoint;
 using namespace triplepoint::trainer;
 using namespace triplepoint::trainer::testing;
@@ -214,7 +192,7 @@ TEST_CASE("the reference's own gradients are slopes of its loss") {
   for (const std::string name : {"layers.1.attention.qkv.weight", "layers.0.router.weight",
                                  "layers.0.experts.1.down.weight", "embedding.weight"}) {
     const auto loss = [&](double change) {
-      ReferenceInput input{job.model, job.plan, 4, 2, batch.inputs, batch.targets};
+      ReferenceInput input{job.model, 4, 2, batch.inputs, batch.targets};
       input.value = [&](const std::string& n, int64_t row, int64_t column) {
         return test_value(n, row, column) + (n == name && row == 1 && column == 2 ? change : 0);
       };
@@ -255,21 +233,6 @@ TEST_CASE("a model in two chunks is the same model") {
     job.plan.pipeline_parallel_size = 2;
     job.plan.global_batch_size = 4;
     check_against_reference(job);
-  }
-}
-
-TEST_CASE("adapters are trained and the base is not") {
-  spec::Model shared = tiny_mixtral();
-  shared.moe->shared_expert_ffn_hidden_size = 8;
-  for (const spec::Model& model : {tiny_gpt(), tiny_llama(), shared}) {
-    spec::Job job = job_of(model);
-    job.task = spec::Task::lora;
-    job.plan.lora = spec::Lora{
-        .rank = 4, .targets = {"attention_qkv", "attention_dense", "mlp_fc1", "mlp_fc2"}};
-    check_against_reference(job);
-    check_against_reference(job, Backward::split);
-    for (const auto& [name, gradient] : train_job(job).gradients)
-      CHECK(name.find("lora") != std::string::npos);
   }
 }
 

@@ -116,7 +116,6 @@ struct ModelContext {
   int64_t tokens() const { return share.tokens; }
   int64_t shard_tokens() const { return share.sharded_tokens; }
   int64_t shard_size() const { return share.sharded_tokens * share.hidden; }
-  bool frozen() const { return share.frozen; }
   Norm norm_of(int64_t rows) const;
   int64_t first_token(const Tokens& of) const { return of.first_sample * share.key_length; }
   /// The first row of this rank's shard of the trunk.
@@ -160,7 +159,7 @@ class ParameterRef {
   Parameter* operator->() const { return &(*list_)[index_]; }
   const float* value() const { return list_ != nullptr ? (*this)->value.data() : nullptr; }
   float* gradient() const {
-    return list_ != nullptr && (*this)->trained ? (*this)->gradient.data() : nullptr;
+    return list_ != nullptr ? (*this)->gradient.data() : nullptr;
   }
 
  private:

@@ -75,7 +75,6 @@ LinearPlan up_plan(const ModelContext& context, const std::string& name) {
                   .rows = up_rows(context.model(), ffn, group.index(), group.size())};
   plan.whole_rows = gates_of(context.model()) * ffn;
   plan.whole_columns = plan.columns = context.hidden();
-  plan.expert = true;
   return plan;
 }
 
@@ -89,7 +88,6 @@ LinearPlan down_plan(const ModelContext& context, const std::string& name) {
   plan.columns = plan.whole_columns / group.size();
   plan.first_column = group.index() * plan.columns;
   plan.deviation = exit_deviation(context.model());
-  plan.expert = true;
   return plan;
 }
 
@@ -125,14 +123,10 @@ void Experts::forward(ExpertsKept& kept, float* y) {
     down_[e].forward(count, activated, y + row * hidden);
     down_[e].add_bias(count, y + row * hidden);
   }
-  if (!context_.frozen()) return;
-  kept.input.release();
-  kept.activated.release();
 }
 
 void Experts::backward(Half half, ExpertsKept& kept, float* dx) {
   const int64_t hidden = context_.hidden(), up_width = up_.front().out();
-  LinearKept none;
   Buffer gradient;
   if (has_input(half)) gradient = context_.workspace(kept.here.sorted() * width());
   int64_t row = 0;
@@ -142,15 +136,15 @@ void Experts::backward(Half half, ExpertsKept& kept, float* dx) {
     float* up = kept.up.data() + row * up_width;
     if (has_input(half)) {
       float* slope = gradient.data() + row * width();
-      down_[e].backward_input(count, dy, slope, none);
+      down_[e].backward_input(count, dy, slope);
       const ScopedSpan span(op_text(context_, "activation", count * (2 * up_width + width())));
       context_.math.activation_backward(nonlinearity_of(context_.model()), count, width(), up,
                                         up_[e].bias(), slope);
     }
-    if (has_input(half)) up_[e].backward_input(count, up, dx + row * hidden, none);
-    if (!has_weight(half) || context_.frozen()) continue;
-    down_[e].backward_weight(count, kept.activated.data() + row * width(), dy, none);
-    up_[e].backward_weight(count, kept.input.data() + row * hidden, up, none);
+    if (has_input(half)) up_[e].backward_input(count, up, dx + row * hidden);
+    if (!has_weight(half)) continue;
+    down_[e].backward_weight(count, kept.activated.data() + row * width(), dy);
+    up_[e].backward_weight(count, kept.input.data() + row * hidden, up);
   }
 }
 

@@ -12,15 +12,6 @@ struct LinearNames {
   const char *forward, *input_gradient, *weight_gradient;
 };
 
-/// What a linear layer keeps of a microbatch: nothing but what its adapter needs, and for the
-/// second half of a split backward pass the gradient of its output.
-struct LinearKept {
-  Buffer low;           // [tokens, rank]: input through the adapter's first matrix
-  Buffer low_gradient;  // the same, backward
-  Buffer columns;       // of the gathered input, those the adapter's first matrix has here
-  Buffer output_gradient;
-};
-
 /// Where a linear layer's parameters are put, and how it is cut.
 struct LinearPlan {
   LinearNames names;
@@ -29,15 +20,13 @@ struct LinearPlan {
   int64_t whole_rows = 0;
   int64_t whole_columns = 0, first_column = 0, columns = 0;
   double deviation = 0.02;
-  const char* lora_target = "";
-  bool expert = false;       // no adapter
   bool has_bias = true;      // where the model has biases
   bool replicated = false;   // alike on every tensor rank
   bool tied = false;         // shared with another stage
   ParameterRef shared = {};  // a weight that is there already
 };
 
-/// y = x W^T of this rank's part of W, with its bias and its adapter.
+/// y = x W^T of this rank's part of W, with its bias.
 ///
 /// Cut by rows (outputs: column-parallel in Megatron's words) or by columns (row-parallel). The
 /// bias of a layer cut by columns is dealt out over the group like everything else: each rank adds
@@ -48,38 +37,21 @@ class Linear {
 
   int64_t in() const { return weight_->columns; }
   int64_t out() const { return static_cast<int64_t>(weight_->rows.size()); }
-  bool trains_base() const { return weight_->trained; }
-  /// Does the weight gradient read the input as it was given?
-  bool reads_input_again() const {
-    const bool apart = cut_by_rows_ && context_.share.sequence_parallel;
-    return trains_base() || (has_adapter() && !apart);
-  }
-  bool has_adapter() const { return static_cast<bool>(down_); }
   const float* bias() const { return bias_.value(); }
 
   /// Without the bias: that is added by who comes next, or by add_bias.
   void forward(int64_t rows, const float* x, float* y) const;
-  /// The same from rows that lie apart, into rows that lie apart, without the adapter.
-  void multiply(int64_t rows, const float* x, float* y) const;
   void add_bias(int64_t rows, float* y) const;
-  void add_adapter(int64_t rows, const float* x, float* y, LinearKept&) const;
 
-  void backward_input(int64_t rows, const float* dy, float* dx, LinearKept&) const;
-  void backward_weight(int64_t rows, const float* x, const float* dy, LinearKept&) const;
+  void backward_input(int64_t rows, const float* dy, float* dx) const;
+  void backward_weight(int64_t rows, const float* x, const float* dy) const;
 
  private:
-  void make_adapter(const LinearPlan&, std::vector<Parameter>& parameters);
-  void backward_base(int64_t rows, const float* x, const float* dy) const;
-
   ModelContext& context_;
   LinearNames names_;
-  ParameterRef weight_, bias_, down_, up_;
-  Block bias_block_{};               // outputs of y that the bias belongs to
-  Block down_block_{}, up_block_{};  // columns of x, and of y, that the adapter has here
+  ParameterRef weight_, bias_;
+  Block bias_block_{};  // outputs of y that the bias belongs to
   bool cut_by_rows_;
 };
-
-/// Has the model's plan an adapter for this target?
-bool is_lora_target(const spec::Plan&, const char* target);
 
 }  // namespace triplepoint::trainer

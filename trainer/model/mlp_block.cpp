@@ -15,7 +15,6 @@ LinearPlan up_plan(const ModelContext& context, const std::string& name, int64_t
                   .rows = up_rows(context.model(), ffn, tensor.index(), tensor.size())};
   plan.whole_rows = gates_of(context.model()) * ffn;
   plan.whole_columns = plan.columns = context.hidden();
-  plan.lora_target = "mlp_fc1";
   return plan;
 }
 
@@ -28,7 +27,6 @@ LinearPlan down_plan(const ModelContext& context, const std::string& name, int64
   plan.columns = ffn / context.groups.tensor->size();
   plan.first_column = context.groups.tensor->index() * plan.columns;
   plan.deviation = exit_deviation(context.model());
-  plan.lora_target = "mlp_fc2";
   return plan;
 }
 
@@ -70,14 +68,13 @@ void MlpCore::forward(const float* x, float* y, MlpCoreKept& kept) {
   const int64_t rows = context_.tokens();
   kept.up = context_.kept(rows * up_.out());
   kept.activated = context_.kept(rows * width_);
-  up_.enter(context_, x, kept.up.data(), kept.up_linear);
+  up_.enter(context_, x, kept.up.data());
   {
     const ScopedSpan span(op_text(context_, "activation", rows * (up_.out() + width_)));
     context_.math.activation(nonlinearity_of(context_.model()), rows, width_, kept.up.data(),
                              up_.bias(), kept.activated.data());
   }
-  down_.leave(context_, kept.activated.data(), y, kept.down_linear);
-  if (!down_.reads_input_again()) kept.activated.release();
+  down_.leave(context_, kept.activated.data(), y);
 }
 
 void MlpCore::backward(Half half, const float* x, const float* dy, float* dx, MlpCoreKept& kept) {
@@ -85,13 +82,13 @@ void MlpCore::backward(Half half, const float* x, const float* dy, float* dx, Ml
   Buffer gradient;
   if (has_input(half)) gradient = context_.workspace(rows * width_);
   down_.leave_backward(context_, half, kept.activated.data(), dy, gradient.data(),
-                       kept.down_linear);
+                       kept.down_gradient);
   if (has_input(half)) {
     const ScopedSpan span(op_text(context_, "activation", rows * (2 * up_.out() + width_)));
     context_.math.activation_backward(nonlinearity_of(context_.model()), rows, width_,
                                       kept.up.data(), up_.bias(), gradient.data());
   }
-  up_.enter_backward(context_, half, x, kept.up.data(), dx, kept.up_linear);
+  up_.enter_backward(context_, half, x, kept.up.data(), dx);
   if (has_weight(half)) kept = MlpCoreKept();
 }
 
@@ -108,7 +105,6 @@ Buffer MlpBlock::forward(const Tokens& tokens, Buffer trunk, MlpKept& kept) {
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
   Buffer next = context_.kept(context_.shard_size());
   core_.forward(kept.normed.data(), next.data(), kept.core);
-  if (!core_.reads_input_again()) kept.normed.release();
   const ScopedSpan span(op_text(context_, "mlp_residual", 3 * context_.shard_size()));
   context_.add_residual(site_, tokens, kept.trunk.data(), next.data(), next.data());
   return next;

@@ -11,7 +11,7 @@ namespace triplepoint::trainer {
 /// What up, activation and down keep of a microbatch.
 struct MlpCoreKept {
   Buffer up, activated;  // product before the activation, then its gradient; and after it
-  LinearKept up_linear, down_linear;
+  Buffer down_gradient;  // of the output, between the halves of a backward pass
 };
 
 /// Up, activation, down, over the tensor group: of a dense layer, or a shared expert.
@@ -20,7 +20,6 @@ class MlpCore {
   /// `name`: "layers.3.mlp"; `ffn`: hidden units of the whole.
   MlpCore(ModelContext&, const std::string& name, int64_t ffn, std::vector<Parameter>& parameters);
 
-  bool reads_input_again() const { return up_.reads_input_again(); }
   /// [shard tokens, hidden] both.
   void forward(const float* x, float* y, MlpCoreKept&);
   /// dx is written.

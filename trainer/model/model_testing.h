@@ -112,7 +112,7 @@ struct Outcome {
 
 inline Outcome reference_outcome(const spec::Job& job) {
   const TestBatch batch = test_batch(job.model, 0, job.plan.global_batch_size);
-  ReferenceInput input{job.model, job.plan};
+  ReferenceInput input{job.model};
   input.sequences = job.plan.global_batch_size;
   input.microbatch_sequences = job.plan.micro_batch_size;
   input.inputs = batch.inputs;
@@ -140,13 +140,12 @@ class TestStore {
               static_cast<float>(test_value(parameter.name, row, parameter.first_column + j)));
       gradients_.emplace_back(values_.back().size(), 0.0F);
       parameter.value = values_.back();
-      if (parameter.trained) parameter.gradient = gradients_.back();
+      parameter.gradient = gradients_.back();
     });
   }
   /// Adds this rank's gradients to those of the whole model.
   void add_to(Gradients& whole, bool counts_replicated) {
     for_each([&](const Parameter& parameter) {
-      if (!parameter.trained) return;
       if (parameter.on_every_tensor_rank && !counts_replicated) return;
       std::vector<double>& sums = whole[parameter.name];
       sums.resize(static_cast<size_t>(parameter.whole_rows * parameter.whole_columns), 0.0);

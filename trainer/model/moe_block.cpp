@@ -243,8 +243,6 @@ Buffer MoeBlock::forward(const Tokens& tokens_in, Buffer trunk, MoeKept& kept) {
     shared_->forward(kept.normed.data(), beside.data(), kept.shared);
     context_.math.add(context_.shard_size(), beside.data(), next.data());
   }
-  const bool read_again = !context_.frozen() || (shared_ && shared_->reads_input_again());
-  if (!read_again) kept.normed.release();
   const ScopedSpan span(op_text(context_, "mlp_residual", 3 * context_.shard_size()));
   context_.add_residual(site_, tokens_in, kept.trunk.data(), next.data(), next.data());
   return next;
@@ -279,7 +277,7 @@ void MoeBlock::backward_router(MoeKept& kept, const float* weight_gradient,
                                  gradient.data());
   }
   context_.math.copy(gradient.count(), gradient.data(), kept.scores.data());
-  router_.backward_input(tokens(), kept.scores.data(), normed_gradient, kept.router_linear);
+  router_.backward_input(tokens(), kept.scores.data(), normed_gradient);
 }
 
 void MoeBlock::backward(const Tokens& tokens_in, Half half, MoeKept& kept, float* gradient) {
@@ -303,7 +301,7 @@ void MoeBlock::backward(const Tokens& tokens_in, Half half, MoeKept& kept, float
   }
   experts_.backward(half, kept.experts, row_gradient.data());
   if (has_weight(half))
-    router_.backward_weight(tokens(), kept.normed.data(), kept.scores.data(), kept.router_linear);
+    router_.backward_weight(tokens(), kept.normed.data(), kept.scores.data());
   if (has_input(half)) {
     from_experts(kept, unsorted(kept, std::move(row_gradient)), kept.returned.data());
     const ScopedSpan span(op_text(context_, "permute", 2 * kept.returned.count()));

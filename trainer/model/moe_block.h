@@ -21,7 +21,6 @@ struct MoeKept {
   std::vector<int64_t> gathered_counts;               // elements per expert-tensor rank
   ExpertsKept experts;
   Buffer returned;  // rows as the experts sent them back
-  LinearKept router_linear;
   MlpCoreKept shared;
 
   void release();

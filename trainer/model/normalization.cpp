@@ -14,7 +14,6 @@ ParameterRef put_vector(const ModelContext& context, const std::string& name, do
   part.initial.mean = mean;
   part.decays = false;
   part.on_every_tensor_rank = true;
-  part.trained = !context.frozen();
   parameters.push_back(std::move(part));
   return {parameters, parameters.size() - 1};
 }

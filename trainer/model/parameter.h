@@ -25,7 +25,6 @@ struct Parameter {
   int64_t first_column = 0, columns = 0;
   Initial initial;
   bool decays = true;                 // weight decay (not for norms and biases)
-  bool trained = true;                // false: frozen base under LoRA
   bool on_every_tensor_rank = false;  // norms, router, row-parallel biases: counted once in norms
   bool tied = false;                 // shared with another stage: gradients add up over `embedding`
   std::span<float> value, gradient;  // set by the store that keeps them

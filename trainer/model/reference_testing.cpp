@@ -138,7 +138,8 @@ class Reference {
 
  private:
   const Matrix& parameter(const std::string& name, int64_t rows, int64_t columns);
-  Matrix linear(const Matrix& x, const std::string& name, int64_t out, const std::string& target);
+  Matrix linear(const Matrix& x, const std::string& name, int64_t out,
+                bool biased = true);
   Matrix norm(const Matrix& x, const std::string& name);
   Matrix dropped(Matrix x, uint64_t where) const;
   Matrix embed();
@@ -146,7 +147,7 @@ class Reference {
   void attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64_t head, Matrix& out);
   Row rotated(const Matrix& qkv, size_t token, int64_t column) const;
   TapeNumber bent(TapeNumber gate, TapeNumber up) const;
-  Matrix mlp(const Matrix& x, const std::string& name, int64_t ffn, bool adapted);
+  Matrix mlp(const Matrix& x, const std::string& name, int64_t ffn);
   struct Choice {
     std::vector<size_t> order;
     Row weights;
@@ -176,22 +177,16 @@ const Matrix& Reference::parameter(const std::string& name, int64_t rows, int64_
   return matrix;
 }
 
-Matrix Reference::linear(const Matrix& x, const std::string& name, int64_t out,
-                         const std::string& target) {
+Matrix Reference::linear(const Matrix& x, const std::string& name, int64_t out, bool biased) {
   const auto in = static_cast<int64_t>(x[0].size());
   Matrix y = times_transposed(x, parameter(name + ".weight", out, in));
-  if (model_.biases && !target.empty()) {
+  if (model_.biases && biased) {
     const Matrix& bias = parameter(name + ".bias", out, 1);
     for (Row& row : y)
       for (size_t j = 0; j < row.size(); ++j)
         row[j] = row[j] + bias[j][0];
   }
-  if (!input_.plan.lora) return y;
-  const auto& targets = input_.plan.lora->targets;
-  if (std::find(targets.begin(), targets.end(), target) == targets.end()) return y;
-  const int64_t rank = input_.plan.lora->rank;
-  const Matrix low = times_transposed(x, parameter(name + ".lora_down", rank, in));
-  return plus(y, times_transposed(low, parameter(name + ".lora_up", out, rank)));
+  return y;
 }
 
 Matrix Reference::norm(const Matrix& x, const std::string& name) {
@@ -295,12 +290,12 @@ Matrix Reference::attention(const Matrix& x, int64_t layer) {
   const std::string prefix = "layers." + std::to_string(layer) + ".attention.";
   const int64_t d = model_.kv_channels, heads = model_.num_attention_heads;
   const Matrix qkv =
-      linear(x, prefix + "qkv", (heads + 2 * model_.num_query_groups) * d, "attention_qkv");
+      linear(x, prefix + "qkv", (heads + 2 * model_.num_query_groups) * d);
   Matrix out(x.size(), Row(static_cast<size_t>(heads * d)));
   for (int64_t s = 0; s < input_.sequences; ++s)
     for (int64_t h = 0; h < heads; ++h)
       attend(qkv, layer, s, h, out);
-  return linear(out, prefix + "projection", model_.hidden_size, "attention_dense");
+  return linear(out, prefix + "projection", model_.hidden_size);
 }
 
 TapeNumber Reference::bent(TapeNumber gate, TapeNumber up) const {
@@ -317,17 +312,17 @@ TapeNumber Reference::bent(TapeNumber gate, TapeNumber up) const {
   return 0.5 * (gate * (constant(1) + tanh(inner)));
 }
 
-Matrix Reference::mlp(const Matrix& x, const std::string& name, int64_t ffn, bool adapted) {
+Matrix Reference::mlp(const Matrix& x, const std::string& name, int64_t ffn) {
   const bool gated = model_.activation == spec::Activation::swiglu;
   const auto width = static_cast<size_t>(ffn);
-  const Matrix up = linear(x, name + ".up", gated ? 2 * ffn : ffn, adapted ? "mlp_fc1" : "never");
+  const Matrix up = linear(x, name + ".up", gated ? 2 * ffn : ffn);
   Matrix middle;
   for (const Row& row : up) {
     middle.emplace_back();
     for (size_t j = 0; j < width; ++j)
       middle.back().push_back(bent(row[j], gated ? row[width + j] : row[j]));
   }
-  return linear(middle, name + ".down", model_.hidden_size, adapted ? "mlp_fc2" : "never");
+  return linear(middle, name + ".down", model_.hidden_size);
 }
 
 /// Experts of a token by falling score, and what the first of them weigh.
@@ -358,7 +353,7 @@ double Reference::places() const {
 /// Token by token; an expert that is full drops what comes later in the microbatch.
 Matrix Reference::experts(const Matrix& x, const std::string& prefix) {
   const spec::MixtureOfExperts& moe = *model_.moe;
-  const Matrix scores = linear(x, prefix + "router", moe.num_experts, "");
+  const Matrix scores = linear(x, prefix + "router", moe.num_experts, false);
   const size_t microbatch = static_cast<size_t>(input_.microbatch_sequences) * length();
   std::vector<double> taken;
   Matrix y(x.size(), Row(x[0].size(), constant(0)));
@@ -370,14 +365,14 @@ Matrix Reference::experts(const Matrix& x, const std::string& prefix) {
       if (taken[expert] >= places()) continue;
       taken[expert] += 1;
       Matrix result =
-          mlp({x[t]}, prefix + "experts." + std::to_string(expert), moe.ffn_hidden_size, false);
+          mlp({x[t]}, prefix + "experts." + std::to_string(expert), moe.ffn_hidden_size);
       for (TapeNumber& number : result[0])
         number = choice.weights[j] * number;
       y[t] = plus({y[t]}, result)[0];
     }
   }
   if (moe.shared_expert_ffn_hidden_size == 0) return y;
-  return plus(y, mlp(x, prefix + "shared_expert", moe.shared_expert_ffn_hidden_size, true));
+  return plus(y, mlp(x, prefix + "shared_expert", moe.shared_expert_ffn_hidden_size));
 }
 
 TapeNumber Reference::loss(const Matrix& x) {
@@ -398,7 +393,7 @@ ReferenceResult Reference::run() {
     const Matrix normed = norm(x, prefix + "mlp_norm");
     const Matrix branch = model_.is_moe_layer(layer)
                               ? experts(normed, prefix)
-                              : mlp(normed, prefix + "mlp", model_.ffn_hidden_size, true);
+                              : mlp(normed, prefix + "mlp", model_.ffn_hidden_size);
     x = plus(x, dropped(branch, site(layer, 2)));
   }
   const TapeNumber total = loss(x);

@@ -17,7 +17,6 @@ namespace triplepoint::trainer {
 /// of; a thousand times slower.
 struct ReferenceInput {
   const spec::Model& model;
-  const spec::Plan& plan;  // read for LoRA only
   int64_t sequences = 1;   // one microbatch after the other
   int64_t microbatch_sequences = 1;
   std::vector<int32_t> inputs, targets;

@@ -43,22 +43,15 @@ Pending sum_tokens(ModelContext& context, float* whole, float* shard) {
                                                Reduction::sum, context.wire);
 }
 
-void EntranceLinear::enter(ModelContext& context, const float* x, float* y,
-                           LinearKept& kept) const {
-  if (!context.share.sequence_parallel) {
-    forward(context.tokens(), x, y);
-    add_adapter(context.tokens(), x, y, kept);
-    return;
-  }
+void EntranceLinear::enter(ModelContext& context, const float* x, float* y) const {
+  if (!context.share.sequence_parallel) return forward(context.tokens(), x, y);
   Buffer whole = context.buffer(context.tokens() * context.hidden());
-  // Pieces arrive in another order of rows than the adapter's product wants.
-  if (overlaps_tensor(context) && !has_adapter()) {
+  if (overlaps_tensor(context)) {
     enter_in_pieces(context, x, y, &whole);
   } else {
     gather_tokens(context, x, whole.data()).wait();
     forward(context.tokens(), whole.data(), y);
   }
-  add_adapter(context.tokens(), whole.data(), y, kept);
 }
 
 /// While one piece of every rank's shard is multiplied, the next one travels.
@@ -85,30 +78,30 @@ void EntranceLinear::enter_in_pieces(ModelContext& context, const float* x, floa
 }
 
 void EntranceLinear::enter_backward(ModelContext& context, Half half, const float* x,
-                                    const float* dy, float* dx, LinearKept& kept) const {
+                                    const float* dy, float* dx) const {
   const bool sharded = context.share.sequence_parallel;
   const int64_t whole_size = context.tokens() * context.hidden();
   Buffer gathered, whole_gradient;
   Pending gathering, summing;
-  if (has_weight(half) && sharded && trains_base()) {
+  if (has_weight(half) && sharded) {
     gathered = context.buffer(whole_size);
     gathering = gather_tokens(context, x, gathered.data());
   }
   if (has_input(half)) {
     if (sharded) whole_gradient = context.workspace(whole_size);
     float* target = sharded ? whole_gradient.data() : dx;
-    backward_input(context.tokens(), dy, target, kept);
+    backward_input(context.tokens(), dy, target);
     summing = sum_tokens(context, target, dx);
   }
   if (has_weight(half)) {
     gathering.wait();
-    backward_weight(context.tokens(), gathered.empty() ? x : gathered.data(), dy, kept);
+    backward_weight(context.tokens(), gathered.empty() ? x : gathered.data(), dy);
   }
   summing.wait();
 }
 
-void ExitLinear::leave(ModelContext& context, const float* x, float* y, LinearKept& kept) const {
-  if (overlaps_tensor(context) && !has_adapter()) {
+void ExitLinear::leave(ModelContext& context, const float* x, float* y) const {
+  if (overlaps_tensor(context)) {
     leave_in_pieces(context, x, y);
     return;
   }
@@ -118,7 +111,6 @@ void ExitLinear::leave(ModelContext& context, const float* x, float* y, LinearKe
   float* sums = whole.empty() ? y : whole.data();
   forward(context.tokens(), x, sums);
   add_bias(context.tokens(), sums);
-  add_adapter(context.tokens(), x, sums, kept);
   sum_tokens(context, sums, y).wait();
 }
 
@@ -158,7 +150,6 @@ void ExitLinear::gather_in_pieces(ModelContext& context, const float* dy, float*
          static_cast<size_t>(rows.count * size * hidden)},
         context.wire);
   }
-  LinearKept none;
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Block rows = piece_at(context, piece);
     travelling[static_cast<size_t>(piece)].wait();
@@ -166,39 +157,37 @@ void ExitLinear::gather_in_pieces(ModelContext& context, const float* dy, float*
       const float* arrived = arrivals.data() + (rows.first * size + rank * rows.count) * hidden;
       const int64_t row = rank * context.shard_tokens() + rows.first;
       context.math.copy(rows.count * hidden, arrived, whole + row * hidden);
-      backward_input(rows.count, arrived, dx + row * in(), none);
+      backward_input(rows.count, arrived, dx + row * in());
     }
   }
 }
 
 void ExitLinear::leave_backward_input(ModelContext& context, Half half, const float* dy, float* dx,
-                                      LinearKept& kept) const {
+                                      Buffer& kept) const {
   const int64_t whole_size = context.tokens() * context.hidden();
   if (!context.share.sequence_parallel) {
     if (half == Half::input) {  // the trunk's gradient goes on changing
-      kept.output_gradient = context.kept(whole_size);
-      context.math.copy(whole_size, dy, kept.output_gradient.data());
+      kept = context.kept(whole_size);
+      context.math.copy(whole_size, dy, kept.data());
     }
-    backward_input(context.tokens(), dy, dx, kept);
+    backward_input(context.tokens(), dy, dx);
     return;
   }
-  kept.output_gradient =
-      half == Half::both ? context.workspace(whole_size) : context.kept(whole_size);
-  if (overlaps_tensor(context) && !has_adapter()) {
-    gather_in_pieces(context, dy, dx, kept.output_gradient.data());
+  kept = half == Half::both ? context.workspace(whole_size) : context.kept(whole_size);
+  if (overlaps_tensor(context)) {
+    gather_in_pieces(context, dy, dx, kept.data());
     return;
   }
-  gather_tokens(context, dy, kept.output_gradient.data()).wait();
-  backward_input(context.tokens(), kept.output_gradient.data(), dx, kept);
+  gather_tokens(context, dy, kept.data()).wait();
+  backward_input(context.tokens(), kept.data(), dx);
 }
 
 void ExitLinear::leave_backward(ModelContext& context, Half half, const float* x, const float* dy,
-                                float* dx, LinearKept& kept) const {
+                                float* dx, Buffer& kept) const {
   if (has_input(half)) leave_backward_input(context, half, dy, dx, kept);
   if (!has_weight(half)) return;
-  backward_weight(context.tokens(), x,
-                  kept.output_gradient.empty() ? dy : kept.output_gradient.data(), kept);
-  kept = LinearKept();
+  backward_weight(context.tokens(), x, kept.empty() ? dy : kept.data());
+  kept.release();
 }
 
 }  // namespace triplepoint::trainer

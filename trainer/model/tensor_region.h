@@ -15,10 +15,9 @@ class EntranceLinear : public Linear {
   using Linear::Linear;
 
   /// x: [shard tokens, hidden]; y: [tokens, out] without bias.
-  void enter(ModelContext&, const float* x, float* y, LinearKept&) const;
+  void enter(ModelContext&, const float* x, float* y) const;
   /// dx: [shard tokens, hidden], written. `x` as above; dy must stay until both halves are done.
-  void enter_backward(ModelContext&, Half, const float* x, const float* dy, float* dx,
-                      LinearKept&) const;
+  void enter_backward(ModelContext&, Half, const float* x, const float* dy, float* dx) const;
 
  private:
   void enter_in_pieces(ModelContext&, const float* x, float* y, Buffer* whole) const;
@@ -31,14 +30,15 @@ class ExitLinear : public Linear {
   using Linear::Linear;
 
   /// x: [tokens, in]; y: [shard tokens, hidden], with the bias.
-  void leave(ModelContext&, const float* x, float* y, LinearKept&) const;
-  /// dy: [shard tokens, hidden]; dx: [tokens, in], written.
+  void leave(ModelContext&, const float* x, float* y) const;
+  /// dy: [shard tokens, hidden]; dx: [tokens, in], written. `kept`: the whole output's gradient
+  /// between the halves.
   void leave_backward(ModelContext&, Half, const float* x, const float* dy, float* dx,
-                      LinearKept&) const;
+                      Buffer& kept) const;
 
  private:
   void leave_in_pieces(ModelContext&, const float* x, float* y) const;
-  void leave_backward_input(ModelContext&, Half, const float* dy, float* dx, LinearKept&) const;
+  void leave_backward_input(ModelContext&, Half, const float* dy, float* dx, Buffer& kept) const;
   void gather_in_pieces(ModelContext&, const float* dy, float* dx, float* whole) const;
 };
 

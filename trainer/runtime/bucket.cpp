@@ -11,15 +11,9 @@ using spec::GroupKind;
 using spec::Sharding;
 
 struct Kind {
-  bool experts = false, trained = true, tied = false;
+  bool experts = false, tied = false;
 };
-constexpr std::array<Kind, 5> kinds = {Kind{false, true, false}, Kind{false, true, true},
-                                       Kind{false, false, false}, Kind{true, true, false},
-                                       Kind{true, false, false}};
-
-bool belongs(const Parameter& parameter, const Kind& kind) {
-  return parameter.trained == kind.trained && (parameter.tied && parameter.trained) == kind.tied;
-}
+constexpr std::array<Kind, 3> kinds = {Kind{false, false}, Kind{false, true}, Kind{true, false}};
 
 /// Gradient bytes at which a bucket is full.
 double full_at(const spec::Plan& plan) {
@@ -36,7 +30,7 @@ class BucketMaker {
   void add(UnitName name, std::vector<Parameter>& parameters) {
     const bool by_unit = job_.plan.sharding == Sharding::parameters || !job_.plan.gradient_bucket;
     for (Parameter& parameter : parameters) {
-      if (belongs(parameter, kind_)) add(name, parameter);
+      if (parameter.tied == kind_.tied) add(name, parameter);
       if (!by_unit && is_full()) close();
     }
     if (by_unit && is_full()) close();
@@ -54,7 +48,6 @@ class BucketMaker {
   }
   void add(UnitName name, Parameter& parameter) {
     bucket_.experts = kind_.experts;
-    bucket_.trained = kind_.trained;
     bucket_.tied = kind_.tied;
     if (bucket_.units.empty() || !(bucket_.units.back() == name)) bucket_.units.push_back(name);
     const int64_t end = bucket_.count + parameter.count();
@@ -85,8 +78,6 @@ void divide(const spec::Job& job, const RankGroups& groups, Bucket& bucket) {
   } else {
     bucket.shard = unless_alone(groups.of(copies));
   }
-  // What is frozen has no states to divide, unless the parameters themselves are.
-  if (!bucket.trained && sharding != Sharding::parameters) bucket.shard = bucket.replica = nullptr;
   const int64_t ranks = bucket.shard != nullptr ? bucket.shard->size() : 1;
   const int64_t index = bucket.shard != nullptr ? bucket.shard->index() : 0;
   bucket.owned_begin = bucket.count * index / ranks;

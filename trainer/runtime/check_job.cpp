@@ -97,14 +97,11 @@ Result<void> first_of(std::initializer_list<Refusal> refusals) {
 Result<void> check_model(const spec::Job& job) {
   const spec::Model& model = job.model;
   return first_of({
-      {job.task != spec::Task::pretrain && job.task != spec::Task::lora,
-       "the task is inference (the trainer trains); set task to pretrain or lora, or simulate it"},
-      {(job.task == spec::Task::lora) != job.plan.lora.has_value(),
-       "task and plan disagree about LoRA (task lora needs a [plan.lora], pretrain has none); "
-       "change one of them"},
-      {job.plan.lora && job.plan.lora->dropout > 0,
-       "lora.dropout is above 0 (the trainer's adapters drop nothing); set it to 0, or simulate "
-       "it"},
+      {spec::is_inference(job.task),
+       "the task is inference (the trainer trains); set task to pretrain, or simulate it"},
+      {job.task == spec::Task::lora || job.plan.lora,
+       "the job trains adapters (the trainer trains whole models); set task to pretrain and remove "
+       "[plan.lora], or simulate it"},
       {model.latent_attention.has_value(),
        "the model has latent attention (the trainer supports multi-head and grouped-query "
        "attention); use another model, or simulate it"},
@@ -154,11 +151,6 @@ Result<void> check_shares(const spec::Job& job) {
         fmt::format("{} tokens of a rank's microbatch are not divisible by tensor_parallel_size "
                     "{} (sequence_parallel cuts them evenly); change one of them",
                     tokens, tp));
-  if (job.plan.lora && job.plan.lora->rank % tp != 0)
-    return error(
-        fmt::format("LoRA's rank {} is not divisible by tensor_parallel_size {} (adapters "
-                    "are cut evenly); change one of them",
-                    job.plan.lora->rank, tp));
   return {};
 }
 

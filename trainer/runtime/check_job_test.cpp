@@ -52,19 +52,6 @@ TEST_CASE("what is predicted but not programmed is refused by name") {
   says(refusal([](spec::Model& m) { m.moe->latent_size = 8; }), "latent width");
 }
 
-TEST_CASE("adapters that drop inputs are refused, and others are not") {
-  spec::Job job = tiny_mixtral_job();
-  job.task = spec::Task::lora;
-  job.plan.lora = spec::Lora{.rank = 4, .targets = {"attention_dense"}};
-  CHECK(check_job(job).has_value());
-  job.plan.lora->dropout = 0.1;
-  const Result<void> checked = check_job(job);
-  REQUIRE_FALSE(checked.has_value());
-  CHECK(checked.error().what ==
-        "lora.dropout is above 0 (the trainer's adapters drop nothing); set it to 0, or simulate "
-        "it");
-}
-
 TEST_CASE("settings that cannot train are refused with their flag") {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   constexpr double infinity = std::numeric_limits<double>::infinity();

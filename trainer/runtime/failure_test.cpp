@@ -109,6 +109,10 @@ TEST_CASE("jobs that the trainer cannot run are refused with a way out") {
         }).find("fp32_residual") != std::string::npos);
   CHECK(refusal([](spec::Job& j) { j.task = spec::Task::decode; }).find("inference") !=
         std::string::npos);
+  CHECK(refusal([](spec::Job& j) {
+          j.task = spec::Task::lora;
+          j.plan.lora.emplace();
+        }).find("adapters") != std::string::npos);
 }
 
 TEST_CASE("a job that needs more memory than the machine has is refused with both numbers") {

@@ -27,7 +27,6 @@ enum Feature {
   sharding,
   expert,
   recompute,
-  adapters,
   overlap,
   shape  // rank order, uneven stages, microbatches of two
 };
@@ -46,7 +45,6 @@ const std::array<Values, feature_count> features = {{
     {"sharding", {"zero0", "zero1", "zero2", "zero2-each", "zero3", "zero3-kept", "hybrid"}},
     {"expert", {"ep1", "ep2", "ep2-etp1"}},
     {"recompute", {"", "selective", "full", "full-1"}},
-    {"adapters", {"", "lora"}},
     {"overlap", {"", "overlap-dp", "overlap-pp", "overlap-tp", "overlap-all", "bucket"}},
     {"shape", {"", "tp-pp-dp", "uneven", "mbs2"}},
 }};
@@ -100,7 +98,7 @@ bool has_more_layers(const Choice& choice) {
   return four_parts && choice[shape] == 2;
 }
 
-/// What is trained: model, tied words, adapters.
+/// What is trained: model, tied words.
 spec::Job training(const Choice& choice, int64_t ranks) {
   spec::Job job = tiny_job(choice[model] == 0   ? tiny_gpt()
                            : choice[model] == 1 ? tiny_llama()
@@ -108,10 +106,6 @@ spec::Job training(const Choice& choice, int64_t ranks) {
                            ranks);
   job.model.tied_embeddings = choice[tied] == 1;
   if (has_more_layers(choice)) job.model.num_layers = 6;
-  if (choice[adapters] == 1) {
-    job.task = spec::Task::lora;
-    job.plan.lora = spec::Lora{.rank = 4, .targets = {"attention_qkv", "attention_dense"}};
-  }
   return job;
 }
 
@@ -181,7 +175,7 @@ spec::Job alone(const Choice& choice) {
 
 int training_of(const Choice& choice) {
   const int layers = has_more_layers(choice) ? 1 : 0;
-  return ((choice[model] * 2 + choice[tied]) * 2 + choice[adapters]) * 2 + layers;
+  return (choice[model] * 2 + choice[tied]) * 2 + layers;
 }
 
 std::string describe(const Choice& choice) {

@@ -13,10 +13,10 @@
 namespace triplepoint::trainer::test {
 
 /// One value per feature, as an index.
-inline constexpr size_t feature_count = 12;
+inline constexpr size_t feature_count = 11;
 using Choice = std::array<int, feature_count>;
 
-/// The job of a choice: what it trains is decided by the features `model`, `tied` and `lora`.
+/// The job of a choice: what it trains is decided by the features `model` and `tied`.
 spec::Job job_of(const Choice&);
 /// "gpt tp2 sp pp4-1f1b dp2 zero3 ..."
 std::string describe(const Choice&);
@@ -84,7 +84,7 @@ inline spec::Job tiny_job(spec::Model model, int64_t ranks) {
   job.cluster.chassis.slots.assign(slot.upstream_heating.size(), slot);
   job.stack.memory_fragmentation = 1;
   // As data/stacks/triplepoint-train.toml has it.
-  job.stack.gradients_in_place = job.stack.adapters_share_collectives = true;
+  job.stack.gradients_in_place = true;
   job.plan.precision = spec::Precision::fp32;
   job.plan.global_batch_size = 16;
   job.plan.optimizer = {.name = "fp32_adamw",

@@ -59,7 +59,7 @@ Copies copies_in_sums(const spec::Job& job) {
   const bool divided = job.plan.sharding != Sharding::none;
   // Experts that are dealt out over more ranks than the tensor group has: their squares lie apart.
   const bool experts_apart =
-      job.model.moe && !job.plan.lora && share.expert * share.expert_tensor > share.tensor;
+      job.model.moe && share.expert * share.expert_tensor > share.tensor;
   Copies copies;
   copies.over_data = share.data > 1 && (divided || experts_apart);
   if (copies.over_data) {
@@ -81,7 +81,7 @@ double ParameterStore::own_squares() {
   const bool later_stage = groups_.of(GroupKind::pipeline).index() > 0;
   double sum = 0;
   for (Bucket& bucket : buckets_) {
-    if (!bucket.trained || (bucket.tied && later_stage)) continue;
+    if (bucket.tied && later_stage) continue;
     const float* gradient = owned_gradient(bucket).data();
     for (const Piece& piece : bucket.owned_pieces()) {
       if (piece.parameter->on_every_tensor_rank && !first_tensor_rank && !bucket.experts) continue;
@@ -199,7 +199,6 @@ void ParameterStore::allocate() {
       bucket.owned_value = FlatArray(ledger_, MemoryTerm::weights, bucket.owned());
     else
       bucket.value = FlatArray(ledger_, MemoryTerm::weights, bucket.count);
-    if (!bucket.trained) continue;
     bucket.first_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
     bucket.second_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
     // FSDP's shard is its own master: it is rounded when it is gathered.
@@ -255,11 +254,10 @@ void ParameterStore::begin_backward(size_t chunk) {
 
 void ParameterStore::finish_gradients() {
   reducer_->finish();
-  if (job_.plan.lora) return;
   Communicator& tensor = groups_.of(GroupKind::tensor);
   if (job_.plan.sequence_parallel && tensor.size() > 1)
-    add_over(tensor, [](const Bucket& bucket, const Parameter& parameter) {
-      return bucket.trained && parameter.on_every_tensor_rank;
+    add_over(tensor, [](const Bucket&, const Parameter& parameter) {
+      return parameter.on_every_tensor_rank;
     });
   Communicator& ends = groups_.of(GroupKind::embedding);
   if (job_.model.tied_embeddings && ends.size() > 1)
@@ -298,7 +296,7 @@ void ParameterStore::add_over(Communicator& group,
 
 void ParameterStore::update(const AdamW& adam, double weight_decay) {
   for (Bucket& bucket : buckets_)
-    if (bucket.trained) update(bucket, adam, weight_decay);
+    update(bucket, adam, weight_decay);
   if (!sharded_parameters_) gather_updated();
   if (!job_.plan.overlap_parameter) settle();
 }
@@ -321,7 +319,7 @@ void ParameterStore::update(Bucket& bucket, const AdamW& adam, double weight_dec
 void ParameterStore::gather_updated() {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     Bucket& bucket = buckets_[i];
-    if (!bucket.trained || bucket.shard == nullptr) continue;
+    if (bucket.shard == nullptr) continue;
     const std::span<float> whole = bucket.value.all();
     gathering_[i] = bucket.shard->all_gather(
         whole.subspan(at(bucket.owned_begin), at(bucket.owned())), whole, parameter_wire(job_));

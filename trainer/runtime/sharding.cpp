@@ -44,7 +44,6 @@ GradientReducer::GradientReducer(const spec::Job& job, std::vector<Bucket>& buck
       behind_(job.plan.overlap_gradient || job.plan.sharding == spec::Sharding::parameters),
       open_(buckets.size()) {
   for (Bucket& bucket : buckets_) {
-    if (!bucket.trained) continue;
     if (each_ && bucket.shard != nullptr) {
       bucket.owned_gradient = FlatArray(ledger_, MemoryTerm::gradients, bucket.owned());
     } else {
@@ -57,7 +56,6 @@ GradientReducer::GradientReducer(const spec::Job& job, std::vector<Bucket>& buck
 void GradientReducer::begin_step() {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     Bucket& bucket = buckets_[i];
-    if (!bucket.trained) continue;
     FlatArray& kept = bucket.gradient.empty() ? bucket.owned_gradient : bucket.gradient;
     math_.zero(static_cast<int64_t>(kept.all().size()), kept.all().data());
     open_[i].opened = open_[i].closed = 0;
@@ -73,7 +71,7 @@ void GradientReducer::attach(size_t index) {
 void GradientReducer::before_backward(UnitName name) {
   for (const size_t index : map_.of(name)) {
     const Bucket& bucket = buckets_[index];
-    if (!bucket.trained || !bucket.gradient.empty()) continue;
+    if (!bucket.gradient.empty()) continue;
     ++open_[index].opened;
     if (open_[index].gradient.empty()) attach(index);
   }
@@ -82,14 +80,13 @@ void GradientReducer::before_backward(UnitName name) {
 void GradientReducer::prepare(UnitName name) {
   for (const size_t index : map_.of(name)) {
     const Bucket& bucket = buckets_[index];
-    if (bucket.trained && bucket.gradient.empty() && open_[index].gradient.empty()) attach(index);
+    if (bucket.gradient.empty() && open_[index].gradient.empty()) attach(index);
   }
 }
 
 void GradientReducer::after_backward(UnitName name) {
   for (const size_t index : map_.of(name)) {
     const Bucket& bucket = buckets_[index];
-    if (!bucket.trained) continue;
     const bool whole = !bucket.gradient.empty();
     if (whole && !(behind_ && last_)) continue;
     const auto units = static_cast<int64_t>(bucket.units.size());
@@ -158,7 +155,7 @@ void GradientReducer::drain() {
 
 void GradientReducer::finish() {
   for (size_t i = 0; i < buckets_.size(); ++i)
-    if (buckets_[i].trained && !buckets_[i].gradient.empty()) reduce_step(i);
+    if (!buckets_[i].gradient.empty()) reduce_step(i);
   drain();
 }
 
