@@ -49,10 +49,6 @@ struct Head {
   int64_t sum_offset(const Attention& shape) const {
     return (sequence * shape.heads + head) * shape.length;
   }
-  uint64_t dropout_row_of(const Attention& shape, int64_t query) const {
-    const int64_t row = (sequence * shape.all_heads + shape.first_head + head) * shape.length;
-    return dropout_row(shape.dropout.site, shape.dropout.first_row + row + query);
-  }
 };
 
 struct QueryBlock {
@@ -88,8 +84,8 @@ inline void score_block(const Attention& shape, const QueryBlock& block, const f
             .c_stride = block.keys});
 }
 
-inline void softmax_block(const Attention& shape, const Head& head, const QueryBlock& block,
-                          float* scores, float* sums) {
+inline void softmax_block(const Attention& shape, const QueryBlock& block, float* scores,
+                          float* sums) {
   const float scale = attention_scale(shape);
   for (int64_t i = 0; i < block.rows; ++i) {
     float* row = scores + i * block.keys;
@@ -98,9 +94,6 @@ inline void softmax_block(const Attention& shape, const Head& head, const QueryB
     const float sum = exponentials(seen, scale, shift, row);
     sums[block.first + i] = shift + __builtin_logf(sum);
     scale_row(seen, 1.0F / sum, row);
-    if (shape.dropout.probability > 0)
-      dropped_row(seen, head.dropout_row_of(shape, block.first + i), shape.dropout, nullptr, row,
-                  row);
     zero_row(block.keys - seen, row + seen);
   }
 }
@@ -117,7 +110,7 @@ inline void attention_head(const Attention& shape, const Head& head, const float
   for (int64_t first = 0; first < shape.length; first += query_block(shape)) {
     const QueryBlock block = block_at(shape, first);
     score_block(shape, block, query, keys, scores);
-    softmax_block(shape, head, block, scores, sums + head.sum_offset(shape));
+    softmax_block(shape, block, scores, sums + head.sum_offset(shape));
     multiply({.m = block.rows,
               .n = shape.head_dim,
               .k = block.keys,
@@ -139,18 +132,14 @@ struct HeadGradients {
   int64_t query_stride;
 };
 
-/// probabilities -> those that dropout left (in `dropped`), and gradients of those -> of the
-/// scores.
-inline void softmax_block_backward(const Attention& shape, const Head& head,
-                                   const QueryBlock& block, const float* along,
-                                   const HeadGradients& to) {
+/// Gradients of the probabilities -> of the scores.
+inline void softmax_block_backward(const Attention& shape, const QueryBlock& block,
+                                   const float* along, const HeadGradients& to) {
   const float scale = attention_scale(shape);
   for (int64_t i = 0; i < block.rows; ++i) {
     const float* __restrict p = to.scores + i * block.keys;
     float* __restrict g = to.score_gradients + i * block.keys;
     const int64_t seen = block.seen(i);
-    if (shape.dropout.probability > 0)
-      dropped_row(seen, head.dropout_row_of(shape, block.first + i), shape.dropout, nullptr, g, g);
     for (int64_t j = 0; j < seen; ++j)
       g[j] = p[j] * (g[j] - along[i]) * scale;
     zero_row(block.keys - seen, g + seen);
@@ -167,21 +156,13 @@ inline void probabilities_again(const Attention& shape, const QueryBlock& block,
   }
 }
 
-/// dV += dropped probabilities^T dO. The dropped ones stand in the gradients' place until those
-/// come.
-inline void add_value_gradient(const Attention& shape, const Head& head, const QueryBlock& block,
+/// dV += probabilities^T dO.
+inline void add_value_gradient(const Attention& shape, const QueryBlock& block,
                                const float* out_gradient, const HeadGradients& to) {
-  const float* kept = to.scores;
-  if (shape.dropout.probability > 0) {
-    for (int64_t i = 0; i < block.rows; ++i)
-      dropped_row(block.keys, head.dropout_row_of(shape, block.first + i), shape.dropout, nullptr,
-                  to.scores + i * block.keys, to.score_gradients + i * block.keys);
-    kept = to.score_gradients;
-  }
   multiply({.m = block.keys,
             .n = shape.head_dim,
             .k = block.rows,
-            .a = kept,
+            .a = to.scores,
             .a_stride = block.keys,
             .a_transposed = true,
             .b = out_gradient,
@@ -232,7 +213,7 @@ inline void attention_block_backward(const Attention& shape, const Head& head,
                    side.out_gradient + out_at + i * out_stride);
   score_block(shape, block, query, keys, to.scores);
   probabilities_again(shape, block, side.sums + head.sum_offset(shape), to.scores);
-  add_value_gradient(shape, head, block, side.out_gradient + out_at, to);
+  add_value_gradient(shape, block, side.out_gradient + out_at, to);
   multiply({.m = block.rows,
             .n = block.keys,
             .k = shape.head_dim,
@@ -243,7 +224,7 @@ inline void attention_block_backward(const Attention& shape, const Head& head,
             .b_transposed = true,
             .c = to.score_gradients,
             .c_stride = block.keys});
-  softmax_block_backward(shape, head, block, along, to);
+  softmax_block_backward(shape, block, along, to);
   add_query_and_key_gradients(shape, block, query, keys, to);
 }
 

@@ -80,27 +80,6 @@ class CpuMath final : public Math {
         attention_group_backward(shape, {s, h}, qkv, {out, out_gradient, sums}, space);
     round(shape.sequences * shape.length * shape.width(), qkv);
   }
-  void causal_softmax(int64_t matrices, int64_t length, float scale, float* scores) override {
-    for (int64_t i = 0; i < matrices * length; ++i) {
-      float* row = row_at(scores, i, length);
-      const int64_t seen = i % length + 1;
-      const float sum = exponentials(seen, scale, scale * largest(seen, row), row);
-      scale_row(seen, 1.0F / sum, row);
-      zero_row(length - seen, row + seen);
-    }
-    round(matrices * length * length, scores);
-  }
-  void softmax_backward(int64_t matrices, int64_t length, float scale, const float* p,
-                        float* gradient) override {
-    for (int64_t i = 0; i < matrices * length; ++i) {
-      const float* in = row_at(p, i, length);
-      float* __restrict out = row_at(gradient, i, length);
-      const float along = dot(length, in, out);
-      for (int64_t j = 0; j < length; ++j)
-        out[j] = in[j] * (out[j] - along) * scale;
-    }
-    round(matrices * length * length, gradient);
-  }
 
   void activation(Nonlinearity kind, int64_t rows, int64_t width, const float* z, const float* bias,
                   float* y) override {
@@ -138,26 +117,6 @@ class CpuMath final : public Math {
                        float* sums) override {
     for (int64_t i = 0; i < rows; ++i)
       add_row(width, x + i * stride, sums);
-  }
-  void residual(int64_t rows, int64_t width, const Dropout& dropout, const float* x,
-                const float* branch, float* y) override {
-    if (dropout.probability > 0) {
-      for (int64_t i = 0; i < rows; ++i)
-        dropped_row(width, dropout_row(dropout.site, dropout.first_row + i), dropout,
-                    row_at(x, i, width), row_at(branch, i, width), row_at(y, i, width));
-    } else {
-#pragma omp simd
-      for (int64_t j = 0; j < rows * width; ++j)
-        y[j] = x[j] + branch[j];
-    }
-    round(rows * width, y);
-  }
-  void dropout(int64_t rows, int64_t width, const Dropout& dropout, const float* x,
-               float* y) override {
-    for (int64_t i = 0; i < rows; ++i)
-      dropped_row(width, dropout_row(dropout.site, dropout.first_row + i), dropout, nullptr,
-                  row_at(x, i, width), row_at(y, i, width));
-    round(rows * width, y);
   }
 
   void copy(int64_t n, const float* x, float* y) override {

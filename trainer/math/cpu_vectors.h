@@ -126,22 +126,6 @@ inline void activate_row_backward(Nonlinearity kind, int64_t width, float* __res
   }
 }
 
-/// y = x + kept branch / (1 - p); x may be null.
-inline void dropped_row(int64_t width, uint64_t row, const Dropout& dropout, const float* x,
-                        const float* branch, float* y) {
-  const uint32_t threshold = dropout_threshold(dropout.probability);
-  const float factor = 1.0F / (1.0F - dropout.probability);
-  if (x == nullptr) {
-#pragma omp simd
-    for (int64_t j = 0; j < width; ++j)
-      y[j] = is_kept(row, static_cast<uint32_t>(j), threshold) ? branch[j] * factor : 0.0F;
-    return;
-  }
-#pragma omp simd
-  for (int64_t j = 0; j < width; ++j)
-    y[j] = x[j] + (is_kept(row, static_cast<uint32_t>(j), threshold) ? branch[j] * factor : 0.0F);
-}
-
 inline float dot(int64_t n, const float* x, const float* y) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)

@@ -58,30 +58,5 @@ inline float round_to_bf16(float x) {
   return float_of((u + 0x7FFFU + ((u >> 16U) & 1U)) & 0xFFFF0000U);
 }
 
-/// 64 mixed bits (splitmix64, S. Vigna).
-inline uint64_t mix(uint64_t x) {
-  x += 0x9E3779B97F4A7C15ULL;
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31U);
-}
-
-inline uint64_t dropout_row(uint64_t site, int64_t row) {
-  return mix(site ^ mix(static_cast<uint64_t>(row)));
-}
-
-/// Is the column of this row kept? Probability 1 - threshold / 2^32 (murmur's finalizer over 32
-/// bits, which vectorizes).
-inline bool is_kept(uint64_t row, uint32_t column, uint32_t threshold) {
-  uint32_t x = column * 0x9E3779B1U ^ static_cast<uint32_t>(row);
-  x = (x ^ (x >> 16U)) * 0x85EBCA6BU + static_cast<uint32_t>(row >> 32U);
-  x = (x ^ (x >> 13U)) * 0xC2B2AE35U;
-  return (x ^ (x >> 16U)) >= threshold;
-}
-
-inline uint32_t dropout_threshold(float probability) {
-  return static_cast<uint32_t>(static_cast<double>(probability) * 4294967296.0);
-}
-
 }  // namespace
 }  // namespace triplepoint::trainer

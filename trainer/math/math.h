@@ -33,14 +33,6 @@ struct Norm {
   float epsilon = 1e-5F;
 };
 
-/// Which elements of a matrix are dropped: drawn by (site, row of the whole, column), so that every
-/// layout drops the same ones and the backward pass draws them again instead of keeping a mask.
-struct Dropout {
-  uint64_t site = 0;
-  int64_t first_row = 0;
-  float probability = 0;
-};
-
 /// Rotary embedding of `heads` heads side by side, halves turned against each other. `table`:
 /// [length][head_dim] cosines then sines.
 struct Rotary {
@@ -53,8 +45,6 @@ struct Rotary {
 /// values of all groups.
 struct Attention {
   int64_t sequences = 0, length = 0, heads = 0, groups = 0, head_dim = 0;
-  Dropout dropout = {};  // of the probabilities; row = (sequence x all heads + head) length + query
-  int64_t all_heads = 0, first_head = 0;
 
   int64_t width() const { return (heads + 2 * groups) * head_dim; }
 };
@@ -96,10 +86,6 @@ class Math {
   /// Writes the gradients over `qkv`.
   virtual void attention_backward(const Attention&, float* qkv, const float* out,
                                   const float* out_gradient, const float* sums) = 0;
-  /// The same with the scores kept, [sequence][head][query][key]: of the whole square.
-  virtual void causal_softmax(int64_t matrices, int64_t length, float scale, float* scores) = 0;
-  virtual void softmax_backward(int64_t matrices, int64_t length, float scale, const float* p,
-                                float* gradient) = 0;
   /// y[rows, width] from z[rows, width or 2 width] + bias (may be null); SwiGLU: gate, then up.
   virtual void activation(Nonlinearity, int64_t rows, int64_t width, const float* z,
                           const float* bias, float* y) = 0;
@@ -112,11 +98,6 @@ class Math {
   /// Adds sums over rows to `sums`.
   virtual void add_column_sums(int64_t rows, int64_t width, int64_t stride, const float* x,
                                float* sums) = 0;
-  /// y = x + dropped branch. y may be x or branch.
-  virtual void residual(int64_t rows, int64_t width, const Dropout&, const float* x,
-                        const float* branch, float* y) = 0;
-  /// y = dropped x (the gradient of the above).
-  virtual void dropout(int64_t rows, int64_t width, const Dropout&, const float* x, float* y) = 0;
 
   virtual void copy(int64_t n, const float* x, float* y) = 0;
   virtual void copy_matrix(int64_t rows, int64_t width, const float* x, int64_t x_stride, float* y,

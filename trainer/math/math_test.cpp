@@ -122,45 +122,25 @@ TEST_CASE("rotary embedding backward undoes forward") {
 
 TEST_CASE("attention is causal and its gradient is its slope") {
   const auto math = plain();
-  for (const float dropout : {0.0F, 0.3F}) {
-    Attention shape{.sequences = 2, .length = 70, .heads = 4, .groups = 2, .head_dim = 6};
-    shape.dropout = {.site = 3, .first_row = 0, .probability = dropout};
-    shape.all_heads = 4;
-    const int64_t tokens = 140, width = shape.width();
-    Floats qkv = noise(tokens * width, 9), out(static_cast<size_t>(tokens * 24)),
-           sums(static_cast<size_t>(tokens * 4));
-    const Floats dy = noise(tokens * 24, 10);
-    const auto loss = [&] {
-      math->attention(shape, qkv.data(), out.data(), sums.data());
-      return inner(out, dy);
-    };
-    loss();
-    const Floats before = out;
-    Floats gradient = qkv;
-    math->attention_backward(shape, gradient.data(), out.data(), dy.data(), sums.data());
-    for (size_t i = 3; i < qkv.size(); i += 487)
-      CHECK(static_cast<double>(gradient[i]) ==
-            Approx(slope(qkv, i, loss)).epsilon(0.01).scale(0.1));
-    qkv[static_cast<size_t>(69 * width)] += 1;  // a query of the first sequence's last token
-    loss();
-    for (size_t i = 0; i < 1656; ++i)
-      CHECK(out[i] == before[i]);
-  }
-}
-
-TEST_CASE("dropout drops its share, alike for every way of cutting the rows") {
-  const auto math = plain();
-  const Floats ones(6400, 1.0F);
-  Floats whole(6400), half(3200);
-  math->dropout(64, 100, {.site = 5, .first_row = 0, .probability = 0.25F}, ones.data(),
-                whole.data());
-  math->dropout(32, 100, {.site = 5, .first_row = 32, .probability = 0.25F}, ones.data(),
-                half.data());
-  int64_t kept = 0;
-  for (const float x : whole)
-    kept += x > 0 ? 1 : 0;
-  CHECK(static_cast<double>(kept) == Approx(4800).epsilon(0.03));
-  CHECK(std::equal(half.begin(), half.end(), whole.begin() + 3200));
+  const Attention shape{.sequences = 2, .length = 70, .heads = 4, .groups = 2, .head_dim = 6};
+  const int64_t tokens = 140, width = shape.width();
+  Floats qkv = noise(tokens * width, 9), out(static_cast<size_t>(tokens * 24)),
+         sums(static_cast<size_t>(tokens * 4));
+  const Floats dy = noise(tokens * 24, 10);
+  const auto loss = [&] {
+    math->attention(shape, qkv.data(), out.data(), sums.data());
+    return inner(out, dy);
+  };
+  loss();
+  const Floats before = out;
+  Floats gradient = qkv;
+  math->attention_backward(shape, gradient.data(), out.data(), dy.data(), sums.data());
+  for (size_t i = 3; i < qkv.size(); i += 487)
+    CHECK(static_cast<double>(gradient[i]) == Approx(slope(qkv, i, loss)).epsilon(0.01).scale(0.1));
+  qkv[static_cast<size_t>(69 * width)] += 1;  // a query of the first sequence's last token
+  loss();
+  for (size_t i = 0; i < 1656; ++i)
+    CHECK(out[i] == before[i]);
 }
 
 TEST_CASE("the loss of a vocabulary in two parts is that of the whole") {

@@ -15,32 +15,28 @@ struct AttentionKept {
   Buffer trunk, normed, statistics;  // [shard tokens, hidden]
   Buffer qkv;                        // after the rotary embedding; then its gradient
   Buffer output, sums;               // of the core
-  Buffer scores, dropped_scores;     // where the core is not fused
   Buffer projection_gradient;        // of its output, between the halves of a backward pass
 };
 
-/// Norm, QKV, rotary embedding, causal core, projection, dropout, residual.
+/// Norm, QKV, rotary embedding, causal core, projection, residual.
 class AttentionBlock {
  public:
   AttentionBlock(ModelContext&, int64_t layer, std::vector<Parameter>& parameters);
 
   /// Takes the trunk, returns the next one.
-  Buffer forward(const Tokens&, Buffer trunk, AttentionKept&);
+  Buffer forward(Buffer trunk, AttentionKept&);
   /// The core alone, from what is kept.
-  void replay_core(const Tokens&, AttentionKept&);
+  void replay_core(AttentionKept&);
   /// `gradient`: of the output; becomes that of the input.
-  void backward(const Tokens&, Half, AttentionKept&, float* gradient);
+  void backward(Half, AttentionKept&, float* gradient);
 
  private:
   void turn(AttentionKept&, bool backward);
-  void core(const Tokens&, AttentionKept&);
-  void core_backward(const Tokens&, AttentionKept&, const float* output_gradient);
-  void unfused_core(const Attention&, AttentionKept&);
-  void unfused_core_backward(const Attention&, AttentionKept&, const float* output_gradient);
-  Attention shape_for(const Tokens&) const;
+  void core(AttentionKept&);
+  void core_backward(AttentionKept&, const float* output_gradient);
+  Attention shape() const;
 
   ModelContext& context_;
-  uint64_t site_;  // of dropout: two per layer and block
   Normalization norm_;
   EntranceLinear qkv_;
   ExitLinear projection_;

@@ -33,10 +33,10 @@ class Layer {
  public:
   Layer(ModelContext&, int64_t layer, Unit&);
 
-  Buffer forward(const Tokens&, Buffer trunk, LayerKept&);
-  void replay_core(const Tokens&, LayerKept&);
+  Buffer forward(Buffer trunk, LayerKept&);
+  void replay_core(LayerKept&);
   /// `gradient`: of the output; becomes that of the input.
-  void backward(const Tokens&, Half, LayerKept&, float* gradient);
+  void backward(Half, LayerKept&, float* gradient);
 
  private:
   AttentionBlock attention_;
@@ -52,25 +52,25 @@ Layer::Layer(ModelContext& context, int64_t layer, Unit& unit)
     mlp_.emplace(context, layer, unit.dense);
 }
 
-Buffer Layer::forward(const Tokens& tokens, Buffer trunk, LayerKept& kept) {
-  Buffer middle = attention_.forward(tokens, std::move(trunk), kept.attention);
-  if (moe_) return moe_->forward(tokens, std::move(middle), kept.moe);
-  return mlp_->forward(tokens, std::move(middle), kept.mlp);
+Buffer Layer::forward(Buffer trunk, LayerKept& kept) {
+  Buffer middle = attention_.forward(std::move(trunk), kept.attention);
+  if (moe_) return moe_->forward(std::move(middle), kept.moe);
+  return mlp_->forward(std::move(middle), kept.mlp);
 }
 
-void Layer::replay_core(const Tokens& tokens, LayerKept& kept) {
-  attention_.replay_core(tokens, kept.attention);
+void Layer::replay_core(LayerKept& kept) {
+  attention_.replay_core(kept.attention);
 }
 
-void Layer::backward(const Tokens& tokens, Half half, LayerKept& kept, float* gradient) {
+void Layer::backward(Half half, LayerKept& kept, float* gradient) {
   if (moe_)
-    moe_->backward(tokens, half, kept.moe, gradient);
+    moe_->backward(half, kept.moe, gradient);
   else
-    mlp_->backward(tokens, half, kept.mlp, gradient);
-  attention_.backward(tokens, half, kept.attention, gradient);
+    mlp_->backward(half, kept.mlp, gradient);
+  attention_.backward(half, kept.attention, gradient);
 }
 
-/// Vocabulary-parallel lookup, learned positions, dropout.
+/// Vocabulary-parallel lookup, learned positions.
 class EmbeddingBlock {
  public:
   EmbeddingBlock(ModelContext&, std::vector<Parameter>& parameters);
@@ -82,7 +82,7 @@ class EmbeddingBlock {
   ParameterRef words() const { return words_; }
 
  private:
-  void add_positions(const Tokens&, float* trunk);
+  void add_positions(float* trunk);
   void add_position_gradient(const float* gradient);
   /// Calls body(first row of the shard, first position, rows) for runs of neighbouring positions.
   template <class Body>
@@ -190,16 +190,13 @@ void EmbeddingBlock::for_each_position_run(const Body& body) const {
   }
 }
 
-void EmbeddingBlock::add_positions(const Tokens& tokens, float* trunk) {
-  const bool drops = context_.model().dropout > 0;
-  if (!positions_ && !drops) return;
+void EmbeddingBlock::add_positions(float* trunk) {
+  if (!positions_) return;
   const int64_t width = context_.hidden();
   const ScopedSpan span(op_text(context_, "position_embedding", 2 * context_.shard_size()));
-  if (positions_)
-    for_each_position_run([&](int64_t row, int64_t position, int64_t count) {
-      context_.math.add(count * width, positions_.value() + position * width, trunk + row * width);
-    });
-  if (drops) context_.drop(embedding_dropout_site, tokens, trunk, trunk);
+  for_each_position_run([&](int64_t row, int64_t position, int64_t count) {
+    context_.math.add(count * width, positions_.value() + position * width, trunk + row * width);
+  });
 }
 
 Buffer EmbeddingBlock::forward(const Tokens& tokens) {
@@ -215,7 +212,7 @@ Buffer EmbeddingBlock::forward(const Tokens& tokens) {
                          context_.share.vocabulary, words_.value(), found);
   }
   sum_tokens(context_, found, trunk.data()).wait();
-  add_positions(tokens, trunk.data());
+  add_positions(trunk.data());
   return trunk;
 }
 
@@ -233,10 +230,6 @@ void EmbeddingBlock::backward(const Tokens& tokens, Half half, float* gradient,
                               Buffer& stored_gradient) {
   const int64_t rows = context_.tokens(), width = context_.hidden();
   if (has_input(half)) {
-    if (context_.model().dropout > 0) {
-      const ScopedSpan span(op_text(context_, "dropout_backward", 2 * context_.shard_size()));
-      context_.drop(embedding_dropout_site, tokens, gradient, gradient);
-    }
     add_position_gradient(gradient);
     stored_gradient =
         half == Half::both ? context_.workspace(rows * width) : context_.kept(rows * width);
@@ -383,10 +376,10 @@ struct Chunk::Parts {
   bool is_recomputed(size_t layer) const { return static_cast<int64_t>(layer) < recomputed; }
 
   Buffer enter(const Tokens&, std::span<const float> input);
-  Buffer forward_layer(size_t layer, const Tokens&, Buffer trunk, Slot&);
-  void recompute(size_t layer, const Tokens&, Slot&);
+  Buffer forward_layer(size_t layer, Buffer trunk, Slot&);
+  void recompute(size_t layer, Slot&);
   void backward_head(const Tokens&, Half, Slot&, double loss_scale, Buffer& gradient);
-  void backward_layer(size_t layer, const Tokens&, Half, Slot&, float* gradient);
+  void backward_layer(size_t layer, Half, Slot&, float* gradient);
   void backward(const Tokens&, Half, std::span<const float> output_gradient,
                 std::span<float> input_gradient, double loss_scale);
 
@@ -415,11 +408,11 @@ Buffer Chunk::Parts::enter(const Tokens& tokens, std::span<const float> input) {
   return trunk;
 }
 
-Buffer Chunk::Parts::forward_layer(size_t layer, const Tokens& tokens, Buffer trunk, Slot& slot) {
+Buffer Chunk::Parts::forward_layer(size_t layer, Buffer trunk, Slot& slot) {
   LayerKept& kept = slot.layers[layer];
   const size_t unit = first_layer_unit() + layer;
   hooks->before_forward(unit);
-  Buffer next = layers[layer].forward(tokens, std::move(trunk), kept);
+  Buffer next = layers[layer].forward(std::move(trunk), kept);
   hooks->after_forward(unit);
   if (is_recomputed(layer)) {
     kept.input = std::move(kept.attention.trunk);
@@ -431,25 +424,24 @@ Buffer Chunk::Parts::forward_layer(size_t layer, const Tokens& tokens, Buffer tr
 }
 
 /// The forward pass of a layer again, as the plan has it.
-void Chunk::Parts::recompute(size_t layer, const Tokens& tokens, Slot& slot) {
+void Chunk::Parts::recompute(size_t layer, Slot& slot) {
   LayerKept& kept = slot.layers[layer];
   const bool whole = !kept.input.empty();
   if (!whole && context.job.plan.recompute != spec::Recompute::selective) return;
   hooks->before_recompute(first_layer_unit() + layer);
   if (whole)
-    layers[layer].forward(tokens, std::move(kept.input), kept);
+    layers[layer].forward(std::move(kept.input), kept);
   else
-    layers[layer].replay_core(tokens, kept);
+    layers[layer].replay_core(kept);
 }
 
-void Chunk::Parts::backward_layer(size_t layer, const Tokens& tokens, Half half, Slot& slot,
-                                  float* gradient) {
+void Chunk::Parts::backward_layer(size_t layer, Half half, Slot& slot, float* gradient) {
   const size_t unit = first_layer_unit() + layer;
   if (has_input(half)) {
-    recompute(layer, tokens, slot);
+    recompute(layer, slot);
     hooks->before_backward(unit);
   }
-  layers[layer].backward(tokens, half, slot.layers[layer], gradient);
+  layers[layer].backward(half, slot.layers[layer], gradient);
   if (has_weight(half)) hooks->after_backward(unit);
 }
 
@@ -471,7 +463,7 @@ void Chunk::Parts::backward(const Tokens& tokens, Half half, std::span<const flo
   else if (has_input(half))
     context.math.copy(context.shard_size(), output_gradient.data(), gradient.data());
   for (size_t layer = layers.size(); layer-- > 0;)
-    backward_layer(layer, tokens, half, slot, gradient.data());
+    backward_layer(layer, half, slot, gradient.data());
   if (embedding) {
     if (has_input(half)) hooks->before_backward(0);
     embedding->backward(tokens, half, gradient.data(), slot.embedding_gradient);
@@ -503,7 +495,7 @@ void Chunk::forward(const Tokens& tokens, std::span<const float> input, std::spa
   Slot& slot = parts.free_slot(tokens.microbatch);
   Buffer trunk = parts.enter(tokens, input);
   for (size_t layer = 0; layer < parts.layers.size(); ++layer)
-    trunk = parts.forward_layer(layer, tokens, std::move(trunk), slot);
+    trunk = parts.forward_layer(layer, std::move(trunk), slot);
   if (!parts.head) {
     parts.context.math.copy(trunk.count(), trunk.data(), output.data());
     return;

@@ -21,19 +21,6 @@ Norm ModelContext::norm_of(int64_t rows) const {
           .centered = model().normalization == spec::Normalization::layer_norm};
 }
 
-void ModelContext::drop(uint64_t site, const Tokens& tokens, const float* x, float* y) {
-  const auto probability = static_cast<float>(model().dropout);
-  math.dropout(shard_tokens(), hidden(), {site, first_token(tokens) + first_row(), probability}, x,
-               y);
-}
-
-void ModelContext::add_residual(uint64_t site, const Tokens& tokens, const float* x,
-                                const float* branch, float* y) {
-  const auto probability = static_cast<float>(model().dropout);
-  math.residual(shard_tokens(), hidden(), {site, first_token(tokens) + first_row(), probability}, x,
-                branch, y);
-}
-
 namespace {
 
 /// Sizes that arrays come in: steps of an eighth of their power of two, so that routed rows, which

@@ -34,7 +34,6 @@ struct ModelGroups {
 /// One microbatch: its sequences, one after the other.
 struct Tokens {
   int64_t microbatch = 0;            // of this step, key of what is kept for the backward pass
-  int64_t first_sample = 0;          // global index of its first sequence: keys dropout
   std::span<const int32_t> inputs;   // [sequences x length]
   std::span<const int32_t> targets;  // the same, one token on
 };
@@ -117,15 +116,10 @@ struct ModelContext {
   int64_t shard_tokens() const { return share.sharded_tokens; }
   int64_t shard_size() const { return share.sharded_tokens * share.hidden; }
   Norm norm_of(int64_t rows) const;
-  int64_t first_token(const Tokens& of) const { return of.first_sample * share.key_length; }
   /// The first row of this rank's shard of the trunk.
   int64_t first_row() const {
     return share.sequence_parallel ? groups.tensor->index() * shard_tokens() : 0;
   }
-  /// Dropout of the trunk, and the residual behind it: keyed by the place of a token in all
-  /// samples.
-  void drop(uint64_t site, const Tokens&, const float* x, float* y);
-  void add_residual(uint64_t site, const Tokens&, const float* x, const float* branch, float* y);
   Buffer workspace(int64_t count) { return {pool, count, std::nullopt}; }
   Buffer kept(int64_t count) { return {pool, count, MemoryTerm::activations}; }
   Buffer buffer(int64_t count) { return {pool, count, MemoryTerm::buffers}; }
@@ -190,13 +184,5 @@ inline std::vector<int64_t> all_rows(int64_t count) {
 inline double exit_deviation(const spec::Model& model) {
   return 0.02 / std::sqrt(2.0 * static_cast<double>(model.num_layers));
 }
-
-/// Where dropout stands: each place draws its own numbers. The residual's follows its branch's.
-enum class DropoutPlace : uint64_t { attention_core = 0, attention_residual = 1, mlp_residual = 2 };
-
-inline uint64_t dropout_site(int64_t layer, DropoutPlace place) {
-  return (static_cast<uint64_t>(layer) + 1) * 16 + static_cast<uint64_t>(place);
-}
-inline constexpr uint64_t embedding_dropout_site = 1;
 
 }  // namespace triplepoint::trainer

@@ -94,11 +94,10 @@ void MlpCore::backward(Half half, const float* x, const float* dy, float* dx, Ml
 
 MlpBlock::MlpBlock(ModelContext& context, int64_t layer, std::vector<Parameter>& parameters)
     : context_(context),
-      site_(dropout_site(layer, DropoutPlace::mlp_residual)),
       norm_(context, "mlp_norm", layer_name(layer) + "mlp_norm", parameters),
       core_(context, layer_name(layer) + "mlp", context.model().ffn_hidden_size, parameters) {}
 
-Buffer MlpBlock::forward(const Tokens& tokens, Buffer trunk, MlpKept& kept) {
+Buffer MlpBlock::forward(Buffer trunk, MlpKept& kept) {
   kept.trunk = std::move(trunk);
   kept.normed = context_.kept(context_.shard_size());
   kept.statistics = context_.kept(2 * context_.shard_tokens());
@@ -106,23 +105,14 @@ Buffer MlpBlock::forward(const Tokens& tokens, Buffer trunk, MlpKept& kept) {
   Buffer next = context_.kept(context_.shard_size());
   core_.forward(kept.normed.data(), next.data(), kept.core);
   const ScopedSpan span(op_text(context_, "mlp_residual", 3 * context_.shard_size()));
-  context_.add_residual(site_, tokens, kept.trunk.data(), next.data(), next.data());
+  context_.math.add(next.count(), kept.trunk.data(), next.data());
   return next;
 }
 
-void MlpBlock::backward(const Tokens& tokens, Half half, MlpKept& kept, float* gradient) {
-  Buffer branch, normed_gradient;
-  const float* branch_gradient = gradient;
-  if (has_input(half)) {
-    normed_gradient = context_.workspace(context_.shard_size());
-    if (context_.model().dropout > 0) {
-      const ScopedSpan span(op_text(context_, "mlp_residual", 2 * context_.shard_size()));
-      branch = context_.workspace(context_.shard_size());
-      context_.drop(site_, tokens, gradient, branch.data());
-      branch_gradient = branch.data();
-    }
-  }
-  core_.backward(half, kept.normed.data(), branch_gradient, normed_gradient.data(), kept.core);
+void MlpBlock::backward(Half half, MlpKept& kept, float* gradient) {
+  Buffer normed_gradient;
+  if (has_input(half)) normed_gradient = context_.workspace(context_.shard_size());
+  core_.backward(half, kept.normed.data(), gradient, normed_gradient.data(), kept.core);
   if (has_input(half)) {
     norm_.backward(kept.trunk.data(), kept.statistics.data(), normed_gradient.data(), gradient);
     kept.trunk.release();

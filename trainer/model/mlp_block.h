@@ -37,17 +37,16 @@ struct MlpKept {
   MlpCoreKept core;
 };
 
-/// Norm, MLP, dropout, residual.
+/// Norm, MLP, residual.
 class MlpBlock {
  public:
   MlpBlock(ModelContext&, int64_t layer, std::vector<Parameter>& parameters);
 
-  Buffer forward(const Tokens&, Buffer trunk, MlpKept&);
-  void backward(const Tokens&, Half, MlpKept&, float* gradient);
+  Buffer forward(Buffer trunk, MlpKept&);
+  void backward(Half, MlpKept&, float* gradient);
 
  private:
   ModelContext& context_;
-  uint64_t site_;
   Normalization norm_;
   MlpCore core_;
 };

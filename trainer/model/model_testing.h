@@ -118,12 +118,6 @@ inline Outcome reference_outcome(const spec::Job& job) {
   input.inputs = batch.inputs;
   input.targets = batch.targets;
   input.value = test_value;
-  const double p = job.model.dropout;
-  input.dropout = [p](uint64_t site, int64_t row, int64_t column) {
-    const bool kept = is_kept(dropout_row(site, row), static_cast<uint32_t>(column),
-                              dropout_threshold(static_cast<float>(p)));
-    return kept ? 1 / (1 - p) : 0.0;
-  };
   ReferenceResult result = run_reference(input);
   return {result.loss, std::move(result.gradients)};
 }
@@ -200,7 +194,7 @@ struct RankWork {
     for (int64_t m = 0; m < share / job.plan.micro_batch_size; ++m) {
       const int64_t first = data_index * share + m * job.plan.micro_batch_size;
       batches.push_back(test_batch(job.model, first, job.plan.micro_batch_size));
-      tokens.push_back({m, first, {}, {}});
+      tokens.push_back({m, {}, {}});
     }
     double loss = 0;
     for (size_t m = 0; m < tokens.size(); ++m) {

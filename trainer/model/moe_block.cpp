@@ -32,7 +32,6 @@ void MoeKept::release() {
 
 MoeBlock::MoeBlock(ModelContext& context, int64_t layer, Unit& unit)
     : context_(context),
-      site_(dropout_site(layer, DropoutPlace::mlp_residual)),
       norm_(context, "mlp_norm", layer_name(layer) + "mlp_norm", unit.dense),
       router_(context, router_plan(context, layer), unit.dense),
       experts_(context, layer, unit.experts) {
@@ -212,7 +211,7 @@ Buffer MoeBlock::unsorted(MoeKept& kept, Buffer sorted) {
   return rows;
 }
 
-Buffer MoeBlock::forward(const Tokens& tokens_in, Buffer trunk, MoeKept& kept) {
+Buffer MoeBlock::forward(Buffer trunk, MoeKept& kept) {
   const int64_t hidden = context_.hidden(), topk = context_.model().moe->router_topk;
   kept.trunk = std::move(trunk);
   kept.normed = context_.kept(context_.shard_size());
@@ -244,7 +243,7 @@ Buffer MoeBlock::forward(const Tokens& tokens_in, Buffer trunk, MoeKept& kept) {
     context_.math.add(context_.shard_size(), beside.data(), next.data());
   }
   const ScopedSpan span(op_text(context_, "mlp_residual", 3 * context_.shard_size()));
-  context_.add_residual(site_, tokens_in, kept.trunk.data(), next.data(), next.data());
+  context_.math.add(next.count(), kept.trunk.data(), next.data());
   return next;
 }
 
@@ -280,17 +279,14 @@ void MoeBlock::backward_router(MoeKept& kept, const float* weight_gradient,
   router_.backward_input(tokens(), kept.scores.data(), normed_gradient);
 }
 
-void MoeBlock::backward(const Tokens& tokens_in, Half half, MoeKept& kept, float* gradient) {
+void MoeBlock::backward(Half half, MoeKept& kept, float* gradient) {
   const int64_t hidden = context_.hidden();
   Buffer branch, normed_gradient, weight_gradient, row_gradient, shared_gradient;
   if (has_input(half)) {
     branch = context_.workspace(context_.shard_size());
     {
       const ScopedSpan span(op_text(context_, "mlp_residual", 2 * context_.shard_size()));
-      if (context_.model().dropout > 0)
-        context_.drop(site_, tokens_in, gradient, branch.data());
-      else
-        context_.math.copy(context_.shard_size(), gradient, branch.data());
+      context_.math.copy(context_.shard_size(), gradient, branch.data());
     }
     normed_gradient = context_.workspace(context_.shard_size());
     weight_gradient = context_.workspace(kept.weights.count());

@@ -26,7 +26,7 @@ struct MoeKept {
   void release();
 };
 
-/// Norm, router, dispatch, experts, combine, shared expert, dropout, residual.
+/// Norm, router, dispatch, experts, combine, shared expert, residual.
 ///
 /// Rows travel by all-to-all over the expert group. Where experts are cut over ranks that hold
 /// different tokens (sequence parallelism), rows are gathered over those, and the partial results
@@ -35,8 +35,8 @@ class MoeBlock {
  public:
   MoeBlock(ModelContext&, int64_t layer, Unit&);
 
-  Buffer forward(const Tokens&, Buffer trunk, MoeKept&);
-  void backward(const Tokens&, Half, MoeKept&, float* gradient);
+  Buffer forward(Buffer trunk, MoeKept&);
+  void backward(Half, MoeKept&, float* gradient);
 
  private:
   int64_t tokens() const { return context_.shard_tokens(); }
@@ -57,7 +57,6 @@ class MoeBlock {
   void backward_router(MoeKept&, const float* weight_gradient, float* normed_gradient);
 
   ModelContext& context_;
-  uint64_t site_;
   Normalization norm_;
   Linear router_;
   Experts experts_;

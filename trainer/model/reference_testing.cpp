@@ -141,10 +141,9 @@ class Reference {
   Matrix linear(const Matrix& x, const std::string& name, int64_t out,
                 bool biased = true);
   Matrix norm(const Matrix& x, const std::string& name);
-  Matrix dropped(Matrix x, uint64_t where) const;
   Matrix embed();
   Matrix attention(const Matrix& x, int64_t layer);
-  void attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64_t head, Matrix& out);
+  void attend(const Matrix& qkv, int64_t sequence, int64_t head, Matrix& out);
   Row rotated(const Matrix& qkv, size_t token, int64_t column) const;
   TapeNumber bent(TapeNumber gate, TapeNumber up) const;
   Matrix mlp(const Matrix& x, const std::string& name, int64_t ffn);
@@ -158,9 +157,6 @@ class Reference {
   TapeNumber loss(const Matrix& x);
 
   size_t length() const { return static_cast<size_t>(model_.sequence_length); }
-  uint64_t site(int64_t layer, uint64_t place) const {
-    return (static_cast<uint64_t>(layer) + 1) * 16 + place;
-  }
 
   const ReferenceInput& input_;
   const spec::Model& model_;
@@ -214,14 +210,6 @@ Matrix Reference::norm(const Matrix& x, const std::string& name) {
   return y;
 }
 
-Matrix Reference::dropped(Matrix x, uint64_t where) const {
-  if (model_.dropout == 0) return x;
-  for (size_t i = 0; i < x.size(); ++i)
-    for (size_t j = 0; j < x[i].size(); ++j)
-      x[i][j] = input_.dropout(where, static_cast<int64_t>(i), static_cast<int64_t>(j)) * x[i][j];
-  return x;
-}
-
 Matrix Reference::embed() {
   const Matrix& words = parameter("embedding.weight", model_.vocabulary_size, model_.hidden_size);
   Matrix x;
@@ -234,7 +222,7 @@ Matrix Reference::embed() {
       for (size_t j = 0; j < x[i].size(); ++j)
         x[i][j] = x[i][j] + positions[i % length()][j];
   }
-  return dropped(std::move(x), 1);
+  return x;
 }
 
 /// One head's part of a row, turned by its position.
@@ -252,8 +240,7 @@ Row Reference::rotated(const Matrix& qkv, size_t token, int64_t column) const {
   return head;
 }
 
-void Reference::attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64_t head,
-                       Matrix& out) {
+void Reference::attend(const Matrix& qkv, int64_t sequence, int64_t head, Matrix& out) {
   const int64_t d = model_.kv_channels, heads = model_.num_attention_heads;
   const int64_t group = head * model_.num_query_groups / heads;
   const size_t first = static_cast<size_t>(sequence) * length();
@@ -270,13 +257,7 @@ void Reference::attend(const Matrix& qkv, int64_t layer, int64_t sequence, int64
         score = score + query[j] * keys[k][j];
       scores.push_back(1 / std::sqrt(static_cast<double>(d)) * score);
     }
-    Row shares = softmax(scores);
-    if (model_.dropout > 0) {
-      const int64_t row =
-          (sequence * heads + head) * model_.sequence_length + static_cast<int64_t>(q);
-      for (size_t k = 0; k <= q; ++k)
-        shares[k] = input_.dropout(site(layer, 0), row, static_cast<int64_t>(k)) * shares[k];
-    }
+    const Row shares = softmax(scores);
     for (size_t j = 0; j < static_cast<size_t>(d); ++j) {
       TapeNumber total = constant(0);
       for (size_t k = 0; k <= q; ++k)
@@ -294,7 +275,7 @@ Matrix Reference::attention(const Matrix& x, int64_t layer) {
   Matrix out(x.size(), Row(static_cast<size_t>(heads * d)));
   for (int64_t s = 0; s < input_.sequences; ++s)
     for (int64_t h = 0; h < heads; ++h)
-      attend(qkv, layer, s, h, out);
+      attend(qkv, s, h, out);
   return linear(out, prefix + "projection", model_.hidden_size);
 }
 
@@ -389,12 +370,12 @@ ReferenceResult Reference::run() {
   Matrix x = embed();
   for (int64_t layer = 0; layer < model_.num_layers; ++layer) {
     const std::string prefix = "layers." + std::to_string(layer) + ".";
-    x = plus(x, dropped(attention(norm(x, prefix + "input_norm"), layer), site(layer, 1)));
+    x = plus(x, attention(norm(x, prefix + "input_norm"), layer));
     const Matrix normed = norm(x, prefix + "mlp_norm");
     const Matrix branch = model_.is_moe_layer(layer)
                               ? experts(normed, prefix)
                               : mlp(normed, prefix + "mlp", model_.ffn_hidden_size);
-    x = plus(x, dropped(branch, site(layer, 2)));
+    x = plus(x, branch);
   }
   const TapeNumber total = loss(x);
   const std::vector<double> slopes = slopes_of(total);

@@ -22,8 +22,6 @@ struct ReferenceInput {
   std::vector<int32_t> inputs, targets;
   /// Value of an element of a whole parameter.
   std::function<double(const std::string& name, int64_t row, int64_t column)> value;
-  /// What dropout multiplies an element by.
-  std::function<double(uint64_t site, int64_t row, int64_t column)> dropout;
 };
 
 struct ReferenceResult {

@@ -105,6 +105,11 @@ Result<void> check_model(const spec::Job& job) {
       {model.latent_attention.has_value(),
        "the model has latent attention (the trainer supports multi-head and grouped-query "
        "attention); use another model, or simulate it"},
+      {model.dropout > 0,
+       "the model's dropout is above 0 (the trainer drops nothing); set it to 0, or simulate it"},
+      {!job.stack.has_flash_attention(),
+       "the stack's attention is not fused (the trainer never holds all scores); take another "
+       "stack, or simulate it"},
       {model.kv_channels % 2 != 0 && model.position_embedding == spec::PositionEmbedding::rope,
        "kv_channels is odd (rotary embedding turns pairs of channels); make it even"},
   });

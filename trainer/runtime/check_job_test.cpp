@@ -80,8 +80,8 @@ TEST_CASE("settings that cannot train are refused with their flag") {
   refused("--warmup", [](TrainSettings& s) { s.rate.warmup_steps = -1; });
 }
 
-TEST_CASE("a dropout that drops everything is refused") {
-  for (const double dropout : {1.0, 7.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
+TEST_CASE("a dropout is refused, as is one that drops everything") {
+  for (const double dropout : {0.1, 1.0, 7.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
     spec::Job job = tiny_mixtral_job();
     job.model.dropout = dropout;
     const Result<void> checked = check_job(job);

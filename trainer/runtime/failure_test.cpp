@@ -110,6 +110,9 @@ TEST_CASE("jobs that the trainer cannot run are refused with a way out") {
   CHECK(refusal([](spec::Job& j) { j.task = spec::Task::decode; }).find("inference") !=
         std::string::npos);
   CHECK(refusal([](spec::Job& j) {
+          j.stack.attention_kernels = spec::AttentionKernels::unfused;
+        }).find("attention is not fused") != std::string::npos);
+  CHECK(refusal([](spec::Job& j) {
           j.task = spec::Task::lora;
           j.plan.lora.emplace();
         }).find("adapters") != std::string::npos);

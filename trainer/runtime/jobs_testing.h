@@ -47,7 +47,6 @@ inline spec::Model tiny_gpt() {
   model.sequence_length = 16;
   model.vocabulary_size = 60;
   model.vocabulary_divisible_by = 16;
-  model.dropout = 0.1;
   model.biases = true;
   return model;
 }
@@ -60,7 +59,6 @@ inline spec::Model tiny_llama() {
   model.activation = spec::Activation::swiglu;
   model.normalization = spec::Normalization::rms_norm;
   model.position_embedding = spec::PositionEmbedding::rope;
-  model.dropout = 0;
   model.biases = false;
   return model;
 }

@@ -91,7 +91,7 @@ void Pipeline::load(int64_t step, int64_t microbatch) {
     batch.inputs.insert(batch.inputs.end(), tokens.begin(), tokens.end() - 1);
     batch.targets.insert(batch.targets.end(), tokens.begin() + 1, tokens.end());
   }
-  batch.tokens = {microbatch, first, batch.inputs, batch.targets};
+  batch.tokens = {microbatch, batch.inputs, batch.targets};
 }
 
 void Pipeline::begin_step(int64_t step) {
