@@ -26,9 +26,8 @@ int64_t sum(std::span<const int64_t> counts) {
 }
 
 /// All of a group of one.
-void keep(std::span<const float> from, std::span<float> to, Wire wire) {
+void keep(std::span<const float> from, std::span<float> to) {
   if (to.data() != from.data()) std::copy(from.begin(), from.end(), to.begin());
-  if (wire == Wire::bf16) round_to_bf16(to.data(), static_cast<int64_t>(to.size()));
 }
 
 }  // namespace
@@ -65,10 +64,9 @@ std::vector<int64_t> Communicator::even_blocks(int64_t count) const {
   return blocks;
 }
 
-std::shared_ptr<Pending::State> Communicator::state_of(Collective collective, Wire wire,
-                                                       double numbers) {
-  const double payload = numbers * static_cast<double>(bytes_of(wire));
-  auto state = std::make_shared<Pending::State>(endpoint_, *this, collective, wire, payload);
+std::shared_ptr<Pending::State> Communicator::state_of(Collective collective, double numbers) {
+  const double payload = numbers * sizeof(float);
+  auto state = std::make_shared<Pending::State>(endpoint_, *this, collective, payload);
   if (endpoint_.links_ && collective != Collective::send_recv)
     state->load = endpoint_.links_->collective(collective, ranks_, payload);
   return state;
@@ -87,20 +85,19 @@ Pending Communicator::start(std::shared_ptr<Pending::State> state, const Begin& 
   return Pending(std::move(state));
 }
 
-Pending Communicator::all_reduce(std::span<float> data, Reduction reduction, Wire wire) {
-  if (size() == 1) return keep(data, data, wire), Pending();
+Pending Communicator::all_reduce(std::span<float> data, Reduction reduction) {
+  if (size() == 1) return keep(data, data), Pending();
   const auto count = static_cast<int64_t>(data.size());
-  auto state = state_of(Collective::all_reduce, wire, static_cast<double>(count));
-  void* numbers = state->in_place(data);
-  return start(state, [&, number = state->number] {
-    return transport_->all_reduce(number, numbers, count, reduction);
+  auto state = state_of(Collective::all_reduce, static_cast<double>(count));
+  return start(state, [&] {
+    return transport_->all_reduce(Number::fp32, data.data(), count, reduction);
   });
 }
 
 void Communicator::barrier() {
   if (size() == 1) return;
   float nothing = 0;
-  auto state = state_of(Collective::all_reduce, Wire::fp32, 0);
+  auto state = state_of(Collective::all_reduce, 0);
   state->counted = false;
   state->load = {};
   start(state, [&] {
@@ -108,92 +105,83 @@ void Communicator::barrier() {
   }).wait();
 }
 
-Pending Communicator::all_gather(std::span<const float> mine, std::span<float> whole, Wire wire) {
-  return all_gather_uneven(mine, whole, even_blocks(static_cast<int64_t>(whole.size())), wire);
+Pending Communicator::all_gather(std::span<const float> mine, std::span<float> whole) {
+  return all_gather_uneven(mine, whole, even_blocks(static_cast<int64_t>(whole.size())));
 }
 
 Pending Communicator::reduce_scatter(std::span<const float> whole, std::span<float> mine,
-                                     Reduction reduction, Wire wire) {
+                                     Reduction reduction) {
   return reduce_scatter_uneven(whole, mine, even_blocks(static_cast<int64_t>(whole.size())),
-                               reduction, wire);
+                               reduction);
 }
 
 Pending Communicator::all_gather_uneven(std::span<const float> mine, std::span<float> whole,
-                                        std::span<const int64_t> counts, Wire wire) {
+                                        std::span<const int64_t> counts) {
   TPT_EXPECT(counts.size() == ranks_.size());
   TPT_EXPECT(static_cast<int64_t>(mine.size()) == counts[static_cast<size_t>(index_)]);
   TPT_EXPECT(static_cast<int64_t>(whole.size()) == sum(counts));
-  if (size() == 1) return keep(mine, whole, wire), Pending();
-  auto state = state_of(Collective::all_gather, wire, static_cast<double>(whole.size()));
-  const void* block = state->sent(mine);
-  void* room = state->room(whole);
-  return start(state, [&, number = state->number] {
-    return transport_->all_gather(number, block, room, counts);
+  if (size() == 1) return keep(mine, whole), Pending();
+  auto state = state_of(Collective::all_gather, static_cast<double>(whole.size()));
+  return start(state, [&] {
+    return transport_->all_gather(Number::fp32, mine.data(), whole.data(), counts);
   });
 }
 
 Pending Communicator::reduce_scatter_uneven(std::span<const float> whole, std::span<float> mine,
-                                            std::span<const int64_t> counts, Reduction reduction,
-                                            Wire wire) {
+                                            std::span<const int64_t> counts, Reduction reduction) {
   TPT_EXPECT(counts.size() == ranks_.size());
   TPT_EXPECT(static_cast<int64_t>(mine.size()) == counts[static_cast<size_t>(index_)]);
   TPT_EXPECT(static_cast<int64_t>(whole.size()) == sum(counts));
-  if (size() == 1) return keep(whole, mine, wire), Pending();
-  auto state = state_of(Collective::reduce_scatter, wire, static_cast<double>(whole.size()));
-  const void* numbers = state->sent(whole);
-  void* room = state->room(mine);
-  return start(state, [&, number = state->number] {
-    return transport_->reduce_scatter(number, numbers, room, counts, reduction);
+  if (size() == 1) return keep(whole, mine), Pending();
+  auto state = state_of(Collective::reduce_scatter, static_cast<double>(whole.size()));
+  return start(state, [&] {
+    return transport_->reduce_scatter(Number::fp32, whole.data(), mine.data(), counts, reduction);
   });
 }
 
 Pending Communicator::all_to_all(std::span<const float> send, std::span<const int64_t> send_counts,
-                                 std::span<float> receive, std::span<const int64_t> receive_counts,
-                                 Wire wire) {
+                                 std::span<float> receive, std::span<const int64_t> receive_counts) {
   TPT_EXPECT(send_counts.size() == ranks_.size() && receive_counts.size() == ranks_.size());
   const int64_t sent = sum(send_counts), received = sum(receive_counts);
   TPT_EXPECT(sent <= static_cast<int64_t>(send.size()) &&
              received <= static_cast<int64_t>(receive.size()));
   send = send.first(static_cast<size_t>(sent));
   receive = receive.first(static_cast<size_t>(received));
-  if (size() == 1) return keep(send, receive, wire), Pending();
-  auto state = state_of(Collective::all_to_all, wire, static_cast<double>(sent));
+  if (size() == 1) return keep(send, receive), Pending();
+  auto state = state_of(Collective::all_to_all, static_cast<double>(sent));
   if (state->load.steps > 0) {
     int64_t across = 0;
     for (size_t i = 0; i < ranks_.size(); ++i)
       across += endpoint_.links_->leaves_node(ranks_[i]) ? send_counts[i] : 0;
-    state->load.bytes = state->load.node_bytes = static_cast<double>(across * bytes_of(wire));
+    state->load.bytes = state->load.node_bytes = static_cast<double>(across * bytes_of(Number::fp32));
     state->load.steps = 1;
   }
-  const void* numbers = state->sent(send);
-  void* room = state->room(receive);
-  return start(state, [&, number = state->number] {
-    return transport_->all_to_all(number, numbers, send_counts, room, receive_counts);
+  return start(state, [&] {
+    return transport_->all_to_all(Number::fp32, send.data(), send_counts, receive.data(),
+                                  receive_counts);
   });
 }
 
-Pending Communicator::broadcast(std::span<float> data, int root, Wire wire) {
+Pending Communicator::broadcast(std::span<float> data, int root) {
   TPT_EXPECT(root >= 0 && root < size());
-  if (size() == 1) return keep(data, data, wire), Pending();
+  if (size() == 1) return keep(data, data), Pending();
   const auto count = static_cast<int64_t>(data.size());
-  auto state = state_of(Collective::broadcast, wire, static_cast<double>(count));
-  void* numbers = state->in_place(data);
-  return start(state, [&, number = state->number] {
-    return transport_->broadcast(number, numbers, count, root);
+  auto state = state_of(Collective::broadcast, static_cast<double>(count));
+  return start(state, [&] {
+    return transport_->broadcast(Number::fp32, data.data(), count, root);
   });
 }
 
 /// On a shaped link the time of arrival travels beside it.
-Pending Communicator::send(std::span<const float> data, int to, int channel, Wire wire) {
+Pending Communicator::send(std::span<const float> data, int to, int channel) {
   TPT_EXPECT(to >= 0 && to < size() && to != index_);
   TPT_EXPECT(channel >= 0 && channel < Endpoint::most_channels);
   const auto count = static_cast<int64_t>(data.size());
-  auto state = state_of(Collective::send_recv, wire, static_cast<double>(count));
+  auto state = state_of(Collective::send_recv, static_cast<double>(count));
   state->sends = true;
-  const void* numbers = state->sent(data);
   endpoint_.start(state, [&] {
     state->begin_ns = triplepoint_now();
-    state->transfer = transport_->send(state->number, numbers, count, to, channel);
+    state->transfer = transport_->send(Number::fp32, data.data(), count, to, channel);
     if (!endpoint_.links_ || !endpoint_.links_->leaves_node(ranks_[static_cast<size_t>(to)]))
       return;
     state->due_ns = endpoint_.links_->take(
@@ -203,16 +191,15 @@ Pending Communicator::send(std::span<const float> data, int to, int channel, Wir
   return Pending(std::move(state));
 }
 
-Pending Communicator::receive(std::span<float> data, int from, int channel, Wire wire) {
+Pending Communicator::receive(std::span<float> data, int from, int channel) {
   TPT_EXPECT(from >= 0 && from < size() && from != index_);
   TPT_EXPECT(channel >= 0 && channel < Endpoint::most_channels);
   const auto count = static_cast<int64_t>(data.size());
-  auto state = state_of(Collective::send_recv, wire, static_cast<double>(count));
+  auto state = state_of(Collective::send_recv, static_cast<double>(count));
   state->payload = -1;
-  void* room = state->room(data);
   endpoint_.start(state, [&] {
     state->begin_ns = triplepoint_now();
-    state->transfer = transport_->receive(state->number, room, count, from, channel);
+    state->transfer = transport_->receive(Number::fp32, data.data(), count, from, channel);
     if (!endpoint_.links_ || !endpoint_.links_->leaves_node(ranks_[static_cast<size_t>(from)]))
       return;
     state->stamp =

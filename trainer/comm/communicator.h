@@ -57,25 +57,23 @@ class Communicator {
   int index() const { return index_; }                      // of this rank in ranks()
   int size() const { return static_cast<int>(ranks_.size()); }
 
-  Pending all_reduce(std::span<float> data, Reduction = Reduction::sum, Wire = Wire::fp32);
+  Pending all_reduce(std::span<float> data, Reduction = Reduction::sum);
   /// whole holds mine at this rank's block afterwards; mine may already lie there.
-  Pending all_gather(std::span<const float> mine, std::span<float> whole, Wire = Wire::fp32);
+  Pending all_gather(std::span<const float> mine, std::span<float> whole);
   Pending reduce_scatter(std::span<const float> whole, std::span<float> mine,
-                         Reduction = Reduction::sum, Wire = Wire::fp32);
+                         Reduction = Reduction::sum);
   /// The same where member i's block has counts[i] numbers; blocks lie one after the other.
   Pending all_gather_uneven(std::span<const float> mine, std::span<float> whole,
-                            std::span<const int64_t> counts, Wire = Wire::fp32);
+                            std::span<const int64_t> counts);
   Pending reduce_scatter_uneven(std::span<const float> whole, std::span<float> mine,
-                                std::span<const int64_t> counts, Reduction = Reduction::sum,
-                                Wire = Wire::fp32);
+                                std::span<const int64_t> counts, Reduction = Reduction::sum);
   /// Counts per peer, in group order; blocks lie one after the other.
   Pending all_to_all(std::span<const float> send, std::span<const int64_t> send_counts,
-                     std::span<float> receive, std::span<const int64_t> receive_counts,
-                     Wire = Wire::fp32);
-  Pending broadcast(std::span<float> data, int root, Wire = Wire::fp32);
+                     std::span<float> receive, std::span<const int64_t> receive_counts);
+  Pending broadcast(std::span<float> data, int root);
   /// To and from a member; ordered per pair and `channel`.
-  Pending send(std::span<const float> data, int to, int channel, Wire = Wire::fp32);
-  Pending receive(std::span<float> data, int from, int channel, Wire = Wire::fp32);
+  Pending send(std::span<const float> data, int to, int channel);
+  Pending receive(std::span<float> data, int from, int channel);
   /// All members have come here. Counts as nothing.
   void barrier();
 
@@ -89,7 +87,7 @@ class Communicator {
 
   template <class Begin>
   Pending start(std::shared_ptr<Pending::State>, const Begin&);
-  std::shared_ptr<Pending::State> state_of(spec::Collective, Wire, double payload);
+  std::shared_ptr<Pending::State> state_of(spec::Collective, double numbers);
   std::vector<int64_t> even_blocks(int64_t count) const;
 
   Endpoint& endpoint_;

@@ -85,53 +85,23 @@ class Endpoint {
 /// What has been started and is not over.
 struct Pending::State {
   State(Endpoint& its_endpoint, Communicator& its_group, spec::Collective its_collective,
-        Wire its_wire, double its_payload)
+        double its_payload)
       : endpoint(its_endpoint),
         group(its_group),
         collective(its_collective),
-        number(its_wire == Wire::bf16 ? Number::bf16 : Number::fp32),
         payload(its_payload) {}
-
-  /// The numbers as they travel.
-  const void* sent(std::span<const float> numbers) {
-    if (number == Number::fp32) return numbers.data();
-    return encoded(numbers, halves_sent);
-  }
-  /// Where they arrive; `output` has them when all is over.
-  void* room(std::span<float> numbers) {
-    output = numbers;
-    if (number == Number::fp32) return numbers.data();
-    halves.resize(numbers.size());
-    return halves.data();
-  }
-  /// Both at once.
-  void* in_place(std::span<float> numbers) {
-    output = numbers;
-    if (number == Number::fp32) return numbers.data();
-    return encoded(numbers, halves);
-  }
 
   Endpoint& endpoint;
   Communicator& group;
   spec::Collective collective;
-  Number number;
   double payload;  // bytes; -1: said by the other side
   bool counted = true;
-  std::span<float> output;
-  std::vector<uint16_t> halves, halves_sent;  // bf16
   std::unique_ptr<Transfer> transfer, stamp;
   NicLoad load;  // of a shaped link
   int64_t begin_ns = 0;
   int64_t due_ns = 0;  // before which it is not over; `stamp` says when it begins
   bool sends = false;  // a message: over when it has left
   std::atomic<bool> over{false};
-
- private:
-  static uint16_t* encoded(std::span<const float> numbers, std::vector<uint16_t>& halves) {
-    halves.resize(numbers.size());
-    encode(numbers.data(), halves.data(), static_cast<int64_t>(numbers.size()));
-    return halves.data();
-  }
 };
 
 template <class Begin>

@@ -25,27 +25,12 @@ namespace triplepoint::trainer {
 namespace {
 
 MPI_Datatype type_of(Number number) {
-  return number == Number::fp32 ? MPI_FLOAT : number == Number::bf16 ? MPI_UINT16_T : MPI_INT64_T;
+  return number == Number::fp32 ? MPI_FLOAT : MPI_INT64_T;
 }
 
-template <Reduction reduction>
-void combine_halves(void* from, void* to, int* count, MPI_Datatype* /*type*/) {
-  combine(Number::bf16, from, to, *count, reduction);
+MPI_Op operation_of(Reduction reduction) {
+  return reduction == Reduction::maximum ? MPI_MAX : MPI_SUM;
 }
-
-/// MPI knows no bf16.
-struct Operations {
-  Operations() {
-    MPI_Op_create(combine_halves<Reduction::sum>, 1, &sum_of_halves);
-    MPI_Op_create(combine_halves<Reduction::maximum>, 1, &larger_half);
-  }
-  MPI_Op of(Number number, Reduction reduction) const {
-    if (reduction == Reduction::maximum) return number == Number::bf16 ? larger_half : MPI_MAX;
-    return number == Number::bf16 ? sum_of_halves : MPI_SUM;
-  }
-
-  MPI_Op sum_of_halves = MPI_OP_NULL, larger_half = MPI_OP_NULL;
-};
 
 int in_int(int64_t count) {
   TPT_EXPECT(count <= std::numeric_limits<int>::max());
@@ -92,8 +77,7 @@ class MpiTransfer final : public Transfer {
 /// wait for others here.
 class MpiGroup final : public GroupTransport {
  public:
-  MpiGroup(const Operations& operations, const std::vector<int>& ranks, int number)
-      : operations_(operations), ranks_(ranks) {
+  MpiGroup(const std::vector<int>& ranks, int number) : ranks_(ranks) {
     MPI_Group everybody = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
     MPI_Comm_group(MPI_COMM_WORLD, &everybody);
     MPI_Group_incl(everybody, static_cast<int>(ranks.size()), ranks.data(), &members);
@@ -106,7 +90,7 @@ class MpiGroup final : public GroupTransport {
   Started all_reduce(Number number, void* data, int64_t count, Reduction reduction) override {
     auto transfer = std::make_unique<MpiTransfer>();
     MPI_Iallreduce(MPI_IN_PLACE, data, in_int(count), type_of(number),
-                   operations_.of(number, reduction), group_, transfer->request());
+                   operation_of(reduction), group_, transfer->request());
     return transfer;
   }
 
@@ -126,7 +110,7 @@ class MpiGroup final : public GroupTransport {
                          Reduction reduction) override {
     auto transfer = std::make_unique<MpiTransfer>(Blocks(counts), Blocks({}));
     MPI_Ireduce_scatter(whole, mine, transfer->blocks().counts.data(), type_of(number),
-                        operations_.of(number, reduction), group_, transfer->request());
+                        operation_of(reduction), group_, transfer->request());
     return transfer;
   }
 
@@ -159,7 +143,6 @@ class MpiGroup final : public GroupTransport {
   }
 
  private:
-  const Operations& operations_;
   std::vector<int> ranks_;
   MPI_Comm group_ = MPI_COMM_NULL;
   int index_ = 0;
@@ -177,7 +160,7 @@ class MpiTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::unique_ptr<GroupTransport> group(const std::vector<int>& ranks, int number) override {
-    return std::make_unique<MpiGroup>(operations_, ranks, number);
+    return std::make_unique<MpiGroup>(ranks, number);
   }
   void abort(const char* /*why*/) override {}
   void rest(int looks, std::chrono::nanoseconds longest) override {
@@ -217,7 +200,6 @@ class MpiTransport final : public Transport {
   }
 
   int rank_ = 0, size_ = 1;
-  Operations operations_;
   std::atomic<int64_t>* numbers_ = nullptr;
 };
 

@@ -26,16 +26,6 @@ TPT_FOR_EACH_PROCESSOR void larger(const float* from, float* to, int64_t count) 
     to[i] = to[i] < from[i] ? from[i] : to[i];
 }
 
-TPT_FOR_EACH_PROCESSOR void add(const uint16_t* from, uint16_t* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = to_bf16(from_bf16(to[i]) + from_bf16(from[i]));
-}
-
-void larger(const uint16_t* from, uint16_t* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = from_bf16(to[i]) < from_bf16(from[i]) ? from[i] : to[i];
-}
-
 void add(const int64_t* from, int64_t* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     to[i] += from[i];
@@ -56,27 +46,10 @@ void combine_as(const void* from, void* to, int64_t count, Reduction reduction) 
 
 }  // namespace
 
-TPT_FOR_EACH_PROCESSOR void encode(const float* from, uint16_t* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = to_bf16(from[i]);
-}
-
-void decode(const uint16_t* from, float* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = from_bf16(from[i]);
-}
-
-void round_to_bf16(float* numbers, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    numbers[i] = from_bf16(to_bf16(numbers[i]));
-}
-
 void combine(Number number, const void* from, void* to, int64_t count, Reduction reduction) {
   switch (number) {
     case Number::fp32:
       return combine_as<float>(from, to, count, reduction);
-    case Number::bf16:
-      return combine_as<uint16_t>(from, to, count, reduction);
     case Number::int64:
       return combine_as<int64_t>(from, to, count, reduction);
   }

@@ -20,25 +20,25 @@ Vectors widest_vectors() {
   return Vectors::generic;
 }
 
-Math* new_widest(Rounding rounding) {
+Math* new_widest() {
   switch (widest_vectors()) {
 #ifdef TPT_X86_KERNELS
     case Vectors::avx512:
-      return new_cpu_math_avx512(rounding);
+      return new_cpu_math_avx512();
     case Vectors::avx2:
-      return new_cpu_math_avx2(rounding);
+      return new_cpu_math_avx2();
 #endif
     default:
-      return new_cpu_math_generic(rounding);
+      return new_cpu_math_generic();
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Math> make_cpu_math(Rounding rounding) {
+std::unique_ptr<Math> make_cpu_math() {
   // A rank is one thread: more of them on the same cores make small products ten times slower.
   openblas_set_num_threads(1);
-  return std::unique_ptr<Math>(new_widest(rounding));
+  return std::unique_ptr<Math>(new_widest());
 }
 
 const char* cpu_math_name() {

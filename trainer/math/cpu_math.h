@@ -6,8 +6,8 @@
 namespace triplepoint::trainer {
 
 /// One per instruction set; the caller owns the result.
-Math* new_cpu_math_generic(Rounding);
-Math* new_cpu_math_avx2(Rounding);
-Math* new_cpu_math_avx512(Rounding);
+Math* new_cpu_math_generic();
+Math* new_cpu_math_avx2();
+Math* new_cpu_math_avx512();
 
 }  // namespace triplepoint::trainer

@@ -12,7 +12,7 @@ namespace {
 
 class CpuMath final : public Math {
  public:
-  explicit CpuMath(Rounding rounding) : rounds_(rounding == Rounding::bf16) {}
+  CpuMath() = default;
   CpuMath(const CpuMath&) = delete;
   CpuMath& operator=(const CpuMath&) = delete;
   ~CpuMath() override { std::free(scratch_); }
@@ -20,14 +20,6 @@ class CpuMath final : public Math {
   void gemm(const Gemm& g) override {
     if (g.m == 0 || g.n == 0) return;
     multiply(g);
-    if (!rounds_ || g.beta != 0) return;  // sums stay fp32
-    for (int64_t i = 0; i < g.m; ++i)
-      round(g.n, g.c + i * g.c_stride);
-  }
-  void round(int64_t n, float* x) override {
-    if (!rounds_) return;
-    for (int64_t j = 0; j < n; ++j)
-      x[j] = round_to_bf16(x[j]);
   }
 
   void norm(const Norm& norm, const float* x, const float* gain, const float* bias, float* y,
@@ -38,7 +30,6 @@ class CpuMath final : public Math {
       statistics[2 * i + 1] = row.deviation;
       norm_row(norm, row, row_at(x, i, norm.width), gain, bias, row_at(y, i, norm.width));
     }
-    round(norm.rows * norm.width, y);
   }
   void norm_backward(const Norm& norm, const float* x, const float* gain, const float* statistics,
                      const float* dy, float* dx, float* gain_gradient,
@@ -51,7 +42,6 @@ class CpuMath final : public Math {
       if (gain_gradient != nullptr) add_gain_gradient(norm, row, in, slope, gain_gradient);
       if (bias_gradient != nullptr) add_row(norm.width, slope, bias_gradient);
     }
-    round(norm.rows * norm.width, dx);
   }
 
   void rotary(const Rotary& shape, float* x) override {
@@ -61,7 +51,6 @@ class CpuMath final : public Math {
       for (int64_t h = 0; h < shape.heads; ++h)
         turn(half, cosine, cosine + half, shape.backward ? -1.0F : 1.0F,
              x + t * shape.stride + h * shape.head_dim);
-      round(shape.heads * shape.head_dim, x + t * shape.stride);
     }
   }
 
@@ -70,7 +59,6 @@ class CpuMath final : public Math {
     for (int64_t s = 0; s < shape.sequences; ++s)
       for (int64_t h = 0; h < shape.heads; ++h)
         attention_head(shape, {s, h}, qkv, out, sums, scores);
-    round(shape.sequences * shape.length * shape.heads * shape.head_dim, out);
   }
   void attention_backward(const Attention& shape, float* qkv, const float* out,
                           const float* out_gradient, const float* sums) override {
@@ -78,7 +66,6 @@ class CpuMath final : public Math {
     for (int64_t s = 0; s < shape.sequences; ++s)
       for (int64_t h = 0; h < shape.heads; h += shape.heads / shape.groups)
         attention_group_backward(shape, {s, h}, qkv, {out, out_gradient, sums}, space);
-    round(shape.sequences * shape.length * shape.width(), qkv);
   }
 
   void activation(Nonlinearity kind, int64_t rows, int64_t width, const float* z, const float* bias,
@@ -94,7 +81,6 @@ class CpuMath final : public Math {
       }
       activate_row(kind, width, in, in + (gates - 1) * width, row_at(y, i, width));
     }
-    round(rows * width, y);
   }
   void activation_backward(Nonlinearity kind, int64_t rows, int64_t width, float* z,
                            const float* bias, const float* dy) override {
@@ -104,14 +90,11 @@ class CpuMath final : public Math {
       if (bias != nullptr) add_row(gates * width, bias, in);
       activate_row_backward(kind, width, in, in + width, row_at(dy, i, width));
     }
-    round(rows * gates * width, z);
   }
 
   void add_bias(int64_t rows, int64_t width, int64_t stride, const float* bias, float* x) override {
-    for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t i = 0; i < rows; ++i)
       add_row(width, bias, x + i * stride);
-      round(width, x + i * stride);
-    }
   }
   void add_column_sums(int64_t rows, int64_t width, int64_t stride, const float* x,
                        float* sums) override {
@@ -132,7 +115,6 @@ class CpuMath final : public Math {
   }
   void add(int64_t n, const float* x, float* y) override {
     add_row(n, x, y);
-    round(n, y);
   }
   void scale(int64_t n, float factor, float* x) override {
     scale_row(n, factor, x);
@@ -182,7 +164,6 @@ class CpuMath final : public Math {
       const int64_t column = held_target(shape, targets[i]);
       if (column >= 0) row[column] -= weight;
     }
-    round(shape.rows * shape.width, e);
   }
 
   void top_k(int64_t rows, int64_t experts, int64_t k, const float* scores, int32_t* chosen,
@@ -225,7 +206,6 @@ class CpuMath final : public Math {
           out[c] += weights[j] * in[c];
       }
     }
-    round(rows * width, y);
   }
   void combine_backward(int64_t rows, int64_t width, int64_t k, const int32_t* place,
                         const float* weights, const float* dy, float* x,
@@ -244,11 +224,8 @@ class CpuMath final : public Math {
   }
 
   void adamw(const AdamW& step, int64_t n, const float* gradient, float* first, float* second,
-             float* master, float* value) override {
-    adamw_row(step, n, gradient, first, second, master);
-    if (value == master) return;
-    copy_row(n, master, value);
-    round(n, value);
+             float* value) override {
+    adamw_row(step, n, gradient, first, second, value);
   }
 
  private:
@@ -261,15 +238,14 @@ class CpuMath final : public Math {
     return scratch_;
   }
 
-  bool rounds_;
   float* scratch_ = nullptr;
   int64_t held_ = 0;
 };
 
 }  // namespace
 
-Math* TPT_NEW_CPU_MATH(Rounding rounding) {
-  return new CpuMath(rounding);
+Math* TPT_NEW_CPU_MATH() {
+  return new CpuMath();
 }
 
 }  // namespace triplepoint::trainer

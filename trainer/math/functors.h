@@ -52,11 +52,5 @@ inline float swish_slope(float x, float s) {
   return s * (1.0F + x * (1.0F - s));
 }
 
-/// To the nearest bf16, ties to even.
-inline float round_to_bf16(float x) {
-  const uint32_t u = bits_of(x);
-  return float_of((u + 0x7FFFU + ((u >> 16U) & 1U)) & 0xFFFF0000U);
-}
-
 }  // namespace
 }  // namespace triplepoint::trainer

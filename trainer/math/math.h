@@ -6,9 +6,6 @@
 
 namespace triplepoint::trainer {
 
-/// What numbers are rounded to at the end of an operation. They are floats in memory either way.
-enum class Rounding { none, bf16 };
-
 enum class Nonlinearity { gelu, swiglu, squared_relu };
 
 /// C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C. Row major; strides in elements.
@@ -70,7 +67,6 @@ class Math {
   virtual ~Math() = default;
 
   virtual void gemm(const Gemm&) = 0;
-  virtual void round(int64_t n, float* x) = 0;  // as the precision wants; nothing for fp32
 
   virtual void norm(const Norm&, const float* x, const float* gain, const float* bias, float* y,
                     float* statistics) = 0;  // bias may be null
@@ -144,13 +140,13 @@ class Math {
                                 const float* weights, const float* dy, float* x,
                                 float* weight_gradient) = 0;
 
-  /// One step; `value` is the master rounded (may be the master itself).
+  /// One step.
   virtual void adamw(const AdamW&, int64_t n, const float* gradient, float* first, float* second,
-                     float* master, float* value) = 0;
+                     float* value) = 0;
 };
 
 /// The widest vectors this processor has; OpenBLAS with one thread a rank.
-std::unique_ptr<Math> make_cpu_math(Rounding);
+std::unique_ptr<Math> make_cpu_math();
 
 /// "avx512", "avx2" or "generic": which of them it is.
 const char* cpu_math_name();

@@ -12,8 +12,7 @@ ModelContext::ModelContext(const spec::Job& the_job, const ModelGroups& the_grou
       share(workload::share_of_rank(the_job)),
       groups(the_groups),
       math(the_math),
-      pool(ledger),
-      wire(the_job.plan.precision == spec::Precision::bf16 ? Wire::bf16 : Wire::fp32) {}
+      pool(ledger) {}
 
 Norm ModelContext::norm_of(int64_t rows) const {
   return {.rows = rows,

@@ -107,7 +107,6 @@ struct ModelContext {
   ModelGroups groups;
   Math& math;
   BufferPool pool;
-  Wire wire = Wire::fp32;
   int64_t microbatch = -1;  // at work, for spans
 
   const spec::Model& model() const { return job.model; }

@@ -179,8 +179,7 @@ struct RankWork {
 
   double train_job(Gradients& whole, std::mutex& mutex, bool counts_replicated) const {
     MemoryLedger ledger;
-    const auto math = make_cpu_math(job.plan.precision == spec::Precision::bf16 ? Rounding::bf16
-                                                                                : Rounding::none);
+    const auto math = make_cpu_math();
     std::deque<Chunk> chunks;
     std::deque<TestStore> stores;
     for (const auto& stage : workload::lay_out_layers(job))

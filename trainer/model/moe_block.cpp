@@ -151,13 +151,13 @@ Buffer MoeBlock::to_experts(MoeKept& kept, const float* sent) {
   if (expert.size() > 1)
     expert
         .all_to_all({sent, count(kept.dispatch.sent())}, kept.sent_counts,
-                    {own, count(kept.received)}, kept.received_counts, context_.wire)
+                    {own, count(kept.received)}, kept.received_counts)
         .wait();
   else
     context_.math.copy(kept.received * hidden, sent, own);
   if (gathers_rows())
     cut.all_gather_uneven({own, count(kept.received)}, {rows.data(), count(kept.gathered)},
-                          kept.gathered_counts, context_.wire)
+                          kept.gathered_counts)
         .wait();
   return rows;
 }
@@ -172,17 +172,16 @@ void MoeBlock::from_experts(MoeKept& kept, Buffer rows, float* sent) {
   if (gathers_rows()) {
     block = context_.buffer(kept.received * hidden);
     cut.reduce_scatter_uneven({rows.data(), count(kept.gathered)},
-                              {block.data(), count(kept.received)}, kept.gathered_counts,
-                              Reduction::sum, context_.wire)
+                              {block.data(), count(kept.received)}, kept.gathered_counts)
         .wait();
     own = block.data();
   } else if (reduces_rows()) {
-    cut.all_reduce({rows.data(), count(kept.gathered)}, Reduction::sum, context_.wire).wait();
+    cut.all_reduce({rows.data(), count(kept.gathered)}).wait();
   }
   if (expert.size() > 1)
     expert
         .all_to_all({own, count(kept.received)}, kept.received_counts,
-                    {sent, count(kept.dispatch.sent())}, kept.sent_counts, context_.wire)
+                    {sent, count(kept.dispatch.sent())}, kept.sent_counts)
         .wait();
   else
     context_.math.copy(kept.received * hidden, own, sent);

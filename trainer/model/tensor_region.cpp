@@ -29,18 +29,15 @@ bool overlaps_tensor(const ModelContext& context) {
 }
 
 Pending gather_tokens(ModelContext& context, const float* shard, float* whole) {
-  return context.groups.tensor->all_gather(shard_span(context, shard), whole_span(context, whole),
-                                           context.wire);
+  return context.groups.tensor->all_gather(shard_span(context, shard), whole_span(context, whole));
 }
 
 Pending sum_tokens(ModelContext& context, float* whole, float* shard) {
   if (context.groups.tensor->size() == 1) return {};
   if (!context.share.sequence_parallel)
-    return context.groups.tensor->all_reduce(whole_span(context, whole), Reduction::sum,
-                                             context.wire);
+    return context.groups.tensor->all_reduce(whole_span(context, whole));
   return context.groups.tensor->reduce_scatter(whole_span(context, whole),
-                                               {shard, static_cast<size_t>(context.shard_size())},
-                                               Reduction::sum, context.wire);
+                                               {shard, static_cast<size_t>(context.shard_size())});
 }
 
 void EntranceLinear::enter(ModelContext& context, const float* x, float* y) const {
@@ -66,7 +63,7 @@ void EntranceLinear::enter_in_pieces(ModelContext& context, const float* x, floa
     const Block rows = piece_at(context, piece);
     travelling[static_cast<size_t>(piece)] = context.groups.tensor->all_gather(
         {x + rows.first * hidden, static_cast<size_t>(rows.count * hidden)},
-        {arrived(piece), static_cast<size_t>(rows.count * size * hidden)}, context.wire);
+        {arrived(piece), static_cast<size_t>(rows.count * size * hidden)});
   }
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Block rows = piece_at(context, piece);
@@ -128,8 +125,7 @@ void ExitLinear::leave_in_pieces(ModelContext& context, const float* x, float* y
     add_bias(rows.count * size, sums);
     travelling[static_cast<size_t>(piece)] = context.groups.tensor->reduce_scatter(
         {sums, static_cast<size_t>(rows.count * size * hidden)},
-        {y + rows.first * hidden, static_cast<size_t>(rows.count * hidden)}, Reduction::sum,
-        context.wire);
+        {y + rows.first * hidden, static_cast<size_t>(rows.count * hidden)});
   }
   for (Pending& pending : travelling)
     pending.wait();
@@ -147,8 +143,7 @@ void ExitLinear::gather_in_pieces(ModelContext& context, const float* dy, float*
     travelling[static_cast<size_t>(piece)] = context.groups.tensor->all_gather(
         {dy + rows.first * hidden, static_cast<size_t>(rows.count * hidden)},
         {arrivals.data() + rows.first * size * hidden,
-         static_cast<size_t>(rows.count * size * hidden)},
-        context.wire);
+         static_cast<size_t>(rows.count * size * hidden)});
   }
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Block rows = piece_at(context, piece);

@@ -44,7 +44,7 @@ struct Bucket {
   FlatArray gradient;        // whole, of all microbatches; empty where each of them is reduced
   FlatArray owned_value;     // FSDP's shard
   FlatArray owned_gradient;  // sum of the reduced shards
-  FlatArray master, first_moment, second_moment;  // owned
+  FlatArray first_moment, second_moment;  // owned
 
   int64_t owned() const { return owned_end - owned_begin; }
   /// The owned part of each piece.

@@ -117,7 +117,6 @@ Result<void> check_model(const spec::Job& job) {
 
 Result<void> check_plan(const spec::Job& job) {
   const spec::Plan& plan = job.plan;
-  const auto even = [](double bytes) { return bytes == 2 || bytes == 4; };
   return first_of({
       {plan.context_parallel_size > 1,
        "context_parallel_size is above 1 (the trainer's ranks hold whole sequences); set it to 1, "
@@ -125,18 +124,15 @@ Result<void> check_plan(const spec::Job& job) {
       {plan.packed_length.has_value(),
        "packed_length is set (the trainer's attention sees whole sequences); remove it, or "
        "simulate it"},
-      {plan.precision != Precision::fp32 && plan.precision != Precision::bf16,
-       "the precision is neither fp32 nor bf16 (the trainer has no other); change plan.precision, "
-       "or simulate it"},
-      {plan.precision == Precision::bf16 && spec::has_fp32_residual(job),
-       "the trunk is to stay in fp32 beside bf16 (fp32_residual, or a stack that promotes it; the "
-       "trainer rounds what it adds to); set fp32_residual to false, or precision to fp32"},
+      {plan.precision != Precision::fp32,
+       "the precision is not fp32 (processors without tensor cores gain nothing by another); set "
+       "plan.precision to fp32, or simulate it"},
       {plan.virtual_pipeline_size > 1 && plan.pipeline_parallel_size == 1,
        "virtual_pipeline_size is above 1 without a pipeline (chunks of one stage would be "
        "neighbours); set it to 1"},
-      {!even(plan.optimizer.gradient_sync_bytes),
-       "optimizer.gradient_sync_bytes is neither 2 nor 4 (gradients travel as bf16 or fp32); "
-       "change it"},
+      {plan.optimizer.gradient_sync_bytes != 4,
+       "optimizer.gradient_sync_bytes is not 4 (gradients travel as floats); change it, or take the "
+       "optimizer fp32_adamw"},
       {plan.sharding_group_size == 1 && plan.sharding != Sharding::none &&
            job.data_parallel_size() > 1,
        "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "

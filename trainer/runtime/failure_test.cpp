@@ -98,15 +98,14 @@ TEST_CASE("jobs that the trainer cannot run are refused with a way out") {
           j.plan.context_parallel_size = 2;
         }).find("context_parallel_size is above 1") == 0);
   CHECK(refusal([](spec::Job& j) {
-          j.plan.precision = spec::Precision::fp8;
+          j.plan.precision = spec::Precision::bf16;
         }).find("the precision") == 0);
   CHECK(refusal([](spec::Job& j) { j.plan.packed_length = 4; }).find("packed_length") == 0);
   CHECK(refusal([](spec::Job& j) { j.model.latent_attention.emplace(); }).find("latent") !=
         std::string::npos);
   CHECK(refusal([](spec::Job& j) {
-          j.plan.precision = spec::Precision::bf16;
-          j.plan.fp32_residual = true;
-        }).find("fp32_residual") != std::string::npos);
+          j.plan.optimizer.gradient_sync_bytes = 2;
+        }).find("gradient_sync_bytes") != std::string::npos);
   CHECK(refusal([](spec::Job& j) { j.task = spec::Task::decode; }).find("inference") !=
         std::string::npos);
   CHECK(refusal([](spec::Job& j) {

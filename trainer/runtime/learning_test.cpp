@@ -42,21 +42,6 @@ spec::Job sharded(spec::Sharding sharding, int64_t ranks) {
 
 }  // namespace
 
-TEST_CASE("bf16 trains alike however states are sharded, and nearly as fp32") {
-  const std::vector<double> exact = losses(sharded(spec::Sharding::none, 2), settings_of(6));
-  for (const auto sharding : {spec::Sharding::none, spec::Sharding::optimizer,
-                              spec::Sharding::gradients, spec::Sharding::parameters}) {
-    spec::Job job = sharded(sharding, 2);
-    job.plan.precision = spec::Precision::bf16;
-    job.plan.optimizer.master_bytes = 4;
-    job.plan.optimizer.gradient_sync_bytes = 2;
-    const std::vector<double> rounded = losses(job, settings_of(6));
-    for (size_t i = 0; i < exact.size(); ++i)
-      CHECK(rounded[i] == doctest::Approx(exact[i]).epsilon(2e-3));
-    CHECK(rounded != exact);
-  }
-}
-
 TEST_CASE("a training whose numbers are not finite stops and says why") {
   for (const int64_t ranks : {1, 4}) {
     spec::Job job = sharded(spec::Sharding::optimizer, ranks);

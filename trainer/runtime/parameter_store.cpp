@@ -174,7 +174,6 @@ ParameterStore::ParameterStore(const StoreParts& parts, const std::vector<Chunk*
       map_(buckets_),
       sharded_parameters_(parts.job.plan.sharding == Sharding::parameters),
       shares_words_(parts.job.model.tied_embeddings && parts.job.plan.pipeline_parallel_size == 1),
-      rounded_(parameter_wire(parts.job) == Wire::bf16),
       gathering_(buckets_.size()) {
   allocate();
   fill(seed);
@@ -201,9 +200,6 @@ void ParameterStore::allocate() {
       bucket.value = FlatArray(ledger_, MemoryTerm::weights, bucket.count);
     bucket.first_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
     bucket.second_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
-    // FSDP's shard is its own master: it is rounded when it is gathered.
-    if (rounded_ && !sharded_parameters_)
-      bucket.master = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
   }
 }
 
@@ -227,15 +223,10 @@ void ParameterStore::fill(uint64_t seed) {
           bucket.value.all().subspan(at(piece.begin), at(piece.end - piece.begin));
       fill_piece(piece, seed, piece.parameter->value.data());
     }
-    if (!bucket.master.empty())
-      for (const Piece& piece : bucket.owned_pieces())
-        fill_piece(piece, seed, bucket.master.all().data() + piece.begin - bucket.owned_begin);
-    if (rounded_) math_.round(bucket.count, bucket.value.all().data());
   }
 }
 
-std::span<float> ParameterStore::owned_master(Bucket& bucket) {
-  if (!bucket.master.empty()) return bucket.master.all();
+std::span<float> ParameterStore::owned_value(Bucket& bucket) {
   if (!bucket.owned_value.empty() || sharded_parameters_) return bucket.owned_value.all();
   return bucket.value.all().subspan(at(bucket.owned_begin), at(bucket.owned()));
 }
@@ -302,17 +293,15 @@ void ParameterStore::update(const AdamW& adam, double weight_decay) {
 }
 
 void ParameterStore::update(Bucket& bucket, const AdamW& adam, double weight_decay) {
-  const std::span<float> master = owned_master(bucket);
+  const std::span<float> value = owned_value(bucket);
   const std::span<float> gradient = owned_gradient(bucket);
-  float* value =
-      sharded_parameters_ ? master.data() : bucket.value.all().data() + bucket.owned_begin;
   for (const Piece& piece : bucket.owned_pieces()) {
     AdamW step = adam;
     step.decay = piece.parameter->decays ? static_cast<float>(weight_decay) : 0.0F;
     const int64_t first = piece.begin - bucket.owned_begin;
     math_.adamw(step, piece.end - piece.begin, gradient.data() + first,
                 bucket.first_moment.all().data() + first, bucket.second_moment.all().data() + first,
-                master.data() + first, value + first);
+                value.data() + first);
   }
 }
 
@@ -322,7 +311,7 @@ void ParameterStore::gather_updated() {
     if (bucket.shard == nullptr) continue;
     const std::span<float> whole = bucket.value.all();
     gathering_[i] = bucket.shard->all_gather(
-        whole.subspan(at(bucket.owned_begin), at(bucket.owned())), whole, parameter_wire(job_));
+        whole.subspan(at(bucket.owned_begin), at(bucket.owned())), whole);
   }
 }
 

@@ -72,7 +72,7 @@ class ParameterStore {
   void add_over(Communicator&, bool (*belongs)(const Bucket&, const Parameter&));
   double own_squares();
   /// The fp32 values that the optimizer keeps of the owned block.
-  std::span<float> owned_master(Bucket&);
+  std::span<float> owned_value(Bucket&);
   void update(Bucket&, const AdamW&, double weight_decay);
   void gather_updated();
   void wait_for(UnitName);
@@ -83,7 +83,7 @@ class ParameterStore {
   MemoryLedger& ledger_;
   std::vector<Bucket> buckets_;
   BucketMap map_;
-  bool sharded_parameters_, shares_words_, rounded_;
+  bool sharded_parameters_, shares_words_;
   std::vector<std::unique_ptr<Hooks>> hooks_;
   std::optional<GradientReducer> reducer_;
   std::optional<ParameterGatherer> gatherer_;

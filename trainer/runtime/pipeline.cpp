@@ -60,17 +60,16 @@ Pipeline::Pipeline(const PipelineParts& parts)
 
 /// Two channels per part of the model: activations into it, and gradients of its output.
 void Pipeline::make_lines() {
-  const Wire wire = boundary_wire(parts_.job);
   const int64_t depth = parts_.job.plan.overlap_pipeline ? 2 : 1;
   Communicator* group = &parts_.groups.of(GroupKind::pipeline);
   const auto next = static_cast<int>((stage_ + 1) % stages_);
   const auto previous = static_cast<int>((stage_ + stages_ - 1) % stages_);
   for (size_t chunk = 0; chunk < parts_.chunks.size(); ++chunk) {
     const auto part = static_cast<int>(static_cast<int64_t>(chunk) * stages_ + stage_);
-    inputs_.emplace_back(Inbox::Line{group, previous, 2 * part, wire}, depth);
-    gradients_.emplace_back(Inbox::Line{group, next, 2 * part + 1, wire}, depth);
-    to_next_.push_back({group, next, 2 * (part + 1), wire});
-    to_previous_.push_back({group, previous, 2 * (part - 1) + 1, wire});
+    inputs_.emplace_back(Inbox::Line{group, previous, 2 * part}, depth);
+    gradients_.emplace_back(Inbox::Line{group, next, 2 * part + 1}, depth);
+    to_next_.push_back({group, next, 2 * (part + 1)});
+    to_previous_.push_back({group, previous, 2 * (part - 1) + 1});
   }
 }
 

@@ -27,7 +27,6 @@ class Inbox {
   struct Line {
     Communicator* group = nullptr;
     int from = 0, channel = 0;
-    Wire wire = Wire::fp32;
   };
   Inbox() = default;
   Inbox(const Line& line, int64_t depth) : line_(line), depth_(depth) {}
@@ -57,7 +56,7 @@ class Inbox {
   void post(FlatArray buffer) {
     posted_.push_back({std::move(buffer), Pending()});
     PostedReceive& last = posted_.back();
-    last.pending = line_.group->receive(last.buffer.all(), line_.from, line_.channel, line_.wire);
+    last.pending = line_.group->receive(last.buffer.all(), line_.from, line_.channel);
     --left_;
   }
 
@@ -74,7 +73,7 @@ class Outbox {
       sent_.pop_front();
     sent_.push_back({std::move(buffer), Pending()});
     Sent& last = sent_.back();
-    last.pending = line.group->send(last.buffer.all(), line.from, line.channel, line.wire);
+    last.pending = line.group->send(last.buffer.all(), line.from, line.channel);
   }
   void wait() {
     for (; !sent_.empty(); sent_.pop_front())

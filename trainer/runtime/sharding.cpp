@@ -39,7 +39,6 @@ GradientReducer::GradientReducer(const spec::Job& job, std::vector<Bucket>& buck
       map_(buckets),
       math_(math),
       ledger_(ledger),
-      wire_(gradient_wire(job)),
       each_(reduces_each_microbatch(job)),
       behind_(job.plan.overlap_gradient || job.plan.sharding == spec::Sharding::parameters),
       open_(buckets.size()) {
@@ -104,9 +103,9 @@ void GradientReducer::start(size_t index, std::span<float> whole, PendingReducti
   if (bucket.shard != nullptr) {
     reduction.mine = FlatArray(ledger_, MemoryTerm::buffers, bucket.owned());
     reduction.pending =
-        bucket.shard->reduce_scatter(whole, reduction.mine.all(), trainer::Reduction::sum, wire_);
+        bucket.shard->reduce_scatter(whole, reduction.mine.all());
   } else if (bucket.replica != nullptr) {
-    reduction.pending = bucket.replica->all_reduce(whole, trainer::Reduction::sum, wire_);
+    reduction.pending = bucket.replica->all_reduce(whole);
   } else {
     return;
   }
@@ -138,7 +137,7 @@ void GradientReducer::complete(PendingReduction& reduction) {
   if (bucket.shard == nullptr) return;  // all-reduced in place
   const std::span<float> mine = reduction.mine.all();
   if (bucket.replica != nullptr)
-    bucket.replica->all_reduce(mine, trainer::Reduction::sum, wire_).wait();
+    bucket.replica->all_reduce(mine).wait();
   const std::span<float> owned = owned_gradient(bucket);
   if (bucket.gradient.empty())
     math_.add(bucket.owned(), mine.data(), owned.data());
@@ -167,15 +166,14 @@ ParameterGatherer::ParameterGatherer(const spec::Job& job, std::vector<Bucket>& 
       chunks_(std::move(chunks)),
       math_(math),
       ledger_(ledger),
-      wire_(parameter_wire(job)),
       held_(buckets.size()) {
   for (size_t i = 0; i < buckets_.size(); ++i)
     if (alone(buckets_[i])) bind(i);
 }
 
-/// One copy of an unsharded bucket, in the precision of the computation: used as it is.
+/// One copy of an unsharded bucket: used as it is.
 bool ParameterGatherer::alone(const Bucket& bucket) const {
-  return bucket.shard == nullptr && wire_ == Wire::fp32;
+  return bucket.shard == nullptr;
 }
 
 bool ParameterGatherer::resharded(UnitName name) const {
@@ -204,17 +202,7 @@ void ParameterGatherer::start(size_t index) {
   if (alone(bucket)) return;
   Gather gather;
   gather.whole = FlatArray(ledger_, MemoryTerm::buffers, bucket.count);
-  std::span<const float> mine = bucket.owned_value.all();
-  if (wire_ == Wire::bf16) {
-    gather.mine = FlatArray(ledger_, MemoryTerm::buffers, bucket.owned());
-    math_.copy(bucket.owned(), mine.data(), gather.mine.all().data());
-    math_.round(bucket.owned(), gather.mine.all().data());
-    mine = gather.mine.all();
-  }
-  if (bucket.shard != nullptr)
-    gather.pending = bucket.shard->all_gather(mine, gather.whole.all(), wire_);
-  else
-    math_.copy(bucket.count, mine.data(), gather.whole.all().data());
+  gather.pending = bucket.shard->all_gather(bucket.owned_value.all(), gather.whole.all());
   held_[index].coming.push_back(std::move(gather));
 }
 
@@ -248,7 +236,6 @@ void ParameterGatherer::reach(UnitName name, Use use) {
     held.coming.front().pending.wait();
     held.now = std::move(held.coming.front());
     held.coming.pop_front();
-    held.now.mine = FlatArray();
     bind(index);
   }
 }

@@ -54,7 +54,6 @@ class GradientReducer {
   BucketMap map_;
   Math& math_;
   MemoryLedger& ledger_;
-  Wire wire_;
   bool each_, behind_, last_ = false;
   std::vector<Open> open_;  // per bucket
   std::deque<PendingReduction> under_way_;
@@ -94,7 +93,7 @@ class ParameterGatherer {
   };
   /// One bucket on its way to being whole, or whole.
   struct Gather {
-    FlatArray whole, mine;
+    FlatArray whole;
     Pending pending;
   };
   struct UnitGathers {
@@ -117,7 +116,6 @@ class ParameterGatherer {
   std::vector<Chunk> chunks_;
   Math& math_;
   MemoryLedger& ledger_;
-  Wire wire_;
   std::vector<UnitGathers> held_;  // per bucket
   std::vector<Event> sequence_;
   size_t started_ = 0, reached_ = 0;

@@ -262,10 +262,6 @@ Result<void> nothing_of(const Result<T>& result) {
   return {};
 }
 
-Rounding rounding_of(const spec::Job& job) {
-  return job.plan.precision == spec::Precision::bf16 ? Rounding::bf16 : Rounding::none;
-}
-
 double since(int64_t begin_ns) {
   return static_cast<double>(triplepoint_now() - begin_ns) * 1e-9;
 }
@@ -278,7 +274,7 @@ class Rank {
       : job_(job),
         settings_(settings),
         graph_(workload::build_work_graph(job)),
-        math_(make_cpu_math(rounding_of(job))),
+        math_(make_cpu_math()),
         world_(std::move(world)),
         groups_(graph_.grid, endpoint.rank(),
                 [&](GroupKind kind, const std::vector<int>& ranks) {
@@ -328,7 +324,6 @@ class Rank {
   std::string likely_cause() const {
     std::string causes = fmt::format("the learning rate (--lr {})", settings_.rate.peak);
     if (settings_.clip == 0) causes += ", gradients that are not clipped (--clip 0)";
-    if (job_.plan.precision == spec::Precision::bf16) causes += ", bf16 (try precision = \"fp32\")";
     causes += settings_.rate.warmup_steps == 0 ? ", no --warmup" : ", a short --warmup";
     if (settings_.data != synthetic_data) causes += ", or the samples of this step";
     return causes + "; try a lower rate";
