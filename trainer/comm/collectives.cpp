@@ -162,16 +162,6 @@ Pending Communicator::all_to_all(std::span<const float> send, std::span<const in
   });
 }
 
-Pending Communicator::broadcast(std::span<float> data, int root) {
-  TPT_EXPECT(root >= 0 && root < size());
-  if (size() == 1) return keep(data, data), Pending();
-  const auto count = static_cast<int64_t>(data.size());
-  auto state = state_of(Collective::broadcast, static_cast<double>(count));
-  return start(state, [&] {
-    return transport_->broadcast(Number::fp32, data.data(), count, root);
-  });
-}
-
 /// On a shaped link the time of arrival travels beside it.
 Pending Communicator::send(std::span<const float> data, int to, int channel) {
   TPT_EXPECT(to >= 0 && to < size() && to != index_);

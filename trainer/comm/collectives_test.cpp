@@ -135,19 +135,6 @@ TEST_CASE("blocks of any size are gathered, and reduced and scattered, as even o
   });
 }
 
-TEST_CASE("a broadcast gives every rank the root's data") {
-  for_all_cases([](const Case& one) {
-    if (one.reduction == Reduction::maximum) return;
-    testing::on_ranks(one.ranks, settings, [&](Endpoint&, Communicator& all) {
-      for (const int root : {0, one.ranks / 2, one.ranks - 1}) {
-        std::vector<float> data = numbers(all.index(), one.count);
-        all.broadcast(data, root).wait();
-        TPT_SAME(data == numbers(root, one.count), true);
-      }
-    });
-  });
-}
-
 TEST_CASE("an all_to_all is a transposition, with counts of any size") {
   const auto count = [](int from, int to) { return int64_t{(from * 5 + to * 3) % 7} * 13; };
   for (int ranks = 1; ranks <= 9; ++ranks)

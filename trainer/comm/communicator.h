@@ -70,7 +70,6 @@ class Communicator {
   /// Counts per peer, in group order; blocks lie one after the other.
   Pending all_to_all(std::span<const float> send, std::span<const int64_t> send_counts,
                      std::span<float> receive, std::span<const int64_t> receive_counts);
-  Pending broadcast(std::span<float> data, int root);
   /// To and from a member; ordered per pair and `channel`.
   Pending send(std::span<const float> data, int to, int channel);
   Pending receive(std::span<float> data, int from, int channel);

@@ -124,12 +124,6 @@ class MpiGroup final : public GroupTransport {
     return transfer;
   }
 
-  Started broadcast(Number number, void* data, int64_t count, int root) override {
-    auto transfer = std::make_unique<MpiTransfer>();
-    MPI_Ibcast(data, in_int(count), type_of(number), root, group_, transfer->request());
-    return transfer;
-  }
-
   Started send(Number number, const void* data, int64_t count, int to, int channel) override {
     auto transfer = std::make_unique<MpiTransfer>(ranks_[static_cast<size_t>(to)]);
     MPI_Isend(data, in_int(count), type_of(number), to, channel, group_, transfer->request());

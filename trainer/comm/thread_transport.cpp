@@ -29,7 +29,6 @@ struct Agreement {
   Number number = Number::fp32;
   Reduction reduction = Reduction::sum;
   int64_t count = 0;  // of the whole array; all_to_all: 0
-  int root = 0;
   friend bool operator==(const Agreement&, const Agreement&) = default;
 };
 
@@ -110,9 +109,8 @@ class Meeting {
                parts_[from].in + bytes(begin_of(parts_[from].counts, block)),
                parts_[from].counts[block]);
         return;
-      case Collective::broadcast:
-        return copy(parts_[block].out, parts_[static_cast<size_t>(agreement_.root)].in,
-                    agreement_.count);
+      case Collective::broadcast:  // of no part of a training
+        return;
       case Collective::send_recv:
         if (block == 1) copy(parts_[1].out, parts_[0].in, agreement_.count);
     }
@@ -239,25 +237,22 @@ class ThreadGroup final : public GroupTransport {
   }
 
   Started all_reduce(Number number, void* data, int64_t count, Reduction reduction) override {
-    return meet({Collective::all_reduce, number, reduction, count, 0}, part(data, data, {}));
+    return meet({Collective::all_reduce, number, reduction, count}, part(data, data, {}));
   }
   Started all_gather(Number number, const void* mine, void* whole, Counts counts) override {
-    return meet({Collective::all_gather, number, Reduction::sum, sum(counts), 0},
+    return meet({Collective::all_gather, number, Reduction::sum, sum(counts)},
                 part(mine, whole, counts));
   }
   Started reduce_scatter(Number number, const void* whole, void* mine, Counts counts,
                          Reduction reduction) override {
-    return meet({Collective::reduce_scatter, number, reduction, sum(counts), 0},
+    return meet({Collective::reduce_scatter, number, reduction, sum(counts)},
                 part(whole, mine, counts));
   }
   Started all_to_all(Number number, const void* send, Counts send_counts, void* receive,
                      Counts receive_counts) override {
     Part mine = part(send, receive, send_counts);
     mine.receive_counts.assign(receive_counts.begin(), receive_counts.end());
-    return meet({Collective::all_to_all, number, Reduction::sum, 0, 0}, std::move(mine));
-  }
-  Started broadcast(Number number, void* data, int64_t count, int root) override {
-    return meet({Collective::broadcast, number, Reduction::sum, count, root}, part(data, data, {}));
+    return meet({Collective::all_to_all, number, Reduction::sum, 0}, std::move(mine));
   }
   Started send(Number number, const void* data, int64_t count, int to, int channel) override {
     return message(number, part(data, nullptr, {}), count, {member(index_), member(to)}, channel);
@@ -294,7 +289,7 @@ class ThreadGroup final : public GroupTransport {
     const bool receives = ends[1] == member(index_);
     int64_t& turn = message_turns_[{ends[0], ends[1], channel}];
     const MeetingKey key{number_, ranks_.front(), ends[0], ends[1], channel, turn++};
-    return join(key, {Collective::send_recv, number, Reduction::sum, count, 0}, ends,
+    return join(key, {Collective::send_recv, number, Reduction::sum, count}, ends,
                 receives ? 1 : 0, std::move(mine));
   }
 

@@ -43,7 +43,6 @@ class GroupTransport {
   virtual Started all_gather(Number, const void* mine, void* whole, Counts) = 0;
   virtual Started reduce_scatter(Number, const void* whole, void* mine, Counts, Reduction) = 0;
   virtual Started all_to_all(Number, const void* send, Counts, void* receive, Counts) = 0;
-  virtual Started broadcast(Number, void* data, int64_t count, int root) = 0;
   virtual Started send(Number, const void* data, int64_t count, int to, int channel) = 0;
   virtual Started receive(Number, void* data, int64_t count, int from, int channel) = 0;
 };

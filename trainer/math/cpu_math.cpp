@@ -8,29 +8,14 @@
 namespace triplepoint::trainer {
 namespace {
 
-enum class Vectors { generic, avx2, avx512 };
-
-Vectors widest_vectors() {
+Math* new_widest() {
 #ifdef TPT_X86_KERNELS
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-    return Vectors::avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Vectors::avx2;
+    return new_cpu_math_avx512();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return new_cpu_math_avx2();
 #endif
-  return Vectors::generic;
-}
-
-Math* new_widest() {
-  switch (widest_vectors()) {
-#ifdef TPT_X86_KERNELS
-    case Vectors::avx512:
-      return new_cpu_math_avx512();
-    case Vectors::avx2:
-      return new_cpu_math_avx2();
-#endif
-    default:
-      return new_cpu_math_generic();
-  }
+  return new_cpu_math_generic();
 }
 
 }  // namespace
@@ -39,17 +24,6 @@ std::unique_ptr<Math> make_cpu_math() {
   // A rank is one thread: more of them on the same cores make small products ten times slower.
   openblas_set_num_threads(1);
   return std::unique_ptr<Math>(new_widest());
-}
-
-const char* cpu_math_name() {
-  switch (widest_vectors()) {
-    case Vectors::avx512:
-      return "avx512";
-    case Vectors::avx2:
-      return "avx2";
-    default:
-      return "generic";
-  }
 }
 
 }  // namespace triplepoint::trainer

@@ -105,19 +105,11 @@ class CpuMath final : public Math {
   void copy(int64_t n, const float* x, float* y) override {
     copy_row(n, x, y);
   }
-  void copy_matrix(int64_t rows, int64_t width, const float* x, int64_t x_stride, float* y,
-                   int64_t y_stride) override {
-    for (int64_t i = 0; i < rows; ++i)
-      copy_row(width, x + i * x_stride, y + i * y_stride);
-  }
   void zero(int64_t n, float* x) override {
     zero_row(n, x);
   }
   void add(int64_t n, const float* x, float* y) override {
     add_row(n, x, y);
-  }
-  void scale(int64_t n, float factor, float* x) override {
-    scale_row(n, factor, x);
   }
   double sum_of_squares(int64_t n, const float* x) override {
     double sum = 0;

@@ -96,11 +96,8 @@ class Math {
                                float* sums) = 0;
 
   virtual void copy(int64_t n, const float* x, float* y) = 0;
-  virtual void copy_matrix(int64_t rows, int64_t width, const float* x, int64_t x_stride, float* y,
-                           int64_t y_stride) = 0;
   virtual void zero(int64_t n, float* x) = 0;
   virtual void add(int64_t n, const float* x, float* y) = 0;  // y += x
-  virtual void scale(int64_t n, float factor, float* x) = 0;
   virtual double sum_of_squares(int64_t n, const float* x) = 0;
 
   /// Rows of `table` ([words, width], holding words first...); a word of others gives zeros.
@@ -147,8 +144,5 @@ class Math {
 
 /// The widest vectors this processor has; OpenBLAS with one thread a rank.
 std::unique_ptr<Math> make_cpu_math();
-
-/// "avx512", "avx2" or "generic": which of them it is.
-const char* cpu_math_name();
 
 }  // namespace triplepoint::trainer

@@ -52,14 +52,6 @@ TEST_CASE("recompute works under tensor parallelism") {
     }
 }
 
-TEST_CASE("overlapped tensor communication computes the same") {
-  for (const spec::Model& model : {tiny_gpt(), tiny_llama()}) {
-    spec::Job job = split_job(model, {.tensor = 2, .sequence_parallel = true});
-    job.plan.overlap_tensor = true;
-    check_against_reference(job);
-  }
-}
-
 TEST_CASE("experts over ranks compute what one rank computes") {
   for (const Split split :
        {Split{.expert = 2, .data = 2}, Split{.tensor = 2, .expert = 1, .expert_tensor = 2},

@@ -18,9 +18,6 @@ class EntranceLinear : public Linear {
   void enter(ModelContext&, const float* x, float* y) const;
   /// dx: [shard tokens, hidden], written. `x` as above; dy must stay until both halves are done.
   void enter_backward(ModelContext&, Half, const float* x, const float* dy, float* dx) const;
-
- private:
-  void enter_in_pieces(ModelContext&, const float* x, float* y, Buffer* whole) const;
 };
 
 /// A linear layer at the exit: what the ranks computed is summed, and scattered under sequence
@@ -37,13 +34,8 @@ class ExitLinear : public Linear {
                       Buffer& kept) const;
 
  private:
-  void leave_in_pieces(ModelContext&, const float* x, float* y) const;
   void leave_backward_input(ModelContext&, Half, const float* dy, float* dx, Buffer& kept) const;
-  void gather_in_pieces(ModelContext&, const float* dy, float* dx, float* whole) const;
 };
-
-/// Is the split communication hidden behind products (plan.overlap_tensor)?
-bool overlaps_tensor(const ModelContext&);
 
 /// [shard tokens, hidden] of all ranks -> [tokens, hidden].
 Pending gather_tokens(ModelContext&, const float* shard, float* whole);

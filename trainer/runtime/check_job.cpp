@@ -137,6 +137,9 @@ Result<void> check_plan(const spec::Job& job) {
            job.data_parallel_size() > 1,
        "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "
        "group"},
+      {plan.overlap_tensor,
+       "overlap_tensor is set (the trainer's products wait for their rows); set it to false, or "
+       "simulate it"},
       {plan.overlap_expert,
        "overlap_expert is set (the trainer runs one microbatch's experts at a time); set it to "
        "false, or simulate it"},

@@ -45,7 +45,7 @@ const std::array<Values, feature_count> features = {{
     {"sharding", {"zero0", "zero1", "zero2", "zero2-each", "zero3", "zero3-kept", "hybrid"}},
     {"expert", {"ep1", "ep2", "ep2-etp1"}},
     {"recompute", {"", "selective", "full", "full-1"}},
-    {"overlap", {"", "overlap-dp", "overlap-pp", "overlap-tp", "overlap-all", "bucket"}},
+    {"overlap", {"", "overlap-dp", "overlap-pp", "overlap-all", "bucket"}},
     {"shape", {"", "tp-pp-dp", "uneven", "mbs2"}},
 }};
 
@@ -70,10 +70,9 @@ void set_sharding(int value, spec::Job& job) {
 }
 
 void set_overlap(int value, spec::Plan& plan) {
-  plan.overlap_gradient = plan.overlap_parameter = value == 1 || value == 4;
-  plan.overlap_pipeline = value == 2 || value == 4;
-  plan.overlap_tensor = value == 3 || value == 4;
-  if (value == 5) plan.gradient_bucket = 4000 * unit::B;
+  plan.overlap_gradient = plan.overlap_parameter = value == 1 || value == 3;
+  plan.overlap_pipeline = value == 2 || value == 3;
+  if (value == 4) plan.gradient_bucket = 4000 * unit::B;
 }
 
 void set_recompute(int value, spec::Plan& plan) {
@@ -114,8 +113,7 @@ bool is_valid(const Choice& choice, int64_t largest) {
   const bool experts_fit = choice[expert] == 0 || (choice[model] == 2 && choice[data] > 0);
   const bool uneven_fits = choice[shape] != 2 || choice[pipeline] != 0;
   const bool sequence_fits = choice[sequence] == 0 || choice[tensor] > 0;
-  const bool overlap_fits = (choice[overlap] != 3 && choice[overlap] != 4) || choice[sequence] == 1;
-  if (!hybrid_fits || !experts_fit || !uneven_fits || !sequence_fits || !overlap_fits) return false;
+  if (!hybrid_fits || !experts_fit || !uneven_fits || !sequence_fits) return false;
   const spec::Job job = job_of(choice);
   return job.world_size() > 1 && job.world_size() <= largest && check_job(job).has_value();
 }
