@@ -27,10 +27,6 @@ bool equal_boards_and_whole_state(spec::Job& job) {
   job.plan.sharding = spec::Sharding::none;
   return true;
 }
-/// The allocator of such a stack is simulated for some layouts only, and in closed form for others.
-bool has_one_memory_model(const spec::Job& job) {
-  return !job.stack.eager_allocation;
-}
 bool weak_scaling(spec::Job& job) {
   job.cluster.num_nodes *= 2;
   job.plan.global_batch_size *= 2;
@@ -41,7 +37,7 @@ bool strong_scaling(spec::Job& job) {
   return trains(job) && is_legal(job);
 }
 bool sharded_as(spec::Job& job, spec::Sharding from, spec::Sharding to) {
-  if (!trains(job) || !has_one_memory_model(job) || job.plan.sharding != from ||
+  if (!trains(job) || job.plan.sharding != from ||
       job.data_parallel_size() == 1)
     return false;
   job.plan.sharding = to;
@@ -66,13 +62,13 @@ bool parameters_kept(spec::Job& job) {
   return is_legal(job);
 }
 bool fully_recomputed(spec::Job& job) {
-  if (!trains(job) || !has_one_memory_model(job) || job.plan.recompute != spec::Recompute::none)
+  if (!trains(job) || job.plan.recompute != spec::Recompute::none)
     return false;
   job.plan.recompute = spec::Recompute::full;
   return is_legal(job);
 }
 bool selectively_recomputed(spec::Job& job) {
-  if (!trains(job) || !has_one_memory_model(job) || job.plan.recompute != spec::Recompute::none)
+  if (!trains(job) || job.plan.recompute != spec::Recompute::none)
     return false;
   job.plan.recompute = spec::Recompute::selective;
   return is_legal(job);

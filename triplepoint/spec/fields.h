@@ -323,7 +323,6 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("overlap_transfer_stretch", stack.overlap_transfer_stretch, Need::required);
   visit("memory_fragmentation", stack.memory_fragmentation, Need::required);
   visit("framework_reserve", stack.framework_reserve, Need::required);
-  visit("eager_allocation", stack.eager_allocation);
   visit("extra_in_flight", stack.extra_in_flight);
   visit("loss_kernels", stack.loss_kernels);
   visit("gradients_in_place", stack.gradients_in_place);
@@ -341,7 +340,6 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("recompute_stops_early", stack.recompute_stops_early);
   visit("fsdp_promotes_residual", stack.fsdp_promotes_residual);
   visit("gradient_sync_accumulates", stack.gradient_sync_accumulates);
-  visit("adapters_share_collectives", stack.adapters_share_collectives);
 }
 
 template <class Visitor>

@@ -40,9 +40,6 @@ struct Stack {
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
-  // Tensors of a step go one by one through PyTorch's caching allocator: memory is counted by
-  // simulating them through one (workload/eager_step.h).
-  bool eager_allocation = false;
   // Microbatches that a stage of its pipelines holds beyond what the schedule asks for.
   int64_t extra_in_flight = 0;
   // What computes the cross entropy: fused 16-bit logits, Megatron's that is not fused, floats
@@ -78,9 +75,6 @@ struct Stack {
   // and positions then promote the residual stream.
   bool fsdp_promotes_residual = false;
   bool gradient_sync_accumulates = false;  // ZeRO-2 reduces each microbatch
-  // Under TP each rank computes that part of an adapter that the matrix beside it has, so that the
-  // base's collectives serve both.
-  bool adapters_share_collectives = false;
   bool has_flash_attention() const { return attention_kernels != AttentionKernels::unfused; }
   friend bool operator==(const Stack&, const Stack&) = default;
 };

@@ -5,16 +5,14 @@
 // share them. Activations are not a formula: the stage's program is walked in order, each forward
 // adds its chunk's bytes and each backward lets them go, which gives the microbatches in flight of
 // every schedule without a case for each (find_training_peak). The peak is the highest of the
-// moments that can hold it: the last layer's backward, the loss, the optimizer step. Under a stack
-// with an eager allocator a step is simulated tensor by tensor instead (eager_step.cpp).
+// moments that can hold it: the last layer's backward, the loss, the optimizer step.
 //
 // Bytes are counted per rank as plain doubles and get their unit where they enter StageMemory.
 // Cost: a walk over the stage's program and a handful of sums per layer kind, because a search asks
 // for many stages.
 //
 // Approximations: tensors have no addresses, so fragmentation is one factor of the stack
-// (memory_fragmentation); temporaries of the optimizer step and workspaces are not modelled. Where
-// fragmentation decides, the step is simulated (eager_step.cpp).
+// (memory_fragmentation); temporaries of the optimizer step and workspaces are not modelled.
 #include "triplepoint/workload/memory.h"
 
 #include <algorithm>
@@ -22,7 +20,6 @@
 
 #include "triplepoint/workload/activation_memory.h"
 #include "triplepoint/workload/data_parallel.h"
-#include "triplepoint/workload/eager_step.h"
 #include "triplepoint/workload/feed_forward.h"
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/op_makers.h"
@@ -435,34 +432,10 @@ LayerContext as_held(LayerContext context) {
   return context;
 }
 
-/// Of the simulated step; the logits (floats and softmax) are named apart where they fit the peak.
-StageMemory eager_memory(const LayerContext& context, const Chunks& chunks,
-                         const StageProgram& program) {
-  const EagerPeaks peaks = simulate_eager_step(context, chunks, program);
-  StageMemory memory;
-  memory.weights = peaks.weights;
-  memory.gradients = peaks.gradients;
-  memory.optimizer = peaks.optimizer;
-  memory.buffers = peaks.buffers;
-  const Bytes passes = std::max(Bytes(), peaks.allocated - memory.total());
-  if (is_last(chunks.back())) {
-    const double logits = real(context.share.tokens * context.share.vocabulary);
-    memory.logits = std::min(passes, 8 * logits * unit::B);
-  }
-  memory.activations = passes - memory.logits;
-  const spec::Stack& stack = context.stack();
-  const Bytes needed = stack.memory_fragmentation * peaks.reserved + stack.framework_reserve;
-  memory.reserve = needed - memory.total();
-  memory.step = peaks.step;
-  memory.reserved = peaks.reserved;
-  return memory;
-}
-
 }  // namespace
 
 StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
                          const StageProgram& program) {
-  if (has_eager_step(computed)) return eager_memory(computed, chunks, program);
   const LayerContext context = as_held(computed);
   StageMemory memory;
   add_states(context, chunks, memory);

@@ -394,7 +394,7 @@ void leave_tensor_region(const LayerContext& context, Passes& passes) {
 }
 
 void enter_adapter(const LayerContext& context, Passes& passes) {
-  if (context.share.tensor == 1 || context.stack().adapters_share_collectives) return;
+  if (context.share.tensor == 1) return;
   const auto exchange = [&](std::string_view name, Collective kind) {
     return over_tensor(context, name, kind, Overlap::none);
   };
@@ -409,7 +409,7 @@ void enter_adapter(const LayerContext& context, Passes& passes) {
 }
 
 void leave_adapter(const LayerContext& context, Passes& passes) {
-  if (context.share.tensor == 1 || context.stack().adapters_share_collectives) return;
+  if (context.share.tensor == 1) return;
   const bool joined = context.share.sequence_parallel && context.plan().lora->all_to_all;
   Op exchange =
       joined ? over_tensor(context, "lora_all_to_all", Collective::all_to_all, Overlap::none)

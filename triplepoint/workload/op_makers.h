@@ -147,7 +147,6 @@ void gather_for_weight_gradient(const LayerContext&, Passes&);
 ///   leave, without SP    all-gather of the features  nothing
 ///   leave, with SP       all-gather                  all-gather; or, with lora.all_to_all, an
 ///                        all-to-all of 1/TP of the payload each way
-/// Nothing where the stack has adapters_share_collectives.
 /// Source: NeMo, ParallelLinearAdapter; Transformer Engine, return_layernorm_output_gathered.
 void enter_adapter(const LayerContext&, Passes&);
 void leave_adapter(const LayerContext&, Passes&);
