@@ -49,12 +49,6 @@ COMMANDS = [
 
 # work, target, benchmark program, benchmark, what of it
 PARTS = [
-    ("plan search: bounds of a plan, its share of the enumeration included", "5 us", "search", "bound_a_plan", "per plan"),
-    ("plan search: schedule of 64 stages x 512 microbatches", "5 ms", "search", "simulate_a_plan/64/512/1", "time"),
-    ("simulate: a paper job to thermal steady state, job already read", "-", "simulate", "paper_job_to_steady_state", "time"),
-    ("metrics of a run of 1,024 GPUs with spans", "-", "metrics", "measure/1024/1", "time"),
-    ("thermal model: a time step of 100,000 GPUs", "-", "physics", "advance_many_gpus/100000", "time"),
-    ("rates of 4,096 flows over a fabric", "-", "perf", "share_fabric/4096", "time"),
     ("marker from C without a recorder", "200 ns", "mark", "without_recorder", "time"),
     ("marker from C with a recorder", "2 us", "mark", "with_recorder/threads:1", "per item"),
 ]
