@@ -24,15 +24,18 @@ add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOUR
 # Equal input gives equal bits: no contraction into fused multiply-adds that one compiler makes and another does not.
 add_compile_options(-ffp-contract=off)
 
-# Fuzz targets watch the whole library: errors by the sanitizers, coverage by clang's fuzzer if its runtime is there.
+# Fuzz targets watch the whole library: errors by the sanitizers, coverage by clang's fuzzer.
 if(TPT_FUZZ)
   include(CheckCXXSourceCompiles)
   set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer,address,undefined)
   check_cxx_source_compiles("#include <cstddef>
     extern \"C\" int LLVMFuzzerTestOneInput(const unsigned char*, std::size_t) { return 0; }" TPT_LIBFUZZER)
   unset(CMAKE_REQUIRED_FLAGS)
+  if(NOT TPT_LIBFUZZER)
+    message(FATAL_ERROR "the fuzz targets need clang's libFuzzer; apt install clang-14 libclang-rt-14-dev and set CMAKE_CXX_COMPILER=clang++-14")
+  endif()
   set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)
-  add_compile_options(${sanitizers} $<$<BOOL:${TPT_LIBFUZZER}>:-fsanitize=fuzzer-no-link>)
+  add_compile_options(${sanitizers} -fsanitize=fuzzer-no-link)
   add_link_options(${sanitizers})
 endif()
 
