@@ -185,12 +185,11 @@ constexpr std::array table = {
                  make_serve},
     CommandEntry{"top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
                  "Shows this node, other nodes, or a run that is being recorded. Throttling is the "
-                 "share\nof the last second from hardware counters, with its cause. Keys: q quit, "
-                 "s sort, m mode,\n"
-                 "space pause, h help, arrows scroll (in a run left and right: time).\n\n"
+                 "share\nof the last second from hardware counters, with its cause. Ctrl-C "
+                 "ends it.\n\n"
                  "  triplepoint top\n"
                  "  triplepoint top --once -o 0-3 --sort temperature\n"
-                 "  triplepoint top --hosts node17:9400,node18:9400,ann@login\n"
+                 "  triplepoint top --hosts node17:9400,node18:9400\n"
                  "  triplepoint top job.run\n",
                  make_top},
     CommandEntry{"snapshot",

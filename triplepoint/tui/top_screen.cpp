@@ -56,7 +56,6 @@ std::string summary_line(const std::vector<TopHost>& hosts, const std::vector<To
   if (!hot.empty()) line.add("  hottest " + hot);
   if (!slow.empty()) line.add("  slowest " + slow);
   if (throttled > 0) line.add(fmt::format("  {} held back", throttled), Style::warning);
-  if (view.paused) line.add("  paused", Style::warning);
   return line.text();
 }
 
@@ -78,41 +77,6 @@ std::vector<std::string> host_lines(const TopHost& host, const Console& console,
   return lines;
 }
 
-std::vector<std::string> help_lines(const Console& console, std::size_t width) {
-  constexpr std::array<std::array<const char*, 2>, 10> lines = {{
-      {"q, Esc", "quit"},
-      {"s, S", "next, previous order: gpu, power, temperature, clock, utilization, ..."},
-      {"m", "automatic, full (with history), compact"},
-      {"space", "pause"},
-      {"up, down", "scroll; also Page Up, Page Down, Home"},
-      {"left, right", "of a .run: back and forth in time"},
-      {"h, ?", "this help"},
-      {"", ""},
-      {"slowed by", "share of the last second with the clock held back, by hardware counters"},
-      {"history", "power of the limit, temperature up to the slowdown, clock of the highest"},
-  }};
-  std::vector<std::string> shown;
-  shown.reserve(lines.size());
-  for (const auto& [name, what] : lines)
-    shown.push_back(Line(console, width).add("  ").left(name, 13, Style::bold).add(what).text());
-  return shown;
-}
-
-std::string footer(const TopView& view, const Console& console, std::size_t width) {
-  return Line(console, width)
-      .add(" q", Style::bold)
-      .add(" quit  ", Style::dim)
-      .add("s", Style::bold)
-      .add(fmt::format(" sort: {}  ", name_of(view.sort)), Style::dim)
-      .add("m", Style::bold)
-      .add(fmt::format(" mode: {}  ", name_of(view.mode)), Style::dim)
-      .add("space", Style::bold)
-      .add(" pause  ", Style::dim)
-      .add("h", Style::bold)
-      .add(" help", Style::dim)
-      .text();
-}
-
 /// The table's lines; in full mode two a GPU.
 std::vector<std::string> table_lines(const std::vector<TopRow>& rows, bool full, bool many_hosts,
                                      const Console& console, std::size_t width) {
@@ -123,15 +87,6 @@ std::vector<std::string> table_lines(const std::vector<TopRow>& rows, bool full,
     if (full) lines.push_back(history_row(row, columns, console, width));
   }
   return lines;
-}
-
-/// `lines` from `scroll` on, as many as fit; the last ones stay visible.
-std::vector<std::string> window_of(std::vector<std::string> lines, std::size_t scroll,
-                                   std::size_t room) {
-  if (lines.size() <= room) return lines;
-  const std::size_t first = std::min(scroll, lines.size() - room);
-  return {lines.begin() + static_cast<std::ptrdiff_t>(first),
-          lines.begin() + static_cast<std::ptrdiff_t>(first + room)};
 }
 
 }  // namespace
@@ -175,15 +130,11 @@ std::string top_screen(const std::vector<TopHost>& hosts, const TopView& view, s
       top.push_back(std::move(line));
   if (rows > 0 && top.size() > rows / 2 + 1) top.resize(rows / 2 + 1);  // many nodes: GPUs matter
   if (!gpus.empty()) top.push_back(title_row(columns_for(columns, many, gpus), console, columns));
-  const std::size_t foot = view.keys ? 1 : 0;
-  const std::size_t room = rows == 0 ? SIZE_MAX : rows - std::min(rows, top.size() + foot);
+  const std::size_t room = rows == 0 ? SIZE_MAX : rows - std::min(rows, top.size());
   const bool full =
       view.mode == TopMode::full || (view.mode == TopMode::automatic && 2 * gpus.size() <= room);
-  std::vector<std::string> body =
-      view.help ? help_lines(console, columns) : table_lines(gpus, full, many, console, columns);
-  for (std::string& line : window_of(std::move(body), view.scroll * (full ? 2 : 1), room))
+  for (std::string& line : table_lines(gpus, full, many, console, columns))
     top.push_back(std::move(line));
-  if (view.keys) top.push_back(footer(view, console, columns));
   if (rows > 0 && top.size() > rows) top.resize(rows);
   return fmt::format("{}\n", fmt::join(top, "\n"));
 }

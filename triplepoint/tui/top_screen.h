@@ -38,10 +38,7 @@ const char* name_of(TopSort);
 struct TopView {
   TopMode mode = TopMode::automatic;
   TopSort sort = TopSort::index;
-  bool help = false, paused = false;
-  bool keys = true;        // the last line says which there are
-  std::size_t scroll = 0;  // rows of the table
-  std::string title;       // "19:04:23", "job.run at 12.3 s"
+  std::string title;  // "19:04:23", "job.run at 12.3 s"
 };
 
 /// The screen: at most `rows` lines of at most `columns` characters. 0 rows: as many as it takes.

@@ -9,7 +9,6 @@
 #include "triplepoint/telemetry/live/snapshot_testing.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/machine_text.h"
-#include "triplepoint/tui/top_session.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -59,27 +58,22 @@ TEST_CASE("the screen never exceeds the terminal, however small it is") {
   const std::vector<TopHost> hosts = {node("node17", 8), node("a-node-with-a-very-long-name", 8)};
   for (const TopMode mode : {TopMode::automatic, TopMode::full, TopMode::compact})
     for (const std::size_t columns : {1, 20, 80, 100, 119, 160, 300})
-      for (const std::size_t rows : {1, 2, 5, 24, 60})
-        for (const bool help : {false, true}) {
-          TopView view;
-          view.mode = mode;
-          view.help = help;
-          const auto lines = lines_of(screen(hosts, view, columns, rows));
-          CHECK(lines.size() <= rows);
-          for (const std::string& line : lines)
-            CHECK(display_width(line) <= columns);
-        }
+      for (const std::size_t rows : {1, 2, 5, 24, 60}) {
+        TopView view;
+        view.mode = mode;
+        const auto lines = lines_of(screen(hosts, view, columns, rows));
+        CHECK(lines.size() <= rows);
+        for (const std::string& line : lines)
+          CHECK(display_width(line) <= columns);
+      }
 }
 
 TEST_CASE("a picture without limits shows every GPU") {
-  TopView view;
-  view.keys = false;
-  const std::string text = screen({node("node17", 8)}, view, 120, 0);
+  const std::string text = screen({node("node17", 8)}, {}, 120, 0);
   for (const char* watts : {"100 W", "300 W", "700 W"})
     CHECK(text.find(watts) != std::string::npos);
   CHECK(text.find("hottest 60 C (gpu 0)") != std::string::npos);
   CHECK(text.find("slowest 1500 MHz (gpu 0)") != std::string::npos);
-  CHECK(text.find("quit") == std::string::npos);
 }
 
 TEST_CASE("sorting puts the hungriest, hottest and slowest first") {
@@ -97,15 +91,6 @@ TEST_CASE("sorting puts the hungriest, hottest and slowest first") {
   CHECK(first_gpu(TopSort::power) == 7);
   CHECK(first_gpu(TopSort::temperature) == 0);
   CHECK(first_gpu(TopSort::clock) == 0);
-}
-
-TEST_CASE("scrolling keeps the last GPUs on the screen") {
-  TopView view;
-  view.mode = TopMode::compact;
-  view.scroll = 1000;
-  const std::string text = screen({node("n", 64)}, view, 100, 20);
-  CHECK(text.find("\n 63 ") != std::string::npos);
-  CHECK(text.find("\n  0 ") == std::string::npos);
 }
 
 TEST_CASE("what a node says of itself is on the screen: lost GPUs, troubles, no connection") {
@@ -138,23 +123,6 @@ TEST_CASE("a history ends with the newest value and is blank where nothing was r
   CHECK(history_line({0.0, std::nullopt, 1.0}, 2) == " █");
   CHECK(history_line({}, 3) == "   ");
   CHECK(history_line({-1.0, 7.0}, 2) == "▁█");
-}
-
-TEST_CASE("keys are read from what a terminal sends, whole or in pieces") {
-  const auto first = [](std::string_view bytes) {
-    const auto press = take_key(bytes);
-    return std::make_pair(press ? std::optional(press->key) : std::nullopt, bytes.size());
-  };
-  using Result = std::pair<std::optional<Key>, std::size_t>;
-  CHECK(first("\033[Aq") == Result{Key::up, 1});
-  CHECK(first("\033OB") == Result{Key::down, 0});
-  CHECK(first("\033[5~") == Result{Key::page_up, 0});
-  CHECK(first("\033[1;5C") == Result{Key::right, 0});
-  CHECK(first("\033[1;5") == Result{std::nullopt, 5});
-  CHECK(first("\033") == Result{Key::escape, 0});
-  CHECK(first("q") == Result{Key::other, 0});
-  CHECK(first("\x1a") == Result{Key::suspend, 0});
-  CHECK(first("") == Result{std::nullopt, 0});
 }
 
 TEST_CASE("the table of a snapshot says what is missing instead of 0") {

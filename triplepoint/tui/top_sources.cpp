@@ -3,20 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <ctime>
 #include <mutex>
 #include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "triplepoint/http/client.h"
 #include "triplepoint/store/store.h"
@@ -58,24 +51,20 @@ class RunSource : public TopSource {
   void update(std::vector<TopHost>& hosts) override {
     reload();
     hosts.clear();
-    const Instant end = moment();
+    const Instant end = telemetry::last_reading(run_);
     for (int i = shown_points; i >= 0; --i)
       add_moment(hosts, end - static_cast<double>(i) * interval_);
     for (TopHost& host : hosts)
       host.problem = problem_;
   }
-  void move(int intervals) override { back_ = std::max<int64_t>(0, back_ - intervals); }
   std::string title() const override {
-    return fmt::format("{} at {:.1f} s{}", file_.filename().string(),
-                       (moment() - Instant()) / unit::s, back_ > 0 ? " (right: later)" : "");
+    return fmt::format("{} at {:.1f} s", file_.filename().string(),
+                       (telemetry::last_reading(run_) - Instant()) / unit::s);
   }
 
  private:
   static constexpr int shown_points = 120;
 
-  Instant moment() const {
-    return telemetry::last_reading(run_) - static_cast<double>(back_) * interval_;
-  }
   void add_moment(std::vector<TopHost>& hosts, Instant at) const {
     std::vector<telemetry::Snapshot> nodes = telemetry::snapshots_of(run_, at);
     hosts.resize(nodes.size());
@@ -112,7 +101,6 @@ class RunSource : public TopSource {
   run::Run run_;
   std::pair<std::filesystem::file_time_type, std::uintmax_t> stamp_;
   std::string problem_;
-  int64_t back_ = 0;  // intervals before the end
 };
 
 }  // namespace
@@ -148,22 +136,16 @@ Result<std::unique_ptr<TopSource>> run_source(const Path& file, Seconds interval
 
 namespace {
 
-/// What a watcher's thread leaves for the screen.
-class Mailbox {
+/// Follows one node by its exporter until it is told to stop.
+class Watcher {
  public:
-  void deliver(Result<telemetry::Snapshot> arrived) {
-    const std::lock_guard lock(mutex_);
-    if (arrived) {
-      snapshot_ = *std::move(arrived);
-      problem_.clear();
-    } else {
-      problem_ = arrived.error().what;
-    }
-  }
-  void complain(std::string problem) {
-    const std::lock_guard lock(mutex_);
-    problem_ = std::move(problem);
-  }
+  Watcher(const std::string& host, const RemoteOptions& options)
+      : thread_([this, host, options](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            deliver(ask(host, options, stop));
+            wait(stop, options.interval);
+          }
+        }) {}
   void collect(TopHost& host) {
     const std::lock_guard lock(mutex_);
     host.problem = problem_;
@@ -173,35 +155,11 @@ class Mailbox {
   }
 
  private:
-  std::mutex mutex_;
-  std::optional<telemetry::Snapshot> snapshot_;
-  std::string problem_;
-};
-
-/// Follows one node until it is told to stop.
-class Watcher {
- public:
-  Watcher() = default;
-  Watcher(const Watcher&) = delete;
-  Watcher(Watcher&&) = delete;
-  Watcher& operator=(const Watcher&) = delete;
-  Watcher& operator=(Watcher&&) = delete;
-  virtual ~Watcher() = default;
-  virtual void collect(TopHost& host) = 0;
-};
-
-class HttpWatcher : public Watcher {
- public:
-  HttpWatcher(std::string host, const RemoteOptions& options)
-      : thread_([this, host = std::move(host), options](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            box_.deliver(ask(host, options, stop));
-            wait(stop, options.interval);
-          }
-        }) {}
-  void collect(TopHost& host) override { box_.collect(host); }
-
- private:
+  void deliver(Result<telemetry::Snapshot> arrived) {
+    const std::lock_guard lock(mutex_);
+    problem_ = arrived ? "" : arrived.error().what;
+    if (arrived) snapshot_ = *std::move(arrived);
+  }
   static Result<telemetry::Snapshot> ask(const std::string& host, const RemoteOptions& options,
                                          const std::stop_token& stop) {
     const std::string body = TPT_TRY(http_get(host, "/snapshot.json", options.token, stop));
@@ -212,119 +170,19 @@ class HttpWatcher : public Watcher {
     wake_.wait_for(lock, stop, std::chrono::duration<double>(time / unit::s), [] { return false; });
   }
 
-  Mailbox box_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
+  std::optional<telemetry::Snapshot> snapshot_;
+  std::string problem_;
   std::jthread thread_;  // the last member: it uses the others
-};
-
-/// A program with its output in a pipe of ours; ended with us.
-class Child {
- public:
-  explicit Child(std::vector<std::string> words) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return;
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-    std::vector<char*> arguments;
-    arguments.reserve(words.size() + 1);
-    for (std::string& word : words)
-      arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    if (::posix_spawnp(&pid_, arguments[0], &actions, nullptr, arguments.data(), environ) != 0)
-      pid_ = -1;
-    posix_spawn_file_actions_destroy(&actions);
-    ::close(ends[1]);
-    output_ = ends[0];
-  }
-  ~Child() {
-    if (output_ >= 0) ::close(output_);
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGTERM);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child(Child&&) = delete;
-  Child& operator=(const Child&) = delete;
-  Child& operator=(Child&&) = delete;
-  bool runs() const { return pid_ > 0; }
-  int output() const { return output_; }
-
- private:
-  pid_t pid_ = -1;
-  int output_ = -1;
-};
-
-class SshWatcher : public Watcher {
- public:
-  SshWatcher(std::string host, const RemoteOptions& options)
-      : host_(std::move(host)), options_(options), thread_([this](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            follow(stop);
-            for (int i = 0; i < 50 && !stop.stop_requested(); ++i)  // then it is tried again
-              std::this_thread::sleep_for(std::chrono::milliseconds(100));
-          }
-        }) {}
-  void collect(TopHost& host) override { box_.collect(host); }
-
- private:
-  void follow(const std::stop_token& stop) {
-    Child child({"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host_,
-                 fmt::format("triplepoint snapshot --format json --every {}ms",
-                             static_cast<int64_t>(options_.interval / unit::ms))});
-    if (!child.runs())
-      return box_.complain(fmt::format(
-          "cannot start ssh (is it installed?); name its exporter instead, as {}:9400", host_));
-    std::string text;
-    said_.clear();
-    while (!stop.stop_requested() && read_more(child.output(), text))
-      take_lines(text);
-    box_.complain(fmt::format("{}: the connection ended{}{}; it is tried again", host_,
-                              said_.empty() ? "" : ": ", said_));
-  }
-  /// False at the end of the output.
-  static bool read_more(int output, std::string& text) {
-    pollfd ready{output, POLLIN, 0};
-    if (::poll(&ready, 1, 100) == 0) return true;
-    char buffer[65536];
-    const ssize_t count = ::read(output, buffer, sizeof buffer);
-    if (count <= 0 || text.size() > most_line) return false;
-    text.append(buffer, static_cast<std::size_t>(count));
-    return true;
-  }
-  void take_lines(std::string& text) {
-    for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
-      const std::string line = text.substr(0, end);
-      text.erase(0, end + 1);
-      if (line.starts_with('{'))
-        box_.deliver(telemetry::parse_snapshot(line, host_));
-      else if (!line.empty())
-        said_ = line.substr(0, 200);
-    }
-  }
-
-  static constexpr std::size_t most_line = std::size_t{64} << 20U;
-  std::string host_;
-  RemoteOptions options_;
-  Mailbox box_;
-  std::string said_;
-  std::jthread thread_;
 };
 
 class RemoteSource : public TopSource {
  public:
   RemoteSource(const std::vector<std::string>& hosts, const RemoteOptions& options)
       : names_(hosts) {
-    for (const std::string& host : hosts) {
-      const bool exporter = host.find(':') != std::string::npos;
-      if (exporter)
-        watchers_.push_back(std::make_unique<HttpWatcher>(host, options));
-      else
-        watchers_.push_back(std::make_unique<SshWatcher>(host, options));
-    }
+    for (const std::string& host : hosts)
+      watchers_.push_back(std::make_unique<Watcher>(host, options));
   }
   void update(std::vector<TopHost>& hosts) override {
     hosts.resize(names_.size());

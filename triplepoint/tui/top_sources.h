@@ -27,8 +27,6 @@ class TopSource {
 
   /// Brings these hosts up to date; a source makes as many as it has nodes.
   virtual void update(std::vector<TopHost>& hosts) = 0;
-  /// Moves by `intervals` in time, in sources with a time axis.
-  virtual void move(int intervals) { (void)intervals; }
   virtual std::string title() const = 0;
 };
 
@@ -43,8 +41,7 @@ struct RemoteOptions {
   std::optional<std::string> token;
   Seconds interval = 1 * unit::s;
 };
-/// Other nodes: "host:9400" and "http://host:9400" by their exporters, "host" and "user@host" by
-/// `triplepoint snapshot` over ssh.
+/// Other nodes by their exporters: "host:9400", "http://host:9400".
 std::unique_ptr<TopSource> remote_source(const std::vector<std::string>& hosts,
                                          const RemoteOptions& options);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
@@ -23,7 +24,7 @@ class Top : public Command {
                            "throttle"}})
         .flag("--interval", "TIME", "refresh interval (default 1s)", into_quantity(interval_))
         .group("Other nodes")
-        .flag("--hosts", "LIST", "other nodes: host:9400 by its exporter, host by ssh",
+        .flag("--hosts", "LIST", "other nodes by their exporters: host:9400",
               into(hosts_, split_list))
         .flag("--token-file", "FILE", "the token of the exporters (or in TRIPLEPOINT_TOKEN)",
               into(token_file_), {.words = Words::files});
@@ -39,17 +40,22 @@ class Top : public Command {
       console.warn("triplepoint: top: a run and --hosts cannot be looked at together\n");
       return exit_usage;
     }
+    for (const std::string& host : hosts_)
+      if (host.find(':') == std::string::npos)
+        return error(fmt::format(
+            "--hosts {0}: no port (a node is read by its exporter); try {0}:9400, or ssh {0} "
+            "triplepoint top",
+            host));
     if (interval() < 100 * unit::ms || interval() > 3600 * unit::s)
       return error("a picture can be drawn every 100ms to 1h; try --interval 1s");
-    tui::TopView view = first_view();
+    const tui::TopView view = first_view();
     const auto source = TPT_TRY(open_source());
     if (once_) return tui::show_top_once(*source, view, console) ? exit_ok : exit_failed;
-    tui::Terminal terminal;
-    if (!terminal.works())
+    if (!console.abilities().width)
       return error(
-          "top needs a terminal (standard input or output is not one); try --once, or "
-          "triplepoint snapshot");
-    tui::follow_top(*source, view, terminal, interval(), console);
+          "top draws on a terminal (standard output is not one); try --once, or triplepoint "
+          "snapshot");
+    tui::follow_top(*source, view, interval(), console);
     return exit_ok;
   }
 
