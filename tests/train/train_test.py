@@ -184,7 +184,7 @@ class Real(Case):
         with open(job, "w") as file:
             file.write('model = "tiny-gpt"\ncluster = "laptop"\nnodes = 1\nstack = "triplepoint-train"\n[plan]\nprecision = "fp32"\n'
                        'optimizer = "fp32_adamw"\n')
-        for words in (["--steps", "99999999999999999999"], ["--seed", "-1"], ["--seed", "99999999999999999999"], ["--epsilon", "inf"],
+        for words in (["--steps", "99999999999999999999"], ["--seed", "-1"], ["--seed", "99999999999999999999"], ["--weight-decay", "inf"],
                       ["--warmup", "9223372036854775807"], ["--timeout", "inf"], ["--peak", "nan"], ["--steps", "1.5"]):
             done = subprocess.run([TRAINER, job, "--transport", "threads", *words], capture_output=True, text=True, timeout=60)
             self.assertIn(done.returncode, (1, 2), f"{words}: {done.stdout}")

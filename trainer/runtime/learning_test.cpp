@@ -48,7 +48,7 @@ TEST_CASE("a training whose numbers are not finite stops and says why") {
     if (ranks > 1) job.plan.tensor_parallel_size = job.plan.pipeline_parallel_size = 2;
     TrainSettings settings = settings_of(8);
     settings.rate.peak = 1e30;
-    settings.adam.weight_decay = 0;
+    settings.weight_decay = 0;
     const Result<TrainOutcome> outcome = run(job, settings);
     REQUIRE_FALSE(outcome);
     CHECK(outcome.error().what.find("loss") != std::string::npos);
@@ -70,7 +70,7 @@ TEST_CASE("a tiny model learns a text by heart") {
   TrainSettings settings = settings_of(150);
   settings.data = (folder / "poem.txt").string();
   settings.rate.peak = 1e-2;
-  settings.adam.weight_decay = 0;
+  settings.weight_decay = 0;
   const std::vector<double> all = losses(job, settings);
   CHECK(all.front() > 5);
   CHECK(all.back() < 0.1);

@@ -103,15 +103,7 @@ void add_training(CLI::App& app, TrainSettings& train) {
   app.add_option("--lr", train.rate.peak, "Learning rate at its highest")->check(positive);
   app.add_option("--warmup", train.rate.warmup_steps, "Steps of linear warm-up")
       ->check(whole_number<int64_t>());
-  app.add_option("--decay-steps", train.rate.decay_steps,
-                 "Step at which a cosine has fallen; 0: none")
-      ->check(whole_number<int64_t>());
-  app.add_option("--final-lr-share", train.rate.final_share, "Of --lr, after the decay")
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--beta1", train.adam.beta1)->check(CLI::Range(0.0, 1.0));
-  app.add_option("--beta2", train.adam.beta2)->check(CLI::Range(0.0, 1.0));
-  app.add_option("--epsilon", train.adam.epsilon)->check(positive);
-  app.add_option("--weight-decay", train.adam.weight_decay)->check(not_negative);
+  app.add_option("--weight-decay", train.weight_decay)->check(not_negative);
   app.add_option("--clip", train.clip, "Largest norm of a step's gradient; 0: any")
       ->check(not_negative);
 }

@@ -35,15 +35,6 @@ Result<void> check_not_negative(const char* flag, double value) {
   return error(fmt::format("{} {} is no finite number from 0 up; give one", flag, value));
 }
 
-/// 1 divides by 1 - beta^step = 0.
-Result<void> check_beta(const char* flag, double beta) {
-  if (beta >= 0 && beta < 1) return {};
-  return error(
-      fmt::format("{} {} is not in [0, 1) (a mean that forgets nothing divides by 0); use 0.9 to "
-                  "0.999",
-                  flag, beta));
-}
-
 /// A step multiplies weights by 1 - rate x decay.
 Result<void> check_decay(double rate, double decay) {
   if (rate * decay < 1) return {};
@@ -63,18 +54,12 @@ Result<void> check_steps(const char* flag, int64_t steps, int64_t least) {
 }  // namespace
 
 Result<void> check_settings(const TrainSettings& settings) {
-  const AdamSettings& adam = settings.adam;
   TPT_TRY(check_steps("--steps", settings.steps, 1));
   TPT_TRY(check_steps("--warmup", settings.rate.warmup_steps, 0));
-  TPT_TRY(check_steps("--decay-steps", settings.rate.decay_steps, 0));
   TPT_TRY(check_positive("--lr", settings.rate.peak));
-  TPT_TRY(check_not_negative("--final-lr-share", settings.rate.final_share));
-  TPT_TRY(check_beta("--beta1", adam.beta1));
-  TPT_TRY(check_beta("--beta2", adam.beta2));
-  TPT_TRY(check_positive("--epsilon", adam.epsilon));
-  TPT_TRY(check_not_negative("--weight-decay", adam.weight_decay));
+  TPT_TRY(check_not_negative("--weight-decay", settings.weight_decay));
   TPT_TRY(check_not_negative("--clip", settings.clip));
-  return check_decay(settings.rate.peak, adam.weight_decay);
+  return check_decay(settings.rate.peak, settings.weight_decay);
 }
 
 namespace {
@@ -359,18 +344,14 @@ class Rank {
     const mark::Region region("optimizer");
     const ScopedSpan span({.name = "optimizer"});
     const double norm = store_->gradient_norm();
-    const AdamSettings& adam = settings_.adam;
     const auto times = static_cast<double>(step_ + 1);
     const double scale = settings_.clip > 0 && norm > settings_.clip ? settings_.clip / norm : 1;
     AdamW update;
     update.rate = static_cast<float>(rate);
-    update.beta1 = static_cast<float>(adam.beta1);
-    update.beta2 = static_cast<float>(adam.beta2);
-    update.epsilon = static_cast<float>(adam.epsilon);
-    update.correction1 = static_cast<float>(1 - std::pow(adam.beta1, times));
-    update.correction2 = static_cast<float>(1 - std::pow(adam.beta2, times));
+    update.correction1 = static_cast<float>(1 - std::pow(static_cast<double>(update.beta1), times));
+    update.correction2 = static_cast<float>(1 - std::pow(static_cast<double>(update.beta2), times));
     update.gradient_scale = static_cast<float>(scale);
-    store_->update(update, adam.weight_decay);
+    store_->update(update, settings_.weight_decay);
     return norm;
   }
 
