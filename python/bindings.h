@@ -6,6 +6,7 @@
 namespace triplepoint::python {
 
 // The parts of the module, in the files of their names.
+void add_calibrate(pybind11::module_& module);
 void add_compare(pybind11::module_& module);
 void add_plan(pybind11::module_& module);
 void add_record(pybind11::module_& module);

@@ -62,6 +62,7 @@ PYBIND11_MODULE(_core, module) {
   python::add_run(module);
   python::add_sweep(module);
   python::add_plan(module);
+  python::add_calibrate(module);
   python::add_compare(module);
   python::add_record(module);
 }

@@ -171,6 +171,22 @@ class Many(unittest.TestCase):
         with self.assertRaisesRegex(tp.Error, "only one run"):
             tp.compare(runs[0])
 
+    def test_own_runs_teach_what_with_predicts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            job = tp.Job(model="llama2-7b", cluster="hgx-h100", tp=2, gbs=128)
+            shipped = tp.simulate(job).step_time_s
+            rows = os.path.join(folder, "rows.csv")
+            with open(rows, "w") as file:
+                file.write("row_id,family,model,cluster,cluster.num_nodes,stack,plan.tensor_parallel_size,plan.global_batch_size,step_time_s\n"
+                           f"mine,mine,llama2-7b,hgx-h100,1,megatron-core,2,128,{1.3 * shipped}\n")
+            learned = tp.calibrate(rows, output=os.path.join(folder, "own"))
+            self.assertEqual(learned["runs"][0]["run"], "mine")
+            self.assertIn("Learned from 1 run", learned["verdict"])
+            own = tp.simulate(job.replace(with_=os.path.join(folder, "own"))).step_time_s
+            self.assertTrue(1.1 * shipped < own < 1.4 * shipped, (shipped, own))
+            with self.assertRaises(tp.Error):
+                tp.calibrate(os.path.join(folder, "none.csv"), output=folder)
+
     def test_progress_is_a_line_that_says_how_long_yet(self):
         line = tp._progress.Progress("Simulating", False).line(52, 163, 5.2, 80)
         self.assertIn("52/163  10/s  11 s left", line)

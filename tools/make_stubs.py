@@ -138,6 +138,9 @@ class Comparison:
 def compare(*runs: Run | _File, names: Sequence[str] | None = None) -> Comparison:
     """{compare}"""
 
+def calibrate(*files: _File, output: _File, job: _File | None = None, threads: int | None = None) -> dict[str, Any]:
+    """{calibrate}"""
+
 class record(AbstractContextManager[record]):
     """{record}"""
     def __init__(self, file: _File | None = None, /, *, {record.flags}) -> None: ...
@@ -200,7 +203,7 @@ def parts(tp):
               "{columns}": of_columns(_columns.COLUMNS, _columns.type_of)}
     for name in ("simulate", "sweep", "plan"):
         values[f"{{{name}.doc}}"] = document(getattr(tp, name), 4)
-    for name in ("Job", "Series", "Run", "read", "names", "version", "Sweep", "Plan", "Plans", "Comparison", "compare", "record",
+    for name in ("Job", "Series", "Run", "read", "names", "version", "Sweep", "Plan", "Plans", "Comparison", "compare", "calibrate", "record",
                  "marking", "now", "step", "region", "span", "value"):
         thing = getattr(tp, name)
         values[f"{{{name}}}"] = document(thing, 4)

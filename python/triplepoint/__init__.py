@@ -19,7 +19,7 @@ from .marks import (marking, now, region, region_begin, region_end, span, step, 
 _MARKS = ["marking", "now", "region", "region_begin", "region_end", "span", "step", "step_begin", "step_end", "value"]
 _HOME = {"Error": "_predict", "Job": "_predict", "Run": "_predict", "Series": "_predict", "simulate": "_predict",
          "read": "_predict", "names": "_predict", "version": "_predict", "Sweep": "_many", "sweep": "_many", "Plan": "_many",
-         "Plans": "_many", "plan": "_many", "Comparison": "_many", "compare": "_many", "record": "_record"}
+         "Plans": "_many", "plan": "_many", "Comparison": "_many", "compare": "_many", "calibrate": "_many", "record": "_record"}
 
 __all__ = sorted(_MARKS + list(_HOME))
 

@@ -240,3 +240,11 @@ def compare(*runs, names=None):
 def _names_of(runs):
     called = [run.name or "run" for run in runs]
     return called if len(set(called)) == len(called) else [f"{name} ({i})" for i, name in enumerate(called, 1)]
+
+
+def calibrate(*files, output, job=None, threads=None):
+    """Learns from measured runs: tables, recordings, logs, traces, temperatures; writes the folder `output` for ``with_``.
+
+    job: a file that says what inputs ran that do not say so themselves. Returns what was learned as a dict, its sentence under "verdict".
+    """
+    return json.loads(_core.calibrate([os.fspath(file) for file in files], None if job is None else os.fspath(job), os.fspath(output), threads or 0))

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
