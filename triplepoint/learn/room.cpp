@@ -96,7 +96,8 @@ double believed(double spread, double noise) {
   return spread * spread / (spread * spread + noise * noise);
 }
 
-/// Medians over the nodes; of slots that were not read, that of the others.
+/// Medians over the nodes, the cooler of two (a bad board is a hot one); of slots that were not
+/// read, that of the others.
 std::vector<double> slot_medians(const Seen& seen, std::size_t slots) {
   std::vector<std::vector<double>> values(slots);
   std::vector<double> all;
@@ -105,7 +106,9 @@ std::vector<double> slot_medians(const Seen& seen, std::size_t slots) {
       values[d % slots].push_back(seen.above_k[d]), all.push_back(seen.above_k[d]);
   std::vector<double> medians;
   for (std::vector<double>& of_slot : values)
-    medians.push_back(median(of_slot.empty() ? all : of_slot));
+    medians.push_back(of_slot.empty()       ? median(all)
+                      : of_slot.size() == 2 ? std::min(of_slot[0], of_slot[1])
+                                            : median(of_slot));
   return medians;
 }
 

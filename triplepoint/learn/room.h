@@ -55,7 +55,8 @@ spec::Job in_room(spec::Job, const Room&);
 
 /// T - T_simulated at the measured power, mean over runs, is what inlet, slot and board add:
 ///
-///   d_ns = inlet + slot_s + board_ns,   slot_s: median over the nodes, board_ns: what is left
+///   d_ns = inlet + slot_s + board_ns,   slot_s: median over the nodes (the cooler of two),
+///   board_ns: what is left
 ///
 /// Each part is believed by its prior: s^2 / (s^2 + noise^2 / n) of it. Where no power was
 /// measured, the noise of the inlet has the error of the simulated power. A board far out of its
