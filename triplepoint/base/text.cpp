@@ -161,7 +161,12 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
   if (const auto guess = closest_word(word, known))
     return fmt::format("did you mean \"{}\"?", *guess);
   if (known.empty()) return "nothing is known here; leave it out";
-  return fmt::format("known are {}", fmt::join(known, ", "));
+  constexpr std::size_t most_listed = 80;
+  const auto listed = known.first(std::min(known.size(), most_listed));
+  std::string text = fmt::format("known are {}", fmt::join(listed, ", "));
+  if (known.size() > listed.size())
+    text += fmt::format(" and {} more; see docs/formats.md", known.size() - listed.size());
+  return text;
 }
 
 Result<int64_t> parse_count(std::string_view text) {

@@ -53,7 +53,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 std::optional<std::string> closest_word(std::string_view word, std::span<const std::string> known);
 
 /// The way out at the end of a message about an unknown word: `did you mean "x"?` or `known are a,
-/// b, c`.
+/// b, c`, of many the first 80.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
 
 /// A whole number, all of the text.

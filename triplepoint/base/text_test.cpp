@@ -34,6 +34,8 @@ TEST_CASE("a near miss is answered with the word that was meant") {
 TEST_CASE("a far miss is answered with what is known") {
   CHECK(did_you_mean("colour", keys) == "known are base_clock, boost_clock, tdp, memory");
   CHECK_FALSE(closest_word(std::string(1000, 'x'), keys));
+  CHECK(did_you_mean("colour", std::vector<std::string>(100, "key"))
+            .ends_with("key, key and 20 more; see docs/formats.md"));
   // A word that shares no letter is no slip of the pen.
   CHECK_FALSE(closest_word("6", std::vector<std::string>{"3", "15"}));
 }
