@@ -47,9 +47,9 @@ std::string key_of(std::string_view argument) {
                   : argument == "ddp-bucket-size" ? "bucket_size"
                                                   : argument);
   std::replace(key.begin(), key.end(), '-', '_');
-  const auto* const section =
-      std::find_if(sections.begin(), sections.end(),
-                   [&](const Section& each) { return has_word(each.arguments, argument); });
+  const auto section = std::find_if(sections.begin(), sections.end(), [&](const Section& each) {
+    return has_word(each.arguments, argument);
+  });
   return fmt::format("{}.{}", section == sections.end() ? "model" : section->name, key);
 }
 

@@ -439,8 +439,8 @@ std::optional<std::string> gpu_named(std::string_view spelling) {
 }
 
 std::optional<std::string> usual_cluster(std::string_view gpu) {
-  const auto* const found = std::find_if(clusters.begin(), clusters.end(),
-                                         [&](const Named& named) { return named.part == gpu; });
+  const auto found = std::find_if(clusters.begin(), clusters.end(),
+                                  [&](const Named& named) { return named.part == gpu; });
   if (found == clusters.end()) return std::nullopt;
   return std::string(found->name);
 }

@@ -353,7 +353,7 @@ std::vector<std::string> schema_kinds() {
 }
 
 Json file_schema(const Library& library, std::string_view kind) {
-  const auto* const found = std::ranges::find(kinds, kind, &Kind::name);
+  const auto found = std::ranges::find(kinds, kind, &Kind::name);
   TPT_EXPECT(found != kinds.end());
   return found->schema(library);
 }

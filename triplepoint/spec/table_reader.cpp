@@ -42,7 +42,7 @@ constexpr Range other_range = {{}, 1e-30, 1e30};
 constexpr double coldest = -273.15, hottest = 1000;  // C
 
 const Range& range_of(Dim dim) {
-  const auto* const found = std::ranges::find(ranges, dim, &Range::dim);
+  const auto found = std::ranges::find(ranges, dim, &Range::dim);
   return found == std::end(ranges) ? other_range : *found;
 }
 
