@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/job.h"
 
-#include <algorithm>
 #include <optional>
 #include <string_view>
 
-#include <fmt/format.h>
 #include <pybind11/stl.h>
 
 #include "triplepoint/base/text.h"
@@ -20,35 +18,6 @@
 
 namespace triplepoint::python {
 namespace py = pybind11;
-
-Result<void> store_all(const flags::Arguments& arguments, const FlagTexts& texts) {
-  for (const auto& [name, text] : texts) {
-    const auto argument = std::find_if(
-        arguments.begin(), arguments.end(),
-        [&name = name](const flags::Argument& each) { return flags::has_name(each, name); });
-    if (argument == arguments.end())
-      return error(fmt::format("{} is no flag of this call; help() of it lists them", name));
-    TPT_TRY(flags::store_text(*argument, text));
-  }
-  return {};
-}
-
-Result<Job> make_job(JobRequest request) {
-  flags::JobFlags told;
-  const flags::Arguments arguments = told.arguments();
-  if (!request.beginning.empty()) told.begin_with(request.beginning);
-  if (!request.file.empty())
-    TPT_TRY(store_all(arguments, {{arguments.front().names, request.file}}));
-  TPT_TRY(store_all(arguments, request.flags));
-  const spec::Library library = TPT_TRY(spec::require_library());
-  spec::Job job = TPT_TRY(told.job(library));
-  return Job{std::move(request), std::make_shared<const spec::Job>(std::move(job))};
-}
-
-Job whole_job(const spec::Job& job) {
-  return {{.file = {}, .beginning = spec::write_job(job), .flags = {}},
-          std::make_shared<const spec::Job>(job)};
-}
 
 namespace {
 
@@ -90,7 +59,8 @@ void add_job(py::module_& module) {
     return flag_tables(asked.all());
   });
   module.def("make_job", [](std::string file, std::string beginning, FlagTexts flags) {
-    return value_or_raise(make_job({std::move(file), std::move(beginning), std::move(flags)}));
+    return value_or_raise(
+        flags::make_job({std::move(file), std::move(beginning), std::move(flags)}));
   });
   py::class_<Job>(module, "Job")
       .def_property_readonly("name", [](const Job& job) { return job.spec->name; })

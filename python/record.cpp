@@ -8,8 +8,8 @@
 
 #include <pybind11/stl.h>
 
-#include "triplepoint/flags/record_flags.h"
 #include "triplepoint/study/own_recording.h"
+#include "triplepoint/study/record_flags.h"
 
 #include "python/bindings.h"
 #include "python/job.h"
@@ -28,8 +28,8 @@ std::shared_ptr<OwnRecording> begin(std::optional<std::string> file, Lines comma
   return wait_for<std::shared_ptr<OwnRecording>>(
       [file = std::move(file), command = std::move(command), texts,
        spec](Work&) -> Result<std::shared_ptr<OwnRecording>> {
-        flags::RecordFlags asked;
-        TPT_TRY(store_all(asked.arguments(), texts));
+        study::RecordFlags asked;
+        TPT_TRY(flags::store_all(asked.arguments(), texts));
         study::RecordingRequest request = TPT_TRY(asked.request());
         request.output = file;
         request.command = command;
@@ -46,7 +46,7 @@ Lines finish(const std::shared_ptr<OwnRecording>& recording) {
 
 void add_record(py::module_& module) {
   module.def("record_flags", [] {
-    flags::RecordFlags asked;
+    study::RecordFlags asked;
     return flag_tables(asked.arguments());
   });
   py::class_<OwnRecording, std::shared_ptr<OwnRecording>>(module, "Recording")

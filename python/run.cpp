@@ -13,7 +13,6 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/answers/results.h"
-#include "triplepoint/flags/simulation_flags.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/store/store.h"
@@ -28,7 +27,7 @@ namespace triplepoint::python {
 namespace py = pybind11;
 
 Run with_metrics(run::Run run) {
-  auto results = std::make_shared<study::JobResults>();
+  auto results = std::make_shared<flags::JobResults>();
   results->run = std::move(run);
   results->metrics = metrics::measure(results->run);
   return {std::move(results)};
@@ -38,11 +37,8 @@ namespace {
 
 Run simulate(const Job& job, const FlagTexts& texts) {
   return wait_for<Run>([job, texts](Work&) -> Result<Run> {
-    flags::SimulationFlags asked;
-    TPT_TRY(store_all(asked.all(), texts));
-    const spec::Library library = TPT_TRY(spec::require_library());
     return Run{
-        std::make_shared<const study::JobResults>(TPT_TRY(asked.results(library, *job.spec)))};
+        std::make_shared<const flags::JobResults>(TPT_TRY(flags::simulate(*job.spec, texts)))};
   });
 }
 
@@ -56,13 +52,13 @@ Run read(const std::vector<std::string>& sources) {
 std::string text_of(const Run& self) {
   std::ostringstream out, err;
   tui::Console console(out, err, {});
-  self.run().manifest.job ? flags::print_results(console, *self.results)
+  self.run().manifest.job ? tui::print_results(console, *self.results)
                           : tui::print_run(console, self.run(), self.metrics(), {});
   return out.str();
 }
 
 std::string json_of(const Run& self) {
-  return json_text(self.run().manifest.job ? study::results_json(*self.results)
+  return json_text(self.run().manifest.job ? flags::results_json(*self.results)
                                            : answers::results_json(self.run(), self.metrics()));
 }
 
@@ -124,7 +120,7 @@ py::list list_of_series(const Run& self) {
 
 py::object job_of(const Run& self) {
   if (!self.run().manifest.job) return py::none();
-  return py::cast(whole_job(*self.run().manifest.job));
+  return py::cast(flags::whole_job(*self.run().manifest.job));
 }
 
 void save(const Run& self, const std::string& file) {

@@ -10,13 +10,13 @@
 
 #include <pybind11/pybind11.h>
 
-#include "triplepoint/study/study_output.h"
+#include "triplepoint/flags/job_results.h"
 
 namespace triplepoint::python {
 
 /// A run with its metrics. What it hands out shares it.
 struct Run {
-  std::shared_ptr<const study::JobResults> results;
+  std::shared_ptr<const flags::JobResults> results;
 
   const run::Run& run() const { return results->run; }
   const metrics::Metrics& metrics() const { return results->metrics; }

@@ -11,10 +11,7 @@
 
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/spec/library.h"
-
 #include "triplepoint/answers/results.h"
-#include "triplepoint/flags/simulation_flags.h"
 
 #include "python/bindings.h"
 #include "python/job.h"
@@ -39,11 +36,8 @@ struct SweepItem {
 Result<SweepRow> row_of(const JobRequest& base, const SweepItem& item) {
   JobRequest request = base;
   request.flags = item.job;
-  const Job job = TPT_TRY(make_job(std::move(request)));
-  flags::SimulationFlags asked;
-  TPT_TRY(store_all(asked.all(), item.simulation));
-  const spec::Library library = TPT_TRY(spec::require_library());
-  const study::JobResults results = TPT_TRY(asked.results(library, *job.spec));
+  const Job job = TPT_TRY(flags::make_job(std::move(request)));
+  const flags::JobResults results = TPT_TRY(flags::simulate(*job.spec, item.simulation));
   return SweepRow{answers::results_row(results.run, results.metrics), results.step_time, {}};
 }
 

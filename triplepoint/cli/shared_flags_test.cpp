@@ -9,7 +9,10 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/listen_flags.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/job_flags.h"
+#include "triplepoint/study/record_flags.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -74,7 +77,7 @@ unsigned shared_flags_of(const Arguments& arguments) {
   note(job, JobFlags().arguments());
   note(threads, Arguments().add(ThreadsFlag("").argument()));
   note(format, Arguments().add(FormatFlag().argument()));
-  note(sensors, SensorFlags().arguments());
+  note(sensors, study::SensorFlags().arguments());
   note(faults, FaultFlags().arguments());
   note(bill, BillFlags().arguments());
   note(listening, ListenFlags("").arguments());

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/base/result.h"
@@ -65,6 +66,9 @@ class Arguments : public std::vector<Argument> {
  private:
   std::string group_ = "Options";
 };
+
+/// Flags by name and text: {"--tp", "8"}; a switch has "".
+using FlagTexts = std::vector<std::pair<std::string, std::string>>;
 
 /// Whether the argument has this name: "--tp", or its whole name if it is a word.
 bool has_name(const Argument& argument, std::string_view name);

@@ -14,6 +14,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/flags/job_flags.h"
+#include "triplepoint/flags/request.h"
 #include "triplepoint/formats/export.h"
 
 namespace triplepoint::flags {
@@ -407,6 +408,43 @@ TEST_CASE("a launch file runs the job it was written from, but for what it says 
       CHECK(unnamed(told({Written("job.sh", megatron.text).path()})) ==
             unnamed(as_written(job, megatron.unsupported_settings)));
     }
+  }
+}
+
+TEST_CASE("the flags of a job tell the same job") {
+  for (const std::string& model : {"gpt3-175b", "llama3-70b", "mixtral-8x7b"})
+    for (const Layout& layout : layouts()) {
+      CAPTURE(model);
+      CAPTURE(layout.what);
+      const spec::Job job = told(plus({"--model", model}, layout.flags));
+      const Result<RequestedJob> again = make_job({{}, {}, flags_of(job)});
+      REQUIRE_MESSAGE(again, again.error().what);
+      spec::Job same = unnamed(*again->spec);
+      // What flags_of() leaves to the job: the room and the limit are said, which they may not be.
+      same.environment = job.environment;
+      CHECK(same.plan == job.plan);
+      CHECK(same.cluster == job.cluster);
+      CHECK(same.model == job.model);
+    }
+}
+
+TEST_CASE("a request for a flag that is none of a call's is refused by its name") {
+  const Result<RequestedJob> job = make_job({{}, {}, {{"--modle", "gpt3-175b"}}});
+  REQUIRE(!job);
+  CHECK(job.error().what.find("--modle is no flag") == 0);
+}
+
+TEST_CASE("plans that were asked for come as jobs whose flags find them again") {
+  const Result<RequestedJob> job =
+      make_job({{}, {}, {{"--model", "gpt3-1.3b"}, {"--cluster", "hgx-h100"}, {"--gbs", "16"}}});
+  REQUIRE(job);
+  const Result<FoundPlans> found = find_plans(*job, {{"--top", "2"}, {"--fix", "cp=1"}}, {});
+  REQUIRE_MESSAGE(found, found.error().what);
+  REQUIRE(found->jobs.size() >= 2);
+  for (const RequestedJob& plan : found->jobs) {
+    const Result<RequestedJob> again = make_job({{}, {}, flags_of(*plan.spec)});
+    REQUIRE_MESSAGE(again, again.error().what);
+    CHECK(again->spec->plan == plan.spec->plan);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
@@ -314,6 +315,88 @@ Arguments JobFlags::environment() {
             "above the leaf switches, or between dragonfly groups; 2 means 2:1",
             into_ratio(oversubscription_))
       .flag("--seed", "N", "seed of the spread between boards and nodes (default 1)", into(seed_));
+}
+
+namespace {
+
+template <class List, class Text>
+std::string joined(const List& list, Text text) {
+  std::string all;
+  for (const auto& each : list)
+    all += (all.empty() ? "" : ",") + std::string(text(each));
+  return all;
+}
+
+std::string overlap_list(const spec::Plan& plan) {
+  std::vector<std::string> words;
+  if (plan.overlap_tensor) words.emplace_back("tp");
+  if (plan.overlap_gradient || plan.overlap_parameter) words.emplace_back("dp");
+  if (plan.overlap_pipeline) words.emplace_back("pp");
+  if (plan.overlap_expert) words.emplace_back("ep");
+  if (words.empty()) words.emplace_back("none");
+  return joined(words, [](const std::string& word) { return word; });
+}
+
+/// Of the layout; a size of 1 goes without saying.
+FlagTexts flags_of(const spec::Plan& plan) {
+  FlagTexts flags;
+  const auto size = [&](const char* name, int64_t value, int64_t usual = 1) {
+    if (value != usual) flags.emplace_back(name, std::to_string(value));
+  };
+  size("--tp", plan.tensor_parallel_size);
+  size("--pp", plan.pipeline_parallel_size);
+  size("--ep", plan.expert_parallel_size);
+  size("--cp", plan.context_parallel_size);
+  size("--expert-tensor-parallel-size", plan.expert_tensor_size(), plan.tensor_parallel_size);
+  size("--vpp", plan.virtual_pipeline_size);
+  if (plan.sequence_parallel) flags.emplace_back("--sequence-parallel", "");
+  if (!plan.layers_per_stage.empty())
+    flags.emplace_back("--layers-per-stage", joined(plan.layers_per_stage, [](int64_t layers) {
+                         return std::to_string(layers);
+                       }));
+  if (plan.rank_order != spec::RankOrder::tp_cp_ep_dp_pp)
+    flags.emplace_back("--rank-order", spec::enum_name(plan.rank_order));
+  flags.emplace_back("--mbs", std::to_string(plan.micro_batch_size));
+  flags.emplace_back("--gbs", std::to_string(plan.global_batch_size));
+  flags.emplace_back("--sharding", spec::enum_name(plan.sharding));
+  flags.emplace_back("--recompute", spec::enum_name(plan.recompute));
+  if (plan.recompute_layers)
+    flags.emplace_back("--recompute-layers", std::to_string(*plan.recompute_layers));
+  if (!plan.recompute_modules.empty())
+    flags.emplace_back("--recompute-modules",
+                       joined(plan.recompute_modules, spec::enum_name<spec::RecomputeModule>));
+  for (const ScheduleWord& entry : schedule_words)
+    if (entry.schedule == plan.schedule) flags.emplace_back("--schedule", entry.word);
+  flags.emplace_back("--overlap", overlap_list(plan));
+  flags.emplace_back("--precision", spec::enum_name(plan.precision));
+  if (plan.fp8_attention) flags.emplace_back("--fp8-attention", "");
+  if (plan.record_layout != spec::RecordLayout::padded)
+    flags.emplace_back("--record-layout", spec::enum_name(plan.record_layout));
+  flags.emplace_back("--optimizer", plan.optimizer.name);
+  if (plan.lora) flags.emplace_back("--lora-rank", std::to_string(plan.lora->rank));
+  return flags;
+}
+
+}  // namespace
+
+FlagTexts flags_of(const spec::Job& job) {
+  FlagTexts flags = {
+      {"--task", std::string(spec::enum_name(job.task))},
+      {"--model", job.model.name},
+      {"--cluster", job.cluster.name},
+      {"--nodes", std::to_string(job.cluster.num_nodes)},
+      {"--stack", job.stack.name},
+      {"--seq", std::to_string(job.model.sequence_length)},
+      {"--ambient", fmt::format("{:g} C", job.chassis().inlet.degrees())},
+      {"--cooling", std::string(spec::enum_name(job.chassis().cooling))},
+      {"--power-limit", fmt::format("{:g} W", job.power_limit() / unit::W)},
+      {"--fabric", std::string(spec::enum_name(job.cluster.scale_out.kind))},
+      {"--oversubscription", fmt::format("{:g}", job.cluster.scale_out.oversubscription)},
+      {"--seed", std::to_string(job.environment.seed)}};
+  if (job.records) flags.emplace_back("--records", job.records->name);
+  FlagTexts layout = flags_of(job.plan);
+  std::move(layout.begin(), layout.end(), std::back_inserter(flags));
+  return flags;
 }
 
 }  // namespace triplepoint::flags

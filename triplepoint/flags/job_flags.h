@@ -115,4 +115,8 @@ class JobFlags {
   bool sequence_parallel_ = false, fp8_attention_ = false;
 };
 
+/// The flags that say what, where, how large, which layout and which conditions, sizes of 1 left
+/// out. What flags cannot say (the prefetch of FSDP, another chassis) is not in them.
+FlagTexts flags_of(const spec::Job&);
+
 }  // namespace triplepoint::flags

@@ -6,7 +6,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/study/script_run.h"
+#include "triplepoint/formats/script_run.h"
 
 namespace triplepoint::flags {
 
@@ -36,9 +36,8 @@ Result<void> LaunchFlags::add_to(formats::ImportHints& hints) const {
     hints.script_variables[each.substr(0, equals)] = each.substr(equals + 1);
   }
   if (run_script_)
-    hints.run_script = [how = study::ScriptRun{arguments_, environment_}](const std::string& path) {
-      return study::run_script(path, how);
-    };
+    hints.run_script = [how = formats::ScriptRun{arguments_, environment_}](
+                           const std::string& path) { return formats::run_script(path, how); };
   return {};
 }
 

@@ -3,23 +3,18 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/files.h"
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/fault.h"
 
-#include "triplepoint/answers/document.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/sim/device_phase.h"
-#include "triplepoint/tui/document_text.h"
 #include "triplepoint/workload/model_flops.h"
 
 namespace triplepoint::flags {
@@ -51,90 +46,6 @@ Argument ThreadsFlag::argument() {
 
 int ThreadsFlag::count() const {
   return count_or(available_threads());
-}
-
-void print_json(tui::Console& console, const Json& json) {
-  Json whole = {{"schema", 1}};
-  whole.update(json);
-  console.print(json_text(whole) + "\n");
-}
-
-void print_warnings(tui::Console& console, const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings)
-    console.warn(fmt::format("triplepoint: {}\n", warning));
-}
-
-void print_answer(tui::Console& console, const answers::Document& answer, const FormatFlag& format,
-                  std::string_view csv_table) {
-  if (format.is_json())
-    print_json(console, answers::document_json(answer));
-  else if (format.is_csv())
-    console.print(answers::document_csv(answer, csv_table));
-  else
-    tui::print_document(console, answer);
-}
-
-Arguments SensorFlags::arguments() {
-  return Arguments()
-      .group("Sensors")
-      .flag("--devices", "LIST",
-            "only these GPUs: numbers, ranges, UUIDs or PCI addresses, as 0,2-3; or none",
-            into(devices_, split_list))
-      .toggle("--gpm",
-              "also read the performance counters of Hopper and newer (conflicts with profilers)",
-              gpm_)
-      .flag("--node-power-command", "COMMAND",
-            "command that prints the node's power in W; run every 5 s", into(node_power_command_));
-}
-
-telemetry::SensorOptions SensorFlags::options() const {
-  telemetry::SensorOptions options;
-  options.devices = devices_;
-  options.gpm = gpm_;
-  options.node_power_command = node_power_command_.value_or("");
-  return options;
-}
-
-Arguments ListenFlags::arguments() {
-  return Arguments()
-      .group("Network")
-      .flag("--listen", "ADDRESS:PORT",
-            fmt::format("listen address (default {}; port 0: any free port)", listen_),
-            into(listen_))
-      .flag("--token-file", "FILE",
-            "clients must send the token in this file (or in TRIPLEPOINT_TOKEN)", into(token_file_),
-            {.words = Words::files})
-      .toggle("--allow-everybody", "allow access from the network without a token", everybody_);
-}
-
-Result<std::optional<std::string>> read_token(const std::optional<std::string>& file) {
-  if (!file) {
-    const char* token = std::getenv("TRIPLEPOINT_TOKEN");
-    if (token == nullptr || *token == '\0') return std::optional<std::string>();
-    return std::optional<std::string>(token);
-  }
-  std::error_code ignored;
-  using std::filesystem::perms;
-  const perms granted = std::filesystem::status(*file, ignored).permissions();
-  if (!ignored && (granted & (perms::others_read | perms::others_write)) != perms::none)
-    return error(
-        fmt::format("{} holds a token that every user can read; chmod 600 {}", *file, *file));
-  std::string token = TPT_TRY(read_file(*file));
-  token.erase(token.find_last_not_of(" \t\r\n") + 1);
-  if (token.empty() || token.find('\n') != std::string::npos)
-    return error(
-        fmt::format("{} holds no token (one line of text is expected); try openssl rand "
-                    "-hex 16 > {}",
-                    *file, *file));
-  return std::optional(std::move(token));
-}
-
-Result<HttpOptions> ListenFlags::options() const {
-  HttpOptions options;
-  options.listen = listen_;
-  options.token = TPT_TRY(read_token(token_file_));
-  options.allow_everybody = everybody_;
-  return options;
 }
 
 namespace {

@@ -3,13 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/files.h"
-
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/store/store.h"
-#include "triplepoint/tui/fault_text.h"
-#include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::flags {
 
@@ -37,15 +32,14 @@ Arguments SimulationFlags::faults_and_bill() {
   return faults_.arguments().add(bill_.arguments());
 }
 
-Result<study::JobResults> SimulationFlags::results(
-    const spec::Library& library, spec::Job job,
-    const std::optional<learn::Calibration>& own) const {
+Result<JobResults> SimulationFlags::results(const spec::Library& library, spec::Job job,
+                                            const std::optional<learn::Calibration>& own) const {
   TPT_TRY(faults_.apply(job, over_time()));
   const metrics::BillRates rates = TPT_TRY(bill_.rates(library, job.environment));
   bill_.count_energy(job, rates);
   TPT_TRY(spec::require_valid(job));
   TPT_TRY(check_words());
-  study::JobResults results = simulate(job, rates);
+  JobResults results = simulate(job, rates);
   if (over_time() || !job.environment.faults.empty() || !results.metrics.step_time) return results;
   const double seconds = *results.metrics.step_time / unit::s;
   if (own && own->knows(job)) {
@@ -58,9 +52,8 @@ Result<study::JobResults> SimulationFlags::results(
   return results;
 }
 
-study::JobResults SimulationFlags::simulate(const spec::Job& job,
-                                            const metrics::BillRates& rates) const {
-  study::JobResults results{.rates = rates};
+JobResults SimulationFlags::simulate(const spec::Job& job, const metrics::BillRates& rates) const {
+  JobResults results{.rates = rates};
   results.run = sim::simulate(job, {.duration = duration_, .steps = steps_});
   results.metrics = metrics::measure(results.run);
   metrics::count_energy_at(bill_.scope(), results.metrics);
@@ -92,72 +85,6 @@ std::optional<metrics::PowerProfile> SimulationFlags::profile_of(const run::Run&
   metrics::PowerProfileOptions options;
   options.nodes_per_rack = nodes_per_rack_.value_or(options.nodes_per_rack);
   return metrics::power_profile(run, options);
-}
-
-namespace {
-
-constexpr const char* group = "A measured run";
-
-/// What the run's cluster emulates stays; what a core and its memory do is this machine's.
-spec::Cluster on_machine(const spec::Cluster& run, spec::Cluster machine) {
-  machine.num_nodes = run.num_nodes;
-  machine.gpus_per_node = run.gpus_per_node;
-  machine.scale_up.domain_size = run.scale_up.domain_size;
-  const Seconds launch = machine.scale_out.launch;
-  machine.scale_out = run.scale_out;
-  machine.scale_out.launch = launch;
-  // The trainer holds links to the rate of a message between two.
-  machine.scale_out.efficiency = machine.scale_out.all_to_all_efficiency =
-      run.scale_out.point_to_point_efficiency;
-  machine.scale_out.half_size = {};
-  return machine;
-}
-
-}  // namespace
-
-Arguments LikeFlags::arguments() {
-  return Arguments()
-      .group(group)
-      .flag("--like", "NAME.run", "simulate the job of this run", into(run_),
-            {.words = Words::files})
-      .flag("--machine", "FOLDER",
-            "machine description from calibrate --this-machine (default: the cluster of the run)",
-            into(machine_), {.words = Words::files});
-}
-
-Result<void> LikeFlags::check() const {
-  if (machine_ && !run_)
-    return error(
-        "--machine belongs to --like (it is the machine on which that run's job is simulated); add "
-        "--like NAME.run, or name the machine with --cluster FOLDER/cluster.toml");
-  return {};
-}
-
-Result<spec::Job> LikeFlags::job(const spec::Library& library) const {
-  const run::Run run = TPT_TRY(run::load(*run_));
-  if (!run.manifest.job)
-    return error(fmt::format(
-        "{} has no job (it may be a recording of another program); name a job.toml instead",
-        *run_));
-  spec::Job job = *run.manifest.job;
-  if (!machine_) return job;
-  const Path folder = *machine_;
-  job.cluster = on_machine(
-      job.cluster, TPT_TRY(spec::load_cluster(library, (folder / "cluster.toml").string())));
-  job.stack = TPT_TRY(spec::load_stack(library, (folder / "stack.toml").string()));
-  return job;
-}
-
-void print_results(tui::Console& console, const study::JobResults& results) {
-  tui::print_run(console, results.run, results.metrics, results.step_time);
-  if (const std::string flags = study::flags_that_fit(results); !flags.empty())
-    tui::print_wrapped(
-        console,
-        fmt::format("It fits with {}; triplepoint plan finds the fastest plan that fits.", flags));
-  tui::print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
-  if (results.profile) tui::print_power_profile(console, *results.profile);
-  if (results.bill)
-    console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "\n");
 }
 
 }  // namespace triplepoint::flags

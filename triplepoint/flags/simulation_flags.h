@@ -12,10 +12,9 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/flags/arguments.h"
+#include "triplepoint/flags/job_results.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/learn/calibration.h"
-#include "triplepoint/study/study_output.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::flags {
 
@@ -29,13 +28,13 @@ class SimulationFlags {
   Arguments all() { return length().add(profile()).add(faults_and_bill()); }
   /// The job with the faults, simulated and measured. `own`: what the job's place taught, whose
   /// spread the interval of its step time is.
-  Result<study::JobResults> results(const spec::Library&, spec::Job,
-                                    const std::optional<learn::Calibration>& own = {}) const;
+  Result<JobResults> results(const spec::Library&, spec::Job,
+                             const std::optional<learn::Calibration>& own = {}) const;
 
  private:
   bool over_time() const { return duration_ || steps_; }
   Result<void> check_words() const;
-  study::JobResults simulate(const spec::Job&, const metrics::BillRates&) const;
+  JobResults simulate(const spec::Job&, const metrics::BillRates&) const;
   std::optional<run::Run> without_faults(spec::Job) const;
   std::optional<metrics::PowerProfile> profile_of(const run::Run&) const;
 
@@ -45,22 +44,5 @@ class SimulationFlags {
   std::optional<int64_t> steps_, nodes_per_rack_;
   bool power_profile_ = false;
 };
-
-/// `simulate --like NAME.run [--machine FOLDER]`: the job of a run that was measured, on the
-/// machine that `calibrate --this-machine` has described: as many nodes and ranks as the run had,
-/// and its fabric.
-class LikeFlags {
- public:
-  Arguments arguments();
-  bool given() const { return run_.has_value(); }
-  Result<void> check() const;
-  Result<spec::Job> job(const spec::Library&) const;
-
- private:
-  std::optional<std::string> run_, machine_;
-};
-
-/// What `simulate` prints of a job.
-void print_results(tui::Console&, const study::JobResults&);
 
 }  // namespace triplepoint::flags

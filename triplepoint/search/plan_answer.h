@@ -31,6 +31,9 @@ struct PlanQuestion {
   Watch watch = {};
 };
 
+/// The best plans of the space; an error where there is none, unless the search was stopped.
+Result<Ranking> find_plans(const Space&, const PlanQuestion&);
+
 /// What recordings of one's own taught: 80 of 100 step times lie within time / factor and
 /// time * factor.
 struct OwnRuns {

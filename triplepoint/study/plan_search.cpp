@@ -20,37 +20,6 @@ namespace {
 
 using search::Finalist;
 
-constexpr size_t fewest_finalists = 8;
-
-/// Plans that are thrifty alone widen the front.
-search::Found thrifty_plans(const search::Space& space, const PlanQuestion& asked,
-                            const search::SearchOptions& options) {
-  if (!asked.pareto || asked.objective.goal == search::Goal::energy) return {};
-  search::Objective thrifty = asked.objective;
-  thrifty.goal = search::Goal::energy;
-  return search::search(space, thrifty, asked.limits, options);
-}
-
-Result<search::Ranking> require_plans(search::Ranking ranking, const PlanQuestion& asked) {
-  if (!ranking.ranked.empty() || asked.watch.stopped()) return ranking;
-  if (!ranking.refused.empty()) {
-    // Of one whose power limit was lowered, where that was tried.
-    const auto nearest = std::max_element(
-        ranking.refused.begin(), ranking.refused.end(), [](const Finalist& a, const Finalist& b) {
-          return a.power_limit.has_value() < b.power_limit.has_value();
-        });
-    return error(fmt::format(
-        "none of the {} fastest plans keeps within the limits ({}, of {}); raise the "
-        "limit, search further (a higher --top than {}), or use more nodes",
-        ranking.refused.size(), nearest->refused, search::plan_text(*nearest), asked.top));
-  }
-  return error(
-      fmt::format("none of {} plans fits in memory (states, activations and buffers of every one "
-                  "are larger than a GPU's memory less a headroom of {} GiB); use more nodes, a "
-                  "smaller batch, or less --memory-headroom",
-                  ranking.counts.plans, significant(asked.limits.headroom / unit::GiB)));
-}
-
 Result<Finalist> named_plan(const spec::Library& library, const PlanQuestion& asked,
                             const search::Ranking& ranking, const std::string& name) {
   const auto& ranked = ranking.ranked;
@@ -78,18 +47,6 @@ Result<Finalist> named_plan(const spec::Library& library, const PlanQuestion& as
 }
 
 }  // namespace
-
-Result<search::Ranking> find_plans(const search::Space& space, const PlanQuestion& asked) {
-  search::FinalOptions options;
-  options.top = asked.top;
-  options.kinds = asked.top > 1;
-  options.search.threads = asked.threads;
-  options.search.keep = std::max(fewest_finalists, asked.top + asked.top / 2);
-  options.search.watch = asked.watch;
-  return require_plans(search::rank_plans(space, asked.objective, asked.limits, options,
-                                          thrifty_plans(space, asked, options.search).best),
-                       asked);
-}
 
 Result<std::pair<Finalist, Finalist>> explained_plans(const spec::Library& library,
                                                       const PlanQuestion& asked,

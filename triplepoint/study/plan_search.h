@@ -16,9 +16,6 @@ namespace triplepoint::study {
 
 using search::PlanQuestion;
 
-/// The best plans of the space; an error where there is none, unless the search was stopped.
-Result<search::Ranking> find_plans(const search::Space&, const PlanQuestion&);
-
 /// The two plans of --explain: numbers of the ranking, or files.
 Result<std::pair<search::Finalist, search::Finalist>> explained_plans(const spec::Library&,
                                                                       const PlanQuestion&,

@@ -258,17 +258,6 @@ std::string& cell_named(std::vector<std::string>& cells, std::string_view name) 
 
 }  // namespace
 
-Json as_json(const std::vector<spec::Diagnosis>& diagnoses) {
-  Json json = Json::array();
-  for (const spec::Diagnosis& diagnosis : diagnoses) {
-    json.push_back(
-        {{"code", spec::name_of(diagnosis.code)},
-         {"severity", diagnosis.severity == spec::Diagnosis::Severity::error ? "error" : "warning"},
-         {"what", diagnosis.what}});
-  }
-  return json;
-}
-
 void take_results(StudyItem& item, const run::Run& run) {
   const metrics::Metrics metrics = metrics::measure(run);
   item.json = answers::results_json(run, metrics);

@@ -14,6 +14,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/flags/job_results.h"
 #include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/report/study.h"
 
@@ -74,9 +75,11 @@ Path page_of(Path run_file);
 /// A digest of this program and of everything in the data folder.
 std::string program_digest(const spec::Library& library);
 
+using flags::as_json;
+using flags::results_schema;
+
 // Jobs of a study on their way into its results; for the modules that simulate and read them.
 
-inline constexpr int results_schema = 3;  // docs/results-schema.md says what changed
 inline constexpr const char* study_plan_file = "study.json";
 inline constexpr const char* results_csv_file = "results.csv";
 inline constexpr const char* results_json_file = "results.json";
@@ -103,8 +106,6 @@ void take_results(StudyItem& item, const run::Run& run);
 void take_diagnoses(StudyItem& item);
 /// Of one that has its diagnoses: they say how its measurement ended.
 void mark_failed(StudyItem& item);
-
-Json as_json(const std::vector<spec::Diagnosis>& diagnoses);
 
 /// The first that could not be kept or read.
 Result<void> first_problem(const std::vector<StudyItem>& items);

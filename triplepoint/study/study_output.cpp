@@ -7,15 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/answers/results.h"
-#include "triplepoint/metrics/economics/bill.h"
-#include "triplepoint/metrics/run/fault_effects.h"
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/run_page.h"
-#include "triplepoint/search/neighbours.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/study/sources.h"
 
@@ -82,30 +78,6 @@ std::vector<std::string> warnings_of(const report::Study& study) {
         "{}{}: {}", jobs.front(),
         jobs.size() > 1 ? fmt::format(" and {} more", jobs.size() - 1) : std::string(), what));
   return warnings;
-}
-
-std::string flags_that_fit(const JobResults& results) {
-  const run::Manifest& manifest = results.run.manifest;
-  if (manifest.fits_memory || !manifest.job) return "";
-  const auto fits = search::nearest_that_fits(*manifest.job);
-  return fits ? search::flags_between(*manifest.job, *fits) : "";
-}
-
-Json results_json(const JobResults& results) {
-  Json json = {{"schema", results_schema}};
-  json.update(answers::results_json(results.run, results.metrics));
-  json["diagnoses"] = as_json(spec::diagnose(*results.run.manifest.job));
-  if (results.step_time) {
-    json["step_time_low_s"] = results.step_time->low;
-    json["step_time_high_s"] = results.step_time->high;
-  }
-  if (const std::string flags = flags_that_fit(results); !flags.empty()) json["fits_with"] = flags;
-  if (results.profile) json["power_profile"] = metrics::power_profile_json(*results.profile);
-  if (results.bill) json["bill"] = metrics::bill_json(*results.bill, results.rates);
-  if (!results.run.manifest.job->environment.faults.empty())
-    json["faults"] =
-        metrics::faults_json(results.run, results.fault_free ? &*results.fault_free : nullptr);
-  return json;
 }
 
 }  // namespace triplepoint::study

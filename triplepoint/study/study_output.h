@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/watch.h"
 
-#include "triplepoint/run/run.h"
-
-#include "triplepoint/metrics/economics/bill.h"
-#include "triplepoint/metrics/run/power_profile.h"
-#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/study/runner.h"
 
 namespace triplepoint::study {
@@ -30,19 +23,5 @@ Result<void> write_run_pages(const Watch&, StudyResults& results, const Path& fo
 
 /// What jobs ask for in vain or against themselves: each once, with a job.
 std::vector<std::string> warnings_of(const report::Study& study);
-
-/// A simulated job with all that its output shows.
-struct JobResults {
-  run::Run run;
-  metrics::Metrics metrics;
-  std::optional<run::Run> fault_free;          // a steady state with faults: without them
-  std::optional<metrics::Interval> step_time;  // of a steady state
-  std::optional<metrics::PowerProfile> profile;
-  std::optional<metrics::Bill> bill;
-  metrics::BillRates rates;
-};
-Json results_json(const JobResults&);
-/// Flags with which a job that is out of memory fits; empty if it fits or none are found.
-std::string flags_that_fit(const JobResults&);
 
 }  // namespace triplepoint::study

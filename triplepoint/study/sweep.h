@@ -8,7 +8,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/answers/document.h"
-#include "triplepoint/study/study_output.h"
+#include "triplepoint/flags/job_results.h"
 
 namespace triplepoint::study {
 
@@ -25,7 +25,7 @@ inline constexpr size_t most_values = 1000;
 /// A job of a sweep.
 struct SweptJob {
   std::vector<std::string> values;  // of each flag
-  JobResults results;
+  flags::JobResults results;
   std::string problem;  // why there are none; empty: there are
 };
 

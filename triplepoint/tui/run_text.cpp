@@ -19,6 +19,7 @@
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/document_text.h"
+#include "triplepoint/tui/fault_text.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -139,6 +140,18 @@ void print_power_profile(Console& console, const PowerProfile& profile) {
   console.print("\n" + table_text(level_table(profile), console));
   console.print(wrap(smoothing_text(profile), console.abilities().width.value_or(100), "  ") +
                 "\n");
+}
+
+void print_results(Console& console, const flags::JobResults& results) {
+  print_run(console, results.run, results.metrics, results.step_time);
+  if (const std::string fitting = flags::flags_that_fit(results); !fitting.empty())
+    print_wrapped(console,
+                  fmt::format("It fits with {}; triplepoint plan finds the fastest plan that fits.",
+                              fitting));
+  print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
+  if (results.profile) print_power_profile(console, *results.profile);
+  if (results.bill)
+    console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "\n");
 }
 
 }  // namespace triplepoint::tui

@@ -7,6 +7,7 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/flags/job_results.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
@@ -26,5 +27,8 @@ std::string run_sparklines(const Console& console, const run::Run& run);
 
 /// Swing, ramps and peaks by level, and what smoothing would cost.
 void print_power_profile(Console& console, const metrics::PowerProfile& profile);
+
+/// What `simulate` prints of a job.
+void print_results(Console&, const flags::JobResults&);
 
 }  // namespace triplepoint::tui

@@ -6,6 +6,7 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/cli/flags/this_machine_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"

@@ -10,6 +10,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/compare/compare_document.h"

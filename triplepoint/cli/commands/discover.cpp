@@ -9,9 +9,10 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/study/record_flags.h"
 #include "triplepoint/telemetry/sensor_opening.h"
 #include "triplepoint/tui/machine_text.h"
 
@@ -83,7 +84,7 @@ class Discover : public Command {
     return text;
   }
 
-  SensorFlags sensors_;
+  study::SensorFlags sensors_;
   FormatFlag format_;
   std::optional<std::string> output_, tests_;
 };

@@ -4,8 +4,9 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/study/record_flags.h"
 #include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::cli {
@@ -36,7 +37,7 @@ class Doctor : public Command {
   }
 
  private:
-  SensorFlags sensors_;
+  study::SensorFlags sensors_;
   FormatFlag format_;
   std::optional<Seconds> look_;
 };

@@ -11,9 +11,9 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/store/store.h"

@@ -14,9 +14,9 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/study/import_report.h"
 #include "triplepoint/study/sources.h"

@@ -10,8 +10,8 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"

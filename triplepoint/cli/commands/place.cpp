@@ -14,6 +14,7 @@
 #include "triplepoint/advise/place_answer.h"
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"

@@ -18,10 +18,10 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/search/plan_answer.h"
@@ -95,7 +95,7 @@ class PlanCommand : public Command {
     search::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
     asked.watch = tui::watch_on(console);
     const search::Space space = TPT_TRY(plan_.searched().space(asked.base));
-    const search::Ranking ranking = TPT_TRY(study::find_plans(space, asked));
+    const search::Ranking ranking = TPT_TRY(search::find_plans(space, asked));
     if (ranking.ranked.empty()) {
       console.warn("triplepoint: interrupted before the first plan was found\n");
       return exit_interrupted;
@@ -162,7 +162,7 @@ class PlanCommand : public Command {
     size.base = asked.base;
     const Result<search::Space> space = plan_.searched().space(asked.base);
     const Result<search::Ranking> ranking =
-        space ? study::find_plans(*space, asked) : tl::unexpected(space.error());
+        space ? search::find_plans(*space, asked) : tl::unexpected(space.error());
     if (!ranking) {
       size.problem = ranking.error().what;
     } else if (ranking->ranked.empty()) {

@@ -10,7 +10,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

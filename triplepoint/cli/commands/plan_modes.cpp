@@ -18,6 +18,7 @@
 #include "triplepoint/advise/clock_answer.h"
 #include "triplepoint/advise/clock_plan.h"
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/place_telemetry.h"

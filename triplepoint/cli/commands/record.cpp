@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/flags/record_flags.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/library_text.h"
+#include "triplepoint/study/record_flags.h"
 #include "triplepoint/study/recording.h"
 #include "triplepoint/tui/progress.h"
 
@@ -41,7 +41,7 @@ class Record : public Command {
  private:
   std::vector<std::string> command_;
   std::optional<std::string> output_;
-  RecordFlags flags_;
+  study::RecordFlags flags_;
 };
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/listen_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/http/server.h"
 #include "triplepoint/study/site.h"
 #include "triplepoint/system/process.h"

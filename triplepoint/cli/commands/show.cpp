@@ -13,9 +13,9 @@
 
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/tui/document_text.h"

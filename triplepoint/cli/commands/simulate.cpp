@@ -20,6 +20,8 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/like_flags.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
@@ -34,6 +36,7 @@
 #include "triplepoint/study/trace_what_if.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
+#include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -179,13 +182,13 @@ class Simulate : public Command {
                                           : flags_.job(library));
     const std::string own = study::own_model_text(library, job);
     const auto learned = TPT_TRY(flags_.own_runs());
-    const study::JobResults results =
+    const flags::JobResults results =
         TPT_TRY(simulation_.results(library, std::move(job), learned));
     if (!own.empty() && !format_.is_json()) console.print(own + "\n");
     print_warnings(console, study::warnings_of(*results.run.manifest.job));
     TPT_TRY(write(results.run));
-    format_.is_json() ? print_json(console, study::results_json(results))
-                      : print_results(console, results);
+    format_.is_json() ? print_json(console, flags::results_json(results))
+                      : tui::print_results(console, results);
     return exit_ok;
   }
 
@@ -221,7 +224,7 @@ class Simulate : public Command {
       }
       auto job = flags_.job(library);
       auto results = job ? simulation_.results(library, *std::move(job), TPT_TRY(flags_.own_runs()))
-                         : Result<study::JobResults>(tl::unexpected(job.error()));
+                         : Result<flags::JobResults>(tl::unexpected(job.error()));
       if (results)
         jobs[i].results = *std::move(results);
       else

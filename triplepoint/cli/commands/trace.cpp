@@ -7,9 +7,9 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/cli/flags/trace_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/tui/result_text.h"

@@ -7,8 +7,8 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/calibrate/machine/this_machine.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/this_machine.h"
 
 namespace triplepoint::cli {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/cli/flags/output_flags.h"
 
 namespace triplepoint::cli {
 

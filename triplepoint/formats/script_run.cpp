@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/study/script_run.h"
+#include "triplepoint/formats/script_run.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/system/process.h"
 
-namespace triplepoint::study {
+namespace triplepoint::formats {
 namespace {
 
 /// What stands in for programs that start others or train. One that starts another program (srun
@@ -106,7 +106,7 @@ Result<void> write_stand_ins(const Path& folder) {
 
 /// What sbatch sets, by the script's own lines.
 std::vector<std::string> variables_of_slurm(const std::string& text, const std::string& path) {
-  const auto script = formats::read_job_script(text, path);
+  const auto script = read_job_script(text, path);
   if (!script) return {};
   std::vector<std::string> all{"SLURM_JOB_ID=1", "SLURM_PROCID=0", "SLURM_NODEID=0",
                                "SLURM_JOB_NODELIST=node0", "SLURM_NODELIST=node0"};
@@ -151,10 +151,10 @@ Result<std::vector<std::string>> command_of(const Path& script, const std::strin
   return words;
 }
 
-std::vector<formats::Launch> launches_in(std::string_view record) {
-  std::vector<formats::Launch> launches(1);
+std::vector<Launch> launches_in(std::string_view record) {
+  std::vector<Launch> launches(1);
   for (const std::string& part : split(record, '\0')) {
-    formats::ShellCommand& command = launches.back().command;
+    ShellCommand& command = launches.back().command;
     const std::string value = part.empty() ? part : part.substr(1);
     if (part.starts_with('W')) command.words.push_back({value, 0, {}});
     if (part.starts_with('E'))
@@ -174,7 +174,7 @@ std::string end_of(const std::string& log) {
 
 }  // namespace
 
-Result<std::vector<formats::Launch>> run_script(const std::string& path, const ScriptRun& how) {
+Result<std::vector<Launch>> run_script(const std::string& path, const ScriptRun& how) {
   const Path script = absolute_path(path);
   const std::string text = TPT_TRY(read_file(script));
   const Folder own = TPT_TRY(Folder::make());
@@ -193,7 +193,7 @@ Result<std::vector<formats::Launch>> run_script(const std::string& path, const S
         fmt::format("--run-script: no sandbox can be made here ({}); allow user namespaces, or "
                     "write the command that the script launches in a file",
                     end_of(wrote)));
-  std::vector<formats::Launch> launches = launches_in(TPT_TRY(read_file(own.path() / "launched")));
+  std::vector<Launch> launches = launches_in(TPT_TRY(read_file(own.path() / "launched")));
   if (!launches.empty()) return launches;
   if (end->how == GroupEnd::How::timed_out)
     return error(
@@ -206,4 +206,4 @@ Result<std::vector<formats::Launch>> run_script(const std::string& path, const S
                   path, end->code, wrote.empty() ? "" : ": ", end_of(wrote)));
 }
 
-}  // namespace triplepoint::study
+}  // namespace triplepoint::formats

@@ -9,7 +9,7 @@
 
 #include "triplepoint/formats/shell_command.h"
 
-namespace triplepoint::study {
+namespace triplepoint::formats {
 
 /// How a launch script is run.
 struct ScriptRun {
@@ -22,6 +22,6 @@ struct ScriptRun {
 /// folder read-only, an empty home, limited time, processes and memory. torchrun, python, srun,
 /// mpirun, deepspeed, accelerate and their like are stand-ins that write down their arguments.
 /// Fails in one sentence where bubblewrap is missing or user namespaces are blocked.
-Result<std::vector<formats::Launch>> run_script(const std::string& path, const ScriptRun& how);
+Result<std::vector<Launch>> run_script(const std::string& path, const ScriptRun& how);
 
-}  // namespace triplepoint::study
+}  // namespace triplepoint::formats

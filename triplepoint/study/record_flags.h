@@ -4,25 +4,38 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/flags/arguments.h"
-#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/study/recording_request.h"
+#include "triplepoint/telemetry/open_sensors.h"
 
-namespace triplepoint::flags {
+namespace triplepoint::study {
+
+/// The flags that say what is measured: --devices, --gpm, --node-power-command.
+class SensorFlags {
+ public:
+  flags::Arguments arguments();
+  telemetry::SensorOptions options() const;
+
+ private:
+  std::vector<std::string> devices_;
+  std::optional<std::string> node_power_command_;
+  bool gpm_ = false;
+};
 
 /// What a recording is asked besides the program and the file.
 class RecordFlags {
  public:
-  Arguments arguments();
+  flags::Arguments arguments();
   /// Without command and output.
-  Result<study::RecordingRequest> request() const;
+  Result<RecordingRequest> request() const;
 
  private:
   Result<void> check() const;
-  void set_steps(study::RecordingRequest& request) const;
+  void set_steps(RecordingRequest& request) const;
 
   std::optional<Seconds> interval_;
   std::optional<std::string> steps_, job_file_;
@@ -31,4 +44,4 @@ class RecordFlags {
   SensorFlags sensors_;
 };
 
-}  // namespace triplepoint::flags
+}  // namespace triplepoint::study

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/study/script_run.h"
+#include "triplepoint/formats/script_run.h"
 
 #include <chrono>
 
@@ -8,7 +8,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/scratch_folder.h"
 
-namespace triplepoint::study {
+namespace triplepoint::formats {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -25,7 +25,7 @@ std::optional<Words> launched(const std::string& text, const ScriptRun& how = {}
   if (!read)
     words = {read.error().what};
   else
-    for (const formats::ShellWord& word : read->front().command.words)
+    for (const ShellWord& word : read->front().command.words)
       words.push_back(word.text);
   return words;
 }
@@ -79,4 +79,4 @@ TEST_CASE("what launches nothing says how it ended, and a variable needs a name"
 }
 
 }  // namespace
-}  // namespace triplepoint::study
+}  // namespace triplepoint::formats

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/flags/record_flags.h"
+#include "triplepoint/study/record_flags.h"
 
 #include <fmt/format.h>
 
@@ -10,33 +10,57 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/formats/import.h"
 
-namespace triplepoint::flags {
+namespace triplepoint::study {
 namespace {
 
 constexpr Seconds shortest_interval = 20 * unit::ms;
 
 }  // namespace
 
-Arguments RecordFlags::arguments() {
-  return Arguments()
+flags::Arguments SensorFlags::arguments() {
+  return flags::Arguments()
+      .group("Sensors")
+      .flag("--devices", "LIST",
+            "only these GPUs: numbers, ranges, UUIDs or PCI addresses, as 0,2-3; or none",
+            flags::into(devices_, split_list))
+      .toggle("--gpm",
+              "also read the performance counters of Hopper and newer (conflicts with profilers)",
+              gpm_)
+      .flag("--node-power-command", "COMMAND",
+            "command that prints the node's power in W; run every 5 s",
+            flags::into(node_power_command_));
+}
+
+telemetry::SensorOptions SensorFlags::options() const {
+  telemetry::SensorOptions options;
+  options.devices = devices_;
+  options.gpm = gpm_;
+  options.node_power_command = node_power_command_.value_or("");
+  return options;
+}
+
+flags::Arguments RecordFlags::arguments() {
+  return flags::Arguments()
       .flag("--interval", "TIME",
             "sampling interval, 20 ms or more (default: 100 ms, or half of a sensor's update "
             "period)",
-            into_quantity(interval_))
-      .flag("--warmup", "N", "warm-up steps that are not measured (default: 3)", into(warmup_))
-      .flag("--steps", "N", "measured steps after the warm-up, or all (default: 10)", into(steps_))
+            flags::into_quantity(interval_))
+      .flag("--warmup", "N", "warm-up steps that are not measured (default: 3)",
+            flags::into(warmup_))
+      .flag("--steps", "N", "measured steps after the warm-up, or all (default: 10)",
+            flags::into(steps_))
       .flag("--job", "FILE",
             "job of the command (job.toml, NeMo YAML, Megatron arguments); adds model, layout "
             "and FLOPs to the recording",
-            into(job_file_), {.words = Words::files})
+            flags::into(job_file_), {.words = flags::Words::files})
       .toggle("--strict", "exit with 1 if some of the recording is lost (disk full)", strict_)
       .toggle("-q,--quiet", "do not print a summary", quiet_)
       .add(sensors_.arguments());
 }
 
-Result<study::RecordingRequest> RecordFlags::request() const {
+Result<RecordingRequest> RecordFlags::request() const {
   TPT_TRY(check());
-  study::RecordingRequest request;
+  RecordingRequest request;
   request.interval = interval_;
   request.strict = strict_;
   request.quiet = quiet_;
@@ -60,10 +84,10 @@ Result<void> RecordFlags::check() const {
   return {};
 }
 
-void RecordFlags::set_steps(study::RecordingRequest& request) const {
+void RecordFlags::set_steps(RecordingRequest& request) const {
   if (warmup_) request.steps.warmup = *warmup_;
   if (steps_ && *steps_ == "all") request.steps.steps.reset();
   if (steps_ && *steps_ != "all") request.steps.steps = parse_count(*steps_).value_or(1);
 }
 
-}  // namespace triplepoint::flags
+}  // namespace triplepoint::study

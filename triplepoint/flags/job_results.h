@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/json_fwd.h"
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/metrics/economics/bill.h"
+#include "triplepoint/metrics/metrics.h"
+#include "triplepoint/metrics/run/power_profile.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
+
+namespace triplepoint::flags {
+
+inline constexpr int results_schema = 3;  // docs/results-schema.md says what changed
+
+Json as_json(const std::vector<spec::Diagnosis>& diagnoses);
+
+/// A simulated job with all that its output shows.
+struct JobResults {
+  run::Run run;
+  metrics::Metrics metrics;
+  std::optional<run::Run> fault_free;          // a steady state with faults: without them
+  std::optional<metrics::Interval> step_time;  // of a steady state
+  std::optional<metrics::PowerProfile> profile;
+  std::optional<metrics::Bill> bill;
+  metrics::BillRates rates;
+};
+Json results_json(const JobResults&);
+/// Flags with which a job that is out of memory fits; empty if it fits or none are found.
+std::string flags_that_fit(const JobResults&);
+
+}  // namespace triplepoint::flags
