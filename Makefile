@@ -18,6 +18,9 @@ PACKAGES_PAPER  := python3-matplotlib
 PACKAGES_TEST  := $(PACKAGES) $(PACKAGES_PYTHON) $(PACKAGES_PAPER) doctest-dev bubblewrap=bwrap nodejs=node python3-numpy python3-pip python3-nbclient python3-ipykernel python3-jsonschema
 PACKAGES_PACKAGE := dpkg-dev=dpkg-shlibdeps file=file xz-utils=xz
 PACKAGES_DOCS     := mkdocs=mkdocs mkdocs-material
+# Clang's library for WebAssembly; of emscripten only the sources of exceptions.
+PACKAGES_EXPLORE  := $(PACKAGES) clang-19 lld-19 llvm-19 libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32 wasi-libc \
+                     binaryen emscripten nodejs=node
 PACKAGES_BENCH := $(PACKAGES) libbenchmark-dev
 PACKAGES_CHECK := $(PACKAGES_TEST) npm=npm clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 \
                   slurm-wlm munge tmux=tmux prometheus=prometheus
@@ -31,7 +34,7 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report paper pictures measure test check bench benches install package wheel test-arm64 package-arm64 try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
+.PHONY: help build calibrations report paper pictures measure test check bench benches install package wheel test-arm64 package-arm64 explore test-explore try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -127,6 +130,14 @@ benches: packages-bench  ## the programs with all benchmarks: build/bench
 	cmake --preset bench
 	cmake --build build/bench --target programs benches -j $(JOBS)
 
+explore: packages-explore  ## the explorer, a page that predicts and plans in a browser: build/explore
+	cmake --preset wasm
+	cmake --build build/wasm -j $(JOBS)
+	@echo "the explorer is build/explore/explore.html; any web server can show the folder"
+
+test-explore: explore build  ## the explorer answers as the program does, within its bounds of size
+	ctest --test-dir build/wasm -L explore --output-on-failure
+
 bench: benches  ## measure speed and write docs/performance.md; run it on a machine that does nothing else (10 minutes)
 	python3 tools/bench.py build/bench
 
@@ -188,9 +199,11 @@ packages-package:
 	@tools/packages.sh $(PACKAGES_PACKAGE)
 packages-arm64:
 	@tools/packages.sh $(PACKAGES_ARM64)
+packages-explore:
+	@tools/packages.sh $(PACKAGES_EXPLORE)
 packages-bench:
 	@tools/packages.sh $(PACKAGES_BENCH)
-.PHONY: packages-python packages-paper packages-test packages-check packages-package packages-docs packages-arm64 packages-bench web
+.PHONY: packages-python packages-paper packages-test packages-check packages-package packages-docs packages-arm64 packages-bench packages-explore web
 
 # The only step that needs the npm registry: what checks the front end.
 web: web/node_modules/.package-lock.json

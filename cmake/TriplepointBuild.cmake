@@ -21,6 +21,10 @@ endif()
 # The same commit gives the same programs in any folder.
 add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 
+if(TPT_BROWSER)
+  add_compile_options(-fwasm-exceptions "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${PROJECT_SOURCE_DIR}/wasm/missing.h>")
+endif()
+
 # Equal input gives equal bits: no contraction into fused multiply-adds that one compiler makes and another does not.
 add_compile_options(-ffp-contract=off)
 

@@ -32,7 +32,7 @@ function(triplepoint_unity target)
     return()
   endif()
   list(FILTER ARGN INCLUDE REGEX "\\.cpp$")
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/unity_groups.py 12 ${ARGN}
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/unity_groups.py ${TPT_UNITY_SIZE} ${ARGN}
                   WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[^\n]+" lines "${lines}")
   foreach(line IN LISTS lines)
@@ -51,14 +51,24 @@ function(triplepoint_link target)
     target_link_libraries(${target} PUBLIC $<TARGET_NAME_IF_EXISTS:triplepoint_${module}>)
   endforeach()
   target_link_libraries(${target} PUBLIC ${ARG_LIBS} PRIVATE triplepoint_warnings)
+  if(TPT_BROWSER AND target STREQUAL triplepoint_base)
+    target_precompile_headers(${target} PRIVATE ${PROJECT_SOURCE_DIR}/wasm/common.h)
+  elseif(TPT_BROWSER)
+    target_precompile_headers(${target} REUSE_FROM triplepoint_base)
+  endif()
 endfunction()
 
-# triplepoint_module(<name> SOURCES a.cpp ... TESTS a_test.cpp ... USES <modules> [LIBS <targets>] [TEST_USES <modules>] [TEST_LIBS <targets>] [TEST_LABELS ...])
+# triplepoint_module(<name> SOURCES a.cpp ... TESTS a_test.cpp ... USES <modules> [LIBS <targets>] [TEST_USES <modules>] [TEST_LIBS <targets>]
+#                    [TEST_LABELS ...] [NOT_IN_BROWSER a.cpp ...])
 #
-# Called in the module's own folder; sources are relative to it. LIBS are targets of system packages.
+# Called in the module's own folder; sources are relative to it. LIBS are targets of system packages. For a browser, wasm/ has what
+# the sources do that it cannot compile.
 # Makes triplepoint_<name> and, with tests, <name>_test.
 function(triplepoint_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;USES;LIBS;TEST_USES;TEST_LIBS;TEST_LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;USES;LIBS;TEST_USES;TEST_LIBS;TEST_LABELS;NOT_IN_BROWSER" ${ARGN})
+  if(TPT_BROWSER AND ARG_NOT_IN_BROWSER)
+    list(REMOVE_ITEM ARG_SOURCES ${ARG_NOT_IN_BROWSER})
+  endif()
   triplepoint_drop_missing(ARG_SOURCES)
   triplepoint_drop_missing(ARG_TESTS)
   if(NOT ARG_SOURCES)

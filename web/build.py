@@ -3,7 +3,12 @@
 """Bundles the front end into one HTML template, and writes it as C++ or as it is.
 
     build.py OUT.cpp | OUT.html [ESBUILD]
+    build.py explorer FOLDER CORE.wasm DATA.pack [ESBUILD]
+
+The explorer's folder gets index.html with the files beside it, for any web server, and explore.html, which holds them itself.
 """
+import base64
+import gzip
 import json
 import pathlib
 import re
@@ -12,6 +17,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 GLOSSARY = HERE.parent / "docs/glossary.md"
+EXPLORER_STYLES = ("base", "charts", "tables", "explorer")
 STYLES = ("base", "charts", "tables", "filters", "timeline", "print")  # later ones win: what is printed comes last
 LONGEST_LITERAL = 12000  # bytes; compilers need not take longer ones
 CPP = """// Made by web/build.py; do not edit.
@@ -40,17 +46,37 @@ def glossary():
     return [[plain(term), plain(meaning)] for term, meaning in rows if term != "term"]
 
 
-def script(esbuild):
-    define = f"--define:GLOSSARY={json.dumps(glossary(), ensure_ascii=False)}"
-    done = subprocess.run([esbuild, HERE / "src/main.ts", "--bundle", "--minify", "--target=es2020", "--format=iife", "--legal-comments=none",
+def script(esbuild, entry, define, form="iife"):
+    done = subprocess.run([esbuild, HERE / f"src/{entry}.ts", "--bundle", "--minify", "--target=es2020", f"--format={form}", "--legal-comments=none",
                            "--charset=utf8", "--log-level=warning", define], stdout=subprocess.PIPE, check=True)
     return done.stdout.decode().replace("</script", "<\\/script")
 
 
+def filled(name, styles, text):
+    sheet = "".join((HERE / f"src/{style}.css").read_text(encoding="utf-8") for style in styles)
+    page = (HERE / name).read_text(encoding="utf-8")
+    return page.replace("/*STYLE*/", sheet, 1).replace("/*SCRIPT*/", text, 1)
+
+
 def template(esbuild):
-    styles = "".join((HERE / f"src/{name}.css").read_text(encoding="utf-8") for name in STYLES)
-    page = (HERE / "template.html").read_text(encoding="utf-8")
-    return page.replace("/*STYLE*/", styles, 1).replace("/*SCRIPT*/", script(esbuild), 1)
+    define = f"--define:GLOSSARY={json.dumps(glossary(), ensure_ascii=False)}"
+    return filled("template.html", STYLES, script(esbuild, "main", define))
+
+
+def explorer(folder, core, pack, esbuild="esbuild"):
+    worker = script(esbuild, "explorer_worker", "--define:NONE=0")
+    page = filled("explorer.html", EXPLORER_STYLES, script(esbuild, "explorer", f"--define:WORKER={json.dumps(worker)}"))
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "core.mjs").write_text(script(esbuild, "explorer_core", "--define:NONE=0", "esm"), encoding="utf-8")  # for node
+    files = ""
+    for name, element, content in (("core.wasm", "core", pathlib.Path(core).read_bytes()), ("data.pack", "pack", pathlib.Path(pack).read_bytes())):
+        (folder / name).write_bytes(content)
+        packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+        files += f'<script type="text/plain" id="{element}">{packed}</script>\n'
+    for name, connect, inside in (("index.html", "'self'", ""), ("explore.html", "'none'", files)):
+        text = page.replace("{{connect}}", connect, 1).replace("{{files}}", inside, 1)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def cpp_literals(text):
@@ -70,6 +96,6 @@ def main(output, esbuild="esbuild"):
 
 if __name__ == "__main__":
     try:
-        main(*sys.argv[1:])
+        explorer(*sys.argv[2:]) if sys.argv[1] == "explorer" else main(*sys.argv[1:])
     except subprocess.CalledProcessError as failed:  # esbuild has said why
         sys.exit(failed.returncode)

@@ -33,6 +33,10 @@ Figure breakdown_figure(const std::vector<metrics::RankBreakdown>&,
 /// The same of a simulated run: the parts of its step, whose means are those of its key figures.
 Figure step_parts_figure(const std::vector<metrics::RankParts>&);
 
+/// When each pipeline stage works, and when it waits. Empty for a run without stages or passes, and
+/// where there are more than can be told apart.
+Figure pipeline_figure(const run::Run&);
+
 /// Collectives by kind and size, in the columns of nccl-tests: the mean kernel, waiting and
 /// transfer apart where they are known. The title tells waiting for the pipeline from waiting for
 /// late peers. The timeline is the one of the collectives.

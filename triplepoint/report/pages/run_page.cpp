@@ -370,6 +370,19 @@ std::string bottleneck_section(const Metrics& metrics) {
 
 }  // namespace
 
+std::vector<Figure> run_figures(const run::Run& run, const Metrics& metrics) {
+  std::vector<Figure> figures{pipeline_figure(run)};
+  if (!metrics.stages.empty()) figures.push_back(kernel_figure(metrics));
+  if (!run.memory.empty()) figures.push_back(memory_figure(run));
+  figures.push_back(chassis_figure(run, metrics));
+  if (!metrics.energy_ledger_j.empty())
+    figures.push_back(drawn(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})));
+  if (const auto profile = metrics::power_profile(run))
+    figures.push_back(power_swing_figure(*profile));
+  std::erase_if(figures, [](const Figure& figure) { return figure.drawing.empty(); });
+  return figures;
+}
+
 std::string run_page(const run::Run& run, const Metrics& metrics,
                      const std::vector<spec::Provenance>& numbers) {
   const std::vector<answers::Plot> plots = answers::plots_of(run);

@@ -20,6 +20,10 @@ struct RunHead {
 };
 RunHead run_head(const run::Run& run, const metrics::Metrics& metrics);
 
+/// The figures of a run's page that need no script: pipeline, kernel seconds, memory, the chassis,
+/// energy and power over a step; those that are known.
+std::vector<Figure> run_figures(const run::Run& run, const metrics::Metrics& metrics);
+
 /// The page of one run: key figures, findings, every rank over time with power, temperature, clock
 /// and throttling on the same axis, kernel seconds and memory by stage, the chassis with its heat,
 /// late ranks, where the energy went, and where the run comes from. One HTML file that needs no

@@ -10,6 +10,7 @@
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
+#include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_manifest.h"
 #include "triplepoint/report/study_testing.h"
@@ -245,6 +246,48 @@ TEST_CASE("a single held GPU is named, and of equally warm GPUs none is the hott
   CHECK(std::ranges::any_of(run_findings(sample_run(), m), [](const auto& f) {
     return contains(f.text, "GPUs are throttled 25 % of the time");
   }));
+}
+
+/// Two stages, each with a forward and a backward pass.
+run::Run run_with_passes() {
+  run::Run run;
+  run::PatternPiece second;
+  second.length = 1 * unit::s;
+  run.timeline.patterns = {{"forward", {second}}, {"backward", {second}}};
+  for (const int32_t stage : {0, 1})
+    for (const int32_t pattern : {0, 1})
+      run.timeline.instances.push_back(
+          {instant_at((stage + 2 * pattern) * unit::s), pattern, 4 * stage, stage, 0});
+  run.timeline.num_ranks = 8;
+  return run;
+}
+
+TEST_CASE("pipeline: a row per stage, a mark per pass, and how much of the step it works") {
+  const Figure figure = pipeline_figure(run_with_passes());
+  REQUIRE(figure.table.rows.size() == 2);
+  CHECK(figure.table.rows[1] == std::vector<std::string>{"1", "2", "2.00", "50 %"});
+  for (const char* style : {"<rect class=\"p-forward\"", "<rect class=\"p-backward\""}) {
+    std::size_t marks = 0;
+    for (std::size_t at = figure.drawing.find(style); at != figure.drawing.npos;
+         at = figure.drawing.find(style, at + 1))
+      ++marks;
+    CHECK(marks >= 2);
+  }
+}
+
+TEST_CASE("pipeline: one stage alone, or no passes, draw nothing") {
+  run::Run run = run_with_passes();
+  run.timeline.instances.resize(2);
+  CHECK(pipeline_figure(run).drawing.empty());
+  CHECK(pipeline_figure(run::Run()).drawing.empty());
+}
+
+TEST_CASE("figures of a run: each is drawn once, and those that are not known are left out") {
+  CHECK(run_figures(run::Run(), metrics::Metrics()).empty());
+  const std::vector<Figure> figures = run_figures(run_with_chassis(), metrics_of_32());
+  CHECK(std::ranges::any_of(figures, [](const Figure& figure) { return figure.id == "chassis"; }));
+  for (const Figure& figure : figures)
+    CHECK(!figure.drawing.empty());
 }
 
 }  // namespace

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wasm/calls.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/installation.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/sources.h"
+
+#include "triplepoint/answers/run_figures.h"
+#include "triplepoint/flags/job_flags.h"
+#include "triplepoint/flags/plan_flags.h"
+#include "triplepoint/flags/request.h"
+#include "triplepoint/flags/simulation_flags.h"
+#include "triplepoint/formats/export.h"
+#include "triplepoint/metrics/run/bottleneck_text.h"
+#include "triplepoint/report/charts/charts.h"
+#include "triplepoint/report/compare/compare_document.h"
+#include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/report/pages/document_page.h"
+#include "triplepoint/report/pages/run_page.h"
+#include "triplepoint/sim/simulate.h"
+#include "triplepoint/workload/memory.h"
+#include "triplepoint/workload/model_flops.h"
+
+/// How far a search is; the page's.
+extern "C" [[clang::import_module("explore"), clang::import_name("progress")]] void tpt_progress(
+    std::size_t done, std::size_t total);
+
+namespace triplepoint::explore {
+namespace {
+
+using flags::FlagTexts;
+
+// ---- requests
+
+std::string text_at(const Json& request, const char* key) {
+  const auto found = request.find(key);
+  return found != request.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// {"--tp": "8", "--fault": ["a", "b"]}
+Result<FlagTexts> flag_texts(const Json& request, const char* key) {
+  FlagTexts texts;
+  const auto found = request.find(key);
+  if (found == request.end()) return texts;
+  if (!found->is_object()) return error(fmt::format("\"{}\" is no object of flags and texts", key));
+  for (const auto& [name, value] : found->items()) {
+    const Json list = value.is_array() ? value : Json::array({value});
+    for (const Json& each : list) {
+      if (!each.is_string())
+        return error(
+            fmt::format("{} is {} (flags are texts); give \"{}\"", name, each.dump(), each.dump()));
+      texts.emplace_back(name, each.get<std::string>());
+    }
+  }
+  return texts;
+}
+
+/// A job, and what `simulate` is asked of it.
+struct Asked {
+  flags::JobRequest job;
+  FlagTexts simulation;
+};
+
+Result<Asked> asked_of(const Json& request) {
+  Asked asked{{text_at(request, "file"), text_at(request, "beginning"), {}}, {}};
+  flags::SimulationFlags simulation;
+  const flags::Arguments of_simulation = simulation.all();
+  for (auto& each : TPT_TRY(flag_texts(request, "flags"))) {
+    const bool is_of = std::ranges::any_of(of_simulation, [&](const flags::Argument& argument) {
+      return flags::has_name(argument, each.first);
+    });
+    (is_of ? asked.simulation : asked.job.flags).push_back(std::move(each));
+  }
+  return asked;
+}
+
+Result<std::shared_ptr<const spec::Job>> job_of(const Json& request) {
+  Asked asked = TPT_TRY(asked_of(request));
+  const flags::RequestedJob made = TPT_TRY(flags::make_job(std::move(asked.job)));
+  TPT_TRY(spec::require_valid(*made.spec));
+  return made.spec;
+}
+
+// ---- the latest simulations, for pins and pages of them
+
+using Results = std::shared_ptr<const flags::JobResults>;
+constexpr std::size_t most_kept = 8;
+
+Result<Results> results_of(const Json& request) {
+  static std::list<std::pair<std::string, Results>> kept;
+  const std::string key = json_text({{"flags", request.value("flags", Json())},
+                                     {"file", text_at(request, "file")},
+                                     {"beginning", text_at(request, "beginning")}},
+                                    -1);
+  const auto found = std::ranges::find(kept, key, &std::pair<std::string, Results>::first);
+  if (found != kept.end()) {
+    kept.splice(kept.begin(), kept, found);
+    return kept.front().second;
+  }
+  const Asked asked = TPT_TRY(asked_of(request));
+  const flags::RequestedJob job = TPT_TRY(flags::make_job(asked.job));
+  kept.emplace_front(key, std::make_shared<const flags::JobResults>(
+                              TPT_TRY(flags::simulate(*job.spec, asked.simulation))));
+  if (kept.size() > most_kept) kept.pop_back();
+  return kept.front().second;
+}
+
+// ---- answers
+
+Json table_of(const flags::Arguments& arguments) {
+  constexpr std::array words = {"",       "files",      "folders", "models",  "clusters",
+                                "stacks", "optimizers", "records", "studies", "library"};
+  Json table = Json::array();
+  for (const flags::Argument& each : arguments)
+    if (each.is_flag())
+      table.push_back({{"names", split(each.names, ',')},
+                       {"value", each.value},
+                       {"help", each.help},
+                       {"group", each.group},
+                       {"choices", each.choices},
+                       {"repeats", each.repeats},
+                       {"words", words[static_cast<std::size_t>(each.words)]}});
+  return table;
+}
+
+Result<Json> flag_tables(const Json&) {
+  flags::JobFlags job;
+  flags::SimulationFlags simulation;
+  flags::PlanFlags plan;
+  const spec::Library library = TPT_TRY(spec::require_library());
+  return Json{{"version", program_version()},
+              {"job", table_of(job.arguments())},
+              {"simulation", table_of(simulation.all())},
+              {"plan", table_of(flags::plan_arguments(plan))},
+              {"library",
+               {{"models", spec::list_models(library)},
+                {"clusters", spec::list_clusters(library)},
+                {"stacks", spec::list_stacks(library)},
+                {"optimizers", spec::list_optimizers(library)},
+                {"records", spec::list_records(library)}}}};
+}
+
+Json settings_of(const spec::Job& job) {
+  Json settings = Json::object();
+  for (const auto& [name, text] : flags::flags_of(job))
+    settings[name] = text;
+  return settings;
+}
+
+Json memory_json(const workload::MemoryVerdict& memory) {
+  const workload::StageMemory& worst = memory.stages[static_cast<std::size_t>(memory.worst_stage)];
+  return {{"peak_gib", worst.total() / unit::GiB},
+          {"limit_gib", memory.limit / unit::GiB},
+          {"stage", memory.worst_stage},
+          {"fits", memory.fits()}};
+}
+
+Result<Json> step(const Json& request) {
+  const auto job = TPT_TRY(job_of(request));
+  Json answer = {{"settings", settings_of(*job)},
+                 {"num_gpus", job->world_size()},
+                 {"memory", memory_json(workload::estimate_memory(*job))},
+                 {"step_time_s", nullptr},
+                 {"tokens_per_s", nullptr}};
+  if (const auto time = sim::find_steady_step_time(*job)) {
+    answer["step_time_s"] = *time / unit::s;
+    answer["tokens_per_s"] =
+        static_cast<double>(workload::tokens_per_step(*job)) / (*time / unit::s);
+  }
+  return answer;
+}
+
+std::string verdict_of(const flags::JobResults& results) {
+  const run::Run& run = results.run;
+  if (run.shutdown) return run::shutdown_text(run) + ".";
+  const std::string memory = answers::memory_text(run);
+  if (!run.manifest.fits_memory) {
+    const std::string flags = flags::flags_that_fit(results);
+    return fmt::format("Out of memory: {}.{}", memory,
+                       flags.empty() ? "" : " It fits with " + flags + ".");
+  }
+  if (results.metrics.bottlenecks.empty()) return fmt::format("Fits in memory: {}.", memory);
+  const auto& first = results.metrics.bottlenecks.front();
+  return fmt::format("Fits in memory: {}. {} {}", memory,
+                     metrics::bottleneck_sentence(first, results.metrics.step_time),
+                     metrics::bottleneck_advice(first));
+}
+
+/// Time, energy, money and CO2 of a whole training. At a given power each is proportional to the
+/// step time, and as sure as it.
+std::vector<answers::KeyFigure> bill_figures(const flags::JobResults& results) {
+  if (!results.bill) return {};
+  const double step = *results.metrics.step_time / unit::s;
+  const auto figure = [&](const char* label, double value, const std::string& unit) {
+    const auto& spread = results.step_time;
+    return answers::KeyFigure{
+        label, significant(value) + " " + unit,
+        spread ? answers::interval_text({value * spread->low / step, value * spread->high / step})
+               : ""};
+  };
+  const metrics::Bill& bill = *results.bill;
+  return {figure("training", bill.total / unit::h / 24, "days"),
+          figure("its energy", bill.energy / unit::MWh, "MWh"),
+          figure("its cost", bill.money() / 1e6, "M " + results.rates.currency),
+          figure("its CO2", bill.tonnes_co2, "t")};
+}
+
+Json key_figures_json(const flags::JobResults& results) {
+  Json list = Json::array();
+  if (!run::has_trained(results.run)) return list;
+  std::vector<answers::KeyFigure> figures =
+      answers::key_figures(results.run, results.metrics, results.step_time);
+  std::ranges::move(bill_figures(results), std::back_inserter(figures));
+  for (const answers::KeyFigure& figure : figures)
+    list.push_back({{"label", figure.label}, {"value", figure.value}, {"remark", figure.remark}});
+  return list;
+}
+
+Json figures_json(const flags::JobResults& results) {
+  Json list = Json::array();
+  for (const report::Figure& figure : report::run_figures(results.run, results.metrics))
+    list.push_back({{"id", figure.id}, {"html", report::html_figure(figure)}});
+  return list;
+}
+
+Result<Json> simulate(const Json& request) {
+  const Results results = TPT_TRY(results_of(request));
+  const auto& [run, metrics] = std::tie(results->run, results->metrics);
+  Json findings = Json::array();
+  for (const report::RunFinding& finding : report::run_findings(run, metrics))
+    findings.push_back(finding.text);
+  return Json{
+      {"results", flags::results_json(*results)},
+      {"title", answers::title_of(run)},
+      {"verdict", verdict_of(*results)},
+      {"settings", settings_of(*run.manifest.job)},
+      {"key_figures", key_figures_json(*results)},
+      {"bill", results->bill ? Json(metrics::bill_text(*results->bill, results->rates)) : Json()},
+      {"findings", std::move(findings)},
+      {"figures", figures_json(*results)}};
+}
+
+/// What refuses the job with the flag at each of the values.
+Json refusals(const Json& request, const std::string& flag, const Json& values) {
+  Json list = Json::array();
+  for (const Json& value : values) {
+    Json changed = request;
+    changed["flags"][flag] = value;
+    const auto job = job_of(changed);
+    list.push_back(job ? Json() : Json(job.error().what));
+  }
+  return list;
+}
+
+Result<Json> legal(const Json& request) {
+  Json answer = Json::object();
+  const Json candidates = request.value("values", Json::object());
+  for (const auto& [flag, values] : candidates.items())
+    answer[flag] = refusals(request, flag, values);
+  return answer;
+}
+
+std::string sections_html(const answers::Document& document) {
+  std::string html;
+  for (const answers::Section& section : document.sections)
+    html += report::section_html(section);
+  return html;
+}
+
+Result<Json> plan(const Json& request) {
+  const Asked asked = TPT_TRY(asked_of(request));
+  const flags::RequestedJob job = TPT_TRY(flags::make_job(asked.job));
+  std::size_t done = 0, total = 0;
+  const Watch watch{.begin =
+                        [&](const char*, std::size_t pieces) {
+                          done = 0;
+                          total = pieces;
+                        },
+                    .advance = [&] { tpt_progress(++done, total); }};
+  const flags::FoundPlans found =
+      TPT_TRY(flags::find_plans(job, TPT_TRY(flag_texts(request, "plan")), watch));
+  Json answer{{"answer", answers::document_json(found.answer)},
+              {"html", sections_html(found.answer)},
+              {"plans", Json::array()}};
+  for (const flags::RequestedJob& each : found.jobs)
+    answer["plans"].push_back({{"name", each.spec->name}, {"settings", settings_of(*each.spec)}});
+  return answer;
+}
+
+Result<Json> compare(const Json& request) {
+  std::vector<report::Side> sides;
+  for (const Json& side : request.value("sides", Json::array())) {
+    const Results results = TPT_TRY(results_of(side));
+    sides.push_back(report::side_of(results->run, results->metrics, text_at(side, "name")));
+  }
+  if (sides.size() < 2) return error("a comparison needs two jobs; pin one first");
+  const answers::Document document =
+      report::comparison_document(report::compare_runs(std::move(sides)), false);
+  return Json{{"verdict", document.verdict}, {"html", sections_html(document)}};
+}
+
+Result<Json> curve(const Json& request) {
+  report::LineChart chart{.title = text_at(request, "title"),
+                          .x_name = text_at(request, "x"),
+                          .y_unit = text_at(request, "unit"),
+                          .positions = request.value("positions", std::vector<std::string>()),
+                          .lines = {{.name = "", .style = "s0", .values = {}}}};
+  for (const Json& value : request.value("values", Json::array()))
+    chart.lines.front().values.push_back(value.is_number() ? std::optional(value.get<double>())
+                                                           : std::nullopt);
+  if (chart.positions.size() != chart.lines.front().values.size())
+    return error("a curve needs as many values as positions");
+  return Json{{"svg", report::line_chart_svg(chart)}};
+}
+
+Result<Json> copy(const Json& request) {
+  const auto job = TPT_TRY(job_of(request));
+  const spec::Library library = TPT_TRY(spec::require_library());
+  return Json{{"job.toml", spec::write_job(*job, library)},
+              {"Megatron-LM", formats::export_megatron_args(*job).text},
+              {"NeMo", formats::export_nemo_yaml(*job).text},
+              {"Megatron-Bridge", formats::export_bridge_yaml(*job).text}};
+}
+
+/// The job of a dropped file, as text that needs no other; a model alone runs where the job in hand
+/// runs.
+Result<Json> read(const Json& request) {
+  flags::JobRequest asked{text_at(request, "file"), {}, {}};
+  auto made = flags::make_job(asked);
+  if (!made) {
+    for (auto& each : TPT_TRY(flag_texts(request, "flags")))
+      if (each.first == "--cluster" || each.first == "--nodes")
+        asked.flags.push_back(std::move(each));
+    if (auto on_these = flags::make_job(asked)) made = std::move(on_these);
+  }
+  return Json{{"beginning", spec::write_job(*TPT_TRY(std::move(made)).spec)}};
+}
+
+Result<Json> page(const Json& request) {
+  const Results results = TPT_TRY(results_of(request));
+  return Json{{"html", report::run_page(results->run, results->metrics)}};
+}
+
+using Call = Result<Json> (*)(const Json&);
+constexpr std::pair<std::string_view, Call> calls[] = {
+    {"flags", flag_tables}, {"step", step},       {"simulate", simulate}, {"legal", legal},
+    {"plan", plan},         {"compare", compare}, {"curve", curve},       {"copy", copy},
+    {"page", page},         {"read", read}};
+
+Result<Json> answer_to(std::string_view name, std::string_view text) {
+  const auto found = std::ranges::find(calls, name, &std::pair<std::string_view, Call>::first);
+  if (found == std::end(calls)) return error(fmt::format("\"{}\" is no call of this page", name));
+  const Json request = Json::parse(text, nullptr, false);
+  if (!request.is_object()) return error("the request is no JSON object");
+  return found->second(request);
+}
+
+}  // namespace
+
+std::string call(std::string_view name, std::string_view request) {
+  const Result<Json> answer = answer_to(name, request);
+  return json_text(answer ? *answer : Json{{"error", answer.error().what}}, -1);
+}
+
+}  // namespace triplepoint::explore

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// The explorer: a job on the left, how it goes in the middle, what else on the right. Nothing leaves the page.
+import { button, element, oncePerFrame } from "./elements";
+import { startEngine, type Engine } from "./explorer_engine";
+import { Form, type Tables } from "./explorer_form";
+import { gallery } from "./explorer_gallery";
+import { addScrollRegions, markScrollRegions } from "./regions";
+import { Copies, Curve, Pins, Plans } from "./explorer_side";
+import { readAddress, requestOf, writeAddress, type Flags, type JobState } from "./explorer_state";
+import { View, type RunAnswer, type StepAnswer } from "./explorer_view";
+
+const largeJob = 256; // GPUs: above, all is drawn when the slider is let go
+const restMs = 250; // without input, before what is slow begins
+const largestFile = 4 << 20;
+
+class Explorer {
+  private readonly view = new View();
+  private readonly form: Form;
+  private readonly pins: Pins;
+  private readonly curve: Curve;
+  private job: JobState;
+  private settings: Flags = {};
+  private gpus = 0;
+  private version = 0; // of the job in hand
+  private rest = 0;
+  private readonly remember = oncePerFrame(() => writeAddress(this.job, this.pins.list.map((pin) => pin.job)));
+
+  constructor(private readonly engine: Engine, tables: Tables) {
+    const { job, pins } = readAddress();
+    const inside = document.getElementById("job")?.textContent; // by `triplepoint explore JOB`
+    const first = inside ? (JSON.parse(inside) as JobState) : { flags: { ...gallery[0]!.flags } };
+    this.job = Object.keys(job.flags).length > 0 || job.beginning ? job : first;
+    const here = (): JobState => this.job;
+    const go = (to: JobState): void => this.open(to);
+    this.form = new Form(tables, (flag, value, dragging) => this.change(flag, value, dragging));
+    this.pins = new Pins(engine, here, go, () => this.redrawPins());
+    this.pins.list = pins.slice(0, 4).map((pin, i) => ({ job: pin, name: `pin ${i + 1}` }));
+    this.curve = new Curve(engine, this.form, here);
+    const plans = new Plans(engine, here, go);
+    const copies = new Copies(engine, here);
+    const left = element("aside", { class: "left", "aria-label": "The job" }, this.starts(), this.dropZone(), this.form.root);
+    const right = element("aside", { class: "right", "aria-label": "What else" }, this.pins.root, this.curve.root, plans.root, copies.root);
+    document.querySelector("main")!.replaceChildren(left, this.view.root, right);
+    window.addEventListener("hashchange", () => this.open(readAddress().job));
+    document.addEventListener("click", (event) => this.follow(event));
+    addScrollRegions();
+    this.listenForFiles();
+    this.pins.draw();
+    this.open(this.job);
+  }
+
+  // ---- the job in hand
+
+  open(job: JobState): void {
+    this.job = { ...job, flags: { ...job.flags } };
+    this.settings = {};
+    void this.ask(false);
+  }
+
+  private change(flag: string, value: string | string[] | undefined, dragging: boolean): void {
+    if (value === undefined) delete this.job.flags[flag];
+    else this.job.flags[flag] = value;
+    void this.ask(dragging);
+  }
+
+  /** Step time at once; the rest behind it, and of large jobs when the slider is let go. */
+  private async ask(dragging: boolean): Promise<void> {
+    const version = ++this.version;
+    const request = requestOf(this.job);
+    this.form.show(this.job.flags, this.settings);
+    this.remember();
+    if (!(dragging && this.gpus > largeJob)) void this.drawRun(request, version);
+    const step = (await this.engine.steps.latest("step", request)) as StepAnswer | undefined;
+    if (!step || version !== this.version) return;
+    if (step.error) this.view.showError(step.error);
+    else {
+      this.gpus = step.num_gpus;
+      this.settings = step.settings;
+      this.view.showStep(step);
+      this.form.show(this.job.flags, this.settings);
+    }
+    performance.mark("step-shown");
+    window.clearTimeout(this.rest);
+    this.rest = window.setTimeout(() => void this.drawRest(version), restMs);
+  }
+
+  private async drawRun(request: object, version: number): Promise<void> {
+    const run = (await this.engine.runs.latest("simulate", request)) as RunAnswer | undefined;
+    if (!run || version !== this.version) return;
+    if (run.error) this.view.showError(run.error);
+    else this.view.showRun(run);
+    markScrollRegions();
+    document.title = `${run.title ?? "Triplepoint"} · Explore`;
+    document.documentElement.dataset.ready = "yes"; // tests wait for this
+    document.documentElement.dataset.shown = String(version);
+    performance.mark("run-shown");
+  }
+
+  /** What may wait until one stops to think. */
+  private async drawRest(version: number): Promise<void> {
+    const legal = await this.engine.side.latest("legal", requestOf(this.job, { values: this.form.candidates() }));
+    if (legal && !legal.error && version === this.version) this.form.showRefused(legal as unknown as Record<string, (string | null)[]>);
+    await this.pins.compare();
+    if (version === this.version) await this.curve.draw();
+  }
+
+  /** The address is the job's: a link inside of the page moves to its target, and no more. */
+  private follow(event: Event): void {
+    const link = (event.target as Element).closest<HTMLAnchorElement>("a[href^='#']");
+    if (!link) return;
+    event.preventDefault();
+    document.getElementById(decodeURIComponent(link.hash.slice(1)))?.scrollIntoView();
+  }
+
+  private redrawPins(): void {
+    this.pins.draw();
+    this.remember();
+    void this.pins.compare();
+  }
+
+  // ---- where to begin
+
+  private starts(): HTMLElement {
+    const cards = gallery.map(({ title, about, flags }) => {
+      const card = button("", () => this.open({ flags: { ...flags } }), { class: "start" });
+      card.append(element("b", {}, title), element("span", {}, about));
+      return element("li", {}, card);
+    });
+    return element("details", { class: "starts" }, element("summary", {}, "Start from"), element("ul", {}, ...cards));
+  }
+
+  private dropZone(): HTMLElement {
+    const input = element("input", { type: "file", id: "file", accept: ".json,.toml,.sh,.txt" });
+    input.addEventListener("change", () => {
+      const file = input.files?.[0];
+      if (file) void this.read(file);
+      input.value = "";
+    });
+    return element("div", { class: "drop" }, element("label", { for: "file" }, "Drop a config.json, a launch script or a job.toml here"), input);
+  }
+
+  private listenForFiles(): void {
+    document.addEventListener("dragover", (event) => event.preventDefault());
+    document.addEventListener("drop", (event) => {
+      event.preventDefault();
+      const file = event.dataTransfer?.files[0];
+      if (file) void this.read(file);
+    });
+  }
+
+  /** Read by the program's own readers; it stays in this page. */
+  private async read(file: File): Promise<void> {
+    if (file.size > largestFile) return this.view.showError(`${file.name} is larger than 4 MiB; no job file is`);
+    const path = `/dropped/${file.name.replace(/[^\w.-]/g, "_")}`;
+    this.engine.addFile(path, new Uint8Array(await file.arrayBuffer()));
+    const answer = await this.engine.side.ask("read", { file: path, flags: this.job.flags });
+    if (!answer) return;
+    if (answer.error) return this.view.showError(answer.error);
+    this.open({ flags: {}, beginning: String(answer.beginning) });
+  }
+}
+
+async function start(): Promise<void> {
+  const main = document.querySelector("main")!;
+  try {
+    const engine = await startEngine();
+    const tables = (await engine.side.ask("flags", {})) as unknown as Tables;
+    new Explorer(engine, tables);
+  } catch (problem) {
+    main.replaceChildren(element("p", { class: "verdict bad" },
+      `This page cannot start (${String(problem)}). It needs WebAssembly with exceptions and DecompressionStream: Chrome 95, Firefox 113, Safari 16.4 or newer.`));
+  }
+}
+
+void start();

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The right column: pins and what differs, the curve, the search for plans, and the job in other words.
+import { button, element } from "./elements";
+import type { Answer } from "./explorer_core";
+import type { Engine } from "./explorer_engine";
+import type { Form } from "./explorer_form";
+import { commandOf, pythonOf, requestOf, type Flags, type JobState } from "./explorer_state";
+import type { StepAnswer } from "./explorer_view";
+
+export interface Pin {
+  job: JobState;
+  name: string;
+}
+
+const mostPins = 4;
+const letters = "ABCD";
+
+/** What flags differ: "tp 4, pp 8". */
+export function differenceName(job: JobState, from: JobState): string {
+  const names = new Set([...Object.keys(job.flags), ...Object.keys(from.flags)]);
+  const words = [...names].filter((name) => String(job.flags[name] ?? "") !== String(from.flags[name] ?? ""))
+    .map((name) => `${name.replace(/^--/, "")} ${job.flags[name] ?? "as usual"}`);
+  return words.slice(0, 3).join(", ") || "the same job";
+}
+
+function panel(title: string, ...content: (Node | string)[]): HTMLElement {
+  return element("section", { class: "panel" }, element("h2", {}, title), ...content);
+}
+
+export class Pins {
+  list: Pin[] = [];
+  readonly root: HTMLElement;
+  private readonly chips = element("ul", { class: "pins" });
+  private readonly differs = element("div", { class: "differs" });
+  private against = 0;
+
+  constructor(private readonly engine: Engine, private readonly job: () => JobState, private readonly go: (job: JobState) => void, private readonly changed: () => void) {
+    const pin = button("Pin this job", () => this.add());
+    this.root = panel("Pins", element("p", { class: "note" }, "Keeps this job to compare others with it."), pin, this.chips, this.differs);
+  }
+
+  add(): void {
+    const job = { ...this.job(), flags: { ...this.job().flags } };
+    const name = this.list.length === 0 ? "first" : differenceName(job, this.list[0]!.job);
+    this.list = [...this.list, { job, name }].slice(-mostPins);
+    this.against = this.list.length - 1;
+    this.changed();
+  }
+
+  draw(): void {
+    this.chips.replaceChildren(...this.list.map((pin, i) => {
+      const show = button(`${letters[i]}: ${pin.name}`, () => {
+        this.against = i;
+        this.changed();
+      }, { "aria-pressed": String(i === this.against) });
+      const back = button("open", () => this.go(pin.job), { "aria-label": `Open pin ${letters[i]}` });
+      const away = button("×", () => {
+        this.list.splice(i, 1);
+        this.against = Math.max(0, Math.min(this.against, this.list.length - 1));
+        this.changed();
+      }, { "aria-label": `Remove pin ${letters[i]}` });
+      return element("li", {}, show, back, away);
+    }));
+  }
+
+  /** What the job in hand changes against the pin in hand, and why. */
+  async compare(): Promise<void> {
+    const pin = this.list[this.against];
+    const job = this.job();
+    if (!pin || differenceName(job, pin.job) === "the same job") return void this.differs.replaceChildren();
+    const sides = [requestOf(pin.job, { name: letters[this.against] }), requestOf(job, { name: "this job" })];
+    const answer = await this.engine.side.latest("compare", { sides });
+    if (!answer) return;
+    if (answer.error) return void this.differs.replaceChildren(element("p", { class: "note" }, answer.error));
+    this.differs.innerHTML = String(answer.html); // the core has escaped every text
+    this.differs.prepend(element("p", { class: "verdict" }, String(answer.verdict)));
+  }
+}
+
+export class Curve {
+  readonly root: HTMLElement;
+  private readonly drawing = element("div", { class: "drawing" });
+  private turn = 0;
+
+  constructor(private readonly engine: Engine, private readonly form: Form, private readonly job: () => JobState) {
+    this.root = panel("Over the control in hand", this.drawing);
+  }
+
+  /** One step time after the other; what is newer ends it. */
+  async draw(): Promise<void> {
+    const turn = ++this.turn;
+    const over = this.form.curveValues();
+    if (!over) return void this.drawing.replaceChildren();
+    const job = this.job();
+    const values: (number | null)[] = [];
+    for (const value of over.values) {
+      const flags: Flags = { ...job.flags, [this.form.inHand]: value };
+      const step = (await this.engine.side.ask("step", requestOf({ ...job, flags }))) as StepAnswer | undefined;
+      if (turn !== this.turn) return;
+      values.push(step?.tokens_per_s ?? null);
+    }
+    const title = `Tokens/s over ${over.title.toLowerCase()}`;
+    const answer = await this.engine.side.ask("curve", { title, x: over.title, unit: "tokens/s", positions: over.positions, values });
+    if (turn !== this.turn || !answer) return;
+    if (values.every((value) => value === null)) this.drawing.replaceChildren("No value of this control fits.");
+    else this.drawing.innerHTML = String(answer.svg ?? "");
+  }
+}
+
+interface PlanAnswer extends Answer {
+  answer: { verdict?: string };
+  html: string;
+  plans: { name: string; settings: Flags }[];
+}
+
+export class Plans {
+  readonly root: HTMLElement;
+  private readonly bar = element("progress", { max: "1", value: "0", hidden: true });
+  private readonly found = element("div", { class: "plans" });
+  private readonly find: HTMLButtonElement;
+  private readonly stop: HTMLButtonElement;
+  private readonly goal = element("select", { "aria-label": "Objective" },
+    ...[["throughput", "fastest"], ["energy", "least energy"], ["edp", "energy × time"], ["cost", "cheapest"]].map(([value, text]) => element("option", { value: value! }, text!)));
+
+  constructor(private readonly engine: Engine, private readonly job: () => JobState, private readonly go: (job: JobState) => void) {
+    this.find = button("Find the best plan", () => void this.search());
+    this.stop = button("Stop", () => this.engine.plans.stop(), { hidden: true });
+    this.root = panel("What else", element("p", { class: "note" }, "Searches all layouts of this model on these nodes."),
+      element("div", { class: "row" }, this.goal, this.find, this.stop), this.bar, this.found);
+  }
+
+  private async search(): Promise<void> {
+    const job = this.job();
+    const busy = (on: boolean): void => {
+      this.find.disabled = on;
+      this.stop.hidden = this.bar.hidden = !on;
+    };
+    busy(true);
+    this.bar.value = 0;
+    const plan = { "--objective": this.goal.value, "--pareto": "" };
+    const answer = (await this.engine.plans.ask("plan", requestOf(job, { plan }), (share) => (this.bar.value = share))) as PlanAnswer | undefined;
+    busy(false);
+    if (!answer) return;
+    if (answer.error) return void this.found.replaceChildren(element("p", { class: "why" }, answer.error));
+    this.found.innerHTML = answer.html; // the core has escaped every text
+    const rows = answer.plans.map((each, i) => element("li", {}, button(`Use plan ${i + 1}`, () => this.use(job, each.settings)), ` ${each.name}`));
+    this.found.prepend(element("p", { class: "verdict" }, answer.answer.verdict ?? ""), element("ol", { class: "use" }, ...rows));
+    for (const mark of this.found.querySelectorAll<SVGElement>("svg [data-job]")) {
+      const plan = answer.plans.find((each) => each.name === mark.dataset.job);
+      if (plan) mark.addEventListener("click", () => this.use(job, plan.settings));
+    }
+  }
+
+  /** The plan's layout on top of what the job says of all else. */
+  private use(job: JobState, settings: Flags): void {
+    const layout = ["--tp", "--pp", "--cp", "--ep", "--vpp", "--expert-tensor-parallel-size", "--sequence-parallel", "--layers-per-stage", "--rank-order",
+      "--mbs", "--gbs", "--sharding", "--recompute", "--recompute-layers", "--recompute-modules", "--schedule", "--overlap", "--power-limit"];
+    const flags = { ...job.flags };
+    for (const name of layout) {
+      if (settings[name] !== undefined) flags[name] = settings[name]!;
+      else delete flags[name];
+    }
+    this.go({ ...job, flags });
+  }
+}
+
+export class Copies {
+  readonly root: HTMLElement;
+  private readonly shown = element("pre", { tabindex: "0", hidden: true });
+  private readonly said = element("p", { class: "note", role: "status" });
+
+  constructor(private readonly engine: Engine, private readonly job: () => JobState) {
+    const names = ["Command", "Python", "job.toml", "Megatron-LM", "NeMo", "Megatron-Bridge"];
+    const marks = names.map((name) => button(name, () => void this.show(name)));
+    const page = button("Whole report", () => void this.report());
+    this.root = panel("Copy as", element("div", { class: "row" }, ...marks), this.said, this.shown, element("div", { class: "row" }, page));
+  }
+
+  private async textOf(name: string): Promise<string> {
+    if (name === "Command") return commandOf(this.job());
+    if (name === "Python") return pythonOf(this.job());
+    const answer = await this.engine.side.ask("copy", requestOf(this.job()));
+    return answer?.error ?? String(answer?.[name] ?? "");
+  }
+
+  private async show(name: string): Promise<void> {
+    const text = await this.textOf(name);
+    this.shown.textContent = text;
+    this.shown.hidden = false;
+    try {
+      await navigator.clipboard.writeText(text);
+      this.said.textContent = `${name}: copied.`;
+    } catch {
+      this.said.textContent = `${name}: mark the text and copy it (this page may not reach the clipboard).`;
+    }
+  }
+
+  /** The run's page as the program writes it, in a tab of its own. */
+  private async report(): Promise<void> {
+    const answer = await this.engine.runs.ask("page", requestOf(this.job()));
+    if (!answer || answer.error) return void (this.said.textContent = answer?.error ?? "");
+    window.open(URL.createObjectURL(new Blob([String(answer.html)], { type: "text/html" })), "_blank");
+  }
+}

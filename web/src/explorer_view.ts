@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The middle: the verdict, key figures, the bill, memory, and the drawings of the run's page.
+import type { Answer } from "./explorer_core";
+import { element } from "./elements";
+
+interface Memory {
+  peak_gib: number;
+  limit_gib: number;
+  stage: number;
+  fits: boolean;
+}
+
+/** The answer to "step". */
+export interface StepAnswer extends Answer {
+  settings: Record<string, string>;
+  num_gpus: number;
+  memory: Memory;
+  step_time_s: number | null;
+  tokens_per_s: number | null;
+}
+
+/** The answer to "simulate". */
+export interface RunAnswer extends Answer {
+  results: Record<string, unknown>; // what `simulate --format json` prints
+  title: string;
+  verdict: string;
+  settings: Record<string, string>;
+  key_figures: { label: string; value: string; remark: string }[];
+  bill: string | null;
+  findings: string[];
+  figures: { id: string; html: string }[];
+}
+
+const digits = (value: number): string => (value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(3));
+
+function tile(label: string, value: string, remark: string): HTMLElement {
+  return element("li", {}, element("span", {}, label), element("b", {}, value), ...(remark ? [element("small", {}, remark)] : []));
+}
+
+export class View {
+  readonly root = element("section", { class: "answer", "aria-label": "How it goes" });
+  private readonly title = element("h1", {}, "…");
+  private readonly verdict = element("p", { class: "verdict", role: "status", "aria-live": "polite" });
+  private readonly quick = element("ul", { class: "tiles quick" });
+  private readonly tiles = element("ul", { class: "tiles" });
+  private readonly bill = element("p", { class: "facts" });
+  private readonly findings = element("ol", { class: "findings" });
+  private readonly figures = element("div", { class: "figures" });
+  private drawn = new Map<string, { html: string; node: HTMLElement }>();
+
+  constructor() {
+    this.root.append(this.title, this.verdict, this.quick, this.tiles, this.bill, this.figures, element("h2", {}, "What stands out"), this.findings);
+  }
+
+  /** A few milliseconds after the input; the rest is of the job before, and looks so. */
+  showStep(step: StepAnswer): void {
+    this.root.classList.add("older");
+    this.root.classList.remove("failed");
+    const { peak_gib: peak, limit_gib: limit, fits, stage } = step.memory;
+    const share = Math.min(100, (100 * peak) / limit);
+    const bar = element("div", { class: fits ? "memory" : "memory over", role: "img", "aria-label": `${digits(peak)} of ${digits(limit)} GiB` }, element("i"));
+    (bar.firstElementChild as HTMLElement).style.width = `${share}%`;
+    const room = fits ? `${digits(limit - peak)} GiB free on stage ${stage}` : `${digits(peak - limit)} GiB too much on stage ${stage}`;
+    const memory = tile("memory of the fullest GPU", `${digits(peak)} of ${digits(limit)} GiB`, room);
+    memory.append(bar);
+    this.quick.replaceChildren(
+      tile("tokens/s", step.tokens_per_s === null ? "–" : digits(step.tokens_per_s), `${step.num_gpus} GPUs`),
+      tile("step", step.step_time_s === null ? "–" : `${digits(step.step_time_s)} s`, fits ? "" : "does not fit in memory"),
+      memory);
+  }
+
+  showRun(run: RunAnswer): void {
+    this.root.classList.remove("older", "failed");
+    this.title.textContent = run.title;
+    this.verdict.textContent = run.verdict;
+    this.verdict.classList.toggle("bad", run.results.verdict !== "ok");
+    this.tiles.replaceChildren(...run.key_figures.map(({ label, value, remark }) => tile(label, value, remark)));
+    this.bill.textContent = run.bill ?? "";
+    this.findings.replaceChildren(...run.findings.map((text) => element("li", {}, text)));
+    this.showFigures(run.figures);
+  }
+
+  showError(sentence: string): void {
+    this.root.classList.remove("older");
+    this.root.classList.add("failed");
+    this.verdict.textContent = sentence;
+    this.verdict.classList.add("bad");
+  }
+
+  /** Figures that did not change stay as they are, with what was opened in them. */
+  private showFigures(figures: RunAnswer["figures"]): void {
+    const next = new Map<string, { html: string; node: HTMLElement }>();
+    for (const { id, html } of figures) {
+      const before = this.drawn.get(id);
+      const node = before?.node ?? element("div", { class: `figure-${id}` });
+      if (before?.html !== html) node.innerHTML = html; // the core has escaped every text
+      node.classList.toggle("wide", node.querySelector("figure.wide") !== null);
+      next.set(id, { html, node });
+    }
+    this.drawn = next;
+    this.figures.replaceChildren(...[...next.values()].map(({ node }) => node));
+  }
+}
