@@ -183,6 +183,15 @@ constexpr std::array table = {
                  "  triplepoint serve results/\n"
                  "  triplepoint serve results/ --listen 0.0.0.0:8080 --token-file token\n",
                  make_serve},
+    CommandEntry{
+        "explore", "Write a page that predicts and plans in a browser, with a job filled in.",
+        "The page holds this program's predictor: change a layout, a limit or the room, and "
+        "read what\nfollows; pin jobs, compare them, find the best plan, and copy the "
+        "command. It needs no network\nand sends nothing. Without a job it opens with the "
+        "paper's.\n\n"
+        "  triplepoint explore --model llama3-70b --cluster hgx-h100 --nodes 8 --tp 8\n"
+        "  triplepoint explore job.run -o page.html\n",
+        make_explore},
     CommandEntry{"top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
                  "Shows this node, other nodes, or a run that is being recorded. Throttling is the "
                  "share\nof the last second from hardware counters, with its cause. Ctrl-C "

@@ -76,5 +76,6 @@ std::unique_ptr<Command> make_doctor();
 std::unique_ptr<Command> make_discover();
 std::unique_ptr<Command> make_steer();
 std::unique_ptr<Command> make_train();
+std::unique_ptr<Command> make_explore();
 
 }  // namespace triplepoint::cli

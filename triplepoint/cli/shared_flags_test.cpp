@@ -49,6 +49,7 @@ constexpr Row table[] = {
     {"report", threads | format},
     {"compare", threads | format},
     {"serve", listening},
+    {"explore", job},
     {"top", sensors},
     {"snapshot", sensors | format},
     {"exporter", sensors | listening},

@@ -6,6 +6,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/report/compare/compare_document.h"
@@ -57,16 +58,21 @@ std::string encoded(std::string_view path) {
   return text;
 }
 
-HttpResponse html(std::string body, int status = 200) {
+/// What scripts may do: those of a page, and the explorer's (web/explorer.html).
+constexpr const char* page_scripts = "script-src 'unsafe-inline'";
+constexpr const char* explorer_scripts =
+    "script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:";
+
+HttpResponse html(std::string body, int status = 200, const char* scripts = page_scripts) {
   // The policy of the page itself (web/template.html), and what only a header can forbid.
-  constexpr const char* policy =
-      "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: "
-      "blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
   return {status,
           "text/html; charset=utf-8",
           std::move(body),
           {{"Cache-Control", "no-cache"},
-           {"Content-Security-Policy", policy},
+           {"Content-Security-Policy",
+            fmt::format("default-src 'none'; style-src 'unsafe-inline'; {}; img-src data: blob:; "
+                        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+                        scripts)},
            {"X-Content-Type-Options", "nosniff"},
            {"X-Frame-Options", "DENY"}}};
 }
@@ -92,7 +98,25 @@ int64_t jobs_in(const Path& plan) {
   return static_cast<int64_t>((*json)["jobs"].size());
 }
 
+HttpResponse explorer() {
+  Result<std::string> page = explorer_page();
+  if (page) return html(*std::move(page), 200, explorer_scripts);
+  return html(report::notice_page("Explore", page.error().what), 404);
+}
+
 }  // namespace
+
+Result<std::string> explorer_page() {
+  const Path data = TPT_TRY(data_folder());
+  const Path name = Path("explore") / "explore.html";
+  const Path installed = data.parent_path() / name, built = data.parent_path() / "build" / name;
+  for (const Path& file : {installed, built})
+    if (path_exists(file)) return read_file(file);
+  return error(
+      fmt::format("the explorer's page is not built (neither {} nor {} exists); run make explore "
+                  "in the source tree",
+                  installed.string(), built.string()));
+}
 
 std::string Site::address_of(const Path& path) const {
   return path.lexically_relative(folder_).generic_string();
@@ -166,6 +190,7 @@ HttpResponse Site::answer(const HttpRequest& request) {
   if (address.empty() || address == "index.html") return index(request);
   if (address == "list.json") return list();
   if (address == "compare") return compare(request);
+  if (address == "explore") return explorer();
   if (studies_.contains(address)) return study_page(address, request);
   const std::string as_folder = address + (address.ends_with("/") ? "" : "/") + "report.html";
   if (studies_.contains(as_folder)) return study_page(as_folder, request);

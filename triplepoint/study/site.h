@@ -66,12 +66,17 @@ class PageCache {
   std::optional<std::thread> worker_;
 };
 
+/// The explorer's page, of the installed files or where `make explore` writes it; else how to build
+/// it.
+Result<std::string> explorer_page();
+
 /// A folder of studies and runs as web pages.
 ///
 ///   /                     what is there, with headline numbers; /list.json: the same for programs
 ///   /a/b.run, /a/b.html   the page of the run a/b.run
 ///   /a/report.html        the page of the study in folder a
 ///   /compare?a=X&b=Y      two runs side by side
+///   /explore              the explorer
 ///
 /// Only what a search of the folder found can be asked for: no other file can be reached, whatever
 /// the path says.

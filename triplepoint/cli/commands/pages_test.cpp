@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // report, compare and what serve serves, from files to pages.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
@@ -10,6 +11,8 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/spec/library.h"
 
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/cli/command_line.h"
@@ -277,6 +280,56 @@ TEST_CASE("terminal, page and JSON say the same of a run, in the same words") {
     CHECK(json["step_time_s"] == *metrics.step_time / unit::s);
     CHECK(json["temperature_c"]["peak"] == *metrics.temperature_peak_c);
   }
+}
+
+/// A data folder beside which the explorer may lie, for as long as it lives.
+class OwnData {
+ public:
+  OwnData() {
+    std::filesystem::create_directory_symlink(spec::default_library().root, scratch_.path("data"));
+    ::setenv("TRIPLEPOINT_DATA", scratch_.path("data").c_str(), 1);
+  }
+  OwnData(const OwnData&) = delete;
+  OwnData& operator=(const OwnData&) = delete;
+  ~OwnData() { ::unsetenv("TRIPLEPOINT_DATA"); }
+  const ScratchFolder& scratch() const { return scratch_; }
+
+ private:
+  ScratchFolder scratch_;
+};
+
+TEST_CASE("explore: without a built page it says how to build one, and serve's page does, too") {
+  const OwnData data;
+  const Outcome refused = call({"explore", "-o", data.scratch().path("page.html")});
+  CHECK(refused.code == exit_failed);
+  CHECK(contains(refused.err, "make explore"));
+  study::Site site(data.scratch().folder());
+  const HttpResponse answer = site.answer({.path = "/explore"});
+  CHECK(answer.status == 404);
+  CHECK(contains(answer.body, "make explore"));
+}
+
+TEST_CASE("explore: the page holds the job, whose text cannot end its element") {
+  const OwnData data;
+  data.scratch().file("explore/explore.html", "<main></main><!--job--><script></script>");
+  const std::string page = data.scratch().path("page.html");
+  const Outcome written = call({"explore", "--model", "gpt3-175b", "--cluster", "hgx-h200",
+                                "--nodes", "4", "--tp", "8", "--pp", "4", "-o", page});
+  CHECK(written.code == exit_ok);
+  const std::string text = read_file(page).value_or("");
+  const std::string head = "<script type=\"application/json\" id=\"job\">";
+  const std::size_t begin = text.find(head), end = text.find("</script>", begin);
+  REQUIRE(begin != text.npos);
+  const std::string inside = text.substr(begin + head.size(), end - begin - head.size());
+  CHECK(inside.find('<') == inside.npos);
+  const auto json = parse_json(inside, page);
+  REQUIRE(json);
+  const auto job = spec::parse_job(spec::default_library(),
+                                   (*json)["beginning"].get<std::string>(), "page");
+  REQUIRE(job);
+  CHECK(job->plan.pipeline_parallel_size == 4);
+  CHECK(call({"explore", "--model", "gpt3-175", "--cluster", "hgx-h200", "-o", page}).code ==
+        exit_failed);
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ std::string index_page(const std::string& folder, const std::vector<IndexEntry>&
   const std::string title = "Runs and studies in " + folder;
   std::string body = fmt::format(
       "<header><p class=\"kicker\">Triplepoint</p><h1>{}</h1><p class=\"facts\"><b>{}</b> studies, "
-      "<b>{}</b> runs. New ones appear by themselves.</p></header>\n",
+      "<b>{}</b> runs. New ones appear by themselves. "
+      "<a href=\"/explore\">Explore a job</a> that has not run.</p></header>\n",
       escape(title), studies, runs);
   if (entries.empty())
     body +=
