@@ -16,13 +16,13 @@ export const gallery: Start[] = [
   },
   {
     title: "Llama 3 70B on 64 H100",
-    about: "A layout that fits at once. Is a smaller tensor group faster? Press \"Find the best plan\".",
-    flags: { "--model": "llama3-70b", "--cluster": "hgx-h100", "--nodes": "8", "--tp": "8", "--pp": "2", "--gbs": "512" },
+    about: "Out of memory, by two gigabytes: change what saves memory, or press \"Find the best plan\".",
+    flags: { "--model": "llama3-70b", "--cluster": "hgx-h100", "--nodes": "8", "--tp": "8", "--pp": "4", "--gbs": "512" },
   },
   {
     title: "DeepSeek-V3 on GB300",
     about: "256 experts of which each token takes eight: the exchange between experts decides.",
-    flags: { "--model": "deepseek-v3", "--cluster": "gb300-nvl72", "--nodes": "16", "--ep": "32", "--pp": "2", "--tp": "1", "--gbs": "1024", "--recompute": "full" },
+    flags: { "--model": "deepseek-v3", "--cluster": "gb300-nvl72", "--nodes": "16", "--ep": "32", "--tp": "1", "--gbs": "1024", "--recompute": "full" },
   },
   {
     title: "A heat wave",
@@ -31,7 +31,7 @@ export const gallery: Start[] = [
   },
   {
     title: "A failed fan",
-    about: "Node 1 moves half its air. All 32 GPUs wait for the hottest of its eight.",
+    about: "Node 1 moves half its air: how hot its rear GPUs get, and what that costs all 32.",
     flags: { "--model": "gpt3-175b", "--cluster": "hgx-h200", "--nodes": "4", "--tp": "8", "--pp": "4", "--fault": ["node=1,fan=0.5"] },
   },
   {
