@@ -9,7 +9,7 @@ import textwrap
 from repository import ROOT
 
 STUBS = ROOT / "python/triplepoint/__init__.pyi"
-BLOCKS = ("kernels", "power", "thermal", "governor", "sensor", "variability", "lifetime")
+BLOCKS = ("kernels", "power", "thermal", "governor", "sensor", "variability")
 HOMES = {"model": "model", "cluster": "cluster", "gpu": "gpu", "stack": "stack", "optimizer": "optimizer", "records": "records", **dict.fromkeys(BLOCKS, "calibration")}
 EXAMPLES = {"job": "triplepoint simulate FILE", "study": "triplepoint characterize FILE", "model": "--model FILE", "gpu": "gpu = \"FILE\" of a cluster",
             "cluster": "--cluster FILE", "stack": "--stack FILE", "optimizer": "--optimizer FILE", "records": "--records FILE",

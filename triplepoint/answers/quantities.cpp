@@ -476,14 +476,6 @@ constexpr Quantity heat[] = {
      [](R r) { return of(r.metrics.utilization_spread.between_nodes); }},
     {"utilization.per_gpu", "", "share", "", "",
      [](R r) { return Json(r.metrics.utilization_per_gpu); }, per_gpu},
-    {"lifetime_use.mean", "", "ratio", "",
-     "wear of a GPU over that at a stated reference (metrics/run/lifetime_use.h), mean: compares "
-     "jobs, does not predict years",
-     [](R r) { return of(r.metrics.lifetime_use_mean); }, number, lower},
-    {"lifetime_use.highest", "", "ratio", "", "of the GPU that wears fastest",
-     [](R r) { return of(r.metrics.lifetime_use_highest); }, number, lower},
-    {"lifetime_use.per_gpu", "", "ratio", "", "",
-     [](R r) { return Json(r.metrics.lifetime_use_per_gpu); }, per_gpu},
 };
 
 template <const char* Reason>

@@ -159,9 +159,6 @@ struct Metrics {
   // What power cap and heat took from the clock, as the run's producer says it.
   std::optional<double> clock_lost_to_power_mhz, clock_lost_to_temperature_mhz;
   std::optional<Seconds> step_without_heat;  // with every die as cool as its inlet, as it says it
-  // Wear over that at the reference (run/lifetime_use.h): mean and highest of the GPUs that know.
-  std::optional<double> lifetime_use_mean, lifetime_use_highest;
-  std::vector<double> lifetime_use_per_gpu;
   std::map<std::string, double> throttle;  // reason -> share of time, mean over devices
   std::map<std::string, std::vector<double>> throttle_per_gpu;  // reasons that occur
   // Share of time with any reason, reasons at once counted once: by the polled reasons, at least

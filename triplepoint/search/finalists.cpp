@@ -68,7 +68,6 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
   plan.power_mean = measured.power_mean_w.value_or(0);
   plan.power_peak = measured.power_peak_w.value_or(0);
   plan.hottest = measured.temperature_peak_c.value_or(0);
-  plan.lifetime_use = measured.lifetime_use_mean;
   plan.throttled = throttled_share(measured).value_or(0);
   plan.node_power = sim::typical_node_power(job, plan.power_mean * unit::W) / unit::W;
   plan.scope_energy = energy_in(objective.scope, job, plan.energy, plan.node_power, plan.time);

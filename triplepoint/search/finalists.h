@@ -20,7 +20,6 @@ struct Finalist {
   double node_power = 0;                   // W, a mean node at the wall
   double scope_energy = 0;                 // J, one step, of what energy counts in
   double hottest = 0;                      // C, highest die
-  std::optional<double> lifetime_use;      // mean of the GPUs (metrics/run/lifetime_use.h)
   double throttled = 0;                    // share of time that clocks are below the requested one
   std::array<double, term_count> terms{};  // s; add up to `time`
   std::optional<Watts> power_limit;  // of each device, lower than the job's; absent: the job's

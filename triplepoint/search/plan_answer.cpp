@@ -542,7 +542,6 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
       {"terms_s", terms}};
   if (choice.recompute_layers) json["recompute_layers"] = *choice.recompute_layers;
   if (plan.power_limit) json["power_limit_w"] = *plan.power_limit / unit::W;
-  if (plan.lifetime_use) json["lifetime_use"] = *plan.lifetime_use;
   if (!plan.refused.empty()) json["refused"] = plan.refused;
   return json;
 }

@@ -177,19 +177,6 @@ void visit_fields(Visitor& visit, Variability& variability) {
 }
 
 template <class Visitor>
-void visit_fields(Visitor& visit, LifetimeCoefficients& lifetime) {
-  visit("reference_die", lifetime.reference_die, Need::required);
-  visit("reference_power_share", lifetime.reference_power_share, Need::required);
-  visit("electromigration_exponent", lifetime.electromigration_exponent, Need::required);
-  visit("electromigration_energy_ev", lifetime.electromigration_energy_ev, Need::required);
-  visit("oxide_exponent", lifetime.oxide_exponent, Need::required);
-  visit("oxide_exponent_per_kelvin", lifetime.oxide_exponent_per_kelvin, Need::required);
-  visit("oxide_energy_ev", lifetime.oxide_energy_ev, Need::required);
-  visit("oxide_energy_ev_kelvin", lifetime.oxide_energy_ev_kelvin, Need::required);
-  visit("oxide_energy_ev_per_kelvin", lifetime.oxide_energy_ev_per_kelvin, Need::required);
-}
-
-template <class Visitor>
 void visit_fields(Visitor& visit, Gpu& gpu) {
   visit("name", gpu.name);
   visit("title", gpu.title, Need::required);
@@ -216,7 +203,6 @@ void visit_fields(Visitor& visit, Gpu& gpu) {
   visit("governor", gpu.governor);
   visit("sensor", gpu.sensor);
   visit("variability", gpu.variability);
-  visit("lifetime", gpu.lifetime);
 }
 
 template <class Visitor>

@@ -109,16 +109,6 @@ struct Variability {
   friend bool operator==(const Variability&, const Variability&) = default;
 };
 
-/// Parameters of metrics/run/lifetime_use.h.
-struct LifetimeCoefficients {
-  Celsius reference_die;             // wear is 1 here,
-  double reference_power_share = 1;  // at this share of the power limit and the highest voltage
-  double electromigration_exponent = 1, electromigration_energy_ev = 0;
-  double oxide_exponent = 0, oxide_exponent_per_kelvin = 0;
-  double oxide_energy_ev = 0, oxide_energy_ev_kelvin = 0, oxide_energy_ev_per_kelvin = 0;
-  friend bool operator==(const LifetimeCoefficients&, const LifetimeCoefficients&) = default;
-};
-
 /// One device as the framework sees it (on MI250: one die of a two-die package).
 /// What no source states is absent; a job that needs it is refused.
 struct Gpu {
@@ -142,7 +132,6 @@ struct Gpu {
   std::optional<GovernorCoefficients> governor;
   SensorCoefficients sensor;
   Variability variability;
-  std::optional<LifetimeCoefficients> lifetime;
 
   std::optional<FlopsPerSecond> peak(Precision) const;
   friend bool operator==(const Gpu&, const Gpu&) = default;

@@ -178,7 +178,6 @@ Result<void> merge_calibrations(const ReadScope& scope, Gpu& gpu) {
   if (merged) merged = merge_calibration(own, folder, "governor", gpu.governor);
   if (merged) merged = merge_calibration(own, folder, "sensor", gpu.sensor);
   if (merged) merged = merge_calibration(own, folder, "variability", gpu.variability);
-  if (merged) merged = merge_calibration(own, calibrations / "all", "lifetime", gpu.lifetime);
   return merged;
 }
 

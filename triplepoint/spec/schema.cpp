@@ -247,7 +247,6 @@ Json calibration_file(const Library& library) {
   add(file, "governor", parts.of(Type<GovernorCoefficients>()));
   add(file, "sensor", parts.of(Type<SensorCoefficients>()));
   add(file, "variability", parts.of(Type<Variability>()));
-  add(file, "lifetime", parts.of(Type<LifetimeCoefficients>()));
   return library_file(parts, "Calibration of a GPU of Triplepoint", std::move(file));
 }
 

@@ -145,16 +145,13 @@ TEST_CASE("plan: choices of several --fix hold together, and none is lost") {
   CHECK(contains(twice.err, "--fix tp: given twice"));
 }
 
-TEST_CASE("simulate: wear of every GPU, and the swing of node, rack and site") {
+TEST_CASE("simulate: the swing of node, rack and site") {
   const ScratchFolder folder;
   const std::string job = folder.file("job.toml", uneven_job);
   const Answer answer =
       ask({"simulate", job, "--power-profile", "--nodes-per-rack", "1", "--format", "json"});
   REQUIRE(answer.code == exit_ok);
   const Json json = Json::parse(answer.out);
-  CHECK(json["lifetime_use"]["per_gpu"].size() == 8);
-  CHECK(json["lifetime_use"]["highest"].get<double>() >=
-        json["lifetime_use"]["mean"].get<double>());
   REQUIRE(json["power_profile"]["levels"].size() == 3);
   CHECK(json["power_profile"]["levels"][2]["swing_w"].get<double>() > 0);
   CHECK(ask({"simulate", job, "--nodes-per-rack", "2"}).code == exit_failed);

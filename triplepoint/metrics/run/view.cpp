@@ -147,7 +147,6 @@ Metrics measure(const run::Run& run) {
   answer_temperature(view, answer);
   answer_bursts(view, answer);
   answer_throttle(view, answer);
-  answer_lifetime_use(view, answer);
   answer_bottlenecks(view, answer);
   return answer;
 }

@@ -85,10 +85,8 @@ void answer_links(const View&, Metrics&);        // links.cpp
 void answer_energy(const View&, Metrics&);       // energy.cpp, after the speed
 void answer_temperature(const View&, Metrics&);  // heat.cpp
 void answer_bursts(const View&, Metrics&);       // bursts.cpp
-/// After power, temperature and clocks.
-void answer_lifetime_use(const View&, Metrics&);  // lifetime_use.cpp
-void answer_throttle(const View&, Metrics&);      // heat.cpp, after the temperature
-void answer_bottlenecks(const View&, Metrics&);   // bottlenecks.cpp, after the speed
+void answer_throttle(const View&, Metrics&);     // heat.cpp, after the temperature
+void answer_bottlenecks(const View&, Metrics&);  // bottlenecks.cpp, after the speed
 
 /// Share of the window in which a rank has nothing to do because of the schedule; bubble.cpp.
 double bubble_fraction(const Occupancy&, Seconds duration);
