@@ -252,8 +252,7 @@ constexpr std::array table = {
     CommandEntry{
         "completion", "Print the completion script of a shell.",
         "  triplepoint completion bash > ~/.local/share/bash-completion/completions/triplepoint\n"
-        "  triplepoint completion zsh > ~/.zfunc/_triplepoint\n"
-        "  triplepoint completion fish > ~/.config/fish/completions/triplepoint.fish\n",
+        "  source <(triplepoint completion zsh)     (in ~/.zshrc, after compinit)\n",
         make_completion},
 };
 

@@ -31,27 +31,17 @@ std::vector<std::string> kinds_of(Words words) {
 }
 
 /// What a shell offers for the argument: its choices or offers, or what commands list that the
-/// shell runs. `run`: how the shell writes that, without its parenthesis.
-std::string offered(const Argument& argument, std::string_view run = "$") {
+/// shell runs.
+std::string offered(const Argument& argument) {
   std::vector<std::string> lists;
   for (const std::string& kind : kinds_of(argument.words))
     lists.push_back(fmt::format("triplepoint list {} --names 2>/dev/null", kind));
   if (lists.empty()) return joined(argument.choices.empty() ? argument.offers : argument.choices);
-  return fmt::format("{}({})", run, joined(lists, "; "));
+  return fmt::format("$({})", joined(lists, "; "));
 }
 
 bool takes_files(const Argument& argument) {
   return argument.words != Words::none;
-}
-
-/// The text with `escape` before each of `characters`.
-std::string escaped(std::string_view text, std::string_view characters, std::string_view escape) {
-  std::string result;
-  for (const char c : text) {
-    if (characters.find(c) != std::string_view::npos) result += escape;
-    result += c;
-  }
-  return result;
 }
 
 std::string all_commands() {
@@ -60,8 +50,6 @@ std::string all_commands() {
     names.emplace_back(entry.name);
   return joined(names);
 }
-
-// ---- bash
 
 constexpr std::string_view bash_files = " $(compgen -f -- \"$current\")";
 
@@ -98,7 +86,7 @@ bool a_word_takes_files(const std::vector<Argument>& arguments) {
 
 std::string bash_script() {
   std::string script =
-      "# bash completion of triplepoint; made by: triplepoint completion bash\n"
+      "# completion of triplepoint; made by: triplepoint completion\n"
       "_triplepoint() {\n"
       "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
@@ -117,85 +105,10 @@ std::string bash_script() {
   return script + "  esac\n}\ncomplete -o filenames -F _triplepoint triplepoint\n";
 }
 
-// ---- zsh
-
-std::string zsh_quoted(std::string_view text) {
-  std::string result;
-  for (const char c : escaped(text, "[]:", "\\"))
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result;
-}
-
-std::string zsh_action(const Argument& argument) {
-  const std::string words = offered(argument);
-  if (!takes_files(argument)) return words.empty() ? " " : fmt::format("({})", words);
-  return words.empty() ? "_files" : fmt::format("{{compadd -- {}; _files}}", words);
-}
-
-std::string zsh_argument(const Argument& argument) {
-  std::string lines;
-  if (!argument.is_flag()) {
-    return fmt::format("        '{}:{}:{}' \\\n", argument.repeats ? "*" : "", argument.names,
-                       zsh_action(argument));
-  }
-  for (const std::string& name : names_of(argument)) {
-    const std::string value =
-        argument.value.empty() ? "" : fmt::format(":{}:{}", argument.value, zsh_action(argument));
-    lines += fmt::format("        '{}[{}]{}' \\\n", name, zsh_quoted(argument.help), value);
-  }
-  return lines;
-}
-
-std::string zsh_script() {
-  std::string script =
-      "#compdef triplepoint\n# made by: triplepoint completion zsh\n"
-      "_triplepoint() {\n  local -a verbs=(\n";
-  for (const CommandEntry& entry : commands()) {
-    script += fmt::format("    '{}:{}'\n", entry.name, zsh_quoted(entry.summary));
-  }
-  script +=
-      "  )\n  if (( CURRENT == 2 )); then _describe command verbs; return; fi\n"
-      "  local verb=$words[2]; shift words; (( CURRENT-- ))\n  case $verb in\n";
-  for (const CommandEntry& entry : commands()) {
-    script += fmt::format("    {})\n      _arguments \\\n", entry.name);
-    for (const Argument& argument : entry.make()->arguments())
-      script += zsh_argument(argument);
-    script += "        '--help[show the help]';;\n";
-  }
-  return script + "  esac\n}\n_triplepoint \"$@\"\n";
-}
-
-// ---- fish
-
-std::string fish_argument(std::string_view command, const Argument& argument) {
-  std::string words = offered(argument, "");
-  if (!words.empty()) words = fmt::format(" -a '{}'", words);
-  const std::string head =
-      fmt::format("complete -c triplepoint -n '__fish_seen_subcommand_from {}'", command);
-  if (!argument.is_flag()) return words.empty() ? "" : head + words + "\n";
-  std::string line = head;
-  for (const std::string& name : names_of(argument)) {
-    line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-  }
-  if (!argument.value.empty()) line += takes_files(argument) ? " -r" : " -x";
-  return line + words + fmt::format(" -d '{}'\n", escaped(argument.help, "'", "\\"));
-}
-
-std::string fish_script() {
-  std::string script = "# made by: triplepoint completion fish\n";
-  for (const CommandEntry& entry : commands()) {
-    script += fmt::format("complete -c triplepoint -n __fish_use_subcommand -x -a {} -d '{}'\n",
-                          entry.name, escaped(entry.summary, "'", "\\"));
-    for (const Argument& argument : entry.make()->arguments())
-      script += fish_argument(entry.name, argument);
-  }
-  return script;
-}
-
 }  // namespace
 
 std::string completion_script(std::string_view shell) {
-  return shell == "bash" ? bash_script() : shell == "zsh" ? zsh_script() : fish_script();
+  return (shell == "zsh" ? "autoload -U bashcompinit && bashcompinit\n" : "") + bash_script();
 }
 
 namespace {
@@ -204,7 +117,7 @@ class Completion : public Command {
  public:
   Arguments arguments() override {
     return Arguments().word("SHELL", "which shell", into(shell_),
-                            {.choices = {"bash", "zsh", "fish"}, .required = true});
+                            {.choices = {"bash", "zsh"}, .required = true});
   }
   Result<int> run(tui::Console& console) override {
     console.print(completion_script(shell_));
