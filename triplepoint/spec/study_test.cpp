@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <functional>
 #include <map>
-#include <optional>
 #include <set>
 
 #include <doctest/doctest.h>
@@ -11,7 +10,6 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/load.h"
-#include "triplepoint/spec/names.h"
 
 namespace triplepoint::spec {
 namespace {
@@ -187,113 +185,65 @@ TEST_CASE("the NIC sensitivity varies nothing but the NICs") {
 }
 
 /// What makes a job of the upstream matrix: machine, model, layout, batch, recompute, overlap.
-using Key = std::string;
-
-Key key_of(const Job& job) {
+std::string key_of(const Job& job) {
   const Plan& plan = job.plan;
   const bool fsdp = plan.sharding == Sharding::parameters;
-  return fmt::format(
-      "{} x{} {} TP{} PP{} EP{} DP{} mbs{} gbs{} {} {} tp-overlap {} dp-overlap {}{}{}",
-      job.cluster.gpu.name, job.cluster.num_nodes, job.model.name, plan.tensor_parallel_size,
-      plan.pipeline_parallel_size, plan.expert_parallel_size, job.data_parallel_size(),
-      plan.micro_batch_size, plan.global_batch_size, enum_name(plan.recompute),
-      plan.sequence_parallel ? "SP" : "-", plan.overlap_tensor, plan.overlap_gradient,
-      plan.overlap_parameter, fsdp ? " FSDP" : "");
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+                     job.cluster.gpu.name == "h200" ? "H200" : "H100", job.cluster.num_nodes,
+                     job.model.name, plan.tensor_parallel_size, plan.pipeline_parallel_size,
+                     plan.expert_parallel_size, plan.micro_batch_size, plan.global_batch_size,
+                     plan.recompute == Recompute::full, plan.sequence_parallel, plan.overlap_tensor,
+                     plan.overlap_gradient, plan.overlap_parameter, fsdp);
 }
 
-/// One row of the upstream table. Its FSDP files on H100 say 4 nodes where the job script says 8.
-class UpstreamTable {
- public:
-  explicit UpstreamTable(const CsvTable& table) : table_(table) {}
+std::string key_of(const CsvTable& table, std::size_t row) {
+  std::string key;
+  for (const char* column : {"gpu_type", "sbatch_nodes", "model", "TP", "PP", "EP", "MBS", "GBS"})
+    key += fmt::format("{} ", table.at(row, *table.column(column)));
+  key += fmt::format("{}", table.at(row, *table.column("recompute_granularity")) == "full");
+  for (const char* column :
+       {"SP", "tp_comm_overlap_ub", "overlap_grad_sync", "overlap_param_sync", "FSDP"})
+    key += fmt::format(" {}", table.at(row, *table.column(column)) == "True");
+  return key;
+}
 
-  bool is_pretraining(std::size_t row) const { return text(row, "task") == "pretrain"; }
-  bool is_lora(std::size_t row) const { return text(row, "sweep") == "lora"; }
-  bool generates(std::size_t row) const {
-    return text(row, "entry_script").find("generate") != std::string::npos;
-  }
-
-  Key key(std::size_t row) const {
-    const std::string gpu = text(row, "gpu_type") == "H200" ? "h200" : "h100";
-    const int64_t nodes = number(row, "sbatch_nodes");
-    const int64_t data = nodes * 8 / (number(row, "TP") * number(row, "PP"));
-    return fmt::format(
-        "{} x{} {} TP{} PP{} EP{} DP{} mbs{} gbs{} {} {} tp-overlap {} dp-overlap {}{}{}", gpu,
-        nodes, text(row, "model"), text(row, "TP"), text(row, "PP"), text(row, "EP"), data,
-        text(row, "MBS"), text(row, "GBS"),
-        text(row, "recompute_granularity") == "full" ? "full" : "none",
-        is_true(row, "SP") ? "SP" : "-", is_true(row, "tp_comm_overlap_ub"),
-        is_true(row, "overlap_grad_sync"), is_true(row, "overlap_param_sync"),
-        is_true(row, "FSDP") ? " FSDP" : "");
-  }
-
- private:
-  std::string text(std::size_t row, const char* column) const {
-    return std::string(table_.at(row, *table_.column(column)));
-  }
-  int64_t number(std::size_t row, const char* column) const {
-    return std::stoll(text(row, column));
-  }
-  bool is_true(std::size_t row, const char* column) const { return text(row, column) == "True"; }
-
-  const CsvTable& table_;
+/// Rows of the upstream table and the study that holds them.
+struct Sweep {
+  const char *column, *cell;
+  std::size_t files, distinct;
+  const char* study;
+  std::function<bool(const Job&)> belongs;
 };
 
-/// The upstream table; nothing where ../shared is not there.
-std::optional<CsvTable> upstream_table() {
+TEST_CASE("the studies hold exactly the distinct jobs of the paper's artifact") {
   const Result<std::string> text = read_file(TPT_SHARED_DIR "/data/charllm_experiments.csv");
   if (!text) {
     MESSAGE("skipped: ../shared is not there (" << text.error().what << ")");
-    return std::nullopt;
+    return;
   }
-  const auto table = CsvTable::parse(*text, "charllm_experiments.csv");
-  REQUIRE_MESSAGE(table, table.error().what);
-  return *table;
-}
-
-TEST_CASE("the studies hold exactly the distinct pretraining jobs of the paper's artifact") {
-  const std::optional<CsvTable> table = upstream_table();
-  if (!table) return;
-  const UpstreamTable upstream(*table);
-  std::set<Key> asked, held;
-  std::size_t files = 0;
-  for (std::size_t row = 0; row < table->rows(); ++row)
-    if (upstream.is_pretraining(row)) asked.insert(upstream.key(row)), ++files;
-  for (const StudyJob& entry : study_of("paper/all").jobs)
-    if (entry.job.cluster.name != "mi250") held.insert(key_of(entry.job));
-  CHECK(files == 188);
-  CHECK(asked.size() == 163);
-  CHECK(held.size() == 163);
-  for (const Key& key : asked)
-    CHECK_MESSAGE(held.count(key) == 1, "missing: " << key);
-  for (const Key& key : held)
-    CHECK_MESSAGE(asked.count(key) == 1, "not upstream: " << key);
-}
-
-TEST_CASE("the LoRA study holds exactly the distinct LoRA jobs of the paper's artifact") {
-  const std::optional<CsvTable> table = upstream_table();
-  if (!table) return;
-  const UpstreamTable upstream(*table);
-  std::set<Key> asked, held;
-  for (std::size_t row = 0; row < table->rows(); ++row)
-    if (upstream.is_lora(row)) asked.insert(upstream.key(row));
-  for (const StudyJob& entry : study_of("paper/lora").jobs)
-    if (entry.job.task == Task::lora && !entry.job.records) held.insert(key_of(entry.job));
-  CHECK(asked.size() == 68);
-  CHECK(held == asked);
-}
-
-TEST_CASE("the inference study holds what of the paper's inference files generates, both halves") {
-  const std::optional<CsvTable> table = upstream_table();
-  if (!table) return;
-  const UpstreamTable upstream(*table);
-  std::set<Key> asked;
-  for (std::size_t row = 0; row < table->rows(); ++row)
-    if (upstream.generates(row)) asked.insert(upstream.key(row));
-  CHECK(asked.size() == 70);
-  for (const Task task : {Task::prefill, Task::decode}) {
-    std::set<Key> held;
-    for (const StudyJob& entry : study_of("paper/inference").jobs)
-      if (entry.job.task == task && !entry.job.model.moe) held.insert(key_of(entry.job));
+  const CsvTable table = CsvTable::parse(*text, "charllm_experiments.csv").value();
+  const auto generates = [](Task task) {
+    return [task](const Job& job) { return job.task == task && !job.model.moe; };
+  };
+  for (const Sweep& sweep :
+       std::vector<Sweep>{{"task", "pretrain", 188, 163, "paper/all",
+                           [](const Job& job) { return job.cluster.name != "mi250"; }},
+                          {"sweep", "lora", 84, 68, "paper/lora",
+                           [](const Job& job) { return job.task == Task::lora && !job.records; }},
+                          {"entry_script", "tuning/megatron_gpt_generate.py", 70, 70,
+                           "paper/inference", generates(Task::prefill)},
+                          {"entry_script", "tuning/megatron_gpt_generate.py", 70, 70,
+                           "paper/inference", generates(Task::decode)}}) {
+    CAPTURE(sweep.study);
+    std::set<std::string> asked, held;
+    std::size_t files = 0;
+    for (std::size_t row = 0; row < table.rows(); ++row)
+      if (table.at(row, *table.column(sweep.column)) == sweep.cell)
+        asked.insert(key_of(table, row)), ++files;
+    for (const StudyJob& entry : study_of(sweep.study).jobs)
+      if (sweep.belongs(entry.job)) held.insert(key_of(entry.job));
+    CHECK(files == sweep.files);
+    CHECK(asked.size() == sweep.distinct);
     CHECK(held == asked);
   }
 }
