@@ -11,6 +11,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
@@ -91,33 +92,12 @@ TEST_CASE("data parallelism shards the optimizer unless told otherwise") {
 }
 
 /// 405B on 512 H100 as NVIDIA's recipe lays it out, which keeps gradients in 16 bits.
-const Words llama_405b = {"simulate",
-                          "--model",
-                          "llama3-405b",
-                          "--cluster",
-                          "dgx-h100",
-                          "--nodes",
-                          "64",
-                          "--tp",
-                          "8",
-                          "--pp",
-                          "8",
-                          "--cp",
-                          "2",
-                          "--vpp",
-                          "8",
-                          "--sequence-parallel",
-                          "--gbs",
-                          "256",
-                          "--sharding",
-                          "optimizer",
-                          "--layers-per-stage",
-                          "1,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,"
-                          "2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1",
-                          "--stack",
-                          "megatron-core",
-                          "--format",
-                          "json"};
+const Words llama_405b = split(
+    "simulate --model llama3-405b --cluster dgx-h100 --nodes 64 --tp 8 --pp 8 --cp 2 --vpp 8 "
+    "--sequence-parallel --gbs 256 --sharding optimizer --stack megatron-core --format json "
+    "--layers-per-stage 1,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,"
+    "2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,1",
+    ' ');
 
 TEST_CASE("a job takes its stack's optimizer, and --optimizer another") {
   CHECK(testing::json_of(call(llama_405b))["verdict"] == "ok");
@@ -388,18 +368,6 @@ TEST_CASE("a swing within the allowed one asks for no floor") {
   CHECK(!contains(text, "burns 0 kJ"));
 }
 
-struct CommandOutput {
-  int code = 0;
-  std::string out, err;
-};
-
-CommandOutput run_command(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  tui::Console console(out, err, {});
-  const int code = run_command_line(words, console);
-  return {code, out.str(), err.str()};
-}
-
 /// The traces of two ranks in a folder.
 std::string traces(const ScratchFolder& scratch) {
   const run::Timeline timeline = trace::sample_timeline(5, 2);
@@ -443,8 +411,7 @@ TEST_CASE("energy counts at the site's meter, or in the scope that is asked for"
 
 TEST_CASE("a replay without a change takes as long as was measured") {
   const ScratchFolder scratch;
-  const CommandOutput said =
-      run_command({"simulate", "--replay", traces(scratch), "--format", "json"});
+  const Outcome said = call({"simulate", "--replay", traces(scratch), "--format", "json"});
   CHECK(said.code == exit_ok);
   const auto json = parse_json(said.out, "output");
   REQUIRE(json);
@@ -455,8 +422,8 @@ TEST_CASE("a replay without a change takes as long as was measured") {
 TEST_CASE("at half the clock compute kernels take twice as long, and others do not") {
   const ScratchFolder scratch;
   const std::string folder = traces(scratch), run = scratch.path("slow.run");
-  const CommandOutput said = run_command(
-      {"simulate", "--replay", folder, "--clock-scale", "0.5", "--format", "json", "-o", run});
+  const Outcome said =
+      call({"simulate", "--replay", folder, "--clock-scale", "0.5", "--format", "json", "-o", run});
   REQUIRE_MESSAGE(said.code == exit_ok, said.err);
   const auto json = parse_json(said.out, "output");
   REQUIRE(json);
@@ -471,25 +438,21 @@ TEST_CASE("at half the clock compute kernels take twice as long, and others do n
 TEST_CASE("what does not go with a replay is said in a sentence") {
   const ScratchFolder scratch;
   const std::string folder = traces(scratch);
-  CHECK(run_command({"simulate", "--clock-scale", "0.9"}).err.find("--replay") !=
+  CHECK(call({"simulate", "--clock-scale", "0.9"}).err.find("--replay") != std::string::npos);
+  CHECK(call({"simulate", "--replay", folder, "--tp", "2"}).err.find("keep one") !=
         std::string::npos);
-  CHECK(run_command({"simulate", "--replay", folder, "--tp", "2"}).err.find("keep one") !=
-        std::string::npos);
-  CHECK(run_command({"simulate", "--replay", folder, "--clock-scale", "0"}).code != exit_ok);
-  CHECK(run_command(
-            {"simulate", "--replay", folder, "--cluster", "no-such", "--measured-on", "hgx-h200"})
+  CHECK(call({"simulate", "--replay", folder, "--clock-scale", "0"}).code != exit_ok);
+  CHECK(call({"simulate", "--replay", folder, "--cluster", "no-such", "--measured-on", "hgx-h200"})
             .err.find("no-such") != std::string::npos);
-  const CommandOutput one_cluster =
-      run_command({"simulate", "--replay", folder, "--cluster", "hgx-h200"});
+  const Outcome one_cluster = call({"simulate", "--replay", folder, "--cluster", "hgx-h200"});
   CHECK(one_cluster.code == exit_failed);
   CHECK(one_cluster.err.find("add --measured-on") != std::string::npos);
 }
 
 TEST_CASE("a replay on the cluster of the traces takes as long as was measured") {
   const ScratchFolder scratch;
-  const CommandOutput said =
-      run_command({"simulate", "--replay", traces(scratch), "--cluster", "hgx-h200",
-                   "--measured-on", "hgx-h200", "--format", "json"});
+  const Outcome said = call({"simulate", "--replay", traces(scratch), "--cluster", "hgx-h200",
+                             "--measured-on", "hgx-h200", "--format", "json"});
   REQUIRE_MESSAGE(said.code == exit_ok, said.err);
   const auto json = parse_json(said.out, "output");
   REQUIRE(json);
