@@ -2,8 +2,11 @@
 #include "triplepoint/spec/diagnose_parts.h"
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -45,11 +48,15 @@ Job with_records(std::vector<int64_t> lengths, std::vector<double> shares) {
   return job;
 }
 
-std::string found_in_records(const Job& job) {
+std::string text_of(const std::vector<Diagnosis>& diagnoses) {
   std::string all;
-  for (const Diagnosis& found : diagnose_records(job))
+  for (const Diagnosis& found : diagnoses)
     all += found.what;
   return all;
+}
+
+std::string found_in_records(const Job& job) {
+  return text_of(diagnose_records(job));
 }
 
 TEST_CASE("a table of records has a share for each length, and only training reads it") {
@@ -74,10 +81,7 @@ TEST_CASE("a table of records has a share for each length, and only training rea
 }
 
 std::string found_in_sends(const Job& job) {
-  std::string all;
-  for (const Diagnosis& found : diagnose_sends(job))
-    all += found.what;
-  return all;
+  return text_of(diagnose_sends(job));
 }
 
 TEST_CASE("sends can be cut and joined as far as NICs, microbatches and schedule allow") {
@@ -110,63 +114,36 @@ TEST_CASE("windows and patterns that fit are fine as they come") {
   CHECK(diagnose_model(windowed()).empty());
 }
 
-TEST_CASE("a pattern has a known letter for every layer") {
+TEST_CASE("windows and patterns that do not fit are refused for their reason") {
+  using Spoil = std::function<void(Job&)>;
+  const auto pattern = [](const char* letters) {
+    return [letters](Job& job) { job.model.layer_pattern = letters; };
+  };
+  const std::vector<std::tuple<Job, const char*, Spoil>> cases = {
+      {hybrid(), "num_layers", pattern("M*-M*")},
+      {hybrid(), "'G' at place 5", pattern("M*-M*G")},
+      {hybrid(), "[model.state_space]", [](Job& job) { job.model.state_space.reset(); }},
+      {hybrid(), "[model.moe]", [](Job& job) { job.model.moe.reset(); }},
+      {hybrid(), "no layer would use it", [](Job& job) { job.model.layer_pattern.reset(); }},
+      {hybrid(), "num_dense_layers", [](Job& job) { job.model.moe->num_dense_layers = 1; }},
+      {hybrid(), "num_groups", [](Job& job) { job.plan.tensor_parallel_size = 16; }},
+      {hybrid(), "num_heads",
+       [](Job& job) { job.plan.tensor_parallel_size = 8, job.plan.context_parallel_size = 4; }},
+      {hybrid(), "state-space", [](Job& job) { job.plan.lora = Lora(); }},
+      {hybrid(), "both or neither",
+       [](Job& job) { job.model.multi_token_prediction = MultiTokenPrediction(); }},
+      {windowed(), "size 0", [](Job& job) { job.model.sliding_window->size = 0; }},
+      {windowed(), "layer_pattern", pattern("**")}};
+  for (auto [job, word, spoil] : cases) {
+    CAPTURE(word);
+    spoil(job);
+    CHECK(refuses(job, word));
+  }
   Job job = hybrid();
-  job.model.layer_pattern = "M*-M*";
-  CHECK(refuses(job, "num_layers"));
-  job.model.layer_pattern = "M*-M*G";
-  CHECK(refuses(job, "'G' at place 5"));
-}
-
-TEST_CASE("a letter needs the sizes of what it stands for, and sizes need a letter") {
-  Job job = hybrid();
-  job.model.state_space.reset();
-  CHECK(refuses(job, "[model.state_space]"));
-  job = hybrid();
-  job.model.moe.reset();
-  CHECK(refuses(job, "[model.moe]"));
-  job = hybrid();
-  job.model.layer_pattern.reset();
-  CHECK(refuses(job, "no layer would use it"));
-}
-
-TEST_CASE("groups of a state space are split over tensor ranks, heads over context ranks too") {
-  Job job = hybrid();
-  job.plan.tensor_parallel_size = 16;
-  CHECK(refuses(job, "num_groups"));
   job.plan.tensor_parallel_size = 8;
   CHECK_FALSE(refuses(job, "divide"));
-  job.plan.context_parallel_size = 4;
-  CHECK(refuses(job, "num_heads"));
-}
-
-TEST_CASE("adapters on state-space layers are refused") {
-  Job job = hybrid();
-  job.plan.lora = Lora();
-  CHECK(refuses(job, "state-space"));
-}
-
-TEST_CASE("a window holds a token and stands in no pattern") {
-  Job job = windowed();
-  job.model.sliding_window->size = 0;
-  CHECK(refuses(job, "size 0"));
-  job = windowed();
-  job.model.layer_pattern = "**";
-  CHECK(refuses(job, "layer_pattern"));
-}
-
-TEST_CASE("a depth of prediction has a pattern where the model has one") {
-  Job job = hybrid();
-  job.model.multi_token_prediction = MultiTokenPrediction();
-  CHECK(refuses(job, "both or neither"));
-  job.model.multi_token_prediction->layer_pattern = "*E";
+  job.model.multi_token_prediction = MultiTokenPrediction{.layer_pattern = "*E"};
   CHECK_FALSE(refuses(job, "both or neither"));
-}
-
-TEST_CASE("the pattern alone says which layers have experts") {
-  Job job = hybrid();
-  job.model.moe->num_dense_layers = 1;
-  CHECK(refuses(job, "num_dense_layers"));
 }
 
 Job job_on(FabricKind kind, int64_t nodes) {
@@ -264,12 +241,6 @@ std::string refusal(const Job& job) {
   return found[0].what;
 }
 
-std::string refusal(const char* fault) {
-  Job job = sound_job();
-  job.environment.faults = {*parse_fault(fault)};
-  return refusal(job);
-}
-
 TEST_CASE("possible faults are not objected to") {
   Job job = sound_job();
   for (const char* text : {"gpu=31,power=0.25@120s..300s", "node=3,fan=0.3@60s", "inlet=+10",
@@ -279,28 +250,36 @@ TEST_CASE("possible faults are not objected to") {
   CHECK(diagnose_environment(job).empty());
 }
 
-TEST_CASE("a fault is somewhere in the cluster") {
-  CHECK(refusal("gpu=32,power=0.5") ==
-        "fault 1 (power) names gpu 32 (hgx-h200 has GPUs 0 to 31); choose one of them");
-  CHECK(refusal("node=4,fan=0.5") ==
-        "fault 1 (fan) names node 4 (hgx-h200 has nodes 0 to 3); choose one of them");
-  CHECK(holds(refusal("gpu=1,node=0,power=0.5"), "it is one or the other"));
-  CHECK(holds(refusal("gpu=9,fan=0.5"), "name its node, 1"));
-}
-
-TEST_CASE("a fault leaves something, and adds nothing") {
-  CHECK(holds(refusal("power=0"), "the job would never end"));
-  CHECK(holds(refusal("link=-1"), "the job would never end"));
-  CHECK(holds(refusal("fan=1.5"), "a fault cannot add any"));
-  CHECK(holds(refusal("inlet=0"), "has no rise"));
-}
-
-TEST_CASE("what is far beyond any machine room is a typing error") {
-  for (const char* fault : {"inlet=-400", "inlet=1e9", "heat_path=1e300", "host=1e6", "link=1e-12",
-                            "gpu=3,power=1e-300"}) {
+TEST_CASE("a fault is somewhere, leaves something, takes its time, and is of this world") {
+  for (const auto& [fault, what] : std::vector<std::pair<const char*, const char*>>{
+           {"gpu=32,power=0.5",
+            "fault 1 (power) names gpu 32 (hgx-h200 has GPUs 0 to 31); choose one of them"},
+           {"node=4,fan=0.5",
+            "fault 1 (fan) names node 4 (hgx-h200 has nodes 0 to 3); choose one of them"},
+           {"gpu=1,node=0,power=0.5", "it is one or the other"},
+           {"gpu=9,fan=0.5", "name its node, 1"},
+           {"power=0", "the job would never end"},
+           {"link=-1", "the job would never end"},
+           {"fan=1.5", "a fault cannot add any"},
+           {"inlet=0", "has no rise"},
+           {"power=0.5@20s..10s", "end it later"},
+           {"power=0.5,every=1ms", "nothing here is followed below 100 ms"},
+           {"lost=0s@10s", "has no restart time"},
+           {"lost=10s@10s..20s", "leave end out"},
+           {"inlet=-400", "surely a typing error"},
+           {"inlet=1e9", "surely a typing error"},
+           {"heat_path=1e300", "surely a typing error"},
+           {"host=1e6", "surely a typing error"},
+           {"link=1e-12", "surely a typing error"},
+           {"gpu=3,power=1e-300", "surely a typing error"}}) {
     CAPTURE(fault);
-    CHECK(holds(refusal(fault), "surely a typing error"));
+    Job job = sound_job();
+    job.environment.faults = {*parse_fault(fault)};
+    CHECK(holds(refusal(job), what));
   }
+}
+
+TEST_CASE("a room is of this world, and a building draws what its computers draw") {
   Job job = sound_job();
   for (const double degrees : {-300., 1e9, std::nan("")}) {
     job.environment.ambient = Celsius(degrees);
@@ -310,13 +289,6 @@ TEST_CASE("what is far beyond any machine room is a typing error") {
   CHECK(diagnose_environment(job).empty());
   job.environment.pue = 0.9;
   CHECK(holds(refusal(job), "a building draws what its computers draw"));
-}
-
-TEST_CASE("a fault takes its time") {
-  CHECK(holds(refusal("power=0.5@20s..10s"), "end it later"));
-  CHECK(holds(refusal("power=0.5,every=1ms"), "nothing here is followed below 100 ms"));
-  CHECK(holds(refusal("lost=0s@10s"), "has no restart time"));
-  CHECK(holds(refusal("lost=10s@10s..20s"), "leave end out"));
 }
 
 TEST_CASE("a list of limits has one for every GPU, each of which can be set") {
