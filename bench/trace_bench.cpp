@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reading a profiler's trace costs, beside what simdjson needs for the same bytes: 60 MB of
-// steps with Python functions, operators, launches, kernels and flows, made up.
+// What reading a profiler's trace costs: 60 MB of steps with Python functions, operators, launches,
+// kernels and flows, made up.
 #include <filesystem>
 #include <fstream>
 
 #include <benchmark/benchmark.h>
 #include <isa-l/igzip_lib.h>
-#include <simdjson.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -81,46 +80,6 @@ const Files& files() {
 void count(benchmark::State& state, size_t bytes) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
 }
-
-/// The floor: the document as simdjson's tape.
-void simdjson_dom(benchmark::State& state) {
-  const simdjson::padded_string padded(text());
-  for (auto _ : state) {
-    simdjson::dom::parser parser;
-    benchmark::DoNotOptimize(parser.parse(padded).error());
-  }
-  count(state, text().size());
-}
-BENCHMARK(simdjson_dom)->Unit(benchmark::kMillisecond);
-
-/// What simdjson's on-demand interface needs to see what we see of an event, keeping nothing.
-void simdjson_on_demand(benchmark::State& state) {
-  using namespace simdjson;
-  const padded_string padded(text());
-  for (auto _ : state) {
-    ondemand::parser parser;
-    ondemand::document document = parser.iterate(padded).value();
-    size_t sum = 0;
-    for (ondemand::object event : document["traceEvents"].get_array())
-      for (auto member : event) {
-        const std::string_view key = member.unescaped_key().value();
-        if (key == "args") {
-          for (auto argument : member.value().get_object()) {
-            const std::string_view name = argument.unescaped_key().value();
-            if (name == "correlation" || name == "External id" || name == "stream")
-              sum += static_cast<size_t>(argument.value().get_int64().value());
-          }
-        } else if (key == "name" || key == "cat") {
-          sum += member.value().get_string().value().size();
-        } else if (key == "ts" || key == "dur") {
-          sum += member.value().raw_json_token().value().size();
-        }
-      }
-    benchmark::DoNotOptimize(sum);
-  }
-  count(state, text().size());
-}
-BENCHMARK(simdjson_on_demand)->Unit(benchmark::kMillisecond);
 
 void read_events(benchmark::State& state) {
   for (auto _ : state) {
