@@ -17,6 +17,7 @@
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/metrics/run/view.h"
 #include "triplepoint/metrics/trace/collective_match.h"
+#include "triplepoint/metrics/trace/gap_calls.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
@@ -47,12 +48,6 @@ int64_t excess(const Window& late, const std::vector<Window>& windows, Of of) {
   return of(late) - (others.empty() ? 0 : lower_median(std::move(others)));
 }
 
-bool loads_data(std::string_view name) {
-  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  return has("DataLoader") || has("dataloader") || has("data_loader") || has("_next_data") ||
-         has("load_batch") || has("get_batch");
-}
-
 double in_seconds(int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
 }
@@ -66,7 +61,8 @@ class LateEvidence {
         host_lanes_(lanes_of(spans, LaneKind::host)) {
     if (!spans.timeline().details.empty()) launches_ = launches_of(spans.timeline());
     for (const run::SpanType& type : spans.timeline().types)
-      loads_data_.push_back(!is_kernel(type.kind) && loads_data(type.name));
+      loads_data_.push_back(!is_kernel(type.kind) &&
+                            host_call_kind(type.name) == HostCallKind::data_loader);
   }
 
   void add(const LateStart& start, std::vector<Evidence>& evidence) const {
