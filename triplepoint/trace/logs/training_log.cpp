@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -170,6 +171,19 @@ size_t find_marker(std::string_view line, std::string_view marker, size_t from) 
   return std::string_view::npos;
 }
 
+constexpr std::string_view tensorboard_header = "Wall time,Step,Value";
+/// A row of a scalar that TensorBoard downloads as CSV: Unix time, step, value.
+std::optional<LoggedStep> read_tensorboard(std::string_view text) {
+  const std::vector<std::string> cells = split(text, ',');
+  if (cells.size() != 3) return std::nullopt;
+  const auto step = whole_number(trimmed(cells[1]));
+  const double time = std::strtod(cells[0].c_str(), nullptr);
+  if (!step || !(time > 0) || !(time < 1e10)) return std::nullopt;
+  return LoggedStep{.step = *step, .time = {}, .at = instant_at(time * unit::s)};
+}
+
+constexpr Dialect tensorboard{"tensorboard", "", tensorboard_header, read_tensorboard};
+
 constexpr std::string_view own_loop = "own loop";
 constexpr std::array dialects = {
     Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (ms)", read_megatron},
@@ -181,6 +195,7 @@ constexpr std::array dialects = {
     Dialect{"torchtitan", "step:", "[titan]", read_torchtitan},
     Dialect{"maxtext", "completed step: ", "seconds:", read_maxtext},
     Dialect{"mlperf", "", ":::MLLOG", read_mlperf},
+    tensorboard,
     Dialect{"hugging face", "", "'train_steps_per_second'", read_hugging_face},
     Dialect{"lightning", "", "v_num=", read_bar},
     Dialect{"progress bar", "", "%|", read_bar},
@@ -194,6 +209,12 @@ class LogReader {
   explicit LogReader(TrainingLog& log) : log_(log) {}
 
   void read(std::string_view line) {
+    if (is_tensorboard_) {
+      if (const auto step = read_tensorboard(line)) keep(*step, tensorboard);
+      return;
+    }
+    is_tensorboard_ = log_.steps.empty() && line.find(tensorboard_header) == 0;
+    if (is_tensorboard_) return;
     for (const Dialect& dialect : dialects) {
       if (line.find(dialect.proof) == std::string_view::npos ||
           line.find(dialect.marker) == std::string_view::npos)
@@ -303,6 +324,7 @@ class LogReader {
   std::map<std::pair<int32_t, int64_t>, size_t> index_;  // execution, step
   LoggedStep last_{.step = -1};                          // the highest of this execution
   int64_t interval_ = 0;
+  bool is_tensorboard_ = false;
 };
 
 }  // namespace
@@ -366,6 +388,19 @@ std::vector<Placed> place(const TrainingLog& log) {
 
 }  // namespace
 
+namespace {
+
+/// Those since the checkpoint that a training began again from.
+int64_t steps_run_again(const TrainingLog& log) {
+  int64_t again = 0;
+  for (size_t i = 1; i < log.steps.size(); ++i)
+    if (log.steps[i].execution != log.steps[i - 1].execution)
+      again += std::max<int64_t>(0, log.steps[i - 1].step + 1 - log.steps[i].step);
+  return again;
+}
+
+}  // namespace
+
 std::string use_of_training_log(const std::string& file) {
   const std::string name = shell_word(file);
   return fmt::format(
@@ -404,6 +439,10 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
     builder.add(span, {.lane = lane, .sequence = placed.step});
   }
   builder.facts()["framework"] = log.framework;
+  if (log.restarts > 0) {
+    builder.facts()["restarts"] = std::to_string(log.restarts);
+    builder.facts()["steps_run_again"] = std::to_string(steps_run_again(log));
+  }
   if (log.restarts > 0)
     builder.note(fmt::format("the training began again {} times: steps that ran twice count twice",
                              log.restarts));

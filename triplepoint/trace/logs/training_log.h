@@ -41,8 +41,8 @@ struct TrainingLog {
 
 /// Reads the log of Megatron-LM, NeMo (progress bar or lines), torchtitan, DeepSpeed, MaxText or
 /// MLPerf, progress bars and ends of Hugging Face's Trainer and Lightning, and loops that say the
-/// seconds of a step in words. Colours, carriage returns, prefixes of launchers and ranks, and
-/// several ranks' words on one line do not matter.
+/// seconds of a step in words, and scalars of TensorBoard as CSV. Colours, carriage returns,
+/// prefixes of launchers and ranks, and several ranks' words on one line do not matter.
 ///
 /// Where a line has no step time, it is the difference of two stamps.
 Result<TrainingLog> parse_training_log(Input&);

@@ -63,6 +63,29 @@ TEST_CASE("a Megatron-LM log gives time and samples of its steps") {
   }
 }
 
+TEST_CASE("a scalar of TensorBoard as CSV gives steps by their wall times") {
+  std::string text = "Wall time,Step,Value\n";
+  for (int i = 0; i < 30; ++i)
+    text += fmt::format("{:.3f},{},{}\n", 1710457622.25 + 12.5 * i, 10 * i, 3.2 - 0.01 * i);
+  CHECK(looks_like_training_log(text));
+  const TrainingLog log = parsed(text);
+  CHECK(log.framework == "tensorboard");
+  REQUIRE(log.steps.size() == 30);
+  CHECK(*log.steps.back().time / unit::s == doctest::Approx(1.25));
+  CHECK(spans_of(text).size() == 290);
+}
+
+TEST_CASE("a log that begins again says how many steps ran twice") {
+  std::string text;
+  for (const auto& [first, last] : {std::pair(1, 40), {31, 60}})
+    for (int step = first; step <= last; ++step)
+      text += megatron_step(step, 900, false);
+  Input input = Input::of_text(text, "train.log");
+  const Trace trace = read_training_log(input, {}).value();
+  CHECK(trace.facts.at("restarts") == "1");
+  CHECK(trace.facts.at("steps_run_again") == "10");
+}
+
 TEST_CASE("the oldest Megatron lines, without colons, are understood") {
   const TrainingLog log = parsed(
       " iteration       10/     100 | elapsed time per iteration (ms): 8120.3 | "
