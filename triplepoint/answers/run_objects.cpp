@@ -132,11 +132,15 @@ Json messages_of(R r) {
 
 // ---- who is slow
 
-Json bottlenecks_of(R r) {
-  constexpr std::array of = {"gpu", "node", "rank"};
+std::string_view name_of(run::Cause cause) {
   constexpr std::array causes = {"unknown",        "power_limit", "power_cap",  "power_brake",
                                  "power_delivery", "board",       "heat",       "clock_lock",
                                  "links",          "host",        "data_loader"};
+  return causes[static_cast<size_t>(cause)];
+}
+
+Json bottlenecks_of(R r) {
+  constexpr std::array of = {"gpu", "node", "rank"};
   constexpr std::array kinds = {
       "clock", "scale_up",    "scale_out",   "host",        "late_arrivals", "kernels",
       "gaps",  "first_seen",  "late_launch", "data_loader", "host_call",     "power_limit",
@@ -154,7 +158,7 @@ Json bottlenecks_of(R r) {
                           {"name", item.name}});
     list.push_back({{"of", of[static_cast<size_t>(bottleneck.of)]},
                     {"who", bottleneck.who},
-                    {"cause", causes[static_cast<size_t>(bottleneck.cause)]},
+                    {"cause", name_of(bottleneck.cause)},
                     {"cost_s", seconds(bottleneck.cost)},
                     {"at_most", bottleneck.at_most},
                     {"waits_s", seconds(bottleneck.waits)},

@@ -25,5 +25,7 @@ Json memory_of_stages(const RunResult&);
 Json stages_of(const RunResult&);
 Json messages_of(const RunResult&);
 Json bottlenecks_of(const RunResult&);
+/// "power_limit".
+std::string_view name_of(run::Cause);
 
 }  // namespace triplepoint::answers

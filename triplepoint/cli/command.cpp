@@ -167,6 +167,16 @@ constexpr std::array table = {
                  "  triplepoint report study/\n",
                  make_report},
     CommandEntry{
+        "why", "Explain a slow training: causes in seconds that add up, and what to do.",
+        "Reads whatever there is: a recording, the traces of its ranks, the training's log. "
+        "With\na job, or the one that the recording names, the step is compared with its "
+        "prediction.\nSays what the given files cannot tell. A log alone shows warm-up, pauses, "
+        "throttling in\nphases, garbage collection and checkpoints by the times of its steps.\n\n"
+        "  triplepoint why train.log\n"
+        "  triplepoint why job.run traces/ --against job.toml --with mine\n"
+        "  triplepoint why slow.run --against fast.run -o why.html\n",
+        make_why},
+    CommandEntry{
         "compare", "Show runs or studies side by side, with what changed and by how much.",
         "Simulated, measured and traced runs alike; studies are joined by the names of their "
         "jobs.\n"

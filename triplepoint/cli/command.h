@@ -77,5 +77,6 @@ std::unique_ptr<Command> make_discover();
 std::unique_ptr<Command> make_steer();
 std::unique_ptr<Command> make_train();
 std::unique_ptr<Command> make_explore();
+std::unique_ptr<Command> make_why();
 
 }  // namespace triplepoint::cli

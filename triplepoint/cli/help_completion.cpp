@@ -150,7 +150,7 @@ const std::vector<VerbGroup>& verb_groups() {
       {"Predict", {"simulate", "plan", "place", "steer", "characterize"}},
       {"Measure",
        {"record", "train", "merge", "top", "snapshot", "exporter", "doctor", "discover"}},
-      {"Look", {"report", "compare", "serve", "explore", "trace"}},
+      {"Look", {"why", "report", "compare", "serve", "explore", "trace"}},
       {"Data", {"import", "export", "list", "show", "schema", "validate", "calibrate"}},
       {"Shell", {"completion"}}};
   return groups;

@@ -47,6 +47,7 @@ constexpr Row table[] = {
     {"train", job},  // prints its steps as they come; -o has the results
     {"trace", threads | format},
     {"report", threads | format},
+    {"why", threads | format},
     {"compare", threads | format},
     {"serve", listening},
     {"explore", job},

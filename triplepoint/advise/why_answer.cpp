@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/advise/why_answer.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/statistics.h"
+#include "triplepoint/base/text.h"
+
+namespace triplepoint::advise {
+namespace {
+
+constexpr size_t most_told = 3;       // parts in sentences; the table has all
+constexpr double least_told = 0.005;  // of the step
+constexpr size_t most_points = 60;    // of the chart of steps
+constexpr size_t label_every = 10;
+
+std::string time_of(Seconds time) {
+  return significant(time / unit::s) + " s";
+}
+
+/// By how much more is done in the same time without this part.
+std::string gain_of(const Gap& gap, const GapPart& part) {
+  return percent(part.cost / std::max(gap.measured - part.cost, 0.01 * gap.measured));
+}
+
+std::string first_sentence(const Gap& gap) {
+  const Seconds over = gap.measured - gap.base;
+  const std::string takes = fmt::format("A step takes {}", time_of(gap.measured));
+  if (!gap.predicted && gap.parts.empty())
+    return takes + ", and nothing in what was given says that it is slow.";
+  if (!gap.predicted)
+    return fmt::format("{}, of which {} ({}) have a cause that can be seen.", takes,
+                       time_of(over - gap.unexplained),
+                       percent((over - gap.unexplained) / gap.measured));
+  if (abs(over) < 0.01 * gap.measured)
+    return fmt::format("{}, as predicted ({}).", takes, time_of(gap.base));
+  return fmt::format("{}, {} {} than predicted ({}).", takes, time_of(abs(over)),
+                     over > Seconds() ? "more" : "less", time_of(gap.base));
+}
+
+std::string part_sentence(const Gap& gap, const GapPart& part) {
+  std::string text = fmt::format("{}{} ({}): {}", part.at_most ? "At most " : "",
+                                 time_of(part.cost), percent(part.cost / gap.measured), part.what);
+  if (!part.advice.empty()) {
+    std::string advice = part.advice;
+    advice.front() = lower_case(advice.front());
+    text += fmt::format("; {}, for up to {} more speed", advice, gain_of(gap, part));
+  }
+  return text + ".";
+}
+
+DataTable parts_table(const Gap& gap) {
+  DataTable table{.name = "parts", .title = "Where the time of a mean step goes"};
+  table.columns = {{"cause", "cause"},
+                   {"cost_s", "s", 1, 3},
+                   {"share", "% of step", 0.01, 1},
+                   {"probability", "p", 1, 2},
+                   {"seen_in", "seen in"},
+                   {"evidence", "evidence", 1, 0, false, Align::left, 0, true},
+                   {"advice", "what to do", 1, 0, false, Align::left, 1, true},
+                   {"gain", "gain", 1, 0, false, Align::left, 2},
+                   {"confirm", "a sensor would show", 1, 0, false, Align::left, 3, true}};
+  const auto share = [&](Seconds cost) { return cost / gap.measured; };
+  const auto add = [&](const char* cause, Seconds cost, const char* evidence) {
+    const Missing none{"no cause"};
+    table.add({std::string(cause), cost / unit::s, share(cost), none, none, std::string(evidence),
+               none, none, none});
+  };
+  add("base", gap.base, gap.predicted ? "the predicted step" : "the step without the parts below");
+  for (const GapPart& part : gap.parts)
+    table.add(
+        {part.cause, part.cost / unit::s, share(part.cost),
+         cell_of(part.probability, "not a pattern of steps"), part.seen_in, part.what, part.advice,
+         gain_of(gap, part),
+         part.confirm.empty() ? DataCell(Missing{"nothing to confirm"}) : DataCell(part.confirm)});
+  add("unexplained", gap.unexplained, "");
+  return table;
+}
+
+/// Colours of the parts, from the largest on.
+constexpr std::array styles = {"k-memory",     "k-all_reduce", "k-send_recv",
+                               "k-all_gather", "k-all_to_all", "k-reduce_scatter"};
+
+answers::Figure parts_figure(const Gap& gap) {
+  answers::Bar bar{.label = "step", .parts = {}, .peak = {}, .text = time_of(gap.measured)};
+  answers::Figure figure{.id = "gap",
+                         .title = "A step, and what it loses",
+                         .note = "Parts are disjoint and add up to the measured step.",
+                         .chart = {},
+                         .legend = {},
+                         .table = {}};
+  const auto add = [&](Seconds time, std::string style, const std::string& name) {
+    if (time < least_told * gap.measured) return;
+    bar.parts.push_back({time / unit::s, style, name + " " + time_of(time)});
+    figure.legend.push_back({std::move(style), name});
+  };
+  add(gap.base, "k-compute", gap.predicted ? "predicted" : "undisturbed");
+  for (size_t i = 0; i < gap.parts.size(); ++i)
+    add(gap.parts[i].cost, styles[i % styles.size()], gap.parts[i].cause);
+  add(gap.unexplained, "k-other", "unexplained");
+  figure.chart = answers::BarChart{
+      .title = figure.title, .unit = "seconds of a step", .bars = {std::move(bar)}, .limit = {}};
+  return figure;
+}
+
+/// Medians of as many neighbouring steps as make sixty points.
+answers::Figure steps_figure(const run::Run& run) {
+  answers::LineChart chart{.title = "Step times", .x_name = "step", .y_unit = "step (s)"};
+  answers::Line middle{.name = "median", .style = "k-compute", .values = {}},
+      longest{.name = "longest", .style = "k-memory", .values = {}};
+  const size_t each = (run.steps.size() + most_points - 1) / most_points;
+  for (size_t from = 0; from < run.steps.size(); from += each) {
+    std::vector<double> times;
+    for (size_t i = from; i < std::min(run.steps.size(), from + each); ++i)
+      times.push_back((run.steps[i].end - run.steps[i].begin) / unit::s);
+    const bool has_label = chart.positions.size() % label_every == 0;
+    chart.positions.push_back(has_label ? fmt::format("{}", from + 1) : "");
+    longest.values.emplace_back(*std::ranges::max_element(times));
+    middle.values.emplace_back(median(std::move(times)));
+  }
+  chart.lines = {std::move(middle)};
+  if (each > 1) chart.lines.push_back(std::move(longest));
+  std::vector<answers::LegendEntry> legend;
+  for (const answers::Line& line : chart.lines)
+    legend.push_back({line.style, line.name});
+  DataTable table = text_table({{"from step"}, {"median s"}});
+  for (size_t i = 0; i < chart.positions.size(); ++i)
+    table.add({fmt::format("{}", i * each + 1), significant(chart.lines.front().values[i], 4)});
+  return {.id = "steps",
+          .title = "Step times",
+          .note = each > 1 ? fmt::format("A point is {} steps.", each) : "",
+          .chart = std::move(chart),
+          .legend = std::move(legend),
+          .table = std::move(table)};
+}
+
+DataTable levels_table(const metrics::StepPattern& pattern) {
+  DataTable table{.name = "levels", .title = "Levels of the step time"};
+  table.columns = {{"first_step", "first step"},
+                   {"steps", "steps"},
+                   {"begin_s", "from s", 1, 0},
+                   {"step_time_s", "step s", 1, 3}};
+  for (const metrics::StepLevel& level : pattern.levels)
+    table.add({level.first + 1, level.steps, level.begin / unit::s, level.time / unit::s});
+  return table;
+}
+
+}  // namespace
+
+std::vector<std::string> gap_sentences(const Gap& gap) {
+  std::vector<std::string> sentences = {first_sentence(gap)};
+  for (const GapPart& part : gap.parts)
+    if (sentences.size() <= most_told && part.cost > least_told * gap.measured)
+      sentences.push_back(part_sentence(gap, part));
+  if (gap.predicted && abs(gap.unexplained) >= 0.01 * gap.measured)
+    sentences.push_back(fmt::format("{} {} unexplained.", time_of(gap.unexplained),
+                                    gap.unexplained > Seconds() ? "remain" : "(faster) remain"));
+  return sentences;
+}
+
+answers::Document why_answer(const Gap& gap, const run::Run& measured, std::string title) {
+  answers::Document answer{
+      .kind = "why", .title = std::move(title), .facts = "", .verdict = joined(gap_sentences(gap))};
+  answer.key_figures = {{"measured step", time_of(gap.measured),
+                         gap.history.steps > 0 ? fmt::format("mean of {} steps", gap.history.steps)
+                                               : "of the traces"}};
+  if (gap.predicted) answer.key_figures.push_back({"predicted step", time_of(*gap.predicted), ""});
+  if (!gap.parts.empty())
+    answer.key_figures.push_back(
+        {"largest cause", time_of(gap.parts.front().cost), gap.parts.front().cause});
+  if (gap.predicted || !gap.parts.empty())
+    answer.key_figures.push_back({"unexplained", time_of(gap.unexplained), ""});
+  answers::Section parts{.id = "parts", .title = "Where the time goes"};
+  parts.tables = {parts_table(gap)};
+  parts.figures = {parts_figure(gap)};
+  for (const std::string& what : gap.untold)
+    parts.remarks.push_back({"not known: " + what, answers::Remark::Kind::note});
+  answer.sections.push_back(std::move(parts));
+  if (measured.steps.size() > 1) {
+    answers::Section steps{.id = "steps", .title = "Steps over time"};
+    steps.figures = {steps_figure(measured)};
+    for (const metrics::StepPattern& pattern : gap.history.patterns)
+      if (pattern.levels.size() > 1) steps.tables.push_back(levels_table(pattern));
+    answer.sections.push_back(std::move(steps));
+  }
+  const auto seconds = [](Seconds time) { return time / unit::s; };
+  answer.numbers["measured_s"] = seconds(gap.measured);
+  answer.numbers["base_s"] = seconds(gap.base);
+  answer.numbers["predicted_s"] = gap.predicted ? Json(seconds(*gap.predicted)) : Json();
+  answer.numbers["unexplained_s"] = seconds(gap.unexplained);
+  answer.numbers["steps"] = gap.history.steps;
+  answer.numbers["scatter_s"] = seconds(gap.history.scatter);
+  answer.numbers["unknown"] = gap.untold;
+  return answer;
+}
+
+}  // namespace triplepoint::advise

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/advise/gap.h"
+#include "triplepoint/advise/why_answer.h"
+#include "triplepoint/answers/run_figures.h"
+#include "triplepoint/cli/command.h"
+#include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/formats/import.h"
+#include "triplepoint/learn/calibration.h"
+#include "triplepoint/report/pages/document_page.h"
+#include "triplepoint/sim/simulate.h"
+#include "triplepoint/study/sources.h"
+#include "triplepoint/system/process.h"
+
+namespace triplepoint::cli {
+namespace {
+
+class Why : public Command {
+ public:
+  Arguments arguments() override {
+    return Arguments()
+        .word("MEASURED", "a recording, a training's log, traces, or a recording and its traces",
+              into(sources_), {.words = Words::files, .required = true, .repeats = true})
+        .flag("--against", "JOB|RUN",
+              "what it should take: a job, which is simulated, or another run (default: the job "
+              "that the recording names)",
+              into(against_), {.words = Words::files})
+        .flag("--with", "FOLDER", "predict with what triplepoint calibrate learned", into(with_),
+              {.words = Words::folders})
+        .flag("-o,--output", "FILE.html", "write the page, too", into(output_),
+              {.words = Words::files})
+        .add(threads_.argument())
+        .add(format_.argument("output format (default table); csv: one line per cause"));
+  }
+
+  Result<int> run(tui::Console& console) override {
+    let_interrupts_end_us();
+    const ThreadLimit limit = threads_.limit();
+    const run::Run measured = TPT_TRY(study::load_run_source(sources_, {}));
+    const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
+    const advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr);
+    if (!(gap.measured > Seconds()))
+      return error(sources_.front() +
+                   ": it has no steps (why explains the time of a step); mark steps while "
+                   "recording (--marks), or give traces of kernels or a training's log");
+    const answers::Document answer = advise::why_answer(
+        gap, measured, "Why is a step of " + study::stem_of_source(sources_.front()) + " slow?");
+    if (output_) {
+      TPT_TRY(require_other_file(*output_, sources_));
+      TPT_TRY(write_file_atomically(*output_, report::document_page(answer)));
+    }
+    print_answer(console, answer, format_);
+    if (output_ && format_.is_table()) console.print("wrote " + *output_ + "\n");
+    return exit_ok;
+  }
+
+ private:
+  /// Nothing where neither flag nor recording names a job.
+  Result<std::optional<run::Run>> prediction(const run::Run& measured) const {
+    if (against_ && !with_ && study::kind_of_source(*against_) == study::SourceKind::run)
+      return std::optional(TPT_TRY(study::load_run_source({*against_}, {})));
+    if (!against_ && !measured.manifest.job) {
+      if (with_)
+        return error(
+            "--with changes a prediction (neither the recording nor a flag names a job); add "
+            "--against JOB");
+      return std::optional<run::Run>();
+    }
+    spec::Job job = measured.manifest.job.value_or(spec::Job{});
+    const spec::Library library = TPT_TRY(spec::require_library());
+    if (against_) job = TPT_TRY(formats::read_job(library, *against_));
+    job.environment.faults.clear();
+    if (with_) job = TPT_TRY(learn::Calibration::read(*with_)).applied(job);
+    TPT_TRY(spec::require_valid(job));
+    run::Run run = sim::simulate(job, {.duration = {}, .steps = {}});
+    if (!run::has_trained(run))
+      return error("the job to compare with does not run (" + std::string(run::verdict_of(run)) +
+                   "); name another with --against");
+    return std::optional(std::move(run));
+  }
+
+  std::vector<std::string> sources_;
+  std::optional<std::string> against_, with_, output_;
+  ThreadsFlag threads_{"threads to simulate (default: all cores)"};
+  FormatFlag format_{FormatFlag::Csv::yes};
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_why() {
+  return std::make_unique<Why>();
+}
+
+}  // namespace triplepoint::cli

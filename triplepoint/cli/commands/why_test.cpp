@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/csv.h"
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
+#include "triplepoint/base/random.h"
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/cli/command_testing.h"
+
+namespace triplepoint::cli {
+namespace {
+
+using testing::call;
+using testing::contains;
+using testing::Outcome;
+
+/// Steps of two seconds that scatter by 0.3 %, and more where `more` says so.
+std::string log_of(const std::function<std::string(int step, double seconds, double end)>& line,
+                   const std::function<double(int)>& more, int steps = 300) {
+  std::string text;
+  double end = 0;
+  for (int step = 1; step <= steps; ++step) {
+    const double seconds =
+        2 * (1 + 0.003 * random_normal({5, 1}, static_cast<uint64_t>(step))) + more(step);
+    end += seconds;
+    text += line(step, seconds, end);
+  }
+  return text;
+}
+
+std::string megatron_line(int step, double seconds, double) {
+  return fmt::format(
+      " iteration {:8}/   50000 | consumed samples: {:12} | elapsed time per iteration (ms): "
+      "{:.1f} | global batch size:   256 | lm loss: 2.5E+00 |\n",
+      step, 256 * step, 1000 * seconds);
+}
+
+std::string nemo_line(int step, double seconds, double) {
+  return fmt::format(
+      "Training epoch 0, iteration {}/999 | lr: 1e-4 | global_batch_size: 256 | global_step: {} | "
+      "reduced_train_loss: 2.5 | train_step_timing in s: {:.4f}\n",
+      step, step, seconds);
+}
+
+std::string titan_line(int step, double, double end) {
+  const int64_t ms = std::llround(1000 * end);
+  return fmt::format(
+      "[titan] 2025-03-01 {:02}:{:02}:{:02},{:03} - root - INFO - step: {:3}  loss:  2.5  memory: "
+      "40.1GiB(50%)  tps: 4,000  mfu: 40%\n",
+      10 + ms / 3'600'000, ms / 60'000 % 60, ms / 1000 % 60, ms % 1000, step);
+}
+
+std::string mlperf_line(int step, double seconds, double end) {
+  return fmt::format(
+      ":::MLLOG {{\"namespace\": \"\", \"time_ms\": {}, \"event_type\": \"POINT_IN_TIME\", "
+      "\"key\": "
+      "\"tracked_stats\", \"value\": {{\"train_step_time\": {:.5f}}}, \"metadata\": {{\"step\": "
+      "{}}}}}\n",
+      1'700'000'000'000 + std::llround(1000 * end), seconds, step);
+}
+
+std::string tensorboard_line(int step, double, double end) {
+  return fmt::format("{}{:.3f},{},2.5\n", step == 1 ? "Wall time,Step,Value\n" : "", 1.7e9 + end,
+                     step);
+}
+
+TEST_CASE("why reads garbage collection out of logs of every kind") {
+  const ScratchFolder logs;
+  for (const auto& line : {megatron_line, nemo_line, titan_line, mlperf_line, tensorboard_line}) {
+    const std::string file =
+        logs.file("train.log", log_of(line, [](int step) { return step % 10 == 0 ? 0.5 : 0; }));
+    const Outcome outcome = call({"why", file, "--format", "json"});
+    const Json json = testing::json_of(outcome);
+    CHECK(json["schema"] == 1);
+    CAPTURE(outcome.out);
+    REQUIRE(json["parts"].size() == 3);
+    const Json& part = json["parts"][1];
+    CHECK(part["cause"] == "garbage_collection");
+    CHECK(part["cost_s"].get<double>() == doctest::Approx(0.05).epsilon(0.05));
+    CHECK(contains(part["evidence"], "every 10 steps"));
+  }
+}
+
+TEST_CASE("why names the phases of a hot GPU, and what would confirm them") {
+  const ScratchFolder logs;
+  const std::string file = logs.file("train.log", log_of(megatron_line, [](int step) {
+                                       return step < 60 ? 0.0 : step < 90 ? 2.5 : 8.0;
+                                     }));
+  const Outcome outcome = call({"why", file, "-o", logs.path("why.html")});
+  REQUIRE(outcome.code == exit_ok);
+  CHECK(contains(outcome.out, "as a GPU does that gets too hot"));
+  CHECK(contains(outcome.out, "not known: which GPU"));
+  const std::string page = read_file(logs.path("why.html")).value();
+  CHECK(contains(page, "A step, and what it loses"));
+  CHECK(contains(page, "thermal slowdown"));
+}
+
+TEST_CASE("why of a fair log blames nothing") {
+  const ScratchFolder logs;
+  const std::string file = logs.file("train.log", log_of(megatron_line, [](int) { return 0; }));
+  const Outcome outcome = call({"why", file});
+  REQUIRE(outcome.code == exit_ok);
+  CHECK(contains(outcome.out, "nothing in what was given"));
+  const auto csv = CsvTable::parse(call({"why", file, "--format", "csv"}).out, "csv");
+  REQUIRE(csv.has_value());
+  CHECK(csv->rows() == 2);
+}
+
+TEST_CASE("why compares a run with a job and with another run") {
+  const ScratchFolder logs;
+  const std::string slow = logs.path("slow.run"), fast = logs.path("fast.run");
+  const std::vector<std::string> job = {"simulate", "--model", "llama3.2-1b", "--cluster",
+                                        "hgx-h200", "--gbs",   "16"};
+  const auto simulated = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = job;
+    words.insert(words.end(), more.begin(), more.end());
+    REQUIRE(call(words).code == exit_ok);
+  };
+  simulated({"-o", fast});
+  simulated({"-o", slow, "--fault", "gpu=3,power=0.5"});
+  for (const Outcome& outcome : {call({"why", slow}), call({"why", slow, "--against", fast})}) {
+    REQUIRE(outcome.code == exit_ok);
+    CHECK(contains(outcome.out, "more than predicted"));
+    CHECK(contains(outcome.out, "GPU 3 slows the others"));
+    CHECK(contains(outcome.out, "power_limit"));
+  }
+}
+
+TEST_CASE("why refuses what has no steps, and --with without a job") {
+  const ScratchFolder logs;
+  const std::string file = logs.file("train.log", log_of(
+                                                      megatron_line, [](int) { return 0; }, 30));
+  CHECK(contains(call({"why", file, "--with", logs.path("mine")}).err, "--against JOB"));
+  CHECK(call({"why", logs.path("nothing.log")}).code == exit_failed);
+}
+
+}  // namespace
+}  // namespace triplepoint::cli
