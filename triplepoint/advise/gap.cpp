@@ -32,8 +32,18 @@ std::string without_stop(std::string text) {
   return text;
 }
 
+}  // namespace
+
 std::string time_of(Seconds time) {
-  return significant(time / unit::s) + " s";
+  return abs(time) < 0.1 * unit::s ? significant(time / unit::ms) + " ms"
+                                   : significant(time / unit::s) + " s";
+}
+
+namespace {
+
+/// "once", "3 times".
+std::string times(int64_t count) {
+  return count == 1 ? "once" : fmt::format("{} times", count);
 }
 
 // ---- what steps show
@@ -43,17 +53,17 @@ struct PatternWords {
 };
 
 PatternWords words_of_levels(const StepPattern& pattern) {
-  std::string times;
+  std::string levels;
   for (const metrics::StepLevel& level : pattern.levels)
-    times += fmt::format("{}{} from {:.0f} s on", times.empty() ? "" : ", ", time_of(level.time),
-                         level.begin / unit::s);
+    levels += fmt::format("{}{} from {:.0f} s on", levels.empty() ? "" : ", ", time_of(level.time),
+                          level.begin / unit::s);
   if (pattern.kind == StepPattern::Kind::spell)
     return {
-        "spell", "steps were slower for a while and recovered without a pause (" + times + ")",
+        "spell", "steps were slower for a while and recovered without a pause (" + levels + ")",
         "look at what else used the network, the storage or the nodes then",
         "a shared resource: NIC counters, storage latency, other jobs' hours; no clock changes"};
   return {"heat_phases",
-          "steps get slower in phases, as a GPU does that gets too hot (" + times + ")",
+          "steps get slower in phases, as a GPU does that gets too hot (" + levels + ")",
           "record clocks and temperatures (triplepoint record), and take out the GPU that "
           "throttles; the others wait for it",
           "one GPU: die at its target temperature, software or hardware thermal slowdown, clock "
@@ -100,7 +110,7 @@ PatternWords words_of(const StepPattern& pattern, Seconds base) {
               "idle GPUs, a busy core"};
     case Kind::pauses:
       return {"pauses",
-              fmt::format("the training stood still {} times, {} each", pattern.count, each),
+              fmt::format("the training stood still {}, {} each", times(pattern.count), each),
               "look for restarts, evaluation and failures at these times", "idle GPUs"};
   }
   return {};
@@ -285,8 +295,8 @@ class Explainer {
     for (GapPart& part : gap_.parts)
       if (part.cause == "pauses") {
         part.cause = "restarts";
-        part.what += fmt::format("; it began again {} times and ran {} steps again",
-                                 restarts->second, again->second);
+        part.what += fmt::format("; it began again ({}) and ran {} steps twice", restarts->second,
+                                 again->second);
         part.advice = "find why it stopped, and save checkpoints as often as that warrants";
       }
   }

@@ -56,6 +56,9 @@ struct Gap {
 /// `predicted`: a run of the same job, null if there is none; settings are tried on its job.
 Gap explain_gap(const run::Run& measured, const run::Run* predicted);
 
+/// "2.31 s", "4.04 ms".
+std::string time_of(Seconds);
+
 /// A change of a job that would explain a slow step.
 struct JobVariant {
   std::string cause, what, advice;

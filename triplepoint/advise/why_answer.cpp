@@ -18,13 +18,11 @@ constexpr double least_told = 0.005;  // of the step
 constexpr size_t most_points = 60;    // of the chart of steps
 constexpr size_t label_every = 10;
 
-std::string time_of(Seconds time) {
-  return significant(time / unit::s) + " s";
-}
-
-/// By how much more is done in the same time without this part.
+/// How much more is done in the same time without this part.
 std::string gain_of(const Gap& gap, const GapPart& part) {
-  return percent(part.cost / std::max(gap.measured - part.cost, 0.01 * gap.measured));
+  const double ratio = gap.measured / std::max(gap.measured - part.cost, 1e-3 * gap.measured);
+  return ratio < 2 ? percent(ratio - 1) + " more speed"
+                   : significant(ratio, 2) + " times the speed";
 }
 
 std::string first_sentence(const Gap& gap) {
@@ -48,15 +46,16 @@ std::string part_sentence(const Gap& gap, const GapPart& part) {
   if (!part.advice.empty()) {
     std::string advice = part.advice;
     advice.front() = lower_case(advice.front());
-    text += fmt::format("; {}, for up to {} more speed", advice, gain_of(gap, part));
+    text += fmt::format("; {}, for up to {}", advice, gain_of(gap, part));
   }
   return text + ".";
 }
 
 DataTable parts_table(const Gap& gap) {
   DataTable table{.name = "parts", .title = "Where the time of a mean step goes"};
+  const bool is_short = gap.measured < 0.5 * unit::s;
   table.columns = {{"cause", "cause"},
-                   {"cost_s", "s", 1, 3},
+                   {"cost_s", is_short ? "ms" : "s", is_short ? 1e-3 : 1, 3},
                    {"share", "% of step", 0.01, 1},
                    {"probability", "p", 1, 2},
                    {"seen_in", "seen in"},
@@ -66,17 +65,14 @@ DataTable parts_table(const Gap& gap) {
                    {"confirm", "a sensor would show", 1, 0, false, Align::left, 3, true}};
   const auto share = [&](Seconds cost) { return cost / gap.measured; };
   const auto add = [&](const char* cause, Seconds cost, const char* evidence) {
-    const Missing none{"no cause"};
-    table.add({std::string(cause), cost / unit::s, share(cost), none, none, std::string(evidence),
-               none, none, none});
+    table.add({std::string(cause), cost / unit::s, share(cost), "", "", std::string(evidence), "",
+               "", ""});
   };
   add("base", gap.base, gap.predicted ? "the predicted step" : "the step without the parts below");
   for (const GapPart& part : gap.parts)
-    table.add(
-        {part.cause, part.cost / unit::s, share(part.cost),
-         cell_of(part.probability, "not a pattern of steps"), part.seen_in, part.what, part.advice,
-         gain_of(gap, part),
-         part.confirm.empty() ? DataCell(Missing{"nothing to confirm"}) : DataCell(part.confirm)});
+    table.add({part.cause, part.cost / unit::s, share(part.cost),
+               part.probability ? DataCell(*part.probability) : DataCell(""), part.seen_in,
+               part.what, part.advice, gain_of(gap, part), part.confirm});
   add("unexplained", gap.unexplained, "");
   return table;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,12 +11,12 @@
 
 #include "triplepoint/advise/gap.h"
 #include "triplepoint/advise/why_answer.h"
-#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/learn/calibration.h"
+#include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/study/sources.h"
@@ -22,6 +24,21 @@
 
 namespace triplepoint::cli {
 namespace {
+
+/// Steps as the traces mark or repeat them, else all that they show as one.
+void take_steps_from_traces(run::Run& run) {
+  if (!run.steps.empty() || run.timeline.spans.empty() || !run.timeline.instances.empty()) return;
+  for (const metrics::TraceStep& step : metrics::find_steps(run.timeline).steps) {
+    int64_t begin = INT64_MAX, end = INT64_MIN;
+    for (const metrics::TraceStep::OfRank& rank : step.ranks) {
+      begin = std::min(begin, rank.begin);
+      end = std::max(end, rank.end);
+    }
+    if (begin < end) run.steps.push_back({Instant(begin), Instant(end), 0, 0});
+  }
+  const auto all = run::extent(run.timeline);
+  if (run.steps.empty() && all) run.steps.push_back({all->begin, all->end, 0, 0});
+}
 
 class Why : public Command {
  public:
@@ -44,13 +61,14 @@ class Why : public Command {
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     const ThreadLimit limit = threads_.limit();
-    const run::Run measured = TPT_TRY(study::load_run_source(sources_, {}));
+    run::Run measured = TPT_TRY(study::load_run_source(sources_, {}));
+    take_steps_from_traces(measured);
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
     const advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr);
     if (!(gap.measured > Seconds()))
       return error(sources_.front() +
-                   ": it has no steps (why explains the time of a step); mark steps while "
-                   "recording (--marks), or give traces of kernels or a training's log");
+                   ": it has no steps (why explains the time of a step); mark them while "
+                   "recording, or give traces of kernels or a training's log");
     const answers::Document answer = advise::why_answer(
         gap, measured, "Why is a step of " + study::stem_of_source(sources_.front()) + " slow?");
     if (output_) {

@@ -134,6 +134,15 @@ TEST_CASE("why compares a run with a job and with another run") {
   }
 }
 
+TEST_CASE("why takes steps from traces, and says what a trace does not tell") {
+  const ScratchFolder logs;
+  const std::string file = logs.file("rank0.pt.trace.json", testing::KinetoFixture(0).text());
+  const Outcome outcome = call({"why", file});
+  REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
+  CHECK(contains(outcome.out, "mean of 2 steps"));
+  CHECK(contains(outcome.out, "there is no recording"));
+}
+
 TEST_CASE("why refuses what has no steps, and --with without a job") {
   const ScratchFolder logs;
   const std::string file = logs.file("train.log", log_of(

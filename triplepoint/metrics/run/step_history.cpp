@@ -183,6 +183,8 @@ class History {
       find_periods();
       find_tails();
       find_pauses();
+    } else {
+      find_clear_pauses();
     }
     history.base = base_or_median() * unit::s;
     history.scatter = scatter_ * unit::s;
@@ -537,6 +539,17 @@ class History {
     double seconds = 0, count = 0;
     for (const double pause : pauses)
       if (pause > 0) seconds += pause, ++count;
+    if (count == 0) return;
+    StepPattern& pattern = add(Kind::pauses, seconds, most_probability);
+    pattern.count = static_cast<int64_t>(count);
+    pattern.excess = seconds / count * unit::s;
+  }
+
+  /// Of few steps: those longer than a step, and than any stall.
+  void find_clear_pauses() {
+    double seconds = 0, count = 0;
+    for (const Line& line : lines_)
+      if (line.pause > std::max(pause_s, base_or_median())) seconds += line.pause, ++count;
     if (count == 0) return;
     StepPattern& pattern = add(Kind::pauses, seconds, most_probability);
     pattern.count = static_cast<int64_t>(count);

@@ -60,7 +60,7 @@ struct StepHistory {
   Seconds ordinary() const;
 };
 
-/// Needs at least 20 steps to see patterns; fewer have a mean and a median.
+/// Needs at least 20 steps to see patterns; of fewer only pauses longer than a step are known.
 ///
 /// Scatter is the median absolute difference of neighbours, so that no pattern widens it. Models
 /// are compared by the Bayesian information criterion over n (1 - r) / (1 + r) independent steps,

@@ -284,6 +284,9 @@ TEST_CASE("few steps have a mean and nothing else") {
   const StepHistory history = step_history(steps);
   CHECK(history.mean / unit::s == Approx(2));
   CHECK(history.patterns.empty());
+  steps.push_back({instant_at(3610 * unit::s), instant_at(3612 * unit::s), 0, 0});
+  CHECK(found(step_history(steps), Kind::pauses).excess / unit::s == Approx(3600));
+  CHECK(step_history(steps).base / unit::s == Approx(2));
 }
 
 }  // namespace
