@@ -5,8 +5,10 @@
 #include <iterator>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/csv.h"
 
@@ -40,7 +42,7 @@ constexpr uint32_t process_pid = 1, process_name = 6, counter_unit_name = 6;
 namespace event {
 
 constexpr uint32_t debug_annotation = 4, type = 9, name_iid = 10, track_uuid = 11,
-                   double_counter_value = 44;
+                   double_counter_value = 44, flow_ids = 47;
 constexpr uint64_t slice_begin = 1, slice_end = 2, counter = 4;
 
 }  // namespace event
@@ -62,6 +64,14 @@ constexpr uint64_t state_cleared = 1, needs_state = 2;
 
 constexpr std::array<std::string_view, 6> argument_names = {"stage", "microbatch", "layer",
                                                             "bytes", "flops",      "wait_us"};
+
+/// The number of an arrow: equal at both of its ends. FNV-1a (Fowler, Noll, Vo).
+uint64_t flow_of(const std::string& what) {
+  uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : what)
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3U;
+  return hash;
+}
 
 /// Numbers of tracks: a process has its low bits zero, its tracks and counters follow.
 uint64_t process_track(uint64_t process) {
@@ -131,20 +141,44 @@ class TraceWriter {
                            .text(descriptor::name, tracks_.track_name(rank, slice.track))
                            .integer(descriptor::parent_uuid, process_track(process)));
       described = slice.track;
-      write_slice(uuid, slice.span);
+      write_slice(uuid, slice);
     }
   }
 
-  void write_slice(uint64_t track, const Span& span) {
+  void write_slice(uint64_t track, const TraceSlice& slice) {
+    const Span& span = slice.span;
     ProtobufWriter begin;
     begin.integer(event::type, event::slice_begin)
         .integer(event::track_uuid, track)
         .integer(event::name_iid, iid_of(span.type));
     add_arguments(begin, span);
+    if (slice.detail != nullptr) add_flows(begin, span, *slice.detail);
     add_event(span.begin, begin);
     add_event(
         span.end,
         ProtobufWriter().integer(event::type, event::slice_end).integer(event::track_uuid, track));
+  }
+
+  void add_flows(ProtobufWriter& begin, const Span& span, const SpanDetail& detail) {
+    const auto add = [&](const std::string& what) {
+      begin.fixed64(event::flow_ids, flow_of(what));
+    };
+    if (detail.correlation >= 0) add(fmt::format("launch {} {}", span.rank, detail.correlation));
+    const SpanKind kind = run_.timeline.types[static_cast<size_t>(span.type)].kind;
+    if (kind != SpanKind::communication || detail.communicator < 0) return;
+    const Communicator& group =
+        run_.timeline.communicators[static_cast<size_t>(detail.communicator)];
+    if (group.end == MessageEnd::none) {
+      if (detail.sequence < 0) return;
+      add(fmt::format("collective {} {} {}", group.name, fmt::join(group.ranks, " "),
+                      detail.sequence));
+    } else if (group.peer >= 0) {
+      // The n-th message of two ranks in this direction, on either of them.
+      const int64_t nth = messages_[{span.rank, detail.communicator}]++;
+      const bool sends = group.end == MessageEnd::sender;
+      add(fmt::format("message {} {} {} {}", group.name, sends ? span.rank : group.peer,
+                      sends ? group.peer : span.rank, nth));
+    }
   }
 
   static void add_arguments(ProtobufWriter& begin, const Span& span) {
@@ -204,6 +238,7 @@ class TraceWriter {
   TraceTracks tracks_;
   std::map<std::string, uint64_t> owners_;  // of counters without a rank
   uint64_t counters_ = 0;
+  std::map<std::pair<int32_t, int32_t>, int64_t> messages_;  // of rank and communicator, so far
   std::string bytes_;
 };
 

@@ -16,8 +16,9 @@ namespace triplepoint::run {
 
 /// The run as a Perfetto trace (protobuf), for ui.perfetto.dev: ranks are processes, streams their
 /// tracks, series counter tracks beside them. Slices carry microbatch, layer, bytes, flops and
-/// waiting time as arguments. Source: Perfetto, protos/perfetto/trace/trace_packet.proto and
-/// track_event/*.proto.
+/// waiting time as arguments. Where details are known, arrows lead from a launch to its kernel,
+/// along a collective from rank to rank, and from a send to its receive. Source: Perfetto,
+/// protos/perfetto/trace/trace_packet.proto and track_event/*.proto.
 std::string perfetto_trace(const Run&, TraceDetail = TraceDetail::automatic);
 
 /// A file and what is in it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/run/export.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 
@@ -98,6 +99,7 @@ struct Viewer {
   };
   std::vector<Slice> slices;
   std::map<std::string, std::vector<double>> counters;  // by process and name
+  std::map<uint64_t, std::vector<std::string>> flows;   // process and slice of each end
 
   explicit Viewer(const std::string& bytes) {
     const Message trace{bytes};
@@ -134,6 +136,10 @@ struct Viewer {
       counters[process + "/" + tracks_[track]].push_back(event.reals.find(44)->second);
     if (event.integer(9) == 1) {
       CHECK(open_[track].empty());  // slices of one track do not overlap
+      const auto [first, last] = event.reals.equal_range(47);
+      for (auto flow = first; flow != last; ++flow)
+        flows[std::bit_cast<uint64_t>(flow->second)].push_back(process + "/" +
+                                                               names_.at(event.integer(10)));
       open_[track].push_back({time, 0, names_.at(event.integer(10)), tracks_[track], process});
     }
     if (event.integer(9) == 2) {
@@ -147,6 +153,49 @@ struct Viewer {
   std::map<uint64_t, uint64_t> parents_;
   std::map<uint64_t, std::vector<Slice>> open_;
 };
+
+/// Two ranks, each with a launch, its kernel, a collective, and a message from rank 0 to 1.
+Run run_with_details() {
+  Run run;
+  Timeline& t = run.timeline;
+  t.num_ranks = 2;
+  t.types = {{.name = "cudaLaunchKernel", .kind = SpanKind::host, .stream = Stream::host},
+             {.name = "gemm", .kind = SpanKind::compute},
+             {.name = "all_reduce", .kind = SpanKind::communication},
+             {.name = "send_recv", .kind = SpanKind::communication}};
+  t.communicators = {
+      {.name = "dp", .ranks = {0, 1}, .size = 2},
+      {.name = "pp", .ranks = {0, 1}, .size = 2, .end = MessageEnd::sender, .peer = 1},
+      {.name = "pp", .ranks = {0, 1}, .size = 2, .end = MessageEnd::receiver, .peer = 0}};
+  for (const int32_t rank : {0, 1}) {
+    const auto lane = static_cast<int32_t>(t.lanes.size());
+    t.lanes.push_back({rank, Stream::host, 1, "thread 1"});
+    t.lanes.push_back({rank, Stream::compute, 7, "stream 7"});
+    const auto add = [&](int64_t begin, int32_t type, SpanDetail detail) {
+      t.spans.push_back(
+          {.begin = Instant(begin), .end = Instant(begin + 50), .type = type, .rank = rank});
+      t.details.push_back(detail);
+    };
+    add(0, 0, {.lane = lane, .correlation = 5});
+    add(100, 1, {.lane = lane + 1, .correlation = 5});
+    add(200, 2, {.lane = lane + 1, .communicator = 0, .sequence = 3});
+    add(300, 3, {.lane = lane + 1, .communicator = 1 + rank, .sequence = rank == 0 ? 9 : 4});
+  }
+  return run;
+}
+
+TEST_CASE("arrows lead from launches to kernels, and from rank to rank") {
+  const Viewer viewer(perfetto_trace(run_with_details()));
+  using Ends = std::vector<std::string>;
+  std::vector<Ends> ends;
+  for (const auto& [id, slices] : viewer.flows)
+    ends.push_back(slices);
+  std::ranges::sort(ends);
+  CHECK(ends == std::vector<Ends>{{"rank 0/all_reduce", "rank 1/all_reduce"},
+                                  {"rank 0/cudaLaunchKernel", "rank 0/gemm"},
+                                  {"rank 0/send_recv", "rank 1/send_recv"},
+                                  {"rank 1/cudaLaunchKernel", "rank 1/gemm"}});
+}
 
 TEST_CASE("a Perfetto trace shows every span once, on tracks where none overlap") {
   const Viewer viewer(perfetto_trace(small_run(), TraceDetail::kernels));

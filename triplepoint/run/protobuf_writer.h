@@ -17,8 +17,10 @@ class ProtobufWriter {
     return *this;
   }
   ProtobufWriter& real(uint32_t field, double value) {
+    return fixed64(field, std::bit_cast<uint64_t>(value));
+  }
+  ProtobufWriter& fixed64(uint32_t field, uint64_t bits) {
     tag(field, 1);
-    const auto bits = std::bit_cast<uint64_t>(value);
     for (int shift = 0; shift < 64; shift += 8)
       bytes_.push_back(static_cast<char>(bits >> shift));
     return *this;

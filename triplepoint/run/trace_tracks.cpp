@@ -122,7 +122,8 @@ void place_on_lanes(const Timeline& timeline, std::pair<const Span*, const Span*
   std::vector<LaneTracks> nests(lanes.size());
   for (const auto& [span, lane] : order) {
     const int32_t nth = nests[static_cast<size_t>(lane)].take(*span);
-    slices.push_back({*span, first_lane_track + lane * lane_tracks + nth});
+    slices.push_back({*span, first_lane_track + lane * lane_tracks + nth,
+                      &timeline.details[static_cast<size_t>(span - timeline.spans.data())]});
   }
 }
 

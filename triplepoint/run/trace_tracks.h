@@ -33,7 +33,8 @@ int64_t count_spans(const Timeline&);
 /// Timeline::lanes) may lie inside each other, as calls of a thread do.
 struct TraceSlice {
   Span span;  // its type counts on behind the timeline's types: types.size() + pattern is a pass
-  int32_t track = 0;  // of its rank, see TraceTracks::track_name
+  int32_t track = 0;                   // of its rank, see TraceTracks::track_name
+  const SpanDetail* detail = nullptr;  // of a span whose lane is known
 };
 
 /// Sorts a timeline's spans into tracks: per rank its passes, and one track per stream; where spans
