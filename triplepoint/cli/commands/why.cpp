@@ -12,6 +12,7 @@
 #include "triplepoint/advise/gap.h"
 #include "triplepoint/advise/why_answer.h"
 #include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
