@@ -25,6 +25,12 @@ std::string gain_of(const Gap& gap, const GapPart& part) {
                    : significant(ratio, 2) + " times the speed";
 }
 
+/// "heat phases" of heat_phases.
+std::string words_of(std::string cause) {
+  std::ranges::replace(cause, '_', ' ');
+  return cause;
+}
+
 std::string first_sentence(const Gap& gap) {
   const Seconds over = gap.measured - gap.base;
   const std::string takes = fmt::format("A step takes {}", time_of(gap.measured));
@@ -96,7 +102,7 @@ answers::Figure parts_figure(const Gap& gap) {
   };
   add(gap.base, "k-compute", gap.predicted ? "predicted" : "undisturbed");
   for (size_t i = 0; i < gap.parts.size(); ++i)
-    add(gap.parts[i].cost, styles[i % styles.size()], gap.parts[i].cause);
+    add(gap.parts[i].cost, styles[i % styles.size()], words_of(gap.parts[i].cause));
   add(gap.unexplained, "k-other", "unexplained");
   figure.chart = answers::BarChart{
       .title = figure.title, .unit = "seconds of a step", .bars = {std::move(bar)}, .limit = {}};
@@ -167,7 +173,7 @@ answers::Document why_answer(const Gap& gap, const run::Run& measured, std::stri
   if (gap.predicted) answer.key_figures.push_back({"predicted step", time_of(*gap.predicted), ""});
   if (!gap.parts.empty())
     answer.key_figures.push_back(
-        {"largest cause", time_of(gap.parts.front().cost), gap.parts.front().cause});
+        {"largest cause", time_of(gap.parts.front().cost), words_of(gap.parts.front().cause)});
   if (gap.predicted || !gap.parts.empty())
     answer.key_figures.push_back({"unexplained", time_of(gap.unexplained), ""});
   answers::Section parts{.id = "parts", .title = "Where the time goes"};

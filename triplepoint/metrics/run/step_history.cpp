@@ -351,12 +351,11 @@ class History {
                times.begin() + static_cast<std::ptrdiff_t>(end)};
       for (const double residual : around_mean(times))
         found.residuals.push_back(residual);
-      double steps = 0;
-      for (size_t i = from; i < end; ++i)
-        steps += lines_[ordinary_[i]].steps;
+      const int64_t first = steps_before(ordinary_[from]);
+      const int64_t next =
+          end < ordinary_.size() ? steps_before(ordinary_[end]) : static_cast<int64_t>(all_);
       const Line& line = lines_[ordinary_[from]];
-      found.levels.push_back({steps_before(ordinary_[from]), static_cast<int64_t>(steps),
-                              line.begin * unit::s, median(times) * unit::s});
+      found.levels.push_back({first, next - first, line.begin * unit::s, median(times) * unit::s});
       from = end;
     }
     found.difference = difference_of(sum_of_squares(around_mean(ordinary_times())), found.residuals,

@@ -154,6 +154,10 @@ TEST_CASE("three phases of a GPU that gets too hot are told, and when they begin
     CHECK(std::abs(sick.levels[1].first - throttled) <= 1);
     CHECK(std::abs(sick.levels[2].first - held) <= 1);
     CHECK(sick.amplitude == Approx(slower).epsilon(0.03));
+    int64_t steps = sick.levels[0].first;
+    for (const StepLevel& level : sick.levels)
+      steps += level.steps;
+    CHECK(steps == training.steps());
     const double cost =
         training.step() * (slow * (held - throttled) + slower * (training.steps() - held));
     CHECK(sick.cost / unit::s * training.steps() == Approx(cost).epsilon(0.03));
