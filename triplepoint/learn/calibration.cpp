@@ -218,11 +218,23 @@ bool Calibration::knows(const spec::Job& job) const {
   });
 }
 
-double Calibration::interval_factor(const spec::Job& applied, double seconds) const {
+Evidence Calibration::forecast(const spec::Job& applied, double seconds) const {
+  return {.run = applied.name,
+          .slopes = sensitivities(applied, std::log(seconds)),
+          .knobs = knobs_of(applied)};
+}
+
+double Calibration::interval_factor(const Evidence& forecast) const {
   // Of 100 values of a normal distribution, 80 lie within these standard deviations.
   constexpr double eighty_of_hundred = 1.2816;
-  const LogFactors slopes = sensitivities(applied, std::log(seconds));
-  return std::exp(eighty_of_hundred * posterior_.spread(slopes, knobs_of(applied)));
+  return std::exp(eighty_of_hundred * posterior_.spread(forecast.slopes, forecast.knobs));
+}
+
+double Calibration::probability_longer(const Evidence& b, double seconds_b, const Evidence& a,
+                                       double seconds_a) const {
+  const double longer = std::log(seconds_b / seconds_a), spread = posterior_.spread_of_ratio(b, a);
+  if (!(spread > 0)) return longer > 0 ? 1 : longer < 0 ? 0 : 0.5;
+  return 0.5 * std::erfc(-longer / spread / std::sqrt(2.0));
 }
 
 }  // namespace triplepoint::learn

@@ -38,9 +38,16 @@ class Calibration {
   /// Whether some run was of the job's GPU, stack and task. Of others, forecasts may profit, and
   /// are no surer than those for a place without measurements.
   bool knows(const spec::Job&) const;
-  /// f, so that 80 of 100 measured step times lie between seconds / f and seconds x f; seconds:
-  /// the step time of such a job.
-  double interval_factor(const spec::Job& applied, double seconds) const;
+  /// How the step time of a job that is applied() answers to what was learned; seconds: that time.
+  Evidence forecast(const spec::Job& applied, double seconds) const;
+  /// f, so that 80 of 100 measured step times lie between seconds / f and seconds x f.
+  double interval_factor(const Evidence& forecast) const;
+  double interval_factor(const spec::Job& applied, double seconds) const {
+    return interval_factor(forecast(applied, seconds));
+  }
+  /// Probability that b really takes longer than a, at forecasts of these times.
+  double probability_longer(const Evidence& b, double seconds_b, const Evidence& a,
+                            double seconds_a) const;
 
  private:
   Posterior posterior_;

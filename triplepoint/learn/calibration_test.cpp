@@ -121,6 +121,27 @@ TEST_CASE("forecasts are surer with more runs, and less sure further away") {
   CHECK(spread_of(one, near) < spread_of(one, far));
 }
 
+TEST_CASE("of two jobs the order is surer than the times, and most of all of jobs that are alike") {
+  const Calibration all = learned_from(runs_at(sweep(), {})).calibration;
+  const auto forecast = [&](const spec::Job& job) {
+    return all.forecast(all.applied(job), forecast_of(all, job));
+  };
+  const spec::Job a = job_of(4, 2, 2), alike = job_of(4, 2, 4), other = job_of(8, 8, 2);
+  const auto ratio = [&](const spec::Job& b) {
+    return all.posterior().spread_of_ratio(forecast(a), forecast(b));
+  };
+  CHECK(ratio(a) == Approx(0).epsilon(1e-6));
+  CHECK(ratio(alike) < ratio(other));
+  CHECK(ratio(other) < std::hypot(spread_of(all, a), spread_of(all, other)));
+  const auto longer = [&](double more) {
+    return all.probability_longer(forecast(alike), more, forecast(a), 1);
+  };
+  CHECK(longer(1) == Approx(0.5));
+  CHECK(longer(1.01) > 0.5);
+  CHECK(longer(1.01) + longer(1 / 1.01) == Approx(1));
+  CHECK(longer(1.5) > 0.99);
+}
+
 double watts_of(const spec::Job& job) {
   const run::Run run = sim::simulate(job, {});
   REQUIRE(!run.summaries.empty());

@@ -94,13 +94,19 @@ std::vector<double> Posterior::taught(std::size_t k) const {
   return parts;
 }
 
-/// Prior variance less what the measurements take away.
-double Posterior::remaining(double before, const std::vector<double>& with) const {
+/// Prior covariance less what the measurements take away.
+double Posterior::remaining(double before, const std::vector<double>& with_a,
+                            const std::vector<double>& with_b) const {
   double taken = 0;
-  for (std::size_t i = 0; i < with.size(); ++i)
-    for (std::size_t j = 0; j < with.size(); ++j)
-      taken += with[i] * inverse_(static_cast<int64_t>(i), static_cast<int64_t>(j)) * with[j];
-  return std::max(0.0, before - taken);
+  for (std::size_t i = 0; i < with_a.size(); ++i)
+    for (std::size_t j = 0; j < with_b.size(); ++j)
+      taken += with_a[i] * inverse_(static_cast<int64_t>(i), static_cast<int64_t>(j)) * with_b[j];
+  return before - taken;
+}
+
+double Posterior::covariance_after(const Evidence& a, const Evidence& b) const {
+  return remaining(covariance(a.slopes, a.knobs, b.slopes, b.knobs),
+                   with_evidence(a.slopes, a.knobs), with_evidence(b.slopes, b.knobs));
 }
 
 void Posterior::find_surprise() {
@@ -117,10 +123,11 @@ void Posterior::find_spreads() {
     std::vector<double> with;
     for (const Evidence& one : evidence_)
       with.push_back(variance_[k] * one.slopes[k]);
-    spreads_[k] = std::sqrt(remaining(variance_[k], with));
+    spreads_[k] = std::sqrt(std::max(0., remaining(variance_[k], with, with)));
   }
   const double common = squared(priors_.remainder.common);
-  common_spread_ = std::sqrt(remaining(common, std::vector<double>(evidence_.size(), common)));
+  const std::vector<double> with(evidence_.size(), common);
+  common_spread_ = std::sqrt(std::max(0., remaining(common, with, with)));
 }
 
 double Posterior::remainder(const Knobs& knobs) const {
@@ -132,9 +139,15 @@ double Posterior::remainder(const Knobs& knobs) const {
 }
 
 double Posterior::spread(const LogFactors& slopes, const Knobs& knobs) const {
-  const double before = covariance(slopes, knobs, slopes, knobs);
-  return std::sqrt(surprise_ * (remaining(before, with_evidence(slopes, knobs)) +
-                                squared(priors_.remainder.noise)));
+  const Evidence one{.run = {}, .slopes = slopes, .knobs = knobs};
+  return std::sqrt(surprise_ *
+                   (std::max(0., covariance_after(one, one)) + squared(priors_.remainder.noise)));
+}
+
+double Posterior::spread_of_ratio(const Evidence& a, const Evidence& b) const {
+  const double variance =
+      covariance_after(a, a) + covariance_after(b, b) - 2 * covariance_after(a, b);
+  return std::sqrt(surprise_ * std::max(0., variance));
 }
 
 std::vector<double> Posterior::left_out() const {
@@ -145,14 +158,8 @@ std::vector<double> Posterior::left_out() const {
 }
 
 double Posterior::narrowed(const Evidence& of, const Evidence& measured) const {
-  const std::vector<double> with_of = with_evidence(of.slopes, of.knobs);
-  const std::vector<double> with_measured = with_evidence(measured.slopes, measured.knobs);
-  double shared = covariance(of.slopes, of.knobs, measured.slopes, measured.knobs);
-  for (std::size_t i = 0; i < evidence_.size(); ++i)
-    for (std::size_t j = 0; j < evidence_.size(); ++j)
-      shared -= with_of[i] * inverse_(static_cast<int64_t>(i), static_cast<int64_t>(j)) *
-                with_measured[j];
-  return squared(surprise_ * shared / spread(measured.slopes, measured.knobs));
+  return squared(surprise_ * covariance_after(of, measured) /
+                 spread(measured.slopes, measured.knobs));
 }
 
 }  // namespace triplepoint::learn

@@ -52,6 +52,10 @@ class Posterior {
   double remainder(const Knobs&) const;
   /// Standard deviation of ln(time), measured, around a prediction that has all that.
   double spread(const LogFactors& slopes, const Knobs&) const;
+  /// Of ln(time of a / time of b) around what is predicted of both: what they share cancels.
+  ///
+  ///   var = surprise (C(a, a) + C(b, b) - 2 C(a, b)),  C: covariance once all is measured
+  double spread_of_ratio(const Evidence& a, const Evidence& b) const;
   /// How far each measurement is from what the others foretell of it, in ln: measured over it.
   std::vector<double> left_out() const;
   /// How much of a coefficient each measurement taught; they add up to its mean.
@@ -65,7 +69,9 @@ class Posterior {
   double covariance(const LogFactors& slopes_a, const Knobs& a, const LogFactors& slopes_b,
                     const Knobs& b) const;
   std::vector<double> with_evidence(const LogFactors& slopes, const Knobs&) const;
-  double remaining(double before, const std::vector<double>& with) const;
+  double remaining(double before, const std::vector<double>& with_a,
+                   const std::vector<double>& with_b) const;
+  double covariance_after(const Evidence& a, const Evidence& b) const;
   void find_surprise();
   void find_spreads();
 
