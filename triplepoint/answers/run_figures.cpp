@@ -10,6 +10,7 @@
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/quantities.h"
 #include "triplepoint/metrics/run/bursts.h"
+#include "triplepoint/metrics/run/fault_effects.h"
 
 namespace triplepoint::answers {
 namespace {
@@ -60,17 +61,6 @@ std::string waiting_text(const Metrics& m) {
   return "waiting for late peers " + seconds_text(m.parts->waiting);
 }
 
-/// Of a run over time: of which step the figures are, and what the others took.
-std::string of_which_step(const run::Run& run) {
-  const size_t steps = run.steps.size();
-  if (run.manifest.origin != run::Origin::simulated || steps < 2) return "";
-  Seconds sum;
-  for (const run::StepRecord& step : run.steps)
-    sum += step.end - step.begin;
-  return fmt::format("the last of {}, whose mean is {} (peaks are of all)", steps,
-                     seconds_text(sum / static_cast<double>(steps)));
-}
-
 /// A large part of the step that no other word of its figure covers.
 std::string part_text(const Metrics& m, const char* words, Seconds metrics::StepParts::*part) {
   constexpr double worth_telling = 0.05;  // of a step
@@ -78,13 +68,37 @@ std::string part_text(const Metrics& m, const char* words, Seconds metrics::Step
   return after(words, seconds_text(*m.parts.*part));
 }
 
+/// Of all of a run over time, with the phase in which steps take longest; nothing of a steady
+/// state.
+std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
+  const std::vector<metrics::Phase> phases = metrics::phases_of(run);
+  if (phases.empty()) return std::nullopt;
+  const auto text = [](const metrics::FaultSpan& span) {
+    return fmt::format("hottest die {} °C, {} W a GPU, {} MJ of the GPUs", significant(span.peak_c),
+                       significant(span.power_w), significant(span.energy_j.value_or(0) / 1e6));
+  };
+  const metrics::FaultSpan& whole = phases.front().span;
+  std::string detail = fmt::format("a step, mean of {} in {} s; {}", whole.steps,
+                                   significant(whole.end / unit::s), text(whole));
+  const auto rank = [](const metrics::Phase& phase) {
+    return std::pair(phase.span.step_time.value_or(Seconds()), phase.span.peak_c);
+  };
+  if (const auto worst = std::ranges::max_element(phases.begin() + 1, phases.end(), {}, rank);
+      worst != phases.end() && worst->span.step_time)
+    detail += fmt::format("; slowest phase: {}, {} a step, {}", worst->name,
+                          seconds_text(worst->span.step_time), text(worst->span));
+  return KeyFigure{"whole run", seconds_text(whole.step_time), detail};
+}
+
+/// `whole_run`: it stands behind that of all steps, and all that follow are of the last one.
 KeyFigure step_figure(const run::Run& run, const Metrics& m,
-                      const std::optional<metrics::Interval>& interval) {
+                      const std::optional<metrics::Interval>& interval, bool whole_run) {
   const bool ended = m.step_time || run.shutdown || !run::has_trained(run) ||
                      run.manifest.origin != run::Origin::simulated;
   if (!ended) return {"step time", "not known", "no step ends within the time simulated"};
-  return {"step time", seconds_text(m.step_time),
-          joined({of_which_step(run), interval ? interval_text(*interval) : "",
+  return {whole_run ? "last step" : "step time", seconds_text(m.step_time),
+          joined({whole_run ? "as all figures below but peaks" : "",
+                  interval ? interval_text(*interval) : "",
                   joined({bubble_text(m), exposed_text(m), waiting_text(m),
                           m.bubble_fraction
                               ? part_text(m, "gaps between kernels ", &metrics::StepParts::gaps)
@@ -195,7 +209,9 @@ std::string interval_text(const metrics::Interval& interval) {
 std::vector<KeyFigure> key_figures(const run::Run& run, const Metrics& m,
                                    const std::optional<metrics::Interval>& step_time) {
   const bool trains = !metrics::is_inference(run);
-  std::vector<KeyFigure> figures = {step_figure(run, m, step_time)};
+  std::vector<KeyFigure> figures;
+  if (auto whole = whole_run_figure(run)) figures.push_back(*std::move(whole));
+  figures.push_back(step_figure(run, m, step_time, !figures.empty()));
   if (!trains) add_inference(figures, run, m);
   figures.push_back({"speed", with_unit(m.tokens_per_second, "tokens/s"),
                      with_unit(m.tokens_per_second_per_gpu, "a GPU")});
@@ -222,6 +238,17 @@ std::string title_of(const run::Run& run) {
                      variant == "base" ? "" : " + " + variant, job.plan.micro_batch_size);
 }
 
+std::string likely_bill_text(const metrics::Bill& bill, double step_s,
+                             const std::optional<metrics::Interval>& step_time) {
+  if (!step_time || !(step_s > 0)) return "";
+  const auto range = [&](double value) {
+    return fmt::format("{}-{}", significant(value * step_time->low / step_s),
+                       significant(value * step_time->high / step_s));
+  };
+  return fmt::format(" Likely {} days and {} MWh (80 % interval).",
+                     range(bill.total / (24 * unit::h)), range(bill.energy / unit::MWh));
+}
+
 std::string memory_text(const run::Run& run) {
   if (run.memory.empty()) return "";
   const std::size_t fullest = metrics::fullest_stage(run.memory);
@@ -233,6 +260,25 @@ std::string memory_text(const run::Run& run) {
 }
 
 // ---- tables
+
+DataTable phases_table(const run::Run& run) {
+  DataTable table = text_table({{"phase", Align::left},
+                                {"from (s)"},
+                                {"to (s)"},
+                                {"steps"},
+                                {"step (s)"},
+                                {"hottest die (°C)"},
+                                {"power of a GPU (W)"},
+                                {"energy of the GPUs (MJ)"}});
+  table.title = "Phases of the run";
+  for (const auto& [name, span] : metrics::phases_of(run))
+    table.add({name, significant(span.begin / unit::s, 4), significant(span.end / unit::s, 4),
+               std::to_string(span.steps),
+               span.step_time ? significant(*span.step_time / unit::s) : "–",
+               significant(span.peak_c), significant(span.power_w),
+               significant(span.energy_j.value_or(0) / 1e6)});
+  return table;
+}
 
 DataTable memory_table(const run::Run& run) {
   DataTable table = text_table({{"stage"},

@@ -10,6 +10,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/answers/figures.h"
+#include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 
@@ -26,6 +27,11 @@ std::string title_of(const run::Run&);
 std::string memory_text(const run::Run&);
 
 /// Memory of each stage's fullest GPU in GiB; kernel seconds of each stage and of all.
+/// " Likely 294-584 days and 354-705 MWh (80 % interval).": of a bill, as its step time lies.
+std::string likely_bill_text(const metrics::Bill&, double step_s,
+                             const std::optional<metrics::Interval>& step_time);
+/// The whole of a run over time and its faults' before, during and after; no rows of others.
+DataTable phases_table(const run::Run&);
 DataTable memory_table(const run::Run&);
 DataTable stage_table(const metrics::Metrics&);
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/unit_text.h"
 
@@ -57,6 +58,24 @@ answers::Document library_document(const std::string& kind, const std::string& n
           .verdict = {},
           .sections = {{.id = "numbers", .title = "", .tables = {std::move(table)}}},
           .numbers = {{"kind", kind}, {"about", about}, {"numbers", std::move(all)}}};
+}
+
+Result<std::vector<spec::Provenance>> numbers_of(const spec::Library& library,
+                                                 const std::string& file) {
+  std::vector<spec::Provenance> numbers = TPT_TRY(spec::provenance(library, file));
+  const auto add = [&](std::vector<spec::Provenance> more) {
+    std::ranges::move(more, std::back_inserter(numbers));
+  };
+  if (file.starts_with("clusters/")) {
+    const spec::Cluster cluster = TPT_TRY(spec::load_cluster(library, file.substr(9)));
+    add(TPT_TRY(numbers_of(library, "gpus/" + cluster.gpu.name)));
+  }
+  const Path folder =
+      Path(library.root) / "calibrations" / (file.starts_with("gpus/") ? file.substr(5) : "");
+  if (!file.starts_with("gpus/") || !path_exists(folder)) return numbers;
+  for (const Path& each : TPT_TRY(list_files(folder, ".toml")))
+    add(TPT_TRY(spec::provenance(library, each.string())));
+  return numbers;
 }
 
 std::string model_text(const spec::Job& job) {

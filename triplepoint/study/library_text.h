@@ -17,6 +17,10 @@ answers::Document library_document(const std::string& kind, const std::string& n
 /// A study with its jobs.
 answers::Document plan_document(const spec::StudyPlan&);
 
+/// Numbers of a file of the library ("gpus/h200") or elsewhere; of a GPU with those of its
+/// calibrations (kernels, power, thermal, governor, variability), of a cluster with its GPU's.
+Result<std::vector<spec::Provenance>> numbers_of(const spec::Library&, const std::string& file);
+
 /// Size, work and memory of a model: "8.03 B parameters, 32 layers, sequence 8192; 49.9 GFLOP a
 /// token; 145 GB of weights, gradients and optimizer states (distributed_fused_adam)". The flops
 /// are those of MFU, forward and backward; memory is before sharding, without activations.

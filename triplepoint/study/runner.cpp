@@ -330,6 +330,7 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
   if (plan.suite) {
     results.study.score = metrics::score_suite(*plan.suite, scored);
     json["score"] = metrics::score_json(*results.study.score);
+    json["score"]["energy_scope"] = "gpu";  // as the references are
   }
   json.update(report::conclusions_json(results.study));
   json["jobs"] = std::move(jobs);

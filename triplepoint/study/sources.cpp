@@ -17,6 +17,7 @@
 
 #include "triplepoint/formats/import.h"
 #include "triplepoint/store/store.h"
+#include "triplepoint/study/library_text.h"
 #include "triplepoint/study/runner.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/trace/input.h"
@@ -163,14 +164,14 @@ std::vector<spec::Provenance> numbers_of(const run::Run& run) {
   if (!library || run.manifest.origin != run::Origin::simulated || !run.manifest.job)
     return numbers;
   const spec::Job& job = *run.manifest.job;
-  const std::string gpu = job.cluster.gpu.name;
-  for (const std::string& file :
-       {"models/" + job.model.name, "clusters/" + job.cluster.name, "gpus/" + gpu,
-        "stacks/" + job.stack.name, "calibrations/" + gpu + "/kernels",
-        "calibrations/" + gpu + "/power", "calibrations/" + gpu + "/thermal"}) {
-    const auto of_file = spec::provenance(*library, file);
+  const auto add = [&](const std::string& file) {
+    const auto of_file = numbers_of(*library, file);
     if (of_file) numbers.insert(numbers.end(), of_file->begin(), of_file->end());
-  }
+    return of_file.has_value();
+  };
+  add("models/" + job.model.name);
+  add("stacks/" + job.stack.name);
+  if (!add("clusters/" + job.cluster.name)) add("gpus/" + job.cluster.gpu.name);
   for (spec::Provenance& number : numbers)  // the same text wherever the library lies
     if (number.file.starts_with(library->root))
       number.file = number.file.substr(library->root.size() + 1);

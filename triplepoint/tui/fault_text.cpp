@@ -60,6 +60,11 @@ std::string span_table(const Console& console, const FaultEffect& effect, bool s
   row(steady ? "hottest die" : "hottest die at the end", [](const FaultSpan& s) {
     return fmt::format("{} °C (GPU {})", significant(s.hottest_c), s.hottest);
   });
+  if (!steady)
+    row("hottest die, peak", [](const FaultSpan& s) { return significant(s.peak_c) + " °C"; });
+  if (!steady)
+    row("energy of the GPUs",
+        [](const FaultSpan& s) { return significant(s.energy_j.value_or(0) / 1e6) + " MJ"; });
   row("SM clock", [](const FaultSpan& s) { return significant(s.clock_mhz, 4) + " MHz"; });
   row("slowest", [](const FaultSpan& s) {
     return fmt::format("{} MHz (GPU {})", significant(s.slowest_mhz, 4), s.slowest);

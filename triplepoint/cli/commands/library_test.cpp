@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What there is (list, show), and what comes from others (import).
 #include <filesystem>
+#include <set>
 
 #include <doctest/doctest.h>
 
@@ -98,8 +99,16 @@ TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {
 TEST_CASE("show says where a number comes from") {
   const Json json = json_of(call({"show", "h200", "--format", "json"}));
   REQUIRE(!json.empty());
-  for (const Json& number : json["shown"][0]["numbers"])
+  std::set<std::string> parts;
+  for (const Json& number : json["shown"][0]["numbers"]) {
     CHECK(!number["source"].get<std::string>().empty());
+    const std::string key = number["key"];
+    parts.insert(key.substr(0, key.find('.')));
+  }
+  for (const char* part : {"gpu", "kernels", "power", "thermal", "governor", "variability"})
+    CHECK(parts.contains(part));
+  const Json cluster = json_of(call({"show", "hgx-h200", "--format", "json"}));
+  CHECK(cluster["shown"][0]["numbers"].size() > json["shown"][0]["numbers"].size());
 }
 
 TEST_CASE("show reads a file: a model in TOML, a job") {

@@ -186,7 +186,7 @@ class Show : public Command {
     const std::string file = name.ends_with(".toml") ? absolute_path(name).string()
                                                      : fmt::format("{}/{}", kind.folder, name);
     show(study::library_document(kind.word, name, TPT_TRY(kind.about(library, name)),
-                                 TPT_TRY(spec::provenance(library, file))),
+                                 TPT_TRY(study::numbers_of(library, file))),
          console, all);
     return {};
   }

@@ -85,6 +85,7 @@ FaultSpan span_of(const std::vector<DeviceSpan>& devices, const TimeRange& stret
     const auto index = static_cast<int64_t>(d);
     span.power_w += device.power_w / static_cast<double>(devices.size());
     span.clock_mhz += device.clock_mhz / static_cast<double>(devices.size());
+    if (d == 0 || device.die_peak_c > span.peak_c) span.peak_c = device.die_peak_c;
     if (d == 0 || device.die_c > span.hottest_c)
       span.hottest = index, span.hottest_c = device.die_c;
     if (d == 0 || device.clock_mhz < span.slowest_mhz)
@@ -98,6 +99,8 @@ std::optional<FaultSpan> look_at(const run::Run& run, const TimeRange& stretch,
   if (stretch.empty()) return std::nullopt;
   devices = devices_over(run, stretch);
   FaultSpan span = span_of(devices, stretch);
+  span.energy_j = span.power_w * static_cast<double>(devices.size()) *
+                  ((stretch.end - stretch.begin) / unit::s);
   Seconds ended, whole;
   int64_t wholes = 0;
   for (const run::StepRecord& step : run.steps) {
@@ -191,11 +194,13 @@ Json span_json(const std::optional<FaultSpan>& span, const std::vector<DeviceSpa
                {"step_s", span->step_time ? Json(*span->step_time / unit::s) : Json()},
                {"power_w", span->power_w},
                {"hottest_c", span->hottest_c},
+               {"temperature_peak_c", span->peak_c},
+               {"energy_j", span->energy_j ? Json(*span->energy_j) : Json()},
                {"hottest_gpu", span->hottest},
                {"sm_clock_mhz", span->clock_mhz},
                {"slowest_mhz", span->slowest_mhz},
                {"slowest_gpu", span->slowest}};
-  json["gpus"] = Json::array();
+  if (!devices.empty()) json["gpus"] = Json::array();
   for (const DeviceSpan& device : devices)
     json["gpus"].push_back({{"power_w", device.power_w},
                             {"die_c", device.die_c},
@@ -204,13 +209,47 @@ Json span_json(const std::optional<FaultSpan>& span, const std::vector<DeviceSpa
   return json;
 }
 
+/// When the run ends, or heat ends it.
+Seconds last_of(const run::Run& run) {
+  const Seconds last = length_of(run);
+  return run.shutdown && run.shutdown->time ? std::min(last, *run.shutdown->time) : last;
+}
+
 }  // namespace
+
+std::vector<Phase> phases_of(const run::Run& run) {
+  std::vector<Phase> phases;
+  if (run.manifest.origin != run::Origin::simulated || !run.manifest.job || run.steps.size() < 2)
+    return phases;
+  const auto add = [&](std::string name, const std::optional<FaultSpan>& span) {
+    if (span) phases.push_back({std::move(name), *span});
+  };
+  std::vector<DeviceSpan> devices;
+  add("whole run", look_at(run, {Seconds(), last_of(run)}, devices));
+  const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
+  const std::vector<FaultEffect> effects = fault_effects(run);
+  for (size_t f = 0; f < effects.size(); ++f) {
+    const std::string name = spec::to_text(faults[f]);
+    add("before " + name, effects[f].before);
+    add("during " + name, effects[f].during);
+    add("after " + name, effects[f].after);
+  }
+  return phases;
+}
+
+Json phases_json(const std::vector<Phase>& phases) {
+  Json all = Json::array();
+  for (const Phase& phase : phases) {
+    all.push_back(span_json(phase.span, {}));
+    all.back()["phase"] = phase.name;
+  }
+  return all;
+}
 
 std::vector<FaultEffect> fault_effects(const run::Run& run) {
   std::vector<FaultEffect> effects;
   if (!run.manifest.job) return effects;
-  Seconds last = length_of(run);
-  if (run.shutdown && run.shutdown->time) last = std::min(last, *run.shutdown->time);
+  const Seconds last = last_of(run);
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
   for (const spec::Fault& fault : faults) {
     const Seconds end = end_of(fault, last);

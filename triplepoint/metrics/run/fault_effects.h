@@ -18,7 +18,8 @@ struct FaultSpan {
   int64_t steps = 0;                      // that ended in it
   std::optional<Seconds> step_time;       // their mean; absent: none ended
   double power_w = 0;                     // mean of the devices
-  double hottest_c = 0;                   // at the end
+  double hottest_c = 0, peak_c = 0;       // of any die: at the end, highest
+  std::optional<double> energy_j;         // of all devices; absent of a steady state
   double clock_mhz = 0, slowest_mhz = 0;  // mean; of one device
   int64_t hottest = 0, slowest = 0;       // devices
 };
@@ -42,6 +43,16 @@ struct FaultEffect {
 std::vector<FaultEffect> fault_effects(const run::Run&);
 /// Of all faults of a steady state together, against the same job without them; from summaries.
 FaultEffect steady_effect(const run::Run& without, const run::Run& with);
+
+/// A stretch of a run over time.
+struct Phase {
+  std::string name;  // "whole run", "during inlet=+13@600s..1800s"
+  FaultSpan span;
+};
+/// The whole of a simulated run of several steps, then what lies before, during and after each of
+/// its faults; empty for a steady state.
+std::vector<Phase> phases_of(const run::Run&);
+Json phases_json(const std::vector<Phase>&);
 
 /// How much longer steps take while it is on, 0.1 for a tenth; nothing if no step tells.
 std::optional<double> slowdown(const FaultEffect&);

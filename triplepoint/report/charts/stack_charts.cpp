@@ -54,6 +54,13 @@ bool has_kernels(const StudyRow& row) {
   return row.metrics && row.metrics->kernels.total() > Seconds();
 }
 
+/// Kernels of a job, and the time in which none runs since the host launches none.
+std::vector<NamedPart> step_parts(const metrics::Metrics& m) {
+  std::vector<NamedPart> parts = kernel_parts(m.kernels);
+  parts.push_back({"gaps between kernels", "t-next", m.parts ? m.parts->gaps / unit::s : 0});
+  return parts;
+}
+
 std::vector<LegendEntry> kernel_legend() {
   return legend_of(kernel_parts({}));
 }
@@ -68,7 +75,7 @@ Bar kernel_bar(const StudyRow& row, const StudyRow* above) {
     bar.status = "no timeline";
     return bar;
   }
-  const std::vector<NamedPart> parts = kernel_parts(row.metrics->kernels);
+  const std::vector<NamedPart> parts = step_parts(*row.metrics);
   add_parts(bar, parts);
   bar.text = significant(row.metrics->kernels.total() / unit::s);
   bar.hint = hint_of(full_label(row), parts, "s");
@@ -198,6 +205,7 @@ Figure kernel_figure(const Group& group) {
   chart.unit = "kernel seconds of one step, mean over GPUs (s)";
   DataTable table{{"job"}, {}};
   append(table.columns, kernel_columns());
+  table.columns.emplace_back("gaps between kernels (s)");
   const StudyRow* above = nullptr;
   for (const StudyRow* row : group.rows) {
     chart.bars.push_back(kernel_bar(*row, above));
@@ -205,12 +213,14 @@ Figure kernel_figure(const Group& group) {
     if (!has_kernels(*row)) continue;
     std::vector<std::string> cells = {full_label(*row)};
     append(cells, kernel_cells(row->metrics->kernels));
+    cells.push_back(row->metrics->parts ? significant(row->metrics->parts->gaps / unit::s) : "–");
     table.add(std::move(cells), row->name);
   }
-  return {"kernels-" + group.id, chart.title,
-          "Waiting for a late peer is inside the collective's kernel, as NCCL shows it; kernels "
-          "that overlap count twice. A cut bar is longer than shown.",
-          html_legend(kernel_legend()) + bar_chart_svg(chart), std::move(table)};
+  return {
+      "kernels-" + group.id, chart.title,
+      "Waiting for a late peer is inside the collective's kernel, as NCCL shows it; kernels "
+      "that overlap count twice. Gaps: the host launches too late. A cut bar is longer than shown.",
+      html_legend(legend_of(step_parts({}))) + bar_chart_svg(chart), std::move(table)};
 }
 
 std::vector<Figure> stage_figures(const Group& group) {

@@ -3,11 +3,17 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "triplepoint/base/json.h"
+
+#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/study.h"
+#include "triplepoint/search/search.h"
 
 namespace triplepoint::report {
 namespace {
@@ -48,6 +54,32 @@ void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
     text.say(", ").difference(from, to, "temperature_c.peak", "°C").say(" cooler at its peak");
 }
 
+/// " With stack megatron-core the same change makes steps longer.": the same change under the
+/// default software, by schedules on mean devices; empty where the study's is that, or one of the
+/// jobs does not fit.
+std::string default_stack_text(const StudyRow& from, const StudyRow& to) {
+  const std::string_view usual = spec::default_stack;
+  const bool trains = !spec::is_inference(to.job.task) && to.origin == run::Origin::simulated;
+  const Result<spec::Library> library = spec::require_library();
+  if (!trains || to.job.stack.name == usual || to.job.cluster.shared_cores > 0 || !library)
+    return "";
+  const Result<spec::Stack> stack = spec::load_stack(*library, usual);
+  if (!stack) return "";
+  const auto time = [&](spec::Job job) {
+    job.stack = *stack;
+    return search::evaluate_plan(job, {}).step.time;
+  };
+  const double before = time(from.job), after = time(to.job);
+  if (!(before > 0) || !(after > 0)) return "";
+  const double gain = before / after - 1, here = ratio_at(to, from, speed).value_or(1) - 1;
+  return fmt::format(" With stack {} the same change {}.", usual,
+                     gain < -least_gain  ? "makes steps longer"
+                     : gain < least_gain ? "gains less than one per cent"
+                     : gain < 0.5 * here ? "gains less than half as much"
+                     : gain > 1.5 * here ? "gains clearly more"
+                                         : "gains about as much");
+}
+
 void add_change(Finding& text, const Pair& pair) {
   const StudyRow &from = *pair.from, &to = *pair.to;
   switch (pair.setting) {
@@ -84,7 +116,7 @@ void add_change(Finding& text, const Pair& pair) {
   // Other software may favour another layout: a profiler lengthens the gaps of the host.
   if (to.job.stack.profiled)
     text.say("; a profiler runs in every step (stack ").name(to, to.job.stack.name).say(")");
-  text.say(".");
+  text.say(".").say(default_stack_text(from, to));
 }
 
 Recommendation recommend(const Group& group, const Pair& pair) {

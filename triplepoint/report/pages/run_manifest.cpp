@@ -161,6 +161,14 @@ std::string sources(const std::vector<spec::Provenance>& numbers) {
 
 }  // namespace
 
+std::string assumed_text(const std::vector<spec::Provenance>& numbers) {
+  const auto assumed =
+      std::ranges::count(numbers, spec::NumberKind::assumed, &spec::Provenance::kind);
+  if (numbers.empty()) return "";
+  return fmt::format(" {} of its {} parameters are assumed (sources below).", assumed,
+                     numbers.size());
+}
+
 std::string manifest_sections(const run::Run& run, const std::vector<spec::Provenance>& numbers) {
   std::string html;
   if (!run.sources.empty()) html += sensors(run);

@@ -388,7 +388,8 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const std::vector<answers::Plot> plots = answers::plots_of(run);
   const Json timeline = timeline_data(run);
   const RunHead head = run_head(run, metrics);
-  std::string body = html_header("run", head.title, escape(head.facts));
+  std::string body =
+      html_header("run", head.title, escape(head.facts) + escape(assumed_text(numbers)));
   if (run::has_trained(run)) body += html_tiles(head.tiles);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
   std::vector<RunFinding> findings = run_findings(run, metrics);
@@ -397,6 +398,8 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   // The first screen: what holds the run up, and when; the rest below the timeline.
   constexpr std::size_t first = 3;
   body += findings_list(findings, 0, first);
+  if (const DataTable phases = shown_table(answers::phases_table(run)); phases.rows.size() > 1)
+    body += html_section("phases", "Phases", html_table(phases, "Phases of the run"));
   body += timeline_section(run, plots, timeline);
   if (findings.size() > first)
     body +=

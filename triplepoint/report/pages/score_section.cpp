@@ -40,7 +40,7 @@ triplepoint::DataTable score_table(const metrics::SuiteScore& suite) {
     int digits;
   };
   constexpr Column columns[spec::score_metric_count] = {
-      {"tokens/s a GPU", 1, 0},   {"J/token", 1, 4},          {"peak (W)", 1, 0},
+      {"tokens/s a GPU", 1, 0},   {"GPU J/token", 1, 4},      {"peak (W)", 1, 0},
       {"peak (°C)", 1, 1},        {"throttled (%)", 0.01, 1}, {"spread (K)", 1, 1},
       {"variation (%)", 0.01, 2}, {"drift (%)", 0.01, 2}};
   triplepoint::DataTable table;
