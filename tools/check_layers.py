@@ -34,7 +34,7 @@ MAY_INCLUDE = {
     "learn": "base spec thermal sim",
     "calibrate": "base spec workload perf power thermal clock sim metrics learn",
     "search": "base spec run workload sim metrics answers",
-    "advise": "base spec formats run workload sim metrics answers",
+    "advise": "base spec formats run workload sim metrics answers search",
     "report": "base spec run metrics answers calibrate search advise",
     "flags": "base spec formats run workload sim metrics answers learn search",
     "tui": "base http system spec run store telemetry metrics trace_report answers report flags",

@@ -7,7 +7,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::advise {
@@ -53,23 +52,14 @@ std::vector<StageMeans> stage_means(const spec::Job& job, const ClockPlan& plan,
   return stages;
 }
 
-/// Of what the nodes draw at their supplies (and a site, by its PUE): hosts and fans draw on for as
-/// long as steps are.
-double saved_at_nodes(const spec::Job& job, const JudgedStep& before, const JudgedStep& step) {
-  const auto energy = [&](const JudgedStep& of) {
-    return (sim::typical_node_power(job, of.mean) / unit::W) * (of.time / unit::s);
-  };
-  return 1 - energy(step) / energy(before);
-}
-
-DataTable frontier_table(const spec::Job& job, const ClockPlan& plan) {
+DataTable frontier_table(const ClockPlan& plan) {
   DataTable table;
   table.name = "frontier";
   table.title = "What each point saves and costs";
   table.columns = {{"point", "#"},
                    {"slowdown", "slower %", 0.01, 2},
                    {"saving", "saved %", 0.01, 2},
-                   {"node_saving", "at nodes %", 0.01, 2},
+                   {"gpu_saving", "of GPUs %", 0.01, 2},
                    {"worst_slowdown", "worst %", 0.01, 2},
                    {"saving_machines", "saves on"},
                    {"step_time_s", "step s", 1, 3},
@@ -82,10 +72,9 @@ DataTable frontier_table(const spec::Job& job, const ClockPlan& plan) {
                    {"capped_saving", "saved %", 0.01, 2}};
   const auto add = [&](int64_t number, const ClockPoint& point) {
     const JudgedStep& step = point.step;
-    table.add({number, point.slowdown, point.saving, saved_at_nodes(job, plan.baseline, step),
-               0 - point.speedups.worst, point.savings.gaining, step.time / unit::s,
-               step.energy / unit::J, step.mean / unit::W, step.hottest.degrees(),
-               clock_range(point.clocks),
+    table.add({number, point.slowdown, point.saving, point.device_saving, 0 - point.speedups.worst,
+               point.savings.gaining, step.time / unit::s, step.device_energy / unit::J,
+               step.mean / unit::W, step.hottest.degrees(), clock_range(point.clocks),
                range_text(point.caps, [](Watts cap) { return cap / unit::W; }),
                point.capped_slowdown, point.capped_saving});
   };
@@ -124,27 +113,31 @@ DataTable stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPo
   return table;
 }
 
-std::string verdict_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* point) {
-  if (point == nullptr) return "Leave the clocks as they are. " + plan.nothing;
-  const double slower = std::max(0., point->slowdown);
-  const double at_nodes = saved_at_nodes(job, plan.baseline, point->step);
-  if (at_nodes <= 0)
-    return fmt::format(
-        "Leave the clocks as they are: GPUs would take {:.2f} % less energy, but steps {:.2f} % "
-        "longer cost the nodes {:.2f} % more.",
-        100 * point->saving, 100 * slower, -100 * at_nodes);
+std::string verdict_of(const ClockPlan& plan, const ClockPoint* point) {
+  if (point == nullptr)
+    return "Leave the clocks as they are. " + plan.nothing +
+           (plan.frontier.empty()
+                ? ""
+                : fmt::format(" Point 1 saves {:.2f} % at {:.2f} % longer steps (--slowdown).",
+                              100 * plan.frontier[0].saving, 100 * plan.frontier[0].slowdown));
+  const std::string of_gpus =
+      plan.scope == metrics::EnergyScope::gpu
+          ? ""
+          : fmt::format(" ({:.2f} % of the GPUs)", 100 * point->device_saving);
   return fmt::format(
-      "Lock the clocks of the stages below: {:.2f} % less energy of the nodes ({:.2f} % of the "
-      "GPUs) "
-      "at {:.2f} % longer steps, the mean over {} drawn machines; on the worst of them steps are "
-      "{:.2f} % longer.",
-      100 * at_nodes, 100 * point->saving, 100 * slower, point->step.times.size(),
+      "Lock the clocks of the stages below: {:.2f} % less energy {}{} at {:.2f} % longer steps, "
+      "the "
+      "mean over {} drawn machines; on the worst of them steps are {:.2f} % longer.",
+      100 * point->saving, metrics::scope_text(plan.scope), of_gpus,
+      100 * std::max(0., point->slowdown), point->step.times.size(),
       100 * std::max(0., -point->speedups.worst));
 }
 
 Json numbers_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* chosen) {
-  Json json = {
-      {"model", job.model.name}, {"cluster", job.cluster.name}, {"gpus", job.world_size()}};
+  Json json = {{"model", job.model.name},
+               {"cluster", job.cluster.name},
+               {"gpus", job.world_size()},
+               {"energy_scope", metrics::energy_scopes[static_cast<size_t>(plan.scope)]}};
   if (!plan.nothing.empty()) json["nothing"] = plan.nothing;
   if (chosen == nullptr) return json;
   Json clocks = Json::array(), caps = Json::array();
@@ -154,7 +147,7 @@ Json numbers_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* c
   }
   json["chosen"] = {{"slowdown", chosen->slowdown},
                     {"saving", chosen->saving},
-                    {"node_saving", saved_at_nodes(job, plan.baseline, chosen->step)},
+                    {"gpu_saving", chosen->device_saving},
                     {"machines", chosen->step.times.size()},
                     {"worst_slowdown", -chosen->speedups.worst},
                     {"device_clock_mhz", clocks},
@@ -168,7 +161,8 @@ const ClockPoint* chosen_point(const ClockPlan& plan, double slowdown) {
   const double allowed = std::max(slowdown, schedule_tolerance);
   const ClockPoint* chosen = nullptr;
   for (const ClockPoint& point : plan.frontier)
-    if (point.slowdown <= allowed) chosen = &point;
+    if (point.slowdown <= allowed && point.saving > (chosen ? chosen->saving : min_reported_gain))
+      chosen = &point;
   return chosen;
 }
 
@@ -178,14 +172,15 @@ answers::Document clock_answer(const spec::Job& job, const ClockPlan& plan,
       .id = "stages", .title = "Stages", .tables = {stage_table(job, plan, chosen)}};
   if (chosen != nullptr)
     stages.remarks.push_back({fmt::format(
-        "Clocks are locked for a whole run (nvidia-smi -lgc); as power caps the same points save "
+        "Clocks are locked for a whole run (nvidia-smi -lgc); as power caps the same point saves "
         "{:.2f} % at {:.2f} % longer steps.",
         100 * chosen->capped_saving, 100 * std::max(0., chosen->capped_slowdown))});
   return {.kind = "clocks",
           .title = fmt::format("{} on {} x {}", job.name, job.world_size(),
                                upper_case(job.cluster.gpu.name)),
-          .verdict = verdict_of(job, plan, chosen),
-          .sections = {{.id = "frontier", .title = "Clocks", .tables = {frontier_table(job, plan)}},
+          .facts = fmt::format("Energy saved counts {}.", metrics::scope_text(plan.scope)),
+          .verdict = verdict_of(plan, chosen),
+          .sections = {{.id = "frontier", .title = "Clocks", .tables = {frontier_table(plan)}},
                        std::move(stages)},
           .numbers = numbers_of(job, plan, chosen)};
 }

@@ -8,7 +8,8 @@
 
 namespace triplepoint::advise {
 
-/// The point that saves most and is no slower than asked; null where there is none.
+/// The point that saves most energy in the plan's scope and is no slower than asked; null where
+/// none saves min_reported_gain.
 const ClockPoint* chosen_point(const ClockPlan&, double slowdown);
 
 /// What each point of the frontier saves and costs (point 0 is the job as it is); clocks, power and

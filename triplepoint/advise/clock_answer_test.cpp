@@ -30,6 +30,7 @@ spec::Job small_job() {
 JudgedStep step_of(double seconds, double joules) {
   return {.time = seconds * unit::s,
           .energy = joules * unit::J,
+          .device_energy = joules * unit::J,
           .times = {seconds, seconds},
           .energies = {joules, joules},
           .hottest = Celsius(70),
@@ -45,7 +46,7 @@ ClockPoint point_of(double seconds, double joules) {
   point.clocks[7] = 1400 * unit::MHz;
   point.caps.assign(8, 550 * unit::W);
   point.slowdown = seconds / 10 - 1;
-  point.saving = 1 - joules / 40e3;
+  point.saving = point.device_saving = 1 - joules / 40e3;
   point.speedups = {.machines = 2, .mean = -point.slowdown, .worst = -point.slowdown};
   return point;
 }
@@ -116,16 +117,22 @@ TEST_CASE("JSON has the clocks and caps of every GPU, if a point was chosen") {
   CHECK(json["chosen"]["worst_slowdown"].get<double>() == doctest::Approx(0.02));
   CHECK(!json_of(nullptr).contains("chosen"));
   CHECK(contains(clock_answer(job, plan, &plan.frontier[1]).verdict,
-                 "(10.00 % of the GPUs) at 2.00 % longer"));
+                 "10.00 % less energy of the GPUs at 2.00 % longer"));
   CHECK(contains(clock_answer(job, plan, nullptr).verdict, "Leave the clocks"));
 }
 
-TEST_CASE("clocks that save energy of the GPUs and cost the nodes more are left as they are") {
-  const ClockPlan plan = small_plan();
-  const ClockPoint longer = point_of(10.5, 39.9e3);
-  const auto answer = clock_answer(small_job(), plan, &longer);
-  CHECK(contains(answer.verdict, "Leave the clocks as they are: GPUs would take 0.25 % less"));
-  CHECK(answer.numbers["chosen"]["node_saving"].get<double>() < 0);
+TEST_CASE(
+    "of the points that are allowed the one that saves most is chosen, and none for nothing") {
+  ClockPlan plan = small_plan();
+  plan.frontier[2].saving = 0.06;  // in another scope a longer step may cost more than it saves
+  CHECK(chosen_point(plan, 1) == &plan.frontier[1]);
+  for (ClockPoint& point : plan.frontier)
+    point.saving = 1e-4;
+  CHECK(chosen_point(plan, 1) == nullptr);
+  plan.scope = metrics::EnergyScope::site;
+  const auto answer = clock_answer(small_job(), plan, nullptr);
+  CHECK(answer.numbers["energy_scope"] == "site");
+  CHECK(!answer.numbers.contains("chosen"));
 }
 
 TEST_CASE("each stage has the reason that weighs most") {
@@ -144,6 +151,9 @@ TEST_CASE("each stage has the reason that weighs most") {
   stage.free_clock = 0.6;
   CHECK(contains(reason_of(plan, stage), "60 % of the clock"));
   stage.working_clock = 0.61;  // a power cap holds it there anyway
+  CHECK(contains(reason_of(plan, stage), "waits for GPU 5"));
+  stage.working_clock = 1;
+  stage.free_clock = stage.lowest_member = 0.9;  // its slowest member sets the pace, no link
   CHECK(contains(reason_of(plan, stage), "waits for GPU 5"));
   plan.stages[0].free_clock = plan.stages[0].working_clock = 0.83;
   CHECK(contains(reason_of(plan, plan.stages[0]), "83 % of the highest clock: power or heat"));

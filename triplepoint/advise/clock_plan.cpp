@@ -16,6 +16,7 @@
 #include "triplepoint/base/quoting.h"
 
 #include "triplepoint/advise/pass_graph.h"
+#include "triplepoint/search/objective.h"
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/steady_state.h"
@@ -76,17 +77,18 @@ std::string clock_csv(const spec::Job& job, const ClockPlan& plan, const ClockPo
   return csv.text();
 }
 
-std::string clock_script(const spec::Job& job, const ClockPoint& point) {
+std::string clock_script(const spec::Job& job, const ClockPlan& plan, const ClockPoint& point) {
   const bool amd = job.cluster.gpu.vendor == "amd";
   const long long lowest = whole_mhz(job.cluster.gpu.governor->min_clock);
   std::string text = fmt::format(
       "#!/bin/sh\n"
-      "# Clocks for {}: predicted {:.2f} % less energy of the GPUs, {:.2f} % longer steps.\n"
+      "# Clocks for {}: predicted {:.2f} % less energy {}, {:.2f} % longer steps.\n"
       "# Read it, then run it on every node as root with the node's number: sh clocks.sh 0\n"
       "# Nodes and GPUs count as in clocks.csv. Back to normal: {}\n"
       "case \"$1\" in\n",
       comment_text(job.name.empty() ? job.model.name : job.name), 100 * point.saving,
-      100 * point.slowdown, amd ? "amd-smi reset -g all -c" : "nvidia-smi -rgc");
+      metrics::scope_text(plan.scope), 100 * point.slowdown,
+      amd ? "amd-smi reset -g all -c" : "nvidia-smi -rgc");
   const int64_t per_node = job.cluster.gpus_per_node;
   for (int64_t node = 0; node < job.cluster.num_nodes; ++node) {
     text += fmt::format("  {})\n", node);
@@ -127,7 +129,9 @@ struct GroupCurve {
 /// is lowered until it lies on it. A stage stops where a lower clock would cost energy.
 class StageWalk {
  public:
-  StageWalk(PassGraph graph, std::vector<GroupCurve> curves, std::vector<Seconds> deadlines);
+  /// `rest`: power that is drawn beside the devices for as long as a step takes.
+  StageWalk(PassGraph graph, std::vector<GroupCurve> curves, std::vector<Seconds> deadlines,
+            Watts rest);
 
   /// Goes on from where the last call ended; `extra` must not fall.
   void go_on(Seconds extra);
@@ -158,6 +162,7 @@ class StageWalk {
   PassGraph graph_;
   std::vector<GroupCurve> curves_;
   std::vector<Seconds> deadlines_;
+  Watts rest_;
   std::vector<int64_t> down_;
   PassTimes times_;
 };
@@ -244,10 +249,11 @@ GroupCurve group_curve(sim::StepModel& model, const sim::CoupledStep& step, size
 }
 
 StageWalk::StageWalk(PassGraph graph, std::vector<GroupCurve> curves,
-                     std::vector<Seconds> deadlines)
+                     std::vector<Seconds> deadlines, Watts rest)
     : graph_(std::move(graph)),
       curves_(std::move(curves)),
       deadlines_(std::move(deadlines)),
+      rest_(rest),
       down_(curves_.size(), 0) {
   for (const GroupCurve& curve : curves_)
     times_.push_back(curve.points[0].passes);
@@ -285,12 +291,13 @@ StageWalk::Move StageWalk::best_move(const std::vector<bool>& blocked) const {
     if (blocked[s] || next_down(s) == down_[s]) continue;
     const GroupCurve::Point& now = curves_[s].points[static_cast<size_t>(down_[s])];
     const GroupCurve::Point& then = curves_[s].points[static_cast<size_t>(next_down(s))];
-    const double saved = (now.energy - then.energy) / unit::J;
     double delay = 0;
     for (size_t c = 0; c < now.passes.size(); ++c)
       for (size_t kind = 0; kind < action_kind_count; ++kind)
         delay += counts[s][c][kind] * ((then.passes[c][kind] - now.passes[c][kind]) / unit::s);
     const double used = (then.worked - now.worked) / unit::s;
+    const double saved =
+        (now.energy - then.energy) / unit::J - rest_ / unit::W * std::max(0., delay);
     if (saved < 0 || (saved == 0 && used > 0)) continue;
     const double cost = delay + price_of_slack * used;
     const double worth = cost > 0 ? saved / cost : std::numeric_limits<double>::infinity();
@@ -346,19 +353,22 @@ constexpr int most_tries = 8;
 struct Setting {
   std::vector<spec::Job> machines;
   const workload::WorkGraph& graph;
+  metrics::EnergyScope scope;
   int threads;
 };
 
-JudgedStep judged(const sim::CoupledStep& step) {
+JudgedStep judged(const spec::Job& job, metrics::EnergyScope scope, const sim::CoupledStep& step) {
   JudgedStep judged;
   judged.time = step.timeline.step_time;
   judged.hottest = *std::max_element(step.dies.begin(), step.dies.end());
   for (const sim::DeviceStep& device : step.accounted.devices) {
-    judged.energy += device.ledger.total();
+    judged.device_energy += device.ledger.total();
     judged.clock_ratio.push_back(device.mean_clock_ratio);
     judged.device_power.push_back(device.mean_power);
   }
-  judged.mean = judged.energy / judged.time / static_cast<double>(step.accounted.devices.size());
+  judged.mean =
+      judged.device_energy / judged.time / static_cast<double>(step.accounted.devices.size());
+  judged.energy = search::scope_power(scope, job, judged.mean) * judged.time;
   for (const auto& phases : step.clocks.devices) {
     Watts most;
     for (const sim::DevicePhase& phase : phases)
@@ -382,6 +392,7 @@ JudgedStep mean_of(const std::vector<JudgedStep>& steps) {
   for (const JudgedStep& step : steps) {
     mean.time += share * step.time;
     mean.energy += share * step.energy;
+    mean.device_energy += share * step.device_energy;
     mean.mean += share * step.mean;
     hottest += share * step.hottest.degrees();
     mean.times.push_back(step.time / unit::s);
@@ -409,7 +420,7 @@ JudgedStep judge(const Setting& setting, const std::vector<Hertz>& clocks,
     if (!clocks.empty()) job.environment.device_clock_limits = clocks;
     if (!caps.empty()) job.environment.device_power_limits = caps;
     sim::StepModel model(job, setting.graph);
-    steps[i] = judged(settled(model));
+    steps[i] = judged(job, setting.scope, settled(model));
   });
   return mean_of(steps);
 }
@@ -417,7 +428,9 @@ JudgedStep judge(const Setting& setting, const std::vector<Hertz>& clocks,
 /// The pipelines of a job with their curves, and the clocks that a walk over each has reached.
 class Walks {
  public:
-  Walks(sim::StepModel& model, const sim::CoupledStep& step) : model_(&model), step_(&step) {
+  /// `rest`: of all pipelines, see StageWalk.
+  Walks(sim::StepModel& model, const sim::CoupledStep& step, Watts rest)
+      : model_(&model), step_(&step) {
     const sim::SendMode mode =
         model.job.plan.overlap_pipeline ? sim::SendMode::overlapped : sim::SendMode::blocking;
     const sim::ScheduleRules rules{.gap = model.job.stack.microbatch_gap,
@@ -428,7 +441,8 @@ class Walks {
         curves.push_back(group_curve(model, step, p, s));
       walks_.emplace_back(PassGraph(step.timeline.pipelines[p],
                                     static_cast<size_t>(model.graph.virtual_stages), mode, rules),
-                          std::move(curves), deadlines(p));
+                          std::move(curves), deadlines(p),
+                          rest / static_cast<double>(model.pipelines.size()));
     }
   }
 
@@ -535,7 +549,9 @@ class ClockPlanner {
       : options_(options),
         expected_(on_expected_machine(job)),
         graph_(workload::build_work_graph(job)),
-        setting_{drawn_machines(job), graph_, options.threads} {}
+        setting_{drawn_machines(job), graph_, options.scope, options.threads} {
+    plan_.scope = options.scope;
+  }
 
   ClockPlan run() {
     plan_.fits = graph_.memory.fits();
@@ -547,7 +563,7 @@ class ClockPlanner {
     sim::StepModel model(expected_, graph_);
     const sim::CoupledStep step = settled(model);
     plan_.baseline = judge(setting_, {}, {});
-    Walks walks(model, step);
+    Walks walks(model, step, rest_power());
     plan_.stages = stage_slacks(model, step, walks);
     advance();
     for (const double slowdown : steps) {
@@ -561,6 +577,13 @@ class ClockPlanner {
 
  private:
   void advance() const { options_.watch.advance(); }
+
+  /// What the scope draws beside the devices, in joules of theirs.
+  Watts rest_power() const {
+    const search::Objective energy =
+        search::objective_of(search::Goal::energy, expected_, {}, options_.scope);
+    return energy.at_rest / energy.share * unit::W;
+  }
 
   /// Walks up to a slowdown; where the simulator says that it came out longer (links that are
   /// shared, heat that moved, boards that differ), again with so much less room, and where no room
@@ -596,6 +619,7 @@ class ClockPlanner {
     point.clocks = std::move(clocks);
     point.slowdown = point.step.time / plan_.baseline.time - 1;
     point.saving = 1 - point.step.energy / plan_.baseline.energy;
+    point.device_saving = 1 - point.step.device_energy / plan_.baseline.device_energy;
     std::vector<double> faster, saved;
     for (size_t m = 0; m < point.step.times.size(); ++m) {
       faster.push_back(1 - point.step.times[m] / plan_.baseline.times[m]);
@@ -640,9 +664,10 @@ class ClockPlanner {
     for (const StageSlack& stage : plan_.stages)
       waited = std::max(waited, stage.waited);
     plan_.nothing = fmt::format(
-        "Nothing saves energy at no cost of time: every clock sets the pace, as no stage, group or "
-        "replica waits long enough for another (at most {:.1f} % of the step).",
-        100 * waited);
+        "No clock saves energy {} at no cost of time; of all stages, groups and replicas none "
+        "waits "
+        "for more than {:.1f} % of the step.",
+        metrics::scope_text(options_.scope), 100 * waited);
   }
 
   const ClockOptions& options_;
@@ -662,7 +687,8 @@ ClockPlan plan_clocks(const spec::Job& job, const ClockOptions& options) {
 std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
   // What its power cap or heat takes of the clock anyway, a lower lock costs nothing.
   constexpr double spread_of_phases = 0.03;
-  if (stage.free_clock < 0.95 && stage.free_clock < stage.working_clock - spread_of_phases)
+  if (stage.free_clock < 0.95 &&
+      stage.free_clock < stage.working_clock * stage.lowest_member - spread_of_phases)
     return fmt::format(
         "launches and links set its pace: its passes take no longer down to {:.0f} % of the clock",
         100 * stage.free_clock);

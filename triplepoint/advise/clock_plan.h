@@ -10,6 +10,7 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/advise/population.h"
+#include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::advise {
 
@@ -17,8 +18,9 @@ namespace triplepoint::advise {
 /// machines (population.h).
 struct JudgedStep {
   Seconds time;
-  Joules energy;  // of all devices
-  // Of each machine.
+  Joules energy;         // in the scope in which energy counts
+  Joules device_energy;  // of all devices
+  // Of each machine, energy in the scope.
   std::vector<double> times, energies;  // s, J
   Celsius hottest;
   Watts mean;                       // of a device
@@ -34,7 +36,8 @@ struct ClockPoint {
   std::vector<Watts> caps;    // [device], that hold the hungriest phase at about the same clock
   JudgedStep step;            // with the clocks locked
   JudgedStep capped;          // with the caps instead
-  double slowdown = 0, saving = 0;                // of `step`, over the job as it is
+  // Of `step`, over the job as it is: of time, of energy in the scope, of the devices' energy.
+  double slowdown = 0, saving = 0, device_saving = 0;
   MachineGains speedups, savings;                 // of `step` on each machine
   double capped_slowdown = 0, capped_saving = 0;  // of `capped`
 };
@@ -52,6 +55,7 @@ struct StageSlack {
 };
 
 struct ClockPlan {
+  metrics::EnergyScope scope = metrics::EnergyScope::gpu;  // in which energy counts
   bool fits = true;
   JudgedStep baseline;               // the job as it is
   std::vector<ClockPoint> frontier;  // time rises, energy falls; the first costs no time
@@ -60,6 +64,7 @@ struct ClockPlan {
 };
 
 struct ClockOptions {
+  metrics::EnergyScope scope = metrics::EnergyScope::gpu;
   double most_slowdown = 0.1;
   int threads = 1;
   Watch watch = {};
@@ -77,7 +82,8 @@ inline constexpr double schedule_tolerance = 1e-3;
 /// slowdown the clocks of every pipeline's stages are lowered along its critical path
 /// (advise/pass_graph.h); heat, leakage and each board's own governor are in the curves, and the
 /// simulator judges the outcome at thermal steady state. A point that breaks its promise there is
-/// made tighter, or left out. The frontier keeps what no other point beats.
+/// made tighter, or left out. The frontier keeps what no other point beats in time and in energy of
+/// the scope: hosts and fans draw on for as long as steps are.
 ///
 /// In the manner of Perseus (Chung et al., SOSP 2024), which sets the clock before each pass; here
 /// a device keeps one clock, as nvidia-smi -lgc sets it. Holds for training and for jobs that fit.
@@ -91,6 +97,6 @@ std::string clock_csv(const spec::Job& job, const ClockPlan& plan, const ClockPo
 
 /// A shell script that sets the clocks of the node whose number it is given, power caps as comments
 /// beside them: nvidia-smi for NVIDIA, amd-smi for AMD. To be read first; nothing here runs it.
-std::string clock_script(const spec::Job& job, const ClockPoint& point);
+std::string clock_script(const spec::Job& job, const ClockPlan& plan, const ClockPoint& point);
 
 }  // namespace triplepoint::advise

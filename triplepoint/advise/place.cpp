@@ -2,6 +2,7 @@
 #include "triplepoint/advise/place.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -164,6 +165,7 @@ class Placer {
       : base_(job), map_(map), options_(options) {}
 
   PlaceResult run() {
+    result_.scope = options_.scope;
     add(PlacementKind::baseline, 0, base_);
     if (!result_.placements.front().outcome.fits) {
       result_.notes.emplace_back("the given job does not fit in memory, so there is no baseline");
@@ -184,7 +186,7 @@ class Placer {
     Placement placement{.kind = kind,
                         .shift = shift,
                         .job = job,
-                        .outcome = judge_placement(job, map_),
+                        .outcome = judge_placement(job, map_, options_.scope),
                         .same_as = {}};
     for (const Placement& before : result_.placements)
       if (before.job.plan == job.plan && placement.same_as.empty())
@@ -282,22 +284,47 @@ class Placer {
 
   void recommend() {
     const double before = result_.placements.front().outcome.step_time;
-    double most = options_.machine_is_known ? 0 : min_reported_gain;
+    double most = 0;
     for (size_t i = 1; i < result_.placements.size(); ++i) {
       const Placement& placement = result_.placements[i];
       if (!placement.outcome.fits || placement.outcome.step_time > before) continue;
-      const double gain = options_.machine_is_known ? before / placement.outcome.step_time - 1
-                                                    : placement.over.mean;
-      if (gain > most) most = gain, result_.recommended = i;
+      const double gain = result_.gain(placement);
+      if (gain > most) most = gain, result_.fastest = i;
     }
-    if (result_.recommended > 0) return;
+    if (result_.fastest > 0) find_parts();
+    if (most >= least_worthwhile_gain) result_.recommended = result_.fastest;
+    if (result_.recommended > 0 || options_.machine_is_known) return;
     result_.notes.push_back(
-        options_.machine_is_known
-            ? "no placement is faster than the given order, so the job stays as it is"
-            : fmt::format("no placement gains {:.2g} % on average over {} drawn machines without "
-                          "being slower on the job's own, so the job stays as it is; measure the "
-                          "machine and give it with --from",
-                          100 * min_reported_gain, drawn_machines(base_).size()));
+        fmt::format("a placement has to gain {:.2g} % on average over {} drawn machines and not to "
+                    "be slower on the job's own; measure the machine and give it with --from",
+                    100 * least_worthwhile_gain, drawn_machines(base_).size()));
+  }
+
+  /// The fastest placement and the one that only moves its layers, where GPUs are alike, where
+  /// slots differ, and on the job's machine.
+  void find_parts() {
+    spec::Job moved = base_;
+    const spec::Job& best = result_.placements[result_.fastest].job;
+    moved.plan.layers_per_stage = best.plan.layers_per_stage;
+    if (spec::has_errors(spec::diagnose(moved))) return;
+    const auto of_machine = [&](const auto& machine) -> std::optional<std::array<double, 2>> {
+      std::array<double, 3> times{};
+      for (size_t i = 0; i < times.size(); ++i) {
+        const auto time = judge_time(machine(i == 0 ? base_ : i == 1 ? moved : best));
+        if (!time) return std::nullopt;
+        times[i] = *time;
+      }
+      return std::array{times[0] - times[1], times[1] - times[2]};
+    };
+    const auto alike =
+        of_machine([](const spec::Job& job) { return with_equal_slots(on_expected_machine(job)); });
+    const auto slots = of_machine([](const spec::Job& job) { return on_expected_machine(job); });
+    const auto own = of_machine([](const spec::Job& job) { return job; });
+    if (!alike || !slots || !own) return;
+    const auto part = [&](size_t i) {
+      return GainParts::Part{(*alike)[i], (*slots)[i] - (*alike)[i], (*own)[i] - (*slots)[i]};
+    };
+    result_.parts = GainParts{.layers = part(0), .order = part(1)};
   }
 
   const spec::Job& base_;
@@ -307,6 +334,11 @@ class Placer {
 };
 
 }  // namespace
+
+double PlaceResult::gain(const Placement& placement) const {
+  if (placement.over.machines > 0) return placement.over.mean;
+  return placements.front().outcome.step_time / placement.outcome.step_time - 1;
+}
 
 const char* name_of(PlacementKind kind) {
   constexpr const char* names[] = {"baseline", "symmetric", "asymmetric", "searched"};

@@ -187,6 +187,10 @@ std::string layers_text(const spec::Job& job) {
   return fmt::format("{}", fmt::join(layers_of(job), " "));
 }
 
+const Placement& fastest_of(const PlaceResult& result) {
+  return result.placements[result.fastest];
+}
+
 const Placement& baseline_of(const PlaceResult& result) {
   return result.placements.front();
 }
@@ -255,10 +259,10 @@ DataTable placements_table(const PlaceResult& result) {
                               {.key = "worst_gain", .title = "worst %", .scale = 0.01, .digits = 2},
                               {.key = "gaining_machines", .title = "gains on"},
                               {.key = "tokens_per_s", .title = "tokens/s"},
-                              {.key = "samples_per_s_mj", .title = "/(s MJ)", .digits = 2},
+                              {.key = "samples_per_s_mj", .title = "/(s GPU MJ)", .digits = 2},
                               {.key = "efficiency_gain", .title = "%", .scale = 0.01, .digits = 2},
                               {.key = "tokens_per_joule", .title = "tokens/J", .digits = 3},
-                              {.key = "energy_j", .title = "MJ", .scale = 1e6, .digits = 3},
+                              {.key = "energy_j", .title = "GPU MJ", .scale = 1e6, .digits = 3},
                               {.key = "gap_k", .title = "gap K", .digits = 2},
                               {.key = "variance_k2", .title = "var K²", .digits = 1},
                               {.key = "peak_c", .title = "peak °C", .digits = 1},
@@ -283,36 +287,55 @@ DataTable placements_table(const PlaceResult& result) {
   return table;
 }
 
-/// Speed over the baseline: on a machine that is known its own, else the mean of drawn ones.
-double gain_of(const PlaceResult& result) {
-  const Placement& best = result.best();
-  if (best.over.machines > 0) return best.over.mean;
-  return baseline_of(result).outcome.step_time / best.outcome.step_time - 1;
-}
-
-constexpr double least_worthwhile_gain = 0.005;  // below, a change of the launch costs more
-
-bool is_worthwhile(const PlaceResult& result) {
-  return result.recommended > 0 && gain_of(result) >= least_worthwhile_gain;
-}
-
 std::string verdict_of(const PlaceResult& result) {
-  const Placement& best = result.best();
   if (!baseline_of(result).outcome.fits)
     return "Nothing was placed: the job does not fit in memory.";
-  if (result.recommended == 0) return "Leave the job as it is: no placement is faster.";
-  const MachineGains& over = best.over;
+  if (result.fastest == 0) return "Leave the job as it is: no placement is faster.";
+  const Placement& fastest = fastest_of(result);
+  const MachineGains& over = fastest.over;
   const std::string gain = fmt::format(
-      "{:.2f} % faster {}", 100 * gain_of(result),
+      "{:.2f} % faster {}", 100 * result.gain(fastest),
       over.machines > 0
           ? fmt::format("on average over {} drawn machines of this kind ({:.2f} % on the worst; "
                         "faster on {} of them)",
                         over.machines, 100 * over.worst, over.gaining)
           : "on this machine");
-  if (!is_worthwhile(result))
-    return fmt::format("Leave the job as it is: the {} placement is only {}.", placement_name(best),
-                       gain);
-  return fmt::format("Launch the {} placement: {}.", placement_name(best), gain);
+  if (result.recommended == 0)
+    return fmt::format("Leave the job as it is: the {} placement is only {}.",
+                       placement_name(fastest), gain);
+  return fmt::format("Launch the {} placement: {}.", placement_name(fastest), gain);
+}
+
+/// "Of 1.31 s less a step ...": what moving layers gains, what another order, and heat's part.
+std::string parts_text(const PlaceResult& result) {
+  if (!result.parts) return "";
+  const auto& [layers, order] = *result.parts;
+  return fmt::format(
+      "Of the {:.3f} s that the {} placement gains a step here, {:.3f} s come from other layers "
+      "per "
+      "stage and {:.3f} s from another order of GPUs and ranks. On GPUs that are all alike {:.3f} "
+      "s "
+      "are gained; differences of cooling add {:.3f} s, differences of boards {:.3f} s.",
+      layers.total() + order.total(), placement_name(fastest_of(result)), layers.total(),
+      order.total(), layers.alike + order.alike, layers.heat + order.heat,
+      layers.boards + order.boards);
+}
+
+DataTable parts_table(const GainParts& parts) {
+  DataTable table{.name = "gain_parts",
+                  .title = "Where the gain comes from (s a step, on this machine)",
+                  .columns = {{"part", "part"},
+                              {"alike_s", "on equal GPUs", 1, 3},
+                              {"heat_s", "cooling differs", 1, 3},
+                              {"boards_s", "boards differ", 1, 3},
+                              {"total_s", "in all", 1, 3}},
+                  .rows = {}};
+  const auto add = [&](const char* name, const GainParts::Part& part) {
+    table.add({name, part.alike, part.heat, part.boards, part.total()});
+  };
+  add("other layers per stage", parts.layers);
+  add("other order of GPUs and ranks", parts.order);
+  return table;
 }
 
 std::string search_text(const PlaceResult& result) {
@@ -325,10 +348,7 @@ std::string search_text(const PlaceResult& result) {
 
 std::vector<Remark> remarks_of(const PlaceResult& result) {
   std::vector<Remark> remarks;
-  if (layers_of(result.best().job) != layers_of(baseline_of(result).job))
-    remarks.push_back(
-        {"Its stages have other layers than the job's: a part of the gain is balance, which needs "
-         "no cold slots."});
+  if (std::string text = parts_text(result); !text.empty()) remarks.push_back({std::move(text)});
   if (std::string text = search_text(result); !text.empty()) remarks.push_back({std::move(text)});
   for (const std::string& note : result.notes)
     remarks.push_back({note + ".", Remark::Kind::note});
@@ -349,7 +369,7 @@ std::string signed_percent(double share) {
 
 std::vector<answers::KeyFigure> key_figures(const PlaceResult& result) {
   const PlacementOutcome& base = baseline_of(result).outcome;
-  const Placement& best = result.best();
+  const Placement& best = fastest_of(result);
   const PlacementOutcome& now = best.outcome;
   if (!now.fits) return {};
   const auto before = [](double value) { return fmt::format("before {}", significant(value)); };
@@ -405,7 +425,7 @@ answers::ChassisPicture picture_of(const spec::Job& job) {
 /// Before and after with one scale, so that a colour is the same temperature in both.
 std::vector<answers::Figure> chassis_figures(const PlaceResult& result) {
   answers::ChassisPicture before = picture_of(baseline_of(result).job),
-                          after = picture_of(result.best().job);
+                          after = picture_of(fastest_of(result).job);
   std::pair<double, double> range = {1e9, -1e9};
   for (const answers::ChassisPicture* picture : {&before, &after})
     for (const double value : metrics::measure(*picture->run).temperature_per_gpu_c)
@@ -417,7 +437,7 @@ std::vector<answers::Figure> chassis_figures(const PlaceResult& result) {
            .title = "Before: stages on their slots, and how warm they are",
            .chart = std::move(before)},
           {.id = "after",
-           .title = "After: the " + placement_name(result.best()) + " placement",
+           .title = "After: the " + placement_name(fastest_of(result)) + " placement",
            .chart = std::move(after)}};
 }
 
@@ -425,6 +445,8 @@ Json numbers_of(const spec::Job& job, const GroupedMachine& seen, const PlaceRes
   Json json = {{"thermal_groups", groups_json(seen)},
                {"placements", Json::array()},
                {"recommended", placement_name(result.best())},
+               {"fastest", placement_name(fastest_of(result))},
+               {"energy_scope", metrics::energy_scopes[static_cast<size_t>(result.scope)]},
                {"search", {{"judged", result.judged}, {"searched_all", result.searched_all}}},
                {"notes", result.notes},
                {"job", job.name}};
@@ -452,8 +474,9 @@ answers::Document place_answer(const spec::Job& job, const GroupedMachine& seen,
       .title = fmt::format("{}, {}", answers::group_label(job), answers::configuration_label(job)),
       .facts = fmt::format(
           "Which stages on which slots, as warm as {}. Every placement is simulated to thermal "
-          "steady state on the same boards.",
-          seen.source == "simulated" ? "the simulator has them" : "read " + seen.source),
+          "steady state on the same boards. Tokens a joule count energy {}.",
+          seen.source == "simulated" ? "the simulator has them" : "read " + seen.source,
+          metrics::scope_text(result.scope)),
       .verdict = verdict_of(result),
       .key_figures = key_figures(result)};
   if (pictured && result.best().outcome.fits)
@@ -464,8 +487,9 @@ answers::Document place_answer(const spec::Job& job, const GroupedMachine& seen,
                              .title = "Placements",
                              .remarks = remarks_of(result),
                              .tables = {placements_table(result)}});
+  if (result.parts) answer.sections.back().tables.push_back(parts_table(*result.parts));
   answer.sections.push_back(groups_section(seen));
-  if (is_worthwhile(result)) answer.sections.push_back(launch_section(result.best()));
+  if (result.recommended > 0) answer.sections.push_back(launch_section(result.best()));
   answer.numbers = numbers_of(job, seen, result);
   return answer;
 }

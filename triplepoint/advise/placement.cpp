@@ -228,12 +228,14 @@ std::optional<double> judge_time(const spec::Job& job) {
   return (instant_at(*step) - Instant()) / unit::s;  // whole ns, as a run records it
 }
 
-PlacementOutcome judge_placement(const spec::Job& job, const ColdMap& map) {
+PlacementOutcome judge_placement(const spec::Job& job, const ColdMap& map,
+                                 metrics::EnergyScope scope) {
   const run::Run run = sim::simulate(job, {});
   PlacementOutcome outcome;
   outcome.fits = run::has_trained(run);
   if (!outcome.fits) return outcome;
-  const metrics::Metrics seen = metrics::measure(run);
+  metrics::Metrics seen = metrics::measure(run);
+  metrics::count_energy_at(scope, seen);
   outcome.step_time = *seen.step_time / unit::s;
   outcome.tokens_per_s = *seen.tokens_per_second;
   outcome.energy = seen.energy_j.value_or(0);

@@ -8,6 +8,7 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/advise/thermal_groups.h"
+#include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::advise {
 
@@ -73,15 +74,18 @@ struct PlacedStage {
 struct PlacementOutcome {
   bool fits = false;     // in memory; nothing else is known if not
   double step_time = 0;  // s
-  double tokens_per_s = 0, tokens_per_j = 0, samples_per_s_mj = 0;
-  double energy = 0;    // J, all devices, one step
-  double gap = 0;       // K: mean of the hottest group less that of the coldest
-  double variance = 0;  // K2, of the devices' mean temperatures
+  double tokens_per_s = 0;
+  double tokens_per_j = 0;      // of the scope in which energy counts
+  double samples_per_s_mj = 0;  // MJ of the devices
+  double energy = 0;            // J, all devices, one step
+  double gap = 0;               // K: mean of the hottest group less that of the coldest
+  double variance = 0;          // K2, of the devices' mean temperatures
   double mean_c = 0, peak_c = 0;
   double throttled = 0;  // share of time below the requested clock
   std::vector<PlacedStage> stages;
 };
-PlacementOutcome judge_placement(const spec::Job&, const ColdMap&);
+PlacementOutcome judge_placement(const spec::Job&, const ColdMap&,
+                                 metrics::EnergyScope = metrics::EnergyScope::gpu);
 /// The step alone, s; nothing if it does not fit in memory.
 std::optional<double> judge_time(const spec::Job&);
 

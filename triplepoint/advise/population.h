@@ -24,6 +24,9 @@ std::vector<spec::Job> drawn_machines(const spec::Job&, int64_t count = drawn_ma
 /// and inlets. Faults, limits and slots are the job's.
 spec::Job on_expected_machine(spec::Job);
 
+/// The same job on GPUs that are all cooled alike: slots without preheating, no worse heat paths.
+spec::Job with_equal_slots(spec::Job);
+
 /// The same job with clocks in an eighth of the governor's steps, so that a difference of less than
 /// a clock step (nearly a per cent of a critical stage) is not rounded to one.
 spec::Job with_fine_clocks(spec::Job);

@@ -7,13 +7,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/search/objective.h"
+
 namespace triplepoint::advise {
 namespace {
 
-/// Power of all devices while training is paused.
+/// Of a device while training is paused.
 Watts idle_power(const spec::Job& job) {
-  const Watts each = job.cluster.gpu.power ? job.cluster.gpu.power->idle : Watts();
-  return static_cast<double>(job.world_size()) * each;
+  return job.cluster.gpu.power ? job.cluster.gpu.power->idle : Watts();
 }
 
 /// "alarm: node=1,fan=0.2": what one list of faults has and the other lacks, as --fault takes it.
@@ -34,7 +35,8 @@ Controller::Controller(const spec::Job& base, const SteerOptions& options)
   initial_ = present_;
   policy_ = SteerPolicy(options.rules, words_of(present_, base_));
   const sim::TransientSimulation machine(job());
-  options_.interval = std::max(options_.interval, 2.5 * foresee(machine, job()).step_time);
+  options_.interval =
+      std::max(options_.interval, 2.5 * foresee(machine, job(), options_.scope).step_time);
 }
 
 /// The clock limit that is best on a fault-free machine; where a limit gains nothing, none.
@@ -42,12 +44,12 @@ void Controller::tune_clocks() {
   spec::Job fault_free = base_;
   fault_free.environment.faults.clear();
   const sim::TransientSimulation machine(fault_free);
-  const Forecast free = foresee(machine, fault_free);
+  const Forecast free = foresee(machine, fault_free, options_.scope);
   double best = 1;
   const SteerSetting given = present_;
   for (const SteerMove& move :
        possible_moves(base_, given, given, 0, {.spares = 0, .may_restart = false})) {
-    const Forecast then = foresee(machine, job_with(fault_free, move.setting));
+    const Forecast then = foresee(machine, job_with(fault_free, move.setting), options_.scope);
     const double ratio = worth(free, then, {}, unit::h);
     if (ratio >= best - 1e-6) continue;
     best = ratio;
@@ -106,14 +108,15 @@ Decision Controller::think(const sim::TransientSimulation& machine, const SteerR
   // Expected remaining duration of a disturbance: as long as it has lasted.
   decision.horizon =
       std::min(std::max(now - *episode_, options_.interval), options_.duration - now);
-  const Forecast leave = foresee(machine, job_with(known, present_));
+  const Forecast leave = foresee(machine, job_with(known, present_), options_.scope);
   MoveOptions allowed = options_.moves;
   const Seconds saved = last_checkpoint(now);
   allowed.may_restart &= saved > Seconds() && now - saved < options_.interval;
   std::vector<SteerMove> moves = possible_moves(base_, initial_, present_, suspect(read), allowed);
   for (SteerMove& move : moves) {
-    move.then = foresee(machine, job_with(known, move.setting));
-    const MoveCost cost{move.restarts ? options_.restart : Seconds(), idle_power(base_)};
+    move.then = foresee(machine, job_with(known, move.setting), options_.scope);
+    const MoveCost cost{move.restarts ? options_.restart : Seconds(),
+                        search::scope_power(options_.scope, base_, idle_power(base_))};
     move.ratio = worth(leave, move.then, cost, decision.horizon);
   }
   const SteerPolicy::Verdict verdict = policy_.choose(now, moves);
@@ -128,10 +131,10 @@ Decision Controller::think(const sim::TransientSimulation& machine, const SteerR
     return decision;
   }
   decision.reason = fmt::format(
-      "predicted {:.1f} % better: a step {:.3f} s instead of {:.3f} s, {:.1f} kW instead of {:.1f} "
-      "kW",
+      "predicted {:.1f} % better: a step {:.3f} s instead of {:.3f} s, {:.1f} kW {} instead of "
+      "{:.1f} kW",
       100 * (1 - decision.move->ratio), then.step_time / unit::s, leave.step_time / unit::s,
-      then.power / unit::kW, leave.power / unit::kW);
+      then.power / unit::kW, metrics::scope_text(options_.scope), leave.power / unit::kW);
   return decision;
 }
 
@@ -141,7 +144,9 @@ namespace {
 /// state.
 class Track {
  public:
-  explicit Track(const spec::Job& job) : world_(job) { world_.solve_steady_state(); }
+  Track(const spec::Job& job, metrics::EnergyScope scope) : world_(job), scope_(scope) {
+    world_.solve_steady_state();
+  }
 
   const sim::TransientSimulation& world() const { return world_; }
   Seconds now() const { return world_.now(); }
@@ -157,9 +162,10 @@ class Track {
     side_.totals.steps += static_cast<double>(window.steps.size());
     side_.ended = run::shutdown_text(window);
     const Seconds end = runs() ? now() : window.shutdown->time.value_or(now());
-    side_.totals.time += end - begin;
+    Joules drawn;
     for (const run::Series& series : window.series)
-      count(series, begin, end);
+      drawn += count(series, begin, end);
+    add(drawn, end - begin);
     auto read = readings_of(window, world_.job());
     if (read) side_.looks.emplace_back(now(), *read);
     return read;
@@ -169,8 +175,7 @@ class Track {
     world_.change(job);
     if (!(pause > Seconds())) return;
     world_.pause(pause);
-    side_.totals.time += pause;
-    side_.totals.energy += idle_power(job) * pause;
+    add(static_cast<double>(job.world_size()) * idle_power(job) * pause, pause);
     step_begin_ = now();
   }
 
@@ -182,19 +187,32 @@ class Track {
   }
 
  private:
-  /// power_w is the mean since the stamp before.
-  void count(const run::Series& series, Seconds begin, Seconds end) {
+  /// What the devices drew in some time, and the scope with them.
+  void add(Joules drawn, Seconds time) {
+    side_.totals.time += time;
+    side_.totals.device_energy += drawn;
+    if (!(time > Seconds())) return;
+    const spec::Job& job = world_.job();
+    const Watts each = drawn / time / static_cast<double>(job.world_size());
+    side_.totals.energy += search::scope_power(scope_, job, each) * time;
+  }
+
+  /// Energy of a device; power_w is the mean since the stamp before.
+  Joules count(const run::Series& series, Seconds begin, Seconds end) {
+    Joules drawn;
     Instant last = instant_at(begin);
     for (std::size_t i = 0; i < series.times.size() && last < instant_at(end); ++i) {
       if (series.signal == "die_c")
         side_.totals.hottest = std::max(side_.totals.hottest, Celsius(series.values[i]));
       if (series.signal == "power_w")
-        side_.totals.energy += series.values[i] * unit::W * (series.times[i] - last);
+        drawn += series.values[i] * unit::W * (series.times[i] - last);
       last = series.times[i];
     }
+    return drawn;
   }
 
   sim::TransientSimulation world_;
+  metrics::EnergyScope scope_;
   SteerSide side_;
   Seconds step_begin_, last_step_;
 };
@@ -216,7 +234,8 @@ SteerOutcome steer(const spec::Job& job, const SteerOptions& options) {
   SteerOutcome outcome;
   Controller controller(job, options);
   outcome.initial = controller.policy().setting();
-  Track fixed(controller.job()), steered(controller.job());
+  outcome.scope = options.scope;
+  Track fixed(controller.job(), options.scope), steered(controller.job(), options.scope);
   const auto is_open = [&](const Track& track) {
     return track.runs() && track.now() < options.duration;
   };

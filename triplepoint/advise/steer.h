@@ -15,6 +15,7 @@
 namespace triplepoint::advise {
 
 struct SteerOptions {
+  metrics::EnergyScope scope = metrics::EnergyScope::gpu;  // in which energy counts
   Seconds duration = 1800 * unit::s;
   Seconds interval = 30 * unit::s;  // between two looks
   SteerRules rules;
@@ -78,7 +79,8 @@ class Controller {
 struct SteerTotals {
   Seconds time;
   double steps = 0;  // with the part of the last one
-  Joules energy;     // all devices
+  Joules energy;     // in the scope
+  Joules device_energy;
   Celsius hottest;
   double step_time() const { return time / unit::s / steps; }
   double joules_per_step() const { return energy / unit::J / steps; }
@@ -94,6 +96,7 @@ struct SteerSide {
 };
 
 struct SteerOutcome {
+  metrics::EnergyScope scope = metrics::EnergyScope::gpu;
   std::string initial;  // setting both begin with
   SteerSide fixed, steered;
   std::vector<Decision> decisions;

@@ -18,12 +18,15 @@ std::vector<std::string> texts_of(const std::vector<spec::Fault>& faults) {
   return texts;
 }
 
-/// Which side was right.
-const char* better_side(const SteerOutcome& outcome) {
-  if (outcome.fixed.ended.empty() != outcome.steered.ended.empty())
-    return outcome.steered.ended.empty() ? "dynamic" : "static";
-  if (outcome.moves == 0) return "leave it";
-  return outcome.ratio() < 1 ? "dynamic" : "static";
+/// Which side to take: "dynamic" where steering gains what a move must, "static" where it loses,
+/// "leave it" between, "neither" where heat ends both.
+std::string better_side(const SteerOutcome& outcome) {
+  const bool fixed = outcome.fixed.ended.empty(), steered = outcome.steered.ended.empty();
+  if (!fixed && !steered) return "neither";
+  if (fixed != steered) return steered ? "dynamic" : "static";
+  const double change = outcome.ratio() - 1;
+  if (outcome.moves == 0 || std::abs(change) < SteerRules().margin) return "leave it";
+  return change < 0 ? "dynamic" : "static";
 }
 
 /// How each look found both sides.
@@ -42,13 +45,22 @@ DataTable looks_table(const spec::Job& job, const SteerOutcome& outcome) {
   return table;
 }
 
+std::string_view scope_name(const SteerOutcome& outcome) {
+  return metrics::energy_scopes[static_cast<size_t>(outcome.scope)];
+}
+
 DataTable sides_table(const SteerOutcome& outcome) {
   DataTable table;
   table.name = "sides";
   table.title = "Left alone, and steered";
   table.columns = {{"side", "side"},
                    {"step_time_s", "step s", 1, 3},
-                   {"joules_per_step", "GPU kJ/step", 1e3, 1},
+                   {"joules_per_step", std::string(scope_name(outcome)) + " kJ/step", 1e3, 1},
+                   {.key = "gpu_joules_per_step",
+                    .title = "GPU kJ/step",
+                    .scale = 1e3,
+                    .digits = 1,
+                    .optional = 1},
                    {"temperature_peak_c", "peak °C", 1, 1},
                    {"energy_delay_js", "energy-delay kJ s", 1e3, 1},
                    {"energy_delay_change", "change %", 0.01, 2},
@@ -56,7 +68,8 @@ DataTable sides_table(const SteerOutcome& outcome) {
                    {"restarts", "restarts"}};
   const auto add = [&](const char* name, const SteerTotals& totals, int64_t moves,
                        int64_t restarts) {
-    table.add({name, totals.step_time(), totals.joules_per_step(), totals.hottest.degrees(),
+    table.add({name, totals.step_time(), totals.joules_per_step(),
+               totals.device_energy / unit::J / totals.steps, totals.hottest.degrees(),
                totals.energy_delay(),
                totals.energy_delay() / outcome.fixed.totals.energy_delay() - 1, moves, restarts});
   };
@@ -110,15 +123,18 @@ std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
   if (outcome.moves == 0)
     return "Leave it: the controller found no move that gains." + margin_text(job, fixed.totals);
   const double change = outcome.ratio() - 1;
-  if (change < 0 && change > -SteerRules().margin)
+  const std::string better = better_side(outcome);
+  if (better == "leave it")
     return fmt::format(
-        "Leave it: {} moves save {:.1f} % of energy times delay, less than a move "
-        "must.{}",
-        outcome.moves, -100 * change, margin_text(job, fixed.totals));
-  return fmt::format("{}: with {} moves, energy times delay {} by {:.1f} %.{}",
-                     change < 0 ? "Steer" : "Leave it", outcome.moves,
-                     change < 0 ? "falls" : "grows", 100 * std::abs(change),
-                     margin_text(job, change < 0 ? steered.totals : fixed.totals));
+        "Leave it: {} moves change energy {} times delay by {:+.1f} %, less than a move must gain."
+        "{}",
+        outcome.moves, metrics::scope_text(outcome.scope), 100 * change,
+        margin_text(job, fixed.totals));
+  const bool steers = better == "dynamic";
+  return fmt::format(
+      "{}: with {} moves, energy {} times delay {} by {:.1f} %.{}", steers ? "Steer" : "Leave it",
+      outcome.moves, metrics::scope_text(outcome.scope), steers ? "falls" : "grows",
+      100 * std::abs(change), margin_text(job, steers ? steered.totals : fixed.totals));
 }
 
 }  // namespace
@@ -133,6 +149,7 @@ answers::Document steer_answer(const spec::Job& job, const SteerOutcome& outcome
                       {"faults", texts_of(job.environment.faults)},
                       {"initial_setting", outcome.initial},
                       {"better", better_side(outcome)},
+                      {"energy_scope", scope_name(outcome)},
                       {"looks", table_json(looks_table(job, outcome))["rows"]}}};
 }
 

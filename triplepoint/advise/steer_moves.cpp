@@ -13,6 +13,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/run/throttle_reasons.h"
 
+#include "triplepoint/search/objective.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/work_graph.h"
 
@@ -236,7 +237,8 @@ std::vector<SteerMove> possible_moves(const spec::Job& base, const SteerSetting&
 namespace {
 
 /// A settled machine repeats itself: two of its steps say all. Nothing where heat ends the job.
-Forecast settled_forecast(const sim::TransientSimulation& now, const spec::Job& job) {
+Forecast settled_forecast(const sim::TransientSimulation& now, const spec::Job& job,
+                          metrics::EnergyScope scope) {
   sim::TransientSimulation ahead(now);
   ahead.change(job);
   ahead.solve_steady_state();
@@ -248,19 +250,21 @@ Forecast settled_forecast(const sim::TransientSimulation& now, const spec::Job& 
   }
   const std::optional<SteerReadings> seen = readings_of(run, job);
   if (!seen || run.shutdown) return {};
-  return {run.steps.back().end - run.steps.back().begin, seen->power()};
+  return {run.steps.back().end - run.steps.back().begin,
+          search::scope_power(scope, job, seen->power() / static_cast<double>(job.world_size()))};
 }
 
 }  // namespace
 
-Forecast foresee(const sim::TransientSimulation& now, const spec::Job& job) {
+Forecast foresee(const sim::TransientSimulation& now, const spec::Job& job,
+                 metrics::EnergyScope scope) {
   spec::Job on = job, off = job;
   std::erase_if(off.environment.faults, [](const spec::Fault& f) { return f.period.has_value(); });
   if (off.environment.faults.size() == job.environment.faults.size())
-    return settled_forecast(now, job);
+    return settled_forecast(now, job, scope);
   for (spec::Fault& fault : on.environment.faults)
     fault.period.reset();
-  const Forecast a = settled_forecast(now, on), b = settled_forecast(now, off);
+  const Forecast a = settled_forecast(now, on, scope), b = settled_forecast(now, off, scope);
   if (!a.runs() || !b.runs()) return {};
   return {2 / (1 / a.step_time + 1 / b.step_time), 0.5 * (a.power + b.power)};
 }

@@ -13,6 +13,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/transient.h"
 
 namespace triplepoint::advise {
@@ -50,18 +51,19 @@ std::string change_words(const SteerReadings& before, const SteerReadings& now);
 /// Where a setting leads.
 struct Forecast {
   Seconds step_time;  // zero: heat ends the job
-  Watts power;        // all devices
+  Watts power;        // in the scope in which energy counts
   bool runs() const { return step_time > Seconds(); }
 };
 /// Advances a copy of the simulation: to the thermal steady state of the conditions that hold now.
 /// What flaps is on for half of the time: rates (steps a second) and powers of both halves are
 /// averaged, which holds where a half lasts longer than a step.
-Forecast foresee(const sim::TransientSimulation& now, const spec::Job& job);
+Forecast foresee(const sim::TransientSimulation& now, const spec::Job& job,
+                 metrics::EnergyScope scope);
 
 /// What a move costs before it brings anything.
 struct MoveCost {
   Seconds time;
-  Watts power;  // of all devices while training is paused
+  Watts power;  // in the scope, while training is paused
 };
 
 /// Energy-delay of doing `then` over that of leaving it, for the work that leaving it does in

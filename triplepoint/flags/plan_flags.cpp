@@ -99,12 +99,12 @@ Result<search::PlanQuestion> PlanFlags::question(const spec::Library& library, s
         "plan does not search with sends of several microbatches (its bounds are those of single "
         "sends); leave out sends.microbatches, and simulate the plan "
         "with them");
-  bill_.count_energy(base, rates);
+  TPT_TRY(bill_.energy().count_energy(base, rates.pue));
   TPT_TRY(spec::require_valid(search::without_layout(base)));
   const double margin = TPT_TRY(metrics::PredictionIntervals::load(library)).memory_headroom();
   return search::PlanQuestion{.base = base,
-                              .objective = search_.objective(base, rates, bill_.scope()),
-                              .limits = search_.limits(base, bill_.scope(), margin),
+                              .objective = search_.objective(base, rates, bill_.energy().scope()),
+                              .limits = search_.limits(base, bill_.energy().scope(), margin),
                               .pareto = pareto_,
                               .top = static_cast<size_t>(top_),
                               .threads = threads_.count()};

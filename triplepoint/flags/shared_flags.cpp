@@ -123,6 +123,44 @@ Result<double> parse_tokens(std::string_view text) {
   return factor * *value;
 }
 
+Arguments ScopeFlags::arguments() {
+  return Arguments()
+      .group("Energy")
+      .flag("--scope", "SCOPE",
+            "where energy counts: at the site's meter (default), at the nodes' supplies, or of the "
+            "GPUs alone",
+            [this](std::string_view text) -> Result<void> {
+              const auto& all = metrics::energy_scopes;
+              scope_ =
+                  static_cast<metrics::EnergyScope>(std::ranges::find(all, text) - all.begin());
+              return {};
+            },
+            {.choices = {metrics::energy_scopes.begin(), metrics::energy_scopes.end()}})
+      .flag("--pue", "RATIO", "power usage effectiveness: facility power over IT power",
+            into(pue_, parse_number));
+}
+
+Result<double> ScopeFlags::pue(const spec::Environment& site, double usual) const {
+  const double pue = pue_ ? *pue_ : site.pue.value_or(usual);
+  if (pue >= 1) return pue;
+  return error(
+      fmt::format("--pue {} is below 1 (a building draws what its computers draw, and "
+                  "more); try 1.2",
+                  pue));
+}
+
+Result<void> ScopeFlags::count_energy(spec::Job& job, double usual_pue) const {
+  const double ratio = TPT_TRY(pue(job.environment, usual_pue));
+  std::optional<double>& known = job.environment.pue;
+  if (scope_ == metrics::EnergyScope::site && !known && !pue_)
+    job.notes.push_back(
+        fmt::format("energy is the site's, with a PUE of {} (the average of data centers); yours "
+                    "is --pue, other scopes are --scope",
+                    ratio));
+  if (pue_ || scope_ == metrics::EnergyScope::site) known = ratio;
+  return {};
+}
+
 Arguments BillFlags::arguments() {
   const auto number = [](std::optional<double>& target) { return into(target, parse_number); };
   const auto time = [](std::optional<Seconds>& target, Seconds least = {}) {
@@ -136,18 +174,6 @@ Arguments BillFlags::arguments() {
             "electricity price (defaults of all rates: data/economics.toml)", number(price_))
       .flag("--gpu-hour-price", "MONEY",
             "price of a GPU with its share of the machine, without electricity", number(gpu_hour_))
-      .flag("--pue", "RATIO", "power usage effectiveness: facility power over IT power",
-            number(pue_))
-      .flag("--scope", "SCOPE",
-            "where energy counts: at the site's meter (default), at the nodes' supplies, or of the "
-            "GPUs alone",
-            [this](std::string_view text) -> Result<void> {
-              const auto& all = metrics::energy_scopes;
-              scope_ =
-                  static_cast<metrics::EnergyScope>(std::ranges::find(all, text) - all.begin());
-              return {};
-            },
-            {.choices = {metrics::energy_scopes.begin(), metrics::energy_scopes.end()}})
       .flag("--grid", "GRAMS", "CO2 per kWh", number(grid_))
       .flag("--mtbf", "TIME",
             "mean time between failures of one GPU, as in 50000h; 0s: no failures", time(mtbf_))
@@ -155,7 +181,8 @@ Arguments BillFlags::arguments() {
             time(checkpoint_))
       .flag("--checkpoint-interval", "TIME", "time between checkpoints (default: the optimum)",
             time(interval_, 1 * unit::s))
-      .flag("--restart-time", "TIME", "from a failure to the next step", time(restart_));
+      .flag("--restart-time", "TIME", "from a failure to the next step", time(restart_))
+      .add(energy_.arguments());
 }
 
 Result<void> BillFlags::check_alone() const {
@@ -172,33 +199,19 @@ Result<metrics::BillRates> BillFlags::rates(const spec::Library& library,
   metrics::BillRates rates = TPT_TRY(metrics::load_bill_rates(library));
   rates.price_per_kwh = price_.value_or(rates.price_per_kwh);
   rates.price_per_gpu_hour = gpu_hour_.value_or(rates.price_per_gpu_hour);
-  rates.pue = pue_ ? *pue_ : site.pue.value_or(rates.pue);
+  rates.pue = TPT_TRY(energy_.pue(site, rates.pue));
   rates.grams_co2_per_kwh = grid_.value_or(rates.grams_co2_per_kwh);
   rates.device_mtbf = mtbf_.value_or(rates.device_mtbf);
   rates.checkpoint_write = checkpoint_.value_or(rates.checkpoint_write);
   rates.checkpoint_interval = interval_.value_or(rates.checkpoint_interval);
   rates.restart = restart_.value_or(rates.restart);
-  if (rates.pue < 1)
-    return error(
-        fmt::format("--pue {} is below 1 (a building draws what its computers draw, and "
-                    "more); try 1.2",
-                    rates.pue));
   return rates;
-}
-
-void BillFlags::count_energy(spec::Job& job, const metrics::BillRates& rates) const {
-  std::optional<double>& pue = job.environment.pue;
-  if (scope_ == metrics::EnergyScope::site && !pue && !pue_)
-    job.notes.push_back(
-        fmt::format("energy is the site's, with a PUE of {} (the average of data centers); yours "
-                    "is --pue, other scopes are --scope",
-                    rates.pue));
-  if (pue_ || scope_ == metrics::EnergyScope::site) pue = rates.pue;
 }
 
 metrics::Bill BillFlags::bill(const spec::Job& job, const metrics::BillRates& rates,
                               Seconds step_time, Watts device_power) const {
-  const Watts node = scope_ == metrics::EnergyScope::gpu
+  const metrics::EnergyScope scope = energy_.scope();
+  const Watts node = scope == metrics::EnergyScope::gpu
                          ? static_cast<double>(job.cluster.gpus_per_node) * device_power
                          : sim::typical_node_power(job, device_power);
   return metrics::bill_of({.tokens = tokens_.value_or(0),
@@ -206,7 +219,7 @@ metrics::Bill BillFlags::bill(const spec::Job& job, const metrics::BillRates& ra
                            .step_time = step_time,
                            .devices = static_cast<double>(job.world_size()),
                            .power = static_cast<double>(job.cluster.num_nodes) * node,
-                           .scope = scope_},
+                           .scope = scope},
                           rates);
 }
 

@@ -78,6 +78,21 @@ class FaultFlags {
 /// "15T", "300B", "1.4e12": a number of tokens.
 Result<double> parse_tokens(std::string_view text);
 
+/// --scope and --pue: where energy counts.
+class ScopeFlags {
+ public:
+  Arguments arguments();
+  metrics::EnergyScope scope() const { return scope_; }
+  /// Power usage effectiveness: as given, else as the site states it, else `usual`; at least 1.
+  Result<double> pue(const spec::Environment&, double usual) const;
+  /// Gives the job's site the PUE that the scope needs.
+  Result<void> count_energy(spec::Job&, double usual_pue) const;
+
+ private:
+  metrics::EnergyScope scope_ = metrics::EnergyScope::site;
+  std::optional<double> pue_;
+};
+
 /// --tokens and what belongs to it: what a whole training costs. Rates that are not given are those
 /// of data/economics.toml.
 class BillFlags {
@@ -88,18 +103,15 @@ class BillFlags {
   Result<void> check_alone() const;
   /// By flags, else as the job's site states it, else of data/economics.toml.
   Result<metrics::BillRates> rates(const spec::Library&, const spec::Environment&) const;
-  /// Where energy counts.
-  metrics::EnergyScope scope() const { return scope_; }
-  /// Gives the job's site the PUE that the scope needs.
-  void count_energy(spec::Job&, const metrics::BillRates&) const;
+  const ScopeFlags& energy() const { return energy_; }
   /// The bill of a job whose step takes so long and whose devices draw so much on average.
   metrics::Bill bill(const spec::Job&, const metrics::BillRates&, Seconds step_time,
                      Watts device_power) const;
 
  private:
-  std::optional<double> tokens_, price_, gpu_hour_, pue_, grid_;
+  ScopeFlags energy_;
+  std::optional<double> tokens_, price_, gpu_hour_, grid_;
   std::optional<Seconds> mtbf_, checkpoint_, interval_, restart_;
-  metrics::EnergyScope scope_ = metrics::EnergyScope::site;
 };
 
 }  // namespace triplepoint::flags

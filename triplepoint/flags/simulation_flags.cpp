@@ -36,7 +36,7 @@ Result<JobResults> SimulationFlags::results(const spec::Library& library, spec::
                                             const std::optional<learn::Calibration>& own) const {
   TPT_TRY(faults_.apply(job, over_time()));
   const metrics::BillRates rates = TPT_TRY(bill_.rates(library, job.environment));
-  bill_.count_energy(job, rates);
+  TPT_TRY(bill_.energy().count_energy(job, rates.pue));
   TPT_TRY(spec::require_valid(job));
   TPT_TRY(check_words());
   JobResults results = simulate(job, rates);
@@ -56,7 +56,7 @@ JobResults SimulationFlags::simulate(const spec::Job& job, const metrics::BillRa
   JobResults results{.rates = rates};
   results.run = sim::simulate(job, {.duration = duration_, .steps = steps_});
   results.metrics = metrics::measure(results.run);
-  metrics::count_energy_at(bill_.scope(), results.metrics);
+  metrics::count_energy_at(bill_.energy().scope(), results.metrics);
   results.fault_free = without_faults(job);
   if (bill_.given() && results.metrics.step_time && results.metrics.power_mean_w)
     results.bill = bill_.bill(job, results.rates, *results.metrics.step_time,

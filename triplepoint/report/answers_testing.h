@@ -81,7 +81,7 @@ inline std::string sample_place_page() {
     if (!is_base) placement.over = {.machines = 16, .mean = 0.015, .worst = -0.004, .gaining = 14};
     result.placements.push_back(std::move(placement));
   }
-  result.recommended = 1;
+  result.recommended = result.fastest = 1;
   const advise::GroupedMachine seen{.devices = {}, .groups = {}, .source = "simulated"};
   return document_page(advise::place_answer(*run.manifest.job, seen, result, false));
 }

@@ -17,7 +17,13 @@
 namespace triplepoint::search {
 namespace {
 
-using Plans = std::vector<std::pair<std::string, spec::Plan>>;
+/// A job beside another, and why it cannot run; empty: it can.
+struct Beside {
+  std::string what;
+  spec::Job job;
+  std::string problem;
+};
+using Jobs = std::vector<Beside>;
 
 /// What a size rules out goes with it: nothing else of the plan changes.
 spec::Plan settled(spec::Plan plan) {
@@ -36,45 +42,80 @@ spec::Plan settled(spec::Plan plan) {
   return plan;
 }
 
-void add_sizes(Plans& plans, const spec::Plan& plan, const char* name, int64_t spec::Plan::*size) {
-  const int64_t now = plan.*size;
-  for (const int64_t other : {now * 2, now / 2}) {
-    if (other < 1) continue;
-    spec::Plan next = plan;
-    next.*size = other;
-    plans.emplace_back(fmt::format("{}{} instead of {}", name, other, now), settled(next));
+int64_t replicas_of(const spec::Job& job) {
+  return job.data_parallel_size() * job.plan.context_parallel_size;
+}
+
+Beside beside(const spec::Job& job, std::string what, const spec::Plan& plan) {
+  Beside other{std::move(what), job, {}};
+  other.job.plan = settled(plan);
+  const std::vector<spec::Diagnosis> found = spec::diagnose(other.job);
+  const auto error =
+      std::ranges::find(found, spec::Diagnosis::Severity::error, &spec::Diagnosis::severity);
+  if (error != found.end()) {
+    other.problem = error->what;
+    return other;
+  }
+  if (replicas_of(job) == 1 && replicas_of(other.job) > 1)
+    other.job.plan.sharding = spec::Sharding::optimizer;
+  return other;
+}
+
+/// The nearest sizes above and below that can run; where none can, twice the size and why not.
+void add_sizes(Jobs& jobs, const spec::Job& job, const char* name, int64_t spec::Plan::*size) {
+  constexpr int64_t most = 4;
+  const int64_t now = job.plan.*size;
+  const auto sized = [&](int64_t other) {
+    spec::Plan plan = job.plan;
+    plan.*size = other;
+    return beside(job, fmt::format("{}{} instead of {}", name, other, now), plan);
+  };
+  const size_t before = jobs.size();
+  const auto add_first = [&](int64_t from, int64_t end, int64_t step) {
+    for (int64_t other = from; other != end; other += step)
+      if (Beside next = sized(other); next.problem.empty()) return jobs.push_back(std::move(next));
+  };
+  add_first(now + 1, most * now + 1, 1);
+  add_first(now - 1, 0, -1);
+  if (jobs.size() == before) jobs.push_back(sized(2 * now));
+}
+
+void add_sharding(Jobs& jobs, const spec::Job& job) {
+  spec::Plan next = job.plan;
+  const bool is_fsdp = next.sharding == spec::Sharding::parameters;
+  next.sharding = is_fsdp ? spec::Sharding::optimizer : spec::Sharding::parameters;
+  next.sharding_group_size = 0;
+  jobs.push_back(beside(job, is_fsdp ? "ZeRO-1 instead of FSDP" : "FSDP", next));
+}
+
+void add_sequence_parallel(Jobs& jobs, const spec::Job& job) {
+  if (job.plan.tensor_parallel_size == 1) return;
+  spec::Plan next = job.plan;
+  next.sequence_parallel = !next.sequence_parallel;
+  next.overlap_tensor &= next.sequence_parallel;
+  jobs.push_back(beside(job, next.sequence_parallel ? "SP" : "no SP", next));
+}
+
+void add_recompute(Jobs& jobs, const spec::Job& job) {
+  constexpr std::pair<spec::Recompute, const char*> ways[] = {
+      {spec::Recompute::none, "nothing recomputed"},
+      {spec::Recompute::selective, "attention recomputed"},
+      {spec::Recompute::full, "everything recomputed"}};
+  for (const auto& [kind, what] : ways) {
+    if (kind == job.plan.recompute) continue;
+    spec::Plan next = job.plan;
+    next.recompute = kind;
+    next.recompute_layers.reset();
+    next.recompute_modules.clear();
+    jobs.push_back(beside(job, what, next));
   }
 }
 
-void add_sharding(Plans& plans, const spec::Plan& plan) {
-  spec::Plan next = plan;
-  const bool is_fsdp = plan.sharding == spec::Sharding::parameters;
-  next.sharding = is_fsdp ? spec::Sharding::optimizer : spec::Sharding::parameters;
-  next.sharding_group_size = 0;
-  plans.emplace_back(is_fsdp ? "ZeRO-1 instead of FSDP" : "FSDP", std::move(next));
-}
-
-void add_sequence_parallel(Plans& plans, const spec::Plan& plan) {
-  if (plan.tensor_parallel_size == 1) return;
-  spec::Plan next = plan;
-  next.sequence_parallel = !plan.sequence_parallel;
-  next.overlap_tensor &= next.sequence_parallel;
-  plans.emplace_back(next.sequence_parallel ? "SP" : "no SP", std::move(next));
-}
-
-void add_recompute(Plans& plans, const spec::Plan& plan) {
-  spec::Plan next = plan;
-  const bool is_on = plan.recompute != spec::Recompute::none;
-  next.recompute = is_on ? spec::Recompute::none : spec::Recompute::full;
-  next.recompute_layers.reset();
-  plans.emplace_back(is_on ? "nothing recomputed" : "everything recomputed", std::move(next));
-}
-
-void add_overlap(Plans& plans, const spec::Plan& plan) {
-  spec::Plan next = plan;
+void add_overlap(Jobs& jobs, const spec::Job& job) {
+  spec::Plan next = job.plan;
   next.overlap_tensor = next.overlap_gradient = next.overlap_parameter = false;
   next.overlap_pipeline = next.overlap_expert = false;
-  if (next != plan) plans.emplace_back("nothing overlapped", std::move(next));
+  if (next != job.plan) jobs.push_back(beside(job, "nothing overlapped", next));
 }
 
 constexpr int64_t most_node_growth = 64;
@@ -168,7 +209,7 @@ std::string flags_between(const spec::Job& job, const spec::Job& other) {
 
 OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& objective,
                       const Limits& limits) {
-  OtherPlan other{.what = std::move(what), .plan = {}, .missing = {}};
+  OtherPlan other{.what = std::move(what)};
   other.plan.candidate = evaluate_plan(job, objective);
   const Bytes usable = usable_memory(job, limits);
   if (usable > Bytes() && other.plan.candidate.memory > usable) {
@@ -183,35 +224,19 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& o
 
 namespace {
 
-int64_t replicas_of(const spec::Job& job) {
-  return job.data_parallel_size() * job.plan.context_parallel_size;
-}
-
-}  // namespace
-
-namespace {
-
-/// What each plan beside the job's is called, and the job with it.
-std::vector<std::pair<std::string, spec::Job>> jobs_beside(const spec::Job& job) {
-  Plans plans;
-  add_sizes(plans, job.plan, "TP", &spec::Plan::tensor_parallel_size);
-  add_sizes(plans, job.plan, "PP", &spec::Plan::pipeline_parallel_size);
-  add_sizes(plans, job.plan, "VPP", &spec::Plan::virtual_pipeline_size);
-  add_sizes(plans, job.plan, "CP", &spec::Plan::context_parallel_size);
-  add_sizes(plans, job.plan, "microbatch ", &spec::Plan::micro_batch_size);
-  if (job.model.moe) add_sizes(plans, job.plan, "EP", &spec::Plan::expert_parallel_size);
-  add_sharding(plans, job.plan);
-  add_sequence_parallel(plans, job.plan);
-  add_recompute(plans, job.plan);
-  add_overlap(plans, job.plan);
-  std::vector<std::pair<std::string, spec::Job>> jobs;
-  for (auto& [what, plan] : plans) {
-    spec::Job next = job;
-    next.plan = std::move(plan);
-    const bool can_shard = replicas_of(job) == 1 && replicas_of(next) > 1;
-    if (can_shard) next.plan.sharding = spec::Sharding::optimizer;
-    if (!spec::has_errors(spec::diagnose(next))) jobs.emplace_back(what, std::move(next));
-  }
+/// One choice of the job made differently, in each dimension.
+Jobs jobs_beside(const spec::Job& job) {
+  Jobs jobs;
+  add_sizes(jobs, job, "TP", &spec::Plan::tensor_parallel_size);
+  add_sizes(jobs, job, "PP", &spec::Plan::pipeline_parallel_size);
+  add_sizes(jobs, job, "VPP", &spec::Plan::virtual_pipeline_size);
+  add_sizes(jobs, job, "CP", &spec::Plan::context_parallel_size);
+  add_sizes(jobs, job, "microbatch ", &spec::Plan::micro_batch_size);
+  if (job.model.moe) add_sizes(jobs, job, "EP", &spec::Plan::expert_parallel_size);
+  add_sharding(jobs, job);
+  add_sequence_parallel(jobs, job);
+  add_recompute(jobs, job);
+  add_overlap(jobs, job);
   return jobs;
 }
 
@@ -220,8 +245,12 @@ std::vector<std::pair<std::string, spec::Job>> jobs_beside(const spec::Job& job)
 std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& objective,
                                      const Limits& limits) {
   std::vector<OtherPlan> others;
-  for (const auto& [what, next] : jobs_beside(job))
-    others.push_back(judged_plan(what, next, objective, limits));
+  for (Beside& next : jobs_beside(job)) {
+    if (next.problem.empty())
+      others.push_back(judged_plan(next.what, next.job, objective, limits));
+    else
+      others.push_back({.what = next.what, .problem = next.problem});
+  }
   return others;
 }
 
@@ -231,19 +260,19 @@ std::vector<OtherPlan> best_changes(const spec::Job& job, const Objective& objec
   spec::Job now = job;
   for (int change = 0; change < 2; ++change) {
     // The schedule alone chooses, which is quick; the whole simulation judges.
-    std::optional<std::pair<std::string, spec::Job>> best;
+    std::optional<Beside> best;
     double least = evaluate_plan(now, objective).value;
-    for (auto& [what, next] : jobs_beside(now)) {
-      const Candidate candidate = evaluate_plan(next, objective);
-      if (candidate.memory > usable_memory(next, limits) || candidate.value >= least) continue;
+    for (Beside& next : jobs_beside(now)) {
+      if (!next.problem.empty()) continue;
+      const Candidate candidate = evaluate_plan(next.job, objective);
+      if (candidate.memory > usable_memory(next.job, limits) || candidate.value >= least) continue;
       least = candidate.value;
-      best.emplace(what, std::move(next));
+      best = std::move(next);
     }
     if (!best) break;
-    const std::string both =
-        changes.empty() ? best->first : changes.back().what + ", " + best->first;
-    changes.push_back(judged_plan(both, best->second, objective, limits));
-    now = std::move(best->second);
+    const std::string both = changes.empty() ? best->what : changes.back().what + ", " + best->what;
+    changes.push_back(judged_plan(both, best->job, objective, limits));
+    now = std::move(best->job);
   }
   return changes;
 }
@@ -283,6 +312,7 @@ std::string own_text(const OtherPlan& own, const Finalist& first) {
 }
 
 std::string why_not(const OtherPlan& other, const Finalist& first) {
+  if (!other.problem.empty()) return "not possible: " + other.problem;
   if (other.missing > Bytes())
     return fmt::format("out of memory by {} GiB", significant(other.missing / unit::GiB));
   const Loss loss = largest_loss(other.plan, first);

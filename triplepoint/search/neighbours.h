@@ -11,16 +11,17 @@ namespace triplepoint::search {
 
 /// A plan beside the ranking.
 struct OtherPlan {
-  std::string what;  // "TP8 instead of TP4", "your job"
-  Finalist plan;     // its time is the schedule's alone where it does not fit
-  Bytes missing;     // memory beyond what a device may use; 0: it fits
+  std::string what;          // "TP8 instead of TP4", "your job"
+  Finalist plan = {};        // its time is the schedule's alone where it does not fit
+  Bytes missing = {};        // memory beyond what a device may use; 0: it fits
+  std::string problem = {};  // why it cannot run; empty: it can
 };
 
 /// Any plan of the job, simulated in full if it fits.
 OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective&, const Limits&);
 
-/// The plans beside a plan: one size twice or half as large; sharding, sequence parallelism and
-/// recomputation the other way; nothing overlapped. Those that a job may have.
+/// The plans beside a plan: each size at the nearest values that can run; sharding, sequence
+/// parallelism and recomputation the other way; nothing overlapped. What cannot run says why.
 std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective&, const Limits&);
 
 /// The one change of a plan that gains most (neighbours_of), and the one that gains most after it;

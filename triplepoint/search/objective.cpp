@@ -114,4 +114,10 @@ double energy_in(metrics::EnergyScope scope, const spec::Job& job, double device
   return pue * static_cast<double>(job.cluster.num_nodes) * node_power * time;
 }
 
+Watts scope_power(metrics::EnergyScope scope, const spec::Job& job, Watts device_power) {
+  const double devices = static_cast<double>(job.world_size()) * (device_power / unit::W);
+  return energy_in(scope, job, devices, sim::typical_node_power(job, device_power) / unit::W, 1) *
+         unit::W;
+}
+
 }  // namespace triplepoint::search

@@ -68,4 +68,7 @@ search::Objective objective_of(search::Goal goal, const spec::Job& job,
 double energy_in(metrics::EnergyScope, const spec::Job&, double device_energy, double node_power,
                  double time);
 
+/// Power of a whole job in the scope while a device draws so much on average.
+Watts scope_power(metrics::EnergyScope, const spec::Job&, Watts device_power);
+
 }  // namespace triplepoint::search

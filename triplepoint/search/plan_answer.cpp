@@ -35,15 +35,21 @@ const Finalist& first_of(const PlanOutcome& outcome) {
   return outcome.ranking.ranked.front();
 }
 
+/// Probability that a plan really takes longer than another.
+double slower(const PlanOutcome& outcome, const Finalist& plan, const Finalist& than) {
+  if (outcome.own_runs.runs > 0) return outcome.own_runs.longer(plan, than);
+  return outcome.intervals.probability_longer(plan.time, than.time);
+}
+
 double slower_than_first(const PlanOutcome& outcome, const Finalist& plan) {
-  return outcome.intervals.probability_longer(plan.time, first_of(outcome).time);
+  return slower(outcome, plan, first_of(outcome));
 }
 
 std::optional<metrics::Interval> step_time_interval(const PlanOutcome& outcome,
                                                     const Finalist& plan) {
-  const spec::Job job = job_of(outcome.asked.base, plan);
-  if (outcome.own_runs.runs == 0) return outcome.intervals.step_time(job, plan.time);
-  const double factor = outcome.own_runs.factor(job, plan.time);
+  if (outcome.own_runs.runs == 0)
+    return outcome.intervals.step_time(job_of(outcome.asked.base, plan), plan.time);
+  const double factor = outcome.own_runs.factor(plan);
   return metrics::Interval{plan.time / factor, plan.time * factor};
 }
 
@@ -78,8 +84,8 @@ std::vector<std::string> readings_of(const spec::Job& base) {
 
 // ---- tables
 
-std::string why_not_first(const Finalist& plan, const Finalist& first, double slower) {
-  if (metrics::is_tie(slower)) return "tie";
+std::string why_not_first(const Finalist& plan, const Finalist& first, double probability) {
+  if (metrics::is_tie(probability)) return "tie";
   const Loss loss = largest_loss(plan, first);
   const double share = loss.seconds / first.time;
   if (share < 5e-4) return "nearly equal";
@@ -122,12 +128,13 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
   const double gpus = static_cast<double>(outcome.asked.base.world_size());
   for (const Finalist& plan : plans) {
     const bool is_first = table.rows.empty();
-    const double slower = outcome.intervals.probability_longer(plan.time, plans[0].time);
+    const double probability = is_first ? 0.5 : slower(outcome, plan, plans[0]);
     table.add({static_cast<int64_t>(table.rows.size() + 1), plan_text(plan), plan.time,
-               is_first ? DataCell(std::string()) : DataCell(slower), plan.tokens_per_second / gpus,
-               plan.mfu, plan.candidate.memory / unit::GiB, plan.power_mean, plan.power_peak,
-               plan.hottest, plan.scope_energy, std::string(plan.on_front ? "*" : ""), plan.kind,
-               is_first ? std::string() : why_not_first(plan, plans[0], slower)});
+               is_first ? DataCell(std::string()) : DataCell(probability),
+               plan.tokens_per_second / gpus, plan.mfu, plan.candidate.memory / unit::GiB,
+               plan.power_mean, plan.power_peak, plan.hottest, plan.scope_energy,
+               std::string(plan.on_front ? "*" : ""), plan.kind,
+               is_first ? std::string() : why_not_first(plan, plans[0], probability)});
   }
   return table;
 }
@@ -165,6 +172,7 @@ DataTable others_table(const PlanOutcome& outcome) {
                                 {"why not", Align::left}});
   table.title = "Your job, and plan 1 with one choice made differently";
   const auto add = [&](const OtherPlan& other, const std::string& why) {
+    if (!other.problem.empty()) return table.add({other.what, "–", "–", "–", "–", why});
     table.add({other.what, plan_text(other.plan), significant(other.plan.time, 4),
                against(other, first),
                fmt::format("{:.1f}", other.plan.candidate.memory / unit::GiB), why});
@@ -173,7 +181,7 @@ DataTable others_table(const PlanOutcome& outcome) {
   for (const OtherPlan& other : outcome.others)
     add(other, why_not(other, first));
   for (const Finalist& plan : outcome.ranking.refused)
-    add({.what = "beyond a limit", .plan = plan, .missing = {}}, plan.refused);
+    add({.what = "beyond a limit", .plan = plan}, plan.refused);
   return table;
 }
 
@@ -209,7 +217,7 @@ answers::Figure choices_figure(const PlanOutcome& outcome) {
   for (const Finalist& plan : outcome.ranking.ranked)
     add(plan, plan_text(plan), &plan == &first_of(outcome) ? "plan 1" : "");
   for (const OtherPlan& other : outcome.others)
-    add(other.plan, other.what, "");
+    if (other.problem.empty()) add(other.plan, other.what, "");
   if (outcome.own) add(outcome.own->plan, your_job, your_job);
   for (answers::Point& point : chart.points)
     point.on_front = std::ranges::none_of(chart.points, [&](const answers::Point& p) {
@@ -249,7 +257,7 @@ answers::Figure terms_figure(const PlanOutcome& outcome) {
   };
   if (outcome.own) add(*outcome.own, true);
   for (const OtherPlan& other : outcome.others)
-    add(other, &other == &outcome.others.front());
+    if (other.problem.empty()) add(other, &other == &outcome.others.front());
   answers::Figure figure{
       .id = "terms",
       .title = chart.title,
@@ -432,12 +440,15 @@ std::vector<Remark> remarks_of(const PlanOutcome& outcome) {
   add(power_levels_text(outcome));
   if (const spec::OptimizerState& optimizer = outcome.asked.base.plan.optimizer;
       optimizer.gradient_sync_bytes < 4)
-    add(fmt::format("Gradients are kept and summed in {} bytes (optimizer {}), which is numerics; "
-                    "megatron_distributed_optim keeps them in fp32 and needs more memory.",
-                    optimizer.gradient_sync_bytes, optimizer.name),
+    add(fmt::format(
+            "Gradients are kept and summed in {} bytes (optimizer {}), which is numerics; "
+            "megatron_distributed_optim, the default, keeps them in fp32 and needs more memory.",
+            optimizer.gradient_sync_bytes, optimizer.name),
         Remark::Kind::warning);
   if (outcome.bill)
-    add("Bill of plan 1: " + metrics::bill_text(outcome.bill(first), outcome.rates) + ".");
+    add("Bill of plan 1: " + metrics::bill_text(outcome.bill(first), outcome.rates) + "." +
+        answers::likely_bill_text(outcome.bill(first), first.time,
+                                  step_time_interval(outcome, first)));
   add(counts_text(outcome.ranking.counts));
   for (std::string& note : readings_of(outcome.asked.base))
     add(std::move(note), Remark::Kind::note);

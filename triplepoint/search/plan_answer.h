@@ -35,10 +35,11 @@ struct PlanQuestion {
 Result<Ranking> find_plans(const Space&, const PlanQuestion&);
 
 /// What recordings of one's own taught: 80 of 100 step times lie within time / factor and
-/// time * factor.
+/// time * factor; the first plan really takes longer than the second with this probability.
 struct OwnRuns {
   int64_t runs = 0;  // 0: there are none
-  std::function<double(const spec::Job&, double time)> factor = {};
+  std::function<double(const Finalist&)> factor = {};
+  std::function<double(const Finalist&, const Finalist&)> longer = {};
 };
 
 /// What a search found, and what belongs to it.

@@ -151,7 +151,11 @@ void print_results(Console& console, const flags::JobResults& results) {
   print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
   if (results.profile) print_power_profile(console, *results.profile);
   if (results.bill)
-    console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "\n");
+    console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "." +
+                  answers::likely_bill_text(*results.bill,
+                                            results.metrics.step_time.value_or(Seconds()) / unit::s,
+                                            results.step_time) +
+                  "\n");
 }
 
 }  // namespace triplepoint::tui

@@ -52,6 +52,7 @@ class Place : public Command {
               into(output_), {.words = Words::folders})
         .add(threads_.argument())
         .add(format_.argument())
+        .add(energy_.arguments())
         .add(flags_.arguments());
   }
 
@@ -76,6 +77,8 @@ class Place : public Command {
     TPT_TRY(spec::require_training(job, "placements are searched"));
     print_warnings(console, study::warnings_of(job));
     if (job.name.empty()) job.name = answers::default_name(job);
+    TPT_TRY(energy_.count_energy(job, TPT_TRY(metrics::load_bill_rates(library)).pue));
+    options_.scope = energy_.scope();
     return place_job(console, library, job, seen);
   }
 
@@ -113,6 +116,7 @@ class Place : public Command {
   advise::TableChoice choice_;
   std::optional<std::string> hosts_, output_;
   advise::PlaceOptions options_;
+  ScopeFlags energy_;
   std::string by_;
   FormatFlag format_{FormatFlag::Csv::yes};
   ThreadsFlag threads_{"threads to simulate placements (default: all cores)"};

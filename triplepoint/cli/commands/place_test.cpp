@@ -67,10 +67,9 @@ TEST_CASE("place: a job's placements, and one that gains on average and is not s
   CHECK(step_of(json, best) <= step_of(json, "baseline"));
   const std::string words = ask(job_and("place", {"--judge", "30"})).out;
   const bool gains = best != "baseline";
-  CHECK(contains(words, "over 16 drawn machines of this kind") == gains);
   CHECK(contains(words, "To launch the " + best + " placement") == gains);
-  CHECK(contains(words, "Leave the job as it is") !=
-        contains(words, "\nLaunch the " + best + " placement"));
+  CHECK(contains(words, "Leave the job as it is") == !gains);
+  CHECK(contains(words, "\nLaunch the " + best + " placement") == gains);
   CHECK(ask(job_and("place", {"--judge", "30", "--format", "json", "--threads", "3"})).out ==
         ask(job_and("place", {"--judge", "30", "--format", "json", "--threads", "1"})).out);
 }

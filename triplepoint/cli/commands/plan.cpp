@@ -3,7 +3,7 @@
 
 // Which plan should a job run, and why that one.
 
-#include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +25,7 @@
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/search/plan_answer.h"
+#include "triplepoint/search/plan_text.h"
 #include "triplepoint/search/size_answer.h"
 #include "triplepoint/study/library_text.h"
 #include "triplepoint/study/plan_search.h"
@@ -107,11 +108,7 @@ class PlanCommand : public Command {
                                 .rates = rates,
                                 .bill = plan_.bill_of(asked.base, rates)};
     const std::optional<learn::Calibration> learned = TPT_TRY(flags_.own_runs());
-    if (learned && learned->knows(asked.base))
-      outcome.own_runs = {.runs = static_cast<int64_t>(learned->runs()),
-                          .factor = [&](const spec::Job& job, double time) {
-                            return learned->interval_factor(job, time);
-                          }};
+    if (learned && learned->knows(asked.base)) outcome.own_runs = own_runs(*learned, asked);
     if (flags_.has_file()) outcome.own = search::own_plan(asked);
     if (outcome.own)
       outcome.changes = search::best_changes(asked.base, asked.objective, asked.limits);
@@ -134,6 +131,25 @@ class PlanCommand : public Command {
   }
 
  private:
+  /// Forecasts of plans are made once each: a derivative is a simulation for every coefficient.
+  static search::OwnRuns own_runs(const learn::Calibration& learned,
+                                  const search::PlanQuestion& asked) {
+    auto made = std::make_shared<std::map<std::pair<std::string, double>, learn::Evidence>>();
+    const auto forecast = [made, &learned, &asked](const search::Finalist& plan) {
+      const std::pair key(search::plan_text(plan), plan.time);
+      if (const auto found = made->find(key); found != made->end()) return found->second;
+      return (*made)[key] = learned.forecast(search::job_of(asked.base, plan), plan.time);
+    };
+    return {.runs = static_cast<int64_t>(learned.runs()),
+            .factor =
+                [=, &learned](const auto& plan) { return learned.interval_factor(forecast(plan)); },
+            .longer =
+                [=, &learned](const auto& plan, const auto& than) {
+                  return learned.probability_longer(forecast(plan), plan.time, forecast(than),
+                                                    than.time);
+                }};
+  }
+
   /// A range of nodes and a list of clusters are tried one by one; what is stored is the first.
   void take_ranges(Arguments& job) {
     for (Argument& each : job) {
@@ -233,8 +249,12 @@ class PlanCommand : public Command {
   }
 
   Result<int> plan_clocks(tui::Console& console, const spec::Library& library) const {
-    return plan_the_clocks(console, library, TPT_TRY(job(console, library)),
-                           {.slowdown = slowdown_.value_or(0),
+    spec::Job job = TPT_TRY(this->job(console, library));
+    const ScopeFlags& energy = plan_.billed().energy();
+    TPT_TRY(energy.count_energy(job, TPT_TRY(metrics::load_bill_rates(library)).pue));
+    return plan_the_clocks(console, library, job,
+                           {.scope = energy.scope(),
+                            .slowdown = slowdown_.value_or(0),
                             .format = format_,
                             .output = output_,
                             .threads = plan_.thread_count()});

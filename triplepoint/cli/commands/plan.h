@@ -17,6 +17,7 @@ namespace triplepoint::cli {
 
 /// What `plan --clocks` was asked.
 struct ClockRequest {
+  metrics::EnergyScope scope = metrics::EnergyScope::site;
   double slowdown = 0;  // the point that is written may be so much slower
   FormatFlag format{FormatFlag::Csv::yes};
   std::optional<std::string> output;  // folder

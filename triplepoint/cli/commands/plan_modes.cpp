@@ -40,7 +40,7 @@ Result<bool> write_setting(tui::Console& console, const spec::Library& library,
   limited.environment.device_clock_limits = point.clocks;
   const std::pair<const char*, std::string> files[] = {
       {"clocks.csv", advise::clock_csv(job, plan, point)},
-      {"clocks.sh", advise::clock_script(job, point)},
+      {"clocks.sh", advise::clock_script(job, plan, point)},
       {"job.toml", spec::write_job(limited, library)}};
   for (const auto& [name, text] : files)
     TPT_TRY(write_file_atomically(folder / name, text));
@@ -83,15 +83,17 @@ Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
   TPT_TRY(study::run_at_rest(job));
   const advise::ClockOptions options;
   const ClockPlan plan =
-      advise::plan_clocks(job, {.most_slowdown = std::max(options.most_slowdown, request.slowdown),
+      advise::plan_clocks(job, {.scope = request.scope,
+                                .most_slowdown = std::max(options.most_slowdown, request.slowdown),
                                 .threads = request.threads,
                                 .watch = tui::watch_on(console)});
   const ClockPoint* chosen = advise::chosen_point(plan, request.slowdown);
   print_answer(console, advise::clock_answer(job, plan, chosen), request.format);
   if (request.output && chosen == nullptr)
     return error(
-        "nothing was written (no setting within --slowdown saves energy); allow more, as "
-        "in --slowdown 5%");
+        fmt::format("nothing was written (no setting within --slowdown saves energy {}); allow "
+                    "more, as in --slowdown 5%",
+                    metrics::scope_text(plan.scope)));
   if (request.output)
     TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*request.output)));
   return interrupted() ? exit_interrupted : exit_ok;

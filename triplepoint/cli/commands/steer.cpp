@@ -75,6 +75,7 @@ class Steer : public Command {
         .group("Running job")
         .flag("--watch", "NAME.run", "alarms from a recording, growing or finished", into(watched_),
               {.words = Words::files})
+        .add(energy_.arguments())
         .group("Output")
         .add(threads_.argument())
         .add(format_.argument());
@@ -105,7 +106,10 @@ class Steer : public Command {
     TPT_TRY(add_faults(job, faults_));
     print_warnings(console, study::warnings_of(job));
     TPT_TRY(require_steerable(job));
-    options_.restart = restart_time_.value_or(TPT_TRY(metrics::load_bill_rates(library)).restart);
+    const metrics::BillRates rates = TPT_TRY(metrics::load_bill_rates(library));
+    options_.restart = restart_time_.value_or(rates.restart);
+    options_.scope = energy_.scope();
+    TPT_TRY(energy_.count_energy(job, rates.pue));
     options_.moves.may_restart = options_.rules.most_restarts > 0;
     const auto looks = static_cast<std::size_t>(options_.duration / options_.interval + 1);
     options_.watch = tui::watch_on(console);
@@ -163,6 +167,7 @@ class Steer : public Command {
   }
 
   JobFlags flags_;
+  ScopeFlags energy_;
   ThreadsFlag threads_{"threads to simulate (default: all cores)"};
   FormatFlag format_{FormatFlag::Csv::yes};
   std::vector<std::string> faults_;

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
@@ -87,10 +88,59 @@ TEST_CASE("verdicts: place launches only what is faster") {
     REQUIRE(best != all.end());
     const double gain =
         all[0].at("step_time_s").get<double>() / best->at("step_time_s").get<double>() - 1;
+    CHECK(verdict.starts_with("Launch") == (answer.at("recommended") != "baseline"));
+    CHECK(answer.at("energy_scope") == "site");
     if (verdict.starts_with("Launch") && !best->contains("speed_gain_on_drawn_machines"))
       CHECK(gain >= 0.005);
     if (verdict.starts_with("Launch") && best->contains("speed_gain_on_drawn_machines"))
       CHECK(best->at("speed_gain_on_drawn_machines").at("mean").get<double>() >= 0.005);
+  }
+}
+
+TEST_CASE("verdicts: clocks are locked where that saves most in the scope, and written only then") {
+  const ScratchFolder folder;
+  const std::string job = folder.file("job.toml", job_with_a_bubble);
+  for (const char* scope : {"gpu", "site"})
+    for (const char* slowdown : {"0%", "5%"}) {
+      const std::string out = folder.path(std::string(scope) + slowdown);
+      const Words words = {"plan", job, "--clocks",   "--scope", scope,
+                           "-o",   out, "--slowdown", slowdown};
+      std::ostringstream text, err;
+      tui::Console console(text, err, {});
+      const int code = run_command_line(words, console);
+      const Json answer = ask({"plan", job, "--clocks", "--scope", scope, "--slowdown", slowdown});
+      const std::string verdict = verdict_of(answer);
+      CAPTURE(verdict);
+      CHECK(answer.at("energy_scope") == scope);
+      const double allowed = std::max(std::string(slowdown) == "5%" ? 0.05 : 0., 1e-3);
+      double most = 5e-4;
+      for (const Json& row : answer.at("frontier"))
+        if (row.at("slowdown").get<double>() <= allowed)
+          most = std::max(most, row.at("saving").get<double>());
+      const bool locks = most > 5e-4;
+      CHECK(verdict.starts_with("Lock") == locks);
+      CHECK(verdict.starts_with("Leave") == !locks);
+      CHECK(answer.contains("chosen") == locks);
+      CHECK((code == exit_ok) == locks);
+      CHECK(path_exists(Path(out) / "job.toml") == locks);
+      if (locks) CHECK(answer.at("chosen").at("saving") == most);
+    }
+}
+
+TEST_CASE(
+    "verdicts: steer says steer only where energy times delay falls by what a move must gain") {
+  for (const char* fault : {"node=1,power=0.6@100s", "power=0.7@100s..200s", "inlet=+5@100s"}) {
+    const Json answer =
+        ask({"steer", "--model", "llama3-8b", "--cluster", "hgx-h200", "--nodes", "2", "--tp", "8",
+             "--gbs", "32", "--restarts", "0", "--duration", "6min", "--fault", fault});
+    const std::string verdict = verdict_of(answer), better = answer.at("better");
+    CAPTURE(verdict);
+    const Json& steered = answer.at("sides")[1];
+    const double change = steered.at("energy_delay_change");
+    CHECK(verdict.starts_with("Steer") == (better == "dynamic"));
+    CHECK((better == "dynamic") == (steered.at("moves") > 0 && change <= -0.005));
+    CHECK(answer.at("energy_scope") == "site");
+    CHECK(steered.at("joules_per_step") > 1.1 * steered.at("gpu_joules_per_step").get<double>());
   }
 }
 
