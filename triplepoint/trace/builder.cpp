@@ -15,6 +15,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/trace/bulk.h"
+#include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/plausible.h"
 
 namespace triplepoint::trace {
@@ -38,6 +39,12 @@ int32_t TypeIndex::intern(std::vector<run::SpanType>& types, const run::SpanType
 
 int32_t TraceBuilder::type(const run::SpanType& type) {
   return types_.intern(trace_.timeline.types, type);
+}
+
+int32_t TraceBuilder::kernel(const std::string& name) {
+  const auto [known, is_new] = kernels_.try_emplace(name, -1);
+  if (is_new) known->second = type(kernel_type(name));
+  return known->second;
 }
 
 int32_t TraceBuilder::lane(const run::Lane& lane) {

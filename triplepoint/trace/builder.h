@@ -36,6 +36,7 @@ class TraceBuilder {
   explicit TraceBuilder(std::string format) { trace_.format = std::move(format); }
 
   int32_t type(const run::SpanType&);
+  int32_t kernel(const std::string& name);  // its type; looked up once a name
   int32_t lane(const run::Lane&);
   int32_t communicator(const run::Communicator&);
   void add(const run::Span&, const run::SpanDetail&);
@@ -59,6 +60,7 @@ class TraceBuilder {
  private:
   Trace trace_;
   TypeIndex types_;
+  std::unordered_map<std::string, int32_t> kernels_;
   std::map<std::tuple<int32_t, run::Stream, int64_t, std::string>, int32_t> lanes_;
 };
 

@@ -218,9 +218,10 @@ class GzipSource : public Unpacker {
     const uint32_t wanted = state_->avail_out;
     while (state_->avail_out > 0) {
       // What was unpacked goes out before an error about the rest does.
-      if (state_->avail_in == 0 && state_->avail_out < wanted) break;
-      if (state_->avail_in == 0 && !TPT_TRY(refill())) break;
-      if (state_->block_state == ISAL_BLOCK_FINISH && !begin_next_member()) break;
+      const bool holds_more = state_->tmp_out_processed < state_->tmp_out_valid;
+      if (state_->avail_in == 0 && !holds_more && state_->avail_out < wanted) break;
+      if (state_->avail_in == 0 && !holds_more && !TPT_TRY(refill())) break;
+      if (state_->block_state == ISAL_BLOCK_FINISH && !holds_more && !begin_next_member()) break;
       in_member_ = true;
       if (const int status = isal_inflate(state_.get()); status < 0) {
         invalid_ = status == ISAL_INCORRECT_CHECKSUM ? "its checksum or length is wrong"

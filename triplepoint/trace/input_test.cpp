@@ -130,6 +130,13 @@ TEST_CASE("a packed file that is cut off gives what came before, then a sentence
     }
 }
 
+TEST_CASE("a small packed file that is cut off gives its beginning, too") {
+  const std::string text = some_text(3000), bytes = gzipped(text);
+  Input input = input_of(bytes.substr(0, bytes.size() - 40));
+  const std::string got = drained(input);
+  CHECK(text.starts_with(got.substr(0, 500)));
+}
+
 TEST_CASE("damaged bytes end in a sentence or in other bytes, never in a crash") {
   for (const std::string& good : {gzipped(some_text(5000)), zstandard(some_text(5000))})
     for (size_t at = 4; at < good.size(); at += 7) {

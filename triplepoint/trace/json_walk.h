@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -160,18 +162,41 @@ class JsonView {
 /// Parses one value after the other, in the same memory.
 class JsonRecord {
  public:
-  /// Nothing if the text is not valid JSON.
+  /// Nothing if the text is not valid JSON. Python's NaN and Infinity are empty texts.
   std::optional<JsonView> parse(std::string_view text) {
     if (padded_.size() < text.size() + simdjson::SIMDJSON_PADDING)
       padded_.resize(2 * text.size() + simdjson::SIMDJSON_PADDING);
     std::memcpy(padded_.data(), text.data(), text.size());
     simdjson::dom::element root;
-    const auto fault = parser_.parse(padded_.data(), text.size(), false).get(root);
+    auto fault = parser_.parse(padded_.data(), text.size(), false).get(root);
+    if (fault != simdjson::SUCCESS && empty_numbers({padded_.data(), text.size()}))
+      fault = parser_.parse(padded_.data(), text.size(), false).get(root);
     if (fault != simdjson::SUCCESS) return std::nullopt;
     return JsonView(root);
   }
 
  private:
+  /// Whether there were numbers outside of strings that JSON lacks; each is "" now.
+  static bool empty_numbers(std::span<char> text) {
+    bool quoted = false, any = false;
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\\' && quoted)
+        ++i;
+      else if (text[i] == '"')
+        quoted = !quoted;
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN", "nan", "N/A"}) {
+        if (quoted || !std::string_view(text.data() + i, text.size() - i).starts_with(word))
+          continue;
+        std::fill_n(text.data() + i, word.size(), ' ');
+        text[i] = text[i + 1] = '"';
+        i += word.size() - 1;
+        any = true;
+        break;
+      }
+    }
+    return any;
+  }
+
   simdjson::dom::parser parser_;
   std::string padded_;
 };

@@ -136,6 +136,16 @@ KernelKind kernel_kind(std::string_view name) {
   return {};
 }
 
+run::SpanType kernel_type(std::string_view name) {
+  const KernelKind kind = kernel_kind(name);
+  const bool talks = kind.kind == run::SpanKind::communication;
+  return {.name = name.empty() ? "kernel" : std::string(name),
+          .kind = kind.kind,
+          .stream = talks ? run::Stream::communication : run::Stream::compute,
+          .op_class = kind.op_class,
+          .collective = kind.collective};
+}
+
 bool names_step(std::string_view name) {
   if (name.starts_with("ProfilerStep#")) return true;
   for (const std::string_view word : {"iteration", "Iteration", "step", "Step"}) {

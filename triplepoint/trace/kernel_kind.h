@@ -19,6 +19,8 @@ struct KernelKind {
   std::optional<spec::Collective> collective;  // absent for a send-receive: see its launch
 };
 KernelKind kernel_kind(std::string_view name);
+/// The same as the type of a span, on the stream of its kind.
+run::SpanType kernel_type(std::string_view name);
 
 /// "allreduce", "all_reduce", "AllReduce", "nccl:all_reduce", "_allgather_base", "alltoallv" ...;
 /// nothing if unknown (barrier, gather, scatter, ...).

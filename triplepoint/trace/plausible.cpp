@@ -108,8 +108,10 @@ class Strays {
                       "of host and device differ): idle times by cause are not to be trusted",
                       before, delays.size()));
     supported_.resize(spans_.size(), false);
+    late_.resize(spans_.size(), false);
     for (size_t n = 0; n < delays.size(); ++n) {
       supported_[launched[n]] = delays[n] <= latest;
+      late_[launched[n]] = delays[n] > latest;
       if (is_early(delays[n]) && few)
         suspect(launched[n], "a span on a device begins before its own launch");
     }
@@ -125,7 +127,8 @@ class Strays {
     for (size_t i = 0; i < spans_.size(); ++i) {
       const int64_t begin = spans_[i].begin.nanoseconds();
       const double away = std::max(distance(begin, low), distance(high, begin));
-      if (away <= static_cast<double>(minute) || away <= reach) continue;
+      const bool too_late = !late_.empty() && late_[i];  // after its launch
+      if (away <= static_cast<double>(too_late ? second : minute) || away <= reach) continue;
       const bool alone = on_device(i) && (supported_.empty() || !supported_[i]);
       if (alone || away > static_cast<double>(hour))
         suspect(i, "a span lies far away from all others");
@@ -134,8 +137,8 @@ class Strays {
 
   run::Timeline& timeline_;
   std::vector<run::Span>& spans_;
-  std::vector<const char*> why_;  // empty: none is suspected
-  std::vector<bool> supported_;   // by a launch shortly before
+  std::vector<const char*> why_;        // empty: none is suspected
+  std::vector<bool> supported_, late_;  // by a launch shortly before; long after it
 };
 
 /// What one lane holds, in order of begin.

@@ -12,7 +12,8 @@ namespace triplepoint::trace {
 ///   a span of a device that begins before its own launch, by more than the trace's clocks of host
 ///   and device scatter (at least 1 ms), if few do
 ///   one that lies farther from the others than these reach a thousand times (at least a minute
-///   from them, an hour if its launch lies beside it or it is of the host)
+///   from them, a second if its launch lies as far away, an hour if its launch lies beside it or it
+///   is of the host)
 ///
 /// Where many kernels begin before their launches, the clocks differ: nothing is left out, and
 /// said. Source of both: pytorch/pytorch#192021 (records 1e14 ns early), kineto#109.

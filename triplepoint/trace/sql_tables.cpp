@@ -22,12 +22,35 @@ bool is_plain(const std::string& name) {
 }  // namespace
 
 Result<Tables> Tables::open(run::Database database, const char* strings, const char* value) {
-  Tables tables(std::move(database));
+  Tables tables(std::move(database), strings, value);
   TPT_TRY(tables.list_columns());
-  TPT_TRY(tables.for_each(strings, {"id", value}, 2, [&](const Row& row) {
-    tables.strings_.emplace(row.integer_or(0, -1), row.text(1));
-  }));
+  TPT_TRY(tables.read_strings());
   return tables;
+}
+
+Result<void> Tables::read_strings() {
+  strings_.clear();
+  return for_each(strings_table_, {"id", value_.c_str()}, 2,
+                  [&](const Row& row) { strings_.emplace(row.integer_or(0, -1), row.text(1)); });
+}
+
+Result<void> Tables::choose(const std::string& process) {
+  process_ = "_" + process;
+  return read_strings();
+}
+
+std::vector<std::string> Tables::processes(const std::string& table) const {
+  std::vector<std::string> ids;
+  for (const auto& [name, columns] : columns_) {
+    if (name.size() <= table.size() + 1 || !name.starts_with(table) || name[table.size()] != '_')
+      continue;
+    std::string id = name.substr(table.size() + 1);
+    // Of hexadecimal digits in five groups.
+    if (id.size() >= 32 && id.find_first_not_of("0123456789abcdefABCDEF_") == id.npos)
+      ids.push_back(std::move(id));
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
 }
 
 Result<void> Tables::list_columns() {
@@ -46,22 +69,13 @@ Result<void> Tables::list_columns() {
 }
 
 std::vector<std::string> Tables::named(const std::string& table) const {
-  std::vector<std::string> processes;
-  int64_t newest = -1;
-  for (const auto& [name, columns] : columns_) {
-    if (name == table) newest = std::max<int64_t>(newest, 0);
-    if (name.size() <= table.size() + 1 || !name.starts_with(table) || name[table.size()] != '_')
-      continue;
-    const std::string_view rest = std::string_view(name).substr(table.size() + 1);
-    const auto version = rest.front() == 'V' ? whole_number(rest.substr(1)) : std::nullopt;
-    if (version) newest = std::max(newest, *version);
-    // An id of hexadecimal digits in five groups.
-    if (rest.size() >= 32 && rest.find_first_not_of("0123456789abcdefABCDEF_") == rest.npos)
-      processes.push_back(name);
-  }
-  if (newest >= 0) return {newest == 0 ? table : fmt::format("{}_V{}", table, newest)};
-  std::sort(processes.begin(), processes.end());
-  return processes;
+  if (columns_.contains(table + process_) && !process_.empty()) return {table + process_};
+  int64_t newest = columns_.contains(table) ? 0 : -1;
+  for (const auto& [name, columns] : columns_)
+    if (name.starts_with(table + "_V"))
+      newest = std::max(newest, whole_number(name.substr(table.size() + 2)).value_or(-1));
+  if (newest < 0) return {};
+  return {newest == 0 ? table : fmt::format("{}_V{}", table, newest)};
 }
 
 std::vector<std::string> Tables::all() const {

@@ -73,13 +73,10 @@ run::SpanType guess_type(const Node& node) {
   } else if (node.type == NodeType::memory_load || node.type == NodeType::memory_store) {
     type.kind = run::SpanKind::copy;
   } else {
-    const KernelKind kernel = kernel_kind(node.name);
-    type.kind = kernel.kind;
-    type.op_class = kernel.op_class;
-    type.collective = kernel.collective;
-    if (kernel.kind == run::SpanKind::communication) type.stream = run::Stream::communication;
+    type = kernel_type(node.name);
+    type.name = node.name;
     const bool counts_flops = integer(node, word::num_ops, 0) > 0;
-    if (kernel.kind == run::SpanKind::other && counts_flops) type.kind = run::SpanKind::compute;
+    if (type.kind == run::SpanKind::other && counts_flops) type.kind = run::SpanKind::compute;
   }
   return type;
 }

@@ -39,20 +39,26 @@ struct Entry {
   int64_t created = -1, completed = -1;
   std::optional<int64_t> duration_ns;
   run::IssueState state = run::IssueState::scheduled;
-  double in_elements = 0, out_elements = 0;
+  std::optional<double> in_elements, out_elements;
   int element_bytes = 0;
   bool is_message = false;
 };
 
-/// Of a list of shapes: [[3, 4], [5]] has 17 elements.
-double elements_of(JsonView shapes) {
-  double total = 0;
+/// Of a list of shapes: [[3, 4], [5]] has 17 elements. Nothing where there is no shape, or one that
+/// is no list of sizes.
+std::optional<double> elements_of(JsonView shapes) {
+  std::optional<double> total;
+  bool are_known = shapes.is_array();
   shapes.for_each([&](JsonView shape) {
     double count = 1;
-    shape.for_each([&](JsonView size) { count *= size.real_or(0); });
-    total += count;
+    are_known = are_known && shape.is_array();
+    shape.for_each([&](JsonView size) {
+      are_known = are_known && size.real_or(-1) >= 0;
+      count *= size.real_or(0);
+    });
+    total = total.value_or(0) + count;
   });
-  return total;
+  return are_known ? total : std::nullopt;
 }
 
 std::vector<int32_t> numbers_in(std::string_view text) {
@@ -155,7 +161,8 @@ class Dump {
     for (const auto& [name, group] : groups_)
       most = std::max(most, group.ranks.size());
     if (most > 0) builder_.facts()["world_size"] = std::to_string(most);
-    Trace trace = std::move(builder_).finish(0);
+    // Stamps are since 1970; a dump without any has an order only.
+    Trace trace = std::move(builder_).finish(has_times_ ? std::optional<int64_t>(0) : std::nullopt);
     trace.rank = rank_;
     return trace;
   }
@@ -171,7 +178,8 @@ class Dump {
     std::vector<int64_t> known;
     for (const Entry& entry : entries_)
       if (entry.created > 0) known.push_back(entry.created);
-    if (known.empty()) known.push_back(day);
+    has_times_ = !known.empty();
+    if (!has_times_) known.push_back(day);
     const int64_t middle = upper_median(known);
     const auto is_near = [&](int64_t ns) { return ns > 0 && std::abs(ns - middle) < day; };
     const auto first = std::find_if(known.begin(), known.end(), is_near);
@@ -251,16 +259,17 @@ class Dump {
   void add(size_t index, size_t whole) {
     const Entry& entry = entries_[index];
     const run::IssueState state = entries_[whole].state;
-    // A whole that has ended stands for its parts; of one that has not, the parts tell the peers.
+    // A whole stands for its parts; of messages that have not ended, the parts tell the peers.
     const bool is_whole = entry.name.ends_with("coalesced");
-    if (whole != index && state == run::IssueState::completed) return;
+    if (whole != index && (!entry.is_message || state == run::IssueState::completed)) return;
     if (is_whole && entry.is_message && state != run::IssueState::completed) return;
     const auto collective = collective_of(entry.name);
     run::Span span{Instant(entry.created), Instant(entry.created)};
     span.rank = rank_.value_or(0);
-    const bool whole_is_out = collective == spec::Collective::all_gather && entry.out_elements > 0;
-    span.bytes =
-        (whole_is_out ? entry.out_elements : entry.in_elements) * entry.element_bytes * unit::B;
+    const bool whole_is_out =
+        collective == spec::Collective::all_gather && entry.out_elements.value_or(0) > 0;
+    span.bytes = (whole_is_out ? entry.out_elements : entry.in_elements).value_or(0) *
+                 entry.element_bytes * unit::B;
     run::SpanType type{.name = name_without_peers(entry.name),
                        .kind = run::SpanKind::communication,
                        .stream = run::Stream::communication,
@@ -280,8 +289,9 @@ class Dump {
     detail.lane =
         builder_.lane({span.rank, type.stream, entry.number_of_group, "process group " + label});
     detail.communicator = communicator_of(entry, label);
-    detail.in_elements = std::llround(std::min(entry.in_elements, 9e18));
-    detail.out_elements = std::llround(std::min(entry.out_elements, 9e18));
+    const auto count = [](std::optional<double> n) { return std::llround(std::min(*n, 9e18)); };
+    if (entry.in_elements) detail.in_elements = count(entry.in_elements);
+    if (entry.out_elements) detail.out_elements = count(entry.out_elements);
     builder_.add(span, detail);
     if (!entry.frame.empty()) add_frame(entry, span.rank);
   }
@@ -337,6 +347,7 @@ class Dump {
   std::map<std::string, Group> groups_;
   std::vector<Entry> entries_;
   std::optional<int32_t> rank_;
+  bool has_times_ = false;
 };
 
 Result<Trace> read_json(Input& input, const ReadOptions& options) {

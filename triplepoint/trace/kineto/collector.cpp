@@ -303,7 +303,9 @@ Collector::Owner Collector::owner_of(const Event& event, bool device) const {
   const std::string_view text = event.process.text;
   const size_t digit = text.find_last_not_of("0123456789");
   Owner owner{.device = device};
-  if (digit != std::string_view::npos && digit + 1 < text.size())
+  if (const auto rank = rank_in_name(text))  // "100 rank1"
+    owner.prefix = fmt::format("rank {}", *rank);
+  else if (digit != std::string_view::npos && digit + 1 < text.size())
     owner.prefix = text.substr(0, digit + 1);
   else if (text.empty())
     owner.number = device && event.device >= 0 ? event.process.number - event.device
@@ -509,7 +511,7 @@ void Collector::leave_out(HostSpans kept) {
 bool Collector::is_full() const {
   return timeline_.spans.size() * bytes_per_span + launches_.capacity() * sizeof(Launch) +
              ops_.capacity() * sizeof(CollectiveOp) + 2 * names_.bytes() +
-             timeline_.types.size() * sizeof(run::SpanType) + text_bytes_ >=
+             timeline_.types.size() * sizeof(run::SpanType) + text_bytes_ + open_bytes_ >=
          most_bytes_;
 }
 
@@ -573,11 +575,13 @@ bool Collector::add_pair(const Event& event) {
   if (event.phase == 'B') {
     open.push_back({std::string(event.name), std::string(event.process.text),
                     std::string(event.thread.text), std::string(event.collective.name), event});
-    return true;
+    open_bytes_ += open.back().bytes();
+    return !is_full() || make_room();
   }
   if (open.empty()) return note_skipped(skipped_, "an event's end has no begin"), true;
   const Open begun = std::move(open.back());
   open.pop_back();
+  open_bytes_ -= begun.bytes();
   Event whole = begun.event;
   whole.phase = 'X';
   whole.name = begun.name;

@@ -99,6 +99,9 @@ class Collector {
   struct Open {
     std::string name, process, thread, collective;
     Event event;
+    size_t bytes() const {
+      return 2 * sizeof(Open) + name.size() + process.size() + thread.size() + collective.size();
+    }
   };
   bool add_pair(const Event&);
 
@@ -127,8 +130,9 @@ class Collector {
   std::unordered_map<uint64_t, int32_t> lanes_;
   uint64_t last_lane_key_ = 0;
   int32_t last_lane_ = -1;
-  std::vector<Owner> owners_;  // of each lane
-  std::unordered_map<uint64_t, std::vector<Open>> open_;
+  std::vector<Owner> owners_;                             // of each lane
+  std::unordered_map<uint64_t, std::vector<Open>> open_;  // begun, by thread
+  size_t open_bytes_ = 0;
   std::vector<int32_t> process_ranks_;
   std::unordered_map<std::string, int32_t> communicators_;
   std::vector<CollectiveOp> ops_;

@@ -18,8 +18,9 @@ bool is_word(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/// A number with commas between thousands.
-std::optional<double> number_at(std::string_view text) {
+}  // namespace
+
+std::optional<double> leading_number(std::string_view text) {
   std::string digits;
   size_t i = 0;
   for (; i < text.size() && i < 64; ++i) {
@@ -37,8 +38,6 @@ std::optional<double> number_at(std::string_view text) {
   if (fault != std::errc() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
-
-}  // namespace
 
 std::string without_colours(std::string_view line) {
   std::string plain;
@@ -87,7 +86,7 @@ std::optional<double> number_after(std::string_view text, std::string_view key) 
     std::string_view rest = text.substr(at + key.size());
     const size_t begin = rest.find_first_not_of(" :=\t.");  // Megatron's arguments: "name .... 8"
     if (begin == std::string_view::npos || (begin == 0 && is_word(key.back()))) continue;
-    return number_at(rest.substr(begin));
+    return leading_number(rest.substr(begin));
   }
   return std::nullopt;
 }

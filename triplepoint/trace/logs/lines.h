@@ -21,6 +21,9 @@ Result<bool> for_each_line(Input&, const std::function<void(std::string_view)>& 
 /// Without the escape sequences that colour a terminal.
 std::string without_colours(std::string_view line);
 
+/// The number that a text begins with, with or without commas between thousands.
+std::optional<double> leading_number(std::string_view text);
+
 /// The number behind the first `key` of the text, with a colon, an equals sign or spaces between;
 /// commas between thousands are allowed. `key` must not be the end of a longer word.
 std::optional<double> number_after(std::string_view text, std::string_view key);

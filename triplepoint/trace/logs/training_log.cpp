@@ -40,6 +40,8 @@ std::optional<LoggedStep> read_megatron(std::string_view text) {
   if (!step) return std::nullopt;
   LoggedStep logged{.step = *step};
   logged.time = scaled(number_after(text, "elapsed time per iteration (ms)"), unit::ms);
+  if (!logged.time)
+    logged.time = scaled(number_after(text, "elapsed time per iteration (s)"), unit::s);
   logged.samples = integer_after(text, "global batch size");
   return logged;
 }
@@ -74,7 +76,19 @@ std::optional<LoggedStep> read_deepspeed(std::string_view text) {
 }
 /// Their times are those of the stamps, where no other line tells them.
 std::optional<LoggedStep> read_deepspeed_rank(std::string_view text) {
-  return step_with_time(text, "step", "time of a step", unit::s);
+  return step_with_time(text, text.starts_with("global_") ? "global_step" : "step",
+                        "time of a step", unit::s);
+}
+
+/// Of numbers for people: "2.05K".
+std::optional<LoggedStep> read_nanotron(std::string_view text) {
+  auto logged = step_with_time(text, "iteration", "elapsed_time_per_iteration_ms", unit::ms);
+  const size_t at = text.find("elapsed_time_per_iteration_ms");
+  const size_t end = text.find_first_of("|\n", at);
+  if (logged && logged->time && at < end)
+    if (text.substr(at, end - at).find('K') != std::string_view::npos)
+      logged->time = 1000 * *logged->time;
+  return logged;
 }
 
 std::optional<LoggedStep> read_maxtext(std::string_view text) {
@@ -87,18 +101,6 @@ std::optional<LoggedStep> read_mlperf(std::string_view text) {
   if (!logged) return std::nullopt;
   if (const auto ms = integer_after(text, "\"time_ms\""); ms && *ms > 0 && *ms < int64_t{1} << 43)
     logged->at = Instant(*ms * 1'000'000);
-  return logged;
-}
-
-/// The end of a run of Hugging Face's Trainer: all steps, evaluation and saving included.
-std::optional<LoggedStep> read_hugging_face(std::string_view text) {
-  const auto seconds = number_after(text, "'train_runtime'");
-  const auto rate = number_after(text, "'train_steps_per_second'");
-  if (!seconds || !rate || !(*seconds * *rate >= 1) || !(*seconds * *rate < 1e9))
-    return std::nullopt;
-  LoggedStep logged{.step = std::llround(*seconds * *rate)};
-  logged.time = *seconds / static_cast<double>(logged.step) * unit::s;
-  logged.covers = logged.step;
   return logged;
 }
 
@@ -141,21 +143,69 @@ std::optional<LoggedStep> read_bar(std::string_view text) {
   return logged;
 }
 
+/// The end of a run of Hugging Face's Trainer, in one line or a line each: all steps, evaluation
+/// and saving included. "0:03:20.00" is a time, too.
+class RunEnd {
+ public:
+  std::optional<LoggedStep> take(std::string_view text) {
+    if (const auto clock = value_after(text, "train_runtime"); !clock.empty()) {
+      const auto seconds = seconds_of_bar(clock.substr(0, clock.find('.')));
+      const bool is_clock = clock.find(':') != clock.npos && seconds;
+      seconds_ = is_clock ? std::optional(static_cast<double>(*seconds)) : leading_number(clock);
+    }
+    if (const auto rate = value_after(text, "train_steps_per_second"); !rate.empty())
+      rate_ = leading_number(rate);
+    if (!seconds_ || !rate_) return std::nullopt;
+    const double steps = *seconds_ * *rate_;
+    LoggedStep logged{.step = steps >= 1 && steps < 1e9 ? std::llround(steps) : -1};
+    logged.time = *seconds_ / static_cast<double>(logged.step) * unit::s;
+    logged.covers = logged.step;
+    seconds_ = rate_ = std::nullopt;
+    return logged.step > 0 ? std::optional(logged) : std::nullopt;
+  }
+
+ private:
+  /// What stands behind the key; empty if it is not there.
+  static std::string_view value_after(std::string_view text, std::string_view key) {
+    const size_t at = text.find(key);
+    if (at == text.npos) return {};
+    text.remove_prefix(at + key.size());
+    text.remove_prefix(std::min(text.find_first_not_of(" =:'\""), text.size()));
+    return text.substr(0, text.find_first_of(",} \n"));
+  }
+  std::optional<double> seconds_, rate_;
+};
+std::optional<LoggedStep> read_hugging_face(std::string_view) {
+  return std::nullopt;  // see RunEnd: several lines tell
+}
+
 /// A loop that says in words how long a step takes.
+/// "ms" of "time 135.20ms": the letters behind the number behind the word.
+std::string_view unit_behind(std::string_view text, std::string_view word) {
+  text.remove_prefix(std::min(text.find(word) + word.size(), text.size()));
+  text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
+  text.remove_prefix(std::min(text.find_first_not_of("0123456789.,e"), text.size()));
+  if (text.starts_with(' ')) text.remove_prefix(1);
+  size_t end = 0;
+  while (end < text.size() && is_letter(text[end]))
+    ++end;
+  return text.substr(0, end);
+}
+
 std::optional<LoggedStep> read_own(std::string_view text) {
   constexpr std::pair<std::string_view, double> words[] = {
       {"sec/step", 1},  {"s/step", 1},    {"ms/step", 1e-3},      {"s/it", 1},
       {"s/iter", 1},    {"step_time", 1}, {"step time", 1},       {"time per step", 1},
       {"iter_time", 1}, {"iter time", 1}, {"step_time_ms", 1e-3}, {"step time (ms)", 1e-3},
-      {"dt", 1},        {"seconds", 1}};
+      {"dt", 1},        {"seconds", 1},   {"step_avg", 1},        {"time", 1}};
   for (const std::string_view name : {"step", "iteration", "iter"})
     for (const auto& [word, seconds] : words)
       if (number_after(text, word))
         if (auto logged = step_with_time(text, name, word, seconds * unit::s)) {
-          const size_t at = text.find(word) + word.size();
-          const std::string_view value = text.substr(std::min(at, text.size()), 24);
-          if (word == "dt" && value.find("ms") != std::string_view::npos && logged->time)
-            logged->time = *logged->time * 1e-3;
+          const std::string_view unit = unit_behind(text, word);
+          const bool has_unit = word == "dt" || word == "step_avg" || word == "time";
+          if (word == "time" && unit != "ms" && unit != "s") continue;  // perhaps of all steps
+          if (has_unit && unit == "ms" && logged->time) logged->time = *logged->time * 1e-3;
           return logged;
         }
   return std::nullopt;
@@ -185,8 +235,11 @@ std::optional<LoggedStep> read_tensorboard(std::string_view text) {
 constexpr Dialect tensorboard{"tensorboard", "", tensorboard_header, read_tensorboard};
 
 constexpr std::string_view own_loop = "own loop";
+constexpr Dialect hugging_face{"hugging face", "", "train_steps_per_second", read_hugging_face};
 constexpr std::array dialects = {
     Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (ms)", read_megatron},
+    Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (s)", read_megatron},
+    Dialect{"nanotron", "iteration: ", "elapsed_time_per_iteration_ms", read_nanotron},
     Dialect{"deepspeed", "steps: ", "iter time (s)", read_deepspeed},
     Dialect{"deepspeed", "step=", "skipped=", read_deepspeed_rank},
     Dialect{"deepspeed", "global_step=", "RunningAvgSamplesPerSec", read_deepspeed_rank},
@@ -196,7 +249,8 @@ constexpr std::array dialects = {
     Dialect{"maxtext", "completed step: ", "seconds:", read_maxtext},
     Dialect{"mlperf", "", ":::MLLOG", read_mlperf},
     tensorboard,
-    Dialect{"hugging face", "", "'train_steps_per_second'", read_hugging_face},
+    Dialect{"olmo-core", "step=", ",epoch=", read_torchtitan},
+    hugging_face,
     Dialect{"lightning", "", "v_num=", read_bar},
     Dialect{"progress bar", "", "%|", read_bar},
     // Last: any text may hold such words.
@@ -215,6 +269,12 @@ class LogReader {
     }
     is_tensorboard_ = log_.steps.empty() && line.find(tensorboard_header) == 0;
     if (is_tensorboard_) return;
+    if (line.find("train_runtime") != line.npos ||
+        line.find("train_steps_per_second") != line.npos) {
+      if (const auto end = end_.take(line); end && (log_.framework.empty() || is_hugging_face()))
+        keep(*end, hugging_face);
+      return;
+    }
     for (const Dialect& dialect : dialects) {
       if (line.find(dialect.proof) == std::string_view::npos ||
           line.find(dialect.marker) == std::string_view::npos)
@@ -234,6 +294,7 @@ class LogReader {
   }
 
   void finish() {
+    if (back_) begin_again();
     std::stable_sort(log_.steps.begin(), log_.steps.end(), [](const auto& a, const auto& b) {
       return std::pair(a.execution, a.step) < std::pair(b.execution, b.step);
     });
@@ -244,16 +305,21 @@ class LogReader {
     const auto usual = std::max_element(intervals.begin(), intervals.end(),
                                         [](auto& a, auto& b) { return a.second < b.second; });
     const int64_t interval = usual == intervals.end() ? 1 : usual->first;
-    const LoggedStep* before = nullptr;
+    const bool says_times =
+        std::ranges::any_of(log_.steps, [](const LoggedStep& s) { return s.time.has_value(); });
+    const LoggedStep *before = nullptr, *stamped = nullptr;
     for (LoggedStep& step : log_.steps) {
       const bool first = before == nullptr || before->execution != step.execution;
+      if (first) stamped = nullptr;
       const int64_t since = first ? std::max<int64_t>(step.step, 1) : step.step - before->step;
       // What is printed is the mean since the line before; a line that is missing is not made up.
       if (step.time && step.covers == 1) step.covers = std::min(interval, since);
-      if (!first && !step.time && step.at && before->at && *before->at < *step.at) {
-        step.time = (*step.at - *before->at) / static_cast<double>(since);
-        step.covers = since;
+      if (stamped != nullptr && !step.time && step.at && *stamped->at < *step.at) {
+        step.covers = step.step - stamped->step;
+        step.time = (*step.at - *stamped->at) / static_cast<double>(step.covers);
       }
+      log_.unread += !step.time && (!step.at || (first && says_times)) ? 1 : 0;
+      if (step.at) stamped = &step;
       if (step.samples && log_.sequence_length && !step.tokens)
         step.tokens = *step.samples * *log_.sequence_length;
       before = &step;
@@ -263,7 +329,9 @@ class LogReader {
  private:
   /// Several ranks may have written on one line: every marker begins its own step.
   void read_steps(std::string_view line, const Dialect& dialect) {
-    for (size_t at = find_marker(line, dialect.marker, 0); at != std::string_view::npos;) {
+    size_t at = find_marker(line, dialect.marker, 0);
+    log_.unread += at == std::string_view::npos ? 1 : 0;
+    while (at != std::string_view::npos) {
       const size_t next = find_marker(line, dialect.marker, at + 1);
       const std::string_view text =
           line.substr(at, next == std::string_view::npos ? next : next - at);
@@ -271,6 +339,8 @@ class LogReader {
         if (auto step = dialect.read(text)) {
           step->at = last_stamp(line.substr(0, at));
           keep(*step, dialect);
+        } else {
+          ++log_.unread;
         }
       at = next;
     }
@@ -286,13 +356,32 @@ class LogReader {
 
   /// The first that speaks of a step is kept; later ones add what it left out.
   void keep(LoggedStep step, const Dialect& dialect) {
-    if (step.step < 0 || (step.time && !(*step.time > Seconds() && *step.time < longest))) return;
-    if (log_.framework.empty()) log_.framework = dialect.framework;
-    if (begins_again(step)) {
-      ++log_.restarts;
-      last_ = {.step = -1};
-      interval_ = 0;
+    if (step.step < 0 || (step.time && !(*step.time > Seconds() && *step.time < longest))) {
+      ++log_.unread;
+      return;
     }
+    if (log_.framework.empty()) log_.framework = dialect.framework;
+    if (back_ && step.step > last_.step) {
+      ++log_.unread;  // the training goes on: the number that went back was broken
+      back_.reset();
+    } else if (back_) {
+      begin_again();
+    }
+    if (begins_again(step))
+      back_ = step;  // the next line tells
+    else
+      accept(step);
+  }
+
+  /// The training began again with the step that was held back.
+  void begin_again() {
+    ++log_.restarts;
+    last_ = {.step = -1};
+    interval_ = 0;
+    accept(*std::exchange(back_, std::nullopt));
+  }
+
+  void accept(LoggedStep step) {
     step.execution = static_cast<int32_t>(log_.restarts);
     if (step.step > last_.step) {
       if (last_.step >= 0) interval_ = step.step - last_.step;
@@ -321,10 +410,14 @@ class LogReader {
   }
 
   TrainingLog& log_;
+  bool is_hugging_face() const { return log_.framework == hugging_face.framework; }
+
+  RunEnd end_;
   std::map<std::pair<int32_t, int64_t>, size_t> index_;  // execution, step
   LoggedStep last_{.step = -1};                          // the highest of this execution
   int64_t interval_ = 0;
   bool is_tensorboard_ = false;
+  std::optional<LoggedStep> back_;  // a number that went back
 };
 
 }  // namespace
@@ -337,7 +430,8 @@ Result<TrainingLog> parse_training_log(Input& input) {
   if (log.steps.empty())
     return error(fmt::format(
         "{}: no line that numbers a training step and tells its time was found (known are "
-        "those of Megatron-LM, NeMo, torchtitan, DeepSpeed, MaxText, MLPerf, and the "
+        "those of Megatron-LM, NeMo, torchtitan, DeepSpeed, MaxText, MLPerf, nanotron, OLMo-core, "
+        "and the "
         "progress bars and ends of Hugging Face's Trainer and Lightning); give the log of "
         "the rank that prints them",
         input.name()));
@@ -418,7 +512,7 @@ bool looks_like_training_log(std::string_view head) {
   if (first != std::string_view::npos && (head[first] == '{' || head[first] == '[')) {
     const size_t second = head.find_first_not_of(" \t\r\n", first + 1);
     if (second != std::string_view::npos && (head[second] == '"' || head[second] == '{'))
-      return false;
+      return has("train_steps_per_second");
   }
   const bool has_step = std::any_of(dialects.begin(), dialects.end(), [&](const Dialect& dialect) {
     return has(dialect.proof) && has(dialect.marker);
@@ -446,6 +540,9 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
   if (log.restarts > 0)
     builder.note(fmt::format("the training began again {} times: steps that ran twice count twice",
                              log.restarts));
+  if (log.unread > 0)
+    builder.note(fmt::format(
+        "{} lines of steps tell no plausible number or time: they are left out", log.unread));
   if (log.framework == "hugging face")
     builder.note(
         "steps are the mean of the whole run (train_runtime), evaluation and saving included");

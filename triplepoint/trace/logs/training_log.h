@@ -35,14 +35,16 @@ struct TrainingLog {
   std::optional<int64_t> sequence_length;
   std::vector<LoggedStep> steps;
   int64_t restarts = 0;
+  int64_t unread = 0;    // lines of steps without a plausible number or time
   int64_t repeated = 0;  // step lines about a step that was known: other ranks, progress bars
   bool truncated = false;
 };
 
-/// Reads the log of Megatron-LM, NeMo (progress bar or lines), torchtitan, DeepSpeed, MaxText or
-/// MLPerf, progress bars and ends of Hugging Face's Trainer and Lightning, and loops that say the
-/// seconds of a step in words, and scalars of TensorBoard as CSV. Colours, carriage returns,
-/// prefixes of launchers and ranks, and several ranks' words on one line do not matter.
+/// Reads the log of Megatron-LM, NeMo (progress bar or lines), torchtitan, DeepSpeed, MaxText,
+/// MLPerf, nanotron or OLMo-core, progress bars and ends of Hugging Face's Trainer and Lightning,
+/// loops that say the seconds of a step in words, and scalars of TensorBoard as CSV. Colours,
+/// carriage returns, prefixes of launchers and ranks, and several ranks' words on one line do not
+/// matter.
 ///
 /// Where a line has no step time, it is the difference of two stamps.
 Result<TrainingLog> parse_training_log(Input&);

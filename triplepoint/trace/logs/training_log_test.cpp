@@ -219,6 +219,48 @@ TEST_CASE("other tools' logs are read by their own words, and are no other tool'
   }
 }
 
+TEST_CASE("a number of a step that is broken is no restart, and is told") {
+  std::string text;
+  for (int step = 10; step < 20; ++step) {
+    std::string line = megatron_step(step, 1000);
+    if (step == 14) line.replace(line.find("      14/"), 9, "       0/");
+    text += line;
+  }
+  const TrainingLog log = parsed(text);
+  CHECK(log.restarts == 0);
+  CHECK(log.steps.size() == 9);
+  CHECK(log.unread == 1);
+}
+
+TEST_CASE("steps of nanotron, OLMo-core, plain loops and the Trainer's files are read") {
+  std::string nanotron, olmo, plain, average, seconds;
+  for (int i = 1; i < 9; ++i) {
+    nanotron += fmt::format(
+        "2025-01-01 10:00:{:02}|INFO|DP=0]: iteration: {} / 100 | "
+        "elapsed_time_per_iteration_ms: 2.05K | lm_loss: 11.2\n",
+        2 * i, i);
+    olmo +=
+        fmt::format("2025-01-01 10:00:{:02}.000 host:0 INFO [step={}/1000,epoch=1]\n", 2 * i, i);
+    plain += fmt::format("iter {}: loss 4.1234, time 135.20ms, mfu 40.2%\n", i);
+    average +=
+        fmt::format("step:{0}/1000 loss:3.2 train_time:{1}ms step_avg:140.10ms\n", i, 140 * i);
+    seconds += fmt::format(" iteration {}/ 10 | elapsed time per iteration (s): 10.50 |\n", i);
+  }
+  const auto mean_is = [](const std::string& text, double s) {
+    CHECK(looks_like_training_log(text));
+    CHECK(mean_step(text) == doctest::Approx(s));
+  };
+  mean_is(nanotron, 2.05);
+  mean_is(olmo, 2);
+  mean_is(plain, 0.1352);
+  mean_is(average, 0.1401);
+  mean_is(seconds, 10.5);
+  mean_is(
+      "***** train metrics *****\n  train_runtime = 0:03:20.00\n  train_steps_per_second = 0.5\n",
+      2);
+  mean_is("{\n \"train_runtime\": 200.0,\n \"train_steps_per_second\": 0.5\n}\n", 2);
+}
+
 TEST_CASE("a log without steps is an error that says what was looked for") {
   for (const char* text : {"", "hello\n", "iteration  5/10 |\n", "step: loss: nan\n"}) {
     Input input = Input::of_text(text, "x.log");

@@ -76,6 +76,11 @@ class NsysReader {
     TPT_TRY(read_calls());
     TPT_TRY(read_ranges());
     link_collectives();
+    if (of_no_rank_ > 0)
+      builder_.note(
+          fmt::format("{} records are of processes without kernels, or of none, and are "
+                      "left out",
+                      of_no_rank_));
     const std::optional<int64_t> epoch = TPT_TRY(session_start());
     TPT_TRY(read_facts());
     return std::move(builder_).finish(epoch);
@@ -84,14 +89,16 @@ class NsysReader {
  private:
   /// Processes by their first device and number; those without a device only if none has one.
   Result<void> find_ranks() {
-    std::map<int64_t, int64_t> device_of;
+    std::map<int64_t, int64_t> device_of, records;
     for (const char* table : {kernels, copies, fills, graphs})
       TPT_TRY(tables_.for_each(table, {"globalPid", "deviceId"}, 2, [&](const Row& row) {
         const int64_t device = row.integer_or(1, 0);
+        ++records[process_of(row.integer_or(0, 0))];
         const auto [known, is_new] =
             device_of.try_emplace(process_of(row.integer_or(0, 0)), device);
         known->second = std::min(known->second, device);
       }));
+    drop_strays(device_of, records);
     if (device_of.empty())
       for (const char* table : {calls, "NVTX_EVENTS"})
         TPT_TRY(tables_.for_each(table, {"globalTid"}, 1, [&](const Row& row) {
@@ -109,10 +116,11 @@ class NsysReader {
     return {};
   }
 
-  std::optional<int32_t> rank_of(std::optional<int64_t> global_id) const {
-    if (!global_id) return std::nullopt;
-    const auto found = rank_of_.find(process_of(*global_id));
-    return found == rank_of_.end() ? std::nullopt : std::optional(found->second);
+  std::optional<int32_t> rank_of(std::optional<int64_t> global_id) {
+    const auto found = global_id ? rank_of_.find(process_of(*global_id)) : rank_of_.end();
+    if (found != rank_of_.end()) return found->second;
+    ++of_no_rank_;
+    return std::nullopt;
   }
 
   Result<void> read_threads() {
@@ -165,7 +173,7 @@ class NsysReader {
           if (!span) return;
           std::string name = tables_.string(row, 6);
           if (name.empty()) name = tables_.string(row, 7);
-          span->type = kernel_type(name);
+          span->type = builder_.kernel(name);
           run::SpanDetail detail = detail_of(row, *rank);
           detail.blocks = product(row, 8);
           const int64_t threads = product(row, 11);
@@ -193,20 +201,6 @@ class NsysReader {
       all *= factor;
     }
     return all;
-  }
-
-  int32_t kernel_type(const std::string& name) {
-    const auto [known, is_new] = kernel_types_.try_emplace(name, -1);
-    if (!is_new) return known->second;
-    const KernelKind kind = kernel_kind(name);
-    const bool talks = kind.kind == run::SpanKind::communication;
-    known->second =
-        builder_.type({.name = name.empty() ? "kernel" : name,
-                       .kind = kind.kind,
-                       .stream = talks ? run::Stream::communication : run::Stream::compute,
-                       .op_class = kind.op_class,
-                       .collective = kind.collective});
-    return known->second;
   }
 
   Result<void> read_copies() {
@@ -395,6 +389,7 @@ class NsysReader {
   const ReadOptions& options_;
   TraceBuilder builder_{"nsys"};
   std::map<int64_t, int32_t> rank_of_;  // process -> rank
+  int64_t of_no_rank_ = 0;              // records
   std::set<std::pair<int64_t, int64_t>> kernels_of_calls_;
   std::vector<CollectiveKernel> collectives_;
   std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>> launch_of_;  // thread, begin
@@ -402,7 +397,6 @@ class NsysReader {
   std::map<int64_t, std::string> thread_names_;
   std::map<int64_t, int32_t> host_lanes_;
   std::map<std::array<int64_t, 3>, int32_t> device_lanes_;
-  std::map<std::string, int32_t> kernel_types_;
   std::map<std::pair<std::string, run::SpanKind>, int32_t> host_types_;
 };
 

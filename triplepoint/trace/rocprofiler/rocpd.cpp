@@ -10,6 +10,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/rocprofiler/rocprofiler.h"
 #include "triplepoint/trace/sql_tables.h"
@@ -33,7 +34,7 @@ class RocpdReader {
       return error(
           "no kernel and no copy is in it (rocpd: its tables of dispatches and copies are empty); "
           "trace with rocprofv3 --kernel-trace --hip-trace --memory-copy-trace");
-    if (options_.host >= HostSpans::launches) TPT_TRY(read_calls());
+    TPT_TRY(read_calls());
     return std::move(builder_).finish(std::nullopt);
   }
 
@@ -48,17 +49,28 @@ class RocpdReader {
     TPT_TRY(tables_.for_each("rocpd_info_agent", {"id", "type_index"}, 2, [&](const Row& row) {
       devices_.try_emplace(row.integer_or(0, -1), row.integer_or(1, 0));
     }));
-    return tables_.for_each("rocpd_event", {"id", "stack_id"}, 2, [&](const Row& row) {
+    JsonRecord record;
+    return tables_.for_each("rocpd_event", {"id", "stack_id", "extdata"}, 2, [&](const Row& row) {
       calls_of_events_.try_emplace(row.integer_or(0, -1), row.integer_or(1, -1));
+      // A mark's region is named after the call of roctx: its text is in the event.
+      const std::string said = row.text(2);
+      if (said.find("message") == std::string::npos) return;
+      const auto json = record.parse(said);
+      if (json && !json->at("message").text().empty())
+        marks_.try_emplace(row.integer_or(0, -1), json->at("message").text());
     });
   }
 
   /// Processes that have something on a device; where none has, all.
   Result<void> find_ranks() {
     std::set<int64_t> processes;
+    std::map<int64_t, int64_t> records;
     for (const char* table : {"rocpd_kernel_dispatch", "rocpd_memory_copy"})
-      TPT_TRY(tables_.for_each(table, {"pid"}, 1,
-                               [&](const Row& row) { processes.insert(row.integer_or(0, 0)); }));
+      TPT_TRY(tables_.for_each(table, {"pid"}, 1, [&](const Row& row) {
+        processes.insert(row.integer_or(0, 0));
+        ++records[row.integer_or(0, 0)];
+      }));
+    drop_strays(processes, records);
     for (const int64_t process : processes)
       rank_of_.emplace(process, static_cast<int32_t>(rank_of_.size()));
     const auto given = options_.rank ? options_.rank : options_.rank_if_unknown;
@@ -98,45 +110,35 @@ class RocpdReader {
     return found == devices_.end() ? agent : found->second;
   }
 
-  int32_t kernel_type(const std::string& name) {
-    const KernelKind kind = kernel_kind(name);
-    const bool talks = kind.kind == run::SpanKind::communication;
-    return builder_.type({.name = name.empty() ? "kernel" : name,
-                          .kind = kind.kind,
-                          .stream = talks ? run::Stream::communication : run::Stream::compute,
-                          .op_class = kind.op_class,
-                          .collective = kind.collective});
-  }
-
   Result<void> read_kernels() {
-    return tables_.for_each("rocpd_kernel_dispatch",
-                            {"start", "end", "pid", "agent_id", "kernel_id", "stream_id",
-                             "queue_id", "event_id", "workgroup_size_x", "workgroup_size_y",
-                             "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z"},
-                            2, [&](const Row& row) {
-                              auto span = span_of(row);
-                              if (!span) return;
-                              const auto name = kernels_.find(row.integer_or(4, -1));
-                              span->type = kernel_type(name == kernels_.end() ? "" : name->second);
-                              run::SpanDetail detail;
-                              detail.lane = device_lane(*span, device_of(row.integer_or(3, 0)),
-                                                        row.integer_or(5, row.integer_or(6, 0)));
-                              detail.correlation = call_of(row, 7);
-                              int64_t blocks = 1, threads = 1;
-                              for (size_t axis = 0; axis < 3; ++axis) {
-                                const int64_t size = row.integer_or(8 + axis, -1),
-                                              items = row.integer_or(11 + axis, -1);
-                                const bool known = size > 0 && items > 0 && items <= INT32_MAX &&
-                                                   blocks <= INT32_MAX && blocks > 0 &&
-                                                   size <= 65536 && threads <= 65536;
-                                blocks = known ? blocks * ((items + size - 1) / size) : -1;
-                                threads = known ? threads * size : threads;
-                              }
-                              detail.blocks = blocks;
-                              if (blocks > 0 && threads <= 65536)
-                                detail.threads_per_block = static_cast<int32_t>(threads);
-                              builder_.add(*span, detail);
-                            });
+    return tables_.for_each(
+        "rocpd_kernel_dispatch",
+        {"start", "end", "pid", "agent_id", "kernel_id", "stream_id", "queue_id", "event_id",
+         "workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y",
+         "grid_size_z"},
+        2, [&](const Row& row) {
+          auto span = span_of(row);
+          if (!span) return;
+          const auto name = kernels_.find(row.integer_or(4, -1));
+          span->type = builder_.kernel(name == kernels_.end() ? "" : name->second);
+          run::SpanDetail detail;
+          detail.lane = device_lane(*span, device_of(row.integer_or(3, 0)),
+                                    row.integer_or(5, row.integer_or(6, 0)));
+          detail.correlation = call_of(row, 7);
+          int64_t blocks = 1, threads = 1;
+          for (size_t axis = 0; axis < 3; ++axis) {
+            const int64_t size = row.integer_or(8 + axis, -1),
+                          items = row.integer_or(11 + axis, -1);
+            const bool known = size > 0 && items > 0 && items <= INT32_MAX && blocks <= INT32_MAX &&
+                               blocks > 0 && size <= 65536 && threads <= 65536;
+            blocks = known ? blocks * ((items + size - 1) / size) : -1;
+            threads = known ? threads * size : threads;
+          }
+          detail.blocks = blocks;
+          if (blocks > 0 && threads <= 65536)
+            detail.threads_per_block = static_cast<int32_t>(threads);
+          builder_.add(*span, detail);
+        });
   }
 
   Result<void> read_copies() {
@@ -168,7 +170,7 @@ class RocpdReader {
           const bool copies =
               what.find("Copy") != std::string::npos || what.find("Fill") != std::string::npos;
           span->type = copies ? builder_.type({.name = what, .kind = run::SpanKind::copy})
-                              : kernel_type(tables_.string(row, 5));
+                              : builder_.kernel(tables_.string(row, 5));
           builder_.add(*span,
                        {.lane = device_lane(*span, row.integer_or(3, 0), row.integer_or(4, 0))});
         });
@@ -179,11 +181,15 @@ class RocpdReader {
       TPT_TRY(tables_.for_each(
           table, {"start", "end", "pid", "tid", "name_id", "apiName_id", "event_id"}, 2,
           [&](const Row& row) {
-            auto span = span_of(row);
-            if (!span) return;
-            std::string name = tables_.string(row, 4);
+            const auto mark = marks_.find(row.integer_or(6, -1));
+            std::string name = mark != marks_.end() ? mark->second : tables_.string(row, 4);
             if (name.empty()) name = tables_.string(row, 5);
             const bool step = names_step(name);
+            const HostSpans level = step                      ? HostSpans::none
+                                    : name.starts_with("hip") ? HostSpans::launches
+                                                              : HostSpans::ops;
+            auto span = options_.host < level ? std::nullopt : span_of(row);
+            if (!span) return;
             span->type = builder_.type({.name = name.empty() ? "call" : name,
                                         .kind = step ? run::SpanKind::step : run::SpanKind::host,
                                         .stream = run::Stream::host});
@@ -198,7 +204,7 @@ class RocpdReader {
   const Tables& tables_;
   const ReadOptions& options_;
   TraceBuilder builder_{"rocpd"};
-  std::map<int64_t, std::string> kernels_;
+  std::map<int64_t, std::string> kernels_, marks_;
   std::map<int64_t, int64_t> devices_, calls_of_events_;
   std::map<int64_t, int32_t> rank_of_;  // process -> rank
   std::optional<int32_t> only_rank_;
@@ -208,9 +214,31 @@ class RocpdReader {
 
 Result<Trace> read_rocpd(run::Database database, const std::string& name,
                          const ReadOptions& options) {
-  const Tables tables = TPT_TRY(Tables::open(std::move(database), "rocpd_string", "string"));
-  Result<Trace> trace = RocpdReader(tables, options).read();
-  if (!trace) return error(fmt::format("{}: {}", name, trace.error().what));
+  Tables tables = TPT_TRY(Tables::open(std::move(database), "rocpd_string", "string"));
+  std::vector<std::string> processes = tables.processes("rocpd_event");
+  if (processes.empty()) processes.emplace_back();
+  // Ids count from 1 in the tables of each process.
+  std::vector<NamedTrace> all;
+  const int32_t first = options.rank.value_or(options.rank_if_unknown.value_or(0));
+  for (const std::string& process : processes) {
+    ReadOptions each = options;
+    if (processes.size() > 1) each.rank = first + static_cast<int32_t>(all.size());
+    if (!process.empty()) TPT_TRY(tables.choose(process));
+    Result<Trace> trace = RocpdReader(tables, each).read();
+    if (!trace && processes.size() == 1)
+      return error(fmt::format("{}: {}", name, trace.error().what));
+    if (trace && processes.size() > 1) trace->rank = each.rank;
+    if (trace) all.push_back({fmt::format("{}, process {}", name, all.size()), *std::move(trace)});
+  }
+  if (all.empty())
+    return error(fmt::format("{}: no kernel and no copy is in it, of none of {} processes", name,
+                             processes.size()));
+  if (processes.size() == 1) return std::move(all[0].trace);
+  const size_t ranks = all.size();
+  Trace trace = TPT_TRY(merge(std::move(all)));
+  if (ranks > 1)
+    note_reason(trace.skipped,
+                fmt::format("the tables of {0} processes are those of {0} ranks", ranks));
   return trace;
 }
 

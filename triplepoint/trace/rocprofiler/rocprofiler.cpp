@@ -76,15 +76,9 @@ Result<Trace> read_rocprof_csv(Input& input, const ReadOptions& options) {
       continue;
     }
     const std::string name(table.at(row, *columns.name));
-    const KernelKind kind = kernel_kind(name);
-    const bool talks = kind.kind == run::SpanKind::communication;
     run::Span span{Instant(*begin), Instant(*end)};
     span.rank = rank;
-    span.type = builder.type({.name = name,
-                              .kind = kind.kind,
-                              .stream = talks ? run::Stream::communication : run::Stream::compute,
-                              .op_class = kind.op_class,
-                              .collective = kind.collective});
+    span.type = builder.kernel(name);
     const int64_t queue = whole(table, row, columns.queue).value_or(0);
     const int64_t device = whole(table, row, columns.device).value_or(0);
     const int32_t lane = builder.lane(
@@ -274,20 +268,9 @@ class RocprofilerReader {
   }
 
   run::SpanType type_of(const Call& call) const {
-    run::SpanType type{.name = name_of(call)};
-    if (call.is_copy) {
-      type.kind = run::SpanKind::copy;
-    } else if (call.kernel < 0) {
-      type.kind = run::SpanKind::host;
-      type.stream = run::Stream::host;
-    } else {
-      const KernelKind kernel = kernel_kind(type.name);
-      type.kind = kernel.kind;
-      type.op_class = kernel.op_class;
-      type.collective = kernel.collective;
-      if (kernel.kind == run::SpanKind::communication) type.stream = run::Stream::communication;
-    }
-    return type;
+    if (call.is_copy) return {.name = name_of(call), .kind = run::SpanKind::copy};
+    if (call.kernel >= 0) return kernel_type(name_of(call));
+    return {.name = name_of(call), .kind = run::SpanKind::host, .stream = run::Stream::host};
   }
 
   void end_process() {
