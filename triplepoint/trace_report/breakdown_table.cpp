@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -16,10 +17,6 @@ using namespace metrics;  // NOLINT(google-build-using-namespace): what it repor
 namespace {
 
 using metrics::RankBreakdown;
-
-double percent(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
-}
 
 DataCell overlap_percent(const RankBreakdown& rank) {
   if (const auto overlap = rank.overlap()) return 100 * *overlap;
@@ -52,7 +49,14 @@ std::vector<DataColumn> breakdown_columns() {
           {"idle_cause", "idle: most of it"}};
 }
 
-std::vector<DataCell> breakdown_cells(const RankBreakdown& rank) {
+/// What a flight recorder does not tell.
+const DataCell not_recorded =
+    Missing{"the dumps hold collectives only: what computed meanwhile is not known"};
+
+std::vector<DataCell> breakdown_cells(const RankBreakdown& rank, bool of_collectives_only) {
+  if (of_collectives_only)
+    return {rank.span(),        not_recorded, not_recorded, not_recorded, not_recorded,
+            rank.communication, not_recorded, not_recorded, not_recorded, not_recorded};
   return {rank.span(),
           rank.compute,
           rank.exposed_communication,
@@ -65,12 +69,13 @@ std::vector<DataCell> breakdown_cells(const RankBreakdown& rank) {
           idle_cause(rank.idle_time)};
 }
 
-DataTable rank_table(const std::vector<RankBreakdown>& ranks) {
+DataTable rank_table(const run::Timeline& timeline, const std::vector<RankBreakdown>& ranks) {
+  const bool partial = knows_collectives_only(timeline);
   DataTable table{.name = "ranks", .title = "Where the time went, by rank"};
   table.columns = breakdown_columns();
   table.columns.insert(table.columns.begin(), {"rank", "rank"});
   for (const RankBreakdown& rank : ranks) {
-    std::vector<DataCell> cells = breakdown_cells(rank);
+    std::vector<DataCell> cells = breakdown_cells(rank, partial);
     cells.insert(cells.begin(), int64_t{rank.rank});
     table.add(std::move(cells));
   }
@@ -191,7 +196,7 @@ DataTable step_table(const run::Timeline& timeline) {
                        {{"step", "step"}, {"rank", "rank"}, {"begin_ns", "begin ms", 1e6, 3}});
   for (size_t i = 0; i < all.size(); ++i)
     for (const RankBreakdown& rank : all[i]) {
-      std::vector<DataCell> cells = breakdown_cells(rank);
+      std::vector<DataCell> cells = breakdown_cells(rank, knows_collectives_only(timeline));
       cells.insert(cells.begin(),
                    {steps.steps[i].name, int64_t{rank.rank}, rank.begin.nanoseconds()});
       table.add(std::move(cells));
@@ -263,7 +268,8 @@ DataTable overlap_by_label(const run::Timeline& timeline) {
   return in_one_unit(std::move(table));
 }
 
-DataTable overlap_table(const std::vector<RankBreakdown>& ranks) {
+DataTable overlap_table(const run::Timeline& timeline, const std::vector<RankBreakdown>& ranks) {
+  const bool partial = knows_collectives_only(timeline);
   DataTable table{.name = "ranks", .title = "Communication behind compute, by rank"};
   table.columns = {{"rank", "rank"},
                    {"span_ns", "span", 0, 1, true},
@@ -275,9 +281,11 @@ DataTable overlap_table(const std::vector<RankBreakdown>& ranks) {
                    {"copy_ns", "copies", 0, 1, true},
                    {"exposed_copy_ns", "exposed copies", 0, 1, true}};
   for (const RankBreakdown& rank : ranks)
-    table.add({int64_t{rank.rank}, rank.span(), rank.communication, rank.overlapped,
-               rank.exposed_communication, percent(rank.exposed_communication, rank.span()),
-               overlap_percent(rank), rank.copy, rank.exposed_copy});
+    table.add({int64_t{rank.rank}, rank.span(), rank.communication,
+               partial ? not_recorded : DataCell(rank.overlapped),
+               partial ? not_recorded : DataCell(rank.exposed_communication),
+               partial ? not_recorded : DataCell(percent(rank.exposed_communication, rank.span())),
+               partial ? not_recorded : overlap_percent(rank), rank.copy, rank.exposed_copy});
   return in_one_unit(std::move(table));
 }
 
@@ -289,6 +297,25 @@ tl::unexpected<Error> nothing_on_devices(const run::Timeline& timeline) {
   return error(
       "nothing runs on a device in what was read (host work alone has no breakdown); name traces "
       "with kernels");
+}
+
+/// A process with several devices is one rank: what runs on one of them is no cover for another.
+void add_devices(const run::Timeline& timeline, TraceReport& report) {
+  std::map<int32_t, std::set<std::string_view>> devices;  // by rank, of kernels
+  for (size_t i = 0; i < timeline.details.size(); ++i) {
+    const int32_t lane = timeline.details[i].lane;
+    const run::SpanKind kind = timeline.types[static_cast<size_t>(timeline.spans[i].type)].kind;
+    if (lane < 0 || kind > run::SpanKind::other) continue;
+    const std::string_view name = timeline.lanes[static_cast<size_t>(lane)].name;
+    if (name.starts_with("device "))
+      devices[timeline.spans[i].rank].insert(name.substr(0, name.find(" stream")));
+  }
+  for (const auto& [rank, names] : devices)
+    if (names.size() > 1)
+      return report.remarks.push_back(fmt::format(
+          "rank {} has kernels on {} devices, whose times are united here: compute on one device "
+          "counts as covering communication on another, which it does not",
+          rank, names.size()));
 }
 
 /// Exposed communication of 0 is true only if none was overlooked.
@@ -312,9 +339,11 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
       metrics::kernel_table(timeline, metrics::KernelTableBy::name, -1, input.warp_size);
   TraceReport report{.shown = {"ranks", "classes", "kernels"}, .remarks = input.remarks};
   add_absence(timeline, report);
-  report.tables = {rank_table(ranks), kernel_data(classes, false, classes.size()),
-                   kernel_data(kernels, true, static_cast<size_t>(options.rows())),
-                   idle_table(ranks)};
+  add_devices(timeline, report);
+  report.tables = {
+      rank_table(timeline, ranks), kernel_data(classes, false, classes.size()),
+      kernel_data(kernels, true, static_cast<size_t>(options.rows())),
+      knows_collectives_only(timeline) ? DataTable{.name = "idle"} : idle_table(ranks)};
   const auto add_if_asked = [&](const char* name, const auto& make) {
     report.tables.push_back(options.asks_for(name) ? make() : DataTable{.name = name});
   };
@@ -332,7 +361,10 @@ Result<TraceReport> trace_overlap(const TraceOptions& options) {
   if (ranks.empty()) return nothing_on_devices(input.timeline());
   TraceReport report{.shown = {"ranks", "collectives"}, .remarks = input.remarks};
   add_absence(input.timeline(), report);
-  report.tables = {overlap_table(ranks), overlap_by_label(input.timeline())};
+  add_devices(input.timeline(), report);
+  report.tables = {overlap_table(input.timeline(), ranks),
+                   knows_collectives_only(input.timeline()) ? DataTable{.name = "collectives"}
+                                                            : overlap_by_label(input.timeline())};
   return report;
 }
 

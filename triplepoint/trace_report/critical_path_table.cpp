@@ -14,10 +14,6 @@ namespace {
 
 using metrics::CriticalPath;
 
-double percent(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
-}
-
 DataTable class_table(const CriticalPath& path) {
   DataTable table{.name = "classes", .title = "The critical path, by what is on it"};
   table.columns = {{"class", "class"},

@@ -17,6 +17,11 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files, const
 Result<TraceInput> read_traced_work(const std::vector<std::string>& files, const TraceOptions&,
                                     trace::HostSpans);
 
+/// 0 of nothing.
+inline double percent(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
 /// A rule set by name ("default": data/rules/default.toml) or from a file.
 Result<metrics::KernelRuleSet> load_kernel_rules(const std::string& name_or_file);
 

@@ -307,9 +307,10 @@ class Matcher {
       if (are_by_number(numbered, paired)) continue;
       replace_collectives(communicator, paired.collectives);
       result_.remarks.push_back(fmt::format(
-          "ranks show {} to {} collectives of group {} (records are missing): they are paired by "
-          "the ends of their kernels, not by number",
-          least, most, group));
+          "ranks show {} collectives of group {} (records are missing): they are paired by the "
+          "ends of their kernels, not by number",
+          equally_many ? fmt::format("{} different", most) : fmt::format("{} to {}", least, most),
+          group));
     }
   }
 

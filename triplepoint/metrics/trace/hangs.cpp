@@ -82,7 +82,7 @@ class HangFinder {
     report_.waiting += part.state != IssueState::completed;
     const run::Communicator& of = group(detail.communicator);
     if (type.collective != spec::Collective::send_recv)
-      groups_[detail.communicator][detail.sequence].push_back(part);
+      add_part(groups_[detail.communicator][detail.sequence], part);
     else if (part.state != IssueState::completed && of.end != run::MessageEnd::none) {
       const bool sends = of.end == run::MessageEnd::sender;
       auto& ends =
@@ -90,6 +90,12 @@ class HangFinder {
       ++(sends ? ends.first : ends.second);
     }
     return state.has_value();
+  }
+
+  /// Parts of one operation that was not closed share its number: a rank is there once.
+  static void add_part(Parts& parts, const IssuePart& part) {
+    const auto same = [&](const IssuePart& known) { return known.rank == part.rank; };
+    if (std::ranges::none_of(parts, same)) parts.push_back(part);
   }
 
   void look_at(int32_t communicator, const std::map<int64_t, Parts>& sequences) {
@@ -134,12 +140,13 @@ class HangFinder {
       else if (known == last.end() || known->second < sequence)
         pending.never.push_back(rank);
     }
-    const IssuePart& one = pending.parts.front();
-    for (const IssuePart& other : pending.parts) {
-      pending.kinds_differ = pending.kinds_differ || other.label != one.label;
-      pending.sizes_differ =
-          pending.sizes_differ || (other.label == one.label && other.elements != one.elements);
-    }
+    std::map<std::string_view, std::set<int64_t>> sizes;  // of each kind, those that are known
+    for (const IssuePart& part : pending.parts)
+      if (std::set<int64_t>& known = sizes[part.label]; part.elements >= 0)
+        known.insert(part.elements);
+    pending.kinds_differ = sizes.size() > 1;
+    pending.sizes_differ =
+        std::ranges::any_of(sizes, [](const auto& of_kind) { return of_kind.second.size() > 1; });
     return pending;
   }
 
@@ -236,7 +243,9 @@ std::string never_issued(const run::Timeline& timeline, const HangReport& report
     if (first == nullptr) first = &pending;
     ++more;
   }
-  if (first == nullptr) return "never issued the messages that their peers wait for";
+  if (first == nullptr)
+    return fmt::format("never issued the messages that {} peers wait for",
+                       ranks.size() == 1 ? "its" : "their");
   std::vector<int32_t> waiting;
   for (const IssuePart& part : first->parts)
     if (part.state != IssueState::completed) waiting.push_back(part.rank);
@@ -283,9 +292,11 @@ std::vector<std::string> hang_sentences(const run::Timeline& timeline, const Han
     calls.resize(calls.size() - left_out);
     std::string who = rank_words(report.differing);
     who[0] = upper_case(who.substr(0, 1))[0];
+    const char* const what = pending.kinds_differ ? "collective" : "size";
+    const bool are_all = report.differing.size() == pending.parts.size();
     lines.push_back(fmt::format("{} issued {} as {}: {}{}.", who,
-                                pending.kinds_differ ? "another collective than the others"
-                                                     : "another size than the others",
+                                are_all ? fmt::format("different {}s", what)
+                                        : fmt::format("another {} than the others", what),
                                 place_of(timeline, pending), fmt::join(calls, ", "),
                                 left_out > 0 ? fmt::format(" and {} more", left_out) : ""));
   }
@@ -300,9 +311,9 @@ std::vector<std::string> hang_sentences(const run::Timeline& timeline, const Han
   if (!lines.empty()) return lines;
   if (report.waiting > 0)
     lines.push_back(fmt::format(
-        "{} collectives and messages have not ended; every given rank issued what the others wait "
-        "in.",
-        report.waiting));
+        "{} not ended; every given rank issued what the others wait in.",
+        report.waiting == 1 ? "1 collective or message has"
+                            : fmt::format("{} collectives and messages have", report.waiting)));
   if (report.latest && report.latest->spread() > 0)
     lines.push_back(
         fmt::format("Rank {} came last to {}: {} after the first, by the hosts' clocks, which are "
@@ -310,6 +321,16 @@ std::vector<std::string> hang_sentences(const run::Timeline& timeline, const Han
                     report.latest->last_issued().rank, place_of(timeline, *report.latest),
                     time_text(report.latest->spread())));
   return lines;
+}
+
+bool knows_collectives_only(const run::Timeline& timeline) {
+  bool any = false;
+  for (const run::Lane& lane : timeline.lanes) {
+    if (lane.stream == run::Stream::host) continue;
+    if (!lane.name.starts_with("process group ")) return false;
+    any = true;
+  }
+  return any;
 }
 
 std::set<int32_t> given_ranks(const run::Timeline& timeline) {

@@ -59,6 +59,10 @@ struct HangReport {
 /// Nothing if the timeline has no issues: no flight recorder wrote it.
 std::optional<HangReport> find_hang(const run::Timeline&);
 
+/// Whether the timeline is a flight recorder's: what computed beside its collectives, and when
+/// nothing ran, is not in it.
+bool knows_collectives_only(const run::Timeline&);
+
 /// Ranks that were given: those with spans, and those that are known by a lane alone.
 std::set<int32_t> given_ranks(const run::Timeline&);
 

@@ -94,6 +94,27 @@ TEST_CASE("who issued another collective, or another size, than most is named") 
   }
 }
 
+TEST_CASE("a size that is not known differs from none, and of two ranks neither is the odd one") {
+  Dumps dumps(2);
+  dumps.issue(0, 1, IssueState::started, "nccl:all_reduce", 64);
+  dumps.issue(1, 1, IssueState::started, "nccl:all_reduce", -1);
+  CHECK_FALSE(dumps.report().pending[0].sizes_differ);
+  Dumps two(2);
+  two.issue(0, 1, IssueState::started);
+  two.issue(1, 1, IssueState::started, "nccl:all_gather");
+  const HangReport report = two.report();
+  CHECK(hang_sentences(two.timeline(), report)[0].starts_with(
+      "Ranks 0 and 1 issued different collectives as number 1"));
+}
+
+TEST_CASE("parts of an operation that was not closed are one issue of their rank") {
+  Dumps dumps(2);
+  for (int part = 0; part < 3; ++part)
+    dumps.issue(0, 1, IssueState::scheduled);
+  CHECK(dumps.report().pending[0].parts.size() == 1);
+  CHECK(dumps.report().pending[0].spread() == 0);
+}
+
 TEST_CASE("where all ranks issued everything, who came last is told, and no rank is missing") {
   Dumps dumps(2);
   dumps.issue(0, 1, IssueState::scheduled);

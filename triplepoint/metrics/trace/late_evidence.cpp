@@ -18,6 +18,7 @@
 #include "triplepoint/metrics/run/view.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/gap_calls.h"
+#include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
@@ -66,6 +67,7 @@ class LateEvidence {
   }
 
   void add(const LateStart& start, std::vector<Evidence>& evidence) const {
+    if (knows_collectives_only(spans_.timeline())) return;
     const Collective& collective = match_.collectives[start.collective];
     const std::vector<Window> windows = windows_before(collective);
     const Window& late = *std::ranges::find(windows, start.rank, &Window::rank);
