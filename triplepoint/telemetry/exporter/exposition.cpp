@@ -224,13 +224,26 @@ std::vector<MetricName> dcgm_metrics_of(const run::SeriesSource& about) {
   return metrics;
 }
 
+namespace {
+
+/// What a metric does not say of itself, its signal does.
+run::ReadingKind usual_kind(std::string_view signal) {
+  const auto ends = [&](auto... words) { return (signal.ends_with(words) || ...); };
+  if (signal.starts_with("throttle_ns_") ||
+      ends("energy_j", "_errors", "_replays", "rows_corrected", "rows_uncorrected", "_bytes"))
+    return run::ReadingKind::counter;
+  if (signal == "throttle_reasons") return run::ReadingKind::bits;
+  return ends("utilization", "_active", "_occupancy", "average_w") ? run::ReadingKind::average
+                                                                   : run::ReadingKind::instant;
+}
+
+}  // namespace
+
 std::optional<MetricMeaning> signal_of_metric(std::string_view name) {
   for (const Dcgm& one : dcgm)
     if (one.name == name)
       return MetricMeaning{
-          .signal = one.signal,
-          .unit = 1 / one.scale,
-          .kind = one.signal == "energy_j" ? run::ReadingKind::counter : run::ReadingKind::instant};
+          .signal = one.signal, .unit = 1 / one.scale, .kind = usual_kind(one.signal)};
   if (!name.starts_with("triplepoint_")) return std::nullopt;
   for (const Named& one : named)
     for (const auto kind : {run::ReadingKind::instant, run::ReadingKind::counter}) {
@@ -238,7 +251,7 @@ std::optional<MetricMeaning> signal_of_metric(std::string_view name) {
       const MetricName metric =
           metric_of({.signal = std::string(one.signal), .of_node = of_node, .kind = kind});
       if (metric.name == name && metric.label.empty())
-        return MetricMeaning{one.signal, 1 / metric.scale, kind, of_node};
+        return MetricMeaning{one.signal, 1 / metric.scale, usual_kind(one.signal), of_node};
     }
   return std::nullopt;
 }

@@ -54,18 +54,14 @@ Result<Snapshot> parse_snapshot(std::string_view text, std::string_view name);
 /// One row a reading: time, host, gpu, uuid, signal, scope, kind, value, rate_per_s, age_s, sensor.
 std::string snapshot_csv(const Snapshot&, bool with_header);
 
-/// Why a clock is where it is: the bits of a throttle_reasons series.
-/// Source: nvml.h, nvmlClocksEventReason*; spelled as in the glossary.
-enum class ReasonClass : uint8_t { benign, power, thermal, hardware };
+/// What sets a clock without throttling it, by its bit: idle, application and display clocks are
+/// wishes. Source: nvml.h, nvmlClocksEventReason*.
+inline constexpr uint32_t gpu_idle_bit = 0x1, application_clocks_bit = 0x2,
+                          any_wished_clock = 0x1 | 0x2 | 0x100;
 
-struct ClockReason {
-  uint32_t bit = 0;
-  std::string name;
-  ReasonClass kind = ReasonClass::hardware;
-};
-
-/// The reasons whose bits are set. Bits that no one has named are kept, as "bits 0x400".
-std::vector<ClockReason> clock_reasons(uint64_t bits);
+/// What holds a clock back, by the bits of a throttle_reasons series. Bits that are not known are
+/// kept, as "bits 0x400".
+std::vector<std::string> held_back_by(uint64_t bits);
 
 /// The reason whose residency a signal counts: "sw_power_cap" of "throttle_ns_sw_power_cap"; the
 /// name of the glossary. "" for other signals.

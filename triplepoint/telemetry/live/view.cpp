@@ -137,9 +137,8 @@ std::string GpuView::cause() const {
     text +=
         fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", short_reason(reason), -share * 100);
   if (!text.empty() || !reasons) return text;
-  for (const ClockReason& reason : clock_reasons(*reasons))
-    if (reason.kind != ReasonClass::benign)
-      text += (text.empty() ? "" : ", ") + short_reason(reason.name);
+  for (const std::string& reason : held_back_by(*reasons))
+    text += (text.empty() ? "" : ", ") + short_reason(reason);
   return text;
 }
 

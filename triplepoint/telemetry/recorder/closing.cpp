@@ -6,11 +6,14 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
+
+#include "triplepoint/run/throttle_reasons.h"
 
 #include "triplepoint/telemetry/energy/energy.h"
 
@@ -67,7 +70,7 @@ class DeviceSeries {
     return load_({.signal = signal, .device = device_.index});
   }
   /// A run of nothing but these.
-  Run run_of(std::initializer_list<const char*> signals) const {
+  Run run_of(std::span<const char* const> signals) const {
     Run few;
     for (const char* signal : signals) {
       Series series = read(signal);
@@ -122,7 +125,7 @@ struct Counts {
   std::map<std::string, UnsampledThrottling> unseen;  // by reason
 };
 
-constexpr auto energy_signals = {"energy_j", "power_instant_w", "power_average_w", "power_w"};
+constexpr std::array energy_signals = {"energy_j", "power_instant_w", "power_average_w", "power_w"};
 
 std::optional<Instant> last_reading_of(const Run& few) {
   std::optional<Instant> last;
@@ -225,13 +228,12 @@ void close_errors(const DeviceSeries& series, RecordingSummary& summary) {
           fmt::format("GPU {}: {:.0f} {}", series.device().local, errors.values.back(), what));
 }
 
-constexpr auto throttle_signals = {"throttle_reasons",
-                                   "throttle_ns_sw_power_cap",
-                                   "throttle_ns_hw_slowdown",
-                                   "throttle_ns_sync_boost",
-                                   "throttle_ns_sw_thermal_slowdown",
-                                   "throttle_ns_hw_thermal_slowdown",
-                                   "throttle_ns_hw_power_brake"};
+constexpr auto throttle_signals = [] {
+  std::array<const char*, 1 + run::throttle_reasons.size()> signals{"throttle_reasons"};
+  for (std::size_t i = 0; i < run::throttle_reasons.size(); ++i)
+    signals[i + 1] = run::throttle_reasons[i].counter.data();
+  return signals;
+}();
 
 std::string device_text(const run::Device& device) {
   return device.rank ? fmt::format("GPU {} (rank {})", device.local, *device.rank)

@@ -105,17 +105,14 @@ std::optional<int64_t> Collector::time_of(std::span<const Column> columns, Cells
       leave_out(bare(cells[i]), unknown_time(bare(cells[i])));
       return std::nullopt;
     }
-    if (!is_relative_) is_relative_ = moment->is_relative;
-    if (*is_relative_ != moment->is_relative) {
-      leave_out(bare(cells[i]), "have a time of another kind than the first row's");
-      return std::nullopt;
-    }
+    ++(moment->is_relative ? relative_rows_ : dated_rows_);
     has_no_zone_ |= moment->has_no_zone;
     return moment->ns;
   }
   const auto when = with_date.empty() ? std::nullopt : moment_in(trimmed(with_date));
   if (when) return when->ns;
-  lacks_times_ = true;
+  row_lacks_time_ = true;
+  ++untimed_rows_;
   return 0;
 }
 
@@ -164,6 +161,7 @@ void Collector::take(Owner& owner, const Column& column, std::string_view cell, 
   const auto [at, fresh] = owner.tracks.try_emplace(column.signal);
   Track& track = at->second;
   if (fresh) track.column = column;
+  ++track.seen;
   const auto value = number_in(cell, column, decimal_comma);
   const bool again = !track.ns.empty() && track.ns.back() == ns;
   if (value && column.is == Is::reason && again) {
@@ -190,9 +188,10 @@ void Collector::add(std::span<const Column> columns, Cells cells, bool decimal_c
     has_own |= (columns[i].is == Is::reading && !columns[i].gpu && !columns[i].of_node) ||
                columns[i].is == Is::reason;
   }
+  row_lacks_time_ = false;
   auto when = time_of(columns, cells);
   if (!when) return;
-  if (!lacks_times_ && !has_gpu_column) {
+  if (!row_lacks_time_ && !has_gpu_column) {
     anonymous_ = anonymous_ns_ == *when ? anonymous_ + 1 : 0;
     anonymous_ns_ = *when;
   }
@@ -202,7 +201,7 @@ void Collector::add(std::span<const Column> columns, Cells cells, bool decimal_c
     return;
   }
   ++rows_;
-  if (gpu != nullptr && lacks_times_) *when = gpu->rows * second_ns;
+  if (gpu != nullptr && row_lacks_time_) *when = gpu->rows * second_ns;
   if (gpu != nullptr) ++gpu->rows;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const Column& column = columns[i];
@@ -211,7 +210,7 @@ void Collector::add(std::span<const Column> columns, Cells cells, bool decimal_c
     Owner* whose = gpu;
     if (column.of_node) whose = &owner(nodes_, host, "");
     if (column.gpu) whose = &owner(gpus_, host, fmt::format("{}", *column.gpu));
-    if (column.gpu && lacks_times_) *when = rows_ * second_ns;
+    if (column.gpu && row_lacks_time_) *when = rows_ * second_ns;
     take(*whose, column, cells[i], *when, decimal_comma);
   }
 }
@@ -325,7 +324,7 @@ void Collector::add_series(run::Run& run, Owner& owner, int32_t index, int64_t e
   }
 }
 
-void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) const {
+void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) {
   std::vector<std::string>& notes = run.manifest.notes;
   notes.insert(notes.end(), notes_.begin(), notes_.end());
   const auto say = [&](bool holds, auto&&... words) {
@@ -356,8 +355,14 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) const
   // A sensor that no GPU has is told once.
   std::map<std::string_view, bool> is_known;
   std::map<std::string_view, std::string> examples;
-  for (const Owner* const gpu : order)
-    for (const auto& [signal, track] : gpu->tracks) {
+  for (Owner* const gpu : order)
+    for (auto& [signal, track] : gpu->tracks) {
+      // A record without the key says as little as one without a value.
+      int64_t most = 0;
+      for (const auto& [other, beside] : gpu->tracks)
+        most = std::max(most, beside.seen);
+      if (2 * track.seen > most) track.absent += most - track.seen;
+      if (track.example.empty()) track.example = "no such key";
       is_known[signal] |= !track.ns.empty() || track.implausible > 0;
       examples[signal] = track.example;
     }
@@ -381,6 +386,19 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) const
   say(told > most_told, fmt::runtime("{} more signals of GPUs lack readings"), told - most_told);
 }
 
+/// What moment_in takes for a time since 1970 is one from 2001 on.
+void Collector::leave_out_other_times(Track& track, bool is_relative) {
+  constexpr int64_t year_2001_ns = 1'000'000'000 * second_ns;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < track.ns.size(); ++i) {
+    if ((track.ns[i] < year_2001_ns) != is_relative) continue;
+    track.ns[kept] = track.ns[i];
+    track.values[kept++] = track.values[i];
+  }
+  track.ns.resize(kept);
+  track.values.resize(kept);
+}
+
 run::Run Collector::finish(const Path& source, std::string producer) {
   run::Run run;
   const Path path = by_own_name(source);
@@ -389,9 +407,32 @@ run::Run Collector::finish(const Path& source, std::string producer) {
   run.manifest.fidelity = run::Fidelity::real;
   run.manifest.producer = std::move(producer);
   std::vector<Owner*> order;
-  for (auto& [key, gpu] : gpus_)
+  int64_t most_rows = 0;
+  for (const auto& [key, gpu] : gpus_)
+    if (gpu.number) most_rows = std::max(most_rows, gpu.rows);
+  for (auto& [key, gpu] : gpus_) {
+    // A broken number among numbers is no GPU.
+    if (!gpu.number && gpu.rows > 0 && 4 * gpu.rows <= most_rows) {
+      if (no_gpu_ == 0) example_gpu_ = gpu.uuid + gpu.pci;
+      no_gpu_ += gpu.rows;
+      gpu.tracks.clear();
+      continue;
+    }
     order.push_back(&gpu);
+  }
   number_gpus(run, order);
+  const bool is_relative = relative_rows_ + untimed_rows_ > dated_rows_;
+  lacks_times_ = untimed_rows_ > relative_rows_ + dated_rows_;
+  if (relative_rows_ + untimed_rows_ > 0 && dated_rows_ > 0) {
+    for (auto* const all : {&gpus_, &nodes_})
+      for (auto& [key, owner] : *all)
+        for (auto& [signal, track] : owner.tracks)
+          leave_out_other_times(track, is_relative);
+    note(
+        fmt::format("{} rows have no time, or one of another kind than the others' (since the "
+                    "beginning or since 1970), and are left out",
+                    std::min(relative_rows_ + untimed_rows_, dated_rows_)));
+  }
   int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
   for (auto* const all : {&gpus_, &nodes_})
     for (auto& [key, owner] : *all)
@@ -404,7 +445,7 @@ run::Run Collector::finish(const Path& source, std::string producer) {
   add_notes(run, order);
   if (end < begin) return run;
   epoch_ = begin;
-  if (!lacks_times_ && !is_relative_.value_or(false)) run.manifest.epoch_unix_ns = begin;
+  if (!lacks_times_ && !is_relative) run.manifest.epoch_unix_ns = begin;
   for (std::size_t i = 0; i < order.size(); ++i)
     add_series(run, *order[i], static_cast<int32_t>(i), begin);
   for (auto& [host, node] : nodes_)

@@ -51,7 +51,7 @@ class Collector {
     Column column;
     std::vector<int64_t> ns;
     std::vector<double> values;
-    int64_t absent = 0, implausible = 0;
+    int64_t seen = 0, absent = 0, implausible = 0;
     std::string example;
   };
   struct Owner {
@@ -67,10 +67,11 @@ class Collector {
   Owner& owner(std::map<std::string, Owner, std::less<>>&, std::string_view host,
                std::string_view id);
   static void take(Owner&, const Column&, std::string_view cell, int64_t ns, bool decimal_comma);
+  static void leave_out_other_times(Track&, bool is_relative);
   void straighten(Track&);
   void number_gpus(run::Run&, std::vector<Owner*>&) const;
   void add_series(run::Run&, Owner&, int32_t index, int64_t epoch);
-  void add_notes(run::Run&, const std::vector<Owner*>&) const;
+  void add_notes(run::Run&, const std::vector<Owner*>&);
 
   int32_t per_node_;
   std::map<std::string, Owner, std::less<>> gpus_, nodes_;
@@ -79,9 +80,9 @@ class Collector {
   std::optional<int32_t> file_gpu_;
   int64_t anonymous_ = 0;
   std::optional<int64_t> anonymous_ns_;
-  std::optional<bool> is_relative_;
+  int64_t relative_rows_ = 0, dated_rows_ = 0, untimed_rows_ = 0;
   std::optional<int64_t> epoch_;
-  bool lacks_times_ = false, has_no_zone_ = false;
+  bool lacks_times_ = false, row_lacks_time_ = false, has_no_zone_ = false;
   int64_t rows_ = 0, left_out_ = 0, no_gpu_ = 0, repeated_ = 0;
   std::string example_, example_gpu_;
   struct Loss {

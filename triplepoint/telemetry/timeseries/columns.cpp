@@ -12,8 +12,11 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/throttle_reasons.h"
+
 #include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/exporter/exposition.h"
+#include "triplepoint/telemetry/live/snapshot.h"
 
 namespace triplepoint::telemetry {
 namespace {
@@ -180,19 +183,6 @@ constexpr std::array named = {
     Named{"config snapshot_id trace_id", Is::set},
 };
 
-struct Reason {
-  std::string_view word;
-  uint32_t bit;
-};
-constexpr std::array reasons = {Reason{"gpu_idle", 1},
-                                Reason{"applications_clocks_setting", 2},
-                                Reason{"sw_power_cap", 4},
-                                Reason{"hw_slowdown", 8},
-                                Reason{"sync_boost", 16},
-                                Reason{"sw_thermal_slowdown", 32},
-                                Reason{"hw_thermal_slowdown", 64},
-                                Reason{"hw_power_brake_slowdown", 128}};
-
 /// Lower case, runs of anything but letters and digits as one _.
 std::string plain(std::string_view title) {
   std::string text;
@@ -270,16 +260,19 @@ Column find_reading(std::string_view title, const Unit* unit) {
   return {};
 }
 
+/// "clocks_event_reasons_hw_power_brake_slowdown": as the counters are called, and two wishes.
 Column reason_of(std::string_view title) {
-  if (!title.starts_with("clocks_event_reasons_") && !title.starts_with("clocks_throttle_reasons_"))
-    return {};
-  for (const Reason& reason : reasons)
-    if (title.ends_with(reason.word))
-      return {.is = Is::reason,
-              .signal = "throttle_reasons",
-              .kind = ReadingKind::bits,
-              .bit = reason.bit};
-  return {};
+  constexpr std::string_view of_reasons = "_reasons_", counter = "throttle_ns_";
+  const std::size_t at = title.find(of_reasons);
+  if (!title.starts_with("clocks_") || at == title.npos) return {};
+  const std::string_view word = title.substr(at + of_reasons.size());
+  uint32_t bit = word == "gpu_idle"                        ? gpu_idle_bit
+                 : word.starts_with("applications_clocks") ? application_clocks_bit
+                                                           : 0;
+  for (const run::ThrottleReason& reason : run::throttle_reasons)
+    if (word.starts_with(reason.counter.substr(counter.size()))) bit = reason.bit;
+  if (bit == 0) return {};
+  return {.is = Is::reason, .signal = "throttle_reasons", .kind = ReadingKind::bits, .bit = bit};
 }
 
 }  // namespace

@@ -215,7 +215,8 @@ class FileReader {
         collector_.leave_out(rest, "end inside a document");
         return {};
       }
-      const auto json = parse_json(rest.substr(0, size), name_);
+      auto json = parse_json(rest.substr(0, size), name_);
+      if (!json) json = parse_json(without_python_numbers(rest.substr(0, size)), name_);
       rest.remove_prefix(size);
       if (!json)
         collector_.leave_out(json.error().what, "are no JSON");
@@ -223,6 +224,26 @@ class FileReader {
         walk(*json, {});
     }
     return {};
+  }
+
+  /// NaN and Infinity, which JSON lacks, are null.
+  static std::string without_python_numbers(std::string_view text) {
+    std::string all;
+    bool quoted = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\\' && quoted && i + 1 < text.size()) all += text[i++];
+      if (text[i] == '"') quoted = !quoted;
+      std::size_t length = 0;
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN", "nan"})
+        if (!quoted && length == 0 && text.substr(i).starts_with(word)) length = word.size();
+      if (length == 0) {
+        all += text[i];
+        continue;
+      }
+      all += "null";
+      i += length - 1;
+    }
+    return all;
   }
 
   /// Characters of the first document of several; 0 where it has no end.

@@ -242,6 +242,27 @@ TEST_CASE("GPUs are told apart by bus address, UUID, host or the order of rows")
   CHECK(values_of(bare, "power_average_w", 1) == Values{200, 201});
 }
 
+TEST_CASE("a first time that is broken leaves all other rows") {
+  std::string text = "timestamp,index,temperature.gpu\n0,0,60\n";
+  for (int i = 0; i < 6; ++i)
+    text += fmt::format("{},0,6{}\n", 1'735'689'600 + i, i);
+  const run::Run run = read(text);
+  CHECK(values_of(run, "die_c", 0).size() == 6);
+  CHECK(run.manifest.epoch_unix_ns == 1'735'689'600 * int64_t{1'000'000'000});
+  CHECK(says(run, "1 rows have no time, or one of another kind"));
+}
+
+TEST_CASE("counters, shares and bits of dcgm-exporter are what they are") {
+  for (const auto& [metric, kind] :
+       {std::pair("DCGM_FI_DEV_POWER_VIOLATION", run::ReadingKind::counter),
+        std::pair("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", run::ReadingKind::counter),
+        std::pair("DCGM_FI_PROF_SM_ACTIVE", run::ReadingKind::average),
+        std::pair("DCGM_FI_DEV_POWER_USAGE", run::ReadingKind::average),
+        std::pair("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", run::ReadingKind::bits),
+        std::pair("DCGM_FI_DEV_GPU_TEMP", run::ReadingKind::instant)})
+    CHECK_MESSAGE(column_of(metric).kind == kind, metric);
+}
+
 TEST_CASE("reasons are read as bits or as words") {
   const run::Run run = read(
       "index,clocks_event_reasons.active,clocks_event_reasons.sw_thermal_slowdown,"
