@@ -166,7 +166,10 @@ Result<void> require_other_file(const Path& output, const std::vector<std::strin
 Result<std::string> read_file(const Path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return cannot("read", path, errno);
-  return read_all(file, path);
+  auto text = read_all(file, path);
+  // A byte order mark, which editors on Windows write, is no part of any format.
+  if (text && text->starts_with("\xef\xbb\xbf")) text->erase(0, 3);
+  return text;
 }
 
 Result<void> write_file_atomically(const Path& path, std::string_view content) {

@@ -161,6 +161,14 @@ bool is_on(const Setting& setting) {
          std::find(off.begin(), off.end(), setting.words.front()) == off.end();
 }
 
+/// The shortest part of the key, from its front on, of which the group tells: a section, or all.
+std::string reported_part(const std::string& key, const KeyTable::Group& group,
+                          const KeyTable& table) {
+  for (std::size_t dot = key.find('.'); dot != key.npos; dot = key.find('.', dot + 1))
+    if (table.told(key.substr(0, dot)) == &group) return key.substr(0, dot);
+  return key;
+}
+
 void refuse_unknown(Settings& settings, const Setting& setting, const KeyTable& table) {
   const std::vector<std::string> relevant(settings.asked().begin(), settings.asked().end());
   const auto meant = closest_key(setting.key, relevant);
@@ -197,8 +205,8 @@ void report_unknown_keys(Settings& settings, const KeyTable& table) {
                         refused->instead.empty() ? "" : "; ", refused->instead));
     } else if (const KeyTable::Group* known = table.told(setting.key)) {
       if (is_on(setting))
-        told.insert(fmt::format(
-            "{}: {}", settings.shown(setting.key.substr(0, setting.key.find('.'))), known->why));
+        told.insert(fmt::format("{}: {}", settings.shown(reported_part(setting.key, *known, table)),
+                                known->why));
     } else if (!table.without_effect(setting.key)) {
       refuse_unknown(settings, setting, table);
     }

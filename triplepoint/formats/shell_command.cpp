@@ -760,8 +760,11 @@ class Script {
       }
       read_words(words);
       if (words.size() == 1 &&
-          is_one_of(words.front().text, {"exec", "command", "builtin", "nohup", "time", "env"}))
-        words.clear();
+          is_one_of(words.front().text, {"exec", "command", "builtin", "nohup", "time", "env"})) {
+        skip_blanks();
+        const bool asks = words.front().text == "command" && peek() == '-';  // command -v X
+        if (!asks) words.clear();
+      }
       if (words.size() == 1)
         declares =
             is_one_of(words.front().text, {"export", "declare", "readonly", "local", "typeset"});
@@ -914,8 +917,8 @@ class Script {
                    "mkdir", "ls", "tee", "trap", "alias", "sed", "awk", "git", "pip", "apt"}))
       return Status::usual;
     consider(std::move(words), line);
-    return is_one_of(name_of_last_,
-                     {"grep", "command", "which", "hash", "diff", "cmp", "pgrep", "nvidia-smi"})
+    return is_one_of(name_of_last_, {"grep", "command", "which", "type", "hash", "diff", "cmp",
+                                     "pgrep", "nvidia-smi"})
                ? Status::unknown
                : Status::usual;
   }
@@ -1481,7 +1484,11 @@ class Script {
     if (op == '+' && !set) return write(piece, "");
     if (op != '+' && argument) return write(piece, positional_[number - 1]);
     if (op != '+' && set) return expand(piece, whole, name, false, quoted);
-    if (op == '?' || !is_one_of(std::string_view(&op, 1), {"-", "=", "+"}) || depth_ >= deepest)
+    if (op == '?') {
+      if (!skipped_ && !positional) environment_.insert(std::string(name));
+      return write_doubtful(piece, whole, fmt::format("{} is set from outside", name));
+    }
+    if (!is_one_of(std::string_view(&op, 1), {"-", "=", "+"}) || depth_ >= deepest)
       return write(piece, whole);
     const Doubt why =
         ambient_.empty() || op == '+' ? Doubt() : fmt::format("{}: {}", name, ambient_);

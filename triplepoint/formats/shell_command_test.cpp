@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/formats/shell_command.h"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 namespace triplepoint::formats {
@@ -150,6 +152,21 @@ TEST_CASE("files that are sourced or started are read where they are, from the s
           .error()
           .what.find("launches no training itself (line 2 starts train.sh, which is not there)") !=
       std::string::npos);
+}
+
+TEST_CASE("whether a program is there, and what has to be set, is not known") {
+  const auto command = find_command(
+      "command -v nvidia-smi && TP=1\nPP=${PP:?set PP}\n"
+      "torchrun pretrain_gpt.py --tensor-model-parallel-size $TP --pipeline-model-parallel-size "
+      "$PP\n",
+      "x.sh");
+  REQUIRE(command.has_value());
+  for (const char* const option :
+       {"--tensor-model-parallel-size", "--pipeline-model-parallel-size"}) {
+    const auto at = std::ranges::find(command->words, option, &ShellWord::text);
+    REQUIRE(at != command->words.end());
+    CHECK_MESSAGE(!(at + 1)->doubt.empty(), option);
+  }
 }
 
 TEST_CASE("loops over known words run, and arithmetic compares, chooses and counts") {

@@ -235,6 +235,24 @@ const TomlValue* rule_for(const std::vector<TomlValue>& rules, std::string_view 
   return found == rules.end() ? nullptr : &*found;
 }
 
+/// "bf16_with_mxfp8_mixed", Megatron-Bridge's name of a recipe: what it adds to bf16.
+void add_low_precision(const Setting& setting, std::string_view recipe, Settings& arguments) {
+  const auto has = [&](std::string_view part) { return recipe.find(part) != recipe.npos; };
+  const auto add = [&](const char* name, const char* value) {
+    Setting argument = setting;
+    argument.key = name;
+    argument.words = {value};
+    arguments.add(std::move(argument));
+  };
+  if (has("fp4")) add("fp4-format", "e2m1");
+  if (!has("fp8")) return;
+  add("fp8-format", "hybrid");
+  add("fp8-recipe", has("mxfp8")                            ? "mxfp8"
+                    : has("current")                        ? "tensorwise"
+                    : has("subchannel") || has("blockwise") ? "blockwise"
+                                                            : "delayed");
+}
+
 /// One key as an argument; a switch that is off is none.
 void add_argument(const Setting& setting, std::string_view leaf,
                   const std::vector<TomlValue>& rules, Settings& arguments) {
@@ -250,7 +268,8 @@ void add_argument(const Setting& setting, std::string_view leaf,
     }
     // Precisions are names here, and switches there.
     if (leaf == "precision" || leaf == "mixed_precision") {
-      argument.key = word.starts_with("bf16")                                         ? "bf16"
+      if (word.find("bf16_with") != word.npos) add_low_precision(setting, word, arguments);
+      argument.key = word.find("bf16") != word.npos                                   ? "bf16"
                      : word.starts_with("fp16") || word == "16" || word == "16-mixed" ? "fp16"
                                                                                       : word;
       argument.words.clear();

@@ -132,6 +132,13 @@ TEST_CASE("Megatron's arguments are read where they are keys") {
   CHECK_FALSE(config.model.biases);
   CHECK_FALSE(config.model.tied_embeddings);
   CHECK(config.plan.precision == spec::Precision::bf16);
+  for (const auto& [recipe, precision] :
+       {std::pair("bf16_with_mxfp8_mixed", spec::Precision::mxfp8),
+        std::pair("bf16_with_fp8_delayed_scaling_mixed", spec::Precision::fp8)}) {
+    std::string text = bridge;
+    text.replace(text.find("bf16_mixed"), 10, recipe);
+    CHECK_MESSAGE(job(text).plan.precision == precision, recipe);
+  }
 }
 
 TEST_CASE("what a class leaves to its defaults, and what is not read, is refused by name") {
