@@ -26,8 +26,8 @@ void print_section(Console& console, const answers::Section& section) {
     console.print(console.styled(section.title, Style::bold) + "\n");
   bool first = true;
   for (const DataTable& table : section.tables) {
-    console.print((first ? "" : "\n") +
-                  (table.rows.empty() ? table.title + ": nothing\n" : table_text(table, console)));
+    if (table.rows.empty()) continue;
+    console.print((first ? "" : "\n") + table_text(table, console));
     first = false;
   }
   for (const Remark& remark : section.remarks)
