@@ -499,7 +499,11 @@ Result<bool> Input::fill() {
 }
 
 Result<std::string_view> Input::peek(size_t size) {
-  while (ahead().size() < size && TPT_TRY(fill())) {
+  while (ahead().size() < size) {
+    const auto more = fill();
+    // What came before the damage is enough to tell what the file is, and is read.
+    if (!more && ahead().empty()) return tl::unexpected(more.error());
+    if (!more || !*more) break;
   }
   return ahead().substr(0, std::min(size, ahead().size()));
 }
