@@ -11,7 +11,7 @@
 
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/study/learning.h"
+#include "triplepoint/app/learning.h"
 
 #include "python/bindings.h"
 #include "python/wait.h"
@@ -22,10 +22,10 @@ namespace {
 std::string calibrate(const std::vector<std::string>& files, const std::optional<std::string>& job,
                       const std::string& output, int threads) {
   return wait_for<std::string>([=](Work&) -> Result<std::string> {
-    std::vector<study::LearnInput> inputs;
+    std::vector<app::LearnInput> inputs;
     for (const std::string& file : files)
       inputs.push_back({file, job});
-    return json_text(answers::document_json(TPT_TRY(study::learn_from_files(
+    return json_text(answers::document_json(TPT_TRY(app::learn_from_files(
         TPT_TRY(spec::require_library()), inputs, output,
         threads > 0 ? threads : available_threads()))));
   });

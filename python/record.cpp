@@ -8,8 +8,8 @@
 
 #include <pybind11/stl.h>
 
-#include "triplepoint/study/own_recording.h"
-#include "triplepoint/study/record_flags.h"
+#include "triplepoint/app/own_recording.h"
+#include "triplepoint/app/record_flags.h"
 
 #include "python/bindings.h"
 #include "python/job.h"
@@ -19,7 +19,7 @@ namespace triplepoint::python {
 namespace py = pybind11;
 namespace {
 
-using study::OwnRecording;
+using app::OwnRecording;
 using Lines = std::vector<std::string>;
 
 std::shared_ptr<OwnRecording> begin(std::optional<std::string> file, Lines command,
@@ -28,9 +28,9 @@ std::shared_ptr<OwnRecording> begin(std::optional<std::string> file, Lines comma
   return wait_for<std::shared_ptr<OwnRecording>>(
       [file = std::move(file), command = std::move(command), texts,
        spec](Work&) -> Result<std::shared_ptr<OwnRecording>> {
-        study::RecordFlags asked;
+        app::RecordFlags asked;
         TPT_TRY(flags::store_all(asked.arguments(), texts));
-        study::RecordingRequest request = TPT_TRY(asked.request());
+        app::RecordingRequest request = TPT_TRY(asked.request());
         request.output = file;
         request.command = command;
         if (spec) request.job = *spec;
@@ -46,7 +46,7 @@ Lines finish(const std::shared_ptr<OwnRecording>& recording) {
 
 void add_record(py::module_& module) {
   module.def("record_flags", [] {
-    study::RecordFlags asked;
+    app::RecordFlags asked;
     return flag_tables(asked.arguments());
   });
   py::class_<OwnRecording, std::shared_ptr<OwnRecording>>(module, "Recording")

@@ -16,7 +16,7 @@
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/study/sources.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
 
@@ -44,7 +44,7 @@ Run simulate(const Job& job, const FlagTexts& texts) {
 
 Run read(const std::vector<std::string>& sources) {
   return wait_for<Run>([sources](Work&) -> Result<Run> {
-    return with_metrics(TPT_TRY(study::load_run_source(sources, {})));
+    return with_metrics(TPT_TRY(app::load_run_source(sources, {})));
   });
 }
 
@@ -63,7 +63,7 @@ std::string json_of(const Run& self) {
 }
 
 std::string page_of(const Run& self) {
-  return report::run_page(self.run(), self.metrics(), study::numbers_of(self.run()));
+  return report::run_page(self.run(), self.metrics(), app::numbers_of(self.run()));
 }
 
 /// The top of the run's page, for notebooks.

@@ -38,7 +38,7 @@ MAY_INCLUDE = {
     "report": "base spec run metrics answers calibrate search advise",
     "flags": "base spec formats run workload sim metrics answers learn search",
     "tui": "base http system spec run store telemetry metrics trace_report answers report flags",
-    "study": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers learn calibrate search advise report flags",
+    "app": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers learn calibrate search advise report flags",
     "cli": "*",
 }
 # What predicts stands alone: nothing below it links a database, MPI, HTTP, YAML, sensors or a console, so that it also compiles for
@@ -46,7 +46,7 @@ MAY_INCLUDE = {
 CORE = "base spec run workload perf power thermal clock sim metrics search answers".split()
 # Programs beside the library, and the module of the Python package.
 PROGRAMS = {"trainer": "base spec workload mark",
-            "python": "base system spec run store answers report tui study flags",
+            "python": "base system spec run store answers report tui app flags",
             "wasm": "base spec formats run store workload sim metrics answers report flags"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"((triplepoint|trainer)/([a-z_]+)[^"]*)"')

@@ -12,7 +12,7 @@
 #include "triplepoint/cli/flags/listen_flags.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/job_flags.h"
-#include "triplepoint/study/record_flags.h"
+#include "triplepoint/app/record_flags.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -79,7 +79,7 @@ unsigned shared_flags_of(const Arguments& arguments) {
   note(job, JobFlags().arguments());
   note(threads, Arguments().add(ThreadsFlag("").argument()));
   note(format, Arguments().add(FormatFlag().argument()));
-  note(sensors, study::SensorFlags().arguments());
+  note(sensors, app::SensorFlags().arguments());
   note(faults, FaultFlags().arguments());
   note(bill, BillFlags().arguments());
   note(listening, ListenFlags("").arguments());

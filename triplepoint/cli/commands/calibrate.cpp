@@ -10,7 +10,7 @@
 #include "triplepoint/cli/flags/this_machine_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/study/learning.h"
+#include "triplepoint/app/learning.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
@@ -53,14 +53,14 @@ class Calibrate : public Command {
       return error(
           "there is nothing to learn from (calibrate learns from your own measured runs); name a "
           "table of them, as in `triplepoint calibrate runs.csv -o mine`, or try --this-machine");
-    const auto answer = TPT_TRY(study::learn_from_files(
+    const auto answer = TPT_TRY(app::learn_from_files(
         TPT_TRY(spec::require_library()), inputs_, output_.value_or("mine"), threads_.count()));
     print_answer(console, answer, format_, "runs");
     return exit_ok;
   }
 
  private:
-  std::vector<study::LearnInput> inputs_;
+  std::vector<app::LearnInput> inputs_;
   std::optional<std::string> job_, output_;
   FormatFlag format_;
   ThreadsFlag threads_{"runs in parallel (default: all cores)"};

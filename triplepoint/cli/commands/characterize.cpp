@@ -15,11 +15,11 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/report/findings/study_document.h"
-#include "triplepoint/study/measuring.h"
-#include "triplepoint/study/runner.h"
-#include "triplepoint/study/study_output.h"
-#include "triplepoint/study/suite.h"
-#include "triplepoint/study/time_limits.h"
+#include "triplepoint/app/measuring.h"
+#include "triplepoint/app/runner.h"
+#include "triplepoint/app/study_output.h"
+#include "triplepoint/app/suite.h"
+#include "triplepoint/app/time_limits.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/document_text.h"
 #include "triplepoint/tui/progress.h"
@@ -64,9 +64,9 @@ class Characterize : public Command {
               fmt::format("time limit of one run, here and in Slurm's scripts (default: {:.0f}min "
                           "and {:g} times the simulated steps; where the simulation fails, at "
                           "least {:.0f}min)",
-                          study::RunTime::start_up / unit::min, study::RunTime::margin,
-                          study::RunTime::least_if_unsure / unit::min),
-              into_time(measure_plan_.timeout, 1 * unit::s, study::RunTime::most))
+                          app::RunTime::start_up / unit::min, app::RunTime::margin,
+                          app::RunTime::least_if_unsure / unit::min),
+              into_time(measure_plan_.timeout, 1 * unit::s, app::RunTime::most))
         .toggle("--scripts-only",
                 "write scripts and launch files without starting them; the next call reads "
                 "their recordings",
@@ -81,11 +81,11 @@ class Characterize : public Command {
     TPT_TRY(check_suite(plan));
     TPT_TRY(use_own_runs(plan));
     const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
-    study::StudyResults results = TPT_TRY(run_items(console, library, plan, folder));
+    app::StudyResults results = TPT_TRY(run_items(console, library, plan, folder));
     TPT_TRY(
-        study::write_run_pages(tui::watch_on(console), results, folder, pages(), threads_.count()));
-    TPT_TRY(study::write_results(results, folder));
-    print_warnings(console, study::warnings_of(results.study));
+        app::write_run_pages(tui::watch_on(console), results, folder, pages(), threads_.count()));
+    TPT_TRY(app::write_results(results, folder));
+    print_warnings(console, app::warnings_of(results.study));
     format_.is_json() ? console.print(results.json) : print(console, results, folder);
     return results.left > 0 ? print_resume_hint(console, results, folder) : exit_ok;
   }
@@ -140,25 +140,25 @@ class Characterize : public Command {
     return {};
   }
 
-  Result<study::StudyResults> run_items(tui::Console& console, const spec::Library& library,
+  Result<app::StudyResults> run_items(tui::Console& console, const spec::Library& library,
                                         const spec::StudyPlan& plan, const Path& folder) const {
     const Watch watch = tui::watch_on(console);
     // Two trainings on one machine would measure each other; Slurm keeps them apart.
     if (measure_)
-      return study::measure_study(watch, plan, folder, measure_plan_, retry_,
+      return app::measure_study(watch, plan, folder, measure_plan_, retry_,
                                   threads_.count_or(measure_plan_.launcher == "slurm" ? 16 : 1));
     if (plan.score)
-      return study::run_suite(watch, library, plan, machines_, folder, threads_.count());
-    return study::simulate_study(watch, library, plan, folder, threads_.count());
+      return app::run_suite(watch, library, plan, machines_, folder, threads_.count());
+    return app::simulate_study(watch, library, plan, folder, threads_.count());
   }
 
-  study::RunPages pages() const {
-    return pages_ == "all"    ? study::RunPages::all
-           : pages_ == "none" ? study::RunPages::none
-                              : study::RunPages::best;
+  app::RunPages pages() const {
+    return pages_ == "all"    ? app::RunPages::all
+           : pages_ == "none" ? app::RunPages::none
+                              : app::RunPages::best;
   }
 
-  static void print(tui::Console& console, const study::StudyResults& results, const Path& folder) {
+  static void print(tui::Console& console, const app::StudyResults& results, const Path& folder) {
     tui::print_document(console, report::study_document(results.study));
     console.print(fmt::format("\n{} jobs ({} from before{}); tables and report in {}\n",
                               results.study.rows.size(), results.reused,
@@ -166,7 +166,7 @@ class Characterize : public Command {
                               (folder / "report.html").string()));
   }
 
-  int print_resume_hint(tui::Console& console, const study::StudyResults& results,
+  int print_resume_hint(tui::Console& console, const app::StudyResults& results,
                         const Path& folder) const {
     if (measure_plan_.scripts_only && !interrupted()) {
       console.warn(fmt::format(
@@ -194,7 +194,7 @@ class Characterize : public Command {
 
   std::string study_;
   std::optional<std::string> output_, with_;
-  study::SuiteMachines machines_;
+  app::SuiteMachines machines_;
   ThreadsFlag threads_{"jobs in parallel (default: all cores)"};
   std::optional<int64_t> repeats_, steps_, warmup_;
   formats::MeasurePlan measure_plan_;

@@ -15,7 +15,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/compare/compare_document.h"
 #include "triplepoint/report/pages/document_page.h"
-#include "triplepoint/study/sources.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
@@ -34,7 +34,7 @@ std::vector<std::string> names_of(const std::vector<std::string>& sources) {
   std::vector<Path> folders;
   std::vector<std::string> names, files;
   for (const std::string& source : sources) {
-    names.push_back(study::stem_of_source(source));
+    names.push_back(app::stem_of_source(source));
     folders.push_back(absolute_path(source).lexically_normal().parent_path());
     files.push_back((folders.back() / names.back()).string());
   }
@@ -89,7 +89,7 @@ class Compare : public Command {
 
  private:
   static bool is_study(const std::string& source) {
-    return study::kind_of_source(source) == study::SourceKind::study;
+    return app::kind_of_source(source) == app::SourceKind::study;
   }
 
   Result<std::vector<std::string>> chosen_names() const {
@@ -104,7 +104,7 @@ class Compare : public Command {
   Result<Comparison> runs(const std::vector<std::string>& names) const {
     std::vector<report::Side> sides;
     for (std::size_t i = 0; i < sources_.size(); ++i) {
-      const run::Run run = TPT_TRY(study::load_run_source({sources_[i]}, {}));
+      const run::Run run = TPT_TRY(app::load_run_source({sources_[i]}, {}));
       sides.push_back(report::side_of(run, metrics::measure(run), names[i]));
     }
     return report::compare_runs(std::move(sides));
@@ -113,7 +113,7 @@ class Compare : public Command {
   Result<StudyComparison> all_studies(const std::vector<std::string>& names) const {
     std::vector<report::Study> studies;
     for (const std::string& source : sources_)
-      studies.push_back(TPT_TRY(study::load_study_source(source)));
+      studies.push_back(TPT_TRY(app::load_study_source(source)));
     return report::compare_studies(studies, names);
   }
 

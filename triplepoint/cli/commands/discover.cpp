@@ -12,7 +12,7 @@
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/study/record_flags.h"
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/telemetry/sensor_opening.h"
 #include "triplepoint/tui/machine_text.h"
 
@@ -84,7 +84,7 @@ class Discover : public Command {
     return text;
   }
 
-  study::SensorFlags sensors_;
+  app::SensorFlags sensors_;
   FormatFlag format_;
   std::optional<std::string> output_, tests_;
 };

@@ -6,7 +6,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/study/record_flags.h"
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::cli {
@@ -37,7 +37,7 @@ class Doctor : public Command {
   }
 
  private:
-  study::SensorFlags sensors_;
+  app::SensorFlags sensors_;
   FormatFlag format_;
   std::optional<Seconds> look_;
 };

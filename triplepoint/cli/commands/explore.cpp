@@ -9,7 +9,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
-#include "triplepoint/study/site.h"
+#include "triplepoint/app/site.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
@@ -36,7 +36,7 @@ class Explore : public Command {
   }
 
   Result<int> run(tui::Console& console) override {
-    std::string page = TPT_TRY(study::explorer_page());
+    std::string page = TPT_TRY(app::explorer_page());
     if (!given_any()) return write(console, page);
     const spec::Library library = TPT_TRY(spec::require_library());
     const spec::Job job = TPT_TRY(flags_.job(library));

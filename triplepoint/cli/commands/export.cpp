@@ -17,7 +17,7 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/study/library_text.h"
+#include "triplepoint/app/library_text.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
@@ -62,7 +62,7 @@ class Export : public Command {
     TPT_TRY(spec::require_valid(job));
     if (megatron_ || bridge_ || titan_)
       TPT_TRY(spec::require_training(job, "a launch file of Megatron or torchtitan is written"));
-    print_warnings(console, study::warnings_of(job));
+    print_warnings(console, app::warnings_of(job));
     const formats::Exported exported = written(library, job);
     if (!exported.refused_by_launcher.empty())
       return error(fmt::format("{}: not written ({}); try --megatron-args, which has any layout",

@@ -9,7 +9,7 @@
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/flags/listen_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/study/record_flags.h"
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
@@ -58,7 +58,7 @@ class ExporterCommand : public Command {
   }
 
  private:
-  study::SensorFlags sensors_;
+  app::SensorFlags sensors_;
   ListenFlags listen_{"127.0.0.1:9400"};
   std::optional<Seconds> interval_;
   std::optional<std::string> job_, job_file_;

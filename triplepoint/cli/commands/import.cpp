@@ -18,8 +18,8 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/study/import_report.h"
-#include "triplepoint/study/sources.h"
+#include "triplepoint/app/import_report.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/trace/logs/training_log.h"
@@ -54,11 +54,11 @@ class Import : public Command {
     TPT_TRY(launch_.add_to(hints_));
     const spec::Library library = TPT_TRY(spec::require_library());
     const Result<formats::FolderImport> found = read(library);
-    if (!found && !is_folder(path_) && study::is_training_log(path_))
+    if (!found && !is_folder(path_) && app::is_training_log(path_))
       return error(trace::use_of_training_log(path_));
     const formats::FolderImport import = TPT_TRY(found);
     if (output_) TPT_TRY(write_jobs(library, import));
-    print_answer(console, study::import_document(import), format_);
+    print_answer(console, app::import_document(import), format_);
     return is_refused(import) ? exit_failed : exit_ok;
   }
 
@@ -69,7 +69,7 @@ class Import : public Command {
   }
 
   Result<int> import_recording(tui::Console& console) const {
-    const run::Run run = TPT_TRY(study::load_run_source({path_}, {}));
+    const run::Run run = TPT_TRY(app::load_run_source({path_}, {}));
     std::optional<std::string> file;
     if (output_) {
       TPT_TRY(make_folder(*output_));

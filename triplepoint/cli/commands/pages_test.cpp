@@ -19,7 +19,7 @@
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/study/site.h"
+#include "triplepoint/app/site.h"
 #include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::cli {
@@ -136,7 +136,7 @@ HttpRequest request(const std::string& path) {
 }
 
 /// Asks until the page is there; it is made by another thread.
-HttpResponse patient_answer(study::Site& site, const HttpRequest& asked) {
+HttpResponse patient_answer(app::Site& site, const HttpRequest& asked) {
   for (int i = 0; i < 200; ++i) {
     HttpResponse response = site.answer(asked);
     if (!contains(response.body, "One moment")) return response;
@@ -148,7 +148,7 @@ TEST_CASE("serve: the first page lists runs with their numbers, and leads to the
   const ScratchFolder scratch;
   REQUIRE(make_folder(scratch.folder() / "deep"));
   saved(scratch, "deep/my run.run", 4);
-  study::Site site(scratch.folder());
+  app::Site site(scratch.folder());
   const HttpResponse index = site.answer(request("/"));
   CHECK(contains(index.body, "href=\"/deep/my%20run.html\""));
   const HttpResponse page = patient_answer(site, request("/deep/my run.html"));
@@ -170,7 +170,7 @@ TEST_CASE("serve: nothing but runs and studies can be asked for") {
   const ScratchFolder scratch;
   saved(scratch, "a.run", 4);
   scratch.file("secret.html", "secret");
-  study::Site site(scratch.folder());
+  app::Site site(scratch.folder());
   for (const char* path : {"/secret.html", "/../../etc/passwd", "/a.run.tail", "//etc/passwd",
                            "/a.run/", "/deep/", "/%00"})
     CHECK(site.answer(request(path)).status == 404);
@@ -182,7 +182,7 @@ TEST_CASE("serve: a link to a run outside of the folder is not served") {
   saved(scratch, "own.run", 4);
   std::filesystem::create_symlink(outside.path("secret.run"), scratch.path("link.run"));
   std::filesystem::create_symlink(scratch.path("own.run"), scratch.path("again.run"));
-  study::Site site(scratch.folder());
+  app::Site site(scratch.folder());
   CHECK(site.answer(request("/link.html")).status == 404);
   CHECK(patient_answer(site, request("/again.html")).status == 200);
 }
@@ -190,7 +190,7 @@ TEST_CASE("serve: a link to a run outside of the folder is not served") {
 TEST_CASE("serve: a page is made anew only when its run has changed") {
   const ScratchFolder scratch;
   saved(scratch, "a.run", 4);
-  study::Site site(scratch.folder());
+  app::Site site(scratch.folder());
   const HttpResponse page = patient_answer(site, request("/a.html"));
   std::string tag;
   for (const auto& [name, value] : page.headers)
@@ -204,7 +204,7 @@ TEST_CASE("serve: a page is made anew only when its run has changed") {
 TEST_CASE("serve: a broken run is listed with what is wrong, and has no page") {
   const ScratchFolder scratch;
   scratch.file("broken.run", "no run at all");
-  study::Site site(scratch.folder());
+  app::Site site(scratch.folder());
   CHECK(contains(site.answer(request("/")).body, "broken"));
   CHECK(patient_answer(site, request("/broken.html")).status == 500);
 }
@@ -213,7 +213,7 @@ TEST_CASE("serve: compares two runs of the folder, and asks which if it is not t
   const ScratchFolder scratch;
   saved(scratch, "a.run", 4);
   saved(scratch, "b.run", 5);
-  study::Site site(scratch.folder());
+  app::Site site(scratch.folder());
   HttpRequest both = request("/compare");
   CHECK(site.answer(both).status == 400);
   both.query = {{"a", "a.run"}, {"b", "b.run"}};
@@ -303,7 +303,7 @@ TEST_CASE("explore: without a built page it says how to build one, and serve's p
   const Outcome refused = call({"explore", "-o", data.scratch().path("page.html")});
   CHECK(refused.code == exit_failed);
   CHECK(contains(refused.err, "make explore"));
-  study::Site site(data.scratch().folder());
+  app::Site site(data.scratch().folder());
   const HttpResponse answer = site.answer({.path = "/explore"});
   CHECK(answer.status == 404);
   CHECK(contains(answer.body, "make explore"));

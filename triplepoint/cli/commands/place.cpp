@@ -18,15 +18,15 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/study/library_text.h"
-#include "triplepoint/study/place_telemetry.h"
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/place_telemetry.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {
 namespace {
 
-using study::Telemetry;
+using app::Telemetry;
 
 class Place : public Command {
  public:
@@ -59,7 +59,7 @@ class Place : public Command {
   Result<int> run(tui::Console& console) override {
     const ThreadLimit limit = threads_.limit();
     TPT_TRY(check_words());
-    Telemetry seen = TPT_TRY(study::read_telemetry(from_, choice_));
+    Telemetry seen = TPT_TRY(app::read_telemetry(from_, choice_));
     const spec::Library library = TPT_TRY(spec::require_library());
     const bool named = !flags_.require_no_job_but_cluster().has_value();
     if (!named && !seen.job && from_.empty())
@@ -67,7 +67,7 @@ class Place : public Command {
           "no job and no telemetry (there is nothing to place); name a job, or --from recordings");
     if (!named && !seen.job) {
       const advise::GroupedMachine machine =
-          TPT_TRY(study::group_devices(seen.samples, from_, by_, {}));
+          TPT_TRY(app::group_devices(seen.samples, from_, by_, {}));
       print_answer(console, advise::groups_answer(machine, seen.notes), format_);
       return exit_ok;
     }
@@ -75,7 +75,7 @@ class Place : public Command {
                                        : TPT_TRY(flags_.job(library));
     TPT_TRY(spec::require_valid(job));
     TPT_TRY(spec::require_training(job, "placements are searched"));
-    print_warnings(console, study::warnings_of(job));
+    print_warnings(console, app::warnings_of(job));
     if (job.name.empty()) job.name = answers::default_name(job);
     TPT_TRY(energy_.count_energy(job, TPT_TRY(metrics::load_bill_rates(library)).pue));
     options_.scope = energy_.scope();
@@ -86,7 +86,7 @@ class Place : public Command {
   Result<void> check_words() const {
     if (hosts_ && !output_)
       return error("--hosts belongs to -o (nothing else names nodes); add -o DIR, or leave it out");
-    if (choice_.row && std::none_of(from_.begin(), from_.end(), study::may_have_rows))
+    if (choice_.row && std::none_of(from_.begin(), from_.end(), app::may_have_rows))
       return error(
           "--row belongs to a CSV table (nothing else has rows of that name); add --from "
           "FILE.csv, or leave it out");
@@ -99,12 +99,12 @@ class Place : public Command {
     options_.threads = threads_.count();
     options_.watch = tui::watch_on(console);
     TPT_TRY(require_lasting_faults(job, "leave out its time"));
-    const study::PlacedJob placed = TPT_TRY(study::place_job(job, telemetry, from_, by_, options_));
+    const app::PlacedJob placed = TPT_TRY(app::place_job(job, telemetry, from_, by_, options_));
     const answers::Document answer =
         advise::place_answer(job, placed.seen, placed.result, output_.has_value());
     if (output_)
       console.warn(TPT_TRY(
-          study::write_placements(*output_, library, placed, job, telemetry, hosts_, answer)));
+          app::write_placements(*output_, library, placed, job, telemetry, hosts_, answer)));
     print_answer(console, answer, format_, "placements");
     if (!interrupted()) return exit_ok;
     console.warn("triplepoint: interrupted; what is shown is the best found until then\n");

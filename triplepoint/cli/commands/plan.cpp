@@ -27,8 +27,8 @@
 #include "triplepoint/search/plan_answer.h"
 #include "triplepoint/search/plan_text.h"
 #include "triplepoint/search/size_answer.h"
-#include "triplepoint/study/library_text.h"
-#include "triplepoint/study/plan_search.h"
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/plan_search.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 
@@ -90,7 +90,7 @@ class PlanCommand : public Command {
       return plan_sizes(console, library);
     const spec::Job base = TPT_TRY(job(console, library));
     const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library, base.environment));
-    if (const std::string own = study::own_model_text(library, base);
+    if (const std::string own = app::own_model_text(library, base);
         !own.empty() && !format_.is_json())
       console.print(own + "\n");
     search::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
@@ -113,14 +113,14 @@ class PlanCommand : public Command {
     if (outcome.own)
       outcome.changes = search::best_changes(asked.base, asked.objective, asked.limits);
     if (explain_)
-      outcome.explained = TPT_TRY(study::explained_plans(library, asked, ranking, *explain_));
+      outcome.explained = TPT_TRY(app::explained_plans(library, asked, ranking, *explain_));
     if (output_)
       outcome.others = search::neighbours_of(search::job_of(asked.base, ranking.ranked[0]),
                                              asked.objective, asked.limits);
     const answers::Document answer = search::plan_answer(outcome);
     if (output_) {
       const bool only_page = output_->ends_with(".html");
-      if (!only_page) console.warn(TPT_TRY(study::write_plans(library, asked, ranking, *output_)));
+      if (!only_page) console.warn(TPT_TRY(app::write_plans(library, asked, ranking, *output_)));
       TPT_TRY(write_file_atomically(only_page ? Path(*output_) : Path(*output_) / "report.html",
                                     report::document_page(answer)));
     }
@@ -244,7 +244,7 @@ class PlanCommand : public Command {
 
   Result<spec::Job> job(tui::Console& console, const spec::Library& library) const {
     spec::Job job = TPT_TRY(flags_.job(library));
-    print_warnings(console, study::warnings_of(job));
+    print_warnings(console, app::warnings_of(job));
     return job;
   }
 

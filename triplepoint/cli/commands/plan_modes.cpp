@@ -21,7 +21,7 @@
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/study/place_telemetry.h"
+#include "triplepoint/app/place_telemetry.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/progress.h"
@@ -80,7 +80,7 @@ Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                             const spec::Job& job, const ClockRequest& request) {
   TPT_TRY(require_clocks(job));
   TPT_TRY(require_lasting_faults(job, "leave out its time"));
-  TPT_TRY(study::run_at_rest(job));
+  TPT_TRY(app::run_at_rest(job));
   const advise::ClockOptions options;
   const ClockPlan plan =
       advise::plan_clocks(job, {.scope = request.scope,

@@ -7,9 +7,9 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/study/library_text.h"
-#include "triplepoint/study/record_flags.h"
-#include "triplepoint/study/recording.h"
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/record_flags.h"
+#include "triplepoint/app/recording.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {
@@ -29,11 +29,11 @@ class Record : public Command {
   }
 
   Result<int> run(tui::Console& console) override {
-    study::RecordingRequest request = TPT_TRY(flags_.request());
+    app::RecordingRequest request = TPT_TRY(flags_.request());
     request.command = command_;
     request.output = output_;
-    if (request.job) print_warnings(console, study::warnings_of(*request.job));
-    const auto [code, summary] = TPT_TRY(study::record_command(tui::watch_on(console), request));
+    if (request.job) print_warnings(console, app::warnings_of(*request.job));
+    const auto [code, summary] = TPT_TRY(app::record_command(tui::watch_on(console), request));
     console.warn(summary);
     return code;
   }
@@ -41,7 +41,7 @@ class Record : public Command {
  private:
   std::vector<std::string> command_;
   std::optional<std::string> output_;
-  study::RecordFlags flags_;
+  app::RecordFlags flags_;
 };
 
 }  // namespace

@@ -14,9 +14,9 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
-#include "triplepoint/study/runner.h"
-#include "triplepoint/study/sources.h"
-#include "triplepoint/study/study_output.h"
+#include "triplepoint/app/runner.h"
+#include "triplepoint/app/sources.h"
+#include "triplepoint/app/study_output.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
@@ -40,11 +40,11 @@ class Report : public Command {
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     TPT_TRY(check_trace_flags(options_));
-    const study::SourceKind kind =
-        sources_.size() > 1 ? study::SourceKind::traces : study::kind_of_source(sources_.front());
+    const app::SourceKind kind =
+        sources_.size() > 1 ? app::SourceKind::traces : app::kind_of_source(sources_.front());
     const Path page = output_ ? Path(*output_) : default_page();
     const std::string html =
-        TPT_TRY(kind == study::SourceKind::study ? page_of_study() : page_of_run());
+        TPT_TRY(kind == app::SourceKind::study ? page_of_study() : page_of_run());
     return write_page(console, page, html);
   }
 
@@ -53,7 +53,7 @@ class Report : public Command {
     std::vector<std::string> read = sources_;
     for (const std::string& source : sources_)
       for (const char* name :
-           {study::study_plan_file, study::results_json_file, study::results_csv_file})
+           {app::study_plan_file, app::results_json_file, app::results_csv_file})
         read.push_back((Path(source) / name).string());
     TPT_TRY(require_other_file(page, read));
     return write_file_atomically(page, text);
@@ -72,7 +72,7 @@ class Report : public Command {
   Path default_page() const {
     const Path first(sources_[0]);
     if (is_folder(first)) return first / "report.html";
-    return first.parent_path() / (study::stem_of_source(first) + ".html");
+    return first.parent_path() / (app::stem_of_source(first) + ".html");
   }
 
   Result<std::string> page_of_study() const {
@@ -81,12 +81,12 @@ class Report : public Command {
           fmt::format("{}: --ranks, --step and --rules select from a timeline (a study "
                       "has one per job); report one of its runs",
                       sources_[0]));
-    return report::study_page(TPT_TRY(study::load_study_source(sources_[0])));
+    return report::study_page(TPT_TRY(app::load_study_source(sources_[0])));
   }
   Result<std::string> page_of_run() const {
-    const run::Run run = TPT_TRY(study::load_run_source(sources_, options_));
+    const run::Run run = TPT_TRY(app::load_run_source(sources_, options_));
     const metrics::Metrics metrics = metrics::measure(run);
-    return report::run_page(run, metrics, study::numbers_of(run));
+    return report::run_page(run, metrics, app::numbers_of(run));
   }
 
   std::vector<std::string> sources_;

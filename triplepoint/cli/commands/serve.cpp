@@ -7,7 +7,7 @@
 #include "triplepoint/cli/flags/listen_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/http/server.h"
-#include "triplepoint/study/site.h"
+#include "triplepoint/app/site.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
@@ -29,7 +29,7 @@ class Serve : public Command {
     if (problem || !std::filesystem::is_directory(folder, problem))
       return error(fmt::format("{}: no folder to serve ({}); make it, or name another", folder_,
                                problem ? problem.message() : "it is a file"));
-    study::Site site(folder);
+    app::Site site(folder);
     const HttpOptions options = TPT_TRY(listen_.options());
     const auto server = TPT_TRY(HttpServer::open(
         options, [&site](const HttpRequest& request) { return site.answer(request); }));

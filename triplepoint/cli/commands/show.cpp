@@ -17,7 +17,7 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/study/library_text.h"
+#include "triplepoint/app/library_text.h"
 #include "triplepoint/tui/document_text.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/model_flops.h"
@@ -39,7 +39,7 @@ struct Kind {
 constexpr Kind kinds[] = {
     {"model", "models", "model", spec::list_models,
      [](const Library& l, const std::string& n) -> Result<std::string> {
-       return study::model_text(l, TPT_TRY(spec::load_model(l, n)));
+       return app::model_text(l, TPT_TRY(spec::load_model(l, n)));
      }},
     {"GPU", "gpus", "gpu", spec::list_gpus,
      [](const Library& l, const std::string& n) -> Result<std::string> {
@@ -88,7 +88,7 @@ std::string about_job(const spec::Job& job) {
   return fmt::format(
       "{}, {}\nmodel: {}\ncluster: {}\nstack: {}\nstep: {:.4g} PFLOP\nmemory: {}, {} of {} GiB on "
       "the fullest GPU (stage {})\n",
-      answers::group_label(job), answers::configuration_label(job), study::model_text(job),
+      answers::group_label(job), answers::configuration_label(job), app::model_text(job),
       spec::about_cluster(job.cluster), spec::about_stack(job.stack),
       workload::count_step_flops(job).model / unit::FLOP / 1e15,
       memory.fits() ? "fits" : "does not fit", significant(fullest / unit::GiB),
@@ -139,7 +139,7 @@ class Show : public Command {
 
   Result<void> show_study(const Library& library, tui::Console& console, Json& all) const {
     const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, name_));
-    show(study::plan_document(plan), console, all);
+    show(app::plan_document(plan), console, all);
     return {};
   }
 
@@ -164,7 +164,7 @@ class Show : public Command {
     if (formats::recognize(text) == formats::FileKind::hf_config) {
       kind = "model";
       const formats::NamedModel read = TPT_TRY(formats::read_model(library, file, hints));
-      about = TPT_TRY(study::model_text(library, read.model));
+      about = TPT_TRY(app::model_text(library, read.model));
       notes = read.notes;
     } else {
       const spec::Job job = TPT_TRY(formats::read_job(library, file, hints));
@@ -185,8 +185,8 @@ class Show : public Command {
                           tui::Console& console, Json& all) const {
     const std::string file = name.ends_with(".toml") ? absolute_path(name).string()
                                                      : fmt::format("{}/{}", kind.folder, name);
-    show(study::library_document(kind.word, name, TPT_TRY(kind.about(library, name)),
-                                 TPT_TRY(study::numbers_of(library, file))),
+    show(app::library_document(kind.word, name, TPT_TRY(kind.about(library, name)),
+                                 TPT_TRY(app::numbers_of(library, file))),
          console, all);
     return {};
   }

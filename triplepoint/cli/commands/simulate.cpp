@@ -30,10 +30,10 @@
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/trace_what_if.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/study/library_text.h"
-#include "triplepoint/study/study_output.h"
-#include "triplepoint/study/sweep.h"
-#include "triplepoint/study/trace_what_if.h"
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/study_output.h"
+#include "triplepoint/app/sweep.h"
+#include "triplepoint/app/trace_what_if.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
@@ -131,7 +131,7 @@ Result<sim::TraceScaling> ReplayFlags::scaling(const std::optional<std::string>&
 Result<run::Run> ReplayFlags::run(tui::Console& console, bool as_json,
                                   const std::optional<std::string>& cluster) const {
   const sim::TraceScaling scaling = TPT_TRY(this->scaling(cluster));
-  const study::TraceComparison answer = TPT_TRY(study::trace_what_if(files_, scaling));
+  const app::TraceComparison answer = TPT_TRY(app::trace_what_if(files_, scaling));
   if (as_json) {
     print_json(console, answer.json);
   } else {
@@ -154,7 +154,7 @@ class Simulate : public Command {
             "simulate at each value of a flag, as in \"power-limit=400 W..700 W/50 W\" or tp=2|4; "
             "repeatable: all combinations",
             [this](std::string_view text) -> Result<void> {
-              swept_.push_back(TPT_TRY(study::parse_swept(text)));
+              swept_.push_back(TPT_TRY(app::parse_swept(text)));
               return {};
             },
             {.repeats = true})
@@ -180,12 +180,12 @@ class Simulate : public Command {
       return error("a job and --like were both given (the run contains its job); keep one of them");
     spec::Job job = TPT_TRY(like_.given() ? flags_.with_own_runs(TPT_TRY(like_.job(library)))
                                           : flags_.job(library));
-    const std::string own = study::own_model_text(library, job);
+    const std::string own = app::own_model_text(library, job);
     const auto learned = TPT_TRY(flags_.own_runs());
     const flags::JobResults results =
         TPT_TRY(simulation_.results(library, std::move(job), learned));
     if (!own.empty() && !format_.is_json()) console.print(own + "\n");
-    print_warnings(console, study::warnings_of(*results.run.manifest.job));
+    print_warnings(console, app::warnings_of(*results.run.manifest.job));
     TPT_TRY(write(results.run));
     format_.is_json() ? print_json(console, flags::results_json(results))
                       : tui::print_results(console, results);
@@ -194,11 +194,11 @@ class Simulate : public Command {
 
  private:
   /// Flags keep what was stored last, so every combination is stored on top of the one before.
-  Result<std::vector<study::SweptJob>> swept_jobs(const spec::Library& library) {
+  Result<std::vector<app::SweptJob>> swept_jobs(const spec::Library& library) {
     const Arguments all = flags_.arguments().add(simulation_.all());
     std::vector<const Argument*> stores;
     size_t count = 1;
-    for (const study::SweptFlag& flag : swept_) {
+    for (const app::SweptFlag& flag : swept_) {
       const auto found = std::ranges::find_if(
           all, [&](const Argument& each) { return has_name(each, "--" + flag.name); });
       if (found == all.end() || found->value.empty() || found->repeats)
@@ -209,10 +209,10 @@ class Simulate : public Command {
       stores.push_back(&*found);
       count *= flag.values.size();
     }
-    if (count > study::most_values)
+    if (count > app::most_values)
       return error(fmt::format("--sweep: {} jobs are too many; sweep at most {}", count,
-                               study::most_values));
-    std::vector<study::SweptJob> jobs(count);
+                               app::most_values));
+    std::vector<app::SweptJob> jobs(count);
     for (size_t i = 0; i < count; ++i) {
       if (interrupted()) return error("interrupted");
       size_t rest = i;
@@ -244,7 +244,7 @@ class Simulate : public Command {
                                *output_));
     if (like_.given())
       return error("--sweep and --like were both given (a run has its job); name the job instead");
-    const answers::Document answer = study::sweep_answer(swept_, TPT_TRY(swept_jobs(library)));
+    const answers::Document answer = app::sweep_answer(swept_, TPT_TRY(swept_jobs(library)));
     if (is_page) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
     print_answer(console, answer, format_, "sweep");
     return exit_ok;
@@ -275,7 +275,7 @@ class Simulate : public Command {
   SimulationFlags simulation_;
   ThreadsFlag threads_{"threads to simulate (default: all cores)"};
   FormatFlag format_{FormatFlag::Csv::yes};
-  std::vector<study::SweptFlag> swept_;
+  std::vector<app::SweptFlag> swept_;
   std::optional<std::string> output_;
 };
 

@@ -9,7 +9,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/study/record_flags.h"
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/live/live.h"
 #include "triplepoint/tui/console.h"
@@ -67,7 +67,7 @@ class SnapshotCommand : public Command {
       console.print(tui::snapshot_table(snapshot, console));
   }
 
-  study::SensorFlags sensors_;
+  app::SensorFlags sensors_;
   FormatFlag format_{FormatFlag::Csv::yes};
   std::optional<Seconds> every_;
 };

@@ -19,7 +19,7 @@
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/store/growing_run.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/study/library_text.h"
+#include "triplepoint/app/library_text.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/progress.h"
@@ -104,7 +104,7 @@ class Steer : public Command {
   Result<void> simulate(tui::Console& console, const spec::Library& library) {
     spec::Job job = TPT_TRY(flags_.job(library));
     TPT_TRY(add_faults(job, faults_));
-    print_warnings(console, study::warnings_of(job));
+    print_warnings(console, app::warnings_of(job));
     TPT_TRY(require_steerable(job));
     const metrics::BillRates rates = TPT_TRY(metrics::load_bill_rates(library));
     options_.restart = restart_time_.value_or(rates.restart);

@@ -4,7 +4,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/listen_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/study/record_flags.h"
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/top_session.h"
 
@@ -81,7 +81,7 @@ class Top : public Command {
     return tui::remote_source(hosts_, options);
   }
 
-  study::SensorFlags sensors_;
+  app::SensorFlags sensors_;
   std::optional<std::string> run_, token_file_;
   std::vector<std::string> hosts_;
   std::string mode_ = "auto", sort_ = "gpu";

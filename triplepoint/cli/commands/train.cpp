@@ -13,8 +13,8 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/study/library_text.h"
-#include "triplepoint/study/training.h"
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/training.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {
@@ -50,29 +50,29 @@ class Train : public Command {
   Result<int> run(tui::Console& console) override {
     TPT_TRY(check());
     const spec::Library library = TPT_TRY(spec::require_library());
-    if (!flags_.has_file()) flags_.begin_with(study::beginning_of_training(flags_.has_layout()));
+    if (!flags_.has_file()) flags_.begin_with(app::beginning_of_training(flags_.has_layout()));
     if (TPT_TRY(flags_.own_runs()))
       return error("--with changes predictions, and train measures; leave it out");
     spec::Job job = TPT_TRY(flags_.job(library));
-    if (ranks_) TPT_TRY(study::spread_ranks(job, *ranks_));
-    TPT_TRY(study::require_trainable(job));
-    print_warnings(console, study::warnings_of(job));
-    const study::ProcessEnvironment around = study::process_environment();
+    if (ranks_) TPT_TRY(app::spread_ranks(job, *ranks_));
+    TPT_TRY(app::require_trainable(job));
+    print_warnings(console, app::warnings_of(job));
+    const app::ProcessEnvironment around = app::process_environment();
     if (wants_trainers_help())
-      return study::run_launch(tui::watch_on(console),
-                               {TPT_TRY(study::find_trainer(around)).string(), "--help"}, around);
-    const study::Launcher launcher = TPT_TRY(study::choose_launcher(launcher_, around));
-    const study::JobFile file =
-        TPT_TRY(study::JobFile::write(folder_of_job(launcher), spec::write_job(job)));
-    const study::TrainRequest request = TPT_TRY(make_request(job, file.path(), around));
-    const std::vector<std::string> command = study::launch_command(request, launcher);
+      return app::run_launch(tui::watch_on(console),
+                               {TPT_TRY(app::find_trainer(around)).string(), "--help"}, around);
+    const app::Launcher launcher = TPT_TRY(app::choose_launcher(launcher_, around));
+    const app::JobFile file =
+        TPT_TRY(app::JobFile::write(folder_of_job(launcher), spec::write_job(job)));
+    const app::TrainRequest request = TPT_TRY(make_request(job, file.path(), around));
+    const std::vector<std::string> command = app::launch_command(request, launcher);
     if (dry_run_) return show(console, library, job, command, around);
     console.flush();
     const int code = TPT_TRY(
-        study::run_launch(tui::watch_on(console), command, around, launcher, file.report()));
-    if (launcher == study::Launcher::srun && output_) TPT_TRY(study::merge_nodes(*output_));
-    if (output_ && code == 0 && launcher != study::Launcher::none)
-      if (const auto kept = study::add_report_of_trainer(*output_, file.report()); !kept)
+        app::run_launch(tui::watch_on(console), command, around, launcher, file.report()));
+    if (launcher == app::Launcher::srun && output_) TPT_TRY(app::merge_nodes(*output_));
+    if (output_ && code == 0 && launcher != app::Launcher::none)
+      if (const auto kept = app::add_report_of_trainer(*output_, file.report()); !kept)
         console.warn(fmt::format("triplepoint: the recording lacks memory and traffic: {}\n",
                                  kept.error().what));
     return code;
@@ -99,20 +99,20 @@ class Train : public Command {
   int64_t steps() const { return steps_.value_or(10); }
 
   /// Other nodes see the folder that we are in, but not our /tmp.
-  static Path folder_of_job(study::Launcher launcher) {
+  static Path folder_of_job(app::Launcher launcher) {
     std::error_code failed;
     const Path temporary = fs::temp_directory_path(failed);
-    return launcher == study::Launcher::srun || failed ? Path(".") : temporary;
+    return launcher == app::Launcher::srun || failed ? Path(".") : temporary;
   }
 
-  Result<study::TrainRequest> make_request(const spec::Job& job, const Path& job_file,
-                                           const study::ProcessEnvironment& around) const {
+  Result<app::TrainRequest> make_request(const spec::Job& job, const Path& job_file,
+                                           const app::ProcessEnvironment& around) const {
     std::error_code problem;
-    study::TrainRequest request{.self = fs::read_symlink("/proc/self/exe", problem),
-                                .trainer = TPT_TRY(study::find_trainer(around)),
+    app::TrainRequest request{.self = fs::read_symlink("/proc/self/exe", problem),
+                                .trainer = TPT_TRY(app::find_trainer(around)),
                                 .job_file = job_file,
                                 .ranks = job.world_size(),
-                                .nodes = study::nodes_allocated(around),
+                                .nodes = app::nodes_allocated(around),
                                 .steps = steps(),
                                 .flags = trainer_flags_,
                                 .warmup = warmup_.value_or(std::min<int64_t>(2, steps() - 1)),
@@ -123,10 +123,10 @@ class Train : public Command {
 
   static int show(tui::Console& console, const spec::Library& library, const spec::Job& job,
                   const std::vector<std::string>& command,
-                  const study::ProcessEnvironment& around) {
+                  const app::ProcessEnvironment& around) {
     console.print(spec::write_job(job, library));
     console.print("\n# started as\n");
-    for (const auto& [name, value] : study::launch_variables(around))
+    for (const auto& [name, value] : app::launch_variables(around))
       console.print(fmt::format("#   {}={}\n", name, shell_word(value)));
     std::string words;
     for (const std::string& word : command)

@@ -20,7 +20,7 @@
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/study/sources.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
@@ -62,7 +62,7 @@ class Why : public Command {
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     const ThreadLimit limit = threads_.limit();
-    run::Run measured = TPT_TRY(study::load_run_source(sources_, {}));
+    run::Run measured = TPT_TRY(app::load_run_source(sources_, {}));
     take_steps_from_traces(measured);
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
     const advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr);
@@ -71,7 +71,7 @@ class Why : public Command {
                    ": it has no steps (why explains the time of a step); mark them while "
                    "recording, or give traces of kernels or a training's log");
     const answers::Document answer = advise::why_answer(
-        gap, measured, "Why is a step of " + study::stem_of_source(sources_.front()) + " slow?");
+        gap, measured, "Why is a step of " + app::stem_of_source(sources_.front()) + " slow?");
     if (output_) {
       TPT_TRY(require_other_file(*output_, sources_));
       TPT_TRY(write_file_atomically(*output_, report::document_page(answer)));
@@ -84,8 +84,8 @@ class Why : public Command {
  private:
   /// Nothing where neither flag nor recording names a job.
   Result<std::optional<run::Run>> prediction(const run::Run& measured) const {
-    if (against_ && !with_ && study::kind_of_source(*against_) == study::SourceKind::run)
-      return std::optional(TPT_TRY(study::load_run_source({*against_}, {})));
+    if (against_ && !with_ && app::kind_of_source(*against_) == app::SourceKind::run)
+      return std::optional(TPT_TRY(app::load_run_source({*against_}, {})));
     if (!against_ && !measured.manifest.job) {
       if (with_)
         return error(

@@ -9,7 +9,7 @@
 #include "triplepoint/calibrate/machine/this_machine.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/study/this_machine.h"
+#include "triplepoint/app/this_machine.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -44,12 +44,12 @@ Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& fold
   std::optional<Path> measured;
   if (measured_) measured = *measured_;
   if (!measured) {
-    TPT_TRY(study::find_machine_program());
+    TPT_TRY(app::find_machine_program());
     console.warn("measuring this machine: products, attention, collectives, steps ...\n");
   }
   const calibrate::MachineFit fit =
-      TPT_TRY(study::describe_this_machine(folder, measured, emulated, library));
-  print_answer(console, study::machine_document(fit, folder), format);
+      TPT_TRY(app::describe_this_machine(folder, measured, emulated, library));
+  print_answer(console, app::machine_document(fit, folder), format);
   return exit_ok;
 }
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/flags/arguments.h"
+#include "triplepoint/app/recording_request.h"
+#include "triplepoint/telemetry/open_sensors.h"
+
+namespace triplepoint::app {
+
+/// The flags that say what is measured: --devices, --gpm, --node-power-command.
+class SensorFlags {
+ public:
+  flags::Arguments arguments();
+  telemetry::SensorOptions options() const;
+
+ private:
+  std::vector<std::string> devices_;
+  std::optional<std::string> node_power_command_;
+  bool gpm_ = false;
+};
+
+/// What a recording is asked besides the program and the file.
+class RecordFlags {
+ public:
+  flags::Arguments arguments();
+  /// Without command and output.
+  Result<RecordingRequest> request() const;
+
+ private:
+  Result<void> check() const;
+  void set_steps(RecordingRequest& request) const;
+
+  std::optional<Seconds> interval_;
+  std::optional<std::string> steps_, job_file_;
+  std::optional<int64_t> warmup_;
+  bool strict_ = false, quiet_ = false;
+  SensorFlags sensors_;
+};
+
+}  // namespace triplepoint::app

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/app/sources.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/parallel.h"
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/formats/import.h"
+#include "triplepoint/store/store.h"
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/runner.h"
+#include "triplepoint/telemetry/timeseries/reader.h"
+#include "triplepoint/trace/input.h"
+#include "triplepoint/trace/logs/training_log.h"
+#include "triplepoint/trace/read.h"
+#include "triplepoint/trace_report/input.h"
+#include "triplepoint/trace_report/rank_devices.h"
+
+namespace triplepoint::app {
+namespace {
+
+/// A folder that characterize made, or one of runs; else it is a folder of traces.
+bool is_study(const Path& folder) {
+  if (path_exists(folder / "study.json")) return true;
+  const auto runs = list_files(folder, ".run");
+  const auto all = list_files(folder, "");
+  return (runs && !runs->empty()) || !all || all->empty();
+}
+
+/// A training's log tells when its steps were, not what ran in them: steps instead of a timeline,
+/// in which everything would be idle.
+void take_steps_from_log(run::Run& run) {
+  for (const run::Span& span : run.timeline.spans)
+    run.steps.push_back({.begin = span.begin, .end = span.end});
+  run.timeline = {};
+  run.manifest.notes.emplace_back(
+      "a training's log tells the time of each step, not what ran in it");
+}
+
+enum class Log { alone, beside_recording };
+
+Result<run::Run> read_run(const std::vector<std::string>& files,
+                          const trace_report::TraceOptions& options, Log log) {
+  const bool as_it_is = !options.ranks && !options.step && !options.rules;
+  if (files.size() == 1 && trace_report::is_run_file(files[0]) && as_it_is)
+    return run::load(files[0]);
+  if (files.size() == 1 && as_it_is && telemetry::looks_like_time_series(files[0]))
+    return telemetry::read_time_series(files[0]);
+  trace_report::TraceInput input =
+      TPT_TRY(trace_report::read_trace_input(files, options, trace::HostSpans::ops));
+  if (input.format == "training_log" && log == Log::alone) take_steps_from_log(input.run);
+  run::Manifest& manifest = input.run.manifest;
+  if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
+  std::move(input.remarks.begin(), input.remarks.end(), std::back_inserter(manifest.notes));
+  return std::move(input.run);
+}
+
+}  // namespace
+
+SourceKind kind_of_source(const std::string& source) {
+  if (is_folder(source)) return is_study(source) ? SourceKind::study : SourceKind::traces;
+  return source.ends_with(".run") ? SourceKind::run : SourceKind::traces;
+}
+
+bool is_training_log(const Path& file) {
+  auto input = trace::Input::open(file);
+  if (!input) return false;
+  const auto head = input->peek(trace::recognized_by);
+  if (!head || !trace::looks_like_training_log(*head)) return false;
+  const auto log = trace::parse_training_log(*input);
+  return log && !log->framework.empty();
+}
+
+std::string stem_of_source(Path file) {
+  constexpr std::string_view endings[] = {".gz", ".zst", ".tar", ".json", ".trace", ".pt", ".run"};
+  const auto ends = [&](std::string_view ending) { return file.extension() == ending; };
+  while (std::any_of(std::begin(endings), std::end(endings), ends))
+    file.replace_extension();
+  return by_own_name(file).filename().string();
+}
+
+namespace {
+
+void shift(run::Timeline& timeline, int64_t by) {
+  for (run::Span& span : timeline.spans) {
+    span.begin = Instant(span.begin.nanoseconds() + by);
+    span.end = Instant(span.end.nanoseconds() + by);
+  }
+}
+
+/// Where the traces' time 0 lies on the recording's clock: by the wall clocks of both, or, where
+/// one has none, with the first span at the begin of the recording's step.
+int64_t offset_of(const run::Run& recording, const run::Run& traced, std::string& said) {
+  const run::Extent spans = run::extent(traced.timeline).value_or(run::Extent{});
+  const bool has_steps = !recording.steps.empty();
+  const Instant begin = has_steps ? recording.steps.front().begin : Instant();
+  const auto &here = traced.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
+  if (!here || !there) {
+    said = "the traces have no wall clock: their first span is laid at the begin of the step";
+    return begin.nanoseconds() - spans.begin.nanoseconds();
+  }
+  const int64_t by = *here - *there;
+  const bool meet = has_steps &&
+                    spans.begin.nanoseconds() + by < recording.steps.back().end.nanoseconds() &&
+                    begin.nanoseconds() < spans.end.nanoseconds() + by;
+  if (has_steps && !meet)
+    said = "the traces are of another time than the recorded steps (are both of one job?)";
+  return by;
+}
+
+}  // namespace
+
+Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
+  std::string said;
+  shift(traced.timeline, offset_of(recording, traced, said));
+  if (!said.empty()) traced.manifest.notes.push_back(std::move(said));
+  if (std::string ranks = trace_report::take_ranks_from_traces(recording, traced); !ranks.empty())
+    traced.manifest.notes.push_back(std::move(ranks));
+  recording.timeline = std::move(traced.timeline);
+  // Ranks that were not traced are ranks of the job, too.
+  for (const run::Device& device : recording.devices)
+    recording.timeline.num_ranks =
+        std::max(recording.timeline.num_ranks, device.rank.value_or(-1) + 1);
+  std::move(traced.manifest.notes.begin(), traced.manifest.notes.end(),
+            std::back_inserter(recording.manifest.notes));
+  recording.manifest.facts.merge(traced.manifest.facts);
+  return recording;
+}
+
+Result<run::Run> load_run_source(const std::vector<std::string>& sources,
+                                 const trace_report::TraceOptions& options) {
+  std::vector<std::string> traces, recordings;
+  for (const std::string& source : sources)
+    (trace_report::is_run_file(source) ? recordings : traces).push_back(source);
+  if (recordings.size() > 1)
+    return error(
+        fmt::format("{} .run files were named (a page shows one); triplepoint compare shows "
+                    "several, a folder of them is a study",
+                    recordings.size()));
+  if (traces.empty() || recordings.empty()) return read_run(sources, options, Log::alone);
+  run::Run traced = TPT_TRY(read_run(traces, options, Log::beside_recording));
+  run::Run recording = TPT_TRY(run::load(recordings[0]));
+  if (!traced.manifest.epoch_unix_ns || !recording.manifest.epoch_unix_ns)
+    return error(
+        fmt::format("{}: its times cannot be brought to the traces' (one of them has no wall "
+                    "clock); report them one by one",
+                    recordings[0]));
+  return with_timeline(std::move(recording), std::move(traced));
+}
+
+std::vector<spec::Provenance> numbers_of(const run::Run& run) {
+  std::vector<spec::Provenance> numbers;
+  const Result<spec::Library> library = spec::require_library();
+  if (!library || run.manifest.origin != run::Origin::simulated || !run.manifest.job)
+    return numbers;
+  const spec::Job& job = *run.manifest.job;
+  const auto add = [&](const std::string& file) {
+    const auto of_file = numbers_of(*library, file);
+    if (of_file) numbers.insert(numbers.end(), of_file->begin(), of_file->end());
+    return of_file.has_value();
+  };
+  add("models/" + job.model.name);
+  add("stacks/" + job.stack.name);
+  if (!add("clusters/" + job.cluster.name)) add("gpus/" + job.cluster.gpu.name);
+  for (spec::Provenance& number : numbers)  // the same text wherever the library lies
+    if (number.file.starts_with(library->root))
+      number.file = number.file.substr(library->root.size() + 1);
+  return numbers;
+}
+
+Result<report::Study> load_study_source(const std::string& folder) {
+  const spec::Library library = TPT_TRY(spec::require_library());
+  StudyResults results = TPT_TRY(load_results(library, folder, available_threads()));
+  return std::move(results.study);
+}
+
+// A study that is there already, read from its folder.
+
+namespace {
+
+Result<std::vector<spec::Diagnosis>> diagnoses_from(const Json& list) {
+  std::vector<spec::Diagnosis> diagnoses;
+  for (const Json& entry : list) {
+    spec::Diagnosis diagnosis;
+    const std::string code = entry.value("code", "");
+    if (const auto known = spec::enum_from_name<spec::DiagnosisCode>(code)) diagnosis.code = *known;
+    diagnosis.severity = entry.value("severity", "") == "warning"
+                             ? spec::Diagnosis::Severity::warning
+                             : spec::Diagnosis::Severity::error;
+    diagnosis.what = entry.value("what", "");
+    diagnoses.push_back(std::move(diagnosis));
+  }
+  return diagnoses;
+}
+
+/// study.json back as a plan; jobs that were simulated get their job from their run.
+Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file,
+                                  std::vector<Path>& runs, std::set<std::string>& failed) {
+  const std::string text = TPT_TRY(read_file(file));
+  const Json json = TPT_TRY(parse_json(text, file.string()));
+  spec::StudyPlan plan;
+  try {
+    plan = {json.value("study", ""), json.value("title", ""), json.value("about", ""), {}};
+    if (const std::string suite = json.value("suite", ""); !suite.empty())
+      plan.suite = std::make_shared<spec::StudyPlan>(
+          TPT_TRY(spec::parse_study(library, suite, file.string())));
+    for (const Json& entry : json.at("jobs")) {
+      spec::StudyJob job;
+      if (entry.contains("job"))
+        job.job =
+            TPT_TRY(spec::parse_job(library, entry.at("job").get<std::string>(), file.string()));
+      job.job.name = entry.value("name", "");
+      if (entry.value("failed", false)) failed.insert(job.job.name);
+      job.diagnoses = TPT_TRY(diagnoses_from(entry.at("diagnoses")));
+      plan.jobs.push_back(std::move(job));
+      runs.push_back(file.parent_path() / "runs" / Path(entry.value("run", "")).filename());
+    }
+  } catch (const Json::exception& wrong) {
+    return error(fmt::format("{}: not a study of ours ({}); run triplepoint characterize again",
+                             file.string(), wrong.what()));
+  }
+  return plan;
+}
+
+/// A folder of runs without a study file.
+Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs) {
+  runs = TPT_TRY(list_files(folder, ".run"));
+  if (runs.empty())
+    return error(
+        fmt::format("{}: no study and no .run file in it (a report needs either); make them with "
+                    "triplepoint characterize STUDY -o {}",
+                    folder.string(), folder.string()));
+  spec::StudyPlan plan{
+      folder.string(), fmt::format("Runs in {}", folder.filename().string()), "", {}};
+  for (const Path& run : runs) {
+    spec::StudyJob job;
+    job.job.name = run.stem().string();
+    plan.jobs.push_back(std::move(job));
+  }
+  return plan;
+}
+
+}  // namespace
+
+Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads) {
+  std::vector<Path> runs;
+  std::set<std::string> failed;
+  const bool ours = path_exists(folder / study_plan_file);
+  spec::StudyPlan plan = ours ? TPT_TRY(read_plan(library, folder / study_plan_file, runs, failed))
+                              : TPT_TRY(plan_of_runs(folder, runs));
+  std::vector<StudyItem> items(plan.jobs.size());
+  parallel_for(items.size(), threads, [&](std::size_t i) {
+    StudyItem& item = items[i];
+    item.job = &plan.jobs[i];
+    item.file = runs[i];
+    item.suite = plan.suite.get();
+    if (spec::has_errors(plan.jobs[i].diagnoses)) {
+      take_diagnoses(item);
+      if (failed.contains(item.job->job.name)) mark_failed(item);
+      return;
+    }
+    if (!path_exists(runs[i])) return;  // not simulated yet
+    const Result<run::Run> run = run::load(runs[i].string());
+    if (!run) {
+      item.problem = run.error().what;
+      return;
+    }
+    if (run->manifest.job) {
+      std::string name = std::move(plan.jobs[i].job.name);
+      plan.jobs[i].job = *run->manifest.job;
+      plan.jobs[i].job.name = std::move(name);
+    }
+    take_results(item, *run);
+  });
+  TPT_TRY(first_problem(items));
+  StudyResults results = collect(items, plan);
+  link_run_pages(results, folder);
+  return results;
+}
+
+}  // namespace triplepoint::app

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/load.h"
+
+#include "triplepoint/report/study.h"
+#include "triplepoint/trace_report/analyses.h"
+
+namespace triplepoint::app {
+
+/// What report, compare and serve can show.
+enum class SourceKind { study, run, traces };
+
+/// By name and content: a .run file; a folder that characterize made, or one of runs; else traces.
+SourceKind kind_of_source(const std::string& source);
+
+/// "ranks" of ranks.tar.gz, "rank0" of rank0.pt.trace.json.gz, "job" of job.run.
+std::string stem_of_source(Path file);
+
+/// Whether the file is a training's log with steps.
+bool is_training_log(const Path& file);
+
+/// Samples of a run with the timeline of its traces, both of one job.
+Result<run::Run> with_timeline(run::Run recording, run::Run traced);
+
+/// A run, or traces as one run; traces may have a recording among them, whose devices, series and
+/// steps join the timeline on one time line. Ranks, step and kernel rules as asked for.
+Result<run::Run> load_run_source(const std::vector<std::string>& sources,
+                                 const trace_report::TraceOptions&);
+
+/// The numbers of the library that a predicted run rests on: of its model, GPU, cluster, stack and
+/// calibrations. Empty for runs that predict nothing, and for what the library does not hold.
+std::vector<spec::Provenance> numbers_of(const run::Run&);
+
+Result<report::Study> load_study_source(const std::string& folder);
+
+}  // namespace triplepoint::app

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/app/sweep.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/answers/labels.h"
+#include "triplepoint/answers/run_figures.h"
+
+namespace triplepoint::app {
+namespace {
+
+/// "400 W" as 400 and "W".
+struct Amount {
+  double number = 0;
+  std::string unit;
+};
+
+Result<Amount> parse_amount(std::string_view text) {
+  Amount amount;
+  while (text.starts_with(' '))
+    text.remove_prefix(1);
+  const auto [end, problem] =
+      std::from_chars(text.data(), text.data() + text.size(), amount.number);
+  if (problem != std::errc())
+    return error(fmt::format("\"{}\" is no number with a unit; try 400 W..700 W/50 W", text));
+  amount.unit = std::string(trimmed(text.substr(static_cast<size_t>(end - text.data()))));
+  return amount;
+}
+
+Result<std::vector<std::string>> values_of_range(std::string_view from, std::string_view to,
+                                                 std::string_view by) {
+  const Amount low = TPT_TRY(parse_amount(from)), high = TPT_TRY(parse_amount(to)),
+               step = TPT_TRY(parse_amount(by));
+  const std::string& unit_name = high.unit.empty() ? low.unit : high.unit;
+  for (const Amount* each : {&low, &step})
+    if (!each->unit.empty() && each->unit != unit_name)
+      return error(
+          fmt::format("{}..{}/{} has two units; write one, as in 400 W..700 W/50 W", from, to, by));
+  const double count = (high.number - low.number) / step.number;
+  if (!(step.number > 0) || !(count >= 0) || count > static_cast<double>(most_values))
+    return error(
+        fmt::format("{}..{}/{} is no range of 1 to {} values; the first is the least, and the step "
+                    "is above 0",
+                    from, to, by, most_values));
+  constexpr double rounding = 1e-9;
+  std::vector<std::string> values;
+  for (int i = 0; i <= count + rounding; ++i)
+    values.push_back(
+        std::string(trimmed(fmt::format("{:.12g} {}", low.number + i * step.number, unit_name))));
+  return values;
+}
+
+std::string name_of(const std::vector<SweptFlag>& flags, const SweptJob& job) {
+  std::vector<std::string> words;
+  for (size_t f = 0; f < flags.size(); ++f)
+    words.push_back(flags[f].name + " " + job.values[f]);
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+const metrics::Metrics* known(const SweptJob& job) {
+  return job.problem.empty() && job.results.metrics.step_time ? &job.results.metrics : nullptr;
+}
+
+double seconds_of(const SweptJob& job) {
+  return *job.results.metrics.step_time / unit::s;
+}
+
+/// The least of those that know it; null if none does.
+template <class Value>
+const SweptJob* least(const std::vector<SweptJob>& jobs, const Value& value) {
+  const SweptJob* best = nullptr;
+  for (const SweptJob& job : jobs)
+    if (known(job) && value(job) && (!best || *value(job) < *value(*best))) best = &job;
+  return best;
+}
+
+std::optional<double> energy_of(const SweptJob& job) {
+  return job.results.metrics.joules_per_token;
+}
+
+std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {
+  constexpr double noticeable = 5e-4;
+  const SweptJob* fast =
+      least(jobs, [](const SweptJob& job) { return std::optional(seconds_of(job)); });
+  if (!fast) return "None of these jobs runs: " + jobs.front().problem;
+  const SweptJob* slow =
+      least(jobs, [](const SweptJob& job) { return std::optional(-seconds_of(job)); });
+  const double range = seconds_of(*slow) / seconds_of(*fast) - 1;
+  const SweptJob* thrifty = least(jobs, energy_of);
+  std::string text =
+      range < noticeable
+          ? fmt::format("The step takes {} s at every value", significant(seconds_of(*fast)))
+          : fmt::format("Fastest: {}, {} s a step (the slowest, {}, takes {} longer)",
+                        name_of(flags, *fast), significant(seconds_of(*fast)),
+                        name_of(flags, *slow), percent(range));
+  if (!thrifty) return text + ".";
+  const double saved = energy_of(*fast) ? 1 - *energy_of(*thrifty) / *energy_of(*fast) : 0;
+  const auto scope = metrics::scope_text(thrifty->results.metrics.energy_scope);
+  if (saved < noticeable) return text + fmt::format("; none takes less energy {}.", scope);
+  return text + fmt::format("; least energy {}: {}, {} J/token, {} less at {} longer steps.", scope,
+                            name_of(flags, *thrifty), significant(*energy_of(*thrifty)),
+                            percent(saved), percent(seconds_of(*thrifty) / seconds_of(*fast) - 1));
+}
+
+DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {
+  DataTable table{.name = "sweep"};
+  for (const SweptFlag& flag : flags)
+    table.columns.push_back({.key = flag.name, .title = flag.name});
+  table.columns.insert(table.columns.end(), {{"step_time_s", "step s", 1, 3},
+                                             {"tokens_per_s", "tokens/s"},
+                                             {"joules_per_token", "J/token", 1, 3},
+                                             {"energy_scope", "energy of"},
+                                             {"power_mean_w", "mean W"},
+                                             {"temperature_peak_c", "peak °C", 1, 1},
+                                             {"sm_clock_mean_mhz", "MHz"},
+                                             {"throttled_share", "throttled %", 0.01, 1},
+                                             {"problem", "problem"}});
+  for (const SweptJob& job : jobs) {
+    std::vector<DataCell> row(job.values.begin(), job.values.end());
+    const metrics::Metrics& m = job.results.metrics;
+    const auto cell = [&](const std::optional<double>& value) {
+      return cell_of(value, "not known");
+    };
+    row.push_back(cell(m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt));
+    row.insert(row.end(),
+               {cell(m.tokens_per_second), cell(m.joules_per_token),
+                std::string(metrics::energy_scopes[static_cast<size_t>(m.energy_scope)]),
+                cell(m.power_mean_w), cell(m.temperature_peak_c), cell(m.sm_clock_mean_mhz),
+                cell(metrics::throttled_share(m)), job.problem});
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+/// A curve over the first flag for each combination of the others.
+answers::Figure curve(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs,
+                      const char* id, const std::string& what, const auto& value_of) {
+  answers::LineChart chart{.title = what + " over " + flags[0].name,
+                           .x_name = flags[0].name,
+                           .y_unit = what,
+                           .positions = flags[0].values,
+                           .lines = {},
+                           .from_zero = false};
+  const size_t positions = flags[0].values.size();
+  const size_t others = jobs.size() / positions;  // the last flag varies fastest
+  for (size_t o = 0; o < others; ++o) {
+    std::vector<std::string> name(jobs[o].values.begin() + 1, jobs[o].values.end());
+    answers::Line line{.name = fmt::format("{}", fmt::join(name, ", ")),
+                       .style = fmt::format("s{}", o % 5 + 1),
+                       .values = {}};
+    for (size_t p = 0; p < positions; ++p) {
+      const SweptJob& job = jobs[p * others + o];
+      line.values.push_back(known(job) ? value_of(job) : std::nullopt);
+    }
+    chart.lines.push_back(std::move(line));
+  }
+  return {.id = id, .title = chart.title, .chart = std::move(chart)};
+}
+
+}  // namespace
+
+Result<SweptFlag> parse_swept(std::string_view text) {
+  const size_t equals = text.find('=');
+  SweptFlag flag;
+  if (equals == std::string_view::npos || equals == 0)
+    return error(fmt::format(
+        "--sweep {}: no flag with its values; try power-limit=400 W..700 W/50 W or tp=2|4", text));
+  flag.name = std::string(trimmed(text.substr(0, equals)));
+  while (flag.name.starts_with('-'))
+    flag.name.erase(0, 1);
+  const std::string_view values = text.substr(equals + 1);
+  const size_t dots = values.find(".."), slash = values.rfind('/');
+  if (dots != std::string_view::npos && slash != std::string_view::npos && slash > dots) {
+    flag.values =
+        TPT_TRY(values_of_range(values.substr(0, dots), values.substr(dots + 2, slash - dots - 2),
+                                values.substr(slash + 1)));
+    return flag;
+  }
+  for (size_t begin = 0; begin <= values.size();) {
+    const size_t end = std::min(values.find('|', begin), values.size());
+    flag.values.push_back(std::string(trimmed(values.substr(begin, end - begin))));
+    begin = end + 1;
+  }
+  if (dots != std::string_view::npos)
+    return error(fmt::format("--sweep {}: a range has a step; try {}/STEP", text, text));
+  return flag;
+}
+
+answers::Document sweep_answer(const std::vector<SweptFlag>& flags,
+                               const std::vector<SweptJob>& jobs) {
+  std::vector<std::string> names;
+  for (const SweptFlag& flag : flags)
+    names.push_back(flag.name);
+  const auto first = std::ranges::find_if(jobs, [](const SweptJob& job) { return known(job); });
+  answers::Document answer{
+      .kind = "sweep",
+      .title = fmt::format("{} over {}",
+                           first == jobs.end() ? "No job" : answers::title_of(first->results.run),
+                           fmt::join(names, " and ")),
+      .facts = fmt::format("{} jobs, one for each value.", jobs.size()),
+      .verdict = verdict_of(flags, jobs)};
+  const size_t curves = jobs.size() / flags[0].values.size();
+  constexpr size_t most_curves = 10;
+  answers::Section section{
+      .id = "sweep", .title = "Every value", .tables = {table_of(flags, jobs)}};
+  if (curves <= most_curves && flags[0].values.size() > 1)
+    section.figures = {curve(flags, jobs, "steps", "step time (s)",
+                             [](const SweptJob& job) { return std::optional(seconds_of(job)); }),
+                       curve(flags, jobs, "energy", "energy (J/token)", energy_of),
+                       curve(flags, jobs, "heat", "hottest die (°C)", [](const SweptJob& job) {
+                         return job.results.metrics.temperature_peak_c;
+                       })};
+  answer.sections.push_back(std::move(section));
+  return answer;
+}
+
+}  // namespace triplepoint::app
