@@ -19,6 +19,7 @@ const numeric = (text) => typeof text === "string" && text.trim() !== "" && Numb
 
 /** `made`: by the core; `own`: by the program. */
 function compare(where, made, own) {
+  if (where.endsWith(".producer")) return; // the program's has its commit
   if (numeric(made) && numeric(own)) [made, own] = [Number(made), Number(own)]; // facts are texts
   if (typeof own === "number" && typeof made === "number") {
     const size = Math.max(Math.abs(made), Math.abs(own));
@@ -58,7 +59,9 @@ function job(line, words) {
   compare(line, answer.results, ask(["simulate", ...words]));
   const plain = !["--duration", "--steps", "--fault"].some((flag) => flag in flags);
   const step = core.call("step", { flags });
-  if (plain) compare(`${line}: step`, step.step_time_s, answer.results.step_time_s ?? null);
+  const whole = answer.results.step_time_s ?? null; // in a run, times are whole nanoseconds
+  const near = whole === null ? step.step_time_s === null : Math.abs(step.step_time_s - whole) <= 2e-9;
+  if (plain && !near) problems.push(`${line}: step ${step.step_time_s}, the run ${whole}`);
   return undefined;
 }
 
@@ -81,7 +84,11 @@ function drawings(line, words) {
 for (const line of lines) {
   const words = wordsOf(line);
   count.jobs += 1;
-  words[0] === "plan" ? plan(line, words.slice(1)) : job(line, words);
+  try {
+    words[0] === "plan" ? plan(line, words.slice(1)) : job(line, words);
+  } catch (error) {
+    problems.push(`${line}: ${error.message}`);
+  }
 }
 for (const line of lines.slice(0, 4)) drawings(line, wordsOf(line));
 
