@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { coreOf, flagsOf, wordsOf } from "./core.mjs";
 
 const bound = 1e-12;
+const nothing = 1e-14; // seconds, joules, ...: what differences of equal numbers leave, as of a bubble that is none
 const [program, folder] = process.argv.slice(2);
 const core = await coreOf(folder);
 const lines = readFileSync(new URL("jobs.txt", import.meta.url), "utf8").split("\n").filter((line) => line && !line.startsWith("#"));
@@ -23,7 +24,8 @@ function compare(where, made, own) {
   if (numeric(made) && numeric(own)) [made, own] = [Number(made), Number(own)]; // facts are texts
   if (typeof own === "number" && typeof made === "number") {
     const size = Math.max(Math.abs(made), Math.abs(own));
-    const error = size === 0 ? 0 : Math.abs(made - own) / size;
+    const apart = Math.abs(made - own);
+    const error = apart <= nothing ? 0 : apart / size;
     count.numbers += 1;
     if (made === own) count.equal += 1;
     worst = Math.max(worst, error);
