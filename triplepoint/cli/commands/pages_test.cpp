@@ -324,8 +324,8 @@ TEST_CASE("explore: the page holds the job, whose text cannot end its element") 
   CHECK(inside.find('<') == inside.npos);
   const auto json = parse_json(inside, page);
   REQUIRE(json);
-  const auto job = spec::parse_job(spec::default_library(),
-                                   (*json)["beginning"].get<std::string>(), "page");
+  const auto job =
+      spec::parse_job(spec::default_library(), (*json)["beginning"].get<std::string>(), "page");
   REQUIRE(job);
   CHECK(job->plan.pipeline_parallel_size == 4);
   CHECK(call({"explore", "--model", "gpt3-175", "--cluster", "hgx-h200", "-o", page}).code ==
