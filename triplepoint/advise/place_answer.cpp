@@ -315,7 +315,8 @@ std::string parts_text(const PlaceResult& result) {
       "per "
       "stage and {:.3f} s from another order of GPUs and ranks. On GPUs that are all alike {:.3f} "
       "s "
-      "are gained; differences of cooling add {:.3f} s, differences of boards {:.3f} s.",
+      "are gained; differences of cooling add {:.3f} s, those of boards (drawn, not measured) "
+      "{:.3f} s.",
       layers.total() + order.total(), placement_name(fastest_of(result)), layers.total(),
       order.total(), layers.alike + order.alike, layers.heat + order.heat,
       layers.boards + order.boards);

@@ -109,16 +109,20 @@ std::string margin_text(const spec::Job& job, const SteerTotals& totals) {
                      margin);
 }
 
+std::string moves_text(const SteerOutcome& outcome) {
+  return fmt::format("{} move{}", outcome.moves, outcome.moves == 1 ? "" : "s");
+}
+
 std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
   const SteerSide &fixed = outcome.fixed, &steered = outcome.steered;
   if (!fixed.ended.empty() && !steered.ended.empty())
     return fmt::format("Stop the job or mend the cause: steered as well as left alone, {}.",
                        steered.ended);
   if (!fixed.ended.empty())
-    return fmt::format("Steer: left alone, {}; with {} moves it goes on.{}", fixed.ended,
-                       outcome.moves, margin_text(job, steered.totals));
+    return fmt::format("Steer: left alone, {}; with {} it goes on.{}", fixed.ended,
+                       moves_text(outcome), margin_text(job, steered.totals));
   if (!steered.ended.empty())
-    return fmt::format("Leave it: it goes on by itself; with {} moves, {}.", outcome.moves,
+    return fmt::format("Leave it: it goes on by itself; with {}, {}.", moves_text(outcome),
                        steered.ended);
   if (outcome.moves == 0)
     return "Leave it: the controller found no move that gains." + margin_text(job, fixed.totals);
@@ -126,14 +130,14 @@ std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
   const std::string better = better_side(outcome);
   if (better == "leave it")
     return fmt::format(
-        "Leave it: {} moves change energy {} times delay by {:+.1f} %, less than a move must gain."
+        "Leave it: {} would change energy {} times delay by {:+.1f} %, less than a move must gain."
         "{}",
-        outcome.moves, metrics::scope_text(outcome.scope), 100 * change,
+        moves_text(outcome), metrics::scope_text(outcome.scope), 100 * change,
         margin_text(job, fixed.totals));
   const bool steers = better == "dynamic";
   return fmt::format(
-      "{}: with {} moves, energy {} times delay {} by {:.1f} %.{}", steers ? "Steer" : "Leave it",
-      outcome.moves, metrics::scope_text(outcome.scope), steers ? "falls" : "grows",
+      "{}: with {}, energy {} times delay {} by {:.1f} %.{}", steers ? "Steer" : "Leave it",
+      moves_text(outcome), metrics::scope_text(outcome.scope), steers ? "falls" : "grows",
       100 * std::abs(change), margin_text(job, steers ? steered.totals : fixed.totals));
 }
 

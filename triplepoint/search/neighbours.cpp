@@ -315,11 +315,18 @@ std::string why_not(const OtherPlan& other, const Finalist& first) {
   if (!other.problem.empty()) return "not possible: " + other.problem;
   if (other.missing > Bytes())
     return fmt::format("out of memory by {} GiB", significant(other.missing / unit::GiB));
-  const Loss loss = largest_loss(other.plan, first);
-  const double share = loss.seconds / first.time;
   if (other.plan.time <= first.time) return "not slower";
-  if (share < 5e-4) return "nearly equal";
-  return fmt::format("{} +{:.1f} %", reason_of(loss.term), 100 * share);
+  return cause_text(other.plan, first);
+}
+
+std::string cause_text(const Finalist& plan, const Finalist& first) {
+  constexpr double worth_telling = 5e-4;
+  const Loss loss = largest_loss(plan, first);
+  const double share = loss.seconds / first.time, rest = plan.time / first.time - 1 - share;
+  if (share < worth_telling) return "nearly equal";
+  std::string text = fmt::format("{} +{:.1f} %", reason_of(loss.term), 100 * share);
+  if (rest < -worth_telling) text += fmt::format(", others −{:.1f} %", -100 * rest);
+  return text;
 }
 
 }  // namespace triplepoint::search

@@ -38,6 +38,10 @@ std::string causes_text(const Finalist& plan, const Finalist& against);
 /// "out of memory by 4.6 GiB", "bubble +12.3 %", "tie": in which way it is behind the first.
 std::string why_not(const OtherPlan& other, const Finalist& first);
 
+/// "bubble +12.3 %", "bubble +12.3 %, others −2.0 %": its largest loss, in shares of the first's
+/// step, and what takes back a part of it.
+std::string cause_text(const Finalist& plan, const Finalist& first);
+
 /// The nearest job that fits in memory, for one that does not: the fewest nodes, then the smallest
 /// model-parallel group, then the fastest with or without sequence parallelism and recomputation.
 /// Nothing if none is found within 64 times the nodes.

@@ -86,10 +86,7 @@ std::vector<std::string> readings_of(const spec::Job& base) {
 
 std::string why_not_first(const Finalist& plan, const Finalist& first, double probability) {
   if (metrics::is_tie(probability)) return "tie";
-  const Loss loss = largest_loss(plan, first);
-  const double share = loss.seconds / first.time;
-  if (share < 5e-4) return "nearly equal";
-  return fmt::format("{} +{:.1f} %", reason_of(loss.term), 100 * share);
+  return cause_text(plan, first);
 }
 
 /// Decimals of kJ that give the least energy two digits, where three do.
