@@ -204,7 +204,7 @@ class History {
  private:
   double base_or_median() const { return base_ > 0 ? base_ : median(times_); }
 
-  StepPattern& add(Kind kind, double seconds, double probability) {
+  StepPattern& add(Kind kind, double seconds, std::optional<double> probability = {}) {
     patterns_.push_back(
         {.kind = kind, .cost = seconds / all_ * unit::s, .probability = probability});
     return patterns_.back();
@@ -226,7 +226,7 @@ class History {
       model_[i] = times_[i];
     }
     if (start_ == 0) return;
-    StepPattern& pattern = add(Kind::start, seconds, most_probability);
+    StepPattern& pattern = add(Kind::start, seconds);
     pattern.count = static_cast<int64_t>(steps);
     pattern.excess = seconds / steps * unit::s;
   }
@@ -504,7 +504,7 @@ class History {
         ++count;
       }
     if (count == 0) return;
-    StepPattern& pattern = add(Kind::tails, seconds, most_probability);
+    StepPattern& pattern = add(Kind::tails, seconds);
     pattern.count = static_cast<int64_t>(count);
     pattern.excess = seconds / count * unit::s;
   }
@@ -530,8 +530,7 @@ class History {
       if (pause <= least) short_ones.push_back(pause);
     const double between = short_ones.empty() ? 0 : mean(short_ones);
     if (between > 0)
-      add(Kind::between, between * static_cast<double>(pauses.size()), most_probability).excess =
-          between * unit::s;
+      add(Kind::between, between * static_cast<double>(pauses.size())).excess = between * unit::s;
     for (double& pause : pauses)
       pause = pause > least ? pause - std::max(0.0, between) : 0;
     take_periods(pauses, 0, true);
@@ -539,7 +538,7 @@ class History {
     for (const double pause : pauses)
       if (pause > 0) seconds += pause, ++count;
     if (count == 0) return;
-    StepPattern& pattern = add(Kind::pauses, seconds, most_probability);
+    StepPattern& pattern = add(Kind::pauses, seconds);
     pattern.count = static_cast<int64_t>(count);
     pattern.excess = seconds / count * unit::s;
   }
@@ -550,7 +549,7 @@ class History {
     for (const Line& line : lines_)
       if (line.pause > std::max(pause_s, base_or_median())) seconds += line.pause, ++count;
     if (count == 0) return;
-    StepPattern& pattern = add(Kind::pauses, seconds, most_probability);
+    StepPattern& pattern = add(Kind::pauses, seconds);
     pattern.count = static_cast<int64_t>(count);
     pattern.excess = seconds / count * unit::s;
   }

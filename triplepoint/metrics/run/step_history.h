@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,8 +32,9 @@ struct StepPattern {
     pauses     // long times between steps: restarts, evaluation, checkpoints
   };
   Kind kind = Kind::tails;
-  Seconds cost;               // per step, mean over all steps
-  double probability = 1;     // that it is more than chance
+  Seconds cost;  // per step, mean over all steps
+  // That it is more than chance, of drift, levels and periods; what is only added up has none.
+  std::optional<double> probability = std::nullopt;
   int64_t count = 0;          // steps, or pauses
   int64_t period = 0;         // periodic: in steps
   bool is_pause = false;      // periodic: the time lies between steps

@@ -60,7 +60,7 @@ class Training {
 const StepPattern& found(const StepHistory& history, Kind kind) {
   const StepPattern* pattern = history.find(kind);
   REQUIRE(pattern != nullptr);
-  CHECK(pattern->probability > 0.95);
+  CHECK(pattern->probability.value_or(1) > 0.95);
   return *pattern;
 }
 
