@@ -206,13 +206,6 @@ std::string html_section(std::string_view id, std::string_view title, std::strin
                      escape(id), escape(title), inner);
 }
 
-std::string html_findings(const std::vector<std::string>& sentences) {
-  std::string html;
-  for (const std::string& sentence : sentences)
-    html += "<li>" + escape(sentence) + "</li>";
-  return html.empty() ? html : "<ol class=\"findings\">" + html + "</ol>";
-}
-
 std::string html_figures(const std::vector<Figure>& figures) {
   std::string html = "<div class=\"figures\">";
   for (const Figure& figure : figures)

@@ -62,8 +62,6 @@ std::string html_tiles(const std::vector<answers::KeyFigure>& figures);
 
 /// A heading and what stands below it.
 std::string html_section(std::string_view id, std::string_view title, std::string_view inner);
-/// Sentences, numbered; empty if there are none.
-std::string html_findings(const std::vector<std::string>& sentences);
 /// A field in which one types what the rows of the page's table must contain.
 std::string html_filter();
 /// Cards beside each other.
