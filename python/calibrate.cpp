@@ -25,9 +25,9 @@ std::string calibrate(const std::vector<std::string>& files, const std::optional
     std::vector<app::LearnInput> inputs;
     for (const std::string& file : files)
       inputs.push_back({file, job});
-    return json_text(answers::document_json(TPT_TRY(app::learn_from_files(
-        TPT_TRY(spec::require_library()), inputs, output,
-        threads > 0 ? threads : available_threads()))));
+    return json_text(answers::document_json(
+        TPT_TRY(app::learn_from_files(TPT_TRY(spec::require_library()), inputs, output,
+                                      threads > 0 ? threads : available_threads()))));
   });
 }
 

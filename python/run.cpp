@@ -13,10 +13,10 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/answers/results.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/app/sources.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
 

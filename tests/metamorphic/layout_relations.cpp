@@ -37,9 +37,7 @@ bool strong_scaling(spec::Job& job) {
   return trains(job) && is_legal(job);
 }
 bool sharded_as(spec::Job& job, spec::Sharding from, spec::Sharding to) {
-  if (!trains(job) || job.plan.sharding != from ||
-      job.data_parallel_size() == 1)
-    return false;
+  if (!trains(job) || job.plan.sharding != from || job.data_parallel_size() == 1) return false;
   job.plan.sharding = to;
   return is_legal(job);
 }
@@ -62,14 +60,12 @@ bool parameters_kept(spec::Job& job) {
   return is_legal(job);
 }
 bool fully_recomputed(spec::Job& job) {
-  if (!trains(job) || job.plan.recompute != spec::Recompute::none)
-    return false;
+  if (!trains(job) || job.plan.recompute != spec::Recompute::none) return false;
   job.plan.recompute = spec::Recompute::full;
   return is_legal(job);
 }
 bool selectively_recomputed(spec::Job& job) {
-  if (!trains(job) || job.plan.recompute != spec::Recompute::none)
-    return false;
+  if (!trains(job) || job.plan.recompute != spec::Recompute::none) return false;
   job.plan.recompute = spec::Recompute::selective;
   return is_legal(job);
 }

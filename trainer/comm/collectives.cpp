@@ -89,9 +89,8 @@ Pending Communicator::all_reduce(std::span<float> data, Reduction reduction) {
   if (size() == 1) return keep(data, data), Pending();
   const auto count = static_cast<int64_t>(data.size());
   auto state = state_of(Collective::all_reduce, static_cast<double>(count));
-  return start(state, [&] {
-    return transport_->all_reduce(Number::fp32, data.data(), count, reduction);
-  });
+  return start(state,
+               [&] { return transport_->all_reduce(Number::fp32, data.data(), count, reduction); });
 }
 
 void Communicator::barrier() {
@@ -140,7 +139,8 @@ Pending Communicator::reduce_scatter_uneven(std::span<const float> whole, std::s
 }
 
 Pending Communicator::all_to_all(std::span<const float> send, std::span<const int64_t> send_counts,
-                                 std::span<float> receive, std::span<const int64_t> receive_counts) {
+                                 std::span<float> receive,
+                                 std::span<const int64_t> receive_counts) {
   TPT_EXPECT(send_counts.size() == ranks_.size() && receive_counts.size() == ranks_.size());
   const int64_t sent = sum(send_counts), received = sum(receive_counts);
   TPT_EXPECT(sent <= static_cast<int64_t>(send.size()) &&
@@ -153,7 +153,8 @@ Pending Communicator::all_to_all(std::span<const float> send, std::span<const in
     int64_t across = 0;
     for (size_t i = 0; i < ranks_.size(); ++i)
       across += endpoint_.links_->leaves_node(ranks_[i]) ? send_counts[i] : 0;
-    state->load.bytes = state->load.node_bytes = static_cast<double>(across * bytes_of(Number::fp32));
+    state->load.bytes = state->load.node_bytes =
+        static_cast<double>(across * bytes_of(Number::fp32));
     state->load.steps = 1;
   }
   return start(state, [&] {

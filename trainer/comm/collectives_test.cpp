@@ -144,8 +144,7 @@ TEST_CASE("an all_to_all is a transposition, with counts of any size") {
       for (int peer = 0; peer < ranks; ++peer) {
         send_counts.push_back(count(all.index(), peer));
         receive_counts.push_back(count(peer, all.index()));
-        send.insert(send.end(), static_cast<size_t>(send_counts.back()),
-                    number(all.index(), peer));
+        send.insert(send.end(), static_cast<size_t>(send_counts.back()), number(all.index(), peer));
         expected.insert(expected.end(), static_cast<size_t>(receive_counts.back()),
                         number(peer, all.index()));
       }

@@ -89,8 +89,8 @@ class MpiGroup final : public GroupTransport {
 
   Started all_reduce(Number number, void* data, int64_t count, Reduction reduction) override {
     auto transfer = std::make_unique<MpiTransfer>();
-    MPI_Iallreduce(MPI_IN_PLACE, data, in_int(count), type_of(number),
-                   operation_of(reduction), group_, transfer->request());
+    MPI_Iallreduce(MPI_IN_PLACE, data, in_int(count), type_of(number), operation_of(reduction),
+                   group_, transfer->request());
     return transfer;
   }
 

@@ -289,8 +289,8 @@ class ThreadGroup final : public GroupTransport {
     const bool receives = ends[1] == member(index_);
     int64_t& turn = message_turns_[{ends[0], ends[1], channel}];
     const MeetingKey key{number_, ranks_.front(), ends[0], ends[1], channel, turn++};
-    return join(key, {Collective::send_recv, number, Reduction::sum, count}, ends,
-                receives ? 1 : 0, std::move(mine));
+    return join(key, {Collective::send_recv, number, Reduction::sum, count}, ends, receives ? 1 : 0,
+                std::move(mine));
   }
 
   Started join(const MeetingKey& key, const Agreement& agreement, const std::vector<int>& ranks,

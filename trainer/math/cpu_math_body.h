@@ -102,15 +102,9 @@ class CpuMath final : public Math {
       add_row(width, x + i * stride, sums);
   }
 
-  void copy(int64_t n, const float* x, float* y) override {
-    copy_row(n, x, y);
-  }
-  void zero(int64_t n, float* x) override {
-    zero_row(n, x);
-  }
-  void add(int64_t n, const float* x, float* y) override {
-    add_row(n, x, y);
-  }
+  void copy(int64_t n, const float* x, float* y) override { copy_row(n, x, y); }
+  void zero(int64_t n, float* x) override { zero_row(n, x); }
+  void add(int64_t n, const float* x, float* y) override { add_row(n, x, y); }
   double sum_of_squares(int64_t n, const float* x) override {
     double sum = 0;
 #pragma omp simd reduction(+ : sum)

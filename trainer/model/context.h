@@ -151,9 +151,7 @@ class ParameterRef {
   Parameter& operator*() const { return (*list_)[index_]; }
   Parameter* operator->() const { return &(*list_)[index_]; }
   const float* value() const { return list_ != nullptr ? (*this)->value.data() : nullptr; }
-  float* gradient() const {
-    return list_ != nullptr ? (*this)->gradient.data() : nullptr;
-  }
+  float* gradient() const { return list_ != nullptr ? (*this)->gradient.data() : nullptr; }
 
  private:
   std::vector<Parameter>* list_ = nullptr;

@@ -295,8 +295,7 @@ void MoeBlock::backward(Half half, MoeKept& kept, float* gradient) {
     if (shared_) shared_gradient = context_.workspace(context_.shard_size());
   }
   experts_.backward(half, kept.experts, row_gradient.data());
-  if (has_weight(half))
-    router_.backward_weight(tokens(), kept.normed.data(), kept.scores.data());
+  if (has_weight(half)) router_.backward_weight(tokens(), kept.normed.data(), kept.scores.data());
   if (has_input(half)) {
     from_experts(kept, unsorted(kept, std::move(row_gradient)), kept.returned.data());
     const ScopedSpan span(op_text(context_, "permute", 2 * kept.returned.count()));

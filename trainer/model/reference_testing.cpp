@@ -138,8 +138,7 @@ class Reference {
 
  private:
   const Matrix& parameter(const std::string& name, int64_t rows, int64_t columns);
-  Matrix linear(const Matrix& x, const std::string& name, int64_t out,
-                bool biased = true);
+  Matrix linear(const Matrix& x, const std::string& name, int64_t out, bool biased = true);
   Matrix norm(const Matrix& x, const std::string& name);
   Matrix embed();
   Matrix attention(const Matrix& x, int64_t layer);
@@ -270,8 +269,7 @@ void Reference::attend(const Matrix& qkv, int64_t sequence, int64_t head, Matrix
 Matrix Reference::attention(const Matrix& x, int64_t layer) {
   const std::string prefix = "layers." + std::to_string(layer) + ".attention.";
   const int64_t d = model_.kv_channels, heads = model_.num_attention_heads;
-  const Matrix qkv =
-      linear(x, prefix + "qkv", (heads + 2 * model_.num_query_groups) * d);
+  const Matrix qkv = linear(x, prefix + "qkv", (heads + 2 * model_.num_query_groups) * d);
   Matrix out(x.size(), Row(static_cast<size_t>(heads * d)));
   for (int64_t s = 0; s < input_.sequences; ++s)
     for (int64_t h = 0; h < heads; ++h)

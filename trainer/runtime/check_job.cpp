@@ -131,7 +131,8 @@ Result<void> check_plan(const spec::Job& job) {
        "virtual_pipeline_size is above 1 without a pipeline (chunks of one stage would be "
        "neighbours); set it to 1"},
       {plan.optimizer.gradient_sync_bytes != 4,
-       "optimizer.gradient_sync_bytes is not 4 (gradients travel as floats); change it, or take the "
+       "optimizer.gradient_sync_bytes is not 4 (gradients travel as floats); change it, or take "
+       "the "
        "optimizer fp32_adamw"},
       {plan.sharding_group_size == 1 && plan.sharding != Sharding::none &&
            job.data_parallel_size() > 1,

@@ -97,8 +97,7 @@ const CLI::Validator not_negative(
 
 void add_training(CLI::App& app, TrainSettings& train) {
   app.add_option("--steps", train.steps, "Optimizer steps, in all")->check(whole_number<int64_t>());
-  app.add_option("--seed", train.seed, "Of weights and data")
-      ->check(whole_number<uint64_t>());
+  app.add_option("--seed", train.seed, "Of weights and data")->check(whole_number<uint64_t>());
   app.add_option("--data", train.data, "synthetic, or a file whose bytes are the tokens");
   app.add_option("--lr", train.rate.peak, "Learning rate at its highest")->check(positive);
   app.add_option("--warmup", train.rate.warmup_steps, "Steps of linear warm-up")

@@ -58,8 +58,7 @@ Copies copies_in_sums(const spec::Job& job) {
   const workload::RankShare share = workload::share_of_rank(job);
   const bool divided = job.plan.sharding != Sharding::none;
   // Experts that are dealt out over more ranks than the tensor group has: their squares lie apart.
-  const bool experts_apart =
-      job.model.moe && share.expert * share.expert_tensor > share.tensor;
+  const bool experts_apart = job.model.moe && share.expert * share.expert_tensor > share.tensor;
   Copies copies;
   copies.over_data = share.data > 1 && (divided || experts_apart);
   if (copies.over_data) {
@@ -310,8 +309,8 @@ void ParameterStore::gather_updated() {
     Bucket& bucket = buckets_[i];
     if (bucket.shard == nullptr) continue;
     const std::span<float> whole = bucket.value.all();
-    gathering_[i] = bucket.shard->all_gather(
-        whole.subspan(at(bucket.owned_begin), at(bucket.owned())), whole);
+    gathering_[i] =
+        bucket.shard->all_gather(whole.subspan(at(bucket.owned_begin), at(bucket.owned())), whole);
   }
 }
 

@@ -102,8 +102,7 @@ void GradientReducer::start(size_t index, std::span<float> whole, PendingReducti
   reduction.bucket = index;
   if (bucket.shard != nullptr) {
     reduction.mine = FlatArray(ledger_, MemoryTerm::buffers, bucket.owned());
-    reduction.pending =
-        bucket.shard->reduce_scatter(whole, reduction.mine.all());
+    reduction.pending = bucket.shard->reduce_scatter(whole, reduction.mine.all());
   } else if (bucket.replica != nullptr) {
     reduction.pending = bucket.replica->all_reduce(whole);
   } else {
@@ -136,8 +135,7 @@ void GradientReducer::complete(PendingReduction& reduction) {
   Bucket& bucket = buckets_[reduction.bucket];
   if (bucket.shard == nullptr) return;  // all-reduced in place
   const std::span<float> mine = reduction.mine.all();
-  if (bucket.replica != nullptr)
-    bucket.replica->all_reduce(mine).wait();
+  if (bucket.replica != nullptr) bucket.replica->all_reduce(mine).wait();
   const std::span<float> owned = owned_gradient(bucket);
   if (bucket.gradient.empty())
     math_.add(bucket.owned(), mine.data(), owned.data());

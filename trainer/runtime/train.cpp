@@ -414,8 +414,8 @@ EndpointSettings endpoint_settings(const spec::Job& job, double timeout_seconds)
   const spec::Plan& plan = job.plan;
   EndpointSettings settings;
   settings.timeout_seconds = timeout_seconds;
-  settings.progress_thread = plan.overlap_gradient || plan.overlap_parameter || plan.overlap_pipeline ||
-                             plan.sharding == spec::Sharding::parameters;
+  settings.progress_thread = plan.overlap_gradient || plan.overlap_parameter ||
+                             plan.overlap_pipeline || plan.sharding == spec::Sharding::parameters;
   return settings;
 }
 

@@ -9,14 +9,14 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/advise/thermal_groups.h"
+#include "triplepoint/app/calibration_answer.h"
+#include "triplepoint/app/place_telemetry.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/calibrate/jobs/own_runs.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/learn/priors_file.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/pages/document_page.h"
-#include "triplepoint/app/calibration_answer.h"
-#include "triplepoint/app/place_telemetry.h"
-#include "triplepoint/app/sources.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
 
 namespace triplepoint::app {

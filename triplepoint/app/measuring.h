@@ -11,8 +11,8 @@
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/app/runner.h"
+#include "triplepoint/formats/job_scripts.h"
 
 namespace triplepoint::app {
 

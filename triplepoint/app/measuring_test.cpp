@@ -11,10 +11,10 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/app/machine_load.h"
 #include "triplepoint/app/recorded_job.h"
 #include "triplepoint/app/training.h"
+#include "triplepoint/formats/job_scripts.h"
 
 namespace triplepoint::app {
 namespace {

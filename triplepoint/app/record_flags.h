@@ -8,8 +8,8 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/flags/arguments.h"
 #include "triplepoint/app/recording_request.h"
+#include "triplepoint/flags/arguments.h"
 #include "triplepoint/telemetry/open_sensors.h"
 
 namespace triplepoint::app {

@@ -15,10 +15,10 @@
 
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/formats/import.h"
-#include "triplepoint/store/store.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/runner.h"
+#include "triplepoint/formats/import.h"
+#include "triplepoint/store/store.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/logs/training_log.h"

@@ -9,11 +9,11 @@
 
 #include "triplepoint/base/parallel.h"
 
+#include "triplepoint/app/sources.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/app/sources.h"
 
 namespace triplepoint::app {
 namespace {

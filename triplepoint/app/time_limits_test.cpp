@@ -11,8 +11,8 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/sim/simulate.h"
 #include "triplepoint/app/measuring.h"
+#include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::app {
 namespace {

@@ -8,11 +8,11 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/listen_flags.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/job_flags.h"
-#include "triplepoint/app/record_flags.h"
 
 namespace triplepoint::cli {
 namespace {

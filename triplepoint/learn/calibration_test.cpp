@@ -253,7 +253,8 @@ TEST_CASE("a time that no place explains is left out: milliseconds for seconds")
 
 TEST_CASE("a run that does not fit in memory is left out, and alone it is an error") {
   spec::Job huge = job_of(1, 1, 8, 65536);
-  const auto alone = learn_from(shipped_priors(), {{.name = "a", .job = huge, .seconds = 1}}, {}, 1);
+  const auto alone =
+      learn_from(shipped_priors(), {{.name = "a", .job = huge, .seconds = 1}}, {}, 1);
   REQUIRE(!alone);
   CHECK(alone.error().what.find("nothing is learned") != std::string::npos);
   const spec::Job fine = job_of(1, 2, 1);

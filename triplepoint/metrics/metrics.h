@@ -159,7 +159,7 @@ struct Metrics {
   // What power cap and heat took from the clock, as the run's producer says it.
   std::optional<double> clock_lost_to_power_mhz, clock_lost_to_temperature_mhz;
   std::optional<Seconds> step_without_heat;  // with every die as cool as its inlet, as it says it
-  std::map<std::string, double> throttle;  // reason -> share of time, mean over devices
+  std::map<std::string, double> throttle;    // reason -> share of time, mean over devices
   std::map<std::string, std::vector<double>> throttle_per_gpu;  // reasons that occur
   // Share of time with any reason, reasons at once counted once: by the polled reasons, at least
   // the longest reason's share and at most all one after the other. Not-a-number where a device

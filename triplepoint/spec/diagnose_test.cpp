@@ -90,8 +90,7 @@ TEST_CASE("what is wrong with a job is said, alone and in these words") {
     CAPTURE(one.line);
     const bool mixture = one.find("job")->text == "mixtral";
     const bool warns = one.find("warning") != nullptr;
-    const auto found =
-        diagnose(with(mixture ? sound_mixture() : sound_job(), *one.find("set")));
+    const auto found = diagnose(with(mixture ? sound_mixture() : sound_job(), *one.find("set")));
     REQUIRE(found.size() == 1);
     CHECK(has_errors(found) != warns);
     CHECK(name_of(found[0].code) == one.find("code")->text);

@@ -33,7 +33,7 @@ struct Environment {
   std::vector<Hertz> device_clock_limits;  // locked SM clocks (nvidia-smi -lgc)
   // Factors of each board's thermal resistance; 0, or empty: drawn from the GPU's variability.
   std::vector<double> device_resistances;
-  uint64_t seed = 1;                       // of board and node spread
+  uint64_t seed = 1;  // of board and node spread
   // Power usage effectiveness of the site: facility power over IT power; default: not known.
   std::optional<double> pue;
   std::vector<Fault> faults;  // disturbances during a run

@@ -23,7 +23,7 @@ struct StageMemory {
   Bytes reserve;      // CUDA context, NCCL, framework; and fragmentation of the rest
   Bytes step;         // by tensors while the optimizer steps, not part of the sum: what lies there
                       // for good
-  Bytes reserved;  // of the driver by the allocator, not part of the sum
+  Bytes reserved;     // of the driver by the allocator, not part of the sum
   Bytes total() const;
 };
 

@@ -5,12 +5,12 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/app/learning.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/cli/flags/this_machine_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/app/learning.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
@@ -53,8 +53,8 @@ class Calibrate : public Command {
       return error(
           "there is nothing to learn from (calibrate learns from your own measured runs); name a "
           "table of them, as in `triplepoint calibrate runs.csv -o mine`, or try --this-machine");
-    const auto answer = TPT_TRY(app::learn_from_files(
-        TPT_TRY(spec::require_library()), inputs_, output_.value_or("mine"), threads_.count()));
+    const auto answer = TPT_TRY(app::learn_from_files(TPT_TRY(spec::require_library()), inputs_,
+                                                      output_.value_or("mine"), threads_.count()));
     print_answer(console, answer, format_, "runs");
     return exit_ok;
   }

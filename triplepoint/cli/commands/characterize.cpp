@@ -8,6 +8,11 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/app/measuring.h"
+#include "triplepoint/app/runner.h"
+#include "triplepoint/app/study_output.h"
+#include "triplepoint/app/suite.h"
+#include "triplepoint/app/time_limits.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
@@ -15,11 +20,6 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/report/findings/study_document.h"
-#include "triplepoint/app/measuring.h"
-#include "triplepoint/app/runner.h"
-#include "triplepoint/app/study_output.h"
-#include "triplepoint/app/suite.h"
-#include "triplepoint/app/time_limits.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/document_text.h"
 #include "triplepoint/tui/progress.h"
@@ -141,12 +141,12 @@ class Characterize : public Command {
   }
 
   Result<app::StudyResults> run_items(tui::Console& console, const spec::Library& library,
-                                        const spec::StudyPlan& plan, const Path& folder) const {
+                                      const spec::StudyPlan& plan, const Path& folder) const {
     const Watch watch = tui::watch_on(console);
     // Two trainings on one machine would measure each other; Slurm keeps them apart.
     if (measure_)
       return app::measure_study(watch, plan, folder, measure_plan_, retry_,
-                                  threads_.count_or(measure_plan_.launcher == "slurm" ? 16 : 1));
+                                threads_.count_or(measure_plan_.launcher == "slurm" ? 16 : 1));
     if (plan.score)
       return app::run_suite(watch, library, plan, machines_, folder, threads_.count());
     return app::simulate_study(watch, library, plan, folder, threads_.count());

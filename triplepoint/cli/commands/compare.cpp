@@ -9,13 +9,13 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/compare/compare_document.h"
 #include "triplepoint/report/pages/document_page.h"
-#include "triplepoint/app/sources.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {

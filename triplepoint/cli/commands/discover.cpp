@@ -8,11 +8,11 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/app/record_flags.h"
 #include "triplepoint/telemetry/sensor_opening.h"
 #include "triplepoint/tui/machine_text.h"
 

@@ -3,10 +3,10 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/app/record_flags.h"
 #include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::cli {

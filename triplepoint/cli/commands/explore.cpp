@@ -6,10 +6,10 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/app/site.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
-#include "triplepoint/app/site.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

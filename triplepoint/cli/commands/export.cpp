@@ -10,6 +10,7 @@
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/app/library_text.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
@@ -17,7 +18,6 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/app/library_text.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {

@@ -13,13 +13,13 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/app/import_report.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/app/import_report.h"
-#include "triplepoint/app/sources.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/trace/logs/training_log.h"

@@ -15,11 +15,11 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/answers/run_figures.h"
+#include "triplepoint/app/site.h"
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/app/site.h"
 #include "triplepoint/tui/run_text.h"
 
 namespace triplepoint::cli {

@@ -13,13 +13,13 @@
 
 #include "triplepoint/advise/place_answer.h"
 #include "triplepoint/answers/labels.h"
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/place_telemetry.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/app/library_text.h"
-#include "triplepoint/app/place_telemetry.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 

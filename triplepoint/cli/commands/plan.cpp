@@ -17,6 +17,8 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/plan_search.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
@@ -27,8 +29,6 @@
 #include "triplepoint/search/plan_answer.h"
 #include "triplepoint/search/plan_text.h"
 #include "triplepoint/search/size_answer.h"
-#include "triplepoint/app/library_text.h"
-#include "triplepoint/app/plan_search.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/progress.h"
 

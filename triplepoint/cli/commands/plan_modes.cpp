@@ -17,11 +17,11 @@
 
 #include "triplepoint/advise/clock_answer.h"
 #include "triplepoint/advise/clock_plan.h"
+#include "triplepoint/app/place_telemetry.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/app/place_telemetry.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/progress.h"

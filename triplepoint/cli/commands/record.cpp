@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
-#include "triplepoint/flags/bind.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/app/recording.h"
+#include "triplepoint/cli/command.h"
+#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/flags/bind.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {

@@ -8,15 +8,15 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/app/runner.h"
+#include "triplepoint/app/sources.h"
+#include "triplepoint/app/study_output.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/cli/flags/trace_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
-#include "triplepoint/app/runner.h"
-#include "triplepoint/app/sources.h"
-#include "triplepoint/app/study_output.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
@@ -52,8 +52,7 @@ class Report : public Command {
   Result<void> write(const Path& page, const std::string& text) const {
     std::vector<std::string> read = sources_;
     for (const std::string& source : sources_)
-      for (const char* name :
-           {app::study_plan_file, app::results_json_file, app::results_csv_file})
+      for (const char* name : {app::study_plan_file, app::results_json_file, app::results_csv_file})
         read.push_back((Path(source) / name).string());
     TPT_TRY(require_other_file(page, read));
     return write_file_atomically(page, text);

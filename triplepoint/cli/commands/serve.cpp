@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/app/site.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/listen_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/http/server.h"
-#include "triplepoint/app/site.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 

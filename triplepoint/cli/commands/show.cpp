@@ -12,12 +12,12 @@
 #include "triplepoint/spec/toml_tree.h"
 
 #include "triplepoint/answers/labels.h"
+#include "triplepoint/app/library_text.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/app/library_text.h"
 #include "triplepoint/tui/document_text.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/model_flops.h"
@@ -186,7 +186,7 @@ class Show : public Command {
     const std::string file = name.ends_with(".toml") ? absolute_path(name).string()
                                                      : fmt::format("{}/{}", kind.folder, name);
     show(app::library_document(kind.word, name, TPT_TRY(kind.about(library, name)),
-                                 TPT_TRY(app::numbers_of(library, file))),
+                               TPT_TRY(app::numbers_of(library, file))),
          console, all);
     return {};
   }

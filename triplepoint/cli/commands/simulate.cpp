@@ -19,6 +19,10 @@
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/study_output.h"
+#include "triplepoint/app/sweep.h"
+#include "triplepoint/app/trace_what_if.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/like_flags.h"
 #include "triplepoint/cli/flags/output_flags.h"
@@ -30,10 +34,6 @@
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/trace_what_if.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/app/library_text.h"
-#include "triplepoint/app/study_output.h"
-#include "triplepoint/app/sweep.h"
-#include "triplepoint/app/trace_what_if.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
@@ -210,8 +210,8 @@ class Simulate : public Command {
       count *= flag.values.size();
     }
     if (count > app::most_values)
-      return error(fmt::format("--sweep: {} jobs are too many; sweep at most {}", count,
-                               app::most_values));
+      return error(
+          fmt::format("--sweep: {} jobs are too many; sweep at most {}", count, app::most_values));
     std::vector<app::SweptJob> jobs(count);
     for (size_t i = 0; i < count; ++i) {
       if (interrupted()) return error("interrupted");

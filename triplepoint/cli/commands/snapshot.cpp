@@ -6,10 +6,10 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/app/record_flags.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/live/live.h"
 #include "triplepoint/tui/console.h"

@@ -11,6 +11,7 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/advise/steer_answer.h"
+#include "triplepoint/app/library_text.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
@@ -19,7 +20,6 @@
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/store/growing_run.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/app/library_text.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/progress.h"

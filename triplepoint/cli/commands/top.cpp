@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/listen_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/app/record_flags.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/top_session.h"
 

@@ -8,13 +8,13 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/app/library_text.h"
+#include "triplepoint/app/training.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/app/library_text.h"
-#include "triplepoint/app/training.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {
@@ -60,7 +60,7 @@ class Train : public Command {
     const app::ProcessEnvironment around = app::process_environment();
     if (wants_trainers_help())
       return app::run_launch(tui::watch_on(console),
-                               {TPT_TRY(app::find_trainer(around)).string(), "--help"}, around);
+                             {TPT_TRY(app::find_trainer(around)).string(), "--help"}, around);
     const app::Launcher launcher = TPT_TRY(app::choose_launcher(launcher_, around));
     const app::JobFile file =
         TPT_TRY(app::JobFile::write(folder_of_job(launcher), spec::write_job(job)));
@@ -68,8 +68,8 @@ class Train : public Command {
     const std::vector<std::string> command = app::launch_command(request, launcher);
     if (dry_run_) return show(console, library, job, command, around);
     console.flush();
-    const int code = TPT_TRY(
-        app::run_launch(tui::watch_on(console), command, around, launcher, file.report()));
+    const int code =
+        TPT_TRY(app::run_launch(tui::watch_on(console), command, around, launcher, file.report()));
     if (launcher == app::Launcher::srun && output_) TPT_TRY(app::merge_nodes(*output_));
     if (output_ && code == 0 && launcher != app::Launcher::none)
       if (const auto kept = app::add_report_of_trainer(*output_, file.report()); !kept)
@@ -106,24 +106,23 @@ class Train : public Command {
   }
 
   Result<app::TrainRequest> make_request(const spec::Job& job, const Path& job_file,
-                                           const app::ProcessEnvironment& around) const {
+                                         const app::ProcessEnvironment& around) const {
     std::error_code problem;
     app::TrainRequest request{.self = fs::read_symlink("/proc/self/exe", problem),
-                                .trainer = TPT_TRY(app::find_trainer(around)),
-                                .job_file = job_file,
-                                .ranks = job.world_size(),
-                                .nodes = app::nodes_allocated(around),
-                                .steps = steps(),
-                                .flags = trainer_flags_,
-                                .warmup = warmup_.value_or(std::min<int64_t>(2, steps() - 1)),
-                                .quiet = quiet_};
+                              .trainer = TPT_TRY(app::find_trainer(around)),
+                              .job_file = job_file,
+                              .ranks = job.world_size(),
+                              .nodes = app::nodes_allocated(around),
+                              .steps = steps(),
+                              .flags = trainer_flags_,
+                              .warmup = warmup_.value_or(std::min<int64_t>(2, steps() - 1)),
+                              .quiet = quiet_};
     if (output_) request.recording = *output_;
     return request;
   }
 
   static int show(tui::Console& console, const spec::Library& library, const spec::Job& job,
-                  const std::vector<std::string>& command,
-                  const app::ProcessEnvironment& around) {
+                  const std::vector<std::string>& command, const app::ProcessEnvironment& around) {
     console.print(spec::write_job(job, library));
     console.print("\n# started as\n");
     for (const auto& [name, value] : app::launch_variables(around))

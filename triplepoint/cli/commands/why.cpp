@@ -11,6 +11,7 @@
 
 #include "triplepoint/advise/gap.h"
 #include "triplepoint/advise/why_answer.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
@@ -20,7 +21,6 @@
 #include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/simulate.h"
-#include "triplepoint/app/sources.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {

@@ -6,10 +6,10 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/app/this_machine.h"
 #include "triplepoint/calibrate/machine/this_machine.h"
 #include "triplepoint/cli/flags/output_flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/app/this_machine.h"
 
 namespace triplepoint::cli {
 namespace {
