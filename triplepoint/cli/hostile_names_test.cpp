@@ -86,7 +86,7 @@ std::string clock_script_of(const spec::Job& job) {
   advise::ClockPoint point;
   point.clocks.assign(static_cast<std::size_t>(job.world_size()), 1000 * unit::MHz);
   point.caps.assign(static_cast<std::size_t>(job.world_size()), 500 * unit::W);
-  return advise::clock_script(job, point);
+  return advise::clock_script(job, advise::ClockPlan{}, point);
 }
 
 /// Comment lines and lines of the script as it is for a plain name: no more, and the same.
