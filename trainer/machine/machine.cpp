@@ -86,10 +86,9 @@ Result<std::vector<TrainingRow>> measure_trainings(const MachineEffort& effort) 
 }
 
 Result<MachineRows> measure_machine(const MachineEffort& effort) {
-  const std::unique_ptr<Math> math = make_cpu_math(Rounding::none);
+  const std::unique_ptr<Math> math = make_cpu_math();
   MachineRows rows;
   rows.processor = processor_name();
-  rows.math = cpu_math_name();
   rows.cores = core_count();
   rows.memory_bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -128,7 +127,6 @@ Json json_of(const MachineRows& rows) {
                          {"core_seconds", row.core_seconds},
                          {"wall_seconds", row.wall_seconds}});
   return {{"processor", rows.processor},
-          {"math", rows.math},
           {"cores", rows.cores},
           {"memory_bytes", rows.memory_bytes},
           {"call_seconds", rows.call_seconds},
@@ -217,7 +215,7 @@ std::vector<AttentionRow> measure_attention(Math& math, const MachineEffort& eff
       for (const bool backward : {false, true}) {
         AttentionRow row;
         row.shape.sequences = 2, row.shape.length = length;
-        row.shape.heads = row.shape.groups = row.shape.all_heads = 4;
+        row.shape.heads = row.shape.groups = 4;
         row.shape.head_dim = head_dim;
         row.backward = backward;
         const double products = backward ? 10 : 4;  // flops per pair and number of a head, halved
@@ -280,7 +278,7 @@ void run_case(Communicator& all, const Case& one, CaseArrays& arrays) {
     case Collective::all_to_all:
       return all.all_to_all(whole, arrays.counts, other, arrays.counts).wait();
     case Collective::broadcast:
-      return all.broadcast(whole, 0).wait();
+      break;  // the trainer has none
     case Collective::send_recv:
       if (me == 0) return all.send(whole, 1, 0).wait();
       if (me == 1) return all.receive(whole, 0, 0).wait();

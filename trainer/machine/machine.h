@@ -43,7 +43,7 @@ struct TrainingRow {
 };
 
 struct MachineRows {
-  std::string processor, math;
+  std::string processor;
   int64_t cores = 1;
   double memory_bytes = 0;
   double call_seconds = 0;           // of an operation on next to nothing
