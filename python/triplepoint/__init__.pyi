@@ -212,7 +212,7 @@ class Run:
     def save_perfetto(self, file: _File) -> None:
         """Writes its detailed step as a trace for ui.perfetto.dev."""
 
-def simulate(job: Job | _File, /, *, duration: float | str | None = None, steps: int | None = None, power_profile: bool | None = None, nodes_per_rack: int | None = None, fault: str | Sequence[str] | None = None, tokens: float | str | None = None, price_kwh: float | None = None, gpu_hour_price: float | None = None, pue: float | str | None = None, scope: Literal['gpu', 'node', 'site'] | None = None, grid: float | None = None, mtbf: float | str | None = None, checkpoint_time: float | str | None = None, checkpoint_interval: float | str | None = None, restart_time: float | str | None = None) -> Run:
+def simulate(job: Job | _File, /, *, duration: float | str | None = None, steps: int | None = None, power_profile: bool | None = None, nodes_per_rack: int | None = None, fault: str | Sequence[str] | None = None, tokens: float | str | None = None, price_kwh: float | None = None, gpu_hour_price: float | None = None, grid: float | None = None, mtbf: float | str | None = None, checkpoint_time: float | str | None = None, checkpoint_interval: float | str | None = None, restart_time: float | str | None = None, scope: Literal['gpu', 'node', 'site'] | None = None, pue: float | str | None = None) -> Run:
     """Predicts a job: a ``Run``. Some 10 ms; other threads go on meanwhile, and Ctrl-C ends it.
 
     The job is a ``Job``, or the name of a file. Arguments are those flags of ``triplepoint simulate`` that are not the job's.
@@ -234,15 +234,17 @@ def simulate(job: Job | _File, /, *, duration: float | str | None = None, steps:
         tokens: estimate time, energy, cost and CO2 for N tokens, as in 15T
         price_kwh: electricity price (defaults of all rates: data/economics.toml)
         gpu_hour_price: price of a GPU with its share of the machine, without electricity
-        pue: power usage effectiveness: facility power over IT power
-        scope: where energy counts: at the site's meter (default), at the nodes' supplies, or of the
-            GPUs alone
         grid: CO2 per kWh
         mtbf: mean time between failures of one GPU, as in 50000h; 0s: no failures; a plain number is in
             s
         checkpoint_time: time to write a checkpoint; the job is paused; a plain number is in s
         checkpoint_interval: time between checkpoints (default: the optimum); a plain number is in s
         restart_time: from a failure to the next step; a plain number is in s
+
+    Energy:
+        scope: where energy counts: at the site's meter (default), at the nodes' supplies, or of the
+            GPUs alone
+        pue: power usage effectiveness: facility power over IT power
     """
 def read(*files: _File) -> Run:
     """A .run file, or traces of all ranks (files, folders, tars), as a ``Run``."""
@@ -271,7 +273,7 @@ class Sweep:
     def __iter__(self) -> Iterator[dict[str, Any]]: ...
     def __getitem__(self, index: int) -> dict[str, Any]: ...
 
-def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | None = None, task: Literal['pretrain', 'lora', 'prefill', 'decode'] | Sequence[Literal['pretrain', 'lora', 'prefill', 'decode']] | None = None, model: str | Sequence[str] | None = None, cluster: str | Sequence[str] | None = None, nodes: int | Sequence[int] | None = None, stack: str | Sequence[str] | None = None, with_: str | Sequence[str] | None = None, ignore: str | Sequence[str] | None = None, run_script: bool | Sequence[bool] | None = None, env: str | Sequence[str] | None = None, num_layers: int | Sequence[int] | None = None, hidden_size: int | Sequence[int] | None = None, ffn_hidden_size: int | Sequence[int] | None = None, num_attention_heads: int | Sequence[int] | None = None, num_query_groups: int | Sequence[int] | None = None, kv_channels: int | Sequence[int] | None = None, vocab_size: int | Sequence[int] | None = None, tp: int | Sequence[int] | None = None, pp: int | Sequence[int] | None = None, ep: int | Sequence[int] | None = None, expert_tensor_parallel_size: int | Sequence[int] | None = None, cp: int | Sequence[int] | None = None, vpp: int | Sequence[int] | None = None, sequence_parallel: bool | Sequence[bool] | None = None, layers_per_stage: str | Sequence[int | str] | Sequence[str | Sequence[int | str]] | None = None, rank_order: Literal['tp-cp-ep-dp-pp', 'tp-pp-dp'] | Sequence[Literal['tp-cp-ep-dp-pp', 'tp-pp-dp']] | None = None, placement: str | Sequence[int | str] | Sequence[str | Sequence[int | str]] | None = None, mbs: int | Sequence[int] | None = None, gbs: int | Sequence[int] | None = None, seq: int | Sequence[int] | None = None, records: str | Sequence[str] | None = None, record_layout: Literal['padded', 'longest', 'packed'] | Sequence[Literal['padded', 'longest', 'packed']] | None = None, precision: Literal['bf16', 'fp16', 'fp8', 'fp32', 'mxfp8', 'nvfp4'] | Sequence[Literal['bf16', 'fp16', 'fp8', 'fp32', 'mxfp8', 'nvfp4']] | None = None, fp8_attention: bool | Sequence[bool] | None = None, optimizer: str | Sequence[str] | None = None, lora_rank: int | Sequence[int] | None = None, sharding: Literal['none', 'optimizer', 'gradients', 'parameters'] | Sequence[Literal['none', 'optimizer', 'gradients', 'parameters']] | None = None, recompute: Literal['none', 'selective', 'full'] | Sequence[Literal['none', 'selective', 'full']] | None = None, recompute_layers: int | Sequence[int] | None = None, recompute_modules: str | Sequence[int | str] | Sequence[str | Sequence[int | str]] | None = None, schedule: Literal['gpipe', '1f1b', 'interleaved', 'zero-bubble'] | Sequence[Literal['gpipe', '1f1b', 'interleaved', 'zero-bubble']] | None = None, overlap: str | Sequence[int | str] | Sequence[str | Sequence[int | str]] | None = None, ambient: float | str | Sequence[float | str] | None = None, cooling: Literal['air', 'liquid'] | Sequence[Literal['air', 'liquid']] | None = None, power_limit: float | str | Sequence[float | str] | None = None, fabric: Literal['fat_tree', 'rail_optimized', 'torus', 'dragonfly'] | Sequence[Literal['fat_tree', 'rail_optimized', 'torus', 'dragonfly']] | None = None, oversubscription: float | str | Sequence[float | str] | None = None, seed: int | Sequence[int] | None = None, duration: float | str | Sequence[float | str] | None = None, steps: int | Sequence[int] | None = None, power_profile: bool | Sequence[bool] | None = None, nodes_per_rack: int | Sequence[int] | None = None, fault: str | Sequence[str] | Sequence[str | Sequence[str]] | None = None, tokens: float | str | Sequence[float | str] | None = None, price_kwh: float | Sequence[float] | None = None, gpu_hour_price: float | Sequence[float] | None = None, pue: float | str | Sequence[float | str] | None = None, scope: Literal['gpu', 'node', 'site'] | Sequence[Literal['gpu', 'node', 'site']] | None = None, grid: float | Sequence[float] | None = None, mtbf: float | str | Sequence[float | str] | None = None, checkpoint_time: float | str | Sequence[float | str] | None = None, checkpoint_interval: float | str | Sequence[float | str] | None = None, restart_time: float | str | Sequence[float | str] | None = None) -> Sweep:
+def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | None = None, task: Literal['pretrain', 'lora', 'prefill', 'decode'] | Sequence[Literal['pretrain', 'lora', 'prefill', 'decode']] | None = None, model: str | Sequence[str] | None = None, cluster: str | Sequence[str] | None = None, nodes: int | Sequence[int] | None = None, stack: str | Sequence[str] | None = None, with_: str | Sequence[str] | None = None, ignore: str | Sequence[str] | None = None, run_script: bool | Sequence[bool] | None = None, env: str | Sequence[str] | None = None, num_layers: int | Sequence[int] | None = None, hidden_size: int | Sequence[int] | None = None, ffn_hidden_size: int | Sequence[int] | None = None, num_attention_heads: int | Sequence[int] | None = None, num_query_groups: int | Sequence[int] | None = None, kv_channels: int | Sequence[int] | None = None, vocab_size: int | Sequence[int] | None = None, tp: int | Sequence[int] | None = None, pp: int | Sequence[int] | None = None, ep: int | Sequence[int] | None = None, expert_tensor_parallel_size: int | Sequence[int] | None = None, cp: int | Sequence[int] | None = None, vpp: int | Sequence[int] | None = None, sequence_parallel: bool | Sequence[bool] | None = None, layers_per_stage: str | Sequence[int | str] | Sequence[str | Sequence[int | str]] | None = None, rank_order: Literal['tp-cp-ep-dp-pp', 'tp-pp-dp'] | Sequence[Literal['tp-cp-ep-dp-pp', 'tp-pp-dp']] | None = None, placement: str | Sequence[int | str] | Sequence[str | Sequence[int | str]] | None = None, mbs: int | Sequence[int] | None = None, gbs: int | Sequence[int] | None = None, seq: int | Sequence[int] | None = None, records: str | Sequence[str] | None = None, record_layout: Literal['padded', 'longest', 'packed'] | Sequence[Literal['padded', 'longest', 'packed']] | None = None, precision: Literal['bf16', 'fp16', 'fp8', 'fp32', 'mxfp8', 'nvfp4'] | Sequence[Literal['bf16', 'fp16', 'fp8', 'fp32', 'mxfp8', 'nvfp4']] | None = None, fp8_attention: bool | Sequence[bool] | None = None, optimizer: str | Sequence[str] | None = None, lora_rank: int | Sequence[int] | None = None, sharding: Literal['none', 'optimizer', 'gradients', 'parameters'] | Sequence[Literal['none', 'optimizer', 'gradients', 'parameters']] | None = None, recompute: Literal['none', 'selective', 'full'] | Sequence[Literal['none', 'selective', 'full']] | None = None, recompute_layers: int | Sequence[int] | None = None, recompute_modules: str | Sequence[int | str] | Sequence[str | Sequence[int | str]] | None = None, schedule: Literal['gpipe', '1f1b', 'interleaved', 'zero-bubble'] | Sequence[Literal['gpipe', '1f1b', 'interleaved', 'zero-bubble']] | None = None, overlap: str | Sequence[int | str] | Sequence[str | Sequence[int | str]] | None = None, ambient: float | str | Sequence[float | str] | None = None, cooling: Literal['air', 'liquid'] | Sequence[Literal['air', 'liquid']] | None = None, power_limit: float | str | Sequence[float | str] | None = None, fabric: Literal['fat_tree', 'rail_optimized', 'torus', 'dragonfly'] | Sequence[Literal['fat_tree', 'rail_optimized', 'torus', 'dragonfly']] | None = None, oversubscription: float | str | Sequence[float | str] | None = None, seed: int | Sequence[int] | None = None, duration: float | str | Sequence[float | str] | None = None, steps: int | Sequence[int] | None = None, power_profile: bool | Sequence[bool] | None = None, nodes_per_rack: int | Sequence[int] | None = None, fault: str | Sequence[str] | Sequence[str | Sequence[str]] | None = None, tokens: float | str | Sequence[float | str] | None = None, price_kwh: float | Sequence[float] | None = None, gpu_hour_price: float | Sequence[float] | None = None, grid: float | Sequence[float] | None = None, mtbf: float | str | Sequence[float | str] | None = None, checkpoint_time: float | str | Sequence[float | str] | None = None, checkpoint_interval: float | str | Sequence[float | str] | None = None, restart_time: float | str | Sequence[float | str] | None = None, scope: Literal['gpu', 'node', 'site'] | Sequence[Literal['gpu', 'node', 'site']] | None = None, pue: float | str | Sequence[float | str] | None = None) -> Sweep:
     """Simulates every combination of the given values on all cores: a ``Sweep``.
 
         tp.sweep(job, tp=[2, 4, 8], power_limit=[500, 600, 700]).to_pandas()
@@ -365,15 +367,17 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
         tokens: estimate time, energy, cost and CO2 for N tokens, as in 15T
         price_kwh: electricity price (defaults of all rates: data/economics.toml)
         gpu_hour_price: price of a GPU with its share of the machine, without electricity
-        pue: power usage effectiveness: facility power over IT power
-        scope: where energy counts: at the site's meter (default), at the nodes' supplies, or of the
-            GPUs alone
         grid: CO2 per kWh
         mtbf: mean time between failures of one GPU, as in 50000h; 0s: no failures; a plain number is in
             s
         checkpoint_time: time to write a checkpoint; the job is paused; a plain number is in s
         checkpoint_interval: time between checkpoints (default: the optimum); a plain number is in s
         restart_time: from a failure to the next step; a plain number is in s
+
+    Energy:
+        scope: where energy counts: at the site's meter (default), at the nodes' supplies, or of the
+            GPUs alone
+        pue: power usage effectiveness: facility power over IT power
     """
 
 class Plan:
@@ -395,7 +399,7 @@ class Plans:
     def __iter__(self) -> Iterator[Plan]: ...
     def __getitem__(self, index: int) -> Plan: ...
 
-def plan(job: Job | _File, /, *, progress: bool | None = None, objective: Literal['throughput', 'energy', 'edp', 'cost'] | None = None, max_temperature: float | str | None = None, max_power: float | str | None = None, memory_headroom: str | None = None, fix: str | Sequence[str] | None = None, space: Literal['launchable', 'everything'] | None = None, top: int | None = None, pareto: bool | None = None, threads: int | None = None, tokens: float | str | None = None, price_kwh: float | None = None, gpu_hour_price: float | None = None, pue: float | str | None = None, scope: Literal['gpu', 'node', 'site'] | None = None, grid: float | None = None, mtbf: float | str | None = None, checkpoint_time: float | str | None = None, checkpoint_interval: float | str | None = None, restart_time: float | str | None = None) -> Plans:
+def plan(job: Job | _File, /, *, progress: bool | None = None, objective: Literal['throughput', 'energy', 'edp', 'cost'] | None = None, max_temperature: float | str | None = None, max_power: float | str | None = None, memory_headroom: str | None = None, fix: str | Sequence[str] | None = None, space: Literal['launchable', 'everything'] | None = None, top: int | None = None, pareto: bool | None = None, threads: int | None = None, tokens: float | str | None = None, price_kwh: float | None = None, gpu_hour_price: float | None = None, grid: float | None = None, mtbf: float | str | None = None, checkpoint_time: float | str | None = None, checkpoint_interval: float | str | None = None, restart_time: float | str | None = None, scope: Literal['gpu', 'node', 'site'] | None = None, pue: float | str | None = None) -> Plans:
     """Finds the best layouts of a job: ``Plans``, best first. What the job says of its layout is free unless ``fix`` holds it.
 
         best = tp.plan(job, objective="energy", max_temperature=80, top=5)
@@ -429,15 +433,17 @@ def plan(job: Job | _File, /, *, progress: bool | None = None, objective: Litera
         tokens: estimate time, energy, cost and CO2 for N tokens, as in 15T
         price_kwh: electricity price (defaults of all rates: data/economics.toml)
         gpu_hour_price: price of a GPU with its share of the machine, without electricity
-        pue: power usage effectiveness: facility power over IT power
-        scope: where energy counts: at the site's meter (default), at the nodes' supplies, or of the
-            GPUs alone
         grid: CO2 per kWh
         mtbf: mean time between failures of one GPU, as in 50000h; 0s: no failures; a plain number is in
             s
         checkpoint_time: time to write a checkpoint; the job is paused; a plain number is in s
         checkpoint_interval: time between checkpoints (default: the optimum); a plain number is in s
         restart_time: from a failure to the next step; a plain number is in s
+
+    Energy:
+        scope: where energy counts: at the site's meter (default), at the nodes' supplies, or of the
+            GPUs alone
+        pue: power usage effectiveness: facility power over IT power
     """
 
 class Comparison:
@@ -450,6 +456,12 @@ class Comparison:
 
 def compare(*runs: Run | _File, names: Sequence[str] | None = None) -> Comparison:
     """Puts runs, or files that ``read`` takes, side by side; the first is the baseline. names: what to call them."""
+
+def calibrate(*files: _File, output: _File, job: _File | None = None, threads: int | None = None) -> dict[str, Any]:
+    """Learns from measured runs: tables, recordings, logs, traces, temperatures; writes the folder `output` for ``with_``.
+
+    job: a file that says what inputs ran that do not say so themselves. Returns what was learned as a dict, its sentence under "verdict".
+    """
 
 class record(AbstractContextManager[record]):
     """Records the node while a block runs: power, temperature, clocks and traffic of its GPUs and CPUs, and the marks of this process.
