@@ -71,7 +71,7 @@ std::string part_text(const Metrics& m, const char* words, Seconds metrics::Step
 /// Of all of a run over time, with the phase in which steps take longest; nothing of a steady
 /// state.
 std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
-  const std::vector<metrics::Phase> phases = metrics::phases_of(run);
+  const std::vector<metrics::FaultPhase> phases = metrics::fault_phases_of(run);
   if (phases.empty()) return std::nullopt;
   const auto text = [](const metrics::FaultSpan& span) {
     return fmt::format("hottest die {} °C, {} W a GPU, {} MJ of the GPUs", significant(span.peak_c),
@@ -80,7 +80,7 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
   const metrics::FaultSpan& whole = phases.front().span;
   std::string detail = fmt::format("a step, mean of {} in {} s; {}", whole.steps,
                                    significant(whole.end / unit::s), text(whole));
-  const auto rank = [](const metrics::Phase& phase) {
+  const auto rank = [](const metrics::FaultPhase& phase) {
     return std::pair(phase.span.step_time.value_or(Seconds()), phase.span.peak_c);
   };
   if (const auto worst = std::ranges::max_element(phases.begin() + 1, phases.end(), {}, rank);
@@ -271,7 +271,7 @@ DataTable phases_table(const run::Run& run) {
                                 {"power of a GPU (W)"},
                                 {"energy of the GPUs (MJ)"}});
   table.title = "Phases of the run";
-  for (const auto& [name, span] : metrics::phases_of(run))
+  for (const auto& [name, span] : metrics::fault_phases_of(run))
     table.add({name, significant(span.begin / unit::s, 4), significant(span.end / unit::s, 4),
                std::to_string(span.steps),
                span.step_time ? significant(*span.step_time / unit::s) : "–",

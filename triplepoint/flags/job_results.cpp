@@ -43,7 +43,7 @@ Json results_json(const JobResults& results) {
   if (!results.run.manifest.job->environment.faults.empty())
     json["faults"] =
         metrics::faults_json(results.run, results.fault_free ? &*results.fault_free : nullptr);
-  if (Json phases = metrics::phases_json(metrics::phases_of(results.run)); !phases.empty())
+  if (Json phases = metrics::phases_json(metrics::fault_phases_of(results.run)); !phases.empty())
     json["phases"] = std::move(phases);
   return json;
 }

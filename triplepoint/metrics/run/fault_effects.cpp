@@ -217,8 +217,8 @@ Seconds last_of(const run::Run& run) {
 
 }  // namespace
 
-std::vector<Phase> phases_of(const run::Run& run) {
-  std::vector<Phase> phases;
+std::vector<FaultPhase> fault_phases_of(const run::Run& run) {
+  std::vector<FaultPhase> phases;
   if (run.manifest.origin != run::Origin::simulated || !run.manifest.job || run.steps.size() < 2)
     return phases;
   const auto add = [&](std::string name, const std::optional<FaultSpan>& span) {
@@ -237,9 +237,9 @@ std::vector<Phase> phases_of(const run::Run& run) {
   return phases;
 }
 
-Json phases_json(const std::vector<Phase>& phases) {
+Json phases_json(const std::vector<FaultPhase>& phases) {
   Json all = Json::array();
-  for (const Phase& phase : phases) {
+  for (const FaultPhase& phase : phases) {
     all.push_back(span_json(phase.span, {}));
     all.back()["phase"] = phase.name;
   }

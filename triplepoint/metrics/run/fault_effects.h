@@ -45,14 +45,14 @@ std::vector<FaultEffect> fault_effects(const run::Run&);
 FaultEffect steady_effect(const run::Run& without, const run::Run& with);
 
 /// A stretch of a run over time.
-struct Phase {
+struct FaultPhase {
   std::string name;  // "whole run", "during inlet=+13@600s..1800s"
   FaultSpan span;
 };
 /// The whole of a simulated run of several steps, then what lies before, during and after each of
 /// its faults; empty for a steady state.
-std::vector<Phase> phases_of(const run::Run&);
-Json phases_json(const std::vector<Phase>&);
+std::vector<FaultPhase> fault_phases_of(const run::Run&);
+Json phases_json(const std::vector<FaultPhase>&);
 
 /// How much longer steps take while it is on, 0.1 for a tenth; nothing if no step tells.
 std::optional<double> slowdown(const FaultEffect&);
