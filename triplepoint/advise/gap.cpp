@@ -62,10 +62,12 @@ PatternWords words_of_levels(const StepPattern& pattern) {
         "spell", "steps were slower for a while and recovered without a pause (" + levels + ")",
         "look at what else used the network, the storage or the nodes then",
         "a shared resource: NIC counters, storage latency, other jobs' hours; no clock changes"};
-  return {"heat_phases",
-          "steps get slower in phases, as a GPU does that gets too hot (" + levels + ")",
-          "record clocks and temperatures (triplepoint record), and take out the GPU that "
-          "throttles; the others wait for it",
+  return {"slowdown",
+          "steps get slower in phases and stay so (" + levels +
+              "): a GPU that gets too hot does that, and so does a network or storage that gets "
+              "worse",
+          "record clocks and temperatures (triplepoint record) to tell which; if one GPU "
+          "throttles, take it out, as the others wait for it",
           "one GPU: die at its target temperature, software or hardware thermal slowdown, clock "
           "down when the second phase begins; the others cool at full clock"};
 }

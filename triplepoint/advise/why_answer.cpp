@@ -25,7 +25,7 @@ std::string gain_of(const Gap& gap, const GapPart& part) {
                    : significant(ratio, 2) + " times the speed";
 }
 
-/// "heat phases" of heat_phases.
+/// "rank order" of rank_order.
 std::string words_of(std::string cause) {
   std::ranges::replace(cause, '_', ' ');
   return cause;
@@ -37,7 +37,7 @@ std::string first_sentence(const Gap& gap) {
   if (!gap.predicted && gap.parts.empty())
     return takes + ", and nothing in what was given says that it is slow.";
   if (!gap.predicted)
-    return fmt::format("{}, of which {} ({}) have a cause that can be seen.", takes,
+    return fmt::format("{}, of which {} ({}) show a pattern or a cause.", takes,
                        time_of(over - gap.unexplained),
                        percent((over - gap.unexplained) / gap.measured));
   if (abs(over) < 0.01 * gap.measured)

@@ -96,7 +96,7 @@ TEST_CASE("why names the phases of a hot GPU, and what would confirm them") {
                                      }));
   const Outcome outcome = call({"why", file, "-o", logs.path("why.html")});
   REQUIRE(outcome.code == exit_ok);
-  CHECK(contains(outcome.out, "as a GPU does that gets too hot"));
+  CHECK(contains(outcome.out, "a GPU that gets too hot does that, and so does a network"));
   CHECK(contains(outcome.out, "not known: which GPU"));
   const std::string page = read_file(logs.path("why.html")).value();
   CHECK(contains(page, "A step, and what it loses"));
