@@ -255,7 +255,8 @@ TEST_CASE("terminal, page and JSON say the same of a run, in the same words") {
       {"--model", "llama3-8b", "--cluster", "hgx-h100", "--gbs", "64", "--tp", "2", "--pp", "2"},
       {"--model", "llama3-8b", "--cluster", "hgx-h200", "--gbs", "64", "--power-limit", "400W"},
       {"--model", "llama3-8b", "--cluster", "hgx-h100", "--gbs", "8", "--task", "decode"},
-      {"--model", "mixtral-8x7b", "--cluster", "hgx-h200", "--gbs", "64", "--ep", "8"},
+      {"--model", "mixtral-8x7b", "--cluster", "hgx-h200", "--gbs", "64", "--ep", "8", "--seq",
+       "2048"},
       {"--model", "llama3-8b", "--cluster", "mi300x", "--gbs", "64", "--fault", "gpu=3,power=0.5"}};
   for (const std::vector<std::string>& job : jobs) {
     CAPTURE(job);

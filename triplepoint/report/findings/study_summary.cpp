@@ -67,6 +67,7 @@ std::string default_stack_text(const StudyRow& from, const StudyRow& to) {
   if (!stack) return "";
   const auto time = [&](spec::Job job) {
     job.stack = *stack;
+    if (spec::has_errors(spec::diagnose(job))) return 0.0;
     return search::evaluate_plan(job, {}).step.time;
   };
   const double before = time(from.job), after = time(to.job);
