@@ -59,9 +59,7 @@ std::vector<std::pair<JobSetting, std::string>> setting_texts(const Job& job) {
   if (is_inference(job.task)) return texts;
   texts.emplace_back(JobSetting::recompute, fmt::format("recompute {}", enum_name(plan.recompute)));
   texts.emplace_back(JobSetting::sharding, fmt::format("sharding {}", enum_name(plan.sharding)));
-  texts.emplace_back(JobSetting::optimizer,
-                     fmt::format("optimizer {} ({} gradients)", plan.optimizer.name,
-                                 plan.optimizer.gradient_sync_bytes < 4 ? "16-bit" : "fp32"));
+  texts.emplace_back(JobSetting::optimizer, fmt::format("optimizer {}", plan.optimizer.name));
   return texts;
 }
 
