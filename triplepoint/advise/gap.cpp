@@ -84,8 +84,8 @@ PatternWords words_of(const StepPattern& pattern, Seconds base) {
               fmt::format("steps get {} slower with a time constant of {:.0f} s{}",
                           percent(pattern.amplitude), pattern.time_constant / unit::s,
                           pattern.after_pauses ? ", and again after pauses" : ""),
-              "cool better, or lower the power limit a little: heat raises leakage, which takes "
-              "clock under the limit",
+              "record clocks and temperatures (triplepoint record); if clocks fall as dies warm, "
+              "cool better or lower the power limit a little",
               "dies warm with that time constant, power at its limit, clocks fall as dies warm"};
     case Kind::slowdown:
     case Kind::spell:

@@ -40,6 +40,12 @@ Json results_json(const JobResults& results) {
   if (const std::string flags = flags_that_fit(results); !flags.empty()) json["fits_with"] = flags;
   if (results.profile) json["power_profile"] = metrics::power_profile_json(*results.profile);
   if (results.bill) json["bill"] = metrics::bill_json(*results.bill, results.rates);
+  if (results.bill && results.step_time && results.metrics.step_time) {
+    const double step = *results.metrics.step_time / unit::s,
+                 days = results.bill->total / (24 * unit::h);
+    json["bill"]["days_low"] = days * results.step_time->low / step;
+    json["bill"]["days_high"] = days * results.step_time->high / step;
+  }
   if (!results.run.manifest.job->environment.faults.empty())
     json["faults"] =
         metrics::faults_json(results.run, results.fault_free ? &*results.fault_free : nullptr);

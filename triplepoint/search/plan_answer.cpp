@@ -439,7 +439,7 @@ std::vector<Remark> remarks_of(const PlanOutcome& outcome) {
       optimizer.gradient_sync_bytes < 4)
     add(fmt::format(
             "Gradients are kept and summed in {} bytes (optimizer {}), which is numerics; "
-            "megatron_distributed_optim, the default, keeps them in fp32 and needs more memory.",
+            "--optimizer megatron_distributed_optim keeps them in fp32 and needs more memory.",
             optimizer.gradient_sync_bytes, optimizer.name),
         Remark::Kind::warning);
   if (outcome.bill)
