@@ -3,10 +3,9 @@
 
 set(TPT_COMPLETION_bash ${CMAKE_INSTALL_DATADIR}/bash-completion/completions triplepoint)
 set(TPT_COMPLETION_zsh ${CMAKE_INSTALL_DATADIR}/zsh/site-functions _triplepoint)
-set(TPT_COMPLETION_fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d triplepoint.fish)
 
 if(TARGET triplepoint)
-  foreach(shell bash zsh fish)
+  foreach(shell bash zsh)
     list(GET TPT_COMPLETION_${shell} 0 folder)
     list(GET TPT_COMPLETION_${shell} 1 file)
     set(script ${PROJECT_BINARY_DIR}/completion/${file}.${shell})
@@ -34,6 +33,6 @@ if(TARGET triplepoint)
     COMMENT "Man pages" VERBATIM)
   install(DIRECTORY ${man_pages}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
-  add_custom_target(help_files DEPENDS ${help_files} ${man_pages}/triplepoint.1)
+  add_custom_target(help_files ALL DEPENDS ${help_files} ${man_pages}/triplepoint.1)
   add_dependencies(programs help_files)
 endif()
