@@ -211,11 +211,10 @@ constexpr Quantity speed[] = {
     {"hfu", "hfu", "share", "HFU", "executed FLOPs over the same peak",
      [](R r) { return of(r.metrics.hfu); }, number, neither, column},
     {"bubble_fraction", "bubble_fraction", "share", "bubble",
-     "of the step: a rank has no work because of the schedule: outside passes and kernels, or "
-     "waiting "
-     "for a pipeline peer. Waiting in tensor, context, expert and data collectives is excluded. "
-     "Zero "
-     "with one stage; null where neither job nor trace names stages",
+     "of the step: the rank that sets the pace has no work because of the schedule: outside passes "
+     "and kernels, or waiting for a pipeline peer. What others wait longer is "
+     "`step_parts_s.waiting`. "
+     "Zero with one stage; null where neither job nor trace names stages",
      [](R r) { return of(r.metrics.bubble_fraction); }, number, lower, column},
     {"kernel_time_s", "", "", "", "null where no timeline is known", [](R) { return Json(); },
      object},
@@ -270,7 +269,7 @@ constexpr Quantity step_parts[] = {
      [](R r) { return of(r.metrics.parts->copying); }, number, lower},
     {"step_parts_s.exposed_communication", "", "s", "", "a collective transfers, nothing computes",
      [](R r) { return of(r.metrics.parts->exposed_communication); }, number, lower},
-    {"step_parts_s.waiting", "waiting_s", "s", "waiting for late peers", "",
+    {"step_parts_s.waiting", "waiting_s", "s", "waiting for late peers", "or for a slower stage",
      [](R r) { return of(r.metrics.parts->waiting); }, number, lower},
     {"step_parts_s.bubble", "", "s", "time in the bubble", "",
      [](R r) { return of(r.metrics.parts->bubble); }, number, lower},

@@ -318,7 +318,6 @@ DataTable stage_table(const Metrics& m) {
                                           : part.label,
                        Align::right, optional});
   }
-  columns.push_back({"bubble", Align::right, 2});
   for (const char* title : {"W", "°C", "MHz"})
     columns.push_back({title, Align::right, 1});
   DataTable table = text_table(std::move(columns));
@@ -333,11 +332,11 @@ DataTable stage_table(const Metrics& m) {
   };
   for (const metrics::Stage& stage : m.stages)
     add(std::to_string(stage.stage), stage.kernels,
-        {percent(stage.bubble_fraction), significant(stage.power_mean_w),
-         significant(stage.die_mean_c), significant(stage.sm_clock_mean_mhz, 4)});
+        {significant(stage.power_mean_w), significant(stage.die_mean_c),
+         significant(stage.sm_clock_mean_mhz, 4)});
   add("mean", m.kernels,
-      {m.bubble_fraction ? percent(*m.bubble_fraction) : "–", significant(m.power_mean_w),
-       significant(m.temperature_mean_c), significant(m.sm_clock_mean_mhz, 4)});
+      {significant(m.power_mean_w), significant(m.temperature_mean_c),
+       significant(m.sm_clock_mean_mhz, 4)});
   return table;
 }
 

@@ -75,7 +75,7 @@ struct StepParts {
   Seconds computing;  // a kernel runs
   Seconds copying;
   Seconds exposed_communication;  // a collective transfers
-  Seconds waiting;                // a collective waits for a late peer
+  Seconds waiting;                // a collective waits for a late peer, a stage for a slower one
   Seconds bubble;  // the pipeline's schedule leaves nothing to do; zero if no pipeline is known
   Seconds gaps;    // nothing runs: the host launches, loads, does the optimizer's Python
   Seconds total() const {
@@ -121,7 +121,7 @@ struct Metrics {
   std::optional<Seconds> step_time;
   std::optional<double> tokens_per_second, tokens_per_second_per_gpu, samples_per_second;
   std::optional<double> model_tflops_per_gpu, mfu, hfu;
-  // Share of the step in which a rank has nothing to do because of the schedule; see bubble.cpp.
+  // Share of the step in which no rank has work because of the schedule; see bubble.cpp.
   std::optional<double> bubble_fraction;
   KernelSeconds kernels;  // mean over ranks
   std::vector<Stage> stages;

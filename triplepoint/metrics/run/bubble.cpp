@@ -8,7 +8,8 @@
 // How much communication hides behind computation, and how much does not?
 //
 //   exposed    = time with a collective transferring and no other kernel on that GPU
-//   waiting    = time with a collective that waits for a late peer, and no other kernel
+//   waiting    = time with a collective that waits for a late peer, and no other kernel, and what
+//                a rank waits for slower stages (below)
 //   overlapped = time with a collective and another kernel running
 //   idle       = time of the step without any kernel; launch gaps: the part of it inside passes
 // Per rank, mean over ranks, one step. Exact: unions of intervals in whole nanoseconds.
@@ -16,17 +17,20 @@
 
 // What share of the step does the schedule leave a rank without work?
 //
-//   bubble_fraction = 1 - (time in passes, in kernels, in communication) / step
+//   without work = 1 - (time in passes, in kernels, in communication) / step, of a rank
+//   bubble_fraction = the least of these over the ranks;   waiting = what a rank has beyond it
 //
-// A pipeline kernel that spins for its peer has no work either: the wait inside send/recv, inside
-// the all-reduce over the model group at the end of the step (gradient norm), and inside that of a
-// tied embedding counts as bubble. Waiting in the collectives of the tensor, context, expert and
-// data groups does not: that is skew, not schedule. Gaps between the kernels of a pass are the
-// host's, see launch_gaps. So the bubble of 1F1B is its closed form (p-1)/(m+p-1) as long as
-// nothing else happens in the step. A timeline without passes cannot tell launch gaps from bubbles;
-// there, all idle time counts. With one stage there is no schedule to wait for: the bubble is zero,
-// idle time is the host's, and waiting in a collective over the model is for late peers. Where no
-// pipeline is known the fraction is not, and idle time counts with the gaps.
+// The rank with least sets the pace: it waits for the schedule alone. The others wait for it as
+// well, because its stage has more layers, its device is slower or its links are: that is no
+// bubble. A pipeline kernel that spins for its peer has no work either: the wait inside send/recv,
+// inside the all-reduce over the model group at the end of the step (gradient norm), and inside
+// that of a tied embedding. Waiting in the collectives of the tensor, context, expert and data
+// groups is for late peers in any case. Gaps between the kernels of a pass are the host's, see
+// launch_gaps. So the bubble of 1F1B is its closed form (p-1)/(m+p-1) as long as nothing else
+// happens in the step. A timeline without passes cannot tell launch gaps from bubbles; there, all
+// idle time counts. With one stage there is no schedule to wait for: the bubble is zero, idle time
+// is the host's, and waiting in a collective over the model is for late peers. Where no pipeline is
+// known the fraction is not, and idle time counts with the gaps.
 //
 // Computing, copying, exposed communication, waiting, bubble and gaps are disjoint and add up to
 // the step (StepParts).
@@ -55,12 +59,23 @@ std::vector<DeviceSummary> devices_of(const View& view, int32_t stage) {
   return devices;
 }
 
-double bubble_share(const View& view, int32_t rank) {
-  if (view.pipeline != Pipeline::stages) return 0;
-  return bubble_fraction(view.occupancy[static_cast<size_t>(rank)], view.duration());
+double share_without_work(const View& view, int32_t rank) {
+  if (view.pipeline != Pipeline::stages || view.duration() <= Seconds()) return 0;
+  const Seconds at_work = view.occupancy[static_cast<size_t>(rank)].time_with_any(
+      DeviceActivity::computing | DeviceActivity::copying | DeviceActivity::exchanging |
+      DeviceActivity::in_pass);
+  return std::max(0.0, 1 - at_work / view.duration());
 }
 
-StepParts parts_of(const View& view, int32_t rank) {
+double bubble_of(const View& view) {
+  double least = 1;
+  for (const int32_t rank : view.ranks)
+    least = std::min(least, share_without_work(view, rank));
+  return least;
+}
+
+/// `bubble`: of the step.
+StepParts parts_of(const View& view, int32_t rank, double bubble) {
   using A = DeviceActivity;
   const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
   constexpr unsigned busy = A::computing | A::copying;
@@ -72,7 +87,8 @@ StepParts parts_of(const View& view, int32_t rank) {
   // Without a pipeline, what ties stages together waits for peers as any other collective does.
   if (view.pipeline != Pipeline::stages)
     parts.waiting += doing.time(A::communicating, busy | A::exchanging | A::awaiting);
-  parts.bubble = bubble_share(view, rank) * view.duration();
+  parts.bubble = bubble * view.duration();
+  parts.waiting += (share_without_work(view, rank) - bubble) * view.duration();
   parts.gaps = std::max(Seconds(), view.duration() - parts.total());
   return parts;
 }
@@ -85,14 +101,12 @@ void add_share(StepParts& sum, const StepParts& of_rank, double share) {
 
 Stage describe(const View& view, int32_t number, const std::vector<int32_t>& ranks) {
   const std::vector<DeviceSummary> devices = devices_of(view, number);
-  Stage stage{.stage = number,
-              .kernels = mean_kernels(view, ranks),
-              .power_mean_w = mean_of(devices, &DeviceSummary::power_mean_w),
-              .die_mean_c = mean_of(devices, &DeviceSummary::die_mean_c),
-              .sm_clock_mean_mhz = mean_of(devices, &DeviceSummary::sm_clock_mean_mhz)};
-  for (int32_t rank : ranks)
-    stage.bubble_fraction += bubble_share(view, rank) / static_cast<double>(ranks.size());
-  return stage;
+  return {.stage = number,
+          .kernels = mean_kernels(view, ranks),
+          .bubble_fraction = bubble_of(view),
+          .power_mean_w = mean_of(devices, &DeviceSummary::power_mean_w),
+          .die_mean_c = mean_of(devices, &DeviceSummary::die_mean_c),
+          .sm_clock_mean_mhz = mean_of(devices, &DeviceSummary::sm_clock_mean_mhz)};
 }
 
 }  // namespace
@@ -116,10 +130,11 @@ void answer_overlap(const View& view, Metrics& answer) {
   if (view.ranks.empty() || !has_kernels) return;
   Seconds overlapped, idle, gaps;
   StepParts sum;
-  const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();
+  const double parts = static_cast<double>(view.ranks.size()) * view.num_steps(),
+               bubble = bubble_of(view);
   for (int32_t rank : view.ranks) {
     const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
-    add_share(sum, parts_of(view, rank), 1 / parts);
+    add_share(sum, parts_of(view, rank, bubble), 1 / parts);
     overlapped += doing.time(DeviceActivity::communicating | DeviceActivity::computing);
     const Seconds busy = doing.time_with_any(DeviceActivity::on_device);
     idle += std::max(Seconds(), view.duration() - busy);
@@ -134,28 +149,18 @@ void answer_overlap(const View& view, Metrics& answer) {
 
 std::vector<RankParts> step_parts_of_ranks(const run::Run& run) {
   const View view = look_at(run);
+  const double bubble = bubble_of(view);
   std::vector<RankParts> ranks;
   for (int32_t rank : view.ranks) {
     ranks.push_back({.rank = rank});
-    add_share(ranks.back().parts, parts_of(view, rank), 1 / view.num_steps());
+    add_share(ranks.back().parts, parts_of(view, rank, bubble), 1 / view.num_steps());
   }
   return ranks;
 }
 
-double bubble_fraction(const Occupancy& occupancy, Seconds duration) {
-  if (duration <= Seconds()) return 0;
-  const Seconds at_work =
-      occupancy.time_with_any(DeviceActivity::computing | DeviceActivity::copying |
-                              DeviceActivity::exchanging | DeviceActivity::in_pass);
-  return std::max(0.0, 1 - at_work / duration);
-}
-
 void answer_bubble(const View& view, Metrics& answer) {
   if (view.ranks.empty() || view.pipeline == Pipeline::unknown) return;
-  double sum = 0;
-  for (int32_t rank : view.ranks)
-    sum += bubble_share(view, rank);
-  answer.bubble_fraction = sum / static_cast<double>(view.ranks.size());
+  answer.bubble_fraction = bubble_of(view);
 }
 
 }  // namespace triplepoint::metrics

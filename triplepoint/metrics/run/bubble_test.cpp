@@ -12,7 +12,9 @@ namespace {
 /// the end of the step inside a global all-reduce, as in NCCL kernels.
 class OneForwardOneBackward {
  public:
-  OneForwardOneBackward(int stages, int microbatches) : p_(stages), m_(microbatches) {
+  /// Passes of stage `slow` take `times` as long.
+  OneForwardOneBackward(int stages, int microbatches, int slow = 0, int64_t times = 1)
+      : p_(stages), m_(microbatches), slow_(slow), times_(times) {
     run_.timeline.num_ranks = stages;
     run_.timeline.types = {{.name = "gemm", .kind = run::SpanKind::compute},
                            {.name = "send_recv",
@@ -29,7 +31,8 @@ class OneForwardOneBackward {
       half.spans = {{.begin = Instant(10), .end = Instant(length / 2), .type = 0}};
       return run::Pattern{.name = "pass", .pieces = {half}};
     };
-    run_.timeline.patterns = {pass(forward), pass(backward)};
+    run_.timeline.patterns = {pass(forward), pass(backward), pass(times * forward),
+                              pass(times * backward)};
   }
 
   run::Run schedule() {
@@ -48,9 +51,12 @@ class OneForwardOneBackward {
         if (ready < 0) continue;
         wait(s, now[i], ready, 1);
         now[i] = std::max(now[i], ready);
-        run_.timeline.instances.push_back(
-            {.begin = Instant(now[i]), .pattern = runs_forward ? 0 : 1, .rank = s, .stage = s});
-        now[i] += runs_forward ? forward : backward;
+        const bool slow = s == slow_;
+        run_.timeline.instances.push_back({.begin = Instant(now[i]),
+                                           .pattern = (runs_forward ? 0 : 1) + (slow ? 2 : 0),
+                                           .rank = s,
+                                           .stage = s});
+        now[i] += (slow ? times_ : 1) * (runs_forward ? forward : backward);
         (runs_forward ? done_forward : done_backward)[i][mb] = now[i];
         ++(runs_forward ? next_f : next_b)[i];
         --left;
@@ -79,7 +85,8 @@ class OneForwardOneBackward {
                                    .wait = Instant(until) - Instant(from)});
   }
 
-  int p_, m_;
+  int p_, m_, slow_;
+  int64_t times_;
   run::Run run_;
 };
 
@@ -94,6 +101,21 @@ TEST_CASE("the 1F1B bubble takes (p-1) of (m+p-1) slots") {
         CHECK(stage.bubble_fraction == doctest::Approx(closed_form));
       CHECK(m.bottlenecks.empty());
     }
+}
+
+TEST_CASE("waiting for a slower stage is no bubble") {
+  const int stages = 4, microbatches = 32;
+  const double slot = OneForwardOneBackward::forward + OneForwardOneBackward::backward;
+  for (const int slow : {0, 1, 3}) {
+    CAPTURE(slow);
+    const Metrics m = measure(OneForwardOneBackward(stages, microbatches, slow, 5).schedule());
+    const double step = m.step_time.value() / unit::ns;
+    CHECK(m.bubble_fraction.value() * step <= doctest::Approx((stages - 1) * slot));
+    // Three of four ranks wait while the slow one works.
+    CHECK(m.parts->waiting / unit::ns ==
+          doctest::Approx(microbatches * (5 - 1) * slot * (stages - 1) / stages));
+    CHECK(m.parts->total() / unit::ns == doctest::Approx(step));
+  }
 }
 
 TEST_CASE("waiting for data-parallel peers is no bubble") {

@@ -88,7 +88,4 @@ void answer_bursts(const View&, Metrics&);       // bursts.cpp
 void answer_throttle(const View&, Metrics&);     // heat.cpp, after the temperature
 void answer_bottlenecks(const View&, Metrics&);  // bottlenecks.cpp, after the speed
 
-/// Share of the window in which a rank has nothing to do because of the schedule; bubble.cpp.
-double bubble_fraction(const Occupancy&, Seconds duration);
-
 }  // namespace triplepoint::metrics
