@@ -152,6 +152,21 @@ Conditions lasting_conditions(const spec::Job& job) {
   return conditions;
 }
 
+Conditions between(const Conditions& first, const Conditions& second, double share) {
+  Conditions mixed = first;
+  const auto mix = [&](auto field) {
+    for (size_t i = 0; i < (mixed.*field).size(); ++i)
+      (mixed.*field)[i] += share * ((second.*field)[i] - (first.*field)[i]);
+  };
+  mix(&Conditions::power_limit);
+  mix(&Conditions::inlet_rise);
+  for (auto field :
+       {&Conditions::sink_factor, &Conditions::scale_up_share, &Conditions::scale_out_share,
+        &Conditions::host_factor, &Conditions::flow_limit})
+    mix(field);
+  return mixed;
+}
+
 std::optional<Seconds> next_change(const spec::Job& job, Seconds now) {
   std::optional<Seconds> first;
   for (const Fault& fault : job.environment.faults) {

@@ -28,6 +28,9 @@ Conditions conditions_at(const spec::Job&, Seconds now);
 /// With those that were there from the beginning and have no end, as a steady state knows them.
 Conditions lasting_conditions(const spec::Job&);
 
+/// On the way from the first to the second, by `share`; locked clocks are the first's.
+Conditions between(const Conditions&, const Conditions&, double share);
+
 /// A fault that a steady state shows: from the beginning, for good, without pauses.
 bool is_lasting(const spec::Fault&);
 

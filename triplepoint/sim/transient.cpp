@@ -109,6 +109,18 @@ class WindowLength {
   size_t index_ = 0;
 };
 
+/// The conditions in which a step went fastest and slowest, and how long it would take in each.
+struct Met {
+  Seconds fast, slow;
+  Conditions at_best, at_worst;
+
+  void meet(const Conditions& conditions, Seconds step_time) {
+    const bool first = slow == Seconds();
+    if (first || step_time < fast) fast = step_time, at_best = conditions;
+    if (first || step_time > slow) slow = step_time, at_worst = conditions;
+  }
+};
+
 /// Peaks of a run over time are those of all of it, not of its last step.
 void keep_peaks(run::Run& run) {
   const auto raise = [](std::optional<double>& peak, double value) {
@@ -161,6 +173,7 @@ class TransientSimulation::State {
 
   void meet_changes();
   void refresh_step();
+  bool take_conditions_of_last_step(Seconds length);
   void look_at_heat(Seconds window, const std::vector<Celsius>& before);
   void shut_down_past_limit(const std::vector<Celsius>& dies);
   std::vector<Celsius> dies() const { return heat_ ? heat_->dies() : std::vector<Celsius>(); }
@@ -185,6 +198,7 @@ class TransientSimulation::State {
   double progress_ = 0;              // of the running step
   int64_t steps_to_redo_ = 0;        // lost with a node
   std::optional<Seconds> loss_met_;  // when
+  Met running_, last_;               // of the running step, of the one that ended last
   std::optional<run::Shutdown> shutdown_;
 };
 
@@ -202,6 +216,8 @@ TransientSimulation::State::State(const State& other)
       progress_(other.progress_),
       steps_to_redo_(other.steps_to_redo_),
       loss_met_(other.loss_met_),
+      running_(other.running_),
+      last_(other.last_),
       shutdown_(other.shutdown_) {
   // step_ belongs to the conditions of this moment; a new model has those that last. The model is
   // made again rather than copied, because its parts point at each other.
@@ -256,6 +272,27 @@ void TransientSimulation::State::refresh_step() {
   if (!has_step_) step_ = step_at(*model_, dies());
   update_step(*model_, dies(), heat_ceiling_, step_);
   has_step_ = fresh_ = true;
+}
+
+/// Conditions that last, in which a step takes as long as the last one did, which may have met
+/// several: one time base for power, energy and timeline. True if it met several.
+bool TransientSimulation::State::take_conditions_of_last_step(Seconds length) {
+  constexpr int halvings = 12;
+  const bool several = last_.at_best != last_.at_worst;
+  if (last_.slow == Seconds() || (!several && last_.at_best == model_->conditions())) return false;
+  const auto step_time_at = [&](double share) {
+    model_->set_conditions(between(last_.at_best, last_.at_worst, share));
+    has_step_ = fresh_ = false;
+    refresh_step();
+    return step_.timeline.step_time;
+  };
+  double low = 0, high = 1;
+  for (int i = 0; several && i < halvings; ++i) {
+    const double middle = 0.5 * (low + high);
+    (step_time_at(middle) < length ? low : high) = middle;
+  }
+  step_time_at(low);
+  return several;
 }
 
 /// Controllers of all devices look at their dies; a device past its shutdown temperature is off.
@@ -335,6 +372,7 @@ std::vector<Watts> TransientSimulation::State::idle_powers() const {
 
 void TransientSimulation::State::end_step(Seconds end, Recorded* recorded) {
   progress_ = 0;
+  last_ = std::exchange(running_, {});
   const Seconds begin = std::exchange(step_begin_, end);
   if (steps_to_redo_ > 0) {
     --steps_to_redo_;
@@ -354,10 +392,15 @@ void TransientSimulation::State::train(Seconds window, Recorded* recorded) {
   // the number of steps in a span would depend on how it was divided.
   const Seconds rounding = 1e-12 * (step_time + now_);  // of moments, whose digits are finite
   Seconds at, left = (1 - progress_) * step_time;
+  const auto meet = [&] {  // where nothing changes, nothing is asked
+    if (!model_->job.environment.faults.empty()) running_.meet(model_->conditions(), step_time);
+  };
+  meet();
   while (at + left <= window + rounding) {
     at += left;
     end_step(now_ + at, recorded);
     left = step_time;
+    if (at + rounding < window) meet();
   }
   progress_ += std::max(Seconds(), window - at) / step_time;
 }
@@ -469,9 +512,13 @@ run::Run TransientSimulation::State::advance(const Horizon& horizon) {
 
 void TransientSimulation::State::record_detail(run::Run& run, const Horizon& horizon) {
   if (shutdown_) return;
+  std::vector<run::StepRecord> steps = std::move(run.steps);
+  if (!steps.empty() && take_conditions_of_last_step(steps.back().end - steps.back().begin))
+    run.manifest.notes.push_back(
+        "faults came or went within the last step: its figures are of lasting conditions between "
+        "them, in which a step takes as long");
   refresh_step();
   set_phase_powers(*model_, step_.dies, step_.clocks);
-  std::vector<run::StepRecord> steps = std::move(run.steps);
   const Instant begin = steps.empty() ? Instant() : steps.back().begin;
   // Without the devices' series: the run has them already, over all of its time, as means over
   // windows. What nodes draw along a step is in this step alone. The step that record_step() adds
@@ -482,6 +529,7 @@ void TransientSimulation::State::record_detail(run::Run& run, const Horizon& hor
                .series = horizon.timeline ? StepSeries::nodes : StepSeries::none});
   run.steps = std::move(steps);
   keep_peaks(run);
+  meet_changes();
 }
 
 TransientSimulation::TransientSimulation(const spec::Job& job)

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/sim/simulate.h"
@@ -160,6 +161,24 @@ TEST_CASE("a transient is one simulation advanced once") {
   CHECK(advanced.series == of_devices);
   CHECK(simulated.steps.back().end <= instant_at(20 * unit::s));
   CHECK(!simulated.timeline.empty());
+}
+
+TEST_CASE("the step in detail is as long as the last one, though a fault flaps or has just begun") {
+  for (const char* fault :
+       {"gpu=3,power=0.3,every=2s@10s", "node=1,link=0.05,every=3s@10s", "gpu=3,power=0.3@59.9s"}) {
+    CAPTURE(fault);
+    spec::Job job = small_job();
+    job.environment.faults = {*spec::parse_fault(fault)};
+    const run::Run run = simulate(job, {.duration = 60 * unit::s, .steps = {}});
+    const auto shown = run::extent(run.timeline);
+    REQUIRE(shown.has_value());
+    const double last = (run.steps.back().end - run.steps.back().begin) / unit::s;
+    CHECK((shown->end - shown->begin) / unit::s == doctest::Approx(last).epsilon(0.02));
+    for (const run::DeviceSummary& device : run.summaries)
+      CHECK(*device.energy_j == doctest::Approx(*device.power_mean_w * last).epsilon(0.02));
+    for (const run::Bottleneck& found : run.bottlenecks)
+      CHECK(*found.cost / unit::s < last);
+  }
 }
 
 TEST_CASE("a horizon of N steps has N steps") {

@@ -166,9 +166,10 @@ std::string comparison(const Bottleneck& bottleneck) {
 }  // namespace
 
 std::string bottleneck_sentence(const Bottleneck& bottleneck, std::optional<Seconds> step_time) {
-  if (!bottleneck.cost || !step_time) return comparison(bottleneck) + ".";
+  if (!bottleneck.cost || !step_time || *bottleneck.cost >= *step_time)
+    return comparison(bottleneck) + ".";
   const Seconds cost = *bottleneck.cost;
-  const double longer = cost / std::max(*step_time - cost, 1e-9 * *step_time);
+  const double longer = cost / (*step_time - cost);
   return fmt::format("{}; the step takes {}{} longer, {} s, than at the median of the peers.",
                      comparison(bottleneck), bottleneck.at_most ? "at most " : "", percent(longer),
                      significant(cost / unit::s));
