@@ -80,6 +80,12 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
   const metrics::FaultSpan& whole = phases.front().span;
   std::string detail = fmt::format("a step, mean of {} in {} s; {}", whole.steps,
                                    significant(whole.end / unit::s), text(whole));
+  // Where training stood still, or steps were lost with a node, time goes by without any.
+  const auto steps = static_cast<double>(whole.steps);
+  if (whole.step_time && whole.end > (steps + 2) * *whole.step_time)
+    detail =
+        fmt::format("a step, mean of {0}, one in {1} of all {2} s; {3}", whole.steps,
+                    seconds_text(whole.end / steps), significant(whole.end / unit::s), text(whole));
   const auto rank = [](const metrics::FaultPhase& phase) {
     return std::pair(phase.span.step_time.value_or(Seconds()), phase.span.peak_c);
   };

@@ -66,6 +66,23 @@ TEST_CASE("an interval stands before what belongs to a step, with its level") {
   CHECK(figure(figures, "step time")->remark.find("likely 1.80-2.20 (80 % interval); ") == 0);
 }
 
+TEST_CASE("a whole run in which training stood still says how seldom a step ends") {
+  run::Run run = trained_run();
+  run.manifest.origin = run::Origin::simulated;
+  run.manifest.job.emplace();
+  run.series.push_back(
+      {.signal = "power_w", .times = {instant_at(60 * unit::s)}, .values = {500.0}});
+  for (int k = 1; k < 30; ++k)
+    run.steps.push_back(
+        {.begin = instant_at(2 * k * unit::s), .end = instant_at(2 * (k + 1) * unit::s)});
+  const auto remark = [&] {
+    return figure(key_figures(run, measure(run), {}), "whole run")->remark;
+  };
+  CHECK(remark().starts_with("a step, mean of 30 in 60.0 s; "));
+  run.steps.resize(20);
+  CHECK(remark().starts_with("a step, mean of 20, one in 3.00 s of all 60.0 s; "));
+}
+
 TEST_CASE("the table of all figures has what the catalogue labels and the run knows") {
   const run::Run run = trained_run();
   const DataTable table = all_figures(run, measure(run));

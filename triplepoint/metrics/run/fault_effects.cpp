@@ -150,13 +150,16 @@ Seconds length_of(const run::Run& run) {
 }
 
 std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
-  if (!effect.during || slowdown(effect).value_or(0) < min_step_time_change) return std::nullopt;
+  const double longer = slowdown(effect).value_or(0);
+  if (!effect.during || longer < min_step_time_change) return std::nullopt;
   std::vector<double> clocks;
   for (const DeviceSpan& device : effect.devices_during)
     clocks.push_back(device.clock_mhz);
   if (clocks.empty()) return std::nullopt;
-  if (effect.during->slowest_mhz >= max_slowed_clock_ratio * upper_median(clocks))
-    return std::nullopt;
+  const double others = upper_median(clocks);
+  if (effect.during->slowest_mhz >= max_slowed_clock_ratio * others) return std::nullopt;
+  // Where a fault slows all of them, the slowest explains but the rest.
+  if (others < (1 + 0.5 * longer) * effect.during->slowest_mhz) return std::nullopt;
   const std::vector<DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
   const auto slowest = static_cast<size_t>(effect.during->slowest);
@@ -225,7 +228,11 @@ std::vector<FaultPhase> fault_phases_of(const run::Run& run) {
     if (span) phases.push_back({std::move(name), *span});
   };
   std::vector<DeviceSpan> devices;
-  add("whole run", look_at(run, {Seconds(), last_of(run)}, devices));
+  std::optional<FaultSpan> whole = look_at(run, {Seconds(), last_of(run)}, devices);
+  if (whole)  // series have the ends of windows; what dies reach within a step stands beside them
+    for (const run::DeviceSummary& summary : run.summaries)
+      whole->peak_c = std::max(whole->peak_c, summary.die_peak_c.value_or(whole->peak_c));
+  add("whole run", whole);
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
   const std::vector<FaultEffect> effects = fault_effects(run);
   for (size_t f = 0; f < effects.size(); ++f) {

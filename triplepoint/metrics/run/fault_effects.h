@@ -34,8 +34,8 @@ struct DeviceSpan {
 struct FaultEffect {
   std::optional<FaultSpan> before, during, after;
   std::vector<DeviceSpan> devices_before, devices_during, devices_after;  // by device, or empty
-  /// Device whose clock the others wait for while the fault is on: it runs clearly below the middle
-  /// one and below its own before, and steps take longer.
+  /// Device whose clock the others wait for while the fault is on: it runs clearly below its own
+  /// before, and so far below the middle one that this explains most of what steps take longer.
   std::optional<int64_t> waited_for;
 };
 

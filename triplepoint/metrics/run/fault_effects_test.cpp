@@ -84,6 +84,25 @@ TEST_CASE("no rank waits for a device whose clock costs no time") {
   CHECK(!fault_effects(run)[0].waited_for);
 }
 
+TEST_CASE("no rank waits for the slowest device where a fault slows all of them") {
+  run::Run run = made_run();
+  for (run::Series& series : run.series)
+    if (series.signal == "sm_clock_mhz")
+      for (size_t t = 10; t < 20; ++t)
+        series.values[t] = series.device == 1 ? 900 : 960;
+  CHECK(slowdown(fault_effects(run)[0]).value() == Approx(1));
+  CHECK(!fault_effects(run)[0].waited_for);
+}
+
+TEST_CASE("the whole run is no cooler than the peaks of its dies") {
+  run::Run run = made_run();
+  run.manifest.origin = run::Origin::simulated;
+  CHECK(fault_phases_of(run).front().span.peak_c == 60);
+  run.summaries.resize(2);
+  run.summaries[1].die_peak_c = 62;
+  CHECK(fault_phases_of(run).front().span.peak_c == 62);
+}
+
 TEST_CASE("a fault from the first second has no before, and one to the last no after") {
   run::Run run = made_run();
   run.manifest.job->environment.faults[0].begin = Seconds();
