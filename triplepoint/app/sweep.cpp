@@ -85,6 +85,13 @@ std::optional<double> energy_of(const SweptJob& job) {
   return job.results.metrics.joules_per_token;
 }
 
+/// Of how many nothing else is said; empty where that is none or all.
+std::string idle_text(const std::vector<SweptJob>& jobs) {
+  const auto idle = std::ranges::count(jobs, nullptr, known);
+  if (idle == 0 || idle == std::ssize(jobs)) return "";
+  return fmt::format(" Of {} jobs {} ran.", jobs.size(), std::ssize(jobs) - idle);
+}
+
 std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {
   constexpr double noticeable = 5e-4;
   const SweptJob* fast =
@@ -92,11 +99,15 @@ std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<Sw
   if (!fast) return "None of these jobs runs: " + jobs.front().problem;
   const SweptJob* slow =
       least(jobs, [](const SweptJob& job) { return std::optional(-seconds_of(job)); });
+  if (jobs.size() > 1 && std::ranges::count(jobs, nullptr, known) == std::ssize(jobs) - 1)
+    return fmt::format("Only {} runs, with {} s a step.", name_of(flags, *fast),
+                       significant(seconds_of(*fast)));
   const double range = seconds_of(*slow) / seconds_of(*fast) - 1;
   const SweptJob* thrifty = least(jobs, energy_of);
   std::string text =
       range < noticeable
-          ? fmt::format("The step takes {} s at every value", significant(seconds_of(*fast)))
+          ? fmt::format("The step takes {} s at every value that runs",
+                        significant(seconds_of(*fast)))
           : fmt::format("Fastest: {}, {} s a step (the slowest, {}, takes {} longer)",
                         name_of(flags, *fast), significant(seconds_of(*fast)),
                         name_of(flags, *slow), percent(range));
@@ -122,6 +133,11 @@ DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJ
                                              {"sm_clock_mean_mhz", "MHz"},
                                              {"throttled_share", "throttled %", 0.01, 1},
                                              {"problem", "problem"}});
+  const auto scope_of = [](const SweptJob& job) -> DataCell {
+    if (!known(job)) return Missing{"not known"};
+    return std::string(
+        metrics::energy_scopes[static_cast<size_t>(job.results.metrics.energy_scope)]);
+  };
   for (const SweptJob& job : jobs) {
     std::vector<DataCell> row(job.values.begin(), job.values.end());
     const metrics::Metrics& m = job.results.metrics;
@@ -130,8 +146,7 @@ DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJ
     };
     row.push_back(cell(m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt));
     row.insert(row.end(),
-               {cell(m.tokens_per_second), cell(m.joules_per_token),
-                std::string(metrics::energy_scopes[static_cast<size_t>(m.energy_scope)]),
+               {cell(m.tokens_per_second), cell(m.joules_per_token), scope_of(job),
                 cell(m.power_mean_w), cell(m.temperature_peak_c), cell(m.sm_clock_mean_mhz),
                 cell(metrics::throttled_share(m)), job.problem});
     table.add(std::move(row));
@@ -205,7 +220,7 @@ answers::Document sweep_answer(const std::vector<SweptFlag>& flags,
                            first == jobs.end() ? "No job" : answers::title_of(first->results.run),
                            fmt::join(names, " and ")),
       .facts = fmt::format("{} jobs, one for each value.", jobs.size()),
-      .verdict = verdict_of(flags, jobs)};
+      .verdict = verdict_of(flags, jobs) + idle_text(jobs)};
   const size_t curves = jobs.size() / flags[0].values.size();
   constexpr size_t most_curves = 10;
   answers::Section section{

@@ -164,6 +164,14 @@ TEST_CASE("verdicts: a sweep names the fastest and the thriftiest of its table")
           std::string::npos);
 }
 
+TEST_CASE("verdicts: a sweep counts only jobs that ran") {
+  const Json answer = ask({"simulate", "--model", "llama3-8b", "--cluster", "dgx-h100", "--tp", "8",
+                           "--gbs", "8", "--sweep", "tp=7|8"});
+  CHECK(verdict_of(answer).starts_with("Only tp 8 runs, with "));
+  CHECK(verdict_of(answer).ends_with(" s a step. Of 2 jobs 1 ran."));
+  CHECK(answer.at("sweep")[0].at("energy_scope").is_null());
+}
+
 TEST_CASE("verdicts: a size is taken only if it keeps the limits, and no cheaper one does") {
   const Words words = {"plan",  "--model", "gpt3-5b",  "--cluster", "dgx-a100", "--nodes", "1..4",
                        "--gbs", "64",      "--tokens", "10B",       "--fix",    "cp=1"};
