@@ -149,7 +149,7 @@ TEST_CASE("layers that do not fill the stages of a NeMo job are found, with the 
   CHECK(
       finds(import(text, "h200.yaml"), layers_not_divisible, Severity::error,
             "h200.yaml:18: num_layers 18 is not divisible by pipeline_parallel_size 4 (every stage "
-            "holds equally many layers); try 3 or 6, or write layers_per_stage"));
+            "holds equally many layers); try 2, or write layers_per_stage"));
 }
 
 TEST_CASE("less than one microbatch in a NeMo job is found, with the line") {

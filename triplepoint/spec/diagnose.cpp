@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -34,23 +36,11 @@ double real(int64_t count) {
   return static_cast<double>(count);
 }
 
-/// "try 8 or 16": the nearest divisors of `whole` around `size`.
-std::string nearest_divisors(int64_t whole, int64_t size) {
-  int64_t below = 1, above = whole;
-  for (int64_t d = 1; d <= whole / d; ++d) {
-    if (whole % d != 0) continue;
-    for (const int64_t divisor : {d, whole / d}) {
-      if (divisor <= size) below = std::max(below, divisor);
-      if (divisor >= size) above = std::min(above, divisor);
-    }
-  }
-  if (above <= size || below == above) return fmt::format("try {}", below);
-  return fmt::format("try {} or {}", below, above);
-}
-
 class Examination : Findings {
  public:
-  explicit Examination(const Job& job) : job_(job), plan_(job.plan), model_(job.model) {}
+  /// `suggests`: values with which the whole job is sound, for which others are examined.
+  Examination(const Job& job, bool suggests)
+      : job_(job), plan_(job.plan), model_(job.model), suggests_(suggests) {}
 
   std::vector<Diagnosis> run() {
     sizes_are_positive();
@@ -76,6 +66,39 @@ class Examination : Findings {
   }
 
  private:
+  using Setting = int64_t& (*)(Job&);
+  static int64_t& tensor_size(Job& job) { return job.plan.tensor_parallel_size; }
+  static int64_t& pipeline_size(Job& job) { return job.plan.pipeline_parallel_size; }
+  static int64_t& context_size(Job& job) { return job.plan.context_parallel_size; }
+  static int64_t& expert_size(Job& job) { return job.plan.expert_parallel_size; }
+
+  /// "try 8 or 16": the nearest divisors of `whole` with which the whole job is sound.
+  std::string divisors_to_try(int64_t whole, Setting setting) const {
+    const std::string values = sound_divisors(whole, setting);
+    return values.empty() ? "choose another layout" : "try " + values;
+  }
+
+  /// "8 or 16"; empty if there are none.
+  std::string sound_divisors(int64_t whole, Setting setting) const {
+    if (!suggests_) return "";
+    Job other = job_;
+    const int64_t size = setting(other);
+    std::vector<int64_t> divisors;
+    for (int64_t d = 1; d <= whole / d; ++d)
+      if (whole % d == 0) divisors.insert(divisors.end(), {d, whole / d});
+    std::ranges::sort(divisors);
+    const auto is_sound = [&](int64_t divisor) {
+      setting(other) = divisor;
+      return !has_errors(Examination(other, false).run());
+    };
+    const auto above = std::ranges::upper_bound(divisors, size);
+    const auto greater = std::find_if(above, divisors.end(), is_sound);
+    const auto less = std::find_if(std::make_reverse_iterator(above), divisors.rend(), is_sound);
+    std::string text = less == divisors.rend() ? "" : std::to_string(*less);
+    if (greater != divisors.end()) text += (text.empty() ? "" : " or ") + std::to_string(*greater);
+    return text;
+  }
+
   void positive(std::string_view key, int64_t value) {
     if (value >= 1) return;
     error(Code::inconsistent, "{} is {} (it counts what has to be there); set it to 1 or more", key,
@@ -177,9 +200,23 @@ class Examination : Findings {
     return false;
   }
 
-  static std::string way_out_of_world(double ranks, int64_t world) {
+  std::string way_out_of_world(double ranks, int64_t world) const {
     if (ranks > real(world)) return fmt::format("take at least {} GPUs or smaller groups", ranks);
-    return "make it " + nearest_divisors(world, static_cast<int64_t>(ranks)).substr(4);
+    struct Size {
+      const char* name;
+      Setting setting;
+      int64_t size;
+    };
+    for (const auto& [name, setting, size] :
+         {Size{"pipeline_parallel_size", pipeline_size, plan_.pipeline_parallel_size},
+          Size{"tensor_parallel_size", tensor_size, plan_.tensor_parallel_size},
+          Size{"context_parallel_size", context_size, plan_.context_parallel_size}}) {
+      const int64_t others = static_cast<int64_t>(ranks) / size;
+      if (world % others != 0) continue;
+      const std::string values = sound_divisors(world / others, setting);
+      if (!values.empty()) return fmt::format("try {} {}", name, values);
+    }
+    return "choose other groups or another number of GPUs";
   }
 
   void layers_fit_stages() {
@@ -191,7 +228,7 @@ class Examination : Findings {
       return error(Code::layers_not_divisible,
                    "num_layers {} is not divisible by pipeline_parallel_size {} (every stage holds "
                    "equally many layers); {}, or write layers_per_stage",
-                   model_.num_layers, stages, nearest_divisors(model_.num_layers, stages));
+                   model_.num_layers, stages, divisors_to_try(model_.num_layers, pipeline_size));
     error(Code::layers_not_divisible,
           "num_layers {} is not divisible by pipeline_parallel_size {} x virtual_pipeline_size {} "
           "(every "
@@ -239,25 +276,27 @@ class Examination : Findings {
       error(Code::heads_not_divisible,
             "tensor_parallel_size {} does not divide num_attention_heads {} (heads are split "
             "evenly); {}",
-            tp, model_.num_attention_heads, nearest_divisors(model_.num_attention_heads, tp));
+            tp, model_.num_attention_heads,
+            divisors_to_try(model_.num_attention_heads, tensor_size));
     else if (model_.num_query_groups % tp != 0 && !model_.latent_attention && !copies_groups())
       error(Code::heads_not_divisible,
             "tensor_parallel_size {} does not divide num_query_groups {} (key and value heads are "
             "split "
             "evenly); {}",
-            tp, model_.num_query_groups, nearest_divisors(model_.num_query_groups, tp));
+            tp, model_.num_query_groups, divisors_to_try(model_.num_query_groups, tensor_size));
     if (model_.ffn_hidden_size % tp != 0)
       error(Code::inconsistent,
             "tensor_parallel_size {} does not divide ffn_hidden_size {} (its columns are split "
             "evenly); {}",
-            tp, model_.ffn_hidden_size, nearest_divisors(model_.ffn_hidden_size, tp));
+            tp, model_.ffn_hidden_size, divisors_to_try(model_.ffn_hidden_size, tensor_size));
     if (model_.num_attention_heads % model_.num_query_groups != 0)
       error(Code::inconsistent,
             "num_query_groups {} does not divide num_attention_heads {} (every group serves "
             "equally many "
             "heads); {}",
             model_.num_query_groups, model_.num_attention_heads,
-            nearest_divisors(model_.num_attention_heads, model_.num_query_groups));
+            divisors_to_try(model_.num_attention_heads,
+                            [](Job& job) -> int64_t& { return job.model.num_query_groups; }));
     head_dimension_is_usual();
   }
 
@@ -275,28 +314,29 @@ class Examination : Findings {
   void batch_is_divisible() {
     const double sequences = real(plan_.micro_batch_size) * real(job_.data_parallel_size());
     const double microbatches = real(plan_.global_batch_size) / sequences;
+    const bool in_rounds = plan_.virtual_pipeline_size > 1;
+    const double round = in_rounds ? sequences * real(plan_.pipeline_parallel_size) : sequences;
     if (microbatches < 1)
       return error(
           Code::batch_not_divisible,
           "global_batch_size {} is less than micro_batch_size {} x data_parallel_size {} (the "
           "step would have {:.3g} microbatches); use a global batch of at least {}",
           plan_.global_batch_size, plan_.micro_batch_size, job_.data_parallel_size(), microbatches,
-          sequences);
+          round);
     if (plan_.global_batch_size % static_cast<int64_t>(sequences) != 0)
       return error(
           Code::batch_not_divisible,
           "global_batch_size {} is not divisible by micro_batch_size {} x data_parallel_size {} "
           "(every replica runs equally many microbatches); try {}",
           plan_.global_batch_size, plan_.micro_batch_size, job_.data_parallel_size(),
-          sequences * std::max(1.0, real(static_cast<int64_t>(microbatches))));
-    if (plan_.virtual_pipeline_size > 1 &&
-        job_.num_microbatches() % plan_.pipeline_parallel_size != 0)
+          round * std::max(1.0, std::floor(real(plan_.global_batch_size) / round)));
+    if (in_rounds && job_.num_microbatches() % plan_.pipeline_parallel_size != 0)
       error(Code::batch_not_divisible,
             "{} microbatches are not divisible by pipeline_parallel_size {} (the interleaved "
             "schedule "
             "runs them in rounds of one per stage); try a global_batch_size of {}",
             job_.num_microbatches(), plan_.pipeline_parallel_size,
-            sequences * real(plan_.pipeline_parallel_size));
+            round * std::max(1.0, std::floor(real(plan_.global_batch_size) / round)));
   }
 
   void experts_fit() {
@@ -315,7 +355,7 @@ class Examination : Findings {
             "num_experts {} is not divisible by expert_parallel_size {} (every rank holds equally "
             "many "
             "experts); {}",
-            model_.moe->num_experts, ep, nearest_divisors(model_.moe->num_experts, ep));
+            model_.moe->num_experts, ep, divisors_to_try(model_.moe->num_experts, expert_size));
     if (model_.moe->router_topk > model_.moe->num_experts)
       error(Code::inconsistent,
             "router_topk {} of {} experts (a token goes to different ones); lower it",
@@ -333,7 +373,7 @@ class Examination : Findings {
           "data_parallel_size {} is not divisible by expert_parallel_size {} (experts are spread "
           "over data-parallel ranks); {}",
           job_.data_parallel_size(), plan_.expert_parallel_size,
-          nearest_divisors(job_.data_parallel_size(), plan_.expert_parallel_size));
+          divisors_to_try(job_.data_parallel_size(), expert_size));
     error(Code::experts_not_divisible,
           "expert_parallel_size {} x expert_tensor_parallel_size {} does not divide the {} GPUs of "
           "a stage "
@@ -348,7 +388,9 @@ class Examination : Findings {
             "sharding_group_size {} does not divide data_parallel_size {} (every group holds one "
             "copy of "
             "the state); {}",
-            group, job_.data_parallel_size(), nearest_divisors(job_.data_parallel_size(), group));
+            group, job_.data_parallel_size(),
+            divisors_to_try(job_.data_parallel_size(),
+                            [](Job& job) -> int64_t& { return job.plan.sharding_group_size; }));
   }
 
   void connections_are_possible() {
@@ -373,7 +415,7 @@ class Examination : Findings {
             "sequence_length {} is not divisible by tensor_parallel_size {} (sequence_parallel "
             "splits it "
             "evenly); {}",
-            model_.sequence_length, tp, nearest_divisors(model_.sequence_length, tp));
+            model_.sequence_length, tp, divisors_to_try(model_.sequence_length, tensor_size));
   }
 
   void schedule_fits() {
@@ -447,12 +489,13 @@ class Examination : Findings {
   const Job& job_;
   const Plan& plan_;
   const Model& model_;
+  bool suggests_;
 };
 
 }  // namespace
 
 std::vector<Diagnosis> diagnose(const Job& job) {
-  return Examination(job).run();
+  return Examination(job, true).run();
 }
 
 bool has_errors(const std::vector<Diagnosis>& diagnoses) {

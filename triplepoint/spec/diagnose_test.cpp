@@ -98,6 +98,23 @@ TEST_CASE("what is wrong with a job is said, alone and in these words") {
   }
 }
 
+TEST_CASE("a value is suggested only if the whole job is sound with it") {
+  const auto said = [](const std::function<void(Job&)>& spoil) {
+    return after(sound_job(), spoil).front().what;
+  };
+  const auto layers = [&](int64_t stages) {
+    return said([&](Job& job) {
+      job.model.num_layers = 126;
+      job.plan.pipeline_parallel_size = stages;
+    });
+  };
+  CHECK(layers(4).ends_with("; try 2, or write layers_per_stage"));  // 3 and 6 do not fill 32 GPUs
+  CHECK(layers(3).ends_with("; try pipeline_parallel_size 2"));
+  CHECK(said([](Job& job) {
+          job.cluster.num_nodes = 9;
+        }).ends_with("; choose other groups or another number of GPUs"));
+}
+
 TEST_CASE("uneven layers are fine if they add up") {
   CHECK(after(sound_job(), [](Job& job) { job.plan.layers_per_stage = {25, 23, 25, 23}; }).empty());
 }
