@@ -7,6 +7,7 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::advise {
@@ -103,17 +104,23 @@ DataTable stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPo
   const std::vector<StageMeans> means = stage_means(job, plan, point);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const StageSlack& stage = plan.stages[s];
+    double locked = 0;  // mean
+    for (const Hertz clock : means[s].clocks)
+      locked += mhz(clock) / static_cast<double>(means[s].clocks.size());
+    const double working = stage.working_clock * mhz(*job.cluster.gpu.max_clock);
+    const double lowered = point == nullptr ? 0 : 1 - locked / working;
     const auto milliseconds = [](Seconds slack) { return std::max(0., slack / unit::s); };
     DataCell after = Missing{"no setting was chosen"};
     if (point != nullptr) after = means[s].power_after;
     table.add({stage.stage, stage.worked, stage.waited, milliseconds(stage.forward_slack),
                milliseconds(stage.backward_slack), means[s].clock_before,
-               clock_range(means[s].clocks), means[s].power_before, after, reason_of(plan, stage)});
+               clock_range(means[s].clocks), means[s].power_before, after,
+               reason_of(plan, stage, lowered)});
   }
   return table;
 }
 
-std::string verdict_of(const ClockPlan& plan, const ClockPoint* point) {
+std::string verdict_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* point) {
   if (point == nullptr)
     return "Leave the clocks as they are. " + plan.nothing +
            (plan.frontier.empty()
@@ -124,10 +131,12 @@ std::string verdict_of(const ClockPlan& plan, const ClockPoint* point) {
       plan.scope == metrics::EnergyScope::gpu
           ? ""
           : fmt::format(" ({:.2f} % of the GPUs)", 100 * point->device_saving);
+  const std::string faults = metrics::names_of(job.environment.faults);
   return fmt::format(
-      "Lock the clocks of the stages below: {:.2f} % less energy {}{} at {:.2f} % longer steps, "
+      "{}ock the clocks of the stages below: {:.2f} % less energy {}{} at {:.2f} % longer steps, "
       "the "
       "mean over {} drawn machines; on the worst of them steps are {:.2f} % longer.",
+      faults.empty() ? "L" : fmt::format("Mend the fault {} first. As long as it lasts, l", faults),
       100 * point->saving, metrics::scope_text(plan.scope), of_gpus,
       100 * std::max(0., point->slowdown), point->step.times.size(),
       100 * std::max(0., -point->speedups.worst));
@@ -179,7 +188,7 @@ answers::Document clock_answer(const spec::Job& job, const ClockPlan& plan,
           .title = fmt::format("{} on {} x {}", job.name, job.world_size(),
                                upper_case(job.cluster.gpu.name)),
           .facts = fmt::format("Energy saved counts {}.", metrics::scope_text(plan.scope)),
-          .verdict = verdict_of(plan, chosen),
+          .verdict = verdict_of(job, plan, chosen),
           .sections = {{.id = "frontier", .title = "Clocks", .tables = {frontier_table(plan)}},
                        std::move(stages)},
           .numbers = numbers_of(job, plan, chosen)};

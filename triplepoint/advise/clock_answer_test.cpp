@@ -135,28 +135,46 @@ TEST_CASE(
   CHECK(!answer.numbers.contains("chosen"));
 }
 
-TEST_CASE("each stage has the reason that weighs most") {
+TEST_CASE("each stage has a reason that covers most of what its clock is lowered by") {
   ClockPlan plan = small_plan();
-  CHECK(contains(reason_of(plan, plan.stages[0]), "sets the pace"));
-  CHECK(contains(reason_of(plan, plan.stages[1]), "10.0 % of the step less than stage 0"));
+  CHECK(reason_of(plan, plan.stages[0], 0) == "works longest: it sets the pace");
+  CHECK(reason_of(plan, plan.stages[1], 0) == "keeps its clock");
+  CHECK(contains(reason_of(plan, plan.stages[1], 0.2), "10.0 % of the step less than stage 0"));
   StageSlack stage{.stage = 1, .worked = 0.89};
-  CHECK(contains(reason_of(plan, stage), "1.0 % of the step less"));
-  stage.forward_slack = stage.backward_slack = 0.2 * unit::s;
-  CHECK(contains(reason_of(plan, stage), "2.0 % of a step later"));
+  CHECK(contains(reason_of(plan, stage, 0.02), "1.0 % of the step less"));
+  CHECK(contains(reason_of(plan, stage, 0.04), "no single cause"));
+  stage.waited = 0.06;
+  CHECK(contains(reason_of(plan, stage, 0.1), "waits for 6.0 % of the step for other stages"));
   stage.replica_waits = true;
-  CHECK(contains(reason_of(plan, stage), "slower replicas"));
+  CHECK(contains(reason_of(plan, stage, 0.1), "slower replicas"));
+  stage.forward_slack = stage.backward_slack = 0.5 * unit::s;
+  CHECK(contains(reason_of(plan, stage, 0.1), "5.0 % of a step later"));
   stage.lowest_member = 0.97;
   stage.slowest_device = 5;
-  CHECK(contains(reason_of(plan, stage), "waits for GPU 5, whose clock is 3.0 % below"));
+  CHECK(contains(reason_of(plan, stage, 0.05), "waits for GPU 5, whose clock is 3.0 % below"));
+  CHECK(contains(reason_of(plan, stage, 0.1), "of a step later"));
   stage.free_clock = 0.6;
-  CHECK(contains(reason_of(plan, stage), "60 % of the clock"));
+  CHECK(contains(reason_of(plan, stage, 0.05), "60 % of the clock"));
   stage.working_clock = 0.61;  // a power cap holds it there anyway
-  CHECK(contains(reason_of(plan, stage), "waits for GPU 5"));
+  CHECK(contains(reason_of(plan, stage, 0.05), "waits for GPU 5"));
   stage.working_clock = 1;
   stage.free_clock = stage.lowest_member = 0.9;  // its slowest member sets the pace, no link
-  CHECK(contains(reason_of(plan, stage), "waits for GPU 5"));
+  CHECK(contains(reason_of(plan, stage, 0.05), "waits for GPU 5"));
   plan.stages[0].free_clock = plan.stages[0].working_clock = 0.83;
-  CHECK(contains(reason_of(plan, plan.stages[0]), "83 % of the highest clock: power or heat"));
+  CHECK(contains(reason_of(plan, plan.stages[0], 0), "83 % of the highest clock: power or heat"));
+  plan.stages.resize(1);
+  plan.stages[0].worked = 0.41;
+  CHECK(contains(reason_of(plan, plan.stages[0], 0), "its passes take 41 % of the step"));
+}
+
+TEST_CASE("a fault is to be mended before clocks are locked for it") {
+  const ClockPlan plan = small_plan();
+  spec::Job job = small_job();
+  CHECK(clock_answer(job, plan, &plan.frontier[0]).verdict.starts_with("Lock the clocks"));
+  job.environment.faults = {{.gpu = 3, .share = 0.25}};
+  CHECK(clock_answer(job, plan, &plan.frontier[0])
+            .verdict.starts_with(
+                "Mend the fault gpu=3,power=0.25 first. As long as it lasts, lock "));
 }
 
 }  // namespace

@@ -684,38 +684,44 @@ ClockPlan plan_clocks(const spec::Job& job, const ClockOptions& options) {
   return ClockPlanner(job, options).run();
 }
 
-std::string reason_of(const ClockPlan& plan, const StageSlack& stage) {
+std::string reason_of(const ClockPlan& plan, const StageSlack& stage, double lowered) {
   // What its power cap or heat takes of the clock anyway, a lower lock costs nothing.
-  constexpr double spread_of_phases = 0.03;
+  constexpr double spread_of_phases = 0.03, least_lowered = 5e-3;
   if (stage.free_clock < 0.95 &&
       stage.free_clock < stage.working_clock * stage.lowest_member - spread_of_phases)
     return fmt::format(
         "launches and links set its pace: its passes take no longer down to {:.0f} % of the clock",
         100 * stage.free_clock);
-  const double slack = std::min(stage.forward_slack, stage.backward_slack) / plan.baseline.time;
-  const auto longest = std::max_element(
-      plan.stages.begin(), plan.stages.end(),
-      [](const StageSlack& a, const StageSlack& b) { return a.worked < b.worked; });
-  const double less = longest->worked - stage.worked;
-  std::string works_less =
-      fmt::format("works {:.1f} % of the step less than stage {}", 100 * less, longest->stage);
-  constexpr double min_work_difference = 0.05;
-  if (less > min_work_difference) return works_less;
-  if (stage.lowest_member < 1 - 5e-3)
+  const auto longest = std::ranges::max_element(plan.stages, {}, &StageSlack::worked);
+  if (lowered < least_lowered) {
+    const std::string held =
+        stage.working_clock < 0.95
+            ? fmt::format(", at {:.0f} % of the highest clock: power or heat holds it there",
+                          100 * stage.working_clock)
+            : "";
+    if (plan.stages.size() == 1)
+      return fmt::format(
+          "the only stage: its passes take {:.0f} % of the step, communication, optimizer and "
+          "waiting the rest{}",
+          100 * stage.worked, held);
+    return (longest->stage == stage.stage ? "works longest: it sets the pace" : "keeps its clock") +
+           held;
+  }
+  // Most of what the lower clock takes longer, in shares of the step: less explains nothing.
+  const double most = 0.5 * lowered * stage.worked, less = longest->worked - stage.worked;
+  if (less >= most)
+    return fmt::format("works {:.1f} % of the step less than stage {}", 100 * less, longest->stage);
+  if (1 - stage.lowest_member >= 0.5 * lowered)
     return fmt::format("its group waits for GPU {}, whose clock is {:.1f} % below the group's mean",
                        stage.slowest_device, 100 * (1 - stage.lowest_member));
-  if (stage.replica_waits) return "waits for slower replicas at the end of the step";
-  if (slack > schedule_tolerance)
+  const double slack = std::min(stage.forward_slack, stage.backward_slack) / plan.baseline.time;
+  if (slack >= most)
     return fmt::format("every pass may end {:.1f} % of a step later: other stages work longer",
                        100 * slack);
-  const std::string held =
-      stage.working_clock < 0.95
-          ? fmt::format(", at {:.0f} % of the highest clock: power or heat holds it there",
-                        100 * stage.working_clock)
-          : "";
-  if (longest->stage == stage.stage) return "works longest: it sets the pace" + held;
-  if (less > 5e-3) return works_less;
-  return "nearly as long as the longest stage: on the critical path" + held;
+  if (stage.waited >= most)
+    return fmt::format("waits for {:.1f} % of the step for {}", 100 * stage.waited,
+                       stage.replica_waits ? "slower replicas" : "other stages");
+  return "no single cause: simulated steps are as long as stated";
 }
 
 }  // namespace triplepoint::advise

@@ -89,8 +89,9 @@ inline constexpr double schedule_tolerance = 1e-3;
 /// a device keeps one clock, as nvidia-smi -lgc sets it. Holds for training and for jobs that fit.
 ClockPlan plan_clocks(const spec::Job& job, const ClockOptions& options);
 
-/// Why a stage has the clock it has, in words.
-std::string reason_of(const ClockPlan& plan, const StageSlack& stage);
+/// Why a stage gets a clock that is lower by this share of the one it works at (0: none), in words:
+/// the first cause that covers most of it.
+std::string reason_of(const ClockPlan& plan, const StageSlack& stage, double lowered);
 
 /// One row per rank: where it sits, what clock and cap it gets, what it drew and will draw.
 std::string clock_csv(const spec::Job& job, const ClockPlan& plan, const ClockPoint& point);

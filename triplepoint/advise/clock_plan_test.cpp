@@ -238,7 +238,7 @@ TEST_CASE("who works longest keeps its clock, and the others are told what they 
   for (const size_t device : {0, 1, 4, 5, 6, 7})
     CHECK(kept(device) < 1);
   for (const StageSlack& stage : plan.stages)
-    CHECK(!reason_of(plan, stage).empty());
+    CHECK(!reason_of(plan, stage, 0).empty());
 }
 
 TEST_CASE("without waiting no energy is saved at equal time, and the plan states it") {

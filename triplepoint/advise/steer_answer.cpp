@@ -98,15 +98,21 @@ DataTable decisions_table(const SteerOutcome& outcome) {
   return table;
 }
 
-/// ", 0.4 K below its shutdown", where that is near.
-std::string margin_text(const spec::Job& job, const SteerTotals& totals) {
+/// How near to its shutdown the hottest die comes, where that is near; and the other side with it.
+std::string margin_text(const spec::Job& job, const SteerTotals& totals,
+                        const SteerTotals* other = nullptr) {
   constexpr double near_k = 5;
   const auto& governor = job.cluster.gpu.governor;
   if (!governor || !governor->shutdown_temperature) return "";
-  const double margin = governor->shutdown_temperature->degrees() - totals.hottest.degrees();
+  const auto margin_of = [&](const SteerTotals& of) {
+    return governor->shutdown_temperature->degrees() - of.hottest.degrees();
+  };
+  const double margin = margin_of(totals);
   if (margin > near_k) return "";
-  return fmt::format(" The hottest die then comes within {:.1f} K of its shutdown temperature.",
-                     margin);
+  const bool both = other && margin_of(*other) <= near_k;
+  return fmt::format(" {} comes within {:.1f} K of its shutdown temperature.",
+                     both ? "Either way the hottest die" : "The hottest die then",
+                     both ? std::max(margin, margin_of(*other)) : margin);
 }
 
 std::string moves_text(const SteerOutcome& outcome) {
@@ -125,7 +131,8 @@ std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
     return fmt::format("Leave it: it goes on by itself; with {}, {}.", moves_text(outcome),
                        steered.ended);
   if (outcome.moves == 0)
-    return "Leave it: the controller found no move that gains." + margin_text(job, fixed.totals);
+    return "Leave it: the controller found no move that gains." +
+           margin_text(job, fixed.totals, &steered.totals);
   const double change = outcome.ratio() - 1;
   const std::string better = better_side(outcome);
   if (better == "leave it")
@@ -133,12 +140,14 @@ std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
         "Leave it: {} would change energy {} times delay by {:+.1f} %, less than a move must gain."
         "{}",
         moves_text(outcome), metrics::scope_text(outcome.scope), 100 * change,
-        margin_text(job, fixed.totals));
+        margin_text(job, fixed.totals, &steered.totals));
   const bool steers = better == "dynamic";
-  return fmt::format(
-      "{}: with {}, energy {} times delay {} by {:.1f} %.{}", steers ? "Steer" : "Leave it",
-      moves_text(outcome), metrics::scope_text(outcome.scope), steers ? "falls" : "grows",
-      100 * std::abs(change), margin_text(job, steers ? steered.totals : fixed.totals));
+  return fmt::format("{}: with {}, energy {} times delay {} by {:.1f} %.{}",
+                     steers ? "Steer" : "Leave it", moves_text(outcome),
+                     metrics::scope_text(outcome.scope), steers ? "falls" : "grows",
+                     100 * std::abs(change),
+                     steers ? margin_text(job, steered.totals, &fixed.totals)
+                            : margin_text(job, fixed.totals, &steered.totals));
 }
 
 }  // namespace
