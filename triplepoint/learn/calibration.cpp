@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -188,6 +189,18 @@ spec::Job Calibration::applied(const spec::Job& job) const {
                     posterior_.remainder(knobs_of(job)));
 }
 
+namespace {
+
+/// Where a job states its inlet, what was learned of it does not hold.
+std::string inlet_text(spec::Job job) {
+  const auto stated = std::exchange(job.environment.ambient, std::nullopt);
+  if (!stated) return "";
+  return fmt::format(", but for the inlet, which is set to {:.1f} °C instead of {:.1f} °C",
+                     stated->degrees(), job.chassis().inlet.degrees());
+}
+
+}  // namespace
+
 std::string Calibration::about(const spec::Job& job) const {
   std::vector<std::string> parts;
   if (runs() > 0)
@@ -201,7 +214,8 @@ std::string Calibration::about(const spec::Job& job) const {
   if (room_)
     parts.push_back(
         is_of(*room_, job)
-            ? fmt::format("heat as temperatures of {} GPUs taught", room_->devices)
+            ? fmt::format("heat as temperatures of {} GPUs taught{}", room_->devices,
+                          inlet_text(job))
             : fmt::format("heat as shipped, since temperatures were read on {}", room_->cluster));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
