@@ -129,8 +129,14 @@ void add_inference(std::vector<KeyFigure>& figures, const run::Run& run, const M
   const auto speed = metrics::inference_speed(run.manifest.job->task, m);
   figures.push_back(
       {"first token", seconds_text(speed.time_to_first_token), prompts_text(*run.manifest.job, m)});
+  const spec::Job& job = *run.manifest.job;
+  std::string sequences =
+      fmt::format("of every sequence of the batch of {}", job.plan.global_batch_size);
+  if (const int64_t passes = job.num_microbatches(); passes > 1)
+    sequences += fmt::format(", in {} microbatches (--gbs {}: in one)", passes,
+                             job.plan.global_batch_size / passes);
   figures.push_back(
-      {"next token", seconds_text(speed.time_per_output_token), "of every sequence of the batch"});
+      {"next token", seconds_text(speed.time_per_output_token), std::move(sequences)});
 }
 
 /// " (limit 500 W on average)" beside a peak above the limit of every GPU; empty where no peak
