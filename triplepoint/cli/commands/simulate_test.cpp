@@ -56,6 +56,16 @@ Json json_of(const Words& words) {
 const Words small_job = {"simulate", "--model", "llama3-8b", "--cluster", "hgx-h200",
                          "--tp",     "4",       "--gbs",     "16"};
 
+TEST_CASE("memory that one of ten measured jobs would exceed is told as tight") {
+  const auto said = [](const char* nodes) {
+    return testing::call({"simulate", "--model", "llama3-70b", "--cluster", "hgx-h200", "--nodes",
+                          nodes, "--tp", "8", "--pp", "1", "--gbs", "16"})
+        .out;
+  };
+  CHECK(contains(said("2"), "note: memory is tight: nine of ten measured jobs needed at most "));
+  CHECK(!contains(said("8"), "tight"));
+}
+
 TEST_CASE("simulate prints one object with the promised keys") {
   const Json json = testing::json_of(call(plus(small_job, {"--format", "json"})));
   for (const char* key :
