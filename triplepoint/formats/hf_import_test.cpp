@@ -106,6 +106,20 @@ TEST_CASE(
   CHECK(told(import(other), "model_type 'new' is in no list of ours: all keys of the file are"));
 }
 
+TEST_CASE("what a file leaves out and its family has is told, and nothing that it states") {
+  const std::string gemma =
+      R"({"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
+          "num_hidden_layers": 34, "num_attention_heads": 8, "num_key_value_heads": 4,
+          "sliding_window": 1024, "max_position_embeddings": 131072 REST})";
+  CHECK(told(import(with(gemma, "REST", "")),
+             "not in the file, taken as is usual for gemma3_text: vocab_size 262208, head_dim 256, "
+             "tie_word_embeddings true, sliding_window_pattern 6, use_sliding_window true"));
+  CHECK_FALSE(told(import(with(gemma, "REST",
+                               R"(, "vocab_size": 262208, "head_dim": 256, "tie_word_embeddings":
+                                  true, "sliding_window_pattern": 6, "use_sliding_window": true)")),
+                   "not in the file"));
+}
+
 /// The Llama's config with further keys.
 ImportedModel llama_with(const std::string& keys) {
   return import(with(fixture("llama.json"), "{", "{" + keys + ", "));
