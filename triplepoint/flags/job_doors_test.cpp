@@ -265,7 +265,8 @@ TEST_CASE("flags on top of a file are the flags alone") {
 const char* family_of(const spec::Model& m) {
   using enum spec::PositionEmbedding;
   if (m.latent_attention) return "deepseek_v3";
-  if (m.layer_pattern) return "nemotron_h";
+  const bool gated = m.activation == spec::Activation::swiglu;
+  if (m.layer_pattern) return gated ? "granitemoehybrid" : "nemotron_h";
   if (m.sliding_window && m.sliding_window->full_every == 2) return "gpt_oss";
   if (m.activation == spec::Activation::squared_relu)
     return m.normalization == spec::Normalization::rms_norm ? "nemotron_h" : "nemotron";
@@ -312,6 +313,9 @@ void add_state_space(Json& config, const spec::Model& m) {
   config["n_groups"] = m.state_space->num_groups;
   config["conv_kernel"] = m.state_space->conv_width;
   config["chunk_size"] = m.state_space->chunk_size;
+  if (m.activation == spec::Activation::swiglu)
+    config["position_embedding_type"] =
+        m.position_embedding == spec::PositionEmbedding::none ? "nope" : "rope";
 }
 
 /// What the model hub has of a model: its shape, and the longest sequence it takes.
