@@ -45,7 +45,7 @@ Result<YamlNode> parse_yaml(std::string_view text, std::string_view name) {
                   name, name));
 }
 
-Result<std::vector<Launch>> run_script(const std::string& path, const ScriptRun&) {
+Result<std::vector<Launch>> run_script(const std::string& path, const ScriptWorld&, Seconds) {
   return error(
       fmt::format("{}: --run-script runs nothing in a browser; triplepoint import {} --run-script "
                   "on a machine does",

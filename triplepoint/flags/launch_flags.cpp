@@ -28,16 +28,17 @@ Arguments LaunchFlags::arguments() {
 
 Result<void> LaunchFlags::add_to(formats::ImportHints& hints) const {
   hints.ignored.insert(ignored_.begin(), ignored_.end());
-  hints.script_arguments = arguments_;
+  hints.script.arguments = arguments_;
   for (const std::string& each : environment_) {
     const std::size_t equals = each.find('=');
     if (equals == 0 || equals == each.npos)
       return error(fmt::format("--env {} sets nothing; write NAME=VALUE", each));
-    hints.script_variables[each.substr(0, equals)] = each.substr(equals + 1);
+    hints.script.variables[each.substr(0, equals)] = each.substr(equals + 1);
   }
   if (run_script_)
-    hints.run_script = [how = formats::ScriptRun{arguments_, environment_}](
-                           const std::string& path) { return formats::run_script(path, how); };
+    hints.run_script = [](const std::string& path, const formats::ScriptWorld& world) {
+      return formats::run_script(path, world);
+    };
   return {};
 }
 

@@ -181,36 +181,25 @@ Result<FolderImport> import_folder(const spec::Library& library, const Path& fol
   return reader.finish();
 }
 
-Result<Imported> import_job(const spec::Library& library, const Path& path, ImportHints hints) {
-  const std::string text = TPT_TRY(read_file(path));
-  FileKind kind = recognize(text);
-  const bool may_start =
-      kind == FileKind::job_script || (kind == FileKind::unknown && text.starts_with("#!"));
-  if (may_start && starts_training(text, path.string(), hints)) kind = FileKind::megatron_args;
-  if (kind != FileKind::nemo_yaml && kind != FileKind::megatron_args && kind != FileKind::tool)
-    return error(
-        fmt::format("{}: holds no job ({}); give a job.toml, a NeMo YAML, a Megatron "
-                    "command line, or a config.json with \"model_type\"",
-                    path.string(),
-                    kind == FileKind::unknown ? "its kind is not recognized"
-                                              : fmt::format("it looks like a {}", name_of(kind))));
-  if (!hints.job_script && kind == FileKind::nemo_yaml)
-    hints.job_script = TPT_TRY(job_script_beside(path));
-  if (kind != FileKind::megatron_args) TPT_TRY(refuse_script_words(hints, path.string()));
-  LibraryCache cache(library);
-  return import_kind(cache, kind, text, path.string(), hints);
-}
-
-Result<Imported> import_file(const spec::Library& library, const Path& path,
-                             const ImportHints& hints) {
+Result<Imported> import_file(const spec::Library& library, const Path& path, ImportHints hints) {
   const std::string text = TPT_TRY(read_file(path));
   if (text.empty())
     return error(
         fmt::format("{}: the file is empty (a job was expected); see triplepoint simulate --help",
                     path.string()));
-  if (recognize(text) == FileKind::hf_config)
-    return import_hf_job(library, text, path.string(), hints);
-  return import_job(library, path, hints);
+  const FileKind kind = recognize(text);
+  if (kind == FileKind::hf_config) return import_hf_job(library, text, path.string(), hints);
+  if (kind == FileKind::unknown)
+    return error(fmt::format(
+        "{}: holds no job (its kind is not recognized); give a job.toml, a NeMo YAML, a "
+        "Megatron command line, or a config.json with \"model_type\"",
+        path.string()));
+  const bool script = kind == FileKind::megatron_args || kind == FileKind::job_script;
+  if (!script) TPT_TRY(refuse_script_words(hints, path.string()));
+  if (!hints.job_script && kind == FileKind::nemo_yaml)
+    hints.job_script = TPT_TRY(job_script_beside(path));
+  LibraryCache cache(library);
+  return import_kind(cache, kind, text, path.string(), hints);
 }
 
 }  // namespace triplepoint::formats

@@ -67,7 +67,7 @@ TEST_CASE("a Slurm script in a folder beside the file names its GPUs and nodes")
   folder.file("job.yaml", fixture("lora.yaml"));
   folder.file("scripts/job.sh",
               "#!/bin/bash\n#SBATCH --constraint=H100\n#SBATCH --nodes 4\nsrun x.py\n");
-  const auto imported = import_job(spec::default_library(), folder.folder() / "job.yaml", {});
+  const auto imported = import_file(spec::default_library(), folder.folder() / "job.yaml", {});
   REQUIRE(imported.has_value());
   CHECK(imported->job.cluster.name == "hgx-h100");
 }

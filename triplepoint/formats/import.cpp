@@ -114,28 +114,48 @@ void read_connections(std::string_view line, JobScript& script) {
 std::optional<JobScript> read_job_script(std::string_view text, std::string path) {
   JobScript script;
   script.path = std::move(path);
-  bool is_slurm = false;
+  bool is_batch = false;
   int number = 0;
   for (std::string_view line : lines_of(text)) {
     line = trimmed(line);
     ++number;
     if (line.starts_with("#SBATCH")) {
-      is_slurm = true;
+      is_batch = script.is_slurm = true;
       read_option(split_option(line.substr(7)), number, script);
     } else if (line.starts_with("#BSUB")) {
-      is_slurm = true;
+      is_batch = true;
       const std::string_view option = trimmed(line.substr(5));
       if (option.starts_with("-nnodes"))
         read_option({"-nnodes", trimmed(option.substr(7))}, number, script);
     } else if (line.starts_with("#PBS")) {
-      is_slurm = true;
+      is_batch = true;
       read_pbs(line.substr(4), number, script);
     } else if (!line.starts_with('#')) {
       read_entry(line, script);
       read_connections(line, script);
     }
   }
-  return is_slurm ? std::optional(script) : std::nullopt;
+  return is_batch ? std::optional(script) : std::nullopt;
+}
+
+std::map<std::string, std::string> variables_of_slurm(const JobScript& script) {
+  if (!script.is_slurm) return {};
+  std::map<std::string, std::string> all{{"SLURM_JOB_NODELIST", "node0"},
+                                         {"SLURM_NODELIST", "node0"}};
+  const auto set = [&](std::initializer_list<const char*> names, std::optional<int64_t> value) {
+    for (const char* name : names)
+      if (value) all[name] = fmt::format("{}", *value);
+  };
+  set({"SLURM_JOB_ID", "SLURM_JOBID"}, 1);
+  set({"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}, 0);
+  set({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, script.num_nodes);
+  set({"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"}, script.gpus_per_node);
+  set({"SLURM_NTASKS_PER_NODE"}, script.tasks_per_node);
+  if (!script.num_nodes) return all;
+  set({"SLURM_NTASKS", "SLURM_NPROCS"}, *script.num_nodes * script.tasks_per_node.value_or(1));
+  if (script.tasks_per_node)
+    all["SLURM_TASKS_PER_NODE"] = fmt::format("{}(x{})", *script.tasks_per_node, *script.num_nodes);
+  return all;
 }
 
 Result<std::optional<JobScript>> job_script_beside(const Path& configuration) {
@@ -184,8 +204,8 @@ bool is_hf_config(std::string_view text) {
 
 std::string_view name_of(FileKind kind) {
   constexpr std::array<std::string_view, 6> names{
-      "NeMo YAML",    "Megatron arguments",   "Hugging Face config",
-      "Slurm script", "file of another tool", "unknown"};
+      "NeMo YAML",     "Megatron arguments",   "Hugging Face config",
+      "launch script", "file of another tool", "unknown"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -207,7 +227,9 @@ FileKind recognize(std::string_view text) {
   if (is_nemo_hparams(text)) return FileKind::nemo_yaml;
   if (!text.starts_with("#!") && !tool_of(text).empty()) return FileKind::tool;
   if (has_megatron_arguments(text)) return FileKind::megatron_args;
-  return has_line_starting(text, "#SBATCH") || has_line_starting(text, "#PBS")
+  const bool shell = text.starts_with("#!") && contains(text.substr(0, text.find('\n')), "sh");
+  return shell || has_line_starting(text, "#SBATCH") || has_line_starting(text, "#PBS") ||
+                 has_line_starting(text, "#BSUB")
              ? FileKind::job_script
              : FileKind::unknown;
 }

@@ -29,7 +29,11 @@ struct JobScript {
   std::optional<std::string> entry;     // the program: "megatron_gpt_generate.py"
   std::optional<int64_t> cuda_device_max_connections;  // export CUDA_DEVICE_MAX_CONNECTIONS=1
   std::vector<std::string> unreadable;                 // "run.sh:3: --nodes is 'x' (...)"
+  bool is_slurm = false;
 };
+
+/// What Slurm sets in a script, by its own #SBATCH lines: the same for reading and for running it.
+std::map<std::string, std::string> variables_of_slurm(const JobScript& script);
 
 /// Nothing if the text has no #SBATCH, #PBS or #BSUB line.
 std::optional<JobScript> read_job_script(std::string_view text, std::string path);
@@ -65,11 +69,11 @@ struct ImportHints {
   Keys by_flags = {};
   Keys ignored = {};  // what the user says does not matter (--ignore)
   // What a launch script is started with; nothing else takes any.
-  std::vector<std::string> script_arguments = {};
-  std::map<std::string, std::string> script_variables = {};
-  bool start_a_script() const { return !script_arguments.empty() || !script_variables.empty(); }
+  ScriptWorld script = {};
+  bool start_a_script() const { return !script.arguments.empty() || !script.variables.empty(); }
   // Runs a script in a sandbox; what it launches. Empty: scripts are read, not run.
-  std::function<Result<std::vector<Launch>>(const std::string& path)> run_script = {};
+  std::function<Result<std::vector<Launch>>(const std::string& path, const ScriptWorld&)>
+      run_script = {};
 };
 
 /// A configuration of NeMo's megatron_gpt_pretraining, _finetuning or _generate, or the
@@ -123,21 +127,17 @@ Result<Imported> import_hf_job(const spec::Library& library, const std::string& 
 enum class FileKind { nemo_yaml, megatron_args, hf_config, job_script, tool, unknown };
 std::string_view name_of(FileKind kind);
 
-/// What a file is, by what stands in it, not by its name. A Slurm script without Megatron arguments
-/// is a job_script.
+/// What a file is, by what stands in it, not by its name. A shell or batch script in which
+/// Megatron's arguments do not stand is a job_script.
 FileKind recognize(std::string_view text);
 
 /// The tool whose launch file this is ("torchtitan"), by its keys; empty: none of those that
 /// data/readers/tools.toml knows.
 std::string tool_of(std::string_view text);
 
-/// Reads a job from a NeMo YAML or a Megatron command line, whichever it is; a Slurm script beside
-/// the file becomes a hint.
-Result<Imported> import_job(const spec::Library& library, const Path& path, ImportHints hints);
-
-/// The same, or a job of the model of a config.json.
-Result<Imported> import_file(const spec::Library& library, const Path& path,
-                             const ImportHints& hints);
+/// Reads a job from a NeMo YAML, a launch script or another tool's file, or one of the model of a
+/// config.json, whichever it is; a Slurm script beside a YAML becomes a hint.
+Result<Imported> import_file(const spec::Library& library, const Path& path, ImportHints hints);
 
 /// One job file of a folder.
 struct FolderRow {

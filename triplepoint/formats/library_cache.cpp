@@ -65,10 +65,25 @@ std::string choose_cluster(LibraryCache& cache, Settings& settings, const Import
   return std::string(assumed_cluster);
 }
 
+/// The node count of the job script, 0 without one.
+int64_t nodes_of_script(const ImportHints& hints) {
+  return hints.job_script ? hints.job_script->num_nodes.value_or(0) : 0;
+}
+
 void set_devices(Settings& settings, const ImportHints& hints, const MachineFacts& facts,
                  spec::Cluster& cluster) {
   std::optional<int64_t> devices = facts.gpus_per_node;
   if (!devices && hints.job_script) devices = hints.job_script->gpus_per_node;
+  const int64_t nodes = facts.num_nodes.value_or(nodes_of_script(hints));
+  if (facts.processes && nodes > 0) {
+    if (!devices) devices = std::max<int64_t>(1, *facts.processes / nodes);
+    if (*devices * nodes != *facts.processes)
+      return settings.note(
+          DiagnosisCode::inconsistent, Severity::error, facts.nodes_key,
+          fmt::format("{} processes do not fill {} nodes of {} devices (each device has one); "
+                      "correct the numbers",
+                      *facts.processes, nodes, *devices));
+  }
   if (!devices || *devices == cluster.gpus_per_node) return;
   if (*devices >= 1 && *devices < cluster.gpus_per_node)
     return spec::use_devices(cluster, *devices);
@@ -77,17 +92,12 @@ void set_devices(Settings& settings, const ImportHints& hints, const MachineFact
                             *devices, cluster.name, cluster.gpus_per_node));
 }
 
-/// The node count of the job script, 0 without one.
-int64_t nodes_of_script(const ImportHints& hints) {
-  return hints.job_script ? hints.job_script->num_nodes.value_or(0) : 0;
-}
-
 void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts& facts,
                spec::StatedJob& stated) {
   spec::Cluster& cluster = stated.job.cluster;
   const int64_t script = nodes_of_script(hints);
   int64_t file = facts.num_nodes.value_or(0);
-  if (facts.processes && file == 0) {
+  if (facts.processes && file == 0 && script == 0) {
     file = *facts.processes / cluster.gpus_per_node;
     if (file * cluster.gpus_per_node != *facts.processes)
       settings.note(DiagnosisCode::inconsistent, Severity::error, facts.nodes_key,

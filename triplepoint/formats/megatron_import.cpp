@@ -49,37 +49,19 @@ Setting start_setting(const ShellWord& word) {
   return setting;
 }
 
-/// A word that the script does not say and that holds arguments, not a value: "$@", $EXTRA_ARGS,
-/// "${ARGS[@]}", $(cat more.txt) behind a value.
-bool holds_unknown_arguments(std::string_view word, const std::optional<Setting>& open) {
-  const auto has = [](std::string_view text, std::string_view part) {
-    return text.find(part) != text.npos;
-  };
-  if (!word.starts_with('$') || word.size() < 2) return false;
-  if (word[1] == '@' || word[1] == '*' || word.starts_with("${@") || word.starts_with("${*"))
-    return true;
-  const bool of_data = open && has(open->key, "data");
-  if ((has(word, "[@]") || has(word, "[*]")) && !of_data) return true;
-  const std::string name = upper_case(word);
-  for (const std::string_view part : {"ARGS", "ARGUMENTS", "OPTS", "OPTIONS", "FLAGS", "EXTRA"})
-    if (has(name, part)) return true;
-  return !open || (!open->words.empty() && !of_data);
-}
-
-void refuse_unknown_arguments(const ShellWord& word, Settings& settings) {
-  const std::string text = word.text.substr(0, 60);
-  settings.diagnoses().push_back(
-      {DiagnosisCode::inconsistent, Severity::error,
-       fmt::format("{}:{}: {} has no value in this file (the arguments in it would be missing); "
-                   "write them in its place, set it above, or take it out",
-                   settings.file(), word.line, text)});
-}
-
-/// A value that the script sets under conditions or in ways that are not read, for a key that
-/// matters.
+/// A word that is not certain, and the key whose value it is; no key: it may be any argument.
 struct Doubtful {
-  std::string key, why;
+  std::string key;
+  const ShellWord* word;
 };
+
+/// Whether a word by its name holds arguments and not a value: "$@", $EXTRA_ARGS, "${ARGS[@]}".
+bool holds_arguments(const ShellWord& word) {
+  const std::string name = upper_case(word.text);
+  for (const std::string_view part : {"ARG", "OPT", "FLAG", "EXTRA", "$@", "$*", "{@", "{*", "[@]"})
+    if (name.find(part) != name.npos) return true;
+  return false;
+}
 
 std::vector<Doubtful> add_arguments(const ShellCommand& command, Settings& settings) {
   std::optional<Setting> open;
@@ -89,15 +71,21 @@ std::vector<Doubtful> add_arguments(const ShellCommand& command, Settings& setti
   };
   for (std::size_t i = command.first_argument(); i < command.words.size(); ++i) {
     const ShellWord& word = command.words[i];
-    if (is_option(word.text)) {
+    const bool option = is_option(word.text);
+    if (option) {
       close();
       open = start_setting(word);
-    } else if (word.doubt.empty() && holds_unknown_arguments(word.text, open)) {
-      refuse_unknown_arguments(word, settings);
     } else if (open) {
       open->words.push_back(word.text);
     }
-    if (!word.doubt.empty()) doubtful.push_back({open ? open->key : "", word.doubt});
+    if (word.doubt.empty()) continue;
+    const bool several = open && open->key.find("data") != open->key.npos;
+    const bool is_value =
+        option || (open && !holds_arguments(word) && (several || open->words.size() == 1));
+    doubtful.push_back({is_value ? open->key : "", &word});
+    if (!is_value && open && !option) open->words.pop_back();
+    // The path of a tokenizer is no vocabulary: where its name is needed, that is told.
+    if (is_value && open->key == "tokenizer-model") open.reset();
   }
   close();
   return doubtful;
@@ -106,13 +94,17 @@ std::vector<Doubtful> add_arguments(const ShellCommand& command, Settings& setti
 void refuse_doubtful(const std::vector<Doubtful>& doubtful, const KeyTable& table,
                      Settings& settings) {
   std::set<std::string> told;
-  for (const Doubtful& each : doubtful) {
-    if (table.without_effect(each.key) || settings.is_ignored(each.key)) continue;
-    if (!told.insert(each.why).second) continue;
-    settings.note(DiagnosisCode::inconsistent, Severity::error, each.key,
-                  fmt::format("{} is not certain ({}); {}",
-                              each.key.empty() ? "an argument" : settings.shown(each.key), each.why,
-                              run_it_instead));
+  for (const auto& [key, word] : doubtful) {
+    if (key == "tokenizer-model" || table.without_effect(key) || settings.is_ignored(key) ||
+        settings.is_by_flags(key))
+      continue;
+    if (!told.insert(word->doubt).second) continue;
+    const std::string line = word->line > 0 ? fmt::format(":{}", word->line) : "";
+    settings.diagnoses().push_back(
+        {DiagnosisCode::inconsistent, Severity::error,
+         fmt::format("{}{}: {} is not certain ({}); write it in its place, or {}", settings.file(),
+                     line, key.empty() ? word->text.substr(0, 60) : settings.shown(key),
+                     word->doubt, run_it_instead)});
   }
 }
 
@@ -136,28 +128,22 @@ std::string_view meaning_of(std::string_view option) {
   return {};
 }
 
-void add_launcher_option(std::string name, std::string value, const ShellWord& word,
-                         Settings& settings, std::vector<Doubtful>& doubtful) {
-  if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
-  const std::string_view key = meaning_of(name);
-  if (key.empty() || value == "auto" || value == "gpu") return;  // chosen by torchrun
-  if (!word.doubt.empty()) doubtful.push_back({std::string(key), word.doubt});
-  settings.add({std::string(key), {value.substr(0, value.find(':'))}, word.line});  // "2:4"
-}
-
 /// Nodes and devices from torchrun, srun, mpirun, deepspeed or jsrun in front of the program.
 void add_launcher(const ShellCommand& command, Settings& settings,
                   std::vector<Doubtful>& doubtful) {
-  const std::size_t end = command.first_argument();
-  for (std::size_t i = 0; i < end; ++i) {
+  for (std::size_t i = 0; i < command.first_argument(); ++i) {
     const ShellWord& word = command.words[i];
     const std::size_t equals = word.text.find('=');
-    if (equals != word.text.npos)
-      add_launcher_option(word.text.substr(0, equals), word.text.substr(equals + 1), word, settings,
-                          doubtful);
-    else if (i + 1 < end)
-      add_launcher_option(word.text, command.words[i + 1].text, command.words[i + 1], settings,
-                          doubtful);
+    const bool whole = equals != word.text.npos;  // --nnodes=4
+    std::string name = whole ? word.text.substr(0, equals) : i > 0 ? command.words[i - 1].text : "";
+    const std::string value = whole ? word.text.substr(equals + 1) : word.text;
+    const bool is_value = (whole || name.starts_with('-')) && !holds_arguments(word);
+    if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
+    const std::string key(meaning_of(name));
+    if (!word.doubt.empty() && (!is_value || !key.empty()))
+      doubtful.push_back({is_value ? key : "", &word});
+    if (key.empty() || value == "auto" || value == "gpu") continue;      // chosen by torchrun
+    settings.add({key, {value.substr(0, value.find(':'))}, word.line});  // "2:4"
   }
 }
 
@@ -310,59 +296,17 @@ void complete_arguments(const ShellCommand& command, Settings& s) {
   usual("seq-length", s.text("max-position-embeddings").value_or("4096"));
 }
 
-/// What Slurm sets in a script, by its own lines.
-std::map<std::string, std::string> scheduler_variables(const ImportHints& hints) {
-  std::map<std::string, std::string> all;
-  if (!hints.job_script) return all;
-  const JobScript& script = *hints.job_script;
-  const auto set = [&](std::initializer_list<const char*> names, std::optional<int64_t> value) {
-    for (const char* name : names)
-      if (value) all[name] = fmt::format("{}", *value);
-  };
-  set({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, script.num_nodes);
-  set({"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"}, script.gpus_per_node);
-  set({"SLURM_NTASKS_PER_NODE"}, script.tasks_per_node);
-  if (script.num_nodes && script.tasks_per_node)
-    all["SLURM_TASKS_PER_NODE"] = fmt::format("{}(x{})", *script.tasks_per_node, *script.num_nodes);
-  if (script.num_nodes)
-    set({"SLURM_NTASKS", "SLURM_NPROCS"}, *script.num_nodes * script.tasks_per_node.value_or(1));
-  set({"SLURM_JOB_ID", "SLURM_JOBID"}, 1);
-  set({"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}, 0);
-  return all;
-}
-
-/// Files that a script sources or starts; of a usual size, so that no device is read.
-std::optional<std::string> script_at(const std::string& path) {
-  constexpr std::uintmax_t largest = std::uintmax_t{1} << 20;
-  std::error_code problem;
-  if (!std::filesystem::is_regular_file(path, problem) ||
-      std::filesystem::file_size(path, problem) > largest)
-    return std::nullopt;
-  const auto text = read_file(path);
-  return text ? std::optional(*text) : std::nullopt;
-}
-
-ScriptWorld world_of(const ImportHints& hints) {
-  ScriptWorld world{scheduler_variables(hints), hints.script_arguments, script_at};
-  for (const auto& [name, value] : hints.script_variables)
-    world.variables[name] = value;
-  return world;
-}
-
 }  // namespace
-
-bool starts_training(const std::string& text, const std::string& path, const ImportHints& hints) {
-  const auto command = find_command(text, path, world_of(with_own_script(hints, text, path)));
-  return command && command->is_training();
-}
 
 Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
                                  const std::string& path, const ImportHints& given) {
   const KeyTable table = TPT_TRY(KeyTable::load(cache.library(), "megatron"));
   const ImportHints hints = with_own_script(given, text, path);
+  ScriptWorld world = hints.script;
+  if (hints.job_script) world.variables.merge(variables_of_slurm(*hints.job_script));
   const ShellCommand command =
-      TPT_TRY(hints.run_script ? choose_launch(TPT_TRY(hints.run_script(path)), path)
-                               : find_command(text, path, world_of(hints)));
+      TPT_TRY(hints.run_script ? choose_launch(TPT_TRY(hints.run_script(path, world)), path)
+                               : find_command(text, path, world));
   if (command.words.empty())
     return error(
         fmt::format("{}: the script ran and launched no training; see what it needs with "

@@ -149,8 +149,8 @@ TEST_CASE("a switch with a value, and a number that is none, are errors with the
   CHECK(
       finds(import(line("--bf16 true")), inconsistent, Severity::error,
             "run.sh:1: --bf16 is 'true' (it must be a switch without a value); correct the value"));
-  CHECK(finds(import(line("--context-parallel-size ${CP}")), inconsistent, Severity::error,
-              "run.sh:1: --context-parallel-size is '${CP}' (it must be a whole number from 1 to "
+  CHECK(finds(import(line("--context-parallel-size x")), inconsistent, Severity::error,
+              "run.sh:1: --context-parallel-size is 'x' (it must be a whole number from 1 to "
               "1000000); correct the value"));
 }
 
@@ -184,21 +184,22 @@ TEST_CASE("a program that trains no GPT is refused by what it is") {
   CHECK(of("pretrain_llama.py") == "none");
 }
 
-TEST_CASE("a value that may not be set reaches no job, and what does not run sets none") {
-  const std::string launch = line("--tensor-model-parallel-size $TP") + "\n";
-  CHECK(refusal("TP=1\nif [ -e x ]; then TP=8; fi\n" + launch)
-            .find("TP is set under the condition of line 2") != std::string::npos);
-  CHECK(refusal("TP=1\nsource env.sh\n" + launch).find("env.sh of line 2 may set it") !=
+TEST_CASE("what is not certain reaches no job, unless it has no effect") {
+  const std::string launch = line("--tensor-model-parallel-size $TP --save $SAVE") + "\n";
+  CHECK(refusal("TP=1\nif [ -e x ]; then TP=8; fi\n" + launch) ==
+        "run.sh:3: --tensor-model-parallel-size is not certain (TP is set in the 'if' of line 2); "
+        "write it in its place, or --run-script [--env NAME=VALUE] [-- ARGS] runs the script in a "
+        "sandbox and reads what it launches");
+  CHECK(refusal("TP=1\nsource env.sh\n" + launch).find("'source env.sh' of line 2 may set it") !=
         std::string::npos);
-  CHECK(refusal("for TP in 1 2; do\n" + launch + "done\n")
-            .find("2 commands that train are launched") != std::string::npos);
-  CHECK(refusal("TP=1\nexit 0\n" + launch).find("run.sh:2: the script ends here") !=
+  CHECK(refusal("TP=1\n" + launch + "TP=2\n" + launch).find("2 commands that train") !=
         std::string::npos);
+  for (const char* word : {"$EXTRA_ARGS", "$@", "${ARGS[@]}", "$(cat x)", "--bf16 $X", "--lr 1 $X",
+                           "--no-load-rng $OPTIONS"})
+    CHECK(refusal(line(word)).find("is not certain") != std::string::npos);
   for (const char* first :
-       {"TP=2; if false; then TP=8; fi", "TP=2\ncat > x.sh <<EOF\nTP=8\nEOF", "TP=2; f() { TP=8; }",
-        "TP=2; [ a = b ] && TP=8", "TP=2; (TP=8)", "S=7B; if [ $S = 7B ]; then TP=2; else TP=8; fi",
-        "S=7B; case $S in 7B) TP=2 ;; *) TP=8 ;; esac", "f() { TP=$1; }; f 2", ": ${TP:=2}",
-        "if [ -e x ]; then DATA=1; fi; TP=2"}) {
+       {"TP=2; f() { TP=8; }", ": ${TP:=2}", "if [ -e x ]; then DATA=1; fi; TP=2",
+        "TP=2; if [ -e x ]; then SAVE=a; fi"}) {
     CAPTURE(first);
     CHECK(refusal(std::string(first) + "\n" + launch) == "none");
     CHECK(import(std::string(first) + "\n" + launch).job.plan.tensor_parallel_size == 2);
@@ -220,6 +221,13 @@ TEST_CASE("nodes and devices are read of every launcher and scheduler") {
   CHECK(machines("#SBATCH --nodes=4\n#SBATCH --gpus=16\n", "srun python") == Pair(4, 4));
   CHECK(machines("#SBATCH -N 4\n", "torchrun --nnodes $SLURM_NNODES --nproc-per-node 8") ==
         Pair(4, 8));
+  CHECK(machines("#SBATCH -N 4\n", "srun -n 16 python") == Pair(4, 4));
+  CHECK(
+      finds(import("srun -N 3 -n 8 python " +
+                   with(line(""), "torchrun --nnodes 4 --nproc-per-node 8 ", "")),
+            inconsistent, Severity::error,
+            "run.sh:1: 8 processes do not fill 3 nodes of 2 devices (each device has one); correct "
+            "the numbers"));
 }
 
 TEST_CASE("attention is not fused where the arguments, the time or the GPU say so") {

@@ -22,9 +22,6 @@ inline constexpr double usual_dropout =
 Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
                                  const std::string& path, const ImportHints& hints);
 
-/// Whether a script launches a training whose sizes stand in files that it sources or starts.
-bool starts_training(const std::string& text, const std::string& path, const ImportHints& hints);
-
 /// The job of Megatron's arguments, wherever they stand. `command`: what it was launched with.
 Result<Imported> import_arguments(LibraryCache& cache, Settings& settings,
                                   const ShellCommand& command, const KeyTable& table,

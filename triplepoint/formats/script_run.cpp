@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,7 +12,6 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/formats/import.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::formats {
@@ -104,21 +104,7 @@ Result<void> write_stand_ins(const Path& folder) {
   return {};
 }
 
-/// What sbatch sets, by the script's own lines.
-std::vector<std::string> variables_of_slurm(const std::string& text, const std::string& path) {
-  const auto script = read_job_script(text, path);
-  if (!script) return {};
-  std::vector<std::string> all{"SLURM_JOB_ID=1", "SLURM_PROCID=0", "SLURM_NODEID=0",
-                               "SLURM_JOB_NODELIST=node0", "SLURM_NODELIST=node0"};
-  for (const char* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
-    all.push_back(fmt::format("{}={}", name, script->num_nodes.value_or(1)));
-  if (script->gpus_per_node)
-    all.push_back(fmt::format("SLURM_GPUS_ON_NODE={}", *script->gpus_per_node));
-  return all;
-}
-
-Result<std::vector<std::string>> command_of(const Path& script, const std::string& text,
-                                            const ScriptRun& how, const Path& own) {
+std::vector<std::string> command_of(const Path& script, const ScriptWorld& world, const Path& own) {
   const std::string folder = script.parent_path().string();
   std::vector<std::string> words{"bwrap", "--unshare-all", "--die-with-parent", "--new-session",
                                  "--clearenv"};
@@ -133,21 +119,17 @@ Result<std::vector<std::string>> command_of(const Path& script, const std::strin
   const std::string seen = folder == "/" ? script.string() : folder;
   add({"--dir", "/home/user", "--ro-bind", seen, seen, "--ro-bind", (own / "stand-ins").string(),
        "/stand-ins", "--bind", (own / "launched").string(), "/launched", "--chdir", folder});
-  std::vector<std::string> environment{"PATH=/stand-ins:/usr/local/bin:/usr/bin:/bin",
-                                       "HOME=/home/user", "USER=user", "LANG=C.UTF-8"};
-  for (std::string& each : variables_of_slurm(text, script.string()))
-    environment.push_back(std::move(each));
-  environment.insert(environment.end(), how.environment.begin(), how.environment.end());
-  for (const std::string& each : environment) {
-    const std::size_t equals = each.find('=');
-    if (equals == 0 || equals == each.npos)
-      return error(fmt::format("--env {} sets nothing; write NAME=VALUE", each));
-    add({"--setenv", each.substr(0, equals), each.substr(equals + 1)});
-  }
+  std::map<std::string, std::string> environment = world.variables;
+  environment.insert({{"PATH", "/stand-ins:/usr/local/bin:/usr/bin:/bin"},
+                      {"HOME", "/home/user"},
+                      {"USER", "user"},
+                      {"LANG", "C.UTF-8"}});
+  for (const auto& [name, value] : environment)
+    add({"--setenv", name, value});
   // Bounds of processes, memory of each (KiB) and size of a file (KiB).
   add({"--", "/bin/bash", "-c", "ulimit -u 2048 -v 2097152 -f 4096; exec /bin/bash \"$0\" \"$@\"",
        script.string()});
-  words.insert(words.end(), how.arguments.begin(), how.arguments.end());
+  words.insert(words.end(), world.arguments.begin(), world.arguments.end());
   return words;
 }
 
@@ -174,15 +156,15 @@ std::string end_of(const std::string& log) {
 
 }  // namespace
 
-Result<std::vector<Launch>> run_script(const std::string& path, const ScriptRun& how) {
+Result<std::vector<Launch>> run_script(const std::string& path, const ScriptWorld& world,
+                                       Seconds limit) {
   const Path script = absolute_path(path);
-  const std::string text = TPT_TRY(read_file(script));
   const Folder own = TPT_TRY(Folder::make());
   TPT_TRY(write_stand_ins(own.path() / "stand-ins"));
   TPT_TRY(write_file_atomically(own.path() / "launched", ""));
   const Path log = own.path() / "log";
-  const auto command = TPT_TRY(command_of(script, text, how, own.path()));
-  const Result<GroupEnd> end = run_in_group(command, log, how.limit, interrupted);
+  const auto command = command_of(script, world, own.path());
+  const Result<GroupEnd> end = run_in_group(command, log, limit, interrupted);
   if (!end)
     return error(
         "--run-script needs bubblewrap, which is not installed (the script would run unguarded); "
@@ -199,7 +181,7 @@ Result<std::vector<Launch>> run_script(const std::string& path, const ScriptRun&
     return error(
         fmt::format("{}: launched nothing within {} s; give what it waits for by -- ARGS or "
                     "--env NAME=VALUE",
-                    path, how.limit / unit::s));
+                    path, limit / unit::s));
   return error(
       fmt::format("{}: ended with {} and launched nothing{}{}; give what it needs by -- ARGS "
                   "or --env NAME=VALUE",

@@ -11,17 +11,11 @@
 
 namespace triplepoint::formats {
 
-/// How a launch script is run.
-struct ScriptRun {
-  std::vector<std::string> arguments;
-  std::vector<std::string> environment;  // "NAME=VALUE", what Slurm or the user would set
-  Seconds limit = 20 * unit::s;
-};
-
 /// Runs a launch script with bash inside of bubblewrap: no network, the system and the script's
 /// folder read-only, an empty home, limited time, processes and memory. torchrun, python, srun,
 /// mpirun, deepspeed, accelerate and their like are stand-ins that write down their arguments.
 /// Fails in one sentence where bubblewrap is missing or user namespaces are blocked.
-Result<std::vector<Launch>> run_script(const std::string& path, const ScriptRun& how);
+Result<std::vector<Launch>> run_script(const std::string& path, const ScriptWorld& world,
+                                       Seconds limit = 20 * unit::s);
 
 }  // namespace triplepoint::formats

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,28 +13,31 @@
 namespace triplepoint::formats {
 
 inline constexpr std::string_view run_it_instead =
-    "say it by -- ARGS or --env NAME=VALUE, or let --run-script run the script in a sandbox and "
-    "read "
-    "what it launches";
+    "--run-script [--env NAME=VALUE] [-- ARGS] runs the script in a sandbox and reads what it "
+    "launches";
 
 struct ShellWord {
   std::string text;
   int line = 0;
-  std::string doubt;     // why the word is not certain; empty: it is
-  std::string raw = {};  // the text with the reader's own marks
+  std::string doubt = {};  // why the word is not certain; empty: it is
   friend bool operator==(const ShellWord&, const ShellWord&) = default;
 };
 
-/// One command of a script with its words expanded, and the variables it was given.
+bool is_shell_script(const std::string& word);  // by its ending
+
+/// One command of a script with its words expanded, and the variables of its environment.
 struct ShellCommand {
   std::vector<ShellWord> words;
-  std::map<std::string, std::string> variables;  // known at its end; arrays joined by blanks
-  std::vector<std::string> remarks;              // what was passed over and could matter
-  bool only_arguments = false;  // the file launches nothing, it holds an array of arguments
+  std::map<std::string, std::string> variables;
+  std::vector<std::string> remarks;  // what was passed over and could matter
+  bool only_arguments = false;       // the file launches nothing, it holds an array of arguments
 
   std::optional<std::string> variable(const std::string& name) const;
   /// Has two of the arguments without which Megatron does not start.
   bool is_training() const;
+  /// What runs a text or another script: "train.sh is another script"; empty where a program
+  /// starts.
+  std::string started_text() const;
   /// Behind the program; 0 without one.
   std::size_t first_argument() const;
 };
@@ -50,21 +52,18 @@ struct Launch {
 /// that may not run, are an error.
 Result<ShellCommand> choose_launch(std::vector<Launch> launches, std::string_view name);
 
-/// What a script finds around it. Without arguments, those it uses are in doubt; variables that
+/// What a script is started with. Without arguments, those it uses are not known; variables that
 /// neither this nor the script sets are unset, as in an empty environment, which a remark tells.
 struct ScriptWorld {
   std::map<std::string, std::string> variables = {};  // exported
   std::vector<std::string> arguments = {};
-  // The text of a file that the script sources or starts; nothing if there is none.
-  std::function<std::optional<std::string>(const std::string& path)> file = {};
 };
 
-/// Finds the training that a shell text launches, reading as the shell does what is certain:
-/// assignments, arrays, defaults, arithmetic, eval and bash -c, functions that are called, loops
-/// over known words, conditions whose sides are known, files that are sourced or started, heredocs.
-/// Values set by what may or may not run (other conditions, loops, missing files, read) are in
-/// doubt; what cannot be known ($(date)) stays as it is written. A text without any command, e.g. a
-/// file of arguments, is one command. `name`: its path.
+/// Finds the training that a shell text launches, read literally: assignments, arrays, defaults,
+/// sums and products, conditions whose sides are known, one launch. Loops, functions that are
+/// called, eval, files that are sourced and outputs of commands are not run: what they may set or
+/// launch is refused where it reaches the training. A text without any command, e.g. a file of
+/// arguments, is one command. `name`: its path.
 Result<ShellCommand> find_command(std::string_view text, std::string_view name,
                                   const ScriptWorld& world = {});
 
