@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <vector>
 
@@ -144,16 +145,17 @@ Store into_schedule(std::optional<spec::Schedule>& target) {
   };
 }
 
-/// "2" or "2:1".
-Store into_ratio(std::optional<double>& target) {
-  return [&target](std::string_view text) -> Result<void> {
+/// A number from `low` to `high`; "2:1" is 2. `usage`: what it is, and what to try.
+Store into_ratio(std::optional<double>& target, double low, double high, std::string_view usage) {
+  return [&target, low, high, usage](std::string_view text) -> Result<void> {
     std::string_view number = text;
     if (number.ends_with(":1")) number.remove_suffix(2);
     double value = 0;
     const auto [end, problem] =
         std::from_chars(number.data(), number.data() + number.size(), value);
-    if (problem != std::errc() || end != number.data() + number.size() || !(value >= 1))
-      return error(fmt::format("\"{}\" is no ratio of 1 or more; try 2 or 2:1", text));
+    if (problem != std::errc() || end != number.data() + number.size() ||
+        !(value >= low && value <= high))
+      return error(fmt::format("\"{}\" is no {}", text, usage));
     target = value;
     return {};
   };
@@ -287,7 +289,11 @@ Arguments JobFlags::memory() {
       .flag("--recompute-modules", "LIST",
             "modules that selective recompute recomputes: core_attn, mla_up_proj, layernorm, "
             "moe_act, mlp, moe, shared_experts, alternate_gemms (default core_attn)",
-            into_words(recompute_modules_));
+            into_words(recompute_modules_))
+      .flag(
+          "--activation-offload", "SHARE",
+          "of the activations that waits in the host's memory until the backward pass (default 0)",
+          into_ratio(activation_offload_, 0, 1, "share from 0 to 1; try 0.5"));
 }
 
 Arguments JobFlags::schedule_and_overlap() {
@@ -313,7 +319,7 @@ Arguments JobFlags::environment() {
             {.choices = words_of<spec::FabricKind>()})
       .flag("--oversubscription", "RATIO",
             "above the leaf switches, or between dragonfly groups; 2 means 2:1",
-            into_ratio(oversubscription_))
+            into_ratio(oversubscription_, 1, HUGE_VAL, "ratio of 1 or more; try 2 or 2:1"))
       .flag("--seed", "N", "seed of the spread between boards and nodes (default 1)", into(seed_));
 }
 
@@ -365,6 +371,8 @@ FlagTexts flags_of(const spec::Plan& plan) {
   if (!plan.recompute_modules.empty())
     flags.emplace_back("--recompute-modules",
                        joined(plan.recompute_modules, spec::enum_name<spec::RecomputeModule>));
+  if (plan.activation_offload > 0)
+    flags.emplace_back("--activation-offload", fmt::format("{}", plan.activation_offload));
   for (const ScheduleWord& entry : schedule_words)
     if (entry.schedule == plan.schedule) flags.emplace_back("--schedule", entry.word);
   flags.emplace_back("--overlap", overlap_list(plan));

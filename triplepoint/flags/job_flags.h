@@ -97,6 +97,7 @@ class JobFlags {
   std::optional<std::string> model_, cluster_, stack_, optimizer_, overlap_, records_, with_;
   std::optional<int64_t> nodes_, tp_, pp_, cp_, ep_, expert_tp_, vpp_;
   std::optional<int64_t> mbs_, gbs_, seq_, recompute_layers_, lora_rank_;
+  std::optional<double> activation_offload_;
   std::optional<spec::Sharding> sharding_;
   std::optional<spec::Recompute> recompute_;
   std::vector<spec::RecomputeModule> recompute_modules_;

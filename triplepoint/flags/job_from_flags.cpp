@@ -96,6 +96,9 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
   replaces(recompute_layers_.has_value(),
            {"recompute-num-layers", "activations-checkpoint-num-layers"});
   replaces(!recompute_modules_.empty(), {"recompute-modules"});
+  replaces(activation_offload_.has_value(),
+           {"cpu-offloading", "cpu-offloading-num-layers", "fine-grained-activation-offloading",
+            "offload-modules"});
   replaces(overlap_.has_value(),
            {"tp-comm-overlap", "ub-tp-comm-overlap", "overlap-grad-reduce", "overlap-grad-sync",
             "overlap-param-gather", "overlap-param-sync", "overlap-p2p-comm",
@@ -191,6 +194,7 @@ void JobFlags::set_memory_savings(spec::StatedJob& stated) const {
   state(stated, sharding, plan.sharding, sharding_);
   state(stated, recompute, plan.recompute, recompute_);
   set(plan.recompute_layers, recompute_layers_);
+  set(plan.activation_offload, activation_offload_);
   if (recompute_modules_.empty()) return;
   plan.recompute_modules = recompute_modules_;
   if (!recompute_) state(stated, recompute, plan.recompute, {spec::Recompute::selective});

@@ -98,6 +98,9 @@ std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {
   if (job.plan.prefetch_depth != spec::Plan().prefetch_depth)
     unsupported.push_back(
         fmt::format("prefetch depth {} (the framework decides it)", job.plan.prefetch_depth));
+  if (job.plan.activation_offload > 0)
+    unsupported.push_back(fmt::format("the offload of {} of the activations to the host",
+                                      job.plan.activation_offload));
   if (job.plan.schedule == spec::Schedule::gpipe)
     unsupported.push_back("the GPipe schedule (1F1B is used instead)");
   return unsupported;

@@ -120,6 +120,14 @@ Result<void> read_batches(Settings& s, spec::StatedJob& stated) {
   return {};
 }
 
+/// --cpu-offloading moves what whole layers keep; Megatron has it without pipelines only.
+void read_offload(Settings& s, int64_t num_layers, Plan& plan) {
+  const auto layers = s.count("cpu-offloading-num-layers", 0, largest_dimension);
+  if (!s.flag("cpu-offloading") || !layers || num_layers == 0) return;
+  plan.activation_offload =
+      std::min(1.0, static_cast<double>(*layers) / static_cast<double>(num_layers));
+}
+
 void read_recompute(Settings& s, Plan& plan) {
   constexpr std::array<std::string_view, 2> granularities{"selective", "full"};
   constexpr std::array<std::string_view, 2> methods{"uniform", "block"};
@@ -265,6 +273,7 @@ Result<void> read_megatron_plan(LibraryCache& cache, Settings& s, spec::StatedJo
   read_sizes(s, stated.job.model, plan);
   TPT_TRY(read_batches(s, stated));
   read_recompute(s, plan);
+  read_offload(s, stated.job.model.num_layers, plan);
   read_overlap(s, plan);
   state_settings(s, stated);
   return read_optimizer(cache, s, stated);

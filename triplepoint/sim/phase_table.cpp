@@ -53,6 +53,8 @@ bool hides(const spec::Op& op, const spec::Plan& plan) {
       return plan.overlap_gradient || plan.sharding == spec::Sharding::parameters;
     case spec::Overlap::parameter:
       return plan.overlap_parameter;
+    case spec::Overlap::copy:
+      return true;
   }
   return false;
 }
@@ -120,7 +122,7 @@ Seconds launch_time(const spec::Job& job, const workload::OpGroup& group) {
   int64_t kernels = 0, pieces = 0;
   for (const spec::Op& op : group.ops) {
     kernels += op.kernels;
-    if (op.is_communication() && op.group == spec::GroupKind::tensor)
+    if (op.is_communication() && !op.is_host_copy() && op.group == spec::GroupKind::tensor)
       pieces += job.plan.tensor_parallel_size;
   }
   return static_cast<double>(kernels) * job.stack.kernel_launch +
@@ -195,7 +197,7 @@ void add_work(spec::GpuLoad& load, const OpEstimate& estimate) {
 void add_time(spec::GpuLoad& load, const OpEstimate& estimate, Seconds time) {
   if (!estimate.op->is_communication())
     load.computing += time;
-  else
+  else if (!estimate.op->is_host_copy())
     load.communicating += time;
   if (estimate.collective.scale_out_bytes > Bytes()) load.communicating_scale_out += time;
 }
@@ -225,6 +227,11 @@ namespace {
 
 perf::CollectiveTime time_of_collective(const spec::Job& job, const workload::WorkGraph& graph,
                                         const spec::Op& op) {
+  if (op.is_host_copy())
+    return {.latency = {},
+            .transfer = op.payload / *job.cluster.gpu.host_bandwidth,
+            .scale_up_bytes = {},
+            .scale_out_bytes = {}};
   return in_messages(op.kernels,
                      perf::collective_time(job.cluster, op.collective, op.payload / op.kernels,
                                            placement_of(job, graph, op.group)));
@@ -323,7 +330,7 @@ namespace {
 
 /// Sums of one repetition before streams are laid over each other.
 struct StreamSums {
-  Seconds matrix, other, exposed, hidden, hidden_by_userbuffers;
+  Seconds matrix, other, exposed, hidden, hidden_by_userbuffers, copied;
 };
 
 std::vector<Seconds> times_of(const GroupEstimate& group, double ratio) {
@@ -340,7 +347,9 @@ void add_kernel(StreamSums& sums, const spec::Op& op, Seconds time) {
 
 void add_collective(StreamSums& sums, const spec::Op& op, bool hidden, Seconds time) {
   const bool userbuffers = op.overlap == spec::Overlap::tensor && !op.backward;
-  if (!hidden)
+  if (op.is_host_copy())
+    sums.copied += time;
+  else if (!hidden)
     sums.exposed += time;
   else
     (userbuffers ? sums.hidden_by_userbuffers : sums.hidden) += time;
@@ -376,8 +385,9 @@ GroupPoint lay_streams(const StreamSums& sums, const OverlapCosts& overlap) {
   }
   point.compute = point.compute_stretch * sums.matrix + sums.other;
   point.hidden = point.hidden_stretch * hidden;
-  // The longer stream sets the pace; exposed collectives stand in the compute stream.
-  point.busy = std::max(point.compute + sums.exposed, point.hidden);
+  // The longest stream sets the pace; exposed collectives stand in the compute stream. Copy engines
+  // take no SMs, so copies stretch nothing.
+  point.busy = std::max({point.compute + sums.exposed, point.hidden, sums.copied});
   return point;
 }
 

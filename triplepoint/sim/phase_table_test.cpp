@@ -77,6 +77,29 @@ GroupPoint beside_collective(Seconds collective, double compute_loss) {
   return PhaseTable({group}, stack, 1, 0.01).groups_at(0).front();
 }
 
+/// A layer's forward pass with this share of its activations on the way to the host.
+GroupPoint with_offload(double share, double bandwidth_factor) {
+  spec::Job job = mixtral(8);
+  job.plan.activation_offload = share;
+  job.cluster.gpu.host_bandwidth = bandwidth_factor * *job.cluster.gpu.host_bandwidth;
+  const workload::WorkGraph graph = workload::build_work_graph(job);
+  std::vector<GroupEstimate> groups =
+      estimate_action(job, graph, graph.works.front(), workload::ActionKind::forward);
+  std::erase_if(groups, [](const GroupEstimate& group) { return !group.is_layer; });
+  return PhaseTable(groups, job.stack, 1, 0.01).groups_at(0).front();
+}
+
+TEST_CASE("copies to the host cost time only where they last longer than the layer") {
+  const GroupPoint without = with_offload(0, 1);
+  const GroupPoint hidden = with_offload(1, 1000);
+  CHECK(hidden.busy == without.busy);
+  CHECK(hidden.load.communicating == without.load.communicating);
+  CHECK(hidden.load.hbm_bytes > without.load.hbm_bytes);
+  const GroupPoint slow = with_offload(1, 0.01), slower = with_offload(1, 0.005);
+  CHECK(slow.busy > 2 * without.busy);
+  CHECK(slower.busy / slow.busy == Approx(2));
+}
+
 TEST_CASE("kernels beside a collective get 1 - loss of its time") {
   // A collective that ends first takes loss times its length; one that outlasts the kernels slows
   // all of them, until they end.

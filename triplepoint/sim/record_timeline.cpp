@@ -24,10 +24,15 @@ run::SpanKind kind_of(const spec::Op& op) {
     case OpClass::attention:
       return run::SpanKind::compute;
     case OpClass::communication:
-      return run::SpanKind::communication;
+      return op.is_host_copy() ? run::SpanKind::copy : run::SpanKind::communication;
     default:
       return run::SpanKind::memory;
   }
+}
+
+/// A transfer between ranks, and not between a device and its host.
+bool is_collective(const OpEstimate& estimate) {
+  return estimate.op->is_communication() && !estimate.op->is_host_copy();
 }
 
 /// Forward collectives hidden by userbuffers are copies in registered memory, not NCCL kernels.
@@ -36,7 +41,7 @@ bool by_userbuffers(const OpEstimate& estimate) {
 }
 
 bool is_of_tensor_group(const OpEstimate& estimate) {
-  return estimate.op->is_communication() && estimate.op->group == spec::GroupKind::tensor;
+  return is_collective(estimate) && estimate.op->group == spec::GroupKind::tensor;
 }
 
 /// What a rank waits in one tensor-parallel collective of a repetition for peers whose parameters
@@ -72,7 +77,7 @@ run::SpanType type_of(const OpEstimate& estimate, bool hidden) {
                      .collective = {},
                      .group = {}};
   if (by_userbuffers(estimate)) type.name = "userbuffers_" + type.name;
-  if (op.is_communication()) {
+  if (is_collective(estimate)) {
     type.collective = op.collective;
     type.group = op.group;
   }
@@ -152,8 +157,8 @@ class RankWriter {
   };
 
   static bool hides_collective(const GroupEstimate& group) {
-    return std::ranges::any_of(
-        group.ops, [](const OpEstimate& op) { return op.op->is_communication() && op.hidden; });
+    return std::ranges::any_of(group.ops,
+                               [](const OpEstimate& op) { return is_collective(op) && op.hidden; });
   }
 
   /// What this rank waits inside a phase for slower peers lies in its exposed collectives, in equal
@@ -193,18 +198,23 @@ class RankWriter {
                             .repeat = static_cast<int32_t>(group.repeat),
                             .length = {},
                             .first_layer = group.is_layer ? static_cast<int32_t>(first_layer) : -1};
-    Seconds compute, hidden, waited;
+    Seconds compute, hidden, copied, waited;
     const bool waits_hidden = late.hidden > Seconds() && hides_collective(group);
     if (waits_hidden) waited = late.hidden;
     const OpEstimate* last = nullptr;
     for (const OpEstimate& estimate : group.ops)
-      if (estimate.op->is_communication() && estimate.hidden) last = &estimate;
+      if (is_collective(estimate) && estimate.hidden) last = &estimate;
     const double ratio = table.ratio(clock_index);
     const Seconds gathers = wait_for_gathers(model_.job, group, point, ratio);
     for (const OpEstimate& estimate : group.ops) {
       const bool matrix = kind_of(*estimate.op) == run::SpanKind::compute;
       Seconds time = estimate.at(ratio);
       if (matrix) time *= point.compute_stretch;
+      if (estimate.op->is_host_copy()) {
+        add_span(piece, estimate, true, copied, time, Seconds());
+        copied += time;
+        continue;
+      }
       if (estimate.hidden) time *= point.hidden_stretch;
       // A collective in which peers wait holds the kernels behind it.
       const bool waits_for_gathers = gathers > Seconds() && is_of_tensor_group(estimate);

@@ -56,6 +56,7 @@ class Examination : Findings {
       batch_is_divisible(), passes_are_plausible(), experts_fit(), sharding_fits(),
           inert_overlaps();
     connections_are_possible();
+    offload_is_modelled();
     sequence_fits();
     schedule_fits();
     task_is_modelled();
@@ -391,6 +392,26 @@ class Examination : Findings {
             group, job_.data_parallel_size(),
             divisors_to_try(job_.data_parallel_size(),
                             [](Job& job) -> int64_t& { return job.plan.sharding_group_size; }));
+  }
+
+  void offload_is_modelled() {
+    const double share = plan_.activation_offload;
+    if (!(share >= 0 && share <= 1))
+      error(Code::inconsistent,
+            "activation_offload {} is not between 0 and 1 (it is the share of activations that "
+            "waits in the host's memory); set it to 0.5, say",
+            share);
+    if (share == 0) return;
+    if (!job_.cluster.gpu.host_bandwidth)
+      error(Code::unsupported,
+            "activation_offload {} on {}, whose host_bandwidth is not known (it decides how long "
+            "the copies take); set gpu.host_bandwidth in the cluster's file",
+            share, job_.cluster.gpu.name);
+    if (plan_.recompute_layers)
+      error(Code::unsupported,
+            "activation_offload {} with recompute_layers {} (layers of a chunk then keep different "
+            "amounts, which is not modelled); leave one of them out",
+            share, *plan_.recompute_layers);
   }
 
   void connections_are_possible() {

@@ -196,6 +196,7 @@ void visit_fields(Visitor& visit, Gpu& gpu) {
   visit("compute_units", gpu.compute_units);
   visit("l2_cache", gpu.l2_cache);
   visit("scale_up_bandwidth", gpu.scale_up_bandwidth);
+  visit("host_bandwidth", gpu.host_bandwidth);
   visit("dies_per_package", gpu.dies_per_package);
   visit("kernels", gpu.kernels);
   visit("power", gpu.power);
@@ -381,6 +382,7 @@ void visit_fields(Visitor& visit, Plan& plan) {
   visit("recompute", plan.recompute);
   visit("recompute_layers", plan.recompute_layers);
   visit("recompute_modules", plan.recompute_modules);
+  visit("activation_offload", plan.activation_offload);
   visit("overlap_tensor", plan.overlap_tensor);
   visit("overlap_gradient", plan.overlap_gradient);
   visit("overlap_parameter", plan.overlap_parameter);

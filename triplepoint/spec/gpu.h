@@ -125,7 +125,9 @@ struct Gpu {
   std::optional<int64_t> compute_units;          // SMs or CUs
   std::optional<Bytes> l2_cache;
   std::optional<BytesPerSecond> scale_up_bandwidth;  // NVLink / xGMI, one direction
-  int dies_per_package = 1;                          // devices that share a package and its power
+  // Copies between its memory and the host's, each way, as all GPUs of a node reach it at once.
+  std::optional<BytesPerSecond> host_bandwidth;
+  int dies_per_package = 1;  // devices that share a package and its power
   KernelCoefficients kernels;
   std::optional<PowerCoefficients> power;
   std::optional<ThermalLadder> thermal;

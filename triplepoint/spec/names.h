@@ -64,7 +64,8 @@ struct EnumNames<GroupKind> {
 };
 template <>
 struct EnumNames<Overlap> {
-  static constexpr auto names = words({"none", "tensor", "prefetch", "gradient", "parameter"});
+  static constexpr auto names =
+      words({"none", "tensor", "prefetch", "gradient", "parameter", "copy"});
 };
 template <>
 struct EnumNames<Activation> {

@@ -58,11 +58,12 @@ inline constexpr int group_kind_count = 11;
 
 /// How a communication may hide behind computation.
 enum class Overlap {
-  none,      // the stream waits for it
-  tensor,    // userbuffers: hides behind the GEMM it feeds or follows
-  prefetch,  // FSDP: may start as early as the prefetch depth allows
-  gradient,  // DP buckets: run behind the rest of the backward pass
-  parameter  // DP parameter all-gather: runs behind the next forward pass
+  none,       // the stream waits for it
+  tensor,     // userbuffers: hides behind the GEMM it feeds or follows
+  prefetch,   // FSDP: may start as early as the prefetch depth allows
+  gradient,   // DP buckets: run behind the rest of the backward pass
+  parameter,  // DP parameter all-gather: runs behind the next forward pass
+  copy        // between device and host memory, by a copy engine: beside kernels and collectives
 };
 
 /// C[m, n] += A[m, k] B[k, n], `count` independent products of the same shape (experts, batches).
@@ -100,6 +101,8 @@ struct Op {
   Overlap overlap = Overlap::none;
 
   bool is_communication() const { return op_class == OpClass::communication; }
+  /// `payload` moves to or from the host's memory; no other rank takes part.
+  bool is_host_copy() const { return is_communication() && overlap == Overlap::copy; }
   /// Runs on the matrix units.
   bool is_matrix_work() const {
     return op_class == OpClass::gemm || op_class == OpClass::grouped_gemm ||

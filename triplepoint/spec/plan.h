@@ -99,6 +99,10 @@ struct Plan {
   std::optional<int64_t> recompute_layers;  // per stage chunk, block method; absent: all
   std::vector<RecomputeModule> recompute_modules;  // of selective recompute; empty: core_attn
 
+  // Share of what layers keep for their backward pass that waits in the host's memory: it is copied
+  // there behind the forward pass, and back behind the backward pass.
+  double activation_offload = 0;
+
   bool overlap_tensor = false;           // userbuffers
   bool overlap_gradient = false;         // DP gradient reduction behind backward
   bool overlap_parameter = false;        // DP parameter gather behind forward

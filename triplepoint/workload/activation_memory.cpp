@@ -276,6 +276,19 @@ double chunk_activation_bytes(const LayerContext& context, const ChunkLayers& ch
   return bytes;
 }
 
+double offloaded_layer_bytes(const LayerContext& context, LayerKind kind) {
+  const bool again = context.plan().recompute == spec::Recompute::full;
+  return context.plan().activation_offload *
+         (again ? checkpoint_bytes(context) : layer_activation_bytes(context, kind));
+}
+
+double chunk_offloaded_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+  double bytes = 0;
+  for (const LayerKind kind : all_layer_kinds)
+    bytes += real(chunk.count[kind]) * offloaded_layer_bytes(context, kind);
+  return bytes;
+}
+
 double recomputed_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   const LayerCounts again = recomputed_layers(context.job, chunk);
   double bytes = 0;

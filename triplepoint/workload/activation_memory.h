@@ -42,6 +42,13 @@ double checkpoint_bytes(const LayerContext&);
 /// One microbatch in one chunk, as plan.recompute has it; without the logits.
 double chunk_activation_bytes(const LayerContext&, const ChunkLayers&);
 
+/// What of that waits in the host's memory: plan.activation_offload of what layers keep.
+double chunk_offloaded_bytes(const LayerContext&, const ChunkLayers&);
+
+/// The same of one layer: what is copied behind its forward pass, and again behind its backward
+/// pass.
+double offloaded_layer_bytes(const LayerContext&, LayerKind);
+
 /// The layer, or the modules of a layer, that recompute is just repeating (the largest of the
 /// chunk); 0 without.
 double recomputed_layer_bytes(const LayerContext&, const ChunkLayers&);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "triplepoint/workload/activation_memory.h"
 #include "triplepoint/workload/attention.h"
 #include "triplepoint/workload/data_parallel.h"
 #include "triplepoint/workload/feed_forward.h"
@@ -167,6 +168,19 @@ void add_layer(const LayerContext& context, LayerKind kind, Passes& passes) {
   if (spec::has_dense_mlp(kind)) add_dense_mlp(context, passes);
 }
 
+/// What waits in the host's memory leaves behind the forward pass and comes back behind the
+/// backward pass; of a layer that is recomputed, its input.
+void add_offload(const LayerContext& context, LayerKind kind, Passes& passes) {
+  if (context.plan().activation_offload <= 0 || !context.share.training) return;
+  Op copy = collective("activations_to_host", Collective::send_recv, GroupKind::tensor,
+                       offloaded_layer_bytes(context, kind), spec::Overlap::copy);
+  copy.hbm_bytes = copy.payload;
+  passes.forward.push_back(copy);
+  copy.name = "activations_from_host";
+  copy.backward = true;
+  passes.backward_input.push_back(copy);
+}
+
 PartWork make_layer(const LayerContext& model, LayerKind kind) {
   const LayerContext context = model.of_kind(kind);
   PartWork part;
@@ -178,6 +192,7 @@ PartWork make_layer(const LayerContext& model, LayerKind kind) {
     part.passes.again = ops_between_kept(context, part.recomputed);
   if (context.stack().recompute_stops_early && !spec::has_experts(kind))
     drop_what_nobody_reads(part.recomputed);
+  add_offload(context, kind, part.passes);
   return part;
 }
 

@@ -91,10 +91,11 @@ LayerKind last_kind(const ChunkLayers& chunk) {
 
 /// What is let go when the last layer's backward pass is over.
 double last_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
+  const double offloaded = offloaded_layer_bytes(context, last_kind(chunk));
   // With full recompute the chunk kept only the layer's input; the layer itself was a temporary.
   if (recomputed_layers(context.job, chunk).total() == chunk.layers())
-    return checkpoint_bytes(context);
-  return layer_activation_bytes(context, last_kind(chunk));
+    return checkpoint_bytes(context) - offloaded;
+  return layer_activation_bytes(context, last_kind(chunk)) - offloaded;
 }
 
 bool is_op_by_op(const LayerContext& context) {
@@ -170,6 +171,15 @@ double carried_gradient(const LayerContext& context, const RankParameters& param
   return carries_gradients(context) ? context.share.element * parameters.dense : 0;
 }
 
+/// What is on its way to or from the host: one layer while the next one is at work.
+double copied_layers(const LayerContext& context, const Chunks& chunks) {
+  double most = 0;
+  for (const ChunkLayers& chunk : chunks)
+    for (const LayerKind kind : all_layer_kinds)
+      if (chunk.count[kind] > 0) most = std::max(most, offloaded_layer_bytes(context, kind));
+  return 2 * most;
+}
+
 /// What lies there from step to step: two boundaries of a pipeline; the buffer that sequence
 /// parallelism gathers a linear layer's input into; buckets of gradients.
 double standing_buffers(const LayerContext& context, const Chunks& chunks) {
@@ -181,7 +191,7 @@ double standing_buffers(const LayerContext& context, const Chunks& chunks) {
   if (context.plan().gradient_bucket && share.data > 1)
     // One bucket is reduced while the next one fills.
     bytes += 2 * *context.plan().gradient_bucket / unit::B;
-  return bytes;
+  return bytes + copied_layers(context, chunks);
 }
 
 double exchanged_rows(const LayerContext& context) {
@@ -234,7 +244,9 @@ StagePeak::StagePeak(const LayerContext& context, const Chunks& chunks, const St
       gathers_(context.plan().sharding == Sharding::parameters),
       standing_(standing_buffers(context, chunks)) {
   for (const ChunkLayers& chunk : chunks)
-    bytes_.push_back({chunk_activation_bytes(context, chunk), deferred_bytes(context, chunk)});
+    bytes_.push_back(
+        {chunk_activation_bytes(context, chunk) - chunk_offloaded_bytes(context, chunk),
+         deferred_bytes(context, chunk)});
   in_flight_ = count_in_flight(program, bytes_);
   if (gathers_) parts_ = gathered_parts(context, chunks);
 }

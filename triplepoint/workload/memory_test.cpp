@@ -317,6 +317,22 @@ TEST_CASE("a prompt's pass keeps no activations of earlier layers") {
   CHECK(at_work < training / 24);  // which keeps 24 layers of four microbatches
 }
 
+TEST_CASE("offloaded activations leave the device but for two layers on their way") {
+  spec::Job job = test::on_nodes(test::llama3_70b(), 4);
+  job.plan.tensor_parallel_size = 8;
+  job.plan.pipeline_parallel_size = 4;
+  const double layer = layer_bytes(job);
+  const StageMemory before = estimate_memory(job).stages.front();
+  job.plan.activation_offload = 0.5;
+  const StageMemory after = estimate_memory(job).stages.front();
+  // The first of four stages has 20 layers, of as many microbatches as there are stages.
+  CHECK((before.activations - after.activations) / unit::B == Approx(0.5 * 20 * 4 * layer));
+  CHECK((after.buffers - before.buffers) / unit::B == Approx(2 * 0.5 * layer));
+  const spec::Job inputs = with_recompute(job, Recompute::full);
+  CHECK(offloaded_layer_bytes({inputs, share_of_rank(inputs)}, LayerKind::dense) ==
+        Approx(0.5 * checkpoint_bytes({inputs, share_of_rank(inputs)})));
+}
+
 TEST_CASE("more of anything never takes less memory") {
   const spec::Job base = test::gpt3_on_32({.tensor = 4, .pipeline = 8});
   const double before = gigabytes(base);

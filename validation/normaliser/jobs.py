@@ -15,6 +15,7 @@ OTHER_WORKLOADS = (("infer|prefill|decode|generat|serv", "nothing is trained"),
                    (r"^(?!.*\btrain(er|ing)? step).*\b(ppo|grpo|rlhf|rl|dpo|reward)\b", "it runs other passes than training"),
                    (r"linear.?attention", "its linear-attention layers are not modelled"))
 # The example of Megatron-LM v1.1.5 with ZeRO-3 keeps checkpoints in the host's memory (PA_CPU=true of its script).
+OFFLOADS_LAYERS = r"(?:cpu )?activations? off-?load(?:ed|ing)?(?! of)"  # all that layers keep, and not that of some modules
 MOVES_TO_HOST = r"off-?l(?:oad(?:ed|ing)?)?(?![a-z])|v1\.1\.5-ZeRO3 example"
 DOUBTFUL = r"[^;:]*(?:\bSUSPECT\b|\bCHECK\b|do not score)[^;]*"
 RECIPE_KEYS = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "vp": "virtual_pipeline_size", "cp": "context_parallel_size",
@@ -91,8 +92,12 @@ class Job:
         doubt = re.search(DOUBTFUL, row.text("notes"))
         if doubt:
             raise Unreadable(f"whoever collected it doubts it ({doubt[0].strip()[:100]})")
-        if any(switch(part, MOVES_TO_HOST) for part in re.split("[;,]", f"{row.words}; {row.text('model').replace('_', ' ')}")):
-            raise Unreadable("it moves activations or states to the host, and that is not modelled")
+        words = f"{row.words}; {row.text('model').replace('_', ' ')}"
+        if any(switch(part, OFFLOADS_LAYERS) for part in re.split("[;,+]", words)):
+            self.job["plan.activation_offload"] = 1
+            words = re.sub(OFFLOADS_LAYERS, "", words, flags=re.I)
+        if any(switch(part, MOVES_TO_HOST) for part in re.split("[;,]", words)):
+            raise Unreadable("it moves states or single modules to the host, and that is not modelled")
 
     def check_sizes(self):
         for title, most in SIZES.items():
