@@ -76,7 +76,8 @@ search::Limits SearchFlags::limits(const spec::Job& base, metrics::EnergyScope s
 Arguments PlanFlags::ranking() {
   return Arguments()
       .group("Output")
-      .flag("--top", "N", "number of plans to show, each with another layout (default 5)",
+      .flag("--top", "N",
+            "number of plans to show, of different layouts where there are (default 5)",
             into_count(top_, 1))
       .toggle("--pareto", "show the Pareto front of time, energy, peak power and peak temperature",
               pareto_);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -143,6 +144,12 @@ bool has_no_context(const Finalist& plan) {
 bool is_fsdp(const Finalist& plan) {
   return plan.candidate.plan.sharding == spec::Sharding::parameters;
 }
+/// How a plan divides its model: chunk counts of one layout are one kind.
+auto split(const Finalist& plan) {
+  const Layout& layout = plan.candidate.layout;
+  return std::tuple(layout.tensor, layout.pipeline, layout.context, layout.expert, layout.data,
+                    is_fsdp(plan));
+}
 /// Along how many dimensions but data a plan divides its model.
 int dimensions(const Finalist& plan) {
   const Layout& layout = plan.candidate.layout;
@@ -164,8 +171,8 @@ void show_kinds(std::vector<Finalist>& ranked, size_t top) {
     if (shown.size() < top) shown.insert(static_cast<size_t>(best - ranked.begin()));
   };
   const auto begin = ranked.begin();
-  show(std::find_if(begin, last, has_no_context), "no CP");
-  show(std::find_if(begin, last, is_fsdp), "FSDP");
+  show(std::find_if(begin, last, has_no_context), "best without CP");
+  show(std::find_if(begin, last, is_fsdp), "best with FSDP");
   const auto least = [&](const auto& of) {
     return std::min_element(begin, last,
                             [&](const Finalist& a, const Finalist& b) { return of(a) < of(b); });
@@ -173,8 +180,14 @@ void show_kinds(std::vector<Finalist>& ranked, size_t top) {
   show(least([](const Finalist& plan) { return plan.scope_energy; }), "least energy");
   show(least([](const Finalist& plan) { return plan.candidate.memory; }), "least memory");
   show(least(dimensions), "simplest");
-  for (size_t i = 1; i < ranked.size() && shown.size() < top; ++i)
-    shown.insert(i);
+  const auto fill = [&](const auto& test) {
+    for (size_t i = 1; i < ranked.size() && shown.size() < top; ++i)
+      if (test(ranked[i])) shown.insert(i);
+  };
+  fill([&](const Finalist& plan) {
+    return std::ranges::none_of(shown, [&](size_t i) { return split(ranked[i]) == split(plan); });
+  });
+  fill([](const Finalist&) { return true; });
   std::vector<Finalist> order;
   for (const size_t i : shown)
     order.push_back(ranked[i]);

@@ -24,7 +24,7 @@ struct Finalist {
   std::array<double, term_count> terms{};  // s; add up to `time`
   std::optional<Watts> power_limit;  // of each device, lower than the job's; absent: the job's
   std::string refused;               // by which limit; empty: allowed
-  std::string kind;                  // "least energy, least memory": what it is the best of
+  std::string kind;                  // "least energy, least memory": what it is of those shown
   bool on_front = false;             // nothing is better in time, energy, peak power and peak heat
 };
 
@@ -65,7 +65,8 @@ struct FinalOptions {
 ///
 /// With `kinds` the first `top` of the ranking are, beside the best, the best without context
 /// parallelism and with FSDP (within worth_showing of the best), those with the least energy and
-/// memory and the fewest parallel dimensions, in the order of the objective; others fill up.
+/// memory and the fewest parallel dimensions, in the order of the objective; others fill up, of
+/// other layouts first.
 Ranking rank_plans(const Space&, const Objective&, const Limits&, const FinalOptions&,
                    const std::vector<Candidate>& extra = {});
 

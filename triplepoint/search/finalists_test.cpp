@@ -180,7 +180,7 @@ TEST_CASE("shown plans differ in more than chunks, and say what they are best of
     kinds += ranked[i].kind + ";";
     if (!ranked[i].kind.empty()) CHECK(i < 5);
   }
-  for (const char* kind : {"no CP", "least energy", "least memory", "simplest"})
+  for (const char* kind : {"best without CP", "least energy", "least memory", "simplest"})
     CHECK(kinds.find(kind) != std::string::npos);
 }
 
@@ -202,6 +202,29 @@ TEST_CASE("causes in seconds add up to the gap, and a change that is named gains
       sum += change.plan.terms[t] - own.terms[t];
     CHECK(sum == doctest::Approx(change.plan.time - own.time));
   }
+}
+
+TEST_CASE("two changes are found of which one alone does not fit") {
+  spec::Job job = test::job_on("llama3-70b", "dgx-h100", {.nodes = 8, .batch = 512});
+  job.plan.tensor_parallel_size = 8;
+  job.plan.pipeline_parallel_size = 8;
+  job.plan.recompute = spec::Recompute::full;
+  const auto changes = best_changes(job, {}, {});
+  REQUIRE(changes.size() == 2);
+  CHECK(changes[1].plan.candidate.plan.recompute == spec::Recompute::none);
+  CHECK(changes[1].plan.time < 0.8 * simulate_in_full(job, {}).time);
+}
+
+TEST_CASE("a plan that fits but for the headroom is simulated, and says what it lacks") {
+  spec::Job job = paper_job();
+  job.plan.tensor_parallel_size = 8;
+  job.plan.pipeline_parallel_size = 4;
+  const Limits limits{.headroom = *job.cluster.gpu.memory};
+  const OtherPlan plan = judged_plan("", job, {}, limits);
+  CHECK(plan.missing == Bytes());
+  CHECK(plan.crowding == plan.plan.candidate.memory);
+  CHECK(plan.plan.hottest > 0);
+  CHECK(why_not(plan, plan.plan, Goal::throughput).find("stay free") != std::string::npos);
 }
 
 TEST_CASE("for a job out of memory the fastest way to save is named") {

@@ -25,9 +25,15 @@ struct Beside {
 };
 using Jobs = std::vector<Beside>;
 
-/// What a size rules out goes with it: nothing else of the plan changes.
-spec::Plan settled(spec::Plan plan) {
-  plan.layers_per_stage.clear();
+bool has_stages_of(const spec::Plan& plan, const spec::Plan& other) {
+  return plan.pipeline_parallel_size == other.pipeline_parallel_size &&
+         plan.virtual_pipeline_size == other.virtual_pipeline_size;
+}
+
+/// What a size rules out goes with it: nothing else of the plan changes. Uneven layers are of other
+/// stages than those of `before`.
+spec::Plan settled(spec::Plan plan, const spec::Plan& before) {
+  if (!has_stages_of(plan, before)) plan.layers_per_stage.clear();
   if (plan.tensor_parallel_size == 1) plan.sequence_parallel = plan.overlap_tensor = false;
   if (plan.expert_parallel_size == 1) plan.overlap_expert = false;
   if (plan.pipeline_parallel_size == 1) {
@@ -48,7 +54,9 @@ int64_t replicas_of(const spec::Job& job) {
 
 Beside beside(const spec::Job& job, std::string what, const spec::Plan& plan) {
   Beside other{std::move(what), job, {}};
-  other.job.plan = settled(plan);
+  if (!job.plan.layers_per_stage.empty() && !has_stages_of(plan, job.plan))
+    other.what += ", even layers";
+  other.job.plan = settled(plan, job.plan);
   const std::vector<spec::Diagnosis> found = spec::diagnose(other.job);
   const auto error =
       std::ranges::find(found, spec::Diagnosis::Severity::error, &spec::Diagnosis::severity);
@@ -130,7 +138,7 @@ spec::Job resized(const spec::Job& job, int64_t nodes, int64_t tensor, int64_t p
   next.cluster.num_nodes = nodes;
   next.plan.tensor_parallel_size = tensor;
   next.plan.pipeline_parallel_size = pipeline;
-  next.plan = settled(next.plan);
+  next.plan = settled(next.plan, job.plan);
   return next;
 }
 
@@ -211,14 +219,13 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& o
                       const Limits& limits) {
   OtherPlan other{.what = std::move(what)};
   other.plan.candidate = evaluate_plan(job, objective);
-  const Bytes usable = usable_memory(job, limits);
-  if (usable > Bytes() && other.plan.candidate.memory > usable) {
-    other.missing = other.plan.candidate.memory - usable;
-    other.plan.time = other.plan.candidate.step.time;
-    other.plan.terms = other.plan.candidate.step.terms;
-  } else {
-    other.plan = simulate_in_full(job, objective);
+  const Bytes memory = other.plan.candidate.memory, whole = usable_memory(job, {});
+  if (whole > Bytes() && memory > whole) {
+    other.missing = memory - whole;
+    return other;
   }
+  other.plan = simulate_in_full(job, objective);
+  if (whole > Bytes()) other.crowding = std::max(Bytes(), memory - usable_memory(job, limits));
   return other;
 }
 
@@ -240,6 +247,12 @@ Jobs jobs_beside(const spec::Job& job) {
   return jobs;
 }
 
+Jobs jobs_that_run(const spec::Job& job) {
+  Jobs jobs = jobs_beside(job);
+  std::erase_if(jobs, [](const Beside& each) { return !each.problem.empty(); });
+  return jobs;
+}
+
 }  // namespace
 
 std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& objective,
@@ -257,23 +270,27 @@ std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& obje
 std::vector<OtherPlan> best_changes(const spec::Job& job, const Objective& objective,
                                     const Limits& limits) {
   std::vector<OtherPlan> changes;
-  spec::Job now = job;
-  for (int change = 0; change < 2; ++change) {
-    // The schedule alone chooses, which is quick; the whole simulation judges.
+  // The schedule alone chooses, which is quick; the whole simulation judges.
+  double least = evaluate_plan(job, objective).value;
+  const auto best_of = [&](Jobs jobs) {
     std::optional<Beside> best;
-    double least = evaluate_plan(now, objective).value;
-    for (Beside& next : jobs_beside(now)) {
-      if (!next.problem.empty()) continue;
+    for (Beside& next : jobs) {
       const Candidate candidate = evaluate_plan(next.job, objective);
       if (candidate.memory > usable_memory(next.job, limits) || candidate.value >= least) continue;
       least = candidate.value;
       best = std::move(next);
     }
-    if (!best) break;
-    const std::string both = changes.empty() ? best->what : changes.back().what + ", " + best->what;
-    changes.push_back(judged_plan(both, best->job, objective, limits));
-    now = std::move(best->job);
-  }
+    if (best) changes.push_back(judged_plan(best->what, best->job, objective, limits));
+  };
+  const Jobs single = jobs_that_run(job);
+  best_of(single);
+  // Of pairs one half may gain nothing, or not fit, by itself.
+  Jobs pairs;
+  for (const Beside& first : single)
+    for (Beside& second : jobs_that_run(first.job))
+      if (second.job.plan != job.plan)
+        pairs.push_back({first.what + ", " + second.what, std::move(second.job), {}});
+  best_of(std::move(pairs));
   return changes;
 }
 
@@ -290,7 +307,7 @@ std::string causes_text(const Finalist& plan, const Finalist& against) {
       rest += seconds;
       continue;
     }
-    text += fmt::format("{}{} {}{} s", text.empty() ? "" : ", ", reason_of(term),
+    text += fmt::format("{}{} {}{} s", text.empty() ? "" : ", ", name_of(term),
                         seconds < 0 ? "−" : "+", significant(std::abs(seconds)));
   }
   if (std::abs(rest) > 5e-4 * against.time)
@@ -299,10 +316,14 @@ std::string causes_text(const Finalist& plan, const Finalist& against) {
   return text.empty() ? "nothing of note" : text;
 }
 
+std::string missing_text(const OtherPlan& other) {
+  return fmt::format("out of memory by {} GiB", significant(other.missing / unit::GiB));
+}
+
 std::string own_text(const OtherPlan& own, const Finalist& first) {
   const std::string name = plan_text(own.plan);
   if (own.missing > Bytes())
-    return fmt::format("Your job, {}, does not fit: {}.", name, why_not(own, first));
+    return fmt::format("Your job, {}, does not fit: {}.", name, missing_text(own));
   const double longer = own.plan.time / first.time - 1;
   const double behind = own.plan.time - first.time;
   return fmt::format("Your job, {}, takes {} s a step, {}{} s ({}{}) against plan 1: {}.", name,
@@ -311,12 +332,21 @@ std::string own_text(const OtherPlan& own, const Finalist& first) {
                      percent(std::abs(longer)), causes_text(own.plan, first));
 }
 
-std::string why_not(const OtherPlan& other, const Finalist& first) {
+std::string why_not(const OtherPlan& other, const Finalist& first, Goal goal) {
   if (!other.problem.empty()) return "not possible: " + other.problem;
-  if (other.missing > Bytes())
-    return fmt::format("out of memory by {} GiB", significant(other.missing / unit::GiB));
-  if (other.plan.time <= first.time) return "not slower";
-  return cause_text(other.plan, first);
+  if (other.missing > Bytes()) return missing_text(other);
+  const std::string behind = behind_text(other.plan, first, goal);
+  if (other.crowding == Bytes()) return behind;
+  return fmt::format("{}; {} GiB too few stay free (--memory-headroom)", behind,
+                     significant(other.crowding / unit::GiB));
+}
+
+std::string behind_text(const Finalist& plan, const Finalist& first, Goal goal) {
+  if (goal == Goal::throughput)
+    return plan.time <= first.time ? "not slower" : cause_text(plan, first);
+  const double more = plan.value / first.value - 1;
+  return more <= 0 ? fmt::format("not more {}", name_of(goal))
+                   : fmt::format("{} +{:.1f} %", name_of(goal), 100 * more);
 }
 
 std::string cause_text(const Finalist& plan, const Finalist& first) {

@@ -12,8 +12,9 @@ namespace triplepoint::search {
 /// A plan beside the ranking.
 struct OtherPlan {
   std::string what;          // "TP8 instead of TP4", "your job"
-  Finalist plan = {};        // its time is the schedule's alone where it does not fit
-  Bytes missing = {};        // memory beyond what a device may use; 0: it fits
+  Finalist plan = {};        // without time or heat where it does not fit
+  Bytes missing = {};        // memory beyond what a device has; 0: it fits
+  Bytes crowding = {};       // of the memory that is to stay free; 0: enough does
   std::string problem = {};  // why it cannot run; empty: it can
 };
 
@@ -24,8 +25,8 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective&, 
 /// parallelism and recomputation the other way; nothing overlapped. What cannot run says why.
 std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective&, const Limits&);
 
-/// The one change of a plan that gains most (neighbours_of), and the one that gains most after it;
-/// fewer where none gains.
+/// The one change of a plan that gains most (neighbours_of), and the two together that gain more;
+/// fewer where none does.
 std::vector<OtherPlan> best_changes(const spec::Job& job, const Objective&, const Limits&);
 
 /// "Your job, TP8 PP4 ..., takes 26.6 s a step, +7.3 s (+38 %) against plan 1: bubble +5.1 s, ...".
@@ -35,8 +36,13 @@ std::string own_text(const OtherPlan& own, const Finalist& first);
 /// gap.
 std::string causes_text(const Finalist& plan, const Finalist& against);
 
-/// "out of memory by 4.6 GiB", "bubble +12.3 %", "tie": in which way it is behind the first.
-std::string why_not(const OtherPlan& other, const Finalist& first);
+/// "out of memory by 4.6 GiB".
+std::string missing_text(const OtherPlan&);
+
+/// "out of memory by 4.6 GiB", "bubble +12.3 %", "energy +2.1 %": in which way it is behind the
+/// first, of what was asked for.
+std::string why_not(const OtherPlan& other, const Finalist& first, Goal goal);
+std::string behind_text(const Finalist& plan, const Finalist& first, Goal goal);
 
 /// "bubble +12.3 %", "bubble +12.3 %, others −2.0 %": its largest loss, in shares of the first's
 /// step, and what takes back a part of it.

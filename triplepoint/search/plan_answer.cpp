@@ -84,9 +84,10 @@ std::vector<std::string> readings_of(const spec::Job& base) {
 
 // ---- tables
 
-std::string why_not_first(const Finalist& plan, const Finalist& first, double probability) {
-  if (metrics::is_tie(probability)) return "tie";
-  return cause_text(plan, first);
+std::string why_not_first(const Finalist& plan, const Finalist& first, double probability,
+                          Goal goal) {
+  if (goal == Goal::throughput && metrics::is_tie(probability)) return "tie";
+  return behind_text(plan, first, goal);
 }
 
 /// Decimals of kJ that give the least energy two digits, where three do.
@@ -120,9 +121,12 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
        .digits = energy_digits(plans),
        .optional = 8},
       {.key = "front", .title = "front", .optional = 9},
-      {.key = "kind", .title = "best of", .optional = 1},
+      {.key = "kind", .title = "of these the", .optional = 1},
       {.key = "why", .title = "why not first", .optional = 2}};
   const double gpus = static_cast<double>(outcome.asked.base.world_size());
+  const Goal goal = outcome.asked.objective.goal;
+  if (goal == Goal::cost || goal == Goal::edp)
+    table.columns.push_back({"objective", fmt::format("{} a step", name_of(goal)), 1, 3});
   for (const Finalist& plan : plans) {
     const bool is_first = table.rows.empty();
     const double probability = is_first ? 0.5 : slower(outcome, plan, plans[0]);
@@ -131,7 +135,8 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
                plan.tokens_per_second / gpus, plan.mfu, plan.candidate.memory / unit::GiB,
                plan.power_mean, plan.power_peak, plan.hottest, plan.scope_energy,
                std::string(plan.on_front ? "*" : ""), plan.kind,
-               is_first ? std::string() : why_not_first(plan, plans[0], probability)});
+               is_first ? std::string() : why_not_first(plan, plans[0], probability, goal)});
+    if (table.columns.back().key == "objective") table.rows.back().emplace_back(plan.value);
   }
   return table;
 }
@@ -161,22 +166,25 @@ DataTable explained_table(const Finalist& a, const Finalist& b) {
 /// Every plan that is not the first, by what it differs in.
 DataTable others_table(const PlanOutcome& outcome) {
   const Finalist& first = first_of(outcome);
+  const Goal goal = outcome.asked.objective.goal;
   DataTable table = text_table({{"instead of plan 1", Align::left},
                                 {"plan", Align::left},
                                 {"step (s)"},
                                 {"against plan 1"},
                                 {"memory (GiB)"},
                                 {"why not", Align::left}});
-  table.title = "Your job, and plan 1 with one choice made differently";
+  table.title = outcome.own ? "Your job, and plan 1 with one choice made differently"
+                            : "Plan 1 with one choice made differently";
   const auto add = [&](const OtherPlan& other, const std::string& why) {
     if (!other.problem.empty()) return table.add({other.what, "–", "–", "–", "–", why});
-    table.add({other.what, plan_text(other.plan), significant(other.plan.time, 4),
+    table.add({other.what, plan_text(other.plan),
+               other.missing > Bytes() ? "–" : significant(other.plan.time, 4),
                against(other, first),
                fmt::format("{:.1f}", other.plan.candidate.memory / unit::GiB), why});
   };
-  if (outcome.own) add(*outcome.own, why_not(*outcome.own, first));
+  if (outcome.own) add(*outcome.own, why_not(*outcome.own, first, goal));
   for (const OtherPlan& other : outcome.others)
-    add(other, why_not(other, first));
+    add(other, why_not(other, first, goal));
   for (const Finalist& plan : outcome.ranking.refused)
     add({.what = "beyond a limit", .plan = plan}, plan.refused);
   return table;
@@ -255,11 +263,10 @@ answers::Figure terms_figure(const PlanOutcome& outcome) {
   if (outcome.own) add(*outcome.own, true);
   for (const OtherPlan& other : outcome.others)
     if (other.problem.empty()) add(other, &other == &outcome.others.front());
-  answers::Figure figure{
-      .id = "terms",
-      .title = chart.title,
-      .note = "Below the best plans: your job, and plan 1 with one choice made differently.",
-      .chart = std::move(chart)};
+  answers::Figure figure{.id = "terms",
+                         .title = chart.title,
+                         .note = "Below the best plans: plan 1 with one choice made differently.",
+                         .chart = std::move(chart)};
   for (size_t t = 0; t < term_count; ++t)
     figure.legend.push_back({styles[t], std::string(name_of(static_cast<Term>(t)))});
   return figure;
@@ -307,7 +314,7 @@ std::string verdict_of(const PlanOutcome& outcome) {
       fmt::format("plan 1, {}: {}", plan_text(first), speed_text(outcome, first));
   if (!outcome.own) return "Run " + plan_1 + ".";
   if (outcome.own->missing > Bytes())
-    return fmt::format("Your job does not fit ({}). Run {}.", why_not(*outcome.own, first), plan_1);
+    return fmt::format("Your job does not fit ({}). Run {}.", missing_text(*outcome.own), plan_1);
   const double gain = gain_over(*outcome.own, first);
   const std::string goal = goal_text(outcome);
   if (!is_worth_it(outcome))
@@ -387,14 +394,23 @@ std::string power_limit_text(const Finalist& first) {
       *first.power_limit / unit::W);
 }
 
+int64_t out_of_memory(const SearchCounts& counts) {
+  return counts.out_of_memory + counts.exact_out_of_memory;
+}
+
+/// Plans that bounds ruled out, or that their layout's best stands for.
+int64_t not_better(const SearchCounts& counts) {
+  return counts.plans - out_of_memory(counts) - counts.simulated;
+}
+
 /// How the search got there: plans, plans that did not fit, simulated plans.
-std::string counts_text(const SearchCounts& counts) {
-  const auto out_of_memory = counts.out_of_memory + counts.exact_out_of_memory;
+std::string counts_text(const SearchCounts& counts, const Limits& limits) {
   return fmt::format(
-      "{} plans in {} layouts: {} do not fit in memory, {} cannot beat what was found, {} were "
+      "{} plans in {} layouts: {} do not fit in memory{}, {} cannot beat what was found, {} were "
       "simulated.",
-      whole(counts.plans), whole(counts.layouts), whole(out_of_memory),
-      whole(counts.plans - out_of_memory - counts.simulated), whole(counts.simulated));
+      whole(counts.plans), whole(counts.layouts), whole(out_of_memory(counts)),
+      limits.headroom > Bytes() ? " with its headroom" : "", whole(not_better(counts)),
+      whole(counts.simulated));
 }
 
 /// Beside a limit of power what the others then are.
@@ -436,7 +452,7 @@ std::vector<Remark> remarks_of(const PlanOutcome& outcome) {
   add(power_limit_text(first));
   add(power_levels_text(outcome));
   if (const spec::OptimizerState& optimizer = outcome.asked.base.plan.optimizer;
-      optimizer.gradient_sync_bytes < 4)
+      optimizer.gradient_sync_bytes < 4 && !outcome.asked.base.plan.lora)
     add(fmt::format(
             "Gradients are kept and summed in {} bytes (optimizer {}), which is numerics; "
             "--optimizer megatron_distributed_optim keeps them in fp32 and needs more memory.",
@@ -446,7 +462,7 @@ std::vector<Remark> remarks_of(const PlanOutcome& outcome) {
     add("Bill of plan 1: " + metrics::bill_text(outcome.bill(first), outcome.rates) + "." +
         answers::likely_bill_text(outcome.bill(first), first.time,
                                   step_time_interval(outcome, first)));
-  add(counts_text(outcome.ranking.counts));
+  add(counts_text(outcome.ranking.counts, outcome.asked.limits));
   for (std::string& note : readings_of(outcome.asked.base))
     add(std::move(note), Remark::Kind::note);
   return remarks;
@@ -494,7 +510,7 @@ std::vector<answers::KeyFigure> key_figures(const PlanOutcome& outcome) {
            ? fmt::format("of {} GiB", significant(*base.cluster.gpu.memory / unit::GiB))
            : ""}};
   if (outcome.own && outcome.own->missing > Bytes())
-    figures.push_back({your_job, "does not fit", why_not(*outcome.own, first)});
+    figures.push_back({your_job, "does not fit", missing_text(*outcome.own)});
   else if (outcome.own)
     figures.push_back({your_job, against(*outcome.own, first), "step time against plan 1"});
   return figures;
@@ -557,8 +573,8 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
 Json counts_json(const SearchCounts& counts) {
   return {{"plans", counts.plans},
           {"layouts", counts.layouts},
-          {"out_of_memory", counts.out_of_memory + counts.exact_out_of_memory},
-          {"bounded", counts.bounded},
+          {"out_of_memory", out_of_memory(counts)},
+          {"not_better", not_better(counts)},
           {"layouts_simulated", counts.layouts_simulated},
           {"simulated", counts.simulated},
           {"simulated_on_shared_links", counts.simulated_on_links}};
@@ -638,7 +654,7 @@ std::vector<Section> sections_of(const PlanOutcome& outcome) {
   if (outcome.explained)
     sections.push_back(
         {.id = "explain",
-         .title = "Two plans, term by term",
+         .title = "Two plans, term by term, on the stage that works longest",
          .tables = {explained_table(outcome.explained->first, outcome.explained->second)}});
   return sections;
 }

@@ -202,7 +202,6 @@ class Search {
         if (!layout_may_win(worker, bounds[i].layout, limit)) return;
         counts[i].out_of_memory += worker.scan.visit(
             bounds[i].layout, may_win, [&](const VariantAt&, int64_t, const StepBound& bound) {
-              ++counts[i].bounded;
               bounds[i].bound = std::min(bounds[i].bound, value_of(bound));
             });
       });
@@ -321,7 +320,6 @@ class Search {
 
 SearchCounts& SearchCounts::operator+=(const SearchCounts& other) {
   out_of_memory += other.out_of_memory;
-  bounded += other.bounded;
   layouts_simulated += other.layouts_simulated;
   simulated += other.simulated;
   simulated_on_links += other.simulated_on_links;

@@ -29,7 +29,6 @@ struct Candidate {
 struct SearchCounts {
   int64_t plans = 0, layouts = 0;
   int64_t out_of_memory = 0;       // by the closed form, of plans that time did not rule out before
-  int64_t bounded = 0;             // whose step was bounded
   int64_t layouts_simulated = 0;   // layouts whose bound did not rule them out
   int64_t simulated = 0;           // schedules simulated
   int64_t simulated_on_links = 0;  // of these, event by event over shared links

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <functional>
 
 #include <fmt/format.h>
@@ -70,6 +71,34 @@ std::string takes_text(const Sized& sized, const metrics::BillRates& rates) {
                      significant(sized.bill.failures));
 }
 
+/// "; it takes longer than 30.0 days with a probability of 24 %".
+std::string risk_text(const Sized& sized, const SizeLimits& limits) {
+  const auto likely = sized.days();
+  if (!limits.time || !likely || likely->high <= likely->low) return "";
+  constexpr double interval_80 = 1.2816;  // standard deviations from the middle to an end
+  const double days = sized.bill.total / day, limit = *limits.time / day;
+  const double side = limit > days ? likely->high / days : days / likely->low;
+  const double deviations = interval_80 * std::log(limit / days) / std::log(side);
+  return fmt::format("; it takes longer than {:.1f} days with a probability of {}", limit,
+                     percent(std::erfc(deviations / std::sqrt(2.0)) / 2));
+}
+
+/// The sizes of the machine's cluster between which nothing was tried, as a flag.
+std::string finer_text(const std::vector<Sized>& all, const Sized& at) {
+  int64_t below = 0, above = 0;
+  const int64_t nodes = at.base.cluster.num_nodes;
+  for (const Sized& each : all) {
+    if (each.base.cluster.name != at.base.cluster.name) continue;
+    const int64_t other = each.base.cluster.num_nodes;
+    if (other < nodes) below = std::max(below, other);
+    if (other > nodes && (above == 0 || other < above)) above = other;
+  }
+  const int64_t low = below > 0 ? below : nodes, high = above > 0 ? above : nodes;
+  const int64_t step = (high - low) / 8;
+  if (step <= 1) return "";
+  return fmt::format(" Sizes between were not tried: --nodes {}..{}/{} does.", low, high, step);
+}
+
 std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
                        const metrics::BillRates& rates) {
   const Sized *best = nullptr, *nearest = nullptr;
@@ -80,13 +109,14 @@ std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
     if (!nearest || over < excess(*nearest, limits)) nearest = &each;
   }
   if (best)
-    return fmt::format("Take {}, the cheapest that keeps all limits: {}.", machines_text(*best),
-                       takes_text(*best, rates));
+    return fmt::format("Take {}, of the {} sizes tried the cheapest that keeps all limits: {}{}.{}",
+                       machines_text(*best), all.size(), takes_text(*best, rates),
+                       risk_text(*best, limits), finer_text(all, *best));
   if (nearest)
-    return fmt::format("No: none of these machines keeps the limits. Nearest is {} ({}): {}.",
-                       machines_text(*nearest), broken_text(*nearest, limits),
-                       takes_text(*nearest, rates));
-  return "No: there is no plan on any of these machines.";
+    return fmt::format("No: none of the {} sizes tried keeps the limits. Nearest is {} ({}): {}.{}",
+                       all.size(), machines_text(*nearest), broken_text(*nearest, limits),
+                       takes_text(*nearest, rates), finer_text(all, *nearest));
+  return fmt::format("No: there is no plan on any of the {} sizes tried.", all.size());
 }
 
 DataTable table_of(const std::vector<Sized>& all, const SizeLimits& limits,
@@ -204,7 +234,7 @@ std::optional<metrics::Interval> Sized::days() const {
 }
 
 answers::Document size_answer(std::vector<Sized> all, const SizeLimits& limits,
-                              const metrics::BillRates& rates) {
+                              const metrics::BillRates& rates, size_t asked) {
   for (Sized& each : all)
     each.on_front = each.problem.empty() && std::ranges::none_of(all, [&](const Sized& other) {
                       return other.problem.empty() && beats(other, each);
@@ -217,7 +247,10 @@ answers::Document size_answer(std::vector<Sized> all, const SizeLimits& limits,
                                "nothing takes less time, money, energy and power at once.",
                                all.size(), metrics::scope_text(all.front().bill.scope),
                                significant(first.environment.pue.value_or(1))),
-          .verdict = verdict_of(all, limits, rates),
+          .verdict = (all.size() < asked
+                          ? fmt::format("Interrupted after {} of {} sizes. ", all.size(), asked)
+                          : "") +
+                     verdict_of(all, limits, rates),
           .sections = {{.figures = {front_figure(all, rates)}},
                        {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
           .numbers = {

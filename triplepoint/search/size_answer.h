@@ -45,7 +45,9 @@ struct Sized {
 };
 
 /// Marks the front and says which machines to take: of those that keep the limits the cheapest;
-/// without any the one that is nearest to keeping them.
-answers::Document size_answer(std::vector<Sized>, const SizeLimits&, const metrics::BillRates&);
+/// without any the one that is nearest to keeping them. `asked`: sizes, with those that an
+/// interrupt left out.
+answers::Document size_answer(std::vector<Sized>, const SizeLimits&, const metrics::BillRates&,
+                              size_t asked);
 
 }  // namespace triplepoint::search

@@ -38,7 +38,7 @@ TEST_CASE("of the sizes that keep all limits the cheapest is taken, of none the 
   const std::vector<Sized> all = {sized(1, 40, 1e6), sized(2, 20, 1.1e6), sized(4, 10, 1.2e6),
                                   sized(8, 11, 2e6)};
   const auto verdict = [&](const SizeLimits& limits) {
-    return size_answer(all, limits, {}).verdict;
+    return size_answer(all, limits, {}, all.size()).verdict;
   };
   CHECK(verdict({}).starts_with("Take 1 x dgx-a100"));
   CHECK(verdict({.time = 25 * 24 * unit::h}).starts_with("Take 2 x dgx-a100"));
@@ -49,8 +49,20 @@ TEST_CASE("of the sizes that keep all limits the cheapest is taken, of none the 
   CHECK(no.find("10.0 of 9.0 days") != std::string::npos);
 }
 
+TEST_CASE("a limit inside the interval has a probability, and sizes between those tried a flag") {
+  std::vector<Sized> all = {sized(8, 40, 1e6), sized(64, 29, 2e6)};
+  for (Sized& each : all)
+    each.step_time = metrics::Interval{0.9, 1.2};
+  const SizeLimits limits{.time = 30 * 24 * unit::h};
+  const std::string verdict = size_answer(all, limits, {}, 3).verdict;
+  CHECK(verdict.starts_with("Interrupted after 2 of 3 sizes. Take 64 x dgx-a100"));
+  // ln(30 / 29) of ln 1.2 / 1.2816: 0.24 standard deviations.
+  CHECK(verdict.find("longer than 30.0 days with a probability of 41 %") != std::string::npos);
+  CHECK(verdict.find("--nodes 8..64/7") != std::string::npos);
+}
+
 TEST_CASE("a size that another beats in everything is not on the front") {
-  const answers::Document answer = size_answer({sized(1, 40, 1e6), sized(8, 41, 2e6)}, {}, {});
+  const answers::Document answer = size_answer({sized(1, 40, 1e6), sized(8, 41, 2e6)}, {}, {}, 2);
   const DataTable& table = answer.sections.back().tables.front();
   const auto front = static_cast<size_t>(
       std::ranges::find(table.columns, "front", &DataColumn::key) - table.columns.begin());

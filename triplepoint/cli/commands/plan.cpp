@@ -207,15 +207,18 @@ class PlanCommand : public Command {
     std::vector<search::Sized> sizes;
     for (const std::string& cluster : clusters_)
       for (const int64_t nodes : nodes_) {
+        if (interrupted() && !sizes.empty()) break;
         if (!cluster.empty()) TPT_TRY(store_cluster_(cluster));
         if (nodes > 0) TPT_TRY(store_nodes_(std::to_string(nodes)));
-        sizes.push_back(TPT_TRY(
-            sized(library, TPT_TRY(flags_.job(library)), intervals, tui::watch_on(console))));
-        if (interrupted()) break;
+        search::Sized next = TPT_TRY(
+            sized(library, TPT_TRY(flags_.job(library)), intervals, tui::watch_on(console)));
+        if (interrupted() && !sizes.empty()) break;  // its search did not end
+        sizes.push_back(std::move(next));
       }
     const metrics::BillRates rates =
         TPT_TRY(plan_.billed().rates(library, sizes.front().base.environment));
-    const answers::Document answer = search::size_answer(std::move(sizes), size_limits_, rates);
+    const answers::Document answer = search::size_answer(std::move(sizes), size_limits_, rates,
+                                                         clusters_.size() * nodes_.size());
     if (output_) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
     print_answer(console, answer, format_, "sizes");
     return interrupted() ? exit_interrupted : exit_ok;

@@ -11,6 +11,7 @@
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
