@@ -245,9 +245,8 @@ CriticalPath critical_path(const run::Timeline& timeline, const DependencyRules&
   return path;
 }
 
-CriticalPath critical_path(const SpanList& spans, const CollectiveMatch& match,
-                           const DependencyRules& rules) {
-  const DeviceOrder order(spans, match, rules);
+CriticalPath critical_path(const SpanList& spans, const CollectiveMatch& match) {
+  const DeviceOrder order(spans, match);
   CriticalPath path{.pieces = Walker(order).walk()};
   if (path.pieces.empty()) return path;
   finish(path, spans.begin(spans.of_rank(path.pieces.front().rank).first));

@@ -69,7 +69,7 @@ struct CriticalPath {
 CriticalPath critical_path(const run::Timeline&, const DependencyRules& = {});
 /// The same of a timeline that knows neither launches nor hosts (DeviceOrder::holds): what would be
 /// saved hangs on dependencies that it does not hold, so saved_if_free is 0.
-CriticalPath critical_path(const SpanList&, const CollectiveMatch&, const DependencyRules& = {});
+CriticalPath critical_path(const SpanList&, const CollectiveMatch&);
 
 /// When everything would have ended (ns), if all pieces of one label took no time; with a label
 /// that nothing has, the time at which it did end.

@@ -25,9 +25,7 @@ bool DeviceOrder::holds(const run::Timeline& timeline) {
   return true;
 }
 
-DeviceOrder::DeviceOrder(const SpanList& spans, const CollectiveMatch& match,
-                         const DependencyRules& rules)
-    : spans_(spans), rules_(rules) {
+DeviceOrder::DeviceOrder(const SpanList& spans, const CollectiveMatch& match) : spans_(spans) {
   make_lanes();
   for (const Lane& lane : lanes_)
     for (const int32_t span : lane.spans)
@@ -143,9 +141,7 @@ Binding DeviceOrder::binding(int32_t span) const {
   if (const int32_t before = before_in_lane(span); before >= 0)
     latest = {Reason::lane, before, spans_.end(before)};
   if (latest.time >= begin) return latest;
-  const int64_t earliest = begin - rules_.stream_gap;
-  const int64_t after = latest.time > earliest ? latest.time : earliest - 1;
-  if (const int32_t other = last_of_others(span, begin, after);
+  if (const int32_t other = last_of_others(span, begin, latest.time);
       other >= 0 && spans_.end(other) > latest.time)
     latest = {Reason::other, other, spans_.end(other)};
   return latest;

@@ -19,7 +19,7 @@ class DeviceOrder {
  public:
   /// Whether the timeline is such a one.
   static bool holds(const run::Timeline&);
-  DeviceOrder(const SpanList&, const CollectiveMatch&, const DependencyRules&);
+  DeviceOrder(const SpanList&, const CollectiveMatch&);
 
   /// That of the last end; -1: there is none.
   int32_t last_node() const { return last_; }
@@ -49,7 +49,6 @@ class DeviceOrder {
   void add_sync_points(const CollectiveMatch&);
 
   const SpanList& spans_;
-  DependencyRules rules_;
   int32_t last_ = -1;
   std::vector<Lane> lanes_;         // by rank and stream
   std::vector<size_t> first_lane_;  // of each rank, and the end

@@ -405,11 +405,18 @@ class RankCosts {
       equations.add(a, row.back());
     }
     const auto solution = equations.solve();
+    double highest = 0;  // that was sampled
+    for (const auto& row : rows)
+      highest = std::max(highest, row.back());
+    // Nearly collinear shares have a solution, but not one that a device can draw.
+    const auto is_told = [&](size_t i) {
+      return solution->x[i] >= -solution->deviation[i] && solution->deviation[i] <= highest;
+    };
     for (size_t k = 0; k < costs.size(); ++k) {
       if (!is_folded(costs[k])) continue;
       const auto place = std::find(seen.begin(), seen.end(), k);
-      if (solution && place != seen.end()) {
-        const auto i = static_cast<size_t>(place - seen.begin());
+      const auto i = static_cast<size_t>(place - seen.begin());
+      if (solution && place != seen.end() && is_told(i)) {
         set_energy(costs[k], "folded", solution->x[i] * seconds(costs[k].time),
                    solution->deviation[i] * seconds(costs[k].time));
       } else {

@@ -65,7 +65,8 @@ struct SensorView {
 ///               the device did in its window, y = sum over phases of share * power(phase) (an
 ///               instant reading has one phase); least squares over all values give the power of
 ///               each phase, as if the steps were laid over each other and sampled at all their
-///               offsets. Uncertainty: one standard deviation from the residuals
+///               offsets. Uncertainty: one standard deviation from the residuals; above the highest
+///               value, or with a power below zero by more, the phase is not told
 ///
 /// Folding assumes that a phase draws the same power each time. Source of the sensors' habits:
 /// "Part-time power measurements", SC 2024 (arXiv 2312.02741).

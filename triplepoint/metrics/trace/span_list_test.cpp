@@ -104,10 +104,9 @@ TEST_CASE("the path of devices alone is that of the whole graph") {
     CAPTURE(seed);
     const run::Timeline timeline = random_patterns(seed), expanded = run::expand(timeline);
     REQUIRE(DeviceOrder::holds(timeline));
-    const DependencyRules rules{.stream_gap = 3};
     const SpanList spans(timeline);
-    const CriticalPath lean = critical_path(spans, match_collectives(spans), rules),
-                       whole = critical_path(expanded, rules);
+    const CriticalPath lean = critical_path(spans, match_collectives(spans)),
+                       whole = critical_path(expanded);
     REQUIRE(lean.pieces.size() == whole.pieces.size());
     for (size_t i = 0; i < lean.pieces.size(); ++i) {
       const PathPiece &a = lean.pieces[i], &b = whole.pieces[i];
