@@ -11,6 +11,8 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/scratch_folder.h"
 
+#include "triplepoint/run/issued.h"
+
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"
 #include "triplepoint/telemetry/driver_values.h"
@@ -55,6 +57,7 @@ Reading trace_reading(const Path& path) {
   const bool is_log = trace->format == "training_log";  // which begins at 0
   for (size_t i = 0; i < trace->timeline.spans.size(); ++i) {
     const run::Span& span = trace->timeline.spans[i];
+    if (run::is_untimed(trace->timeline.types[static_cast<size_t>(span.type)])) continue;
     const int64_t time = is_log ? trace->timeline.details[i].sequence
                                 : span.begin.nanoseconds() + trace->epoch_in_file_ns;
     reading.facts.insert({trace->timeline.types[static_cast<size_t>(span.type)].name, span.rank,

@@ -35,4 +35,16 @@ inline std::optional<IssueState> issue_state(const SpanType& type) {
   return std::nullopt;
 }
 
+/// A span of a device whose stamps cannot be right is of the host as well, without length, on its
+/// own lane: between its instant and the begin of the next one there it ran, for an unknown time.
+inline constexpr std::string_view untimed_ending = " (not timed)";
+inline bool is_untimed(const SpanType& type) {
+  return type.kind == SpanKind::host && type.name.ends_with(untimed_ending);
+}
+inline SpanType untimed(SpanType type) {
+  type.name += untimed_ending;
+  type.kind = SpanKind::host;
+  return type;
+}
+
 }  // namespace triplepoint::run

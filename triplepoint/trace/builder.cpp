@@ -312,10 +312,16 @@ struct Places {
 
 class Merger {
  public:
-  explicit Merger(Trace& into) : into_(into.timeline) {}
+  explicit Merger(Trace& into) : into_(into.timeline), operators_(into.operators) {}
 
-  void add(run::Timeline&& from, int64_t shift) {
+  void add(Trace&& trace, int64_t shift) {
+    run::Timeline& from = trace.timeline;
     const Places places = places_of(from);
+    for (OperatorCall& call : trace.operators) {
+      call.lane += places.lanes;
+      call.begin += shift;
+      operators_.push_back(std::move(call));
+    }
     for (const run::Span& span : from.spans) {
       run::Span& moved = into_.spans.emplace_back(span);
       moved.begin = Instant(span.begin.nanoseconds() + shift);
@@ -356,6 +362,7 @@ class Merger {
   }
 
   run::Timeline& into_;
+  std::vector<OperatorCall>& operators_;
   TypeIndex types_;
   std::map<std::tuple<std::string, std::vector<int32_t>, int32_t, run::MessageEnd, int32_t>,
            int32_t>
@@ -460,7 +467,7 @@ Result<Trace> merge(std::vector<NamedTrace> all) {
   Merger merger(merged);
   for (size_t i = 0; i < all.size(); ++i) {
     add_skipped(merged.skipped, all[i]);
-    merger.add(std::move(all[i].trace.timeline), shifts[i]);
+    merger.add(std::move(all[i].trace), shifts[i]);
   }
   sort_spans(merged.timeline);
   return merged;

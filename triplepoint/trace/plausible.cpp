@@ -2,7 +2,9 @@
 #include "triplepoint/trace/plausible.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -10,12 +12,17 @@
 
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/run/issued.h"
+
 #include "triplepoint/trace/skipped.h"
 
 namespace triplepoint::trace {
 namespace {
 
 constexpr int64_t ms = 1'000'000, second = 1000 * ms, minute = 60 * second, hour = 60 * minute;
+constexpr int64_t least_length = 2000;  // ns; that kernels of a name take none is then a fault
+constexpr Instant no_begin(INT64_MAX), no_end(INT64_MIN);
+constexpr const char* counted = "counted by its reader";
 
 /// Far apart stamps differ by more than 64 bits hold; a double's precision is enough to judge.
 double distance(int64_t from, int64_t to) {
@@ -33,20 +40,21 @@ class Strays {
   explicit Strays(run::Timeline& timeline) : timeline_(timeline), spans_(timeline.spans) {}
 
   void leave_out(Skipped& skipped) {
-    if (spans_.size() < 4) return;
-    compare_with_launches(skipped);
-    compare_with_others();
+    look_at_each();
+    if (spans_.size() >= 4) {
+      compare_with_launches(skipped);
+      compare_with_others();
+    }
+    if (why_.empty()) return;
+    place_untimed();
     size_t kept = 0;
-    for (size_t i = 0; i < spans_.size() && !why_.empty(); ++i) {
-      if (why_[i] != nullptr) {
-        note_skipped(skipped, why_[i]);
-        continue;
-      }
+    for (size_t i = 0; i < spans_.size(); ++i) {
+      if (why_[i] != nullptr && why_[i] != counted) note_skipped(skipped, why_[i]);
+      if (why_[i] != nullptr && !run::is_untimed(type_of(i))) continue;
       spans_[kept] = spans_[i];
       if (!timeline_.details.empty()) timeline_.details[kept] = timeline_.details[i];
       ++kept;
     }
-    if (why_.empty()) return;
     spans_.resize(kept);
     if (!timeline_.details.empty()) timeline_.details.resize(kept);
   }
@@ -59,15 +67,98 @@ class Strays {
     const run::SpanKind kind = type_of(i).kind;
     return kind <= run::SpanKind::other || kind == run::SpanKind::copy;
   }
-  void suspect(size_t i, const char* why) {
-    if (why_.empty()) why_.resize(spans_.size(), nullptr);
-    why_[i] = why;
+  void suspect(size_t i, const char* why, bool knows_begin = false) {
+    if (why_.empty()) {
+      why_.resize(spans_.size(), nullptr);
+      knows_begin_.resize(spans_.size(), true);
+    }
+    if (why_[i] == nullptr) why_[i] = why;
+    knows_begin_[i] = knows_begin_[i] && knows_begin;
+  }
+
+  bool is_out(size_t i) const { return !why_.empty() && why_[i] != nullptr; }
+  int64_t length(size_t i) const {
+    return spans_[i].end.nanoseconds() - spans_[i].begin.nanoseconds();
+  }
+
+  /// What a span's own stamps show, beside those of its name and of the one before it.
+  void look_at_each() {
+    std::vector<size_t> doubtful;
+    std::vector<int64_t> last(timeline_.lanes.size(), INT64_MIN);
+    int64_t earliest = INT64_MAX;  // but for 0
+    std::set<size_t> falls_back;   // behind others of its lane
+    for (size_t i = 0; i < spans_.size(); ++i) {
+      if (spans_[i].end < spans_[i].begin) {
+        suspect(i, spans_[i].end == no_end ? counted : "a span ends before it begins",
+                spans_[i].begin != no_begin && spans_[i].begin != Instant());
+        continue;
+      }
+      if (timeline_.details.empty() || type_of(i).kind > run::SpanKind::other) continue;
+      const int32_t lane = timeline_.details[i].lane;
+      const int64_t begin = spans_[i].begin.nanoseconds();
+      if (length(i) == 0 || begin == 0) doubtful.push_back(i);
+      if (begin == 0 && lane >= 0 && last[static_cast<size_t>(lane)] > ms) falls_back.insert(i);
+      if (begin != 0 && lane >= 0) last[static_cast<size_t>(lane)] = begin;
+      if (begin != 0) earliest = std::min(earliest, begin);
+    }
+    std::erase_if(doubtful, [&](size_t i) {
+      const bool is_far = earliest > ms && earliest != INT64_MAX;
+      return length(i) != 0 && !falls_back.contains(i) && !is_far;
+    });
+    if (doubtful.empty()) return;
+    std::map<int32_t, std::vector<int64_t>> lengths;  // by type
+    for (const size_t i : doubtful)
+      lengths[spans_[i].type] = {};
+    for (size_t i = 0; i < spans_.size(); ++i)
+      if (const auto found = lengths.find(spans_[i].type); found != lengths.end() && !is_out(i))
+        found->second.push_back(length(i));
+    for (const size_t i : doubtful) {
+      if (lower_median(lengths[spans_[i].type]) < least_length) continue;
+      if (length(i) == 0)
+        suspect(i, "a kernel takes no time, unlike others of its name", true);
+      else
+        suspect(i, "a kernel begins at 0, far from all others or behind others of its stream");
+    }
+  }
+
+  /// Spans of a device without sound stamps lie behind the one before them on their lane.
+  void place_untimed() {
+    std::vector<int64_t> last(timeline_.lanes.size(), INT64_MIN);
+    std::vector<std::vector<size_t>> first(last.size());  // before any other on their lane
+    std::map<int32_t, int32_t> untimed;                   // by type
+    const auto place = [&](size_t i, Instant at) {
+      const auto [type, is_new] = untimed.try_emplace(spans_[i].type, 0);
+      if (is_new) type->second = timeline_.intern(run::untimed(run::SpanType(type_of(i))));
+      spans_[i].type = type->second;
+      spans_[i].begin = spans_[i].end = at;
+      spans_[i].bytes = Bytes();
+      timeline_.details[i].correlation = -1;  // which would make it a call
+    };
+    for (size_t i = 0; i < spans_.size(); ++i) {
+      const int32_t lane = timeline_.details.empty() ? -1 : timeline_.details[i].lane;
+      if (lane < 0 || !on_device(i)) continue;
+      int64_t& end = last[static_cast<size_t>(lane)];
+      std::vector<size_t>& waiting = first[static_cast<size_t>(lane)];
+      if (!is_out(i)) {
+        for (const size_t one : waiting)
+          place(one, spans_[i].begin);
+        waiting.clear();
+        end = spans_[i].end.nanoseconds();
+      } else if (knows_begin_[i]) {
+        place(i, spans_[i].begin);
+      } else if (end != INT64_MIN) {
+        place(i, Instant(end));
+      } else {
+        waiting.push_back(i);
+      }
+    }
   }
 
   std::vector<Call> calls() const {
     std::vector<Call> all;
     for (size_t i = 0; i < spans_.size(); ++i)
-      if (type_of(i).kind == run::SpanKind::host && timeline_.details[i].correlation >= 0)
+      if (!is_out(i) && type_of(i).kind == run::SpanKind::host &&
+          timeline_.details[i].correlation >= 0)
         all.push_back(
             {spans_[i].rank, timeline_.details[i].correlation, spans_[i].begin.nanoseconds()});
     if (!std::is_sorted(all.begin(), all.end())) std::sort(all.begin(), all.end());
@@ -82,7 +173,7 @@ class Strays {
     std::vector<size_t> launched;
     std::vector<int64_t> delays;
     for (size_t i = 0; i < spans_.size(); ++i) {
-      if (!on_device(i) || timeline_.details[i].correlation < 0) continue;
+      if (is_out(i) || !on_device(i) || timeline_.details[i].correlation < 0) continue;
       const Call key{spans_[i].rank, timeline_.details[i].correlation, INT64_MIN};
       const auto call = std::lower_bound(all.begin(), all.end(), key);
       if (call == all.end() || call->rank != key.rank || call->correlation != key.correlation)
@@ -138,6 +229,7 @@ class Strays {
   run::Timeline& timeline_;
   std::vector<run::Span>& spans_;
   std::vector<const char*> why_;        // empty: none is suspected
+  std::vector<bool> knows_begin_;       // of those suspected
   std::vector<bool> supported_, late_;  // by a launch shortly before; long after it
 };
 
@@ -148,6 +240,13 @@ struct LaneSums {
 };
 
 }  // namespace
+
+run::Span span_without_length(std::optional<int64_t> begin, int32_t rank) {
+  const bool is_known = begin && *begin > INT64_MIN;
+  run::Span span{is_known ? Instant(*begin) : no_begin, no_end};
+  span.rank = rank;
+  return span;
+}
 
 void leave_out_strays(run::Timeline& timeline, Skipped& skipped) {
   Strays(timeline).leave_out(skipped);
@@ -160,7 +259,9 @@ void clip_overflowing(run::Timeline& timeline, bool any, Skipped& skipped) {
     const int32_t lane = timeline.details[i].lane;
     const bool device =
         lane >= 0 && timeline.lanes[static_cast<size_t>(lane)].stream != run::Stream::host;
-    return device ? &lanes[static_cast<size_t>(lane)] : nullptr;
+    if (!device || run::is_untimed(timeline.types[static_cast<size_t>(timeline.spans[i].type)]))
+      return nullptr;
+    return &lanes[static_cast<size_t>(lane)];
   };
   const auto length_of = [&](size_t i) {
     return timeline.spans[i].end.nanoseconds() - timeline.spans[i].begin.nanoseconds();

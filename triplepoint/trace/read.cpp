@@ -42,7 +42,7 @@ bool looks_like_execution_trace(std::string_view head) {
 }
 
 /// To be raised whenever a reader reads the same file differently.
-constexpr int readers_version = 4;
+constexpr int readers_version = 5;
 constexpr const char* extension = ".tptcache";
 // A cached trace is a run file; these of its facts are the cache's own.
 constexpr std::string_view key_fact = "cache key", format_fact = "cache format",
@@ -285,8 +285,8 @@ constexpr uint64_t min_cached_bytes = 1 << 20;
 Result<Found> read_file(const Path& path, ReadOptions options, bool overlap) {
   Found found;
   std::error_code none;
-  const bool cached =
-      options.use_cache && std::filesystem::file_size(path, none) >= min_cached_bytes && !none;
+  const bool cached = options.use_cache && !options.shapes &&
+                      std::filesystem::file_size(path, none) >= min_cached_bytes && !none;
   if (!options.rank_pattern.empty())  // a cache is of one rank
     options.rank = rank_by_pattern(options.rank_pattern, path.string());
   const auto key = cached ? cache_key(path, options) : std::nullopt;

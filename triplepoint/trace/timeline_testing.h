@@ -10,11 +10,21 @@
 
 #include "triplepoint/base/random.h"
 
+#include "triplepoint/run/issued.h"
 #include "triplepoint/run/timeline.h"
 
 namespace triplepoint::trace {
 
 // Support of the tests: timelines as profilers give them, and whether two tell the same.
+
+/// The spans whose stamps are sound.
+inline std::vector<run::Span> timed_spans(const run::Timeline& timeline) {
+  std::vector<run::Span> all = timeline.spans;
+  std::erase_if(all, [&](const run::Span& span) {
+    return run::is_untimed(timeline.types[static_cast<size_t>(span.type)]);
+  });
+  return all;
+}
 
 /// What runs in a sample: a launch, a product, an elementwise kernel, collectives, a copy, a step.
 inline std::vector<run::SpanType> sample_types() {

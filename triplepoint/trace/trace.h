@@ -27,6 +27,15 @@ struct Skipped {
   friend bool operator==(const Skipped&, const Skipped&) = default;
 };
 
+/// A call of an operator, as a profiler that records shapes knows it. Lists are JSON.
+struct OperatorCall {
+  int32_t lane = -1;                      // as in the timeline
+  int64_t begin = 0;                      // ns, as its span's
+  std::string name, dims, types, values;  // of arguments: [[8, 4], []], ["float", ""], ["", "1"]
+  int64_t sequence = -1;                  // of autograd; that of a backward call is its forward's
+  friend bool operator==(const OperatorCall&, const OperatorCall&) = default;
+};
+
 /// What a profiler's file says.
 struct Trace {
   run::Timeline timeline;
@@ -36,6 +45,7 @@ struct Trace {
   std::optional<int64_t> epoch_unix_ns;      // Unix time of Instant 0
   int64_t epoch_in_file_ns = 0;              // Instant 0 on the file's own clock
   std::map<std::string, std::string> facts;  // device names, world size, ...
+  std::vector<OperatorCall> operators;       // with ReadOptions::shapes
   friend bool operator==(const Trace&, const Trace&) = default;
 };
 
@@ -55,6 +65,7 @@ struct ReadOptions {
   Bytes memory_limit;  // of what the result takes; 0: none. Host spans are given up first
   int threads = 0;     // 0: as many as there are
   bool use_cache = true;
+  bool shapes = false;  // operators with their arguments, of Kineto traces; not cached
 };
 
 /// How our writers spell what only we know of a span. In the enums' order.

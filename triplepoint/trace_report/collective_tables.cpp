@@ -318,7 +318,8 @@ DataTable clock_table(const metrics::ClockFit& fit) {
   return table;
 }
 
-/// A recording beside the traces explains clocks and heat; its times are moved to the trace's.
+}  // namespace
+
 Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& runs,
                                              TraceInput& input) {
   if (runs.empty()) {
@@ -339,8 +340,6 @@ Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& run
     input.remarks.push_back(std::move(said));
   return std::optional(std::move(run));
 }
-
-}  // namespace
 
 Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   std::vector<std::string> traces, runs;
@@ -372,6 +371,11 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   if (hang && late.starts.empty()) report.shown.clear();
   if (hang) report.shown.insert(report.shown.begin(), "pending");
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
+  if (late.untimed > 0)
+    report.remarks.push_back(
+        fmt::format("{} times between collectives hold kernels without sound time stamps: these, "
+                    "and the gaps beside them, tell no delay",
+                    late.untimed));
   if (hang) report.tables.push_back(hang_table(input.timeline(), *hang));
   for (DataTable& table : std::vector<DataTable>{
            rank_table(late), start_table(late, match, spans),

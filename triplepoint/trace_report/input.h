@@ -17,6 +17,10 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files, const
 Result<TraceInput> read_traced_work(const std::vector<std::string>& files, const TraceOptions&,
                                     trace::HostSpans);
 
+/// A recording beside the traces, for clocks and heat; its times are moved to the trace's. Without
+/// `runs`, the trace's own if it is a run with series.
+Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& runs, TraceInput&);
+
 /// 0 of nothing.
 inline double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);

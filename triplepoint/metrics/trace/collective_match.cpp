@@ -27,6 +27,8 @@
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/issued.h"
+
 #include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
@@ -62,7 +64,7 @@ class Matcher {
 
   CollectiveMatch match() {
     for (int32_t i = 0; i < spans_.size(); ++i)
-      if (type_of(i).kind == run::SpanKind::communication) sort_in(i);
+      if (type_of(i).kind == run::SpanKind::communication || is_untimed_message(i)) sort_in(i);
     match_simulated();
     for (auto& [stream, ranks] : counted_)
       match_by_count(stream, ranks);
@@ -137,6 +139,10 @@ class Matcher {
             .push_back(spans[n]);
   }
 
+  /// Without a length, but in its place in the order of others.
+  bool is_untimed_message(int32_t i) const {
+    return run::is_untimed(type_of(i)) && spans_.detail(i) != nullptr && is_message(i);
+  }
   bool is_message(int32_t i) const {
     return type_of(i).collective == spec::Collective::send_recv &&
            spans_.detail(i)->communicator >= 0;
@@ -185,6 +191,7 @@ class Matcher {
     for (const int32_t span : messages_) {
       const int32_t peer = peer_of(span);
       if (peer < 0) {
+        if (is_untimed_message(span)) continue;
         ++undetermined;
         keep_alone(span);
         continue;
@@ -208,10 +215,16 @@ class Matcher {
         unequal.push_back(fmt::format("{} -> {}: {} sent, {} received", std::get<1>(pair),
                                       std::get<2>(pair), ends.of_source.size(),
                                       ends.of_destination.size()));
-      for (size_t n = 0; n < ends.of_source.size(); ++n)
-        add_message(ends.of_source[n], matches ? ends.of_destination[n] : -1);
+      for (size_t n = 0; n < ends.of_source.size(); ++n) {
+        const int32_t other = matches ? ends.of_destination[n] : -1;
+        const bool is_one = other < 0 || is_untimed_message(other);
+        if (!is_untimed_message(ends.of_source[n]))
+          add_message(ends.of_source[n], is_one ? -1 : other);
+        else if (!is_one)
+          keep_alone(other);
+      }
       for (size_t n = 0; !matches && n < ends.of_destination.size(); ++n)
-        keep_alone(ends.of_destination[n]);
+        if (!is_untimed_message(ends.of_destination[n])) keep_alone(ends.of_destination[n]);
     }
     if (undetermined > 0)
       result_.remarks.push_back(fmt::format(
@@ -226,6 +239,8 @@ class Matcher {
   }
 
   void sort_by_launch(std::vector<int32_t>& spans) const {
+    // Those without sound stamps are no launch's; all of a pair run in one order.
+    if (std::ranges::any_of(spans, [&](int32_t i) { return is_untimed_message(i); })) return;
     std::stable_sort(spans.begin(), spans.end(), [&](int32_t a, int32_t b) {
       return timeline_.details[static_cast<size_t>(a)].correlation <
              timeline_.details[static_cast<size_t>(b)].correlation;

@@ -203,6 +203,7 @@ class Propagation {
   void add_alone_window(size_t rank, size_t visit, const OwnTime& own) {
     std::vector<AloneWindows>& of_rank = alone_[rank];
     of_rank.resize(std::max(of_rank.size(), visit + 1));
+    blame_.ranks[rank].untimed += own.is_untimed;
     AloneWindows& windows = of_rank[visit];
     windows.any = true;
     windows.delay += own.excess();
@@ -227,10 +228,13 @@ class Propagation {
   static bool are_peers(const Collective& collective, const std::vector<OwnTime>& own) {
     if (collective.is_message || !collective.across_ranks()) return false;
     if (std::ranges::any_of(own, &OwnTime::is_first)) return false;
-    const auto [least, most] = std::minmax_element(
-        own.begin(), own.end(),
-        [](const OwnTime& a, const OwnTime& b) { return a.kernels < b.kernels; });
-    return 4 * most->kernels <= 5 * least->kernels;
+    int64_t least = INT64_MAX, most = 0;
+    for (const OwnTime& one : own) {
+      if (one.is_untimed) continue;
+      least = std::min(least, one.kernels);
+      most = std::max(most, one.kernels);
+    }
+    return least != INT64_MAX && 4 * most <= 5 * least;
   }
 
   /// Whether the ranks were at the same kind of work, such as a step's backward pass.
@@ -253,6 +257,7 @@ class Propagation {
       std::vector<int64_t> lengths;
       std::vector<double> real;
       for (const OwnTime& o : own) {
+        if (o.is_untimed) continue;
         lengths.push_back(o.length);
         real.push_back(static_cast<double>(o.length));
       }
@@ -261,10 +266,13 @@ class Propagation {
     }
     for (size_t p = 0; p < own.size(); ++p) {
       const CollectivePart& part = collective.parts[p];
-      const int64_t delay = peers ? own[p].length - usual : own[p].excess();
+      const bool by_length = peers && !own[p].is_untimed;
+      blame_.ranks[static_cast<size_t>(part.rank)].untimed += own[p].is_untimed;
+      const int64_t delay = by_length ? own[p].length - usual : own[p].excess();
       delays_[static_cast<size_t>(part.rank)][part.rank] += delay;
       Sum& sum = sums_[static_cast<size_t>(part.rank)];
-      sum.delay += peers ? static_cast<double>(own[p].length) - middle : static_cast<double>(delay);
+      sum.delay +=
+          by_length ? static_cast<double>(own[p].length) - middle : static_cast<double>(delay);
       sum.variance += own[p].variance;
       Since& since = since_[static_cast<size_t>(part.rank)];
       since.add(delay, own[p]);

@@ -12,8 +12,9 @@ namespace triplepoint::metrics {
 /// Whose delays the ranks of a timeline waited for; by rank.
 struct DelayBlame {
   struct Rank {
-    int64_t delay = 0;   // ns, signed: own work beyond what was expected, over all windows
-    int64_t blamed = 0;  // ns that others waited because of it
+    int64_t delay = 0;    // ns, signed: own work beyond what was expected, over all windows
+    int64_t blamed = 0;   // ns that others waited because of it
+    int64_t untimed = 0;  // windows with kernels whose stamps are left out
     bool beyond_noise = false;
   };
   std::vector<Rank> ranks;
@@ -37,7 +38,8 @@ struct DelayBlame {
 /// A window of a rank lasts from the end of its communication before to the begin of this one: all
 /// of it is the rank's own time. Its delay is what it lasts longer than expected: than the median
 /// of the peers, where these ran as many kernels; else kernel by kernel, than the median of the
-/// same kernel and of the gap before it over all ranks. So filling and draining a pipeline is no
+/// same kernel and of the gap before it over all ranks; so where stamps are left out, whose kernels
+/// and gaps beside them are not known. So filling and draining a pipeline is no
 /// delay. What a profiler shows of a rank begins with its first kernel: that it began later on one
 /// rank than on others is no delay. Each rank carries the delays, by the rank they come from, that
 /// its present lag consists of. Who waits at a collective takes over those of the last starter that

@@ -81,6 +81,8 @@ class LateWatcher {
     LateRanks result{.starts = std::move(starts_)};
     const RankLateness* worst = nullptr;
     const RankLateness* busiest = nullptr;
+    for (const DelayBlame::Rank& of_rank : blame.ranks)
+      result.untimed += of_rank.untimed;
     for (auto& [rank, lateness] : ranks_) {
       const DelayBlame::Rank& of_rank = blame.ranks[static_cast<size_t>(rank)];
       lateness.blamed = of_rank.blamed;

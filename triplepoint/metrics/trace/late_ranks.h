@@ -53,6 +53,7 @@ struct LateRanks {
   std::optional<int32_t> naive_straggler;  // who spent most time in communication kernels
   std::vector<LateStart> starts;           // in the order of the collectives
   bool has_all_ranks = true;               // else this is true of the ranks given
+  int64_t untimed = 0;                     // times between collectives with stamps left out
   std::string mismatch;                    // see CollectiveMatch
   /// ns that ranks waited for the last to begin, in all collectives: blame and `caused` are of it.
   int64_t waits() const;

@@ -7,6 +7,8 @@
 
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/run/issued.h"
+
 #include "triplepoint/metrics/trace/kernel_class.h"
 
 namespace triplepoint::metrics {
@@ -55,6 +57,7 @@ RankKernels::RankKernels(const SpanList& spans)
   std::vector<Durations> durations, gaps;
   int64_t covered = 0;
   int32_t last_rank = -1;
+  find_untimed();
   for (int32_t i = 0; i < spans.size(); ++i) {
     const run::SpanKind kind = spans.type(i).kind;
     if (!is_kernel(kind)) continue;
@@ -66,7 +69,8 @@ RankKernels::RankKernels(const SpanList& spans)
     int64_t& gap = gap_[static_cast<size_t>(i)];
     if (rank != last_rank) first_[rank] = begin;
     if (rank == last_rank && begin > covered) gap = begin - covered;
-    if (rank == last_rank) gaps[work].add(rank, gap);
+    if (rank == last_rank && !for_untimed(rank, begin - gap, begin, [](const Untimed&) {}))
+      gaps[work].add(rank, gap);
     covered = rank == last_rank ? std::max(covered, end) : end;
     last_rank = rank;
     if (kind == run::SpanKind::communication) continue;
@@ -79,6 +83,51 @@ RankKernels::RankKernels(const SpanList& spans)
     usual_.push_back(all.usual());
   for (Durations& all : gaps)
     usual_gap_.push_back(all.usual());
+}
+
+/// Each lasts at most until the next of its lane begins.
+void RankKernels::find_untimed() {
+  const std::vector<run::SpanType>& types = spans_.timeline().types;
+  for (size_t t = 0; t < types.size(); ++t) {
+    const std::string_view name = types[t].name;
+    const auto timed = std::ranges::find_if(types, [&](const run::SpanType& other) {
+      return is_kernel(other.kind) && name == other.name + std::string(run::untimed_ending);
+    });
+    const bool is_one = run::is_untimed(types[t]) && timed != types.end();
+    timed_type_.push_back(
+        static_cast<int32_t>(is_one ? timed - types.begin() : static_cast<std::ptrdiff_t>(t)));
+  }
+  std::map<int32_t, std::vector<Untimed>> open;  // by lane
+  const auto close = [&](auto found, int64_t end) {
+    for (Untimed& one : found->second) {
+      one.end = end;
+      of_rank_[static_cast<size_t>(spans_.rank(one.span))].untimed.push_back(one);
+    }
+    return open.erase(found);
+  };
+  for (int32_t i = 0; i < spans_.size(); ++i) {
+    const int32_t lane = spans_.detail(i) == nullptr ? -1 : spans_.detail(i)->lane;
+    if (lane < 0) continue;
+    if (run::is_untimed(spans_.type(i)))
+      open[lane].push_back({.begin = spans_.begin(i), .span = i});
+    else if (const auto found = open.find(lane);
+             found != open.end() && is_kernel(spans_.type(i).kind))
+      close(found, spans_.begin(i));
+  }
+  for (auto found = open.begin(); found != open.end();)
+    found = close(found, INT64_MAX);
+}
+
+/// Whether there are any.
+template <class Visit>
+bool RankKernels::for_untimed(int32_t rank, int64_t begin, int64_t end, Visit visit) const {
+  bool any = false;
+  for (const Untimed& one : of_rank_[static_cast<size_t>(rank)].untimed) {
+    if (one.begin >= end || one.end <= begin) continue;
+    any = true;
+    visit(one);
+  }
+  return any;
 }
 
 template <class Visit>
@@ -94,6 +143,7 @@ void RankKernels::for_each(int32_t rank, int64_t begin, int64_t end, Visit visit
 OwnTime RankKernels::before(const CollectivePart& part, int64_t begin) const {
   OwnTime own = between(part.rank, begin, part.begin);
   add_gap(part.span, begin, own);
+  own.is_untimed = for_untimed(part.rank, begin, part.begin, [](const Untimed&) {});
   return own;
 }
 
@@ -129,8 +179,25 @@ void RankKernels::add_gap(int32_t span, int64_t begin, OwnTime& own) const {
   if (start < begin || !usual) return;
   // Before what is seen first of a rank, a profiler shows no gap.
   if (spans_.detail(span) != nullptr && start == first_.at(spans_.rank(span))) return;
-  own.gap_excess += std::min(gap_[static_cast<size_t>(span)], start - begin) - usual->middle;
-  own.variance += usual->variance;
+  const int64_t gap = std::min(gap_[static_cast<size_t>(span)], start - begin);
+  // A kernel in it whose stamps are left out is taken to be as long as usual; a collective waits.
+  int64_t usual_kernels = 0;
+  double variance = usual->variance;
+  bool is_known = true;
+  const bool has_untimed =
+      for_untimed(spans_.rank(span), start - gap, start, [&](const Untimed& one) {
+        const int32_t type = timed_type_[static_cast<size_t>(spans_.work(one.span).type)];
+        const auto work = works_.find({type, spans_.detail(one.span)->blocks});
+        is_known =
+            is_known && work != works_.end() && usual_[work->second] && usual_gap_[work->second];
+        if (!is_known) return;
+        usual_kernels += usual_[work->second]->middle + usual_gap_[work->second]->middle;
+        variance += usual_[work->second]->variance + usual_gap_[work->second]->variance;
+      });
+  if (!is_known) return;
+  const int64_t excess = gap - usual->middle - usual_kernels;
+  own.gap_excess += has_untimed ? std::max<int64_t>(0, excess) : excess;
+  own.variance += variance;
 }
 
 /// Kernels of one name and grid do the same work. Numbers count from 0.

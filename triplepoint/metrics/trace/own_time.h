@@ -21,7 +21,8 @@ struct OwnTime {
   int64_t excess() const { return kernel_excess + gap_excess; }
   double variance = 0;  // ns^2, as they usually scatter
   int64_t kernels = 0;
-  bool is_first = false;  // of the rank in a measured timeline: its length tells nothing
+  bool is_first = false;    // of the rank in a measured timeline: its length tells nothing
+  bool is_untimed = false;  // a kernel without sound stamps ran in it: its length tells nothing
 };
 
 /// The kernels of every rank, with how long each kind of them, and the gap before it, usually is.
@@ -38,9 +39,15 @@ class RankKernels {
   }
 
  private:
+  /// A kernel whose length is not known, and between what times it ran.
+  struct Untimed {
+    int64_t begin = 0, end = 0;
+    int32_t span = 0;
+  };
   struct OfRank {
     std::vector<int32_t> spans;  // by begin
     int64_t longest = 0;
+    std::vector<Untimed> untimed;
   };
   /// How long something usually takes, and how that varies on one rank.
   struct Usual {
@@ -53,6 +60,9 @@ class RankKernels {
 
   OwnTime between(int32_t rank, int64_t begin, int64_t end) const;
   void add_gap(int32_t span, int64_t begin, OwnTime&) const;
+  void find_untimed();
+  template <class Visit>
+  bool for_untimed(int32_t rank, int64_t begin, int64_t end, Visit visit) const;
   size_t number_work(int32_t span);
   size_t work_of(int32_t span) const;
   template <class Visit>
@@ -62,6 +72,7 @@ class RankKernels {
   std::vector<OfRank> of_rank_;
   std::vector<int64_t> gap_;  // before each span on its rank's device, ns
   std::map<Work, size_t> works_;
+  std::vector<int32_t> timed_type_;  // by type: itself, or of those of its name that have lengths
   std::vector<std::optional<Usual>> usual_, usual_gap_;  // by work; absent: none is known
   std::map<int32_t, int64_t> first_;  // when anything was first seen on the rank's device
 };

@@ -7,6 +7,8 @@
 
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/run/issued.h"
+
 #include "triplepoint/metrics/trace/kernel_class.h"
 
 namespace triplepoint::metrics {
@@ -44,7 +46,8 @@ LaneOfSpans lane_of(const run::Timeline& timeline, const LaneKey& key) {
 }
 
 bool belongs(const run::SpanType& type, LaneKind kind) {
-  return kind == LaneKind::device ? is_kernel(type.kind) : type.kind == run::SpanKind::host;
+  if (kind == LaneKind::device) return is_kernel(type.kind);
+  return type.kind == run::SpanKind::host && !run::is_untimed(type);
 }
 
 }  // namespace

@@ -196,12 +196,17 @@ void Collector::add(std::span<const Column> columns, Cells cells, bool decimal_c
     anonymous_ns_ = *when;
   }
   Owner* gpu = has_own ? gpu_of(host, columns, cells) : nullptr;
+  const bool is_numbered = row_lacks_time_ && has_own && has_gpu_column;
+  if (is_numbered) {
+    *when = static_cast<int64_t>(untimed_gpus_.size());
+    untimed_gpus_.push_back(gpu);
+  }
   if (has_own && gpu == nullptr) {
     ++no_gpu_;
     return;
   }
   ++rows_;
-  if (gpu != nullptr && row_lacks_time_) *when = gpu->rows * second_ns;
+  if (gpu != nullptr && row_lacks_time_ && !is_numbered) *when = gpu->rows * second_ns;
   if (gpu != nullptr) ++gpu->rows;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const Column& column = columns[i];
@@ -267,6 +272,58 @@ void Collector::straighten(Track& track) {
       gap_at_s_ = static_cast<double>(ns[i - 1] - ns.front()) * 1e-9;
   }
   track.values = std::move(sorted.values);
+}
+
+/// Seconds by row. Rows without times come in rounds, each GPU in its place: one of another GPU
+/// there names the wrong one, and has none. Where they do not, each GPU's rows count.
+std::vector<std::optional<int64_t>> Collector::seconds_of_untimed_rows() {
+  int64_t most = 0;
+  std::map<const Owner*, int64_t> rows;
+  for (const Owner* const gpu : untimed_gpus_)
+    if (gpu != nullptr) most = std::max(most, ++rows[gpu]);
+  const auto round = static_cast<std::size_t>(
+      std::ranges::count_if(rows, [&](const auto& one) { return 2 * one.second > most; }));
+  std::vector<std::map<const Owner*, int64_t>> places(round);
+  for (std::size_t row = 0; row < untimed_gpus_.size(); ++row)
+    ++places[row % round][untimed_gpus_[row]];
+  std::vector<const Owner*> usual;
+  for (const auto& place : places)
+    usual.push_back(
+        std::ranges::max_element(place, {}, [](auto& one) { return one.second; })->first);
+  std::vector<std::optional<int64_t>> seconds;
+  int64_t others = 0;
+  for (std::size_t row = 0; row < untimed_gpus_.size(); ++row) {
+    const bool is_usual = untimed_gpus_[row] == usual[row % round];
+    seconds.push_back(is_usual ? std::optional(static_cast<int64_t>(row / round)) : std::nullopt);
+    others += !is_usual;
+  }
+  if (10 * others <= static_cast<int64_t>(seconds.size())) {
+    if (others > no_gpu_)
+      note(fmt::format("{} rows stand in the place of another GPU, and are left out",
+                       others - no_gpu_));
+    return seconds;
+  }
+  rows.clear();
+  for (std::size_t row = 0; row < untimed_gpus_.size(); ++row)
+    seconds[row] = rows[untimed_gpus_[row]]++;
+  return seconds;
+}
+
+void Collector::time_untimed_rows() {
+  if (untimed_gpus_.empty() || gpus_.empty()) return;
+  const auto seconds = seconds_of_untimed_rows();
+  for (auto& [key, gpu] : gpus_)
+    for (auto& [signal, track] : gpu.tracks) {
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < track.ns.size(); ++i) {
+        const auto row = static_cast<std::size_t>(track.ns[i]);
+        if (row >= seconds.size() || !seconds[row]) continue;
+        track.ns[kept] = *seconds[row] * second_ns;
+        track.values[kept++] = track.values[i];
+      }
+      track.ns.resize(kept);
+      track.values.resize(kept);
+    }
 }
 
 /// Nodes by host as they appear, else by the number; devices of a node by number, else by bus
@@ -421,6 +478,7 @@ run::Run Collector::finish(const Path& source, std::string producer) {
     order.push_back(&gpu);
   }
   number_gpus(run, order);
+  if (relative_rows_ + dated_rows_ == 0) time_untimed_rows();
   const bool is_relative = relative_rows_ + untimed_rows_ > dated_rows_;
   lacks_times_ = untimed_rows_ > relative_rows_ + dated_rows_;
   if (relative_rows_ + untimed_rows_ > 0 && dated_rows_ > 0) {

@@ -68,6 +68,8 @@ class Collector {
                std::string_view id);
   static void take(Owner&, const Column&, std::string_view cell, int64_t ns, bool decimal_comma);
   static void leave_out_other_times(Track&, bool is_relative);
+  std::vector<std::optional<int64_t>> seconds_of_untimed_rows();
+  void time_untimed_rows();
   void straighten(Track&);
   void number_gpus(run::Run&, std::vector<Owner*>&) const;
   void add_series(run::Run&, Owner&, int32_t index, int64_t epoch);
@@ -78,6 +80,7 @@ class Collector {
   std::vector<std::string> hosts_;
   std::string key_;
   std::optional<int32_t> file_gpu_;
+  std::vector<const Owner*> untimed_gpus_;  // of rows without times; null: names none
   int64_t anonymous_ = 0;
   std::optional<int64_t> anonymous_ns_;
   int64_t relative_rows_ = 0, dated_rows_ = 0, untimed_rows_ = 0;

@@ -20,6 +20,7 @@
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/bulk.h"
 #include "triplepoint/trace/kernel_kind.h"
+#include "triplepoint/trace/plausible.h"
 
 namespace triplepoint::trace::kineto {
 
@@ -246,7 +247,10 @@ void apply(const CollectiveCall& call, run::Span& span, run::SpanDetail& detail)
 }
 
 Collector::Collector(const ReadOptions& options, Skipped& skipped)
-    : kept_(options.host), most_bytes_(std::numeric_limits<size_t>::max()), skipped_(skipped) {
+    : kept_(options.host),
+      shapes_(options.shapes),
+      most_bytes_(std::numeric_limits<size_t>::max()),
+      skipped_(skipped) {
   constexpr double most = 1e18;
   if (options.memory_limit > Bytes())
     most_bytes_ = static_cast<size_t>(std::min(options.memory_limit / unit::B, most));
@@ -495,6 +499,19 @@ void Collector::remember(const Event& event, int32_t lane) {
   }
 }
 
+void Collector::keep_operator(const Event& event, int32_t lane) {
+  const OperatorCall& kept =
+      operators_.emplace_back(OperatorCall{.lane = lane,
+                                           .begin = *event.begin_ns,
+                                           .name = unescaped(event.name),
+                                           .dims = std::string(event.collective.input_dims),
+                                           .types = std::string(event.collective.input_types),
+                                           .values = std::string(event.values),
+                                           .sequence = event.sequence});
+  text_bytes_ += 2 * sizeof(OperatorCall) + kept.name.size() + kept.dims.size() +
+                 kept.types.size() + kept.values.size();
+}
+
 void Collector::leave_out(HostSpans kept) {
   kept_ = kept;
   std::vector<run::Span>& spans = timeline_.spans;
@@ -557,13 +574,15 @@ bool Collector::add(const Event& event) {
   if (event.phase == 'B' || event.phase == 'E') return add_pair(event);
   if (event.phase != 'X') return true;
   if (event.category == Category::none) return ++unknown_, true;
-  if (!has_sound_time(event)) return true;
+  const bool is_timed = has_sound_time(event);
+  if (!is_timed && !on_device(event.category)) return true;
   const bool is_kept = keeps(event);
   if (!is_kept && event.category == Category::python) return true;
   const int32_t lane = lane_of(event);
-  if (links_) remember(event, lane);
+  if (links_ && is_timed) remember(event, lane);
+  if (shapes_ && is_timed && event.category == Category::op) keep_operator(event, lane);
   if (is_full() && !make_room()) return false;
-  if (keeps(event)) add_span(event, lane);
+  if (keeps(event)) add_span(event, lane, is_timed);
   return true;
 }
 
@@ -596,12 +615,19 @@ bool Collector::add_pair(const Event& event) {
   return add(whole);
 }
 
-void Collector::add_span(const Event& event, int32_t lane) {
+void Collector::add_span(const Event& event, int32_t lane, bool is_timed) {
   CollectiveCall call;
   if (event.category == Category::kernel && !event.collective.name.empty()) call = call_of(event);
   run::Span& span = timeline_.spans.emplace_back();
-  span.begin = Instant(*event.begin_ns);
-  span.end = Instant(*event.begin_ns + *event.length_ns);
+  std::optional<int64_t>& last_begin = owners_[static_cast<size_t>(lane)].last_begin;
+  if (is_timed) {
+    last_begin = event.begin_ns;
+    span.begin = Instant(*event.begin_ns);
+    span.end = Instant(*event.begin_ns + *event.length_ns);
+  } else {
+    const bool is_zero = event.begin_ns == 0 && event.length_ns == 0;
+    span = span_without_length(event.begin_ns && !is_zero ? event.begin_ns : last_begin, 0);
+  }
   span.type = type_of(event, call);
   run::SpanDetail& detail = timeline_.details.emplace_back();
   detail.lane = lane;

@@ -79,6 +79,8 @@ class Collector {
   /// All that was collected, linked: times as in the file, unsorted. Ranks are the processes of the
   /// file: 0 where it is of one.
   run::Timeline take();
+  /// With ReadOptions::shapes; begins as in the file.
+  std::vector<OperatorCall> take_operators() { return std::move(operators_); }
   /// More than one: files that other tools merged. By the ends of their names, else by their order.
   const std::vector<int32_t>& ranks_of_processes() const { return process_ranks_; }
 
@@ -91,6 +93,7 @@ class Collector {
     std::string prefix;  // of the id, before its number
     int64_t number = 0;  // of a device: how far its process id lies above its device number
     bool device = false, launches = false;
+    std::optional<int64_t> last_begin;  // ns, of what was read last
   };
   Owner owner_of(const Event&, bool device) const;
   std::vector<int32_t> processes_of_lanes();
@@ -112,15 +115,17 @@ class Collector {
   CollectiveCall call_of(const Event&);
   void name_lane(const Event&);
   void remember(const Event&, int32_t lane);
+  void keep_operator(const Event&, int32_t lane);
   bool is_full() const;
   bool make_room();
   void leave_out(HostSpans kept);
   bool keeps(const Event&) const;
   bool has_sound_time(const Event&);
-  void add_span(const Event&, int32_t lane);
+  void add_span(const Event&, int32_t lane, bool is_timed);
 
   run::Timeline timeline_;
   HostSpans kept_;
+  bool shapes_;
   bool links_ = true;  // whether launches are remembered
   size_t most_bytes_;
   int64_t unknown_ = 0;
@@ -136,6 +141,7 @@ class Collector {
   std::vector<int32_t> process_ranks_;
   std::unordered_map<std::string, int32_t> communicators_;
   std::vector<CollectiveOp> ops_;
+  std::vector<OperatorCall> operators_;
   std::vector<Launch> launches_;
   std::vector<uint8_t> levels_;  // of each type: which HostSpans keeps it
 };

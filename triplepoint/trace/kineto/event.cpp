@@ -143,6 +143,8 @@ bool read_long_argument(std::string_view key, const char*& at, Event& event) {
   if (key == "Process Group Ranks") return read_text(at, collective.group_ranks);
   if (key == "Process Group Description") return read_text(at, collective.group_description);
   if (key == "est. achieved occupancy %") return read_share(at, event.occupancy);
+  if (key == "Concrete Inputs") return read_raw(at, event.values);
+  if (key == "Sequence number") return read_number(at, event.sequence);
   return skip_value(at);
 }
 
@@ -154,12 +156,13 @@ bool read_argument(std::string_view key, const char*& at, Event& event) {
 
 /// Whether the arguments of such an event are of use. Unknown where "cat" has not come yet: then
 /// they are read.
-bool needs_arguments(const Event& event, bool has_category) {
+bool needs_arguments(const Event& event, bool has_category, bool shapes) {
   if (!has_category) return true;
   switch (event.category) {
     case Category::none:
       return event.phase == 'M' || event.phase == 0;
     case Category::op:
+      return shapes || names_collective(event.name);
     case Category::annotation:
       return names_collective(event.name);
     case Category::python:
@@ -170,8 +173,8 @@ bool needs_arguments(const Event& event, bool has_category) {
   }
 }
 
-bool read_arguments(const char*& at, Event& event, bool has_category) {
-  if (*at != '{' || !needs_arguments(event, has_category)) return skip_value(at);
+bool read_arguments(const char*& at, Event& event, bool has_category, bool shapes) {
+  if (*at != '{' || !needs_arguments(event, has_category, shapes)) return skip_value(at);
   return read_members(at, [&](std::string_view key, const char*& value) {
     return read_argument(key, value, event);
   });
@@ -179,7 +182,7 @@ bool read_arguments(const char*& at, Event& event, bool has_category) {
 
 struct Member {
   Event& event;
-  bool has_category = false;
+  bool shapes = false, has_category = false;
 
   bool operator()(std::string_view key, const char*& at) {
     if (key.size() == 2) {
@@ -192,7 +195,7 @@ struct Member {
       if (key == "dur") return read_time(at, event.length_ns);
     } else if (key.size() == 4) {
       if (key == "name") return read_text(at, event.name);
-      if (key == "args") return read_arguments(at, event, has_category);
+      if (key == "args") return read_arguments(at, event, has_category, shapes);
     }
     return skip_value(at);
   }
@@ -250,10 +253,10 @@ bool names_collective(std::string_view name) {
   return name == "record_param_comms" || name.starts_with("nccl:") || name.starts_with("c10d::");
 }
 
-Outcome read_event(const char*& at, const char* end, Event& event, const char*& why) {
+Outcome read_event(const char*& at, const char* end, Event& event, const char*& why, bool shapes) {
   event = Event();
   const char* text = at;
-  if (read_members(text, Member{event})) {
+  if (read_members(text, Member{event, shapes})) {
     at = text;
     return Outcome::event;
   }

@@ -52,14 +52,17 @@ struct Event {
   float occupancy = -1;
   std::string_view label;  // of metadata: the thread's or process's name
   CollectiveArguments collective;
+  std::string_view values;  // "Concrete Inputs" of an operator, raw
+  int64_t sequence = -1;    // of autograd
 };
 
 /// How an attempt to read an event ended.
 enum class Outcome : uint8_t { event, more, bad };
 
 /// Reads the event whose brace is at `at`; text ends at `end`, followed by zeros. event: `at` is
-/// behind it. more: the text ends inside. bad: it is no JSON; `why` says what is wrong.
-Outcome read_event(const char*& at, const char* end, Event&, const char*& why);
+/// behind it. more: the text ends inside. bad: it is no JSON; `why` says what is wrong. Arguments
+/// of operators that start no collective are read with `shapes` only.
+Outcome read_event(const char*& at, const char* end, Event&, const char*& why, bool shapes = false);
 
 /// Whether a name is of an operator or annotation that starts a collective.
 bool names_collective(std::string_view name);

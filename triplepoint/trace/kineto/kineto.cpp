@@ -311,7 +311,7 @@ class Reading {
       if (*at == ',') at = after_space(at + 1);
       at_ = at;
       if (*at != '{') break;
-      const Step step = read_event(at, end_, event, why_);
+      const Step step = read_event(at, end_, event, why_, options_.shapes);
       if (step != Step::event) return step;
       full_ = !collector_.add(event);
       if (full_) return Step::more;
@@ -373,6 +373,9 @@ class Reading {
           return type.stream == run::Stream::host && type.name.starts_with("hip");
         });
     settle(trace_, unix_ns_of_zero(), about_.amd);
+    trace_.operators = collector_.take_operators();
+    for (OperatorCall& call : trace_.operators)
+      call.begin -= trace_.epoch_in_file_ns;
     return std::move(trace_);
   }
 

@@ -12,6 +12,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/issued.h"
 #include "triplepoint/run/trace_tracks.h"
 #include "triplepoint/spec/names.h"
 
@@ -143,6 +144,7 @@ class KinetoWriter {
   static const char* category_of(const run::SpanType& type, const run::SpanDetail& detail) {
     switch (type.kind) {
       case SpanKind::host:
+        if (run::is_untimed(type)) return "kernel";
         return detail.correlation >= 0 ? "cuda_runtime" : "cpu_op";
       case SpanKind::pass:
       case SpanKind::step:
@@ -173,7 +175,8 @@ class KinetoWriter {
         std::back_inserter(text_),
         R"({{"ph":"X","cat":"{}","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
         category_of(type, detail), name_of_type(span.type), process, lane.number,
-        microseconds(begin), microseconds(span.end.nanoseconds() - begin), arguments_);
+        microseconds(begin),
+        run::is_untimed(type) ? "null" : microseconds(span.end.nanoseconds() - begin), arguments_);
     if (merged_ && launched_.contains(detail.correlation))
       write_arrow(host, detail.correlation, process, lane.number, begin);
   }
@@ -215,7 +218,9 @@ class KinetoWriter {
 
   const std::string& name_of_type(int32_t type) {
     std::string& name = names_[type];
-    if (name.empty()) name = quoted(timeline_.types[static_cast<size_t>(type)].name);
+    const run::SpanType& of = timeline_.types[static_cast<size_t>(type)];
+    const size_t ending = run::is_untimed(of) ? run::untimed_ending.size() : 0;
+    if (name.empty()) name = quoted(of.name.substr(0, of.name.size() - ending));
     return name;
   }
 

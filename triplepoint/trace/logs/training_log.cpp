@@ -175,9 +175,29 @@ class RunEnd {
   }
   std::optional<double> seconds_, rate_;
 };
-std::optional<LoggedStep> read_hugging_face(std::string_view) {
-  return std::nullopt;  // see RunEnd: several lines tell
+std::optional<LoggedStep> read_several_lines(std::string_view) {
+  return std::nullopt;  // see RunEnd and ComposerBatch: several lines tell
 }
+
+/// MosaicML's Composer logs a batch in several lines: "[batch=10/4800]:", then one for each metric;
+/// its rate is a mean over the last batches.
+class ComposerBatch {
+ public:
+  std::optional<LoggedStep> take(std::string_view line) {
+    constexpr std::string_view begin = "[batch=";
+    if (const size_t at = line.find(begin); at != line.npos) {
+      const std::string_view rest = line.substr(at + begin.size());
+      batch_ = whole_number(rest.substr(0, rest.find_first_of("/]")));
+      return std::nullopt;
+    }
+    const auto rate = batch_ ? number_after(line, "throughput/batches_per_sec") : std::nullopt;
+    if (!rate) return std::nullopt;
+    return LoggedStep{.step = *std::exchange(batch_, std::nullopt), .time = 1 / *rate * unit::s};
+  }
+
+ private:
+  std::optional<int64_t> batch_;
+};
 
 /// A loop that says in words how long a step takes.
 /// "ms" of "time 135.20ms": the letters behind the number behind the word.
@@ -235,7 +255,8 @@ std::optional<LoggedStep> read_tensorboard(std::string_view text) {
 constexpr Dialect tensorboard{"tensorboard", "", tensorboard_header, read_tensorboard};
 
 constexpr std::string_view own_loop = "own loop";
-constexpr Dialect hugging_face{"hugging face", "", "train_steps_per_second", read_hugging_face};
+constexpr Dialect composer{"composer", "[batch=", "throughput/batches_per_sec", read_several_lines};
+constexpr Dialect hugging_face{"hugging face", "", "train_steps_per_second", read_several_lines};
 constexpr std::array dialects = {
     Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (ms)", read_megatron},
     Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (s)", read_megatron},
@@ -251,6 +272,7 @@ constexpr std::array dialects = {
     tensorboard,
     Dialect{"olmo-core", "step=", ",epoch=", read_torchtitan},
     hugging_face,
+    composer,
     Dialect{"lightning", "", "v_num=", read_bar},
     Dialect{"progress bar", "", "%|", read_bar},
     // Last: any text may hold such words.
@@ -275,6 +297,7 @@ class LogReader {
         keep(*end, hugging_face);
       return;
     }
+    if (const auto step = composer_.take(line)) return keep(*step, composer);
     for (const Dialect& dialect : dialects) {
       if (line.find(dialect.proof) == std::string_view::npos ||
           line.find(dialect.marker) == std::string_view::npos)
@@ -413,6 +436,7 @@ class LogReader {
   bool is_hugging_face() const { return log_.framework == hugging_face.framework; }
 
   RunEnd end_;
+  ComposerBatch composer_;
   std::map<std::pair<int32_t, int64_t>, size_t> index_;  // execution, step
   LoggedStep last_{.step = -1};                          // the highest of this execution
   int64_t interval_ = 0;
@@ -511,7 +535,13 @@ bool looks_like_training_log(std::string_view head) {
   const size_t first = head.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && (head[first] == '{' || head[first] == '[')) {
     const size_t second = head.find_first_not_of(" \t\r\n", first + 1);
-    if (second != std::string_view::npos && (head[second] == '"' || head[second] == '{'))
+    // A line that goes on behind its first list is none: ["N/A"] iteration 3/ 100 | ...
+    const size_t end = head.find_first_of("]\n", first);
+    const size_t behind = head.find_first_not_of(' ', std::min(end, head.size() - 1) + 1);
+    const bool goes_on = head[first] == '[' && behind != std::string_view::npos &&
+                         head[end] == ']' && (is_letter(head[behind]) || head[behind] == '[');
+    if (second != std::string_view::npos && (head[second] == '"' || head[second] == '{') &&
+        !goes_on)
       return has("train_steps_per_second");
   }
   const bool has_step = std::any_of(dialects.begin(), dialects.end(), [&](const Dialect& dialect) {

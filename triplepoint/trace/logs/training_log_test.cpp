@@ -75,6 +75,20 @@ TEST_CASE("a scalar of TensorBoard as CSV gives steps by their wall times") {
   CHECK(spans_of(text).size() == 290);
 }
 
+TEST_CASE("Composer tells the rate of a batch some lines below its number") {
+  std::string text;
+  for (int batch = 1; batch <= 20; ++batch)
+    text += fmt::format(
+        "[batch={}/4800]:\n\t Train time/batch: {}\n\t Train loss/train/total: 9.1\n{}", batch,
+        batch - 1, batch > 2 ? "\t Train throughput/batches_per_sec: 0.2500\n" : "");
+  CHECK(looks_like_training_log(text));
+  const TrainingLog log = parsed(text);
+  CHECK(log.framework == "composer");
+  REQUIRE(log.steps.size() == 18);
+  CHECK(log.steps.front().step == 3);
+  CHECK(*log.steps.back().time / unit::s == doctest::Approx(4));
+}
+
 TEST_CASE("a log that begins again says how many steps ran twice") {
   std::string text;
   for (const auto& [first, last] : {std::pair(1, 40), {31, 60}})

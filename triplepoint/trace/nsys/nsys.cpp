@@ -22,6 +22,7 @@
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
+#include "triplepoint/trace/plausible.h"
 #include "triplepoint/trace/rocprofiler/rocprofiler.h"
 #include "triplepoint/trace/sql_tables.h"
 
@@ -30,7 +31,9 @@ namespace triplepoint::trace {
 namespace {
 
 constexpr size_t most_bytes = size_t{2} << 30U;  // of a compressed export, which is unpacked here
-constexpr int64_t push_pop_range = 59, start_end_range = 60;
+// Of NVTX events: from categories on.
+constexpr int64_t first_event_type = 33, push_pop_range = 59, start_end_range = 60,
+                  last_event_type = 255;
 
 // Ids of processes and threads: hardware, machine, process and thread, 24 bits for each of the
 // last.
@@ -146,16 +149,16 @@ class NsysReader {
     return known->second;
   }
 
-  /// The span between two columns; none, and counted, if there is no such interval.
-  std::optional<run::Span> span_of(const Row& row, int32_t rank) {
+  /// The span between two columns; if there is no such interval, it is counted, and none for the
+  /// host, one without length for a device.
+  std::optional<run::Span> span_of(const Row& row, int32_t rank, bool on_device = false) {
     const auto begin = row.integer(0), end = row.integer(1);
-    if (!begin || !end || *end < *begin) {
-      builder_.skip("an event has no begin, no end, or ends before it begins");
-      return std::nullopt;
-    }
-    if (*begin == 0 && *end == 0) {
-      builder_.skip("an event has no time (0 to 0)");
-      return std::nullopt;
+    const bool is_zero = begin == 0 && end == 0;
+    if (!begin || !end || *end < *begin || is_zero) {
+      builder_.skip(is_zero ? "an event has no time (0 to 0)"
+                            : "an event has no begin, no end, or ends before it begins");
+      if (!on_device) return std::nullopt;
+      return span_without_length(end || is_zero ? std::nullopt : begin, rank);
     }
     run::Span span{Instant(*begin), Instant(*end)};
     span.rank = rank;
@@ -169,7 +172,7 @@ class NsysReader {
          "shortName", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"},
         2, [&](const Row& row) {
           const auto rank = rank_of(row.integer(2));
-          auto span = rank ? span_of(row, *rank) : std::nullopt;
+          auto span = rank ? span_of(row, *rank, true) : std::nullopt;
           if (!span) return;
           std::string name = tables_.string(row, 6);
           if (name.empty()) name = tables_.string(row, 7);
@@ -206,7 +209,7 @@ class NsysReader {
   Result<void> read_copies() {
     const auto add = [&](const Row& row, const std::string& name) {
       const auto rank = rank_of(row.integer(2));
-      auto span = rank ? span_of(row, *rank) : std::nullopt;
+      auto span = rank ? span_of(row, *rank, true) : std::nullopt;
       if (!span) return;
       span->type = builder_.type({.name = name, .kind = run::SpanKind::copy});
       span->bytes = static_cast<double>(std::max<int64_t>(0, row.integer_or(6, 0))) * unit::B;
@@ -276,6 +279,8 @@ class NsysReader {
         [&](const Row& row) {
           const int64_t type = row.integer_or(3, push_pop_range);
           const auto rank = rank_of(row.integer(2));
+          if (type < first_event_type || type > last_event_type)
+            return builder_.skip("a range is of no known type");
           if (!rank || !row.integer(1) || (type != push_pop_range && type != start_end_range))
             return;
           auto span = span_of(row, *rank);

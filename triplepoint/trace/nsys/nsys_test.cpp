@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/store/store_database.h"
+#include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::trace {
 
@@ -185,7 +186,8 @@ TEST_CASE("graphs that are traced as a whole are of unknown kind and told, and n
   const Trace nodes = read(export_of(
       {graph, kernel_table("CUPTI_ACTIVITY_KIND_KERNEL_V2",
                            fmt::format("(1000,2000,0,7,50,{0},1),(0,0,0,7,51,{0},1)", process))}));
-  REQUIRE(nodes.timeline.spans.size() == 1);  // of a table of a later version; one has no time
+  REQUIRE(timed_spans(nodes.timeline).size() ==
+          1);  // of a table of a later version; one has no time
   CHECK(nodes.timeline.types[0].kind == run::SpanKind::communication);
   CHECK(nodes.skipped.events == 1);
 }

@@ -12,6 +12,7 @@
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
+#include "triplepoint/trace/plausible.h"
 #include "triplepoint/trace/rocprofiler/rocprofiler.h"
 #include "triplepoint/trace/sql_tables.h"
 
@@ -82,14 +83,16 @@ class RocpdReader {
     return only_rank_ ? *only_rank_ : found == rank_of_.end() ? -1 : found->second;
   }
 
-  /// Columns 0 to 2: begin, end, process.
-  std::optional<run::Span> span_of(const Row& row) {
+  /// Columns 0 to 2: begin, end, process. What has no such interval is counted; of a device it is
+  /// a span without length.
+  std::optional<run::Span> span_of(const Row& row, bool on_device) {
     const auto begin = row.integer(0), end = row.integer(1);
     const int32_t rank = rank_of(row.integer_or(2, 0));
     if (rank < 0) return std::nullopt;
     if (!begin || !end || *end < *begin || (*begin == 0 && *end == 0)) {
       builder_.skip("an event has no begin, no end, or ends before it begins");
-      return std::nullopt;
+      if (!on_device) return std::nullopt;
+      return span_without_length(end ? std::nullopt : begin, rank);
     }
     run::Span span{Instant(*begin), Instant(*end)};
     span.rank = rank;
@@ -117,7 +120,7 @@ class RocpdReader {
          "workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y",
          "grid_size_z"},
         2, [&](const Row& row) {
-          auto span = span_of(row);
+          auto span = span_of(row, true);
           if (!span) return;
           const auto name = kernels_.find(row.integer_or(4, -1));
           span->type = builder_.kernel(name == kernels_.end() ? "" : name->second);
@@ -147,7 +150,7 @@ class RocpdReader {
         {"start", "end", "pid", "dst_agent_id", "name_id", "stream_id", "queue_id", "event_id",
          "size"},
         2, [&](const Row& row) {
-          auto span = span_of(row);
+          auto span = span_of(row, true);
           if (!span) return;
           const std::string name = tables_.string(row, 4);
           span->type =
@@ -164,7 +167,7 @@ class RocpdReader {
     return tables_.for_each(
         "rocpd_op", {"start", "end", "pid", "gpuId", "queueId", "description_id", "opType_id"}, 2,
         [&](const Row& row) {
-          auto span = span_of(row);
+          auto span = span_of(row, true);
           if (!span) return;
           const std::string what = tables_.string(row, 6);
           const bool copies =
@@ -188,7 +191,7 @@ class RocpdReader {
             const HostSpans level = step                      ? HostSpans::none
                                     : name.starts_with("hip") ? HostSpans::launches
                                                               : HostSpans::ops;
-            auto span = options_.host < level ? std::nullopt : span_of(row);
+            auto span = options_.host < level ? std::nullopt : span_of(row, false);
             if (!span) return;
             span->type = builder_.type({.name = name.empty() ? "call" : name,
                                         .kind = step ? run::SpanKind::step : run::SpanKind::host,

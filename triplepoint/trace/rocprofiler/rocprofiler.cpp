@@ -13,6 +13,7 @@
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
+#include "triplepoint/trace/plausible.h"
 
 namespace triplepoint::trace {
 namespace {
@@ -71,13 +72,14 @@ Result<Trace> read_rocprof_csv(Input& input, const ReadOptions& options) {
   const int32_t rank = options.rank.value_or(options.rank_if_unknown.value_or(0));
   for (size_t row = 0; row < table.rows(); ++row) {
     const auto begin = whole(table, row, columns.begin), end = whole(table, row, columns.end);
+    run::Span span = span_without_length(end ? std::nullopt : begin, rank);
     if (!begin || !end || *end < *begin) {
       builder.skip("a row has no times, or ends before it begins");
-      continue;
+    } else {
+      span.begin = Instant(*begin);
+      span.end = Instant(*end);
     }
     const std::string name(table.at(row, *columns.name));
-    run::Span span{Instant(*begin), Instant(*end)};
-    span.rank = rank;
     span.type = builder.kernel(name);
     const int64_t queue = whole(table, row, columns.queue).value_or(0);
     const int64_t device = whole(table, row, columns.device).value_or(0);
@@ -186,17 +188,19 @@ class RocprofilerReader {
     });
   }
 
-  /// Times, correlation and what kind of record it is; false, and counted, if it has no times.
-  bool begin_call(JsonView json, Call& call) {
+  /// Times, correlation and what kind of record it is. What has no times is counted; of a device it
+  /// is a span without length, of the host this is false.
+  bool begin_call(JsonView json, Call& call, bool on_device) {
     const auto begin = json.at("start_timestamp").integer(),
                end = json.at("end_timestamp").integer();
-    if (!begin || !end || *end < *begin || *begin < 0) {
+    call.span = span_without_length(end ? std::nullopt : begin, rank());
+    if (begin && end && *end >= *begin && *begin >= 0) {
+      call.span.begin = Instant(*begin);
+      call.span.end = Instant(*end);
+    } else {
       builder_.skip("a record has no times, or ends before it begins");
-      return false;
+      if (!on_device) return false;
     }
-    call.span.begin = Instant(*begin);
-    call.span.end = Instant(*end);
-    call.span.rank = rank();
     call.detail.correlation = json.at("correlation_id").at("internal").integer_or(-1);
     call.kind = json.at("kind").integer_or(-1);
     call.operation = json.at("operation").integer_or(-1);
@@ -205,7 +209,7 @@ class RocprofilerReader {
 
   void take_kernel(JsonView json) {
     Call call;
-    if (!begin_call(json, call)) return;
+    begin_call(json, call, true);
     const JsonView info = json.at("dispatch_info");
     call.kernel = std::max<int64_t>(0, info.at("kernel_id").integer_or(0));
     call.detail.blocks = blocks_of(info.at("grid_size"), info.at("workgroup_size"));
@@ -219,7 +223,7 @@ class RocprofilerReader {
 
   void take_copy(JsonView json) {
     Call call{.is_copy = true};
-    if (!begin_call(json, call)) return;
+    begin_call(json, call, true);
     const double bytes = json.at("bytes").real_or(0);
     call.span.bytes = std::max(bytes, 0.) * unit::B;
     const int64_t to = json.at("dst_agent_id").at("handle").integer_or(0);
@@ -232,7 +236,7 @@ class RocprofilerReader {
     Call call{.is_marker = table.starts_with("marker")};
     const bool launches = table.starts_with("hip");
     if (options_.host < (launches ? HostSpans::launches : HostSpans::ops)) return;
-    if (!begin_call(json, call)) return;
+    if (!begin_call(json, call, false)) return;
     const int64_t thread = json.at("thread_id").integer_or(0);
     call.detail.lane =
         builder_.lane({rank(), run::Stream::host, thread, fmt::format("thread {}", thread)});

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "triplepoint/trace/timeline_testing.h"
+
 namespace triplepoint::trace {
 
 namespace {
@@ -147,8 +149,8 @@ TEST_CASE("tables of kernels of rocprofv3 and rocprof are read to the nanosecond
     Input input = Input::of_text(text, "x.csv");
     const auto trace = read_rocprof_csv(input, {});
     REQUIRE_MESSAGE(trace, trace.error().what);
-    REQUIRE(trace->timeline.spans.size() == 1);
-    CHECK(trace->timeline.spans[0].end.nanoseconds() == 3);
+    REQUIRE(timed_spans(trace->timeline).size() == 1);
+    CHECK(timed_spans(trace->timeline)[0].end.nanoseconds() == 3);
     CHECK(trace->timeline.lanes[0].name == "device 4 stream 1");
     CHECK(trace->skipped.events == 1);
   }
