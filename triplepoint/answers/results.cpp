@@ -62,6 +62,19 @@ std::vector<std::string> results_row(const run::Run& run, const metrics::Metrics
   return cells;
 }
 
+namespace {
+
+std::string setting_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return json_text(value, -1);
+  std::string list;
+  for (const Json& item : value)
+    list += (list.empty() ? "" : ", ") + cell_text(item);
+  return list.empty() ? "none" : list;
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> settings_of(const run::Run& run) {
   constexpr std::string_view prefix = "configuration.";
   const metrics::Metrics nothing;
@@ -73,8 +86,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const run::Run& run
       if (!quantity.key.starts_with(prefix)) continue;
       const Json value = quantity.value(result);
       if (!value.is_null())
-        settings.emplace(quantity.key.substr(prefix.size()),
-                         value.is_string() ? value.get<std::string>() : json_text(value, -1));
+        settings.emplace(quantity.key.substr(prefix.size()), setting_text(value));
     }
   }
   return {settings.begin(), settings.end()};

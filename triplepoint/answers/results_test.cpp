@@ -103,6 +103,22 @@ TEST_CASE("keys and names are unique, and every key says what it is") {
     }
 }
 
+TEST_CASE("a recording without counters does not know what it sent") {
+  run::Run run = two_stages();
+  CHECK(results_json(run, measure(run))["links"]["scale_up_bytes"] == 0);
+  run.manifest.origin = run::Origin::measured;
+  CHECK(results_json(run, measure(run))["links"]["scale_up_bytes"].is_null());
+}
+
+TEST_CASE("lists among settings are words") {
+  run::Run run = two_stages();
+  run.manifest.job.emplace();
+  run.manifest.job->plan.overlap_tensor = run.manifest.job->plan.overlap_gradient = true;
+  const auto settings = settings_of(run);
+  CHECK(std::ranges::count(
+            settings, std::pair<std::string, std::string>("overlap", "tensor, gradient")) == 1);
+}
+
 TEST_CASE("the schema has a place for every key of an object") {
   const Json schema = results_schema();
   const Json json = results_json(two_stages(), measure(two_stages()));

@@ -2,6 +2,7 @@
 #include "triplepoint/answers/run_figures.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -10,7 +11,6 @@
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/quantities.h"
 #include "triplepoint/metrics/run/bursts.h"
-#include "triplepoint/metrics/run/fault_effects.h"
 
 namespace triplepoint::answers {
 namespace {
@@ -77,7 +77,7 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
     return fmt::format("hottest die {} °C, {} W a GPU, {} MJ of the GPUs", significant(span.peak_c),
                        significant(span.power_w), significant(span.energy_j.value_or(0) / 1e6));
   };
-  const metrics::FaultSpan& whole = phases.front().span;
+  const auto [whole, joules_per_token] = *whole_run_of(run);
   std::string detail = fmt::format("a step, mean of {} in {} s; {}", whole.steps,
                                    significant(whole.end / unit::s), text(whole));
   // Where training stood still, or steps were lost with a node, time goes by without any.
@@ -86,6 +86,8 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
     detail =
         fmt::format("a step, mean of {0}, one in {1} of all {2} s; {3}", whole.steps,
                     seconds_text(whole.end / steps), significant(whole.end / unit::s), text(whole));
+  if (joules_per_token)
+    detail += fmt::format(", {} J/token of them", significant(*joules_per_token));
   const auto rank = [](const metrics::FaultPhase& phase) {
     return std::pair(phase.span.step_time.value_or(Seconds()), phase.span.peak_c);
   };
@@ -157,10 +159,12 @@ KeyFigure power_figure(const run::Run& run, const Metrics& m) {
               limit_beside_peak(run, m)};
 }
 
-/// "p95 - p5; 410 W within a microbatch; 61 % of the time at 90 % of the limit or above".
+/// "p95 - p5 of its power; 410 W within a microbatch; 61 % of the time at 90 % of the limit or
+/// above".
 KeyFigure swing_figure(const Metrics& m) {
-  return {"power swing", with_unit(m.bursts.swing_w, "W"),
-          joined({"p95 - p5", with_unit(m.bursts.microbatch_swing_w, "W within a microbatch"),
+  return {"swing of a GPU", with_unit(m.bursts.swing_w, "W"),
+          joined({"p95 - p5 of its power",
+                  with_unit(m.bursts.microbatch_swing_w, "W within a microbatch"),
                   m.bursts.duty ? fmt::format("{} of the time at {} of the limit or above",
                                               percent(*m.bursts.duty), percent(metrics::duty_level))
                                 : ""},
@@ -195,6 +199,19 @@ std::string cool_down_text(const Metrics& m) {
 }
 
 }  // namespace
+
+std::optional<WholeRun> whole_run_of(const run::Run& run) {
+  const std::vector<metrics::FaultPhase> phases = metrics::fault_phases_of(run);
+  if (phases.empty()) return std::nullopt;
+  WholeRun whole{phases.front().span, std::nullopt};
+  double tokens = 0;
+  for (const run::StepRecord& step : run.steps)
+    tokens += static_cast<double>(step.tokens);
+  if (whole.span.energy_j && tokens > 0)
+    whole.gpu_joules_per_token =
+        *whole.span.energy_j * ((run.steps.back().end - Instant()) / whole.span.end) / tokens;
+  return whole;
+}
 
 std::string slots_text(const Metrics& m) {
   if (!m.hot_mean_c || !m.cool_mean_c || *m.hot_mean_c - *m.cool_mean_c < least_slot_gap_c)
@@ -361,8 +378,9 @@ DataTable all_figures(const run::Run& run, const Metrics& m) {
       const auto number = number_of(quantity.key.empty() ? quantity.name : quantity.key, result);
       if (!number) continue;
       const auto [unit_name, scale] = shown_unit(quantity);
-      table.add(
-          {std::string(quantity.label), significant(*number / scale, 4), std::string(unit_name)});
+      constexpr double rounding = 1e-12;  // what differences of times leave of nothing
+      const double shown = std::abs(*number) < rounding ? 0 : *number / scale;
+      table.add({std::string(quantity.label), significant(shown, 4), std::string(unit_name)});
     }
   return table;
 }

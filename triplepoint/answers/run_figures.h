@@ -12,9 +12,17 @@
 #include "triplepoint/answers/figures.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/metrics.h"
+#include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::answers {
+
+/// All of a run over time, whose metrics are those of its last step; nothing of a steady state.
+struct WholeRun {
+  metrics::FaultSpan span;
+  std::optional<double> gpu_joules_per_token;  // until the last step ends
+};
+std::optional<WholeRun> whole_run_of(const run::Run&);
 
 /// What a person asks first of a run: step time, speed, utilization, power, energy, heat, clock.
 /// Figures that the run does not know are left out. step_time: the interval of a prediction.

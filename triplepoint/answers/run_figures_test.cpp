@@ -83,6 +83,19 @@ TEST_CASE("a whole run in which training stood still says how seldom a step ends
   CHECK(remark().starts_with("a step, mean of 20, one in 3.00 s of all 60.0 s; "));
 }
 
+TEST_CASE("a run over time has the energy of its tokens until the last step ends") {
+  run::Run run = trained_run();
+  CHECK_FALSE(whole_run_of(run));
+  run.manifest.origin = run::Origin::simulated;
+  run.manifest.job.emplace();
+  run.devices.resize(1);
+  run.series = {{"power_w", 0, false, {instant_at(6 * unit::s)}, {500}}};
+  run.steps = {{instant_at(0 * unit::s), instant_at(2 * unit::s), 1, 100},
+               {instant_at(2 * unit::s), instant_at(4 * unit::s), 1, 100}};
+  REQUIRE(whole_run_of(run));
+  CHECK(whole_run_of(run)->gpu_joules_per_token.value() == doctest::Approx(500 * 4 / 200.0));
+}
+
 TEST_CASE("the table of all figures has what the catalogue labels and the run knows") {
   const run::Run run = trained_run();
   const DataTable table = all_figures(run, measure(run));

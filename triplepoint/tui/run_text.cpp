@@ -110,9 +110,10 @@ DataTable level_table(const PowerProfile& profile) {
                    {"ramp_down_w_per_s", "down kW/s", 1e3, 1},
                    {"coincidence", "coincidence", 1, 3}};
   for (const metrics::PowerLevel& level : profile.levels)
-    table.add({level.name, level.units, level.mean / unit::W, level.lowest / unit::W,
-               level.highest / unit::W, level.swing() / unit::W, level.swing() / level.highest,
-               level.ramp_up_w_per_s, level.ramp_down_w_per_s, level.coincidence});
+    table.add({level.name == "site" ? "all nodes" : level.name, level.units, level.mean / unit::W,
+               level.lowest / unit::W, level.highest / unit::W, level.swing() / unit::W,
+               level.swing() / level.highest, level.ramp_up_w_per_s, level.ramp_down_w_per_s,
+               level.coincidence});
   return table;
 }
 
@@ -120,12 +121,13 @@ std::string smoothing_text(const PowerProfile& profile) {
   const metrics::Smoothing& s = profile.smoothing;
   if (profile.levels.back().swing() <= s.allowed_swing)
     return fmt::format(
-        "Smoothing: a battery or capacitors of {} kJ and {} kW make the site flat. It swings by no "
+        "Smoothing: a battery or capacitors of {} kJ and {} kW make their power flat. It swings by "
+        "no "
         "more than the allowed {} kW: no floor and no stagger are needed.",
         significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
         significant(s.allowed_swing / unit::kW));
   return fmt::format(
-      "Smoothing: a battery or capacitors of {} kJ and {} kW make the site flat. To swing by no "
+      "Smoothing: a battery or capacitors of {} kJ and {} kW make their power flat. To swing by no "
       "more than {} kW: a floor of {} kW burns {} kJ a step ({:.1f} % of its energy); nodes that "
       "begin one after the other over {} s swing by {} kW{} (steps may get that much longer).",
       significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),

@@ -40,7 +40,7 @@ TEST_CASE("swing: the title says how many kilowatts, the table names every level
   const auto profile = metrics::power_profile(run_with_power(6));
   REQUIRE(profile);
   const Figure figure = power_swing_figure(*profile);
-  CHECK(contains(figure.title, "8.00 kW"));
+  CHECK(contains(figure.title, "from 20.0 to 12.0 kW"));
   CHECK(contains(figure.title, "40 %"));
   CHECK(figure.table.rows.size() == 3);
   CHECK(contains(figure.drawing, "<svg"));

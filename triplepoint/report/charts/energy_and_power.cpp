@@ -196,11 +196,11 @@ DataTable level_table(const PowerProfile& profile) {
                    "ramp up (kW/s)", "ramp down (kW/s)", "coincidence"},
                   {}};
   for (const PowerLevel& level : profile.levels)
-    table.rows.push_back({level.name, std::to_string(level.units), kilowatts(level.mean),
-                          kilowatts(level.lowest), kilowatts(level.highest),
-                          kilowatts(level.swing()), significant(level.ramp_up_w_per_s / 1e3),
-                          significant(level.ramp_down_w_per_s / 1e3),
-                          significant(level.coincidence)});
+    table.rows.push_back(
+        {level.name == "site" ? "all nodes" : level.name, std::to_string(level.units),
+         kilowatts(level.mean), kilowatts(level.lowest), kilowatts(level.highest),
+         kilowatts(level.swing()), significant(level.ramp_up_w_per_s / 1e3),
+         significant(level.ramp_down_w_per_s / 1e3), significant(level.coincidence)});
   return table;
 }
 
@@ -213,8 +213,9 @@ Figure power_swing_figure(const PowerProfile& profile) {
   const Seconds whole = static_cast<double>(profile.site_w.size()) * profile.bin;
   Figure figure;
   figure.id = "power-swing";
-  figure.title = fmt::format("All nodes together swing by {} kW, {} of their peak",
-                             kilowatts(site.swing()), percent(site.swing() / site.highest));
+  figure.title =
+      fmt::format("The power of all nodes falls from {} to {} kW, by {}", kilowatts(site.highest),
+                  kilowatts(site.lowest), percent(site.swing() / site.highest));
   figure.note = fmt::format(
       "{}. Dashed: the mean. Storage of {} kJ and {} kW would flatten it",
       profile.of_devices_only ? "GPUs alone, over the supplies' efficiency" : "At the wall",
@@ -235,9 +236,9 @@ std::optional<RunFinding> swing_finding(const PowerProfile& profile) {
   const PowerLevel& site = profile.levels.back();
   const double share = site.highest > Watts() ? site.swing() / site.highest : 0;
   if (share < 0.1) return std::nullopt;
-  return RunFinding{fmt::format("The power of all nodes swings in phase, by {} kW or {} of the "
-                                "peak in a step; storage of {} kJ would flatten it.",
-                                kilowatts(site.swing()), percent(share),
+  return RunFinding{fmt::format("The power of all nodes falls from {} to {} kW, by {}, within a "
+                                "step; storage of {} kJ would flatten it.",
+                                kilowatts(site.highest), kilowatts(site.lowest), percent(share),
                                 significant(profile.smoothing.storage / unit::kJ)),
                     "power-swing"};
 }

@@ -68,6 +68,7 @@ Layout lay_out(const HeatMap& map) {
                            1.0, layout.columns <= 8 ? 32.0 : 24.0);
   layout.width = layout.x(layout.columns) + 6;
   layout.axis = axis_between(lowest, highest, layout.width < 500 ? 4 : 6);
+  if (map.unit == "%") std::erase_if(layout.axis.ticks, [](double tick) { return tick > 100; });
   return layout;
 }
 

@@ -13,11 +13,13 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/answers/labels.h"
+#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/run/bursts.h"
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/report/charts/chassis_picture.h"
+#include "triplepoint/report/charts/measures.h"
 
 namespace triplepoint::report {
 namespace {
@@ -52,7 +54,17 @@ std::vector<Share> shares_of(const Metrics& m) {
   return shares;
 }
 
-void add_time(Findings& findings, const Metrics& m) {
+/// What the numbers of a run are of: a run over time has other steps, its faults' among them.
+const char* step_of(const run::Run& run) {
+  return answers::whole_run_of(run) ? "the last step" : "a step";
+}
+
+/// " in the last step", where a run has others.
+const char* in_step(const run::Run& run) {
+  return answers::whole_run_of(run) ? " in the last step" : "";
+}
+
+void add_time(Findings& findings, const run::Run& run, const Metrics& m) {
   if (!m.step_time || m.kernels.total() <= Seconds()) return;
   std::vector<std::string> words;
   for (const Share& share : shares_of(m))
@@ -62,15 +74,15 @@ void add_time(Findings& findings, const Metrics& m) {
   // The products of a step cannot take less time than they would at peak speed.
   const double computing = m.kernels.compute / *m.step_time;
   if (m.mfu && *m.mfu > computing + 0.01) {
-    findings.push_back(
-        {fmt::format("A step takes {} s. The kernels recorded compute for {} of it, "
-                     "less than an MFU of {} needs: others were not recorded.",
-                     significant(*m.step_time / unit::s), percent(computing), percent(*m.mfu)),
-         m.stages.empty() ? "time-went" : "kernels"});
+    findings.push_back({fmt::format("{} takes {} s. The kernels recorded compute for {} of it, "
+                                    "less than an MFU of {} needs: others were not recorded.",
+                                    capitalized(step_of(run)), significant(*m.step_time / unit::s),
+                                    percent(computing), percent(*m.mfu)),
+                        m.stages.empty() ? "time-went" : "kernels"});
     return;
   }
-  std::string text = fmt::format("A step takes {} s: {}.", significant(*m.step_time / unit::s),
-                                 fmt::join(words, ", "));
+  std::string text = fmt::format("{} takes {} s: {}.", capitalized(step_of(run)),
+                                 significant(*m.step_time / unit::s), fmt::join(words, ", "));
   findings.push_back({std::move(text), m.stages.empty() ? "time-went" : "kernels"});
 }
 
@@ -86,14 +98,14 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
     if (!std::isnan(celsius)) coolest = std::min(coolest, celsius);
   constexpr double sensor_step = 1;  // °C; of two GPUs within it none is the hottest
   if (*hottest - coolest < sensor_step) {
-    findings.push_back({fmt::format("All GPUs are equally warm: {} °C on average, within 1 °C.",
-                                    significant(*hottest)),
+    findings.push_back({fmt::format("All GPUs are equally warm{}: {} °C on average, within 1 °C.",
+                                    in_step(run), significant(*hottest)),
                         "map-temperature"});
     return;
   }
   const auto index = static_cast<std::size_t>(hottest - all.begin());
-  std::string text =
-      fmt::format("The hottest GPU is {} at {} °C on average", index, significant(*hottest));
+  std::string text = fmt::format("The hottest GPU{} is {} at {} °C on average", in_step(run), index,
+                                 significant(*hottest));
   // Recordings know no slots.
   if (index < run.devices.size() && run.manifest.origin == run::Origin::simulated)
     text += fmt::format(" (node {}, slot {})", run.devices[index].node, run.devices[index].slot);
@@ -102,6 +114,9 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
     text += fmt::format("; downstream slots run {} °C hotter than those at the inlet",
                         significant(gap->rear_c - gap->front_c));
+  if (const auto whole = answers::whole_run_of(run))
+    text += fmt::format("; the hottest die of the whole run was at {} °C",
+                        significant(whole->span.peak_c));
   const bool has_picture = !chassis_figure(run, m).drawing.empty();
   findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});
 }
@@ -137,12 +152,12 @@ std::string throttled_text(const Metrics& m, const std::string& reason, double m
       others < 0.0005 ? "no other is" : fmt::format("the others {}", percent(others)));
 }
 
-void add_clock(Findings& findings, const Metrics& m) {
+void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
   const auto worst =
       std::max_element(m.throttle.begin(), m.throttle.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   if (worst == m.throttle.end() || worst->second < 0.005) return;
-  std::string text = throttled_text(m, worst->first, worst->second);
+  std::string text = throttled_text(m, worst->first, worst->second) + in_step(run);
   const double power = m.clock_lost_to_power_mhz.value_or(0);
   const double heat = m.clock_lost_to_temperature_mhz.value_or(0);
   constexpr double worth_telling = 1;  // MHz
@@ -178,7 +193,7 @@ void add_uneven_stages(Findings& findings, const Metrics& m) {
        "kernels"});
 }
 
-void add_energy(Findings& findings, const Metrics& m) {
+void add_energy(Findings& findings, const run::Run& run, const Metrics& m) {
   if (m.energy_ledger_j.empty()) return;
   double sum = 0;
   for (const auto& [use, joules] : m.energy_ledger_j)
@@ -196,7 +211,8 @@ void add_energy(Findings& findings, const Metrics& m) {
   for (const auto& [share, use] : uses)
     words.push_back(use == "idle" ? fmt::format("{} is base power", percent(share))
                                   : fmt::format("{} goes into {}", percent(share), use));
-  std::string text = fmt::format("Of the GPU energy of a step, {}", fmt::join(words, ", "));
+  std::string text =
+      fmt::format("Of the GPU energy of {}, {}", step_of(run), fmt::join(words, ", "));
   if (m.joules_per_token)
     text += fmt::format("; a token costs {} J {}", significant(*m.joules_per_token),
                         metrics::scope_text(m.energy_scope));
@@ -282,12 +298,12 @@ std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics
   add_bottlenecks(findings, metrics);
   add_uneven_stages(findings, metrics);
   add_faults(findings, run);
-  add_time(findings, metrics);
-  add_clock(findings, metrics);
+  add_time(findings, run, metrics);
+  add_clock(findings, run, metrics);
   if (std::string text = limit_not_kept(run, metrics); !text.empty())
     findings.push_back({std::move(text), "timeline-figure"});
   add_heat(findings, run, metrics);
-  add_energy(findings, metrics);
+  add_energy(findings, run, metrics);
   return findings;
 }
 

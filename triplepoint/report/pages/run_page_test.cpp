@@ -215,6 +215,9 @@ TEST_CASE("run page: what a fault did is said, and who was waited for") {
   CHECK(
       contains(findings[0].text, "While the power brake of GPU 1 lasted, steps took 50 % longer"));
   CHECK(contains(findings[0].text, "all others waited for GPU 1, at 900.0 MHz"));
+  CHECK(std::ranges::any_of(findings, [](const RunFinding& finding) {
+    return contains(finding.text, "The hottest GPU in the last step is");
+  }));
   CHECK(contains(run_page(run, metrics_of_32()), "id=\"" + findings[0].anchor + "\""));
 }
 
