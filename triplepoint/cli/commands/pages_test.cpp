@@ -58,7 +58,7 @@ TEST_CASE("compare: the same numbers in all formats") {
   const std::string a = saved(scratch, "a.run", 4), b = saved(scratch, "b.run", 5);
   const Outcome table = call({"compare", a, b});
   CHECK(table.code == exit_ok);
-  CHECK(contains(table.out, "b is 20 % slower than a"));
+  CHECK(contains(table.out, "A step of b takes 25 % longer than one of a"));
   const auto json = parse_json(call({"compare", a, b, "--format", "json"}).out, "json");
   REQUIRE(json);
   const Json& step = (*json)["sections"][0]["rows"][0];

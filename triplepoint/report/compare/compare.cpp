@@ -239,6 +239,52 @@ ComparedSection named_section(const Sides& sides, ComparedSection section, const
   return section;
 }
 
+/// Of runs over time all of them, beside steps of steady states; empty where all are steady.
+ComparedSection whole_section(const Sides& sides) {
+  ComparedSection section{"whole", "The whole run", {}};
+  if (std::ranges::none_of(sides, [](S s) { return s.whole.has_value(); })) return section;
+  const auto step_s = [](S s) {
+    const Value mean =
+        s.whole && s.whole->span.step_time ? Value(*s.whole->span.step_time / unit::s) : Value();
+    return s.whole ? mean : number_at(s.row, "step_time_s");
+  };
+  const auto tokens = [](S s) -> Value {  // of a step
+    const Metrics& m = s.metrics();
+    if (!m.tokens_per_second || !m.step_time) return std::nullopt;
+    return *m.tokens_per_second * (*m.step_time / unit::s);
+  };
+  add(section,
+      {.key = "whole_step_time_s", .title = "step time, mean", .unit = "s", .better = less}, sides,
+      step_s);
+  add(section, {.key = "whole_tokens_per_s", .title = "speed", .unit = "tokens/s", .better = more},
+      sides,
+      [&](S s) { return step_s(s) && tokens(s) ? Value(*tokens(s) / *step_s(s)) : Value(); });
+  add(section,
+      {.key = "whole_temperature_peak_c",
+       .title = "hottest die",
+       .unit = "°C",
+       .better = less,
+       .says = absolute},
+      sides, [](S s) {
+        return s.whole ? Value(s.whole->span.peak_c) : number_at(s.row, "temperature_c.peak");
+      });
+  add(section, {.key = "whole_power_mean_w", .title = "power of a GPU, mean", .unit = "W"}, sides,
+      [](S s) {
+        return s.whole ? Value(s.whole->span.power_w) : number_at(s.row, "power_w.mean");
+      });
+  add(section,
+      {.key = "whole_gpu_joules_per_token",
+       .title = "GPU energy of a token",
+       .unit = "J/token",
+       .better = less},
+      sides, [&](S s) {
+        if (s.whole) return s.whole->gpu_joules_per_token;
+        const Value joules = number_at(s.row, "energy_j");
+        return joules && tokens(s) ? Value(*joules / *tokens(s)) : Value();
+      });
+  return section;
+}
+
 ComparedSection step_section(const Sides& sides) {
   ComparedSection section{"steps", "Steps", {}};
   if (std::ranges::none_of(sides, [](S s) { return s.step_s.size() > 1; })) return section;
@@ -305,6 +351,7 @@ Side side_of(const run::Run& run, Metrics metrics, std::string name) {
       .row = result_row({run.manifest.job.value_or(spec::Job()), {}}, run, std::move(metrics)),
       .fidelity = std::string(run::name_of(run.manifest.fidelity)),
       .ended = run::shutdown_text(run)};
+  side.whole = answers::whole_run_of(run);
   for (const run::StepRecord& step : run.steps)
     side.step_s.push_back((step.end - step.begin) / unit::s);
   for (auto& [key, value] : answers::settings_of(run))
@@ -340,6 +387,7 @@ Comparison compare_runs(Sides sides) {
   count_alike(sides);
   Comparison comparison;
   comparison.sections = {
+      whole_section(sides),
       section_of("speed", "Speed", {"speed", "parts", "overlap"}, sides),
       section_of("energy", "Power and energy", {"energy"}, sides),
       heat_section(sides),

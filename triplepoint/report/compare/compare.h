@@ -13,6 +13,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/answers/quantities.h"
+#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/study.h"
 
@@ -25,7 +26,8 @@ struct Side {
   std::string fidelity = {};                         // in words
   std::string ended = {};                            // by heat: shutdown_text() of its run
   std::vector<double> step_s = {};                   // length of every step the run knows
-  std::map<std::string, std::string> settings = {};  // of its job, as results.json writes them
+  std::map<std::string, std::string> settings = {};  // of its job, in words
+  std::optional<answers::WholeRun> whole = {};       // of a run over time
 
   const metrics::Metrics& metrics() const;  // without values for one that did not run
   bool is_recorded() const { return row.origin != run::Origin::simulated; }

@@ -277,7 +277,9 @@ std::string facts_of(const Comparison& c) {
                                 side.row.slots.empty()
                                     ? "no GPU recorded"
                                     : fmt::format("{} GPUs", side.row.slots.size())));
-  return fmt::format("{}. Differences are against {}.", fmt::join(facts, "; "), c.sides[0].name);
+  const bool over_time = c.find("whole_step_time_s") != nullptr;
+  return fmt::format("{}. Differences are against {}{}.", fmt::join(facts, "; "), c.sides[0].name,
+                     over_time ? "; numbers not of the whole run are of the last step" : "");
 }
 
 std::string title_of(const std::vector<std::string>& names) {

@@ -118,7 +118,7 @@ TEST_CASE("compare: a shorter step is good news, fewer tokens a second are not")
 
 TEST_CASE("compare: runs of different size say what each GPU does") {
   const Comparison c = compare_runs({sample_side("a", 4, 32), sample_side("b", 4, 64)});
-  CHECK(says(sentences_of(c), "64 GPUs instead of 32, each 50 % slower"));
+  CHECK(says(sentences_of(c), "64 GPUs instead of 32, each with 50 % fewer tokens/s"));
 }
 
 TEST_CASE("compare: what one side does not know has no difference") {
@@ -138,6 +138,32 @@ TEST_CASE("compare: a difference below what steps of one run differ is called no
   CHECK(says(sentences_of(compare_runs({a, b})), "so not significant"));
   a.step_s = {4, 4, 4, 4, 4, 4};
   CHECK_FALSE(says(sentences_of(compare_runs({a, b})), "so not significant"));
+}
+
+TEST_CASE("compare: a slower run is told by its longer step") {
+  const Comparison c = compare_runs({sample_side("a", 4), sample_side("b", 8)});
+  CHECK(says(sentences_of(c), "A step of b takes 2.0 times as long as one of a: 8.000 s against"));
+  CHECK_FALSE(says(sentences_of(c), "slower"));
+}
+
+TEST_CASE("compare: of a run over time all of it counts, not its last step") {
+  Side fault = sample_side("fault", 4);
+  fault.whole = {{.step_time = 5 * unit::s, .power_w = 500, .peak_c = 88}, 3.0};
+  const Comparison c = compare_runs({sample_side("steady", 4), fault});
+  CHECK(row(c, "whole_tokens_per_s").values[1] == Approx(1e5 / 5));
+  const std::vector<std::string> sentences = sentences_of(c);
+  CHECK(
+      says(sentences, "Over the whole run, a step of fault takes 25 % longer than one of steady"));
+  CHECK_FALSE(says(sentences, "as fast as"));
+}
+
+TEST_CASE("compare: the parts of a step that changed most are named, however few kernels did") {
+  Side a = sample_side("a", 4), b = sample_side("b", 8);
+  a.row.metrics->parts = {.computing = 3.9 * unit::s, .gaps = 0.1 * unit::s};
+  b.row.metrics->parts = {
+      .computing = 3.7 * unit::s, .waiting = 0.1 * unit::s, .gaps = 4.2 * unit::s};
+  CHECK(says(sentences_of(compare_runs({a, b})),
+             "change most in: gaps between kernels +4.10 s (×42.0)."));
 }
 
 TEST_CASE("compare: a side that knows nothing of its job was not set up differently") {

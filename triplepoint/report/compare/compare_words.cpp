@@ -2,13 +2,14 @@
 // Differences as people say them.
 #include <algorithm>
 #include <cmath>
-#include <list>
+#include <functional>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/run/bottleneck_text.h"
+#include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/compare/compare.h"
 
 namespace triplepoint::report {
@@ -58,41 +59,71 @@ std::string faster_words(const ComparedRow& row, std::size_t side, const Compari
   const std::string& name = c.sides[side].name;
   const std::string& base = c.sides[0].name;
   if (!differs(&row, side)) return fmt::format("{} is as fast as {}", name, base);
-  const bool is_faster = judgement(row, side) > 0;
-  if (is_faster && 1 + *difference(row, side)->relative >= 2)
+  if (judgement(row, side) < 0)
+    return fmt::format("{} reaches {} fewer {} than {}", name, size_text(row, side), row.unit,
+                       base);
+  if (1 + *difference(row, side)->relative >= 2)
     return fmt::format("{} is {} as fast as {}", name, size_text(row, side), base);
-  return fmt::format("{} is {} {} than {}", name, size_text(row, side),
-                     is_faster ? "faster" : "slower", base);
+  return fmt::format("{} is {} faster than {}", name, size_text(row, side), base);
+}
+
+/// "a step of x takes 12 % longer than one of y: 4.1 s against 3.7 s".
+std::string step_words(const ComparedRow& step, std::size_t side, const Comparison& c) {
+  const double relative = difference(step, side)->relative.value_or(0);
+  const std::string size = !differs(&step, side) ? "as long as"
+                           : relative >= 1       ? size_text(step, side) + " as long as"
+                           : relative > 0        ? size_text(step, side) + " longer than"
+                                                 : size_text(step, side) + " less than";
+  return fmt::format("a step of {} takes {} one of {}: {}", c.sides[side].name, size,
+                     c.sides[0].name, against(step, side));
+}
+
+/// Of a run over time the number of all of it, where a comparison has one.
+const ComparedRow* find_of_run(const Comparison& c, const std::string& key) {
+  const ComparedRow* whole = c.find("whole_" + key);
+  return whole != nullptr ? whole : c.find(key);
 }
 
 /// The number that says how fast a run is, among those that both sides know.
 const ComparedRow* speed_row(const Comparison& c, std::size_t side) {
   for (const char* key : {"tokens_per_s", "samples_per_s"})
-    if (const ComparedRow* row = c.find(key); is_known(row, side)) return row;
+    if (const ComparedRow* row = find_of_run(c, key); is_known(row, side)) return row;
   return nullptr;
+}
+
+/// Tokens of a step over those of the first side; 1 where they are not known, or not the job's.
+double tokens_ratio(const Comparison& c, std::size_t side) {
+  if (c.sides[0].unmarked_job_tokens() || c.sides[side].unmarked_job_tokens()) return 1;
+  const ComparedRow* speed = c.find("tokens_per_s");
+  const ComparedRow* step = c.find("step_time_s");
+  if (!is_known(speed, side) || !is_known(step, side)) return 1;
+  const double ratio =
+      *speed->values[side] * *step->values[side] / (*speed->values[0] * *step->values[0]);
+  return std::abs(ratio - 1) < min_relative_change || !(ratio > 0) ? 1 : ratio;
 }
 
 std::string speed_sentence(const Comparison& c, std::size_t side) {
   const ComparedRow* row = speed_row(c, side);
-  const ComparedRow* step = c.find("step_time_s");
+  const ComparedRow* step = find_of_run(c, "step_time_s");
   if (row == nullptr && !is_known(step, side)) return "";
-  if (row == nullptr) {  // no tokens known: only the step itself can be compared
-    if (!differs(step, side))
-      return fmt::format("A step of {} takes as long as one of {}.", c.sides[side].name,
-                         c.sides[0].name);
-    return fmt::format("A step of {} takes {} {} than one of {}: {}.", c.sides[side].name,
-                       size_text(*step, side), judgement(*step, side) > 0 ? "less" : "more",
-                       c.sides[0].name, against(*step, side));
-  }
-  std::string text = faster_words(*row, side, c) + ": " + against(*row, side);
-  if (is_known(step, side)) text += fmt::format(" (step time {})", against(*step, side));
+  // Slower by a share of the speed is longer by another share of the step.
+  const bool of_step = row == nullptr || (is_known(step, side) && judgement(*row, side) < 0 &&
+                                          tokens_ratio(c, side) == 1);
+  std::string text = of_step ? step_words(*step, side, c)
+                             : faster_words(*row, side, c) + ": " + against(*row, side);
+  if (of_step && row != nullptr)
+    text += fmt::format(" ({})", against(*row, side));
+  else if (!of_step && is_known(step, side))
+    text += fmt::format(" (step time {})", against(*step, side));
+  if (c.find("whole_step_time_s") != nullptr) text = "over the whole run, " + text;
+  if (of_step || text.starts_with("over")) text = capitalized(std::move(text));
   const ComparedRow* gpus = c.find("num_gpus");
   const ComparedRow* each = c.find("tokens_per_s_per_gpu");
   if (differs(gpus, side) && is_known(each, side))
     text += fmt::format(
         "; it has {} GPUs instead of {}, each {}", gpus->value_text(side), gpus->value_text(0),
-        differs(each, side) ? fmt::format("{} {}", size_text(*each, side),
-                                          judgement(*each, side) > 0 ? "faster" : "slower")
+        differs(each, side) ? fmt::format("with {} {} tokens/s", size_text(*each, side),
+                                          judgement(*each, side) > 0 ? "more" : "fewer")
                             : std::string("as fast"));
   return text + ".";
 }
@@ -110,7 +141,7 @@ Value spread_of_steps(const Side& side) {
 
 std::string noise_sentence(const Comparison& c, std::size_t side) {
   const ComparedRow* step = c.find("step_time_s");
-  if (!differs(step, side)) return "";
+  if (!differs(step, side) || c.find("whole_step_time_s") != nullptr) return "";
   const auto by = difference(*step, side);
   if (!by->relative) return "";
   for (const std::size_t i : {std::size_t{0}, side}) {
@@ -125,13 +156,14 @@ std::string noise_sentence(const Comparison& c, std::size_t side) {
 }
 
 std::string energy_sentence(const Comparison& c, std::size_t side) {
-  for (const char* key : {"joules_per_token", "energy_j"}) {
+  for (const char* key : {"whole_gpu_joules_per_token", "joules_per_token", "energy_j"}) {
     const ComparedRow* row = c.find(key);
     if (!is_known(row, side)) continue;
     const bool of_step = row->key == "energy_j";
     const char* what = of_step ? "step" : "token";
-    const auto scope = metrics::scope_text(of_step ? metrics::EnergyScope::gpu
-                                                   : c.sides[side].metrics().energy_scope);
+    const auto scope =
+        metrics::scope_text(row->key == "joules_per_token" ? c.sides[side].metrics().energy_scope
+                                                           : metrics::EnergyScope::gpu);
     if (!differs(row, side)) return fmt::format("A {} costs the same energy {}.", what, scope);
     const double ratio = *row->values[side] / *row->values[0];
     if (ratio >= 2)
@@ -144,14 +176,15 @@ std::string energy_sentence(const Comparison& c, std::size_t side) {
 }
 
 std::string heat_sentence(const Comparison& c, std::size_t side) {
-  const ComparedRow* row = c.find("hottest_gpu_c");
+  const ComparedRow* whole = c.find("whole_temperature_peak_c");
+  const ComparedRow* row = whole != nullptr ? whole : c.find("hottest_gpu_c");
   if (!differs(row, side)) return "";
   std::string text =
-      fmt::format("Its hottest GPU is {} {}: {} ({} against {})", size_text(*row, side),
-                  judgement(*row, side) > 0 ? "cooler" : "hotter", against(*row, side),
-                  row->whose[side], row->whose[0]);
+      fmt::format("Its hottest GPU is {} {}: {}", size_text(*row, side),
+                  judgement(*row, side) > 0 ? "cooler" : "hotter", against(*row, side));
+  if (whole == nullptr) text += fmt::format(" ({} against {})", row->whose[side], row->whose[0]);
   const ComparedRow* clock = c.find("sm_clock_mean_mhz");
-  if (differs(clock, side))
+  if (whole == nullptr && differs(clock, side))
     text += fmt::format("; the mean clock is {} {}: {}", size_text(*clock, side),
                         judgement(*clock, side) > 0 ? "higher" : "lower", against(*clock, side));
   return text + ".";
@@ -165,17 +198,6 @@ std::string waiting_text(const Comparison& c, std::size_t side) {
   const double by = difference(*waiting, side)->absolute;
   return fmt::format(" Of it, waiting for late peers: {}{} s.", by > 0 ? "+" : "−",
                      significant(std::abs(by)));
-}
-
-/// Tokens of a step over those of the first side; 1 where they are not known, or not the job's.
-double tokens_ratio(const Comparison& c, std::size_t side) {
-  if (c.sides[0].unmarked_job_tokens() || c.sides[side].unmarked_job_tokens()) return 1;
-  const ComparedRow* speed = c.find("tokens_per_s");
-  const ComparedRow* step = c.find("step_time_s");
-  if (!is_known(speed, side) || !is_known(step, side)) return 1;
-  const double ratio =
-      *speed->values[side] * *step->values[side] / (*speed->values[0] * *step->values[0]);
-  return std::abs(ratio - 1) < min_relative_change || !(ratio > 0) ? 1 : ratio;
 }
 
 /// What a recording does not hold, or counts in another way than its job.
@@ -195,39 +217,68 @@ std::string recording_sentence(const Side& side) {
   return std::string(trimmed(text));
 }
 
-/// Which kinds of kernels account for the change, the largest three; where a step has another
-/// number of tokens, at as many.
-std::string kernels_sentence(const Comparison& c, std::size_t side) {
+/// The parts that add up to a step where both sides know them, else classes of kernels.
+std::vector<ComparedRow> rows_of_time(const Comparison& c, std::size_t side, bool of_parts) {
+  std::vector<ComparedRow> rows;
+  if (!of_parts) {
+    for (const ComparedSection& section : c.sections)
+      for (const ComparedRow& row : section.rows)
+        if (section.name == "kernels" && row.key != "kernel_total_s" &&
+            row.key != "kernel_waiting_s" && is_known(&row, side))
+          rows.push_back(row);
+    return rows;
+  }
+  using Parts = metrics::StepParts;
+  constexpr std::pair<const char*, Seconds Parts::*> parts[] = {
+      {"computing", &Parts::computing},
+      {"copying", &Parts::copying},
+      {"exposed communication", &Parts::exposed_communication},
+      {"waiting for late peers", &Parts::waiting},
+      {"the pipeline's bubble", &Parts::bubble},
+      {"gaps between kernels", &Parts::gaps}};
+  for (const auto& [title, part] : parts) {
+    ComparedRow& row = rows.emplace_back();
+    row.title = title, row.unit = "s", row.values.resize(c.sides.size());
+    for (const std::size_t i : {std::size_t{0}, side})
+      row.values[i] = *c.sides[i].metrics().parts.*part / unit::s;
+  }
+  return rows;
+}
+
+bool knows_parts(const Side& side) {
+  const metrics::Metrics& m = side.metrics();
+  return m.parts && (!side.is_recorded() || m.kernels.compute > Seconds());
+}
+
+/// What accounts for a step's change, the largest three; where a step has another number of tokens,
+/// at as many.
+std::string time_sentence(const Comparison& c, std::size_t side) {
   const double tokens = tokens_ratio(c, side);
-  struct Change {
-    const ComparedRow* row;
-    double by;
-  };
-  std::vector<Change> changes;
-  std::list<ComparedRow> rows;  // at as many tokens
-  for (const ComparedSection& section : c.sections)
-    for (const ComparedRow& row : section.rows) {
-      if (section.name != "kernels" || row.key == "kernel_total_s" ||
-          row.key == "kernel_waiting_s" || !is_known(&row, side))
-        continue;
-      ComparedRow& scaled = rows.emplace_back(row);
-      *scaled.values[side] /= tokens;
-      if (differs(&scaled, side)) changes.push_back({&scaled, difference(scaled, side)->absolute});
-    }
-  if (changes.empty()) return "";
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::abs(a.by) > std::abs(b.by);
-  });
-  changes.resize(std::min<std::size_t>(3, changes.size()));
+  const bool of_parts = knows_parts(c.sides[0]) && knows_parts(c.sides[side]);
+  std::vector<ComparedRow> rows = rows_of_time(c, side, of_parts);
+  for (ComparedRow& row : rows)
+    *row.values[side] /= tokens;
+  const auto change = [&](const ComparedRow& row) { return difference(row, side)->absolute; };
+  std::erase_if(rows, [&](const ComparedRow& row) { return !differs(&row, side); });
+  std::ranges::stable_sort(rows, std::greater(),
+                           [&](const ComparedRow& row) { return std::abs(change(row)); });
+  constexpr double least_named = 0.05;  // of the largest
   std::string list;
-  for (const Change& change : changes)
-    list += fmt::format("{}{} {}{} s ({})", list.empty() ? "" : ", ", change.row->title,
-                        change.by > 0 ? "+" : "−", significant(std::abs(change.by)),
-                        difference_text(*change.row, side));
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, rows.size()); ++i) {
+    const double by = change(rows[i]);
+    if (std::abs(by) < least_named * std::abs(change(rows[0]))) break;
+    list += fmt::format("{}{} {}{} s", list.empty() ? "" : ", ", rows[i].title, by > 0 ? "+" : "−",
+                        significant(std::abs(by)));
+    if (difference(rows[i], side)->relative)
+      list += fmt::format(" ({})", difference_text(rows[i], side));
+  }
+  if (list.empty()) return "";
   return fmt::format(
-      "Kernel seconds of a GPU{} change most in: {}.{}",
+      "{}{} change most in: {}.{}",
+      of_parts ? "The parts of a step, mean of the ranks in the timeline,"
+               : "Kernel seconds of a GPU",
       tokens == 1 ? "" : fmt::format(" for as many tokens as in {}", c.sides[0].name), list,
-      tokens == 1 ? waiting_text(c, side) : "");
+      tokens == 1 && !of_parts ? waiting_text(c, side) : "");
 }
 
 std::string settings_sentence(const Comparison& c, std::size_t side) {
@@ -357,7 +408,7 @@ std::vector<std::string> sentences_of(const Comparison& c) {
     add(settings_sentence(c, i));
     add(energy_sentence(c, i));
     add(heat_sentence(c, i));
-    add(kernels_sentence(c, i));
+    add(time_sentence(c, i));
   }
   return sentences;
 }
