@@ -185,16 +185,12 @@ namespace {
 using Rows = std::vector<const StudyRow*>;
 
 constexpr double min_reported_ratio = 1.01;  // times as much: below, both read the same
+constexpr double min_decisive_ratio = 1.2;   // beyond the error of a prediction
 constexpr double min_communication_share = 0.3;
 
 double communication_share(const StudyRow& row) {
   const metrics::Metrics& m = *row.metrics;
   return m.exposed_communication && m.step_time ? *m.exposed_communication / *m.step_time : 0;
-}
-
-std::string_view verb_of(const StudyRow& row) {
-  if (row.job.task == spec::Task::prefill) return " reads ";
-  return row.job.task == spec::Task::decode ? " generates " : " trains ";
 }
 
 Evidence count_of(const char* key, std::size_t count) {
@@ -231,6 +227,11 @@ std::vector<const StudyRow*> all_that_ran(const Groups& groups) {
   return all;
 }
 
+std::string_view verb_of(const StudyRow& row) {
+  if (row.job.task == spec::Task::prefill) return " reads ";
+  return row.job.task == spec::Task::decode ? " generates " : " trains ";
+}
+
 /// The two layouts, alike in all else, whose speeds differ most.
 MaybeFinding about_speed(const Groups& groups) {
   std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::layout);
@@ -238,7 +239,7 @@ MaybeFinding about_speed(const Groups& groups) {
     return pair.from->job.plan.sharding == spec::Sharding::parameters;
   });
   const auto pair = strongest(pairs, [](const Pair& p) { return ratio_at(p, "tokens_per_s"); });
-  if (!pair || *ratio_at(*pair, "tokens_per_s") < min_reported_ratio) return std::nullopt;
+  if (!pair || *ratio_at(*pair, "tokens_per_s") < min_decisive_ratio) return std::nullopt;
   Finding finding(anchor_of("throughput", *pair->to));
   finding.say("Layout decides speed: ")
       .group(*pair->to)
@@ -269,16 +270,12 @@ MaybeFinding about_energy(const Groups& groups) {
   if (fastest == nullptr) return std::nullopt;
   Finding finding(anchor_of("energy", *fastest));
   if (best_saving < min_reported_ratio) {
-    finding.say("Speed and GPU energy agree: no slower job saves energy noticeably; ")
-        .group(*fastest)
-        .say(" as ")
-        .name(*fastest)
-        .say(" takes ")
-        .number(*fastest, "joules_per_token", "J a token")
-        .say(".");
+    finding.say("Speed and " + energy_scope_of(*fastest) +
+                " energy agree: no slower job saves energy noticeably.");
     return finding;
   }
-  finding.say("The fastest job does not use the least GPU energy: for ")
+  finding
+      .say("The fastest job does not use the least " + energy_scope_of(*fastest) + " energy: for ")
       .group(*fastest)
       .say(", ")
       .name(*thriftiest)
@@ -288,7 +285,7 @@ MaybeFinding about_energy(const Groups& groups) {
       .name(*fastest)
       .say(", at ")
       .less(*thriftiest, *fastest, "tokens_per_s")
-      .say(" less speed.");
+      .say(" fewer tokens/s.");
   return finding;
 }
 
@@ -340,7 +337,7 @@ std::vector<Finding> find_findings(const Study& study) {
   const bool varies =
       std::ranges::any_of(study.rows, [](const StudyRow& row) { return !row.condition.empty(); });
   if (varies)
-    if (auto finding = about_machines(groups)) findings.push_back(std::move(*finding));
+    if (auto finding = about_conditions(groups)) findings.push_back(std::move(*finding));
   for (auto look : {about_token_latency,
                     about_prompt_latency,
                     about_decode_energy,
@@ -367,7 +364,6 @@ std::vector<Finding> find_findings(const Study& study) {
                     about_fabrics,
                     about_oversubscription,
                     about_communication}) {
-    if (varies && look == about_machines) continue;
     if (auto finding = look(groups)) findings.push_back(std::move(*finding));
   }
   if (auto finding = about_memory(study)) findings.push_back(std::move(*finding));

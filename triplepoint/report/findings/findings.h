@@ -92,6 +92,7 @@ using Groups = std::vector<Group>;
 
 // findings.cpp
 MaybeFinding about_speed(const Groups&);
+std::string_view verb_of(const StudyRow&);  // " trains ", " reads ", " generates "
 MaybeFinding about_energy(const Groups&);
 MaybeFinding about_communication(const Groups&);
 MaybeFinding about_memory(const Study&);
@@ -115,6 +116,9 @@ MaybeFinding about_full_sharding(const Groups&);
 /// Whether the size of messages is why tensor with pipeline parallelism leaves the links unused.
 MaybeFinding about_sends(const Groups&);
 // findings_machines.cpp
+/// What another room, limit, network or fault does to steps of the same job, each where it does
+/// most.
+MaybeFinding about_conditions(const Groups&);
 MaybeFinding about_machines(const Groups&);
 MaybeFinding about_machines_per_watt(const Groups&);
 MaybeFinding about_fabrics(const Groups&);

@@ -141,7 +141,8 @@ MaybeFinding about_placement(const Groups& groups) {
   const auto [worst, best] =
       std::minmax_element(placed.begin(), placed.end(),
                           [](const Placed& a, const Placed& b) { return a.gain < b.gain; });
-  constexpr std::string_view hot = "temperature_c.hot_mean", cool = "temperature_c.cool_mean";
+  constexpr std::string_view hot = "temperature_c.hot_mean", cool = "temperature_c.cool_mean",
+                             cold_step = "step_without_heat_s";
   Finding finding(anchor_of("heat-temperature", *best->row));
   finding.say("Uneven layers help: with more layers on cold slots and fewer on hot ones, ")
       .group_and_name(*best->row)
@@ -153,6 +154,9 @@ MaybeFinding about_placement(const Groups& groups) {
       .instead(*best->row, hot, *best->base, hot, "°C")
       .say(" and cool ones at ")
       .instead(*best->row, cool, *best->base, cool, "°C");
+  if (number_at(*best->row, cold_step) && number_at(*best->base, cold_step))
+    finding.say("; without heat they would give a step of ")
+        .instead(*best->row, cold_step, *best->base, cold_step, "s");
   if (worst != best && worst->gain < 0) {
     finding.say("; with few layers per stage the imbalance costs more than the heat: ")
         .group_and_name(*worst->row)

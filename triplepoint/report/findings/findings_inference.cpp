@@ -107,7 +107,7 @@ MaybeFinding about_decode_energy(const Groups& groups) {
   }
   if (row == nullptr) return std::nullopt;
   Finding finding(anchor_of("energy", *row));
-  finding.say("Energy of a generated token: ")
+  finding.say(energy_scope_of(*row) + " energy of a generated token: ")
       .group_and_name(*row)
       .say(", the most efficient of its group, takes ")
       .number(*row, energy, "J a token")
@@ -134,7 +134,7 @@ MaybeFinding about_decode_microbatches(const Groups& groups) {
       .name(*best->to, microbatch_name(*best->to))
       .say(" takes ")
       .less(*best->to, *best->from, energy)
-      .say(" less energy a token than ")
+      .say(" less " + energy_scope_of(*best->to) + " energy a token than ")
       .name(*best->from, microbatch_name(*best->from))
       .say(" and is ")
       .times(*best->to, *best->from, speed)

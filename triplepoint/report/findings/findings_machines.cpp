@@ -149,29 +149,23 @@ bool equal_conditions(const spec::Job& a, const spec::Job& b) {
   return room == other && a.stack == b.stack && a.records == b.records;
 }
 
-bool same_machine(const spec::Job& a, const spec::Job& b) {
-  return a.cluster == b.cluster;
-}
-
 /// More of the same GPUs is no other machine.
 bool differ_in_size(const StudyRow& a, const StudyRow& b) {
   return a.job.cluster.gpu.name == b.job.cluster.gpu.name &&
          a.job.world_size() != b.job.world_size();
 }
 
-/// The two comparable machines that lie furthest apart for one model: `high` wins if more is
-/// better.
+/// The two kinds of GPUs that lie furthest apart for one model under equal conditions: `high` wins
+/// if more is better.
 std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::string_view key,
-                                                bool high, ChooseJob choose,
-                                                bool (*comparable)(const spec::Job&,
-                                                                   const spec::Job&)) {
+                                                bool high, ChooseJob choose) {
   std::optional<PairwiseComparison> best;
   double best_ratio = clear_difference;
   for (const MachineComparison& comparison : machine_comparisons(groups, choose))
     for (const StudyRow* a : comparison.entries)
       for (const StudyRow* b : comparison.entries) {
-        if (differ_in_size(*a, *b)) continue;
-        if (!comparable(a->job, b->job)) continue;
+        if (a->job.cluster.gpu.name == b->job.cluster.gpu.name) continue;
+        if (!equal_conditions(a->job, b->job)) continue;
         const auto ratio = high ? ratio_at(*a, *b, key) : ratio_at(*b, *a, key);
         if (ratio && *ratio > best_ratio) best = PairwiseComparison{a, b}, best_ratio = *ratio;
       }
@@ -202,55 +196,85 @@ void add_raw_comparison(Finding& finding, const StudyRow& winner, const StudyRow
   if (!ratio) return;
   finding.say(", and for the whole machines ");
   if (*ratio >= 1)
-    finding.more(winner, loser, "tokens_per_s").say(" faster");
+    finding.more(winner, loser, "tokens_per_s").say(" more");
   else
-    finding.less(winner, loser, "tokens_per_s").say(" slower");
+    finding.less(winner, loser, "tokens_per_s").say(" fewer");
 }
 
 }  // namespace
 
+MaybeFinding about_conditions(const Groups& groups) {
+  struct Effect {
+    const StudyRow *row, *base;
+    double size;
+  };
+  std::vector<Effect> effects;  // of each condition, in the order of the study
+  const std::vector<const StudyRow*> rows = all_that_ran(groups);
+  for (const StudyRow* base : rows)
+    for (const StudyRow* row : rows) {
+      if (base->condition != rows.front()->condition || row->condition == base->condition ||
+          !same_job(base->job, row->job) || base->job.stack != row->job.stack ||
+          base->job.cluster.gpu.name != row->job.cluster.gpu.name ||
+          base->job.world_size() != row->job.world_size())
+        continue;
+      const auto ratio = ratio_at(*row, *base, "step_time_s");
+      if (!ratio) continue;
+      const Effect effect{row, base, std::abs(std::log(*ratio))};
+      const auto same = std::ranges::find_if(
+          effects, [&](const Effect& one) { return one.row->condition == row->condition; });
+      if (same == effects.end())
+        effects.push_back(effect);
+      else if (effect.size > same->size)
+        *same = effect;
+    }
+  if (effects.empty()) return std::nullopt;
+  Finding finding("machines-equal-gpus");
+  finding.say("Against ")
+      .name(*effects.front().base, effects.front().base->condition)
+      .say(", the job whose step changes most takes ");
+  for (const Effect& effect : effects) {
+    if (&effect != &effects.front()) finding.say(", ");
+    if (ratio_at(*effect.row, *effect.base, "step_time_s").value_or(1) >= 1)
+      finding.more(*effect.row, *effect.base, "step_time_s").say(" longer with ");
+    else
+      finding.less(*effect.row, *effect.base, "step_time_s").say(" less time with ");
+    finding.name(*effect.row, effect.row->condition);
+  }
+  return std::move(finding.say("."));
+}
+
 MaybeFinding about_machines(const Groups& groups) {
-  auto pair = clearest_pair(groups, "tokens_per_s_per_gpu", true, fastest_job, equal_conditions);
-  if (!pair) pair = clearest_pair(groups, "tokens_per_s_per_gpu", true, fastest_job, same_machine);
+  const auto pair = clearest_pair(groups, "tokens_per_s_per_gpu", true, fastest_job);
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-gpus");
-  const bool same_gpus = winner->job.cluster.gpu == loser->job.cluster.gpu &&
-                         winner->job.world_size() == loser->job.world_size();
-  finding
-      .say(same_machine(winner->job, loser->job) ? "The same machine in other conditions: "
-           : same_gpus                           ? "The same GPUs in another machine: "
-                                                 : "Scale up or out: GPU for GPU, ")
-      .group(*winner)
-      .say(" is ");
+  finding.say("Scale up or out: GPU for GPU, ").group(*winner).say(verb_of(*winner));
   if (ratio_at(*winner, *loser, "tokens_per_s_per_gpu").value_or(1) >= 2)
-    finding.times(*winner, *loser, "tokens_per_s_per_gpu").say(" as fast as ");
+    finding.times(*winner, *loser, "tokens_per_s_per_gpu").say(" the tokens/s of ");
   else
-    finding.more(*winner, *loser, "tokens_per_s_per_gpu").say(" faster than ");
+    finding.more(*winner, *loser, "tokens_per_s_per_gpu").say(" more tokens/s than ");
   finding.name(*loser, machine_title(*loser));
-  if (same_gpus) return std::move(finding.say("."));
   if (const auto memory = memory_ratio(*winner, *loser))
     finding.say(", for equal memory ")
         .add(*memory)
-        .say(memory->form == Evidence::Form::more ? " faster" : " slower");
+        .say(memory->form == Evidence::Form::more ? " more" : " fewer");
   add_raw_comparison(finding, *winner, *loser);
   finding.say(".");
   return finding;
 }
 
 MaybeFinding about_machines_per_watt(const Groups& groups) {
-  const auto pair =
-      clearest_pair(groups, "joules_per_token", false, least_energy_job, equal_conditions);
+  const auto pair = clearest_pair(groups, "joules_per_token", false, least_energy_job);
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-watts");
-  finding.say("For equal watts, ")
+  finding.say("Energy of a token: ")
       .group(*winner)
       .say(" as ")
       .name(*winner)
       .say(" takes ")
       .less(*winner, *loser, "joules_per_token")
-      .say(" less energy a token than ")
+      .say(" less " + energy_scope_of(*winner) + " energy than ")
       .name(*loser, machine_title(*loser))
       .say(" as ")
       .name(*loser)

@@ -11,8 +11,8 @@ namespace triplepoint::report {
 namespace {
 
 constexpr double clear_change = 1.03;  // times as much; less is within what the models can tell
-constexpr std::string_view speed = "tokens_per_s", peak_power = "power_w.peak",
-                           peak_heat = "temperature_c.peak";
+constexpr std::string_view speed = "tokens_per_s", step_time = "step_time_s",
+                           peak_power = "power_w.peak", peak_heat = "temperature_c.peak";
 
 std::optional<double> gain(const Pair& pair) {
   return ratio_at(pair, speed);
@@ -124,13 +124,13 @@ MaybeFinding about_slower_microbatches(const Groups& groups) {
   finding.name(*worst->to, microbatch_name(*worst->to))
       .say(" instead of ")
       .name(*worst->from, microbatch_name(*worst->from))
-      .say(" makes ")
+      .say(" makes steps of ")
       .name(*worst->to, layout_with_options(*worst->to))
       .say(" of ")
       .group(*worst->to)
       .say(" ")
-      .less(*worst->to, *worst->from, speed)
-      .say(" slower.");
+      .more(*worst->to, *worst->from, step_time)
+      .say(" longer.");
   return finding;
 }
 
@@ -151,9 +151,9 @@ MaybeFinding about_peaks_of_microbatches(const Groups& groups) {
       .number(*worst->from, peak_power, "")
       .say(" to ")
       .number(*worst->to, peak_power, "W")
-      .say(" at its peak and makes it ")
-      .less(*worst->to, *worst->from, speed)
-      .say(" slower.");
+      .say(" at its peak and makes steps ")
+      .more(*worst->to, *worst->from, step_time)
+      .say(" longer.");
   return finding;
 }
 
@@ -195,13 +195,13 @@ MaybeFinding about_recompute(const Groups& groups) {
                 [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
   if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *worst->to));
-  finding.say("Recomputing activations that would fit costs time: it makes ")
+  finding.say("Recomputing activations that would fit costs time: it makes steps of ")
       .group(*worst->from)
       .say(", ")
       .name(*worst->from)
       .say(", ")
-      .less(*worst->to, *worst->from, speed)
-      .say(" slower");
+      .more(*worst->to, *worst->from, step_time)
+      .say(" longer");
   if (number_at(*worst->from, "memory_gib.total") && number_at(*worst->to, "memory_gib.total"))
     finding.say(" to save ")
         .difference(*worst->from, *worst->to, "memory_gib.total", "GiB")
@@ -269,9 +269,9 @@ MaybeFinding about_overlap_in_vain(const Groups& groups) {
   Finding finding(anchor_of("throughput", *worst->to));
   finding.say("Overlap can cost speed: ")
       .group_and_name(*worst->from)
-      .say(", gets ")
-      .less(*worst->to, *worst->from, speed)
-      .say(" slower with it");
+      .say(", takes ")
+      .more(*worst->to, *worst->from, step_time)
+      .say(" longer a step with it");
   if (is_most_of_change(*worst, compute_seconds))
     finding.say(", because kernels that share a GPU with transfers take longer");
   return std::move(finding.say("."));
@@ -348,7 +348,7 @@ void add_other_traffic(Finding& finding, const Pair& pair) {
   if (*gain(pair) >= 1)
     finding.say(" is ").more(*pair.to, *pair.from, speed).say(" faster than ");
   else
-    finding.say(" is ").less(*pair.to, *pair.from, speed).say(" slower than ");
+    finding.say(" takes ").more(*pair.to, *pair.from, step_time).say(" longer a step than ");
   finding.name(*pair.from, pair.from->name).say(" and uses ").share(*pair.to, link_use);
   if (percent(known_number(*pair.to, link_use)) != percent(known_number(*pair.from, link_use)))
     finding.say(" instead of ").share(*pair.from, link_use).say(" of its NICs");

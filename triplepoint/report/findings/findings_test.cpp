@@ -16,6 +16,7 @@
 #include "triplepoint/report/findings/findings_machines.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/study.h"
 #include "triplepoint/report/study_testing.h"
@@ -248,40 +249,44 @@ TEST_CASE("larger microbatches: all-gathers are named where they are most of wha
       FAIL_CHECK(fault);
 }
 
-TEST_CASE("the same machine at another inlet is not another machine") {
+/// The first job that ran, and again under other conditions with steps half as long again.
+Study study_in(void (*change)(spec::Job&)) {
   Study study = sample_study();
   std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics; });
   study.rows.resize(1);
-  StudyRow warm = study.rows[0];
-  warm.name += "-warm";
-  warm.job.environment.ambient = Celsius(45);
-  warm.metrics->tokens_per_second_per_gpu = 0.8 * *warm.metrics->tokens_per_second_per_gpu;
-  study.rows.push_back(warm);
+  StudyRow other = study.rows[0];
+  other.name += "-other";
+  change(other.job);
+  *other.metrics->step_time *= 1.5;
+  study.rows.push_back(other);
   label_conditions(study);
-  CHECK(any_says(find_findings(study), "The same machine in other conditions"));
-  study.rows[1].job.cluster.scale_out.oversubscription = 4;
-  label_conditions(study);
-  CHECK_FALSE(any_says(find_findings(study), "The same GPUs in another machine"));  // nor the room
-  study.rows[1].job.environment.ambient.reset();
-  label_conditions(study);
-  CHECK(any_says(find_findings(study), "The same GPUs in another machine"));
+  return study;
 }
 
-TEST_CASE("a job with a fault is not named like the healthy one, and the fault comes first") {
+TEST_CASE("what other conditions do to the same job comes first, and is no other machine") {
+  const Study warm = study_in([](spec::Job& job) { job.environment.ambient = Celsius(45); });
+  CHECK(find_findings(warm).front().text() ==
+        "Against inlet 25 °C, the job whose step changes most takes 50 % longer with inlet 45 °C.");
+  CHECK(study_document(warm).verdict == find_findings(warm).front().text());
+  const Study faulty = study_in([](spec::Job& job) {
+    job.environment.faults = {spec::parse_fault("node=1,power=0.25").value()};
+  });
+  CHECK(group_title(faulty.rows[0]).ends_with(", no fault"));
+  CHECK(group_title(faulty.rows[1]).ends_with(", fault node=1,power=0.25"));
+  CHECK(find_findings(faulty).front().text().starts_with("Against no fault, "));
+  for (const Study* study : {&warm, &faulty})
+    CHECK_FALSE(any_says(find_findings(*study), "GPU for GPU"));
+  CHECK(study_document(sample_study()).verdict.empty());
+}
+
+TEST_CASE("speeds of several models are not summed up in one figure") {
   Study study = sample_study();
-  std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics; });
-  study.rows.resize(1);
-  StudyRow faulty = study.rows[0];
-  faulty.name += "-faulty";
-  faulty.job.environment.faults = {spec::parse_fault("node=1,power=0.25").value()};
-  faulty.metrics->tokens_per_second_per_gpu = 0.3 * *faulty.metrics->tokens_per_second_per_gpu;
-  study.rows.push_back(faulty);
-  label_conditions(study);
-  CHECK(group_title(study.rows[0]).ends_with(", no fault"));
-  CHECK(group_title(study.rows[1]).ends_with(", fault node=1,power=0.25"));
-  const std::string first = find_findings(study).front().text();
-  CHECK(first.starts_with("The same machine in other conditions: "));
-  CHECK(first.find("fault node=1,power=0.25") != std::string::npos);
+  REQUIRE(study_document(study).key_figures.size() == 1);
+  CHECK(study_document(study).key_figures[0].label == "hottest GPU");
+  std::erase_if(study.rows, [](const StudyRow& row) { return row.job.model.name != "gpt3-175b"; });
+  const answers::KeyFigure fastest = study_document(study).key_figures.at(0);
+  CHECK(fastest.label == "fastest");
+  CHECK(fastest.remark.starts_with("gpt3-175b on 64 x H100: "));  // of both machines
 }
 
 TEST_CASE("slots whose dies are about as warm are not called hot and cool") {
@@ -328,6 +333,7 @@ TEST_CASE("layers that follow the cold are found, with what they gain and what t
   CHECK(any_says(findings, "2.0 % more samples per second and megajoule"));
   CHECK(any_says(findings, "the imbalance costs more than the heat"));
   CHECK(any_says(findings, "its bubble grown to"));
+  CHECK(any_says(findings, "; without heat they would give a step of the same "));
   for (const Finding& finding : findings)
     CHECK(faults_of(finding, json_of(study)).empty());
   study.rows.back().metrics->bubble_fraction.value() -= 0.05;
@@ -357,7 +363,7 @@ TEST_CASE("two machines are compared for equal GPUs, memory and watts") {
   Study study = sample_study();
   CHECK(any_says(find_findings(study), "GPU for GPU"));
   CHECK(any_says(find_findings(study), "for equal memory"));
-  CHECK(any_says(find_findings(study), "For equal watts"));
+  CHECK(any_says(find_findings(study), "Energy of a token"));
   std::erase_if(study.rows, [](const StudyRow& row) { return row.job.cluster.gpu.name != "h200"; });
   CHECK(!any_says(find_findings(study), "GPU for GPU"));
 }
@@ -382,8 +388,8 @@ TEST_CASE("for equal watts each machine stands as its job with the least energy"
   *slow.metrics->joules_per_token /= 10;
   const std::string speed = text_with(study, "GPU for GPU");
   study.rows.push_back(slow);
-  const std::string watts = text_with(study, "For equal watts");
-  CHECK(watts.starts_with("For equal watts, gpt3-175b on 64 x H100 as TP8-PP32"));
+  const std::string watts = text_with(study, "Energy of a token");
+  CHECK(watts.starts_with("Energy of a token: gpt3-175b on 64 x H100 as TP8-PP32"));
   CHECK(text_with(study, "GPU for GPU") == speed);
   std::size_t charts = 0;
   for (const Figure& figure : machine_figures(groups_of(study)))
@@ -397,7 +403,7 @@ TEST_CASE("for equal watts each machine stands as its job with the least energy"
 TEST_CASE("machines are compared under equal conditions, or not at all") {
   const Study study = sample_study();
   const std::string in_air = text_with(study, "GPU for GPU"),
-                    watts_in_air = text_with(study, "For equal watts");
+                    watts_in_air = text_with(study, "Energy of a token");
   REQUIRE_FALSE(in_air.empty());
   REQUIRE_FALSE(watts_in_air.empty());
   const auto is_h200 = [](const StudyRow& row) { return row.job.cluster.gpu.name == "h200"; };
@@ -425,7 +431,7 @@ TEST_CASE("machines are compared under equal conditions, or not at all") {
     // The only H200 are under other conditions than the H100.
     label_conditions(changed);
     CHECK(text_with(changed, "GPU for GPU").empty());
-    CHECK(text_with(changed, "For equal watts").empty());
+    CHECK(text_with(changed, "Energy of a token").empty());
     // Both kinds of H200: those in the H100's conditions count. Stacks are of one group, whose
     // fastest job stands for it.
     if (more.front().job.stack.name == "another") continue;
@@ -439,8 +445,8 @@ TEST_CASE("machines are compared under equal conditions, or not at all") {
       REQUIRE(at != std::string::npos);
       return text.erase(at, condition.size());
     };
-    CHECK(unconditioned("GPU for GPU").ends_with(in_air.substr(in_air.find(" is "))));
-    CHECK(unconditioned("For equal watts")
+    CHECK(unconditioned("GPU for GPU").ends_with(in_air.substr(in_air.find(" trains "))));
+    CHECK(unconditioned("Energy of a token")
               .ends_with(watts_in_air.substr(watts_in_air.find(" takes "))));
   }
 }
@@ -450,7 +456,7 @@ TEST_CASE("machines with the cooling they are sold with are compared, whichever 
   for (StudyRow& row : study.rows)
     if (row.job.cluster.gpu.name == "h200") row.job.cluster.chassis.cooling = spec::Cooling::liquid;
   CHECK(any_says(find_findings(study), "GPU for GPU"));
-  CHECK(any_says(find_findings(study), "For equal watts"));
+  CHECK(any_says(find_findings(study), "Energy of a token"));
 }
 
 TEST_CASE("a cooling and an inlet that are the machine's own may be written") {
@@ -466,7 +472,7 @@ TEST_CASE("a cooling and an inlet that are the machine's own may be written") {
     }
   }
   CHECK(any_says(find_findings(study), "GPU for GPU"));
-  CHECK(any_says(find_findings(study), "For equal watts"));
+  CHECK(any_says(find_findings(study), "Energy of a token"));
   for (StudyRow& row : study.rows)
     if (row.job.cluster.gpu.name != "h200") row.job.environment.ambient = Celsius(26);
   CHECK_FALSE(any_says(find_findings(study), "GPU for GPU"));
@@ -485,7 +491,7 @@ TEST_CASE("sizes of one kind of machine are not compared as machines") {
   }
   label_conditions(study);
   CHECK(!any_says(find_findings(study), "GPU for GPU"));
-  CHECK(!any_says(find_findings(study), "For equal watts"));
+  CHECK(!any_says(find_findings(study), "Energy of a token"));
   const std::vector<Figure> figures = machine_figures(groups_of(study));
   REQUIRE(!figures.empty());
   for (const Figure& figure : figures)
@@ -560,46 +566,15 @@ TEST_CASE("recommendations start from the first job or from a fast one") {
     const StudyRow* fastest = answers_for(group).fastest;
     if (fastest == nullptr) continue;
     for (const Recommendation& change : recommendations_for(group)) {
-      if (!change.setting || *change.setting == PlanSetting::layout) continue;
+      if (change.setting == PlanSetting::layout) continue;
       const bool is_fast = ratio_at(*change.from, *fastest, "tokens_per_s").value_or(0) >= 0.5;
       CHECK((is_fast || change.from == group.rows.front()));
-      if (*change.setting == PlanSetting::recompute && change.to != fastest)
+      if (change.setting == PlanSetting::recompute && change.to != fastest)
         CHECK(change.to->job.plan.recompute != fastest->job.plan.recompute);
-      if (*change.setting == PlanSetting::microbatch && change.to != fastest)
+      if (change.setting == PlanSetting::microbatch && change.to != fastest)
         CHECK(change.to->job.plan.micro_batch_size != fastest->job.plan.micro_batch_size);
     }
   }
-}
-
-TEST_CASE("the gain from cooling is bounded by the step without heat, not by a mean clock") {
-  Study study = sample_study();
-  for (const double share : {0.75, 0.9895}) {
-    for (StudyRow& row : study.rows)
-      if (row.metrics && row.metrics->step_time)
-        row.metrics->step_without_heat = share * *row.metrics->step_time;
-    bool any = false;
-    for (const Group& group : groups_of(study))
-      for (const Recommendation& change : recommendations_for(group))
-        if (!change.setting) {
-          any = true;
-          CHECK(change.gain == doctest::Approx(1 / share - 1));
-          CHECK(faults_of(change.text, json_of(study)).empty());
-          const std::vector<Evidence>& steps = change.text.evidence();
-          REQUIRE(steps.size() == 2);
-          CHECK(steps[0].printed + " s" != steps[1].printed);
-        }
-    CHECK(any);
-  }
-}
-
-TEST_CASE("cooling that would gain less than a per cent is not recommended") {
-  Study study = sample_study();
-  for (StudyRow& row : study.rows)
-    if (row.metrics && row.metrics->step_time)
-      row.metrics->step_without_heat = 0.993 * *row.metrics->step_time;
-  for (const Group& group : groups_of(study))
-    for (const Recommendation& change : recommendations_for(group))
-      CHECK(change.setting);
 }
 
 TEST_CASE("what heat takes from the step is said in seconds, with the GPU that all wait for") {
@@ -677,7 +652,7 @@ Study as_task(spec::Task task) {
 TEST_CASE("a study of decoding says where a token's energy goes and what it waits for") {
   const Study study = as_task(spec::Task::decode);
   const std::vector<Finding> findings = find_findings(study);
-  CHECK(any_says(findings, "Energy of a generated token"));
+  CHECK(any_says(findings, "energy of a generated token"));
   CHECK(any_says(findings, "gives every sequence its next token after"));
   CHECK(any_says(findings, " generates "));
   CHECK_FALSE(any_says(findings, " trains "));
@@ -690,7 +665,7 @@ TEST_CASE("a study of decoding says where a token's energy goes and what it wait
 TEST_CASE("a study of prompts says how long the first token waits") {
   const std::vector<Finding> findings = find_findings(as_task(spec::Task::prefill));
   CHECK(any_says(findings, "has read all prompts after"));
-  CHECK_FALSE(any_says(findings, "Energy of a generated token"));
+  CHECK_FALSE(any_says(findings, "energy of a generated token"));
 }
 
 TEST_CASE("a study of both says what fine-tuning spares") {

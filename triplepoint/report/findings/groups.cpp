@@ -157,6 +157,13 @@ std::string full_label(const StudyRow& row) {
   return layout_with_options(row) + ", " + microbatch_name(row);
 }
 
+std::string energy_scope_of(const StudyRow& row) {
+  const auto scope = row.metrics ? row.metrics->energy_scope : metrics::EnergyScope::gpu;
+  return scope == metrics::EnergyScope::gpu
+             ? "GPU"
+             : std::string(metrics::energy_scopes[static_cast<std::size_t>(scope)]);
+}
+
 bool has_fault(const StudyRow& row) {
   return row.has_job && !row.job.environment.faults.empty();
 }

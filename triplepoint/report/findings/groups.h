@@ -42,6 +42,9 @@ std::string short_label(const StudyRow& row);
 /// The same, short, and without what the row above has already said.
 std::string label_below(const StudyRow& row, const StudyRow* above);
 
+/// "GPU", "node" or "site": where its joules per token are counted.
+std::string energy_scope_of(const StudyRow& row);
+
 /// What a planted fault does is not laid on heat.
 bool has_fault(const StudyRow& row);
 

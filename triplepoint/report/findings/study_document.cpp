@@ -65,37 +65,45 @@ struct FigureOf {
   std::vector<answers::KeyFigure> figures;
   bool several_groups = false;
 
-  void add(const char* label, const StudyRow* row, const char* key, const char* unit,
+  void add(std::string label, const StudyRow* row, const char* key, const char* unit,
            int digits = 3) {
     const auto value = row == nullptr ? std::nullopt : number_at(*row, key);
     if (!value) return;
     const std::string group = several_groups ? group_title(*row) + ": " : "";
-    figures.push_back({label, fmt::format("{} {}", significant(*value, digits), unit),
+    figures.push_back({std::move(label), fmt::format("{} {}", significant(*value, digits), unit),
                        group + short_label(*row)});
   }
 };
 
-/// Speeds and energies are those of the group with most jobs, since no other model's compare; the
-/// hottest GPU is that of all.
+/// Of all jobs that ran; speeds and energies only of one model, since those of several do not
+/// compare.
 std::vector<answers::KeyFigure> key_figures_of(const std::vector<Group>& groups) {
   FigureOf all{.figures = {}, .several_groups = groups.size() > 1};
-  const Group* group = group_with_most_jobs(groups);
-  if (group == nullptr) return {};
-  const Answers answers = answers_for(*group);
-  all.add("fastest", answers.fastest, "tokens_per_s", "tokens/s", 4);
-  all.add("least GPU energy", answers.thriftiest, "joules_per_token", "J/token");
-  std::vector<const StudyRow*> ran;
-  for (const Group& each : groups)
-    std::ranges::copy(each.that_ran(), std::back_inserter(ran));
+  const std::vector<const StudyRow*> ran = all_that_ran(groups);
+  if (ran.empty()) return {};
+  const bool one_model = std::ranges::all_of(
+      ran, [&](const StudyRow* row) { return model_title(*row) == model_title(*ran.front()); });
+  if (one_model) {
+    all.add("fastest", highest(ran, "tokens_per_s"), "tokens_per_s", "tokens/s", 4);
+    all.add("least " + energy_scope_of(*ran.front()) + " energy", thriftiest_of(ran),
+            "joules_per_token", "J/token");
+  }
   all.add("hottest GPU", highest(ran, "temperature_c.peak"), "temperature_c.peak", "°C");
   return std::move(all.figures);
 }
 
-Section answers_of(const std::vector<Group>& groups) {
+/// Of all its energies: its jobs state a PUE, or none does.
+std::string scope_of(const Study& study) {
+  const auto ran =
+      std::ranges::find_if(study.rows, [](const StudyRow& row) { return row.metrics.has_value(); });
+  return ran == study.rows.end() ? "GPU" : energy_scope_of(*ran);
+}
+
+Section answers_of(const Study& study, const std::vector<Group>& groups) {
   Section section{"answers", "The short answers"};
   triplepoint::DataTable table = text_table({{"model and machines", Align::left},
                                              {"fastest", Align::left},
-                                             {"least GPU energy", Align::left},
+                                             {"least " + scope_of(study) + " energy", Align::left},
                                              {"what limits the fastest", Align::left, 2},
                                              {"what to change", Align::left, 1}});
   for (triplepoint::DataColumn& column : table.columns)
@@ -110,10 +118,12 @@ Section answers_of(const std::vector<Group>& groups) {
   return section;
 }
 
-Section findings_of(const Study& study) {
+/// Those that the verdict does not say.
+Section findings_of(const Study& study, const std::string& verdict) {
   Section section{"findings", "Findings"};
   for (const Finding& finding : find_findings(study))
-    section.remarks.push_back({finding.text(), Remark::Kind::finding, finding.anchor()});
+    if (finding.text() != verdict)
+      section.remarks.push_back({finding.text(), Remark::Kind::finding, finding.anchor()});
   return section;
 }
 
@@ -169,8 +179,11 @@ triplepoint::DataTable jobs_table(const Study& study) {
                                     {"machines", Align::left, 4},
                                     {"layout", Align::left, 4},
                                     {"verdict", Align::left}};
-  for (const Column& column : columns)
-    titles.push_back({column.title, Align::right, column.optional});
+  for (const Column& column : columns) {
+    const bool has_scope = column.key == std::string_view("joules_per_token");
+    titles.push_back(
+        {(has_scope ? scope_of(study) + " " : "") + column.title, Align::right, column.optional});
+  }
   titles.push_back({"diagnosis", Align::left, 1});
   triplepoint::DataTable table = text_table(std::move(titles));
   for (const StudyRow& row : study.rows) {
@@ -198,12 +211,15 @@ const Group* group_with_most_jobs(const std::vector<Group>& groups) {
 
 answers::Document study_document(const Study& study) {
   const std::vector<Group> groups = groups_of(study);
-  answers::Document document{
-      .kind = "study", .title = study.title, .facts = facts_of(study), .verdict = {}};
+  const MaybeFinding answer = about_conditions(groups);
+  answers::Document document{.kind = "study",
+                             .title = study.title,
+                             .facts = facts_of(study),
+                             .verdict = answer ? answer->text() : ""};
   document.key_figures = key_figures_of(groups);
   if (study.score) document.sections.push_back(score_section(*study.score));
-  document.sections.push_back(answers_of(groups));
-  document.sections.push_back(findings_of(study));
+  document.sections.push_back(answers_of(study, groups));
+  document.sections.push_back(findings_of(study, document.verdict));
   Section jobs{"jobs", "All jobs"};
   jobs.tables = {jobs_table(study)};
   document.sections.push_back(std::move(jobs));

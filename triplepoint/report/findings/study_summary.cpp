@@ -31,7 +31,7 @@ double gain_of(const Pair& pair) {
   return ratio_at(pair, speed).value_or(0) - 1;
 }
 
-/// "67 % more tokens/s, 38 % less energy a token, 2.1 °C cooler at its peak."
+/// "67 % more tokens/s, 38 % less GPU energy a token, 2.1 °C cooler at its peak."
 void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
   const double gain = ratio_at(to, from, speed).value_or(1);
   if (gain >= 2)
@@ -40,11 +40,12 @@ void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
     text.more(to, from, speed).say(" more tokens/s");
   if (const auto joules = ratio_at(to, from, energy)) {
     if (*joules <= 0.995)
-      text.say(", ").less(to, from, energy).say(" less energy a token");
+      text.say(", ").less(to, from, energy).say(" less ");
     else if (*joules >= 1.005)
-      text.say(", ").more(to, from, energy).say(" more energy a token");
+      text.say(", ").more(to, from, energy).say(" more ");
     else
-      text.say(", the same energy a token");
+      text.say(", the same ");
+    text.say(energy_scope_of(to) + " energy a token");
   }
   const auto before = number_at(from, "temperature_c.peak"),
              after = number_at(to, "temperature_c.peak");
@@ -85,7 +86,7 @@ void add_change(Finding& text, const Pair& pair) {
   const StudyRow &from = *pair.from, &to = *pair.to;
   switch (pair.setting) {
     case PlanSetting::layout:
-      text.say("Lay out as ").name(to).say(" instead of ").name(from, layout_label(from));
+      text.say("Lay out as ").name(to).say(" instead of ").name(from, layout_with_options(from));
       break;
     case PlanSetting::microbatch:
       text.say("Take ")
@@ -167,24 +168,6 @@ std::optional<Pair> setting_change(const Group& group, const std::vector<Pair>& 
   return at_best && gain_of(*at_best) >= least_gain ? at_best : strongest(of_setting, gain);
 }
 
-/// What cooler boards would give back: a bound, from the step at inlet temperature. The mean clock
-/// is no bound: all wait for the hottest GPU.
-std::optional<Recommendation> cooling(const Group& group, const StudyRow& fastest) {
-  const auto step = number_at(fastest, "step_time_s"),
-             cold = number_at(fastest, "step_without_heat_s");
-  if (has_fault(fastest) || !step || !cold || !(*cold > 0) || *step / *cold - 1 < least_gain)
-    return std::nullopt;
-  Finding text(change_anchor(group));
-  text.say(
-          "Improve the cooling, or move work to the cool slots: with every die as cool as its "
-          "inlet, a step of ")
-      .name(fastest)
-      .say(" would take ")
-      .instead(fastest, "step_without_heat_s", fastest, "step_time_s", "s")
-      .say("; cooling gains no more.");
-  return Recommendation{&fastest, &fastest, std::nullopt, *step / *cold - 1, std::move(text)};
-}
-
 struct Share {
   std::string_view key, whole;
   const char* words;
@@ -256,28 +239,31 @@ std::vector<Recommendation> recommendations_for(const Group& group) {
                               PlanSetting::placement})
     if (const auto pair = setting_change(group, pairs, setting, *fastest))
       all.push_back(recommend(group, *pair));
-  if (auto better = cooling(group, *fastest)) all.push_back(std::move(*better));
-  std::erase_if(all, [](const Recommendation& r) { return r.setting && r.gain < least_gain; });
+  std::erase_if(all, [](const Recommendation& r) { return r.gain < least_gain; });
   // What leads to the best job comes before what helps elsewhere.
   std::stable_sort(all.begin(), all.end(), [&](const Recommendation& a, const Recommendation& b) {
-    const bool a_leads = a.to == fastest && a.setting, b_leads = b.to == fastest && b.setting;
+    const bool a_leads = a.to == fastest, b_leads = b.to == fastest;
     return a_leads != b_leads ? a_leads : a.gain > b.gain;
   });
   return all;
+}
+
+const StudyRow* thriftiest_of(const std::vector<const StudyRow*>& ran) {
+  const StudyRow *fastest = highest(ran, speed), *thriftiest = lowest(ran, energy);
+  // Another job for a difference that no meter shows would only confuse.
+  constexpr double same_energy = 1.005;
+  const bool same = fastest != nullptr && thriftiest != nullptr &&
+                    ratio_at(*fastest, *thriftiest, energy).value_or(2) <= same_energy;
+  return same ? fastest : thriftiest;
 }
 
 Answers answers_for(const Group& group) {
   const Rows ran = group.that_ran();
   const std::string& id = group.id;
   Answers answers{
-      highest(ran, speed),         lowest(ran, energy),         highest(ran, "temperature_c.peak"),
+      highest(ran, speed),         thriftiest_of(ran),          highest(ran, "temperature_c.peak"),
       Finding("throughput-" + id), Finding("energy-" + id),     Finding("kernels-" + id),
       Finding("change-" + id),     Finding("temperature-" + id)};
-  // Another job for a difference that no meter shows would only confuse.
-  constexpr double same_energy = 1.005;
-  if (answers.fastest != nullptr && answers.thriftiest != nullptr &&
-      ratio_at(*answers.fastest, *answers.thriftiest, energy).value_or(2) <= same_energy)
-    answers.thriftiest = answers.fastest;
   if (answers.fastest != nullptr) {
     answers.fastest_text.name(*answers.fastest, short_label(*answers.fastest))
         .say(": ")

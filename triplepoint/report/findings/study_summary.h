@@ -14,8 +14,8 @@ namespace triplepoint::report {
 /// A change that a study has tried, and its gain.
 struct Recommendation {
   const StudyRow *from = nullptr, *to = nullptr;
-  std::optional<PlanSetting> setting;  // none: cooling
-  double gain = 0;                     // of speed, 0.12 is 12 %
+  PlanSetting setting = PlanSetting::layout;
+  double gain = 0;  // of speed, 0.12 is 12 %
   Finding text;
 };
 
@@ -30,6 +30,9 @@ struct Answers {
   Finding fastest_text, energy_text, limit_text, change_text, heat_text;
 };
 Answers answers_for(const Group& group);
+
+/// The job with the least energy a token; the fastest where it needs as little.
+const StudyRow* thriftiest_of(const std::vector<const StudyRow*>& ran);
 
 /// What takes most of the step of a job, as a sentence of few words.
 Finding what_limits(const StudyRow& row);

@@ -247,8 +247,9 @@ std::string machines_section(const std::vector<Group>& groups) {
 
 std::string study_page(const Study& study) {
   const std::vector<Group> groups = groups_of(study);
-  const std::vector<Finding> findings = find_findings(study);
+  std::vector<Finding> findings = find_findings(study);
   const answers::Document document = study_document(study);
+  std::erase_if(findings, [&](const Finding& one) { return one.text() == document.verdict; });
   const std::string picture = overview(groups, findings);
   std::string body = head_html(document) + picture, jobs;
   for (const answers::Section& section : document.sections)
