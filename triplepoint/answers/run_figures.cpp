@@ -77,7 +77,7 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
     return fmt::format("hottest die {} °C, {} W a GPU, {} MJ of the GPUs", significant(span.peak_c),
                        significant(span.power_w), significant(span.energy_j.value_or(0) / 1e6));
   };
-  const auto [whole, joules_per_token] = *whole_run_of(run);
+  const auto [whole, time_per_step, joules_per_token] = *whole_run_of(run);
   std::string detail = fmt::format("a step, mean of {} in {} s; {}", whole.steps,
                                    significant(whole.end / unit::s), text(whole));
   // Where training stood still, or steps were lost with a node, time goes by without any.
@@ -203,13 +203,14 @@ std::string cool_down_text(const Metrics& m) {
 std::optional<WholeRun> whole_run_of(const run::Run& run) {
   const std::vector<metrics::FaultPhase> phases = metrics::fault_phases_of(run);
   if (phases.empty()) return std::nullopt;
-  WholeRun whole{phases.front().span, std::nullopt};
+  WholeRun whole{.span = phases.front().span};
+  const Seconds last_end = run.steps.back().end - Instant();
+  if (whole.span.steps > 0) whole.time_per_step = last_end / static_cast<double>(whole.span.steps);
   double tokens = 0;
   for (const run::StepRecord& step : run.steps)
     tokens += static_cast<double>(step.tokens);
   if (whole.span.energy_j && tokens > 0)
-    whole.gpu_joules_per_token =
-        *whole.span.energy_j * ((run.steps.back().end - Instant()) / whole.span.end) / tokens;
+    whole.gpu_joules_per_token = *whole.span.energy_j * (last_end / whole.span.end) / tokens;
   return whole;
 }
 

@@ -20,7 +20,9 @@ namespace triplepoint::answers {
 /// All of a run over time, whose metrics are those of its last step; nothing of a steady state.
 struct WholeRun {
   metrics::FaultSpan span;
-  std::optional<double> gpu_joules_per_token;  // until the last step ends
+  // Until the last step ends; the time in which training stands still counts.
+  std::optional<Seconds> time_per_step;
+  std::optional<double> gpu_joules_per_token;
 };
 std::optional<WholeRun> whole_run_of(const run::Run&);
 

@@ -93,6 +93,7 @@ TEST_CASE("a run over time has the energy of its tokens until the last step ends
   run.steps = {{instant_at(0 * unit::s), instant_at(2 * unit::s), 1, 100},
                {instant_at(2 * unit::s), instant_at(4 * unit::s), 1, 100}};
   REQUIRE(whole_run_of(run));
+  CHECK(whole_run_of(run)->time_per_step == 2 * unit::s);
   CHECK(whole_run_of(run)->gpu_joules_per_token.value() == doctest::Approx(500 * 4 / 200.0));
 }
 

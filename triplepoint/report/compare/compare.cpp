@@ -243,19 +243,17 @@ ComparedSection named_section(const Sides& sides, ComparedSection section, const
 ComparedSection whole_section(const Sides& sides) {
   ComparedSection section{"whole", "The whole run", {}};
   if (std::ranges::none_of(sides, [](S s) { return s.whole.has_value(); })) return section;
-  const auto step_s = [](S s) {
-    const Value mean =
-        s.whole && s.whole->span.step_time ? Value(*s.whole->span.step_time / unit::s) : Value();
-    return s.whole ? mean : number_at(s.row, "step_time_s");
+  const auto step_s = [](S s) -> Value {
+    if (!s.whole) return number_at(s.row, "step_time_s");
+    return s.whole->time_per_step ? Value(*s.whole->time_per_step / unit::s) : Value();
   };
   const auto tokens = [](S s) -> Value {  // of a step
     const Metrics& m = s.metrics();
     if (!m.tokens_per_second || !m.step_time) return std::nullopt;
     return *m.tokens_per_second * (*m.step_time / unit::s);
   };
-  add(section,
-      {.key = "whole_step_time_s", .title = "step time, mean", .unit = "s", .better = less}, sides,
-      step_s);
+  add(section, {.key = "whole_step_time_s", .title = "time per step", .unit = "s", .better = less},
+      sides, step_s);
   add(section, {.key = "whole_tokens_per_s", .title = "speed", .unit = "tokens/s", .better = more},
       sides,
       [&](S s) { return step_s(s) && tokens(s) ? Value(*tokens(s) / *step_s(s)) : Value(); });

@@ -148,7 +148,7 @@ TEST_CASE("compare: a slower run is told by its longer step") {
 
 TEST_CASE("compare: of a run over time all of it counts, not its last step") {
   Side fault = sample_side("fault", 4);
-  fault.whole = {{.step_time = 5 * unit::s, .power_w = 500, .peak_c = 88}, 3.0};
+  fault.whole = answers::WholeRun{{.power_w = 500, .peak_c = 88}, 5 * unit::s, 3.0};
   const Comparison c = compare_runs({sample_side("steady", 4), fault});
   CHECK(row(c, "whole_tokens_per_s").values[1] == Approx(1e5 / 5));
   const std::vector<std::string> sentences = sentences_of(c);
