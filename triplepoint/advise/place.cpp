@@ -292,7 +292,8 @@ class Placer {
       if (gain > most) most = gain, result_.fastest = i;
     }
     if (result_.fastest > 0) find_parts();
-    if (most >= least_worthwhile_gain) result_.recommended = result_.fastest;
+    if (result_.gain(result_.placements[result_.fastest]) >= least_worthwhile_gain)
+      result_.recommended = result_.fastest;
     if (result_.recommended > 0 || options_.machine_is_known) return;
     result_.notes.push_back(
         fmt::format("a placement has to gain {:.2g} % on average over {} drawn machines and not to "
@@ -337,7 +338,9 @@ class Placer {
 
 double PlaceResult::gain(const Placement& placement) const {
   if (placement.over.machines > 0) return placement.over.mean;
-  return placements.front().outcome.step_time / placement.outcome.step_time - 1;
+  const bool has_parts = parts && &placement == &placements[fastest];
+  const double by_boards = has_parts ? parts->layers.boards + parts->order.boards : 0;
+  return (placements.front().outcome.step_time - by_boards) / placement.outcome.step_time - 1;
 }
 
 const char* name_of(PlacementKind kind) {

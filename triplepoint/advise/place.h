@@ -69,7 +69,8 @@ struct PlaceResult {
   bool searched_all = true;  // ends where no neighbour is faster; false: most_judged or stopped
 
   const Placement& best() const { return placements[recommended]; }
-  /// Speed over the baseline: the mean of drawn machines, or on a machine that is known its own.
+  /// Speed over the baseline: the mean of drawn machines; of a machine that is known its own, of
+  /// the fastest placement without what boards add, which are drawn there, too.
   double gain(const Placement&) const;
 };
 

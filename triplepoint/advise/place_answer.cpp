@@ -299,7 +299,10 @@ std::string verdict_of(const PlaceResult& result) {
           ? fmt::format("on average over {} drawn machines of this kind ({:.2f} % on the worst; "
                         "faster on {} of them)",
                         over.machines, 100 * over.worst, over.gaining)
-          : "on this machine");
+          : fmt::format(
+                "in this machine's heat on mean boards ({:.2f} % on boards that are "
+                "drawn: telemetry does not tell them)",
+                100 * (baseline_of(result).outcome.step_time / fastest.outcome.step_time - 1)));
   if (result.recommended == 0)
     return fmt::format("Leave the job as it is: the {} placement is only {}.",
                        placement_name(fastest), gain);
