@@ -148,6 +148,7 @@ constexpr std::array table = {
         "  overlap        how much communication hides behind compute\n"
         "  comm           collectives in the columns of nccl-tests, message sizes\n"
         "  stragglers     ranks that are last into collectives, and why\n"
+        "  operators      TFLOP/s and GB/s of operators against the GPU's roof\n"
         "  critical-path  the longest chain of dependencies, and what shortens it\n"
         "  diff           two traces, by kernel class and name, per rank and step\n"
         "  merge          many ranks in one file, with the counters of a recording\n"

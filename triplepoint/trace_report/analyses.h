@@ -47,6 +47,7 @@ struct TraceInput {
   trace::Skipped skipped;
   std::vector<std::string> remarks;
   int32_t warp_size = 32;
+  std::vector<trace::OperatorCall> operators;  // for the analysis of operators
   std::optional<metrics::ClockFit> clocks;  // of several ranks, as found before they were aligned
 
   const run::Timeline& timeline() const { return run.timeline; }
@@ -66,6 +67,7 @@ Result<TraceReport> trace_breakdown(const TraceOptions&);
 Result<TraceReport> trace_overlap(const TraceOptions&);  // breakdown_table.cpp
 Result<TraceReport> trace_comm(const TraceOptions&);
 Result<TraceReport> trace_stragglers(const TraceOptions&);
+Result<TraceReport> trace_operators(const TraceOptions&);
 Result<TraceReport> trace_critical_path(const TraceOptions&);
 Result<TraceReport> trace_diff(const TraceOptions&);
 Result<TraceReport> trace_merge(const TraceOptions&);

@@ -96,6 +96,7 @@ bool names_ranks(const std::string& ranks) {
 Result<TraceInput> read_files(const std::vector<std::string>& files, const TraceOptions& options,
                               trace::HostSpans host) {
   trace::ReadOptions how{.host = host, .use_cache = !options.no_cache};
+  how.shapes = options.analysis == "operators";
   how.threads = static_cast<int>(options.threads.value_or(0));
   if (options.ranks && names_ranks(*options.ranks)) how.rank_pattern = *options.ranks;
   how.memory_limit = options.memory.value_or(Bytes());
@@ -113,11 +114,13 @@ Result<TraceInput> read_files(const std::vector<std::string>& files, const Trace
   input.run.manifest.epoch_unix_ns = read.epoch_unix_ns;
   input.run.manifest.facts = std::move(read.facts);
   input.run.timeline = std::move(read.timeline);
+  input.operators = std::move(read.operators);
   return input;
 }
 
 /// A lane says that its rank was given.
-void keep_lanes(run::Timeline& timeline, const std::vector<int32_t>& ranks) {
+void keep_lanes(TraceInput& input, const std::vector<int32_t>& ranks) {
+  run::Timeline& timeline = input.run.timeline;
   std::vector<int32_t> places;
   std::vector<run::Lane> kept;
   for (run::Lane& lane : timeline.lanes) {
@@ -128,6 +131,8 @@ void keep_lanes(run::Timeline& timeline, const std::vector<int32_t>& ranks) {
   timeline.lanes = std::move(kept);
   for (run::SpanDetail& detail : timeline.details)
     if (detail.lane >= 0) detail.lane = places[static_cast<size_t>(detail.lane)];
+  for (trace::OperatorCall& call : input.operators)
+    call.lane = places[static_cast<size_t>(call.lane)];
 }
 
 Result<void> keep_ranks(TraceInput& input, const TraceOptions& options) {
@@ -137,7 +142,7 @@ Result<void> keep_ranks(TraceInput& input, const TraceOptions& options) {
   input.run.timeline = filtered(timeline, [&](size_t i) {
     return std::binary_search(ranks.begin(), ranks.end(), timeline.spans[i].rank);
   });
-  keep_lanes(input.run.timeline, ranks);
+  keep_lanes(input, ranks);
   if (input.timeline().empty())
     return error(fmt::format("none of the ranks {} is in the trace (it has {} ranks)",
                              *options.ranks, timeline.num_ranks));

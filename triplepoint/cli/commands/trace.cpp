@@ -25,6 +25,7 @@ constexpr std::array analyses = {Analysis{"breakdown", trace_report::trace_break
                                  Analysis{"overlap", trace_report::trace_overlap},
                                  Analysis{"comm", trace_report::trace_comm},
                                  Analysis{"stragglers", trace_report::trace_stragglers},
+                                 Analysis{"operators", trace_report::trace_operators},
                                  Analysis{"critical-path", trace_report::trace_critical_path},
                                  Analysis{"diff", trace_report::trace_diff},
                                  Analysis{"merge", trace_report::trace_merge},

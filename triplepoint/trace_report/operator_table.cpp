@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators of traces against the GPU's roof.
+//
+// A kernel belongs to the operator that encloses its launch: the innermost one whose work is known
+// from its shapes, else the innermost one. Host spans of a thread are nested, so one pass with a
+// stack gives each its parent.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/spec/library.h"
+
+#include "triplepoint/metrics/trace/kernel_class.h"
+#include "triplepoint/metrics/trace/trace_lanes.h"
+#include "triplepoint/trace_report/analyses.h"
+#include "triplepoint/trace_report/input.h"
+#include "triplepoint/trace_report/operator_work.h"
+
+namespace triplepoint::trace_report {
+using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
+namespace {
+
+/// What the GPU can do at the clock it ran.
+struct Roof {
+  std::string name;
+  const spec::Gpu* gpu = nullptr;
+  double clock_share = 1;  // of the maximum
+
+  std::optional<double> flops(const OperatorWork& work) const {
+    if (gpu == nullptr || !work.precision) return std::nullopt;
+    const auto peak = gpu->peak(*work.precision);
+    return peak ? std::optional(clock_share * (*peak / (unit::FLOP / unit::s))) : std::nullopt;
+  }
+  std::optional<double> bandwidth() const {
+    if (gpu == nullptr || !gpu->hbm_bandwidth) return std::nullopt;
+    return *gpu->hbm_bandwidth / (unit::B / unit::s);
+  }
+  /// The least seconds of a call.
+  std::optional<double> time(const OperatorWork& work) const {
+    std::optional<double> least;
+    if (const auto rate = bandwidth()) least = work.bytes / unit::B / *rate;
+    if (const auto rate = flops(work); rate && work.flops > Flops())
+      least = std::max(least.value_or(0), work.flops / unit::FLOP / *rate);
+    return least;
+  }
+};
+
+/// One row of a table: calls that are alike.
+struct Row {
+  int64_t kernels = 0, time = 0;  // ns
+  std::set<int32_t> calls;        // host spans
+  double flops = 0, bytes = 0;
+  int64_t known = 0;  // ns, of calls whose work is known
+  double least = 0;   // seconds at the roof, of those
+  std::string kind, site;
+  std::map<std::string, int64_t> names;  // of kernels, ns
+
+  void add(const Row& other) {
+    kernels += other.kernels, time += other.time;
+    calls.insert(other.calls.begin(), other.calls.end());
+    flops += other.flops, bytes += other.bytes;
+    known += other.known, least += other.least;
+  }
+};
+
+/// Shapes of tensors in a short form: "8x1024 1024x4096".
+std::string text_of(const std::vector<OperatorArgument>& arguments) {
+  std::string text;
+  for (const OperatorArgument& argument : arguments)
+    for (const std::vector<int64_t>& shape : argument.shapes)
+      if (!shape.empty())
+        text += fmt::format("{}{}", text.empty() ? "" : " ", fmt::join(shape, "x"));
+  return text;
+}
+
+std::string type_of(const std::vector<OperatorArgument>& arguments) {
+  for (const OperatorArgument& argument : arguments)
+    if (!argument.shapes.empty() && !argument.shapes.front().empty()) return argument.type;
+  return "";
+}
+
+class Operators {
+ public:
+  Operators(const TraceInput& input, Roof roof)
+      : timeline_(input.timeline()), calls_(input.operators), roof_(std::move(roof)) {
+    for (size_t c = 0; c < calls_.size(); ++c)
+      call_at_.emplace(std::tuple(calls_[c].lane, calls_[c].begin, calls_[c].name), c);
+    link_parents();
+    find_forward_modules();
+  }
+
+  void collect() {
+    const std::vector<int32_t> launches = launches_of(timeline_);
+    for (size_t i = 0; i < timeline_.spans.size(); ++i) {
+      const run::Span& span = timeline_.spans[i];
+      if (!is_kernel(metrics::type_of(timeline_, span).kind)) continue;
+      all_time_ += nanoseconds_of(span);
+      const int32_t owner = launches[i] < 0 ? -1 : operator_of(launches[i]);
+      if (owner < 0) {
+        unknown_time_ += nanoseconds_of(span);
+        continue;
+      }
+      Row& call = of_call_[owner];
+      ++call.kernels;
+      call.time += nanoseconds_of(span);
+      call.names[metrics::type_of(timeline_, span).name] += nanoseconds_of(span);
+      call.calls.insert(owner);
+    }
+    for (auto& [span, row] : of_call_)
+      sort_in(span, row);
+  }
+
+  TraceReport report(int64_t rows) const {
+    TraceReport report;
+    report.headlines.push_back(headline());
+    report.tables = {operator_table(rows), group_table("modules", "By module", "module", modules_),
+                     group_table("kinds", "By kind of work", "kind", kinds_),
+                     group_table("directions", "By direction", "direction", directions_),
+                     kernel_table(rows)};
+    report.shown = {"operators", "kinds", "directions"};
+    return report;
+  }
+
+ private:
+  const std::string& name(int32_t span) const {
+    return metrics::type_of(timeline_, timeline_.spans[static_cast<size_t>(span)]).name;
+  }
+
+  void link_parents() {
+    parent_.assign(timeline_.spans.size(), -1);
+    for (const LaneOfSpans& lane : lanes_of(timeline_, LaneKind::host)) {
+      std::vector<int32_t> open;
+      for (const int32_t i : lane.spans) {
+        const run::Span& span = timeline_.spans[static_cast<size_t>(i)];
+        while (!open.empty() && timeline_.spans[static_cast<size_t>(open.back())].end <= span.begin)
+          open.pop_back();
+        if (!open.empty()) parent_[static_cast<size_t>(i)] = open.back();
+        open.push_back(i);
+      }
+    }
+  }
+
+  int32_t parent(int32_t span) const { return parent_[static_cast<size_t>(span)]; }
+
+  std::optional<size_t> call_of(int32_t span) const {
+    const auto i = static_cast<size_t>(span);
+    const auto found = call_at_.find(
+        {timeline_.details[i].lane, timeline_.spans[i].begin.nanoseconds(), name(span)});
+    return found == call_at_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  /// Shapes repeat, so each is read once.
+  const std::pair<std::vector<OperatorArgument>, std::optional<OperatorWork>>& work(size_t call) {
+    const trace::OperatorCall& said = calls_[call];
+    const auto [found, is_new] =
+        work_.try_emplace(std::tuple(said.name, said.dims, said.types, said.values));
+    if (is_new) {
+      found->second.first = arguments_of(said);
+      found->second.second = work_of(said.name, found->second.first);
+    }
+    return found->second;
+  }
+
+  /// The innermost operator around a call whose work is known, else the innermost; -1: none.
+  int32_t operator_of(int32_t launch) {
+    int32_t innermost = -1;
+    for (int32_t span = launch; span >= 0; span = parent(span)) {
+      const auto call = call_of(span);
+      if (!call) continue;
+      if (innermost < 0) innermost = span;
+      if (work(*call).second) return span;
+    }
+    return innermost;
+  }
+
+  /// "Linear_3", as the profiler's with_stack and with_modules say; empty: not recorded.
+  std::string module_around(int32_t span) const {
+    constexpr std::string_view word = "nn.Module: ";
+    for (; span >= 0; span = parent(span))
+      if (name(span).starts_with(word)) return name(span).substr(word.size());
+    return "";
+  }
+
+  /// The line of the user's program around a call.
+  std::string site_around(int32_t span) const {
+    for (; span >= 0; span = parent(span)) {
+      const std::string& text = name(span);
+      const bool is_line = text.find(".py(") != std::string::npos;
+      if (is_line && text.find("torch/") == std::string::npos &&
+          text.find("-packages/") == std::string::npos)
+        return text;
+    }
+    return "";
+  }
+
+  bool is_inside(int32_t span, std::string_view part) const {
+    for (; span >= 0; span = parent(span))
+      if (name(span).find(part) != std::string::npos) return true;
+    return false;
+  }
+  bool is_backward(int32_t span) const {
+    return is_inside(span, "autograd::engine::evaluate_function");
+  }
+
+  /// Backward calls share the number of their forward ones, which lie inside modules.
+  void find_forward_modules() {
+    for (size_t i = 0; i < timeline_.spans.size(); ++i) {
+      const auto span = static_cast<int32_t>(i);
+      if (metrics::type_of(timeline_, timeline_.spans[i]).kind != run::SpanKind::host) continue;
+      const auto call = call_of(span);
+      if (!call || calls_[*call].sequence < 0 || is_backward(span)) continue;
+      if (const std::string module = module_around(span); !module.empty())
+        module_of_.emplace(std::pair(timeline_.spans[i].rank, calls_[*call].sequence), module);
+    }
+  }
+
+  std::string module_of(int32_t span) const {
+    const int32_t rank = timeline_.spans[static_cast<size_t>(span)].rank;
+    if (std::string module = module_around(span); !module.empty()) return module;
+    for (; span >= 0; span = parent(span)) {
+      const auto call = call_of(span);
+      const auto found = call ? module_of_.find({rank, calls_[*call].sequence}) : module_of_.end();
+      if (found != module_of_.end()) return found->second;
+    }
+    return "(none)";
+  }
+
+  void sort_in(int32_t span, Row& row) {
+    const size_t call = *call_of(span);
+    const auto& [arguments, known] = work(call);
+    row.site = site_around(span);
+    row.kind = known ? std::string(name_of(known->kind)) : "other";
+    if (known) {
+      row.known = row.time;
+      row.flops = known->flops / unit::FLOP;
+      row.bytes = known->bytes / unit::B;
+      row.least = roof_.time(*known).value_or(0);
+    }
+    const char* const direction = is_backward(span)                   ? "backward"
+                                  : is_inside(span, "Optimizer.step") ? "optimizer"
+                                                                      : "forward";
+    Row& one = operators_[{calls_[call].name, text_of(arguments), trace_report::type_of(arguments),
+                           direction}];
+    one.add(row);
+    one.kind = row.kind;
+    if (one.site.empty()) one.site = row.site;
+    for (const auto& [kernel, time] : row.names) {
+      kernels_[{calls_[call].name, kernel}].add({.kernels = 1, .time = time});
+    }
+    modules_[module_of(span)].add(row);
+    kinds_[row.kind].add(row);
+    directions_[direction].add(row);
+  }
+
+  static std::vector<DataColumn> rate_columns() {
+    return {{"calls", "calls"},
+            {"kernels", "kernels"},
+            {"time_ns", "time", 0, 1},
+            {"share_percent", "% of time", 1, 1},
+            {"flop", "TFLOP", 1e12, 3},
+            {"bytes", "GB", 1e9, 3},
+            {"flop_per_s", "TFLOP/s", 1e12, 1},
+            {"bytes_per_s", "GB/s", 1e9, 0},
+            {"roof_percent", "% of roof", 1, 1}};
+  }
+  std::vector<DataCell> rate_cells(const Row& row) const {
+    const double seconds = static_cast<double>(row.known) * 1e-9;
+    const DataCell not_known = Missing{"its work is not known from shapes"};
+    const auto rate = [&](double amount) {
+      return amount > 0 && seconds > 0 ? DataCell(amount / seconds) : not_known;
+    };
+    return {static_cast<int64_t>(row.calls.size()),
+            row.kernels,
+            row.time,
+            percent(row.time, all_time_),
+            row.flops > 0 ? DataCell(row.flops) : not_known,
+            row.bytes > 0 ? DataCell(row.bytes) : not_known,
+            rate(row.flops),
+            rate(row.bytes),
+            row.least > 0 && seconds > 0 ? DataCell(100 * row.least / seconds)
+                                         : Missing{"the GPU's roof is not known"}};
+  }
+
+  template <class Key>
+  static std::vector<std::pair<Key, const Row*>> by_time(const std::map<Key, Row>& rows) {
+    std::vector<std::pair<Key, const Row*>> sorted;
+    for (const auto& [key, row] : rows)
+      sorted.emplace_back(key, &row);
+    std::ranges::stable_sort(
+        sorted, [](const auto& a, const auto& b) { return a.second->time > b.second->time; });
+    return sorted;
+  }
+
+  DataTable operator_table(int64_t most) const {
+    DataTable table{.name = "operators", .title = "Operators, by kernel time"};
+    table.columns = {{"operator", "operator"},
+                     {"direction", "direction"},
+                     {"kind", "kind", 1, 0, false, Align::left, 1},
+                     {"dtype", "dtype", 1, 0, false, Align::left, 2},
+                     {"shapes", "shapes", 1, 0, false, Align::left, 3}};
+    for (DataColumn& column : rate_columns())
+      table.columns.push_back(std::move(column));
+    table.columns.push_back({"site", "called at", 1, 0, false, Align::left, 4});
+    for (const auto& [key, row] : by_time(operators_)) {
+      if (static_cast<int64_t>(table.rows.size()) == most) break;
+      const auto& [name, shapes, type, direction] = key;
+      std::vector<DataCell> cells = {name, direction, row->kind, type, shapes};
+      for (DataCell& cell : rate_cells(*row))
+        cells.push_back(std::move(cell));
+      cells.emplace_back(row->site);
+      table.add(std::move(cells));
+    }
+    return in_one_unit(std::move(table));
+  }
+
+  DataTable group_table(const char* name, const char* title, const char* word,
+                        const std::map<std::string, Row>& rows) const {
+    DataTable table{.name = name, .title = title};
+    table.columns = rate_columns();
+    table.columns.insert(table.columns.begin(), {word, word});
+    for (const auto& [key, row] : by_time(rows)) {
+      std::vector<DataCell> cells = rate_cells(*row);
+      cells.insert(cells.begin(), key);
+      table.add(std::move(cells));
+    }
+    return in_one_unit(std::move(table));
+  }
+
+  DataTable kernel_table(int64_t most) const {
+    DataTable table{.name = "kernels", .title = "Kernels of operators"};
+    table.columns = {{"operator", "operator"},
+                     {"calls", "calls"},
+                     {"time_ns", "time", 0, 1},
+                     {"share_percent", "% of time", 1, 1},
+                     {"kernel", "kernel"}};
+    for (const auto& [key, row] : by_time(kernels_)) {
+      if (static_cast<int64_t>(table.rows.size()) == most) break;
+      table.add({key.first, row->kernels, row->time, percent(row->time, all_time_), key.second});
+    }
+    return in_one_unit(std::move(table));
+  }
+
+  std::string headline() const {
+    Row all;
+    for (const auto& [kind, row] : kinds_)
+      all.add(row);
+    std::string text = fmt::format("{} operators run kernels for {:.2f} ms", all.calls.size(),
+                                   static_cast<double>(all.time) * 1e-6);
+    const auto rate_of = [&](const char* kind, bool by_flops) {
+      const auto found = kinds_.find(kind);
+      if (found == kinds_.end()) return;
+      const Row& row = found->second;
+      const double seconds = static_cast<double>(row.known) * 1e-9;
+      text += fmt::format(", {} {} of it at {}", kind, percent_text(row.time, all.time),
+                          by_flops ? fmt::format("{:.1f} TFLOP/s", row.flops / seconds * 1e-12)
+                                   : fmt::format("{:.0f} GB/s", row.bytes / seconds * 1e-9));
+      if (row.least > 0) text += fmt::format(" ({:.0f} % of the roof)", 100 * row.least / seconds);
+    };
+    rate_of("matrix", true);
+    rate_of("convolution", true);
+    rate_of("attention", true);
+    rate_of("memory", false);
+    if (!roof_.name.empty())
+      text += fmt::format("; roof: {} at {:.0f} % of its highest clock", roof_.name,
+                          100 * roof_.clock_share);
+    if (unknown_time_ > 0)
+      text += fmt::format("; {} of all kernel time belongs to no operator of the trace",
+                          percent_text(unknown_time_, all_time_));
+    return text + ".";
+  }
+  static std::string percent_text(int64_t part, int64_t whole) {
+    return fmt::format("{:.1f} %", percent(part, whole));
+  }
+
+  const run::Timeline& timeline_;
+  const std::vector<trace::OperatorCall>& calls_;
+  Roof roof_;
+  std::map<std::tuple<int32_t, int64_t, std::string>, size_t> call_at_;
+  std::map<std::tuple<std::string, std::string, std::string, std::string>,
+           std::pair<std::vector<OperatorArgument>, std::optional<OperatorWork>>>
+      work_;
+  std::vector<int32_t> parent_;                                   // of host spans
+  std::map<std::pair<int32_t, int64_t>, std::string> module_of_;  // by rank and sequence
+  std::map<int32_t, Row> of_call_;                                // by host span
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, Row> operators_;
+  std::map<std::pair<std::string, std::string>, Row> kernels_;  // by operator and kernel
+  std::map<std::string, Row> modules_, kinds_, directions_;
+  int64_t all_time_ = 0, unknown_time_ = 0;  // ns
+};
+
+/// The mean of the recorded clocks while the trace lasts, over the highest.
+std::optional<double> clock_share(const run::Run& recording, const run::Timeline& timeline,
+                                  const spec::Gpu& gpu) {
+  const auto extent = run::extent(timeline);
+  double sum = 0;
+  int64_t count = 0;
+  for (const run::Series& series : recording.series)
+    for (size_t i = 0; series.signal == "sm_clock_mhz" && extent && i < series.times.size(); ++i)
+      if (series.times[i] >= extent->begin && series.times[i] <= extent->end)
+        sum += series.values[i], ++count;
+  if (count == 0 || !gpu.max_clock) return std::nullopt;
+  return sum / static_cast<double>(count) / (*gpu.max_clock / unit::MHz);
+}
+
+}  // namespace
+
+Result<TraceReport> trace_operators(const TraceOptions& options) {
+  std::vector<std::string> traces, runs;
+  for (const std::string& file : options.files)
+    (is_run_file(file) && options.files.size() > 1 ? runs : traces).push_back(file);
+  TraceOptions as_given = options;
+  as_given.align = "never";  // operators are told by their begin
+  TraceInput input = TPT_TRY(read_traced_work(traces, as_given, trace::HostSpans::all));
+  if (input.operators.empty())
+    return error(fmt::format(
+        "{}: no operators in the trace (they are in the PyTorch profiler's JSON); trace with "
+        "activities CPU and CUDA, record_shapes=True, with_stack=True and with_modules=True",
+        options.files.front()));
+  const std::optional<run::Run> recording = TPT_TRY(telemetry_of(runs, input));
+  Roof roof;
+  spec::Library library = TPT_TRY(spec::require_library());
+  const auto device = input.run.manifest.facts.find("device");
+  const auto known =
+      device == input.run.manifest.facts.end() ? std::nullopt : spec::gpu_named(device->second);
+  std::optional<spec::Gpu> gpu;
+  if (known)
+    if (auto loaded = spec::load_gpu(library, *known)) gpu = *std::move(loaded);
+  if (gpu) {
+    roof = {.name = *known, .gpu = &*gpu};
+    if (recording) roof.clock_share = clock_share(*recording, input.timeline(), *gpu).value_or(1);
+  } else {
+    input.remarks.emplace_back("the trace's GPU is not in the library: there is no roof");
+  }
+  if (!recording)
+    input.remarks.emplace_back(
+        "no recording (a .run beside the traces): the roof is that of the highest clock");
+  Operators operators(input, std::move(roof));
+  operators.collect();
+  TraceReport report = operators.report(options.rows());
+  report.remarks = std::move(input.remarks);
+  return report;
+}
+
+}  // namespace triplepoint::trace_report

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/scratch_folder.h"
+
+#include "triplepoint/trace_report/analyses.h"
+#include "triplepoint/trace_report/operator_work.h"
+
+namespace triplepoint::trace_report {
+namespace {
+
+OperatorWork work(const char* name, const char* dims, const char* types, const char* values = "") {
+  const auto found =
+      work_of(name, arguments_of({.name = name, .dims = dims, .types = types, .values = values}));
+  REQUIRE_MESSAGE(found, name);
+  return *found;
+}
+
+TEST_CASE("products compute 2 m k n, and move each operand once") {
+  const OperatorWork mm = work("aten::mm", "[[8, 16], [16, 32]]", R"(["c10::Half", "c10::Half"])");
+  CHECK(mm.flops / unit::FLOP == 2 * 8 * 16 * 32);
+  CHECK(mm.bytes / unit::B == 2 * (8 * 16 + 16 * 32 + 8 * 32));
+  CHECK(mm.precision == spec::Precision::fp16);
+  const OperatorWork batched =
+      work("aten::bmm", "[[5, 8, 16], [5, 16, 32]]", R"(["float", "float"])");
+  CHECK(batched.flops / unit::FLOP == 5 * 2 * 8 * 16 * 32);
+  CHECK(work("aten::addmm", "[[32], [8, 16], [16, 32], [], []]",
+             R"(["float", "float", "float", "Scalar", "Scalar"])")
+            .flops == mm.flops);
+}
+
+TEST_CASE("a convolution is a product for each place of its output") {
+  // 7 + 2 - 3 over 2, and one: 4 x 4 places.
+  const char* const values = R"(["", "", "", "[1, 1]", "[2, 2]", "[1, 1]", "1", "False", "True"])";
+  const OperatorWork forward =
+      work("aten::miopen_convolution", "[[2, 6, 7, 7], [10, 6, 3, 3], [], [], [], [], [], [], []]",
+           R"(["float", "float", "", "ScalarList", "ScalarList", "ScalarList", "Scalar", "", ""])",
+           values);
+  const double each = 2 * (2 * 10 * 4 * 4) * (6 * 3 * 3);
+  CHECK(forward.flops / unit::FLOP == each);
+  for (const auto& [mask, times] :
+       {std::pair("[True, True, False]", 2), {"[False, True, True]", 1}})
+    CHECK(work("aten::convolution_backward", "[[2, 10, 4, 4], [2, 6, 7, 7], [10, 6, 3, 3], []]",
+               R"(["float", "float", "float", "ScalarList"])",
+               fmt::format(R"(["", "", "", "{}"])", mask).c_str())
+                  .flops /
+              unit::FLOP ==
+          times * each);
+}
+
+TEST_CASE("causal attention computes the lower half") {
+  const char* const shapes = "[[2, 4, 64, 16], [2, 4, 64, 16], [2, 4, 64, 16], [], []]";
+  const char* const types = R"(["c10::BFloat16", "c10::BFloat16", "c10::BFloat16", "Scalar", ""])";
+  const auto flops = [&](const char* causal) {
+    return work("aten::_scaled_dot_product_flash_attention", shapes, types,
+                fmt::format(R"(["", "", "", "0.", "{}"])", causal).c_str())
+               .flops /
+           unit::FLOP;
+  };
+  CHECK(flops("False") == 4 * 2 * 4 * 64 * 64 * 16);
+  CHECK(flops("True") == flops("False") / 2);
+}
+
+TEST_CASE("views and calls without shapes have no known work") {
+  CHECK(!work_of("aten::view", arguments_of({.dims = "[[4, 4]]", .types = R"(["float"])"})));
+  CHECK(!work_of("aten::mm", {}));
+  CHECK(!work_of("aten::mm",
+                 arguments_of({.dims = "[[4, 5], [4, 4]]", .types = R"(["float", "float"])"})));
+  CHECK(work("aten::add_", "[[4, 4], [4]]", R"(["float", "float"])").bytes / unit::B ==
+        4 * (16 + 4 + 16));
+}
+
+/// Two products, one in a module and its gradient, and a kernel without operator.
+constexpr const char* trace = R"({"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}],
+"traceEvents": [
+{"ph":"X","cat":"python_function","name":"train.py(7): step","pid":1,"tid":1,"ts":0,"dur":90,"args":{}},
+{"ph":"X","cat":"python_function","name":"nn.Module: Linear_3","pid":1,"tid":1,"ts":5,"dur":40,"args":{}},
+{"ph":"X","cat":"cpu_op","name":"aten::linear","pid":1,"tid":1,"ts":8,"dur":30,"args":{"Sequence number":5,"Input Dims":[[64,128],[256,128]],"Input type":["c10::BFloat16","c10::BFloat16"]}},
+{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":10,"dur":20,"args":{"Sequence number":5,"Input Dims":[[64,128],[128,256]],"Input type":["c10::BFloat16","c10::BFloat16"]}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":12,"dur":4,"args":{"correlation":1}},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":100,"dur":2,"args":{"device":0,"stream":7,"correlation":1}},
+{"ph":"X","cat":"cpu_op","name":"autograd::engine::evaluate_function: MmBackward0","pid":1,"tid":2,"ts":50,"dur":30,"args":{"Sequence number":5}},
+{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":2,"ts":52,"dur":20,"args":{"Input Dims":[[64,256],[256,128]],"Input type":["c10::BFloat16","c10::BFloat16"]}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":2,"ts":54,"dur":4,"args":{"correlation":2}},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":110,"dur":4,"args":{"device":0,"stream":7,"correlation":2}},
+{"ph":"X","cat":"kernel","name":"mystery","pid":0,"tid":7,"ts":120,"dur":6,"args":{"device":0,"stream":7,"correlation":99}}
+]})";
+
+TEST_CASE("kernels are those of the operators around their launches") {
+  const ScratchFolder place;
+  const TraceOptions options{.analysis = "operators", .files = {place.file("rank0.json", trace)}};
+  const auto report = trace_operators(options);
+  REQUIRE_MESSAGE(report, report.error().what);
+  const auto rows = [&](const char* name) {
+    return std::ranges::find(report->tables, name, &DataTable::name)->rows;
+  };
+  const auto text = [](const DataCell& cell) { return std::get<std::string>(cell); };
+  const auto operators = rows("operators");
+  REQUIRE(operators.size() == 2);
+  CHECK(text(operators[0][1]) == "backward");
+  CHECK(text(operators[1][1]) == "forward");
+  CHECK(text(operators[1][4]) == "64x128 128x256");
+  CHECK(text(operators[1].back()) == "train.py(7): step");
+  // TFLOP/s of 2 x 64 x 128 x 256 in 2 us.
+  CHECK(*number_in(operators[1][11]) == doctest::Approx(2 * 64 * 128 * 256 / 2e-6));
+  const auto modules = rows("modules");
+  REQUIRE(modules.size() == 1);
+  CHECK(text(modules[0][0]) == "Linear_3");
+  CHECK(report->headlines.front().find("50.0 % of all kernel time belongs to no operator") !=
+        std::string::npos);
+}
+
+}  // namespace
+}  // namespace triplepoint::trace_report
