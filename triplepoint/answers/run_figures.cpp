@@ -78,21 +78,18 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
                        significant(span.power_w), significant(span.energy_j.value_or(0) / 1e6));
   };
   const auto [whole, time_per_step, joules_per_token] = *whole_run_of(run);
-  std::string detail = fmt::format("a step, mean of {} in {} s; {}", whole.steps,
-                                   significant(whole.end / unit::s), text(whole));
   // Where training stood still, or steps were lost with a node, time goes by without any.
-  const auto steps = static_cast<double>(whole.steps);
-  if (whole.step_time && whole.end > (steps + 2) * *whole.step_time)
-    detail =
-        fmt::format("a step, mean of {0}, one in {1} of all {2} s; {3}", whole.steps,
-                    seconds_text(whole.end / steps), significant(whole.end / unit::s), text(whole));
+  const bool stood = time_per_step && *time_per_step > 1.01 * whole.step_time.value_or(Seconds());
+  std::string detail =
+      fmt::format("a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
+                  stood ? ", one in " + seconds_text(time_per_step) : "", text(whole));
   if (joules_per_token)
     detail += fmt::format(", {} J/token of them", significant(*joules_per_token));
   const auto rank = [](const metrics::FaultPhase& phase) {
     return std::pair(phase.span.step_time.value_or(Seconds()), phase.span.peak_c);
   };
   if (const auto worst = std::ranges::max_element(phases.begin() + 1, phases.end(), {}, rank);
-      worst != phases.end() && worst->span.step_time)
+      worst != phases.end() && worst->span.step_time > 1.01 * whole.step_time.value_or(Seconds()))
     detail += fmt::format("; slowest phase: {}, {} a step, {}", worst->name,
                           seconds_text(worst->span.step_time), text(worst->span));
   return KeyFigure{"whole run", seconds_text(whole.step_time), detail};
