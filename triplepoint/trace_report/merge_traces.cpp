@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <functional>
 
 #include <fmt/format.h>
 
@@ -10,7 +9,6 @@
 
 #include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/trace/chakra/chakra.h"
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/trace_report/input.h"
@@ -53,31 +51,23 @@ void add_devices(run::Run& run) {
 
 using Files = std::vector<std::string>;
 
-/// One file per rank, its number before the ending: "step.et" is step.0.et, step.1.et, ...
-Result<Files> write_ranks(const run::Run& run, const std::string& file, const std::string& ending,
-                          const std::function<std::string(int32_t)>& text_of) {
+/// One file per rank, its number before the ending: step.0.pt.trace.json, ...
+Result<Files> write_ranks(const run::Run& run, const std::string& file) {
+  constexpr std::string_view ending = ".pt.trace.json";
   Files written;
   const std::string stem = file.substr(0, file.size() - ending.size());
   for (int32_t rank = 0; rank < run.timeline.num_ranks; ++rank) {
     const auto [first, last] = run::detail::items_of_rank(run.timeline.spans, rank);
     if (first == last) continue;
     written.push_back(fmt::format("{}.{}{}", stem, rank, ending));
-    TPT_TRY(write_file_atomically(written.back(), text_of(rank)));
+    TPT_TRY(write_file_atomically(
+        written.back(), trace::write_kineto(run.timeline, rank, run.manifest.epoch_unix_ns)));
   }
   return written;
 }
 
 Result<Files> write(const run::Run& run, const std::string& file) {
-  if (file.ends_with(".et")) {
-    const trace::Dependencies needs = trace::dependencies_of(run.timeline);
-    return write_ranks(run, file, ".et", [&](int32_t rank) {
-      return trace::write_chakra(run.timeline, needs, rank, run.manifest.epoch_unix_ns);
-    });
-  }
-  if (file.ends_with(".pt.trace.json"))
-    return write_ranks(run, file, ".pt.trace.json", [&](int32_t rank) {
-      return trace::write_kineto(run.timeline, rank, run.manifest.epoch_unix_ns);
-    });
+  if (file.ends_with(".pt.trace.json")) return write_ranks(run, file);
   if (file.ends_with(".run")) {
     TPT_TRY(run::save(run, file));
   } else if (file.ends_with(".json")) {
@@ -87,7 +77,7 @@ Result<Files> write(const run::Run& run, const std::string& file) {
   } else {
     return error(
         fmt::format("{}: no format has this ending; write .pftrace (Perfetto), .json "
-                    "(Chrome), .run, .et (Chakra) or .pt.trace.json (PyTorch profiler)",
+                    "(Chrome), .run or .pt.trace.json (PyTorch profiler)",
                     file));
   }
   return Files{file};

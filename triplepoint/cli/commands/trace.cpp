@@ -54,8 +54,8 @@ class Trace : public Command {
               into(options_.show))
         .flag("--top", "N", "rows of tables by kernel name (default 10)", into(options_.top))
         .flag("-o,--output", "FILE",
-              "merge: what to write: .pftrace, .json (Chrome), .run; one per rank: .et "
-              "(Chakra), .pt.trace.json (PyTorch profiler)",
+              "merge: what to write: .pftrace, .json (Chrome), .run; one per rank: "
+              ".pt.trace.json (PyTorch profiler)",
               into(options_.output), {.words = Words::files})
         .flag("--by", "WHAT", "join: how to divide a rank's time (default activity)",
               into(options_.by), {.choices = {"activity", "class", "collective", "step"}})

@@ -1,145 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/chakra/chakra.h"
 
+#include <bit>
 #include <cmath>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/random.h"
 
-#include "triplepoint/trace/chakra/codec.h"
+#include "triplepoint/run/protobuf_writer.h"
+
 #include "triplepoint/trace/read.h"
-#include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::trace {
 
-using chakra::Attribute;
-using chakra::Node;
-using chakra::NodeType;
-using chakra::ValueForm;
-
 namespace {
 
-run::Timeline only_rank(const run::Timeline& timeline, int32_t rank) {
-  run::Timeline one = timeline;
-  one.spans.clear();
-  one.details.clear();
-  for (size_t i = 0; i < timeline.spans.size(); ++i) {
-    if (timeline.spans[i].rank != rank) continue;
-    one.spans.push_back(timeline.spans[i]);
-    if (!timeline.details.empty()) one.details.push_back(timeline.details[i]);
-  }
-  return one;
+using run::ProtobufWriter;
+
+constexpr uint64_t compute = 4, collective = 7;  // NodeType
+
+struct Node {
+  uint64_t id = 0, type = compute, duration_us = 0;
+  std::vector<uint64_t> needs;
+  uint64_t start_us = 0;
+  std::vector<ProtobufWriter> attributes = {};
+};
+
+std::string framed(const ProtobufWriter& message) {
+  return ProtobufWriter().message(1, message).bytes().substr(1);  // without the tag
 }
 
-/// Moves the first begin to 0, as readers do.
-run::Timeline from_zero(run::Timeline timeline) {
-  const int64_t first = run::extent(timeline)->begin.nanoseconds();
-  for (run::Span& span : timeline.spans) {
-    span.begin = Instant(span.begin.nanoseconds() - first);
-    span.end = Instant(span.end.nanoseconds() - first);
-  }
-  return timeline;
-}
+const std::string header = framed(ProtobufWriter().text(1, "0.0.4"));
 
-Node node(uint64_t id, NodeType type, uint64_t duration_us, std::vector<uint64_t> needs) {
-  Node made;
-  made.id = id;
-  made.name = fmt::format("node {}", id);
-  made.type = type;
-  made.duration_us = duration_us;
-  made.data_dependencies = std::move(needs);
-  return made;
+std::string bytes_of(const Node& node) {
+  ProtobufWriter writer;
+  writer.integer(1, node.id).text(2, fmt::format("node {}", node.id)).integer(3, node.type);
+  for (const uint64_t id : node.needs)
+    writer.integer(5, id);
+  if (node.start_us > 0) writer.integer(6, node.start_us);
+  writer.integer(7, node.duration_us);
+  for (const ProtobufWriter& attribute : node.attributes)
+    writer.message(10, attribute);
+  return framed(writer);
 }
 
 std::string file_of(const std::vector<Node>& nodes) {
-  std::string file = encode(chakra::Header{.version = "0.0.4"});
+  std::string file = header;
   for (const Node& each : nodes)
-    file += encode(each);
+    file += bytes_of(each);
   return file;
+}
+
+ProtobufWriter attribute(const char* name) {
+  return ProtobufWriter().text(1, name);
 }
 
 }  // namespace
 
-TEST_CASE("a node is read back with every form of value an attribute can have") {
-  Node written = node(7, NodeType::collective, 12, {1, 2, 300});
-  written.control_dependencies = {5};
-  written.start_us = 99;
-  written.inputs = {"[[1, 2]]", "[[4]]", "['Tensor(float)']"};
-  for (const ValueForm form : {ValueForm::i32, ValueForm::i64, ValueForm::u32, ValueForm::u64,
-                               ValueForm::s32, ValueForm::s64, ValueForm::fixed32,
-                               ValueForm::fixed64, ValueForm::sfixed32, ValueForm::sfixed64}) {
-    written.attributes.push_back({"single", form, int64_t{1'000'003}});
-    written.attributes.push_back({"list", form, std::vector<int64_t>{0, 1, 70'000}});
-  }
-  for (const ValueForm form : {ValueForm::i32, ValueForm::i64, ValueForm::s32, ValueForm::s64,
-                               ValueForm::sfixed32, ValueForm::sfixed64})
-    written.attributes.push_back({"negative", form, int64_t{-5}});
-  for (const ValueForm form : {ValueForm::f32, ValueForm::f64}) {
-    written.attributes.push_back({"single", form, 0.25});
-    written.attributes.push_back({"list", form, std::vector<double>{-1.5, 3e20F}});
-  }
-  for (const ValueForm form : {ValueForm::text, ValueForm::bytes}) {
-    written.attributes.push_back({"single", form, std::string("a\0b", 3)});
-    written.attributes.push_back({"list", form, std::vector<std::string>{"", "x"}});
-  }
-  const std::string file = file_of({written});
-  auto decoder = chakra::Decoder::open(file);
-  REQUIRE(decoder);
-  CHECK(decoder->header().version == "0.0.4");
-  Node read;
-  REQUIRE(decoder->next(read));
-  CHECK(read == written);
-  CHECK_FALSE(decoder->next(read));
-  CHECK(decoder->skipped() == 0);
-}
-
-TEST_CASE("a timeline written as Chakra is read back the same, rank by rank") {
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    const run::Timeline timeline = sample_timeline(seed, 3);
-    const Dependencies needs = dependencies_of(timeline);
-    size_t edges = 0;
-    for (int32_t rank = 0; rank < 3; ++rank) {
-      const auto read = parse_chakra(write_chakra(timeline, needs, rank));
-      REQUIRE(read);
-      CHECK(read->trace.skipped == Skipped{});
-      CHECK(described(read->trace.timeline) == described(from_zero(only_rank(timeline, rank))));
-      CHECK_FALSE(run::find_fault(read->trace.timeline));
-      // What is written again is the same bytes, dependencies and all.
-      const run::Timeline one = from_zero(only_rank(timeline, rank));
-      CHECK(write_chakra(read->trace.timeline, read->dependencies, rank) ==
-            write_chakra(one, dependencies_of(one), rank));
-      edges += read->dependencies.edges.size();
-    }
-    CHECK(edges == needs.edges.size());
-  }
-}
-
-TEST_CASE("ranks written as Chakra stay aligned") {
-  const run::Timeline timeline = sample_timeline(1, 2);
-  const Dependencies needs = dependencies_of(timeline);
-  for (int32_t rank = 0; rank < 2; ++rank) {
-    const auto read = parse_chakra(write_chakra(timeline, needs, rank, 1'700'000'000'000'000'000));
+TEST_CASE("an amount is read in whatever form its attribute has") {
+  std::vector<ProtobufWriter> forms;
+  for (const uint32_t varint : {7, 9, 11, 13})
+    forms.push_back(attribute("comm_size").integer(varint, 1'000'003));
+  for (const uint32_t zigzag : {15, 17})
+    forms.push_back(attribute("comm_size").integer(zigzag, 2'000'006));
+  for (const uint32_t eight : {21, 25})
+    forms.push_back(attribute("comm_size").fixed64(eight, 1'000'003));
+  for (const uint32_t four : {19, 23})
+    forms.push_back(attribute("comm_size").fixed32(four, 1'000'003));
+  forms.push_back(attribute("comm_size").real(3, 1'000'003));
+  forms.push_back(attribute("comm_size").fixed32(5, std::bit_cast<uint32_t>(1'000'003.0F)));
+  for (const ProtobufWriter& form : forms) {
+    Node node{.id = 1, .type = collective, .duration_us = 5};
+    node.attributes = {attribute("list").message(10, ProtobufWriter().integer(1, 7)), form,
+                       attribute("pg_name").text(29, "dp"), attribute("comm_type").integer(9, 2)};
+    const auto read = parse_chakra(file_of({node}));
     REQUIRE(read);
-    const int64_t first = only_rank(timeline, rank).spans.front().begin.nanoseconds();
-    CHECK(read->trace.epoch_unix_ns == 1'700'000'000'000'000'000 + first);
+    CHECK(read->skipped == Skipped{});
+    const run::Timeline& timeline = read->timeline;
+    CHECK(timeline.spans.at(0).bytes == 1'000'003 * unit::B);
+    CHECK(timeline.types.at(0).collective == spec::Collective::all_gather);
+    CHECK(timeline.communicators.at(0).name == "dp");
   }
 }
 
 TEST_CASE("nodes without times begin when what they need has ended and their queue is free") {
-  const auto read = parse_chakra(
-      file_of({node(1, NodeType::compute, 10, {}), node(2, NodeType::compute, 5, {1}),
-               node(3, NodeType::collective, 20, {1}), node(4, NodeType::compute, 1, {2, 3})}));
+  const auto read =
+      parse_chakra(file_of({Node{1, compute, 10, {}}, Node{2, compute, 5, {1}},
+                            Node{3, collective, 20, {1}}, Node{4, compute, 1, {2, 3}}}));
   REQUIRE(read);
-  CHECK(read->trace.facts.at("times") == "laid_out");
+  CHECK(read->facts.at("times") == "laid_out");
   std::map<std::string, int64_t> begins;
-  for (const run::Span& span : read->trace.timeline.spans)
-    begins[read->trace.timeline.types[static_cast<size_t>(span.type)].name] =
+  for (const run::Span& span : read->timeline.spans)
+    begins[read->timeline.types[static_cast<size_t>(span.type)].name] =
         span.begin.nanoseconds() / 1000;
   CHECK(begins == std::map<std::string, int64_t>{
                       {"node 1", 0}, {"node 2", 10}, {"node 3", 10}, {"node 4", 30}});
-  CHECK(read->dependencies.edges.size() == 4);
 }
 
 TEST_CASE("tasks of one queue never overlap, and none begins before its dependencies") {
@@ -166,48 +124,45 @@ TEST_CASE("tasks of one queue never overlap, and none begins before its dependen
 }
 
 TEST_CASE("nodes that need themselves are skipped, and so is what needs them") {
-  const auto read = parse_chakra(
-      file_of({node(1, NodeType::compute, 10, {}), node(2, NodeType::compute, 5, {3}),
-               node(3, NodeType::compute, 5, {2}), node(4, NodeType::compute, 5, {3})}));
+  const auto read = parse_chakra(file_of({Node{1, compute, 10, {}}, Node{2, compute, 5, {3}},
+                                          Node{3, compute, 5, {2}}, Node{4, compute, 5, {3}}}));
   REQUIRE(read);
-  CHECK(read->trace.timeline.spans.size() == 1);
-  CHECK(read->trace.skipped.events == 3);
+  CHECK(read->timeline.spans.size() == 1);
+  CHECK(read->skipped.events == 3);
 }
 
 TEST_CASE("a Chakra file cut anywhere gives the whole nodes before the cut, and says so") {
-  const std::string file =
-      file_of({node(1, NodeType::compute, 10, {}), node(2, NodeType::compute, 5, {1})});
-  const size_t header = encode(chakra::Header{.version = "0.0.4"}).size();
-  const size_t first = header + encode(node(1, NodeType::compute, 10, {})).size();
-  for (size_t size = header; size < file.size(); ++size) {
+  const std::string file = file_of({Node{1, compute, 10, {}}, Node{2, compute, 5, {1}}});
+  const size_t first = header.size() + bytes_of(Node{1, compute, 10, {}}).size();
+  for (size_t size = header.size(); size < file.size(); ++size) {
     const auto read = parse_chakra(std::string_view(file).substr(0, size));
     REQUIRE(read);
-    CHECK(read->trace.timeline.spans.size() == (size < first ? 0 : 1));
-    CHECK(read->trace.skipped.truncated == (size != header && size != first));
+    CHECK(read->timeline.spans.size() == (size < first ? 0 : 1));
+    CHECK(read->skipped.truncated == (size != header.size() && size != first));
   }
   CHECK_FALSE(parse_chakra("no such thing"));
   CHECK_FALSE(parse_chakra(""));
 }
 
 TEST_CASE("attributes that are no number do not get into the timeline") {
-  Node odd = node(1, NodeType::collective, 5, {});
-  odd.attributes.push_back({"comm_size", ValueForm::f64, std::nan("")});
-  odd.attributes.push_back({"occupancy", ValueForm::f32, double{INFINITY}});
+  Node odd{.id = 1, .type = collective, .duration_us = 5};
+  odd.attributes = {attribute("comm_size").real(3, std::nan("")),
+                    attribute("num_ops").real(3, INFINITY)};
   const auto read = parse_chakra(file_of({odd}));
   REQUIRE(read);
-  CHECK(read->trace.timeline == read->trace.timeline);
-  CHECK(read->trace.timeline.spans[0].bytes == Bytes());
+  CHECK(read->timeline.spans[0].bytes == Bytes());
+  CHECK(read->timeline.spans[0].flops == Flops());
 }
 
 TEST_CASE("nodes with impossible times are counted, not kept") {
-  Node late = node(1, NodeType::compute, 1, {});
+  Node late{1, compute, 1, {}};
   late.start_us = UINT64_MAX / 2;
-  Node sound = node(2, NodeType::compute, 1, {});
+  Node sound{2, compute, 1, {}};
   sound.start_us = 5;
   const auto read = parse_chakra(file_of({late, sound}));
   REQUIRE(read);
-  CHECK(read->trace.timeline.spans.size() == 1);
-  CHECK(read->trace.skipped.events == 1);
+  CHECK(read->timeline.spans.size() == 1);
+  CHECK(read->skipped.events == 1);
 }
 
 TEST_CASE("the feeder sample has all its nodes, durations and collectives") {
