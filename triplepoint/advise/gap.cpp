@@ -272,11 +272,12 @@ class Explainer {
       if (!is_inside(pattern)) add(part_of(pattern, history.base));
     name_restarts();
     left_ = ordinary - gap_.base;
+    if (gap_.predicted) take_host_calls();  // measured, where devices have upper bounds
     take_devices();
     if (gap_.predicted) {
       take_clocks();
       take_patterns_inside();
-      take_variant();
+      take_variants();
       take_parts();
     } else {
       take_patterns_inside();
@@ -325,15 +326,18 @@ class Explainer {
     for (GapPart& part : parts_of_bottlenecks(run_, seen_)) {
       found_devices_ = true;
       devices_ += part.cost;
+      lockstep_ += part.cost;
       take(std::move(part));
     }
   }
 
   void take_clocks() {
-    if (auto clocks = clocks_of_all(seen_, *predicted_, plain_))
-      take(*std::move(clocks));  // a tighter limit also spreads the clocks of boards
-    else if (auto boards = spread_of_boards(seen_, plain_); boards && !found_devices_)
-      take(*std::move(boards));
+    auto part = clocks_of_all(seen_, *predicted_, plain_);
+    // A tighter limit also spreads the clocks of boards.
+    if (!part && !found_devices_) part = spread_of_boards(seen_, plain_);
+    if (!part) return;
+    lockstep_ += part->cost;
+    take(*std::move(part));
   }
 
   /// Of a log they are what is known; a recording or traces say what is behind them.
@@ -342,18 +346,43 @@ class Explainer {
       if (is_inside(pattern) && !found_devices_) take(part_of(pattern, gap_.history.base));
   }
 
-  void take_variant() {
+  /// Calls that say what the host was at while the devices were idle.
+  void take_host_calls() {
+    if (!seen_.parts || !plain_.parts) return;
+    const auto calls = metrics::calls_in_gaps(run_.timeline);
+    if (!calls || calls->kind == metrics::HostCallKind::other) return;
+    const Seconds idle = idle_of(*seen_.parts), more = idle - idle_of(*plain_.parts);
+    GapPart part = idle_part(std::min(more, calls->share * idle));
+    if (part.cost < least_part * gap_.measured) return;
+    in_calls_ = part.cost;
+    take(std::move(part));
+  }
+
+  void take_variants() {
     if (!predicted_->manifest.job || left_ < least_left * *gap_.predicted) return;
-    const auto match = matching_variant(*predicted_->manifest.job, seen_, plain_);
-    if (!match || !match->metrics.step_time) return;
-    const Seconds predicted_cost = *match->metrics.step_time - *gap_.predicted;
-    take({.cause = match->variant.cause,
-          .what = match->variant.what,
-          .seen_in = "traces",
-          .cost = match->variant.has_degree ? left_ : predicted_cost,
-          .advice = match->variant.advice});
-    if (match->variant.has_degree) is_explained_ = true;
-    plain_ = match->metrics;  // what is beyond it is another cause's
+    std::vector<double> seen = fingerprint(seen_);
+    if (seen.empty()) return;
+    // What is explained already: slow devices compute longer or are waited for.
+    seen[computing_mark] -= lockstep_ / unit::s;
+    seen[idle_mark] -= in_calls_ / unit::s;
+    for (Match& match : matching_variants(*predicted_->manifest.job, seen, plain_)) {
+      if (!match.metrics.step_time) continue;
+      take({.cause = match.variant.cause,
+            .what = match.variant.what,
+            .seen_in = "traces",
+            .cost = match.share * (*match.metrics.step_time - *gap_.predicted),
+            .advice = match.variant.advice});
+      is_explained_ = is_explained_ || match.variant.has_degree;
+      matches_.push_back(std::move(match));
+    }
+  }
+
+  /// A part of the step as predicted, with what the variants change.
+  Seconds expected(const PartWords& words) const {
+    Seconds time = words.of(*plain_.parts);
+    for (const Match& match : matches_)
+      time += match.share * (words.of(*match.metrics.parts) - words.of(*plain_.parts));
+    return time;
   }
 
   /// What is left, by what the device does; what the slow ones cost is part of waiting.
@@ -361,9 +390,10 @@ class Explainer {
     if (!seen_.parts || !plain_.parts || is_explained_) return;
     std::vector<GapPart> more;
     for (const PartWords& words : part_words) {
-      const Seconds own = words.of(*seen_.parts), usual = words.of(*plain_.parts);
+      const Seconds own = words.of(*seen_.parts), usual = expected(words);
       Seconds excess = own - usual;
       if (words.cause == std::string_view("waiting")) excess = excess - devices_;
+      if (words.of == idle_of) excess = excess - in_calls_;
       if (excess < least_part * gap_.measured) continue;
       more.push_back({.cause = words.cause,
                       .what = fmt::format("{}: {}, predicted are {}", words.what, time_of(own),
@@ -380,14 +410,17 @@ class Explainer {
 
   void take_gaps() {
     if (!seen_.parts) return;
+    take(idle_part(seen_.parts->gaps));
+  }
+
+  GapPart idle_part(Seconds cost) const {
     GapPart part{.cause = "host",
-                 .what = fmt::format("nothing runs on the GPUs for {} of a step",
-                                     time_of(seen_.parts->gaps)),
+                 .what = fmt::format("nothing runs on the GPUs for {} of a step", time_of(cost)),
                  .seen_in = "traces",
-                 .cost = seen_.parts->gaps,
+                 .cost = cost,
                  .advice = part_words[1].advice};
     name_host(part);
-    take(std::move(part));
+    return part;
   }
 
   /// What the host was at meanwhile, where traces have its calls.
@@ -432,7 +465,10 @@ class Explainer {
   const run::Run* predicted_;
   Metrics seen_, plain_;
   Gap gap_;
-  Seconds left_, devices_;  // of the ordinary step: not explained yet; of slow devices
+  // Of the ordinary step: not explained yet; of slow devices, and with clocks of all; in host
+  // calls.
+  Seconds left_, devices_, lockstep_, in_calls_;
+  std::vector<Match> matches_;
   bool found_devices_ = false, is_explained_ = false;
 };
 

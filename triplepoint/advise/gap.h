@@ -43,15 +43,17 @@ struct Gap {
   metrics::StepHistory history;
 };
 
-/// Evidence, in this order; each part takes at most what the ones before have left:
+/// Evidence, in this order (but calls that say why devices idle come first, as they are measured);
+/// each part takes at most what the ones before have left:
 ///
 ///   steps       metrics::step_history: first steps, periods, tails, pauses, and, where nothing
 ///               else explains them, drift and levels
 ///   recording   Metrics::bottlenecks, the one analysis of who is slow: of devices in lockstep the
 ///               slowest costs what it is slower than the next; clocks of all GPUs
 ///   traces      Metrics::bottlenecks of late ranks; Metrics::parts against the prediction's
-///   prediction  the same job with one setting or fault changed, simulated: named if it explains
-///               most of what kernels and parts of the step differ by, and no other does as well
+///   prediction  the same job with one or two settings or faults changed, simulated: named if they
+///               explain most of what kernels and parts of the step differ by, and no others do as
+///               well; one whose degree is a guess costs its own share of that
 ///
 /// `predicted`: a run of the same job, null if there is none; settings are tried on its job.
 Gap explain_gap(const run::Run& measured, const run::Run* predicted);
@@ -63,22 +65,27 @@ std::string time_of(Seconds);
 struct JobVariant {
   std::string cause, what, advice;
   spec::Job job;
-  bool has_degree = false;  // its amount is a guess: it explains what is left, whatever that is
+  bool has_degree = false;  // its amount is a guess
 };
 /// Those that make sense for the job and leave it valid.
 std::vector<JobVariant> variants_of(const spec::Job&);
 
-/// What a step consists of, for comparing one with another, in seconds: kernels by class, exposed
-/// communication, idle time. Empty where the metrics do not know them.
+/// What a step consists of, for comparing one with another, in seconds: kernels by class (the first
+/// with waiting), exposed communication, idle time. Empty where the metrics do not know them.
+inline constexpr size_t computing_mark = 0, idle_mark = 6;
 std::vector<double> fingerprint(const metrics::Metrics&);
 
-/// The variant whose fingerprint the measured one resembles, and its run's metrics.
+/// A variant, how much of what it changes is seen (1 where it has no degree), and its run's
+/// metrics.
 struct Match {
   JobVariant variant;
+  double share = 1;
   metrics::Metrics metrics;
 };
-std::optional<Match> matching_variant(const spec::Job& predicted_job,
-                                      const metrics::Metrics& measured,
-                                      const metrics::Metrics& predicted);
+/// The variant whose change of the fingerprint the measured one resembles; the two whose changes
+/// add up to it, where that explains much more. Of several nearly as good ones what they share.
+std::vector<Match> matching_variants(const spec::Job& predicted_job,
+                                     const std::vector<double>& fingerprint_seen,
+                                     const metrics::Metrics& predicted);
 
 }  // namespace triplepoint::advise

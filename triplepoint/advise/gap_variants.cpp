@@ -6,6 +6,9 @@
 // is simulated with each one changed, and the marks are compared.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,6 +27,9 @@ using spec::Plan;
 constexpr double least_explained = 0.65;   // of what the fingerprints differ by
 constexpr double ambiguous = 1.3;          // of what the best leaves, another leaves at most
 constexpr double least_difference = 0.02;  // of the predicted step
+constexpr double least_for_two = 0.15;     // of what differs, that one leaves: then two are tried,
+constexpr double better_by_two = 0.5;      // if they leave less than this of that
+constexpr double least_share = 0.3, most_share = 2;  // of a variant whose degree is a guess
 
 template <class Change>
 void add(std::vector<JobVariant>& all, const Job& job, JobVariant variant, Change change) {
@@ -140,27 +146,95 @@ metrics::Metrics metrics_of(const Job& job) {
       sim::simulate(job, {.duration = {}, .steps = {}, .timeline = true, .causes = false}));
 }
 
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    sum += std::abs(a[i] - b[i]);
-  return sum;
+using Marks = std::vector<double>;
+
+/// A change of the job, and what it adds to the marks of the prediction.
+struct Candidate {
+  size_t variant = 0;
+  std::string_view cause;
+  bool has_degree = false;
+  Marks difference;
+};
+
+/// Some candidates that add up to what is seen, how much of each, and what they leave.
+struct Fit {
+  std::vector<const Candidate*> of;
+  std::vector<double> shares;
+  double left = 0;
+
+  std::set<std::string_view> causes() const {
+    std::set<std::string_view> all;
+    for (const Candidate* one : of)
+      all.insert(one->cause);
+    return all;
+  }
+};
+
+/// What is seen without the others, along one difference.
+double share_along(const Marks& rest, const Marks& difference) {
+  double along = 0, length = 0;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    along += rest[i] * difference[i];
+    length += difference[i] * difference[i];
+  }
+  return length > 0 ? std::clamp(along / length, least_share, most_share) : 0;
 }
 
-/// `plain` on the way to `changed`, where that is closest to `seen`: a degree between or beyond.
-std::vector<double> scaled(const std::vector<double>& plain, const std::vector<double>& changed,
-                           const std::vector<double>& seen) {
-  constexpr double least = 0.3, most = 2;
-  double along = 0, length = 0;
-  for (size_t i = 0; i < plain.size(); ++i) {
-    along += (seen[i] - plain[i]) * (changed[i] - plain[i]);
-    length += (changed[i] - plain[i]) * (changed[i] - plain[i]);
+/// Least squares, one share after the other; what has no degree is there as a whole.
+Fit fit_of(const Marks& seen, std::vector<const Candidate*> of) {
+  Fit fit{.of = std::move(of), .shares = {}, .left = 0};
+  fit.shares.assign(fit.of.size(), 1);
+  const auto rest_without = [&](size_t out) {
+    Marks rest = seen;
+    for (size_t c = 0; c < fit.of.size(); ++c)
+      for (size_t i = 0; c != out && i < rest.size(); ++i)
+        rest[i] -= fit.shares[c] * fit.of[c]->difference[i];
+    return rest;
+  };
+  constexpr int rounds = 20;
+  for (int round = 0; round < rounds; ++round)
+    for (size_t c = 0; c < fit.of.size(); ++c)
+      if (fit.of[c]->has_degree)
+        fit.shares[c] = share_along(rest_without(c), fit.of[c]->difference);
+  for (const double mark : rest_without(fit.of.size()))
+    fit.left += std::abs(mark);
+  return fit;
+}
+
+void sort_by_left(std::vector<Fit>& fits) {
+  std::ranges::stable_sort(fits, {}, &Fit::left);
+}
+
+std::vector<Fit> fits_of_one(const Marks& seen, const std::vector<Candidate>& all) {
+  std::vector<Fit> fits;
+  for (const Candidate& one : all)
+    fits.push_back(fit_of(seen, {&one}));
+  sort_by_left(fits);
+  return fits;
+}
+
+std::vector<Fit> fits_of_two(const Marks& seen, const std::vector<Candidate>& all) {
+  std::vector<Fit> fits;
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t j = i + 1; j < all.size(); ++j)
+      if (all[i].cause != all[j].cause) fits.push_back(fit_of(seen, {&all[i], &all[j]}));
+  sort_by_left(fits);
+  return fits;
+}
+
+/// The first, without the candidates whose cause another one that is nearly as good does not need.
+Fit certain_part(const std::vector<Fit>& sorted) {
+  Fit best = sorted.front();
+  for (const Fit& fit : sorted) {
+    if (fit.left >= ambiguous * best.left) break;
+    const std::set<std::string_view> causes = fit.causes();
+    for (size_t c = best.of.size(); c-- > 0;)
+      if (!causes.contains(best.of[c]->cause)) {
+        best.of.erase(best.of.begin() + static_cast<std::ptrdiff_t>(c));
+        best.shares.erase(best.shares.begin() + static_cast<std::ptrdiff_t>(c));
+      }
   }
-  const double share = length > 0 ? std::clamp(along / length, least, most) : 0;
-  std::vector<double> marks = plain;
-  for (size_t i = 0; i < plain.size(); ++i)
-    marks[i] += share * (changed[i] - plain[i]);
-  return marks;
+  return best;
 }
 
 }  // namespace
@@ -191,30 +265,42 @@ std::vector<double> fingerprint(const metrics::Metrics& m) {
   return marks;
 }
 
-std::optional<Match> matching_variant(const Job& job, const metrics::Metrics& measured,
-                                      const metrics::Metrics& predicted) {
-  const std::vector<double> seen = fingerprint(measured), plain = fingerprint(predicted);
-  if (seen.empty() || plain.empty()) return std::nullopt;
-  const double apart = distance(seen, plain);
-  if (apart < least_difference * (predicted.parts->total() / unit::s)) return std::nullopt;
+std::vector<Match> matching_variants(const Job& job, const std::vector<double>& seen,
+                                     const metrics::Metrics& predicted) {
+  const Marks plain = fingerprint(predicted);
+  if (seen.size() != plain.size() || plain.empty()) return {};
+  const auto apart_from_plain = [&](const Marks& marks) {
+    Marks apart = marks;
+    for (size_t i = 0; i < plain.size(); ++i)
+      apart[i] -= plain[i];
+    return apart;
+  };
+  const Marks target = apart_from_plain(seen);
+  const double apart = fit_of(target, {}).left;
+  const double least = least_difference * (predicted.parts->total() / unit::s);
+  if (apart < least) return {};
   std::vector<JobVariant> variants = variants_of(job);
   std::vector<metrics::Metrics> results(variants.size());
   parallel_for(variants.size(), available_threads(),
                [&](size_t i) { results[i] = metrics_of(variants[i].job); });
-  std::vector<std::pair<double, size_t>> left;
-  for (size_t i = 0; i < variants.size(); ++i) {
-    const std::vector<double> marks = fingerprint(results[i]);
-    if (marks.size() != seen.size()) continue;
-    left.emplace_back(distance(seen, variants[i].has_degree ? scaled(plain, marks, seen) : marks),
-                      i);
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < variants.size(); ++i)
+    if (const Marks marks = fingerprint(results[i]); marks.size() == plain.size())
+      candidates.push_back({i, variants[i].cause, variants[i].has_degree, apart_from_plain(marks)});
+  if (candidates.empty()) return {};
+  std::vector<Fit> fits = fits_of_one(target, candidates);
+  if (fits.front().left > std::max(least_for_two * apart, least)) {
+    std::vector<Fit> pairs = fits_of_two(target, candidates);
+    if (!pairs.empty() && pairs.front().left < better_by_two * fits.front().left)
+      fits = std::move(pairs);
   }
-  std::ranges::sort(left);
-  if (left.empty() || left.front().first > (1 - least_explained) * apart) return std::nullopt;
-  const size_t best = left.front().second;
-  for (const auto& [distance, i] : left)
-    if (variants[i].cause != variants[best].cause && distance < ambiguous * left.front().first)
-      return std::nullopt;
-  return Match{std::move(variants[best]), std::move(results[best])};
+  if (fits.front().left > (1 - least_explained) * apart) return {};
+  const Fit found = certain_part(fits);
+  std::vector<Match> matches;
+  for (size_t c = 0; c < found.of.size(); ++c)
+    matches.push_back(
+        {variants[found.of[c]->variant], found.shares[c], results[found.of[c]->variant]});
+  return matches;
 }
 
 }  // namespace triplepoint::advise
