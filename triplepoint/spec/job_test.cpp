@@ -98,7 +98,7 @@ TEST_CASE("the note of defaults has the length and what was filled in, once") {
   CHECK(noted("model = \"llama3-8b\"\ncluster = \"hgx-h200\"\n") ==
         "sequence length 8192 (the model's); by default 1 node, microbatch 1, batch 128, bf16, "
         "stack megatron-core, recompute none, sharding optimizer, optimizer "
-        "distributed_fused_adam_bf16");
+        "megatron_distributed_optim");
   const std::string whole = write_job(job_from(plain_job));
   CHECK(noted(whole) == "sequence length 2048 (given)");
 }
