@@ -401,7 +401,9 @@ class Explainer {
                       .seen_in = "traces",
                       .cost = excess,
                       .advice = words.advice});
-      if (words.of == idle_of) name_host(more.back());
+      if (words.of != idle_of) continue;
+      if (2 * (seen_.parts->bubble - plain_.parts->bubble) > excess) name_stages(more.back());
+      name_host(more.back());
     }
     std::ranges::stable_sort(more, [](const auto& a, const auto& b) { return a.cost > b.cost; });
     for (GapPart& part : more)
@@ -421,6 +423,13 @@ class Explainer {
                  .advice = part_words[1].advice};
     name_host(part);
     return part;
+  }
+
+  /// Idle between passes: nothing says that the host is what is late.
+  static void name_stages(GapPart& part) {
+    part.cause = "bubble";
+    part.advice =
+        "find the late stage first (triplepoint trace stragglers), then its host or links";
   }
 
   /// What the host was at meanwhile, where traces have its calls.

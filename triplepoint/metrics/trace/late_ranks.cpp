@@ -124,7 +124,7 @@ std::string time_text(int64_t nanoseconds) {
 std::string cause_text(const LateStart& start, const SpanList& spans) {
   if (start.start_spread <= min_lateness_ns) return "";
   if (start.is_first) return "its first one in the trace: the profiler may have begun later";
-  if (start.by_order) return "order of the pipeline: delays are not the reason";
+  if (start.by_order) return "order of the pipeline, as far as ranks of the trace tell";
   const bool is_late_itself = start.own_delay >= min_lateness_ns;
   if (start.culprit >= 0 && (start.culprit != start.rank || !is_late_itself))
     return fmt::format("delays of rank {} before it", start.culprit);
