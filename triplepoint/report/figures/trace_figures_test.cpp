@@ -136,10 +136,16 @@ TEST_CASE("every chart of a trace has its numbers as a table, and a run without 
 TEST_CASE("a critical path that loses itself is left out, and the page says so") {
   run::Run run = ring(1);
   CHECK(contains(trace_section(run, {}), "<figure id=\"critical-path\""));
-  // The last kernel on its own lane, half a millisecond after all others.
+  // The last kernel on its own lane, half a millisecond after all others; the first was launched.
   run.timeline.lanes = {{.rank = 0, .number = 7}, {.rank = 0, .number = 8}};
   for (std::size_t i = 0; i < run.timeline.spans.size(); ++i)
     run.timeline.details[i].lane = i + 1 == run.timeline.spans.size() ? 1 : 0;
+  run.timeline.details.front().correlation = 5;
+  const int32_t call = run.timeline.intern(
+      {.name = "cudaLaunchKernel", .kind = run::SpanKind::host, .stream = run::Stream::host});
+  run.timeline.spans.push_back({Instant(-2000), Instant(-1000), call, 0});
+  run.timeline.details.push_back({.correlation = 5});
+  run::sort(run.timeline);
   const std::string html = trace_section(run, {});
   CHECK(contains(html, "The critical path is left out"));
   CHECK(!contains(html, "<figure id=\"critical-path\""));
