@@ -92,8 +92,10 @@ std::vector<Doubtful> add_arguments(const ShellCommand& command, Settings& setti
 }
 
 void refuse_doubtful(const std::vector<Doubtful>& doubtful, const KeyTable& table,
-                     Settings& settings) {
+                     const ShellCommand& command, Settings& settings) {
   std::set<std::string> told;
+  // A file that launches nothing launches nothing in a sandbox either.
+  const std::string run = command.only_arguments ? "" : fmt::format(", or {}", run_it_instead);
   for (const auto& [key, word] : doubtful) {
     if (key == "tokenizer-model" || table.without_effect(key) || settings.is_ignored(key) ||
         settings.is_by_flags(key))
@@ -102,9 +104,9 @@ void refuse_doubtful(const std::vector<Doubtful>& doubtful, const KeyTable& tabl
     const std::string line = word->line > 0 ? fmt::format(":{}", word->line) : "";
     settings.diagnoses().push_back(
         {DiagnosisCode::inconsistent, Severity::error,
-         fmt::format("{}{}: {} is not certain ({}); write it in its place, or {}", settings.file(),
-                     line, key.empty() ? word->text.substr(0, 60) : settings.shown(key),
-                     word->doubt, run_it_instead)});
+         fmt::format("{}{}: {} is not certain ({}); write it in its place{}", settings.file(), line,
+                     key.empty() ? word->text.substr(0, 60) : settings.shown(key), word->doubt,
+                     run)});
   }
 }
 
@@ -318,7 +320,7 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
   TPT_TRY(check_program(table, command, settings));
   std::vector<Doubtful> doubtful = add_arguments(command, settings);
   add_launcher(command, settings, doubtful);
-  refuse_doubtful(doubtful, table, settings);
+  refuse_doubtful(doubtful, table, command, settings);
   const std::vector<spec::Diagnosis> doubts = settings.diagnoses();
   complete_arguments(command, settings);
   for (const std::string& remark : command.remarks)

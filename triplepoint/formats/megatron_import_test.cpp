@@ -251,6 +251,9 @@ TEST_CASE("a file that holds only an array of arguments is read") {
   REQUIRE(read);
   CHECK(read->job.model.num_layers == 32);
   CHECK(assumes(*read, "the file holds arguments and launches nothing: it is read as one job"));
+  CHECK(
+      refusal("ARGS=(--num-layers 32 --hidden-size $H --num-attention-heads 8)\n") ==
+      "run.sh: --hidden-size is not certain (H has no value in this file); write it in its place");
 }
 
 }  // namespace

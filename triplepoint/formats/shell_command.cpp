@@ -16,7 +16,7 @@ namespace triplepoint::formats {
 namespace {
 
 constexpr std::size_t largest_text = std::size_t{1} << 20;
-constexpr std::size_t most_written = std::size_t{1} << 26;  // of all values together
+constexpr std::size_t most_written = std::size_t{1} << 22;  // of all values together
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();

@@ -12,7 +12,8 @@ namespace triplepoint::formats {
 namespace {
 
 constexpr char opens = '\x01', closes = '\x02';  // what is not certain
-constexpr std::size_t longest = 500'000;         // characters of a word, words of a command
+constexpr std::size_t longest = 500'000;         // characters of a word
+constexpr std::size_t most_words = 50'000;       // of a command
 constexpr int deepest = 12;                      // ${a:-${b}}
 
 bool is_name_part(char c) {
@@ -116,7 +117,7 @@ class WordReader {
   void doubt(std::string_view text, const std::string& why) { put(names_.marked(text, why)); }
 
   void finish() {
-    if (std::exchange(open_, false) && into_.size() < longest) into_.push_back(word_);
+    if (std::exchange(open_, false) && into_.size() < most_words) into_.push_back(word_);
     word_.clear();
   }
 
