@@ -118,6 +118,13 @@ TEST_CASE(
   CHECK(import(line("--swiglu")).job.model.ffn_hidden_size == 10880);
 }
 
+TEST_CASE("layers that are offloaded are a share of the activations") {
+  CHECK(
+      import(line("--cpu-offloading --cpu-offloading-num-layers 8")).job.plan.activation_offload ==
+      0.25);
+  CHECK(import(line("--cpu-offloading-num-layers 8")).job.plan.activation_offload == 0);
+}
+
 TEST_CASE("leading dense layers of a mixture of experts are read from Megatron's pattern") {
   const Imported imported =
       import(line("--num-experts 8 --moe-layer-freq '([0]*3+[1]*29)' "

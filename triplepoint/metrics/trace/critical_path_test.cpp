@@ -193,6 +193,7 @@ TEST_CASE("a path that loses itself says how much it does not follow") {
     return run::Span{.begin = Instant(begin), .end = Instant(end), .type = type};
   };
   timeline.spans = {span(0, 1000, 0), span(1500, 2500, 1)};
+  timeline.details.resize(2);  // of a profiler
   const CriticalPath joined = critical_path(timeline);
   CHECK(joined.not_followed == 0);
   CHECK(joined.is_whole());

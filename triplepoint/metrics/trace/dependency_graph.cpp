@@ -133,14 +133,13 @@ class Builder {
   }
 
   void add_inferred() {
-    const bool has_launches =
-        std::ranges::any_of(graph_.nodes, [](const Node& node) { return node.launch >= 0; });
+    const bool is_profiled = !timeline_.details.empty();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
       const Binding certain = binding_of(graph_, node);
       if (certain.time >= node.begin) continue;
       const bool is_near = certain.time > node.begin - rules_.stream_gap;
-      const int64_t after = node.on_host || !has_launches || is_near
+      const int64_t after = node.on_host || !is_profiled || is_near
                                 ? certain.time
                                 : node.begin - rules_.stream_gap - 1;
       const Ends& ends = node.on_host ? host_ends_[node.rank] : device_ends_[node.rank];

@@ -33,7 +33,7 @@ struct SyncPoint {
 /// before a collective moves on, device before the call that blocks on it (Synchronize, or a copy
 /// that has ended when its call returns). What is inferred, as traces do not hold it: a kernel that
 /// begins within `stream_gap` of the end of the last kernel of another stream, later than all that
-/// is certain, waited for it (in a timeline without launches however long before it ended); a host
+/// is certain, waited for it (in a simulated timeline however long before it ended); a host
 /// thread that goes on after having had no call open was woken by the last other thread of its rank
 /// that ended a call meanwhile; and a host thread that spends a long time in no call, while other
 /// threads of its rank are at work for most of it, waits for them (as the main thread does for the

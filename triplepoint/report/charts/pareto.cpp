@@ -62,20 +62,22 @@ std::vector<const StudyRow*> pareto_front(const Group& group) {
 std::optional<Figure> pareto_figure(const Group& group) {
   const std::vector<const StudyRow*> rows = rows_with_both(group), front = pareto_front(group);
   if (rows.size() < 2) return std::nullopt;
+  const std::string scope = energy_scope_of(*rows.front());
   ScatterChart chart{title_of(front),
-                     "energy (J/token)",
+                     scope + " energy (J/token)",
                      "throughput (tokens/s)",
                      "peak die temperature (°C)",
                      {}};
-  DataTable table{{"job", "tokens/s", "J/token", "peak die temperature (°C)", "on the front"}, {}};
+  DataTable table{
+      {"job", "tokens/s", scope + " J/token", "peak die temperature (°C)", "on the front"}, {}};
   for (const StudyRow* row : rows) {
     const bool on_front = is_in(front, row);
     const std::string x = significant(number_at(*row, energy)),
                       y = significant(number_at(*row, speed), 4);
     const auto hot = number_at(*row, heat);
     chart.points.push_back({known_number(*row, energy), known_number(*row, speed), hot, row->name,
-                            fmt::format("{}: {} tokens/s at {} J/token, peak {} °C",
-                                        full_label(*row), y, x, significant(hot)),
+                            fmt::format("{}: {} tokens/s at {} {} J/token, peak {} °C",
+                                        full_label(*row), y, x, scope, significant(hot)),
                             "", on_front});
     if (on_front && front.size() <= most_labels) chart.points.back().label = short_label(*row);
     table.add({full_label(*row), y, x, significant(hot), on_front ? "yes" : ""}, row->name);
