@@ -402,7 +402,8 @@ class Explainer {
                       .cost = excess,
                       .advice = words.advice});
       if (words.of != idle_of) continue;
-      if (2 * (seen_.parts->bubble - plain_.parts->bubble) > excess) name_stages(more.back());
+      if (has_stages() && 2 * (seen_.parts->bubble - plain_.parts->bubble) > excess)
+        name_stages(more.back());
       name_host(more.back());
     }
     std::ranges::stable_sort(more, [](const auto& a, const auto& b) { return a.cost > b.cost; });
@@ -423,6 +424,11 @@ class Explainer {
                  .advice = part_words[1].advice};
     name_host(part);
     return part;
+  }
+
+  bool has_stages() const {
+    const auto& job = predicted_->manifest.job;
+    return job && job->plan.pipeline_parallel_size > 1;
   }
 
   /// Idle between passes: nothing says that the host is what is late.

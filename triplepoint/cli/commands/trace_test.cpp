@@ -324,7 +324,7 @@ TEST_CASE("the charts of a simulated pipeline say the same shares as its key fig
   };
   CHECK(says(m.parts->computing, "computing"));
   CHECK(says(m.parts->bubble, "the pipeline&#39;s bubble"));
-  CHECK(says(m.parts->exposed_communication, "communication that nothing hides"));
+  CHECK(says(m.parts->waiting, "waiting for late peers"));
   CHECK(html.find("is waiting for the pipeline, ") != std::string::npos);
   CHECK(html.find("waiting for the last rank") == std::string::npos);
 }
