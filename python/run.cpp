@@ -37,8 +37,7 @@ namespace {
 
 Run simulate(const Job& job, const FlagTexts& texts) {
   return wait_for<Run>([job, texts](Work&) -> Result<Run> {
-    return Run{
-        std::make_shared<const flags::JobResults>(TPT_TRY(flags::simulate(*job.spec, texts)))};
+    return Run{std::make_shared<const flags::JobResults>(TPT_TRY(flags::simulate(job, texts)))};
   });
 }
 

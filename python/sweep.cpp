@@ -37,7 +37,7 @@ Result<SweepRow> row_of(const JobRequest& base, const SweepItem& item) {
   JobRequest request = base;
   request.flags = item.job;
   const Job job = TPT_TRY(flags::make_job(std::move(request)));
-  const flags::JobResults results = TPT_TRY(flags::simulate(*job.spec, item.simulation));
+  const flags::JobResults results = TPT_TRY(flags::simulate(job, item.simulation));
   return SweepRow{answers::results_row(results.run, results.metrics), results.step_time, {}};
 }
 

@@ -37,7 +37,8 @@ Result<RequestedJob> make_job(JobRequest request) {
   TPT_TRY(store_all(arguments, request.flags));
   const spec::Library library = TPT_TRY(spec::require_library());
   spec::Job job = TPT_TRY(told.job(library));
-  return RequestedJob{std::move(request), std::make_shared<const spec::Job>(std::move(job))};
+  return RequestedJob{std::move(request), std::make_shared<const spec::Job>(std::move(job)),
+                      TPT_TRY(told.own_runs())};
 }
 
 RequestedJob whole_job(const spec::Job& job) {
@@ -45,10 +46,10 @@ RequestedJob whole_job(const spec::Job& job) {
           std::make_shared<const spec::Job>(job)};
 }
 
-Result<JobResults> simulate(const spec::Job& job, const FlagTexts& texts) {
+Result<JobResults> simulate(const RequestedJob& job, const FlagTexts& texts) {
   SimulationFlags asked;
   TPT_TRY(store_all(asked.all(), texts));
-  return asked.results(TPT_TRY(spec::require_library()), job);
+  return asked.results(TPT_TRY(spec::require_library()), *job.spec, job.own_runs);
 }
 
 Arguments plan_arguments(PlanFlags& asked) {

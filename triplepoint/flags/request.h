@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "triplepoint/answers/document.h"
 #include "triplepoint/flags/arguments.h"
 #include "triplepoint/flags/job_results.h"
+#include "triplepoint/learn/calibration.h"
 
 namespace triplepoint::flags {
 
@@ -33,13 +35,14 @@ struct JobRequest {
 struct RequestedJob {
   JobRequest request;
   std::shared_ptr<const spec::Job> spec;
+  std::optional<learn::Calibration> own_runs = {};  // what its place taught, of --with
 };
 Result<RequestedJob> make_job(JobRequest request);
 /// A job that no flags have told: of a run or a plan.
 RequestedJob whole_job(const spec::Job& job);
 
 /// The flags of `simulate` beside those of a job.
-Result<JobResults> simulate(const spec::Job& job, const FlagTexts& texts);
+Result<JobResults> simulate(const RequestedJob& job, const FlagTexts& texts);
 
 /// What a search found, and the plans as jobs.
 struct FoundPlans {

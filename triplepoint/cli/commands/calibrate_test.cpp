@@ -9,6 +9,7 @@
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/cli/command_testing.h"
+#include "triplepoint/flags/request.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -56,7 +57,23 @@ TEST_CASE("own runs move what validate and simulate predict of another job") {
   const auto simulated =
       call({"simulate", "--model", "llama2-7b", "--cluster", "hgx-h100", "--tp", "2", "--mbs", "2",
             "--gbs", "128", "--with", mine, "--format", "json"});
-  CHECK(contains(json_text(json_of(simulated)), "2 of your runs taught"));
+  const Json told = json_of(simulated);
+  CHECK(contains(json_text(told), "2 of your runs taught"));
+  // The same where Python or the explorer asks.
+  const auto job = flags::make_job({.file = {},
+                                    .beginning = {},
+                                    .flags = {{"--model", "llama2-7b"},
+                                              {"--cluster", "hgx-h100"},
+                                              {"--tp", "2"},
+                                              {"--mbs", "2"},
+                                              {"--gbs", "128"},
+                                              {"--with", mine}}});
+  REQUIRE(job);
+  const auto results = flags::simulate(*job, {});
+  REQUIRE(results);
+  const Json asked = flags::results_json(*results);
+  for (const char* key : {"step_time_s", "step_time_low_s", "step_time_high_s"})
+    CHECK(asked.at(key) == told.at(key));
 }
 
 TEST_CASE("calibrate says what it learned and what is still unknown") {
