@@ -11,6 +11,7 @@ import { addHeatTips } from "./heat";
 import { addJobCards } from "./job_card";
 import { addScrollRegions } from "./regions";
 import { addCellHeadings, addSorting } from "./tables";
+import { addTicks } from "./ticks";
 import { addTimeline } from "./timeline";
 
 /** Three phases that meet, for the tab of the browser; drawn here, for a page asks for no file. */
@@ -29,6 +30,7 @@ addSorting();
 addCellHeadings();
 addJobCards();
 addFilters(chooser);
+addTicks();
 addHeatTips();
 addScrollRegions();
 addColumns();

@@ -19,7 +19,11 @@ std::string link(const std::string& to, const std::string& words) {
 }
 
 std::string row_of(const IndexEntry& entry, bool with_numbers) {
-  std::string html = "<tr><th scope=\"row\">" + link(entry.link, entry.name) + "</th>";
+  // Two that are ticked are compared (web/src/ticks.ts).
+  std::string html = with_numbers && !entry.is_broken
+                         ? fmt::format("<tr data-run=\"{}.run\">", escape(entry.name))
+                         : "<tr>";
+  html += "<th scope=\"row\">" + link(entry.link, entry.name) + "</th>";
   const auto cell = [&](const std::string& text, bool is_number) {
     html += fmt::format("<td{}>{}</td>", is_number ? " class=\"num\"" : "", text);
   };
