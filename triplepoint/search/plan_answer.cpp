@@ -204,7 +204,8 @@ answers::Figure choices_figure(const PlanOutcome& outcome) {
                                 {"J/token"},
                                 {"hottest die (°C)"},
                                 {"on the front of four"}});
-  const auto add = [&](const Finalist& plan, const std::string& name, const std::string& label) {
+  const auto add = [&](const Finalist& plan, const std::string& name, const std::string& label,
+                       const std::string& job = "") {
     if (plan.scope_energy <= 0 || plan.tokens_per_second <= 0) return;
     const double joules = joules_per_token(plan);
     const std::string speed = significant(plan.tokens_per_second, 4);
@@ -212,15 +213,18 @@ answers::Figure choices_figure(const PlanOutcome& outcome) {
         {.x = joules,
          .y = plan.tokens_per_second,
          .colour = plan.hottest > 0 ? std::optional(plan.hottest) : std::nullopt,
-         .job = "",
+         .job = job,
          .hint = fmt::format("{}: {} tokens/s at {} J/token, hottest die {} °C", name, speed,
                              significant(joules), significant(plan.hottest)),
          .label = label});
     table.add(
         {name, speed, significant(joules), significant(plan.hottest), plan.on_front ? "yes" : ""});
   };
-  for (const Finalist& plan : outcome.ranking.ranked)
-    add(plan, plan_text(plan), &plan == &first_of(outcome) ? "plan 1" : "");
+  const auto& ranked = outcome.ranking.ranked;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    const std::string number = fmt::format("plan {}", i + 1);
+    add(ranked[i], plan_text(ranked[i]), i == 0 ? number : "", number);
+  }
   for (const OtherPlan& other : outcome.others)
     if (other.problem.empty()) add(other.plan, other.what, "");
   if (outcome.own) add(outcome.own->plan, your_job, your_job);
