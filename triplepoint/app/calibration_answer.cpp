@@ -90,7 +90,9 @@ answers::Figure change_figure(const std::vector<Change>& changes) {
           .wide = true};
 }
 
-Section coefficients(const learn::Calibration& calibration) {
+}  // namespace
+
+Section learned_coefficients(const learn::Calibration& calibration) {
   DataTable table{.name = "coefficients",
                   .title = "Times and power against what is shipped",
                   .columns = {{.key = "name", .title = "name", .optional = 1},
@@ -123,6 +125,8 @@ Section coefficients(const learn::Calibration& calibration) {
          Remark::Kind::note});
   return section;
 }
+
+namespace {
 
 Section runs(const Learned& learned) {
   DataTable table{.name = "runs",
@@ -253,7 +257,7 @@ answers::Document calibration_answer(const Learned& learned, const calibrate::Ow
   answer.sections.push_back(warnings(learned, own));
   if (!learned.runs.empty()) {
     answer.sections.push_back(runs(learned));
-    answer.sections.push_back(coefficients(learned.calibration));
+    answer.sections.push_back(learned_coefficients(learned.calibration));
   }
   if (const auto& known = learned.calibration.room())
     answer.sections.push_back(room(*known, learned.calibration.posterior().priors().room.board));

@@ -13,4 +13,7 @@ namespace triplepoint::app {
 answers::Document calibration_answer(const learn::Learned&, const calibrate::OwnRuns&,
                                      const std::string& folder);
 
+/// Of that the coefficients alone: a picture and a table.
+answers::Section learned_coefficients(const learn::Calibration&);
+
 }  // namespace triplepoint::app

@@ -50,6 +50,8 @@ class JobFlags {
   using GivenFlag = std::function<void(const std::string& name, std::string_view text)>;
   Arguments arguments_of_search(const GivenFlag& given);
   Result<spec::Job> job(const spec::Library& library) const;
+  /// The same without what own runs taught.
+  Result<spec::Job> job_as_shipped(const spec::Library& library) const;
 
   /// What a job begins with if no file is named, as a job.toml; without it flags must name a model
   /// and a cluster.
@@ -61,6 +63,7 @@ class JobFlags {
   bool has_layout() const;
   /// What own runs taught, of --with; job() has it. Nothing without the flag.
   Result<std::optional<learn::Calibration>> own_runs() const;
+  const std::optional<std::string>& own_runs_folder() const { return with_; }
   /// A job from elsewhere, with what own runs taught.
   Result<spec::Job> with_own_runs(spec::Job) const;
 

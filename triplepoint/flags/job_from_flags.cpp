@@ -34,6 +34,10 @@ void state(spec::StatedJob& stated, spec::JobSetting setting, T& target,
 }  // namespace
 
 Result<spec::Job> JobFlags::job(const spec::Library& library) const {
+  return with_own_runs(TPT_TRY(job_as_shipped(library)));
+}
+
+Result<spec::Job> JobFlags::job_as_shipped(const spec::Library& library) const {
   spec::StatedJob stated = TPT_TRY(start(library));
   TPT_TRY(choose_inputs(library, stated));
   set_sizes(stated);
@@ -46,7 +50,7 @@ Result<spec::Job> JobFlags::job(const spec::Library& library) const {
   spec::Job job = TPT_TRY(spec::with_defaults(library, stated));
   spec::note_defaults(job, stated, searched_);
   if (job.name.empty()) job.name = answers::default_name(job);
-  return with_own_runs(std::move(job));
+  return job;
 }
 
 Result<spec::Job> JobFlags::with_own_runs(spec::Job job) const {

@@ -134,8 +134,12 @@ Result<Calibration> calibration_of(const Json& json, const std::string& path) {
 
 }  // namespace
 
+std::string Calibration::file_of(const std::string& folder) {
+  return is_folder(folder) ? path_in(folder) : folder;
+}
+
 Result<Calibration> Calibration::read(const std::string& folder) {
-  const std::string path = is_folder(folder) ? path_in(folder) : folder;
+  const std::string path = file_of(folder);
   return calibration_of(TPT_TRY(parse_json(TPT_TRY(read_file(path)), path)), path);
 }
 

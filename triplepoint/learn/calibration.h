@@ -21,7 +21,8 @@ class Calibration {
   explicit Calibration(Posterior posterior, LearnedPower power = {}, std::optional<Room> room = {})
       : posterior_(std::move(posterior)), power_(power), room_(std::move(room)) {}
 
-  /// FOLDER/calibration.json, which needs no other file.
+  /// FOLDER/calibration.json, which needs no other file, or that file.
+  static std::string file_of(const std::string& folder);
   static Result<Calibration> read(const std::string& folder);
   Result<void> write(const std::string& folder) const;
 

@@ -6,10 +6,14 @@
 
 #include "triplepoint/spec/library.h"
 
+#include "triplepoint/answers/run_figures.h"
+#include "triplepoint/app/calibration_answer.h"
 #include "triplepoint/app/site.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
@@ -18,10 +22,9 @@ namespace {
 /// Of web/explorer.html, where the page looks for a job.
 constexpr std::string_view mark = "<!--job-->";
 
-/// What the page begins with. A text between tags must not close them.
-std::string job_element(const spec::Job& job) {
-  std::string json =
-      json_text({{"flags", Json::object()}, {"beginning", spec::write_job(job)}}, -1);
+/// A text between tags must not close them.
+std::string job_element(const Json& beginning) {
+  std::string json = json_text(beginning, -1);
   for (std::size_t at = json.find('<'); at != json.npos; at = json.find('<', at))
     json.replace(at, 1, "\\u003c");
   return fmt::format("<script type=\"application/json\" id=\"job\">{}</script>", json);
@@ -38,20 +41,45 @@ class Explore : public Command {
   Result<int> run(tui::Console& console) override {
     std::string page = TPT_TRY(app::explorer_page());
     if (!given_any()) return write(console, page);
-    const spec::Library library = TPT_TRY(spec::require_library());
-    const spec::Job job = TPT_TRY(flags_.job(library));
-    TPT_TRY(spec::require_valid(job));
+    const Json beginning = TPT_TRY(what_it_begins_with());
     const std::size_t at = page.find(mark);
     if (at == page.npos)
       return error(
           "the explorer's page has no place for a job (it is of another version); run make explore "
           "again");
-    page.replace(at, mark.size(), job_element(job));
+    page.replace(at, mark.size(), job_element(beginning));
     return write(console, page);
   }
 
  private:
   bool given_any() const { return flags_.has_file() || !flags_.require_no_job_but_cluster(); }
+
+  /// The job; with what its place taught, as the file that --with reads; and what was measured of
+  /// it.
+  Result<Json> what_it_begins_with() const {
+    const spec::Job job = TPT_TRY(flags_.job_as_shipped(TPT_TRY(spec::require_library())));
+    TPT_TRY(spec::require_valid(job));
+    Json begins{{"flags", Json::object()}, {"beginning", spec::write_job(job)}};
+    if (const auto own = TPT_TRY(flags_.own_runs())) {
+      const std::string& folder = *flags_.own_runs_folder();
+      const std::string file = learn::Calibration::file_of(folder);
+      begins["flags"]["--with"] = folder;
+      begins["files"][file] = TPT_TRY(read_file(file));
+      begins["learned"] = report::section_html(app::learned_coefficients(*own));
+    }
+    if (flags_.has_file() && app::kind_of_source(flags_.file()) == app::SourceKind::run)
+      begins["measured"] = measured(TPT_TRY(app::load_run_source({flags_.file()}, {})));
+    return begins;
+  }
+
+  /// Key figures by label; none of a prediction.
+  static Json measured(const run::Run& run) {
+    Json figures = Json::object();
+    if (run.manifest.origin == run::Origin::simulated) return figures;
+    for (const answers::KeyFigure& each : answers::key_figures(run, metrics::measure(run), {}))
+      figures[each.label] = each.value;
+    return figures;
+  }
 
   Result<int> write(tui::Console& console, const std::string& page) const {
     TPT_TRY(write_file_atomically(output_, page));

@@ -310,27 +310,50 @@ TEST_CASE("explore: without a built page it says how to build one, and serve's p
   CHECK(contains(answer.body, "make explore"));
 }
 
-TEST_CASE("explore: the page holds the job, whose text cannot end its element") {
-  const OwnData data;
+/// What the explorer's page begins with.
+Json begins_with(const OwnData& data, const testing::Words& words) {
   data.scratch().file("explore/explore.html", "<main></main><!--job--><script></script>");
   const std::string page = data.scratch().path("page.html");
-  const Outcome written = call({"explore", "--model", "gpt3-175b", "--cluster", "hgx-h200",
-                                "--nodes", "4", "--tp", "8", "--pp", "4", "-o", page});
-  CHECK(written.code == exit_ok);
+  const Outcome written = call(testing::plus({"explore"}, testing::plus(words, {"-o", page})));
+  REQUIRE_MESSAGE(written.code == exit_ok, written.err);
   const std::string text = read_file(page).value_or("");
   const std::string head = "<script type=\"application/json\" id=\"job\">";
   const std::size_t begin = text.find(head), end = text.find("</script>", begin);
   REQUIRE(begin != text.npos);
   const std::string inside = text.substr(begin + head.size(), end - begin - head.size());
   CHECK(inside.find('<') == inside.npos);
-  const auto json = parse_json(inside, page);
-  REQUIRE(json);
+  return parse_json(inside, page).value_or(Json());
+}
+
+spec::Job job_in(const Json& page) {
   const auto job =
-      spec::parse_job(spec::default_library(), (*json)["beginning"].get<std::string>(), "page");
+      spec::parse_job(spec::default_library(), page.at("beginning").get<std::string>(), "page");
   REQUIRE(job);
-  CHECK(job->plan.pipeline_parallel_size == 4);
-  CHECK(call({"explore", "--model", "gpt3-175", "--cluster", "hgx-h200", "-o", page}).code ==
-        exit_failed);
+  return *job;
+}
+
+TEST_CASE("explore: the page holds the job, whose text cannot end its element") {
+  const OwnData data;
+  const Json page = begins_with(data, {"--model", "gpt3-175b", "--cluster", "hgx-h200", "--nodes",
+                                       "4", "--tp", "8", "--pp", "4"});
+  CHECK(job_in(page).plan.pipeline_parallel_size == 4);
+  CHECK(!page.contains("measured"));
+  CHECK(call({"explore", "--model", "gpt3-175", "--cluster", "hgx-h200"}).code == exit_failed);
+}
+
+TEST_CASE("explore: of a recording the page holds the job and what was measured") {
+  const OwnData data;
+  run::Run recording = small_run(2);
+  recording.manifest.job =
+      *spec::parse_job(spec::default_library(),
+                       "model = \"gpt3-175b\"\ncluster = \"hgx-h200\"\n[plan]\n"
+                       "tensor_parallel_size = 8\n",
+                       "job.toml");
+  const std::string file = data.scratch().path("small.run");
+  REQUIRE(run::save(recording, file));
+  const Json page = begins_with(data, {file});
+  CHECK(job_in(page) == *recording.manifest.job);
+  CHECK(page.at("measured").at("step time") == "2 s");
 }
 
 }  // namespace
