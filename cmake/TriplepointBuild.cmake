@@ -22,6 +22,8 @@ endif()
 add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 
 if(TPT_BROWSER)
+  # One program: smaller, and the tag of exceptions, to which all else refers, is defined in wasm/'s library of them.
+  set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
   add_compile_options(-fwasm-exceptions "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${PROJECT_SOURCE_DIR}/wasm/missing.h>")
 endif()
 

@@ -4,6 +4,7 @@
 
     make_notices.py --check                  fails if the list lacks a package of the Makefile, or a package the web front end imports
     make_notices.py FOLDER VERSION FILES     fails also if one of FILES (programs, libraries) names a library that the list lacks
+    make_notices.py --explorer FOLDER        the notices of the explorer's page alone
 """
 import json
 import pathlib
@@ -36,7 +37,8 @@ def list_problems(content):
     for package in sorted(makefile_packages() - listed):
         yield f"{name(LIST)}: {package} of the Makefile is missing; add name, license and use"
     # Others are loaded by one of the Makefile's, and stand in the archive and in the wheel beside it.
-    for package in sorted(name for name in listed - makefile_packages() if name.endswith("-dev")):
+    loaded = {component["package"] for component in content["component"] if component["use"] != "explorer"}
+    for package in sorted(name for name in loaded - makefile_packages() if name.endswith("-dev")):
         yield f"{name(LIST)}: {package} is not in the Makefile's PACKAGES and PACKAGES_PYTHON; remove it here or add it there"
     for source in files(".ts", ".mjs"):
         if name(source).startswith("web/src/"):
@@ -67,11 +69,19 @@ def copyright_text(package):
     return file.read_text(errors="replace") if file.exists() else ""
 
 
-def notices(content):
-    parts = ["Triplepoint contains or loads the following software of others. The texts are those of Debian's packages."]
-    for component in content["component"]:
-        title = f"{component['name']} ({component['license']}; {component['use']}; {component['package']})"
-        parts.append(f"{'=' * 100}\n{title}\n{'=' * 100}\n{copyright_text(component['package'])}")
+def of_programs(content):
+    return [component for component in content["component"] if component["use"] != "explorer"]
+
+
+def of_explorer(content):
+    return [component for component in content["component"] if component["use"] == "explorer" or component.get("explorer")]
+
+
+def notices(title, components_):
+    parts = [f"{title} the following software of others. The texts are those of Debian's packages."]
+    for component in components_:
+        heading = f"{component['name']} ({component['license']}; {component['use']}; {component['package']})"
+        parts.append(f"{'=' * 100}\n{heading}\n{'=' * 100}\n{copyright_text(component['package'])}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -98,24 +108,26 @@ def created():
 
 def spdx(content, version):
     main = spdx_package("triplepoint", version, "Apache-2.0")
-    others = [spdx_package(c["name"], installed_version(c["package"]), c["license"]) for c in content["component"]]
+    others = [spdx_package(c["name"], installed_version(c["package"]), c["license"]) for c in of_programs(content)]
     return {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"triplepoint-{version}",
             "documentNamespace": NAMESPACE + version, "creationInfo": {"created": created(), "creators": ["Tool: make_notices.py"]},
             "packages": [main, *others],
             "relationships": [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": main["SPDXID"]},
-                              *map(relation, content["component"])]}
+                              *map(relation, of_programs(content))]}
 
 
 def write(folder, version, content):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "triplepoint.spdx.json").write_text(json.dumps(spdx(content, version), indent=1) + "\n")
-    (folder / "THIRD_PARTY.txt").write_text(notices(content))
+    (folder / "THIRD_PARTY.txt").write_text(notices("Triplepoint contains or loads", of_programs(content)))
 
 
 def main(arguments):
     content = components()
     problems = list(list_problems(content))
-    if arguments != ["--check"]:
+    if arguments[0] == "--explorer":
+        (pathlib.Path(arguments[1]) / "THIRD_PARTY.txt").write_text(notices("The explorer contains", of_explorer(content)))
+    elif arguments != ["--check"]:
         folder, version, *programs = arguments
         problems += library_problems(content, programs)
         if not problems:

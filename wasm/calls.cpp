@@ -24,6 +24,7 @@
 #include "triplepoint/flags/request.h"
 #include "triplepoint/flags/simulation_flags.h"
 #include "triplepoint/formats/export.h"
+#include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/compare/compare_document.h"
@@ -113,7 +114,7 @@ Result<Results> results_of(const Json& request) {
   const Asked asked = TPT_TRY(asked_of(request));
   const flags::RequestedJob job = TPT_TRY(flags::make_job(asked.job));
   kept.emplace_front(key, std::make_shared<const flags::JobResults>(
-                              TPT_TRY(flags::simulate(*job.spec, asked.simulation))));
+                              TPT_TRY(flags::simulate(job, asked.simulation))));
   if (kept.size() > most_kept) kept.pop_back();
   return kept.front().second;
 }
@@ -243,14 +244,18 @@ Result<Json> simulate(const Json& request) {
   for (const report::RunFinding& finding : report::run_findings(run, metrics))
     findings.push_back(finding.text);
   return Json{
-      {"results", flags::results_json(*results)},
       {"title", answers::title_of(run)},
+      {"ok", run::has_trained(run)},
       {"verdict", verdict_of(*results)},
       {"settings", settings_of(*run.manifest.job)},
       {"key_figures", key_figures_json(*results)},
       {"bill", results->bill ? Json(metrics::bill_text(*results->bill, results->rates)) : Json()},
       {"findings", std::move(findings)},
       {"figures", figures_json(*results)}};
+}
+
+Result<Json> results(const Json& request) {
+  return flags::results_json(*TPT_TRY(results_of(request)));
 }
 
 /// What refuses the job with the flag at each of the values.
@@ -326,13 +331,26 @@ Result<Json> curve(const Json& request) {
   return Json{{"svg", report::line_chart_svg(chart)}};
 }
 
+/// A launch file, or why the other tool has none.
+std::string launch_text(const formats::Exported& exported) {
+  const std::string& refusal = exported.refused_by_launcher;
+  return refusal.empty() ? exported.text : "# not written: " + refusal + "\n";
+}
+
 Result<Json> copy(const Json& request) {
+  constexpr int64_t steps = 20;  // as `export` writes
   const auto job = TPT_TRY(job_of(request));
   const spec::Library library = TPT_TRY(spec::require_library());
-  return Json{{"job.toml", spec::write_job(*job, library)},
-              {"Megatron-LM", formats::export_megatron_args(*job).text},
-              {"NeMo", formats::export_nemo_yaml(*job).text},
-              {"Megatron-Bridge", formats::export_bridge_yaml(*job).text}};
+  Json texts{{"job.toml", spec::write_job(*job, library)},
+             {"NeMo", launch_text(formats::export_nemo_yaml(*job, steps))}};
+  const auto of_training = [&](const char* tool, const auto& write) {
+    const auto trains = spec::require_training(*job, "this launch file is written");
+    texts[tool] = trains ? launch_text(write()) : "# not written: " + trains.error().what + "\n";
+  };
+  of_training("Megatron-LM", [&] { return formats::export_megatron_args(*job); });
+  of_training("Megatron-Bridge", [&] { return formats::export_bridge_yaml(*job); });
+  of_training("torchtitan", [&] { return formats::export_torchtitan(*job, steps); });
+  return texts;
 }
 
 /// The job of a dropped file, as text that needs no other; a model alone runs where the job in hand
@@ -358,7 +376,7 @@ using Call = Result<Json> (*)(const Json&);
 constexpr std::pair<std::string_view, Call> calls[] = {
     {"flags", flag_tables}, {"step", step},       {"simulate", simulate}, {"legal", legal},
     {"plan", plan},         {"compare", compare}, {"curve", curve},       {"copy", copy},
-    {"page", page},         {"read", read}};
+    {"page", page},         {"read", read},       {"results", results}};
 
 Result<Json> answer_to(std::string_view name, std::string_view text) {
   const auto found = std::ranges::find(calls, name, &std::pair<std::string_view, Call>::first);

@@ -13,7 +13,8 @@ namespace triplepoint::explore {
 ///
 ///   flags     every flag with its help and choices, and the names of the library
 ///   step      step time and memory alone, in a few milliseconds
-///   simulate  the program's JSON, the verdict, key figures, and the figures of the run's page
+///   simulate  the verdict, key figures, and the figures of the run's page
+///   results   of the same simulation what `simulate --format json` prints
 ///   legal     "values": {flag: [texts]}: for each the sentence that refuses it, or null
 ///   plan      "plan": flags of `plan`: its JSON, and the flags of each plan
 ///   compare   "sides": [{"name", "flags", ...}]: what differs, in sentences and charts

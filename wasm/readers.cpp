@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What readers do otherwise in a browser: the page's parser reads YAML, no script is run, and no
 // stored run is opened.
+#include <cstdlib>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,38 +14,45 @@
 #include "triplepoint/formats/yaml_document.h"
 #include "triplepoint/store/store.h"
 
+/// The page's parser: a tree as JSON (web/src/explorer_yaml.ts), which ends with a zero; the
+/// caller frees it.
+extern "C" [[clang::import_module("explore"), clang::import_name("parse_yaml")]] char*
+tpt_parse_yaml(const char* text, std::size_t bytes);
+
 namespace triplepoint {
 namespace formats {
 namespace {
 
 YamlNode node_of(const Json& json) {
-  YamlNode node;
-  if (json.is_object()) {
-    node.kind = YamlNode::Kind::table;
-    for (const auto& [key, value] : json.items())
-      node.entries.push_back({key, node_of(value)});
-  } else if (json.is_array()) {
+  YamlNode node{.line = json.at("line").get<int>()};
+  if (const auto items = json.find("items"); items != json.end()) {
     node.kind = YamlNode::Kind::list;
-    for (const Json& value : json)
-      node.items.push_back(node_of(value));
-  } else if (!json.is_null()) {
+    for (const Json& item : *items)
+      node.items.push_back(node_of(item));
+  } else if (const auto entries = json.find("entries"); entries != json.end()) {
+    node.kind = YamlNode::Kind::table;
+    for (const Json& entry : *entries)
+      node.entries.push_back({entry.at(0).get<std::string>(), node_of(entry.at(1))});
+  } else if (const auto text = json.find("text"); text != json.end()) {
     node.kind = YamlNode::Kind::scalar;
-    node.quoted = json.is_string();
-    node.scalar = json.is_string() ? json.get<std::string>() : json.dump();
+    node.scalar = text->get<std::string>();
+    node.quoted = json.at("quoted").get<bool>();
   }
   return node;
 }
 
 }  // namespace
 
-/// JSON is YAML, too.
 Result<YamlNode> parse_yaml(std::string_view text, std::string_view name) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_discarded()) return node_of(json);
-  return error(
-      fmt::format("{}: this page reads no YAML yet (it has no parser of it); triplepoint import {} "
-                  "--format json, or drop the job.toml that triplepoint export writes",
-                  name, name));
+  if (text.find('\0') != text.npos)
+    return error(fmt::format("{}: has zero bytes (it is not a text file); try another file", name));
+  const std::unique_ptr<char, decltype(&std::free)> answer(tpt_parse_yaml(text.data(), text.size()),
+                                                           &std::free);
+  const Json tree = Json::parse(answer.get());
+  if (!tree.contains("error")) return node_of(tree);
+  const int line = tree.at("line").get<int>();
+  return error(fmt::format("{}{}: {}", name, line > 0 ? fmt::format(":{}", line) : "",
+                           tree.at("error").get<std::string>()));
 }
 
 Result<std::vector<Launch>> run_script(const std::string& path, const ScriptWorld&, Seconds) {

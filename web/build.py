@@ -10,12 +10,14 @@ The explorer's folder gets index.html with the files beside it, for any web serv
 import base64
 import gzip
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+PACKAGES = "/usr/share/nodejs"  # Debian's
 GLOSSARY = HERE.parent / "docs/glossary.md"
 EXPLORER_STYLES = ("base", "charts", "tables", "explorer")
 STYLES = ("base", "charts", "tables", "filters", "timeline", "print")  # later ones win: what is printed comes last
@@ -48,7 +50,8 @@ def glossary():
 
 def script(esbuild, entry, define, form="iife"):
     done = subprocess.run([esbuild, HERE / f"src/{entry}.ts", "--bundle", "--minify", "--target=es2020", f"--format={form}", "--legal-comments=none",
-                           "--charset=utf8", "--log-level=warning", define], stdout=subprocess.PIPE, check=True)
+                           "--charset=utf8", "--log-level=warning", define], stdout=subprocess.PIPE, check=True,
+                          env={**os.environ, "NODE_PATH": PACKAGES})
     return done.stdout.decode().replace("</script", "<\\/script")
 
 

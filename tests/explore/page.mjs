@@ -5,6 +5,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { axeSource, launch, openPage } from "../pages/browser.mjs";
 import { inspect } from "../pages/inspect.mjs";
+import { walk } from "../pages/keyboard.mjs";
 
 const file = join(process.argv[2], "explore.html");
 const pictures = process.env.SCREENSHOTS;
@@ -84,13 +85,13 @@ async function barriers(page) {
 }
 
 const browser = await launch();
-for (const width of [1600, 820, 390]) {
+for (const width of [1600, 768, 390]) {
   for (const theme of ["light", "dark"]) {
     const { context, page, problems } = await openPage(browser, file, { width, theme });
     await page.waitForSelector(".panel .drawing svg", { timeout: 30000 });
     await picture(page, `explore-${width}-${theme}`);
     await picture(page, `explore-${width}-${theme}-whole`);
-    const told = [...problems, ...(await page.evaluate(inspect)), ...(await barriers(page))];
+    const told = [...problems, ...(await page.evaluate(inspect)), ...(await barriers(page)), ...(await walk(page))];
     failures.push(...told.map((problem) => `${width} px, ${theme}: ${problem}`));
     await context.close();
   }

@@ -56,12 +56,12 @@ function plan(line, words) {
 
 function job(line, words) {
   const flags = flagsOf(words);
-  const answer = core.call("simulate", { flags });
-  if (answer.error) return problems.push(`${line}: ${answer.error}`);
-  compare(line, answer.results, ask(["simulate", ...words]));
+  const results = core.call("results", { flags });
+  if (results.error) return problems.push(`${line}: ${results.error}`);
+  compare(line, results, ask(["simulate", ...words]));
   const plain = !["--duration", "--steps", "--fault"].some((flag) => flag in flags);
   const step = core.call("step", { flags });
-  const whole = answer.results.step_time_s ?? null; // in a run, times are whole nanoseconds
+  const whole = results.step_time_s ?? null; // in a run, times are whole nanoseconds
   const near = whole === null ? step.step_time_s === null : Math.abs(step.step_time_s - whole) <= 2e-9;
   if (plain && !near) problems.push(`${line}: step ${step.step_time_s}, the run ${whole}`);
   return undefined;

@@ -13,6 +13,13 @@ const largeJob = 256; // GPUs: above, all is drawn when the slider is let go
 const restMs = 250; // without input, before what is slow begins
 const largestFile = 4 << 20;
 
+/** What `triplepoint explore` has put into the page: a job, files that its flags name, and what is known of it. */
+interface Inside extends JobState {
+  files?: Record<string, string>;
+  measured?: Record<string, string>; // key figures by label
+  learned?: string; // what --with's runs taught, as HTML
+}
+
 class Explorer {
   private readonly view = new View();
   private readonly form: Form;
@@ -25,10 +32,9 @@ class Explorer {
   private rest = 0;
   private readonly remember = oncePerFrame(() => writeAddress(this.job, this.pins.list.map((pin) => pin.job)));
 
-  constructor(private readonly engine: Engine, tables: Tables) {
+  constructor(private readonly engine: Engine, tables: Tables, private readonly inside: Inside | undefined) {
     const { job, pins } = readAddress();
-    const inside = document.getElementById("job")?.textContent; // by `triplepoint explore JOB`
-    const first = inside ? (JSON.parse(inside) as JobState) : { flags: { ...gallery[0]!.flags } };
+    const first = inside ? { flags: inside.flags, beginning: inside.beginning! } : { flags: gallery[0]!.flags };
     this.job = Object.keys(job.flags).length > 0 || job.beginning ? job : first;
     const here = (): JobState => this.job;
     const go = (to: JobState): void => this.open(to);
@@ -40,6 +46,7 @@ class Explorer {
     const copies = new Copies(engine, here);
     const left = element("aside", { class: "left", "aria-label": "The job" }, this.starts(), this.dropZone(), this.form.root);
     const right = element("aside", { class: "right", "aria-label": "What else" }, this.pins.root, this.curve.root, plans.root, copies.root);
+    if (inside?.learned) right.append(learnedPanel(inside.learned));
     document.querySelector("main")!.replaceChildren(left, this.view.root, right);
     window.addEventListener("hashchange", () => this.open(readAddress().job));
     document.addEventListener("click", (event) => this.follow(event));
@@ -76,7 +83,7 @@ class Explorer {
     else {
       this.gpus = step.num_gpus;
       this.settings = step.settings;
-      this.view.showStep(step);
+      this.view.showStep(step, this.gpus > largeJob);
       this.form.show(this.job.flags, this.settings);
     }
     performance.mark("step-shown");
@@ -88,7 +95,7 @@ class Explorer {
     const run = (await this.engine.runs.latest("simulate", request)) as RunAnswer | undefined;
     if (!run || version !== this.version) return;
     if (run.error) this.view.showError(run.error);
-    else this.view.showRun(run);
+    else this.view.showRun(run, this.inside?.beginning === this.job.beginning ? this.inside?.measured : undefined);
     markScrollRegions();
     document.title = `${run.title ?? "Triplepoint"} · Explore`;
     document.documentElement.dataset.ready = "yes"; // tests wait for this
@@ -130,13 +137,13 @@ class Explorer {
   }
 
   private dropZone(): HTMLElement {
-    const input = element("input", { type: "file", id: "file", accept: ".json,.toml,.sh,.txt" });
+    const input = element("input", { type: "file", id: "file", accept: ".json,.toml,.yaml,.yml,.sh,.txt" });
     input.addEventListener("change", () => {
       const file = input.files?.[0];
       if (file) void this.read(file);
       input.value = "";
     });
-    return element("div", { class: "drop" }, element("label", { for: "file" }, "Drop a config.json, a launch script or a job.toml here"), input);
+    return element("div", { class: "drop" }, element("label", { for: "file" }, "Drop a config.json, a launch file (script, YAML, TOML) or a job.toml here"), input);
   }
 
   private listenForFiles(): void {
@@ -160,12 +167,21 @@ class Explorer {
   }
 }
 
+function learnedPanel(html: string): HTMLElement {
+  const panel = element("details", { class: "panel" }, element("summary", {}, "What your runs taught"));
+  panel.insertAdjacentHTML("beforeend", html); // the program has escaped every text
+  return panel;
+}
+
 async function start(): Promise<void> {
   const main = document.querySelector("main")!;
   try {
     const engine = await startEngine();
+    const text = document.getElementById("job")?.textContent;
+    const inside = text ? (JSON.parse(text) as Inside) : undefined;
+    for (const [name, content] of Object.entries(inside?.files ?? {})) engine.addFile(name, new TextEncoder().encode(content));
     const tables = (await engine.side.ask("flags", {})) as unknown as Tables;
-    new Explorer(engine, tables);
+    new Explorer(engine, tables, inside);
   } catch (problem) {
     main.replaceChildren(element("p", { class: "verdict bad" },
       `This page cannot start (${String(problem)}). It needs WebAssembly with exceptions and DecompressionStream: Chrome 95, Firefox 113, Safari 16.4 or newer.`));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program's core as WebAssembly: JSON in, JSON out. The same in a worker of the page and in node.
+import { parseYaml } from "./explorer_yaml";
 
 /** What a call gives: the answer of wasm/calls.h, or a sentence. */
 export type Answer = Record<string, unknown> & { error?: string };
@@ -31,6 +32,12 @@ function instantiate(module: WebAssembly.Module, progress: (done: number, total:
   const view = (): DataView => new DataView(exports.memory.buffer);
   const own: Record<string, (...args: number[]) => number> = {
     progress: (done, total) => (progress(done!, total!), 0),
+    parse_yaml: (at, length) => {
+      const tree = text.encode(JSON.stringify(parseYaml(reader.decode(new Uint8Array(exports.memory.buffer, at, length)))) + "\0");
+      const memory = exports.tpt_alloc(tree.length);
+      new Uint8Array(exports.memory.buffer, memory, tree.length).set(tree);
+      return memory;
+    },
     environ_sizes_get: (count, bytes) => {
       view().setUint32(count!, 0, true);
       view().setUint32(bytes!, 0, true);

@@ -146,7 +146,7 @@ export class Plans {
     const rows = answer.plans.map((each, i) => element("li", {}, button(`Use plan ${i + 1}`, () => this.use(job, each.settings)), ` ${each.name}`));
     this.found.prepend(element("p", { class: "verdict" }, answer.answer.verdict ?? ""), element("ol", { class: "use" }, ...rows));
     for (const mark of this.found.querySelectorAll<SVGElement>("svg [data-job]")) {
-      const plan = answer.plans.find((each) => each.name === mark.dataset.job);
+      const plan = answer.plans[Number(mark.dataset.job?.replace("plan ", "")) - 1];
       if (plan) mark.addEventListener("click", () => this.use(job, plan.settings));
     }
   }
@@ -170,7 +170,7 @@ export class Copies {
   private readonly said = element("p", { class: "note", role: "status" });
 
   constructor(private readonly engine: Engine, private readonly job: () => JobState) {
-    const names = ["Command", "Python", "job.toml", "Megatron-LM", "NeMo", "Megatron-Bridge"];
+    const names = ["Command", "Python", "job.toml", "Megatron-LM", "NeMo", "Megatron-Bridge", "torchtitan"];
     const marks = names.map((name) => button(name, () => void this.show(name)));
     const page = button("Whole report", () => void this.report());
     this.root = panel("Copy as", element("div", { class: "row" }, ...marks), this.said, this.shown, element("div", { class: "row" }, page));

@@ -21,7 +21,7 @@ export interface StepAnswer extends Answer {
 
 /** The answer to "simulate". */
 export interface RunAnswer extends Answer {
-  results: Record<string, unknown>; // what `simulate --format json` prints
+  ok: boolean; // it fits, and no heat shuts it down
   title: string;
   verdict: string;
   settings: Record<string, string>;
@@ -33,8 +33,9 @@ export interface RunAnswer extends Answer {
 
 const digits = (value: number): string => (value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(3));
 
-function tile(label: string, value: string, remark: string): HTMLElement {
-  return element("li", {}, element("span", {}, label), element("b", {}, value), ...(remark ? [element("small", {}, remark)] : []));
+function tile(label: string, value: string, remark: string, measured?: string): HTMLElement {
+  return element("li", {}, element("span", {}, label), element("b", {}, value),
+    ...(measured ? [element("small", { class: "measured" }, `measured: ${measured}`)] : []), ...(remark ? [element("small", {}, remark)] : []));
 }
 
 export class View {
@@ -53,7 +54,7 @@ export class View {
   }
 
   /** A few milliseconds after the input; the rest is of the job before, and looks so. */
-  showStep(step: StepAnswer): void {
+  showStep(step: StepAnswer, restIsLate: boolean): void {
     this.root.classList.add("older");
     this.root.classList.remove("failed");
     const { peak_gib: peak, limit_gib: limit, fits, stage } = step.memory;
@@ -63,18 +64,19 @@ export class View {
     const room = fits ? `${digits(limit - peak)} GiB free on stage ${stage}` : `${digits(peak - limit)} GiB too much on stage ${stage}`;
     const memory = tile("memory of the fullest GPU", `${digits(peak)} of ${digits(limit)} GiB`, room);
     memory.append(bar);
+    if (restIsLate) this.showVerdict(`${fits ? "Fits in memory" : "Out of memory"}: the fullest GPU (stage ${stage}) needs ${digits(peak)} GiB of ${digits(limit)} GiB.`, fits);
     this.quick.replaceChildren(
       tile("tokens/s", step.tokens_per_s === null ? "–" : digits(step.tokens_per_s), `${step.num_gpus} GPUs`),
       tile("step", step.step_time_s === null ? "–" : `${digits(step.step_time_s)} s`, fits ? "" : "does not fit in memory"),
       memory);
   }
 
-  showRun(run: RunAnswer): void {
+  /** `measured`: key figures of the recording that the job is of. */
+  showRun(run: RunAnswer, measured: Record<string, string> = {}): void {
     this.root.classList.remove("older", "failed");
     this.title.textContent = run.title;
-    this.verdict.textContent = run.verdict;
-    this.verdict.classList.toggle("bad", run.results.verdict !== "ok");
-    this.tiles.replaceChildren(...run.key_figures.map(({ label, value, remark }) => tile(label, value, remark)));
+    this.showVerdict(run.verdict, run.ok);
+    this.tiles.replaceChildren(...run.key_figures.map(({ label, value, remark }) => tile(label, value, remark, measured[label])));
     this.bill.textContent = run.bill ?? "";
     this.findings.replaceChildren(...run.findings.map((text) => element("li", {}, text)));
     this.showFigures(run.figures);
@@ -83,8 +85,12 @@ export class View {
   showError(sentence: string): void {
     this.root.classList.remove("older");
     this.root.classList.add("failed");
+    this.showVerdict(sentence, false);
+  }
+
+  private showVerdict(sentence: string, good: boolean): void {
     this.verdict.textContent = sentence;
-    this.verdict.classList.add("bad");
+    this.verdict.classList.toggle("bad", !good);
   }
 
   /** Figures that did not change stay as they are, with what was opened in them. */
