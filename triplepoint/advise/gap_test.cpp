@@ -33,12 +33,13 @@ spec::Job parsed(std::string_view text) {
   return *std::move(job);
 }
 
-/// On H200s, with one sequence to a microbatch and the optimizer's state sharded.
+/// On H200s, with one sequence to a microbatch and the optimizer's state sharded, gradients in 16
+/// bits.
 spec::Job job_of(const char* model, int nodes, int batch, const char* plan) {
   return parsed(
       fmt::format("model = \"{}\"\ncluster = \"hgx-h200\"\nnodes = {}\n[plan]\n"
                   "global_batch_size = {}\nmicro_batch_size = 1\n"
-                  "sharding = \"optimizer\"\n{}",
+                  "sharding = \"optimizer\"\noptimizer = \"distributed_fused_adam_bf16\"\n{}",
                   model, nodes, batch, plan));
 }
 
