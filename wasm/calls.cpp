@@ -314,7 +314,7 @@ Result<Json> compare(const Json& request) {
   if (sides.size() < 2) return error("a comparison needs two jobs; pin one first");
   const answers::Document document =
       report::comparison_document(report::compare_runs(std::move(sides)), false);
-  return Json{{"verdict", document.verdict}, {"html", sections_html(document)}};
+  return Json{{"html", sections_html(document)}};
 }
 
 Result<Json> curve(const Json& request) {

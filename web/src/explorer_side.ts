@@ -73,7 +73,6 @@ export class Pins {
     if (!answer) return;
     if (answer.error) return void this.differs.replaceChildren(element("p", { class: "note" }, answer.error));
     this.differs.innerHTML = String(answer.html); // the core has escaped every text
-    this.differs.prepend(element("p", { class: "verdict" }, String(answer.verdict)));
   }
 }
 

@@ -31,6 +31,9 @@ export interface RunAnswer extends Answer {
   figures: { id: string; html: string }[];
 }
 
+/** Tiles that follow a slider, and the key figures that say more of them. */
+const quickLabels: Record<string, string> = { "tokens/s": "speed", step: "step time" };
+
 const digits = (value: number): string => (value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(3));
 
 function tile(label: string, value: string, remark: string, measured?: string): HTMLElement {
@@ -47,6 +50,7 @@ export class View {
   private readonly bill = element("p", { class: "facts" });
   private readonly findings = element("ol", { class: "findings" });
   private readonly figures = element("div", { class: "figures" });
+  private remarks: [title: string, remark: string, measured: string][] = [];
   private drawn = new Map<string, { html: string; node: HTMLElement }>();
 
   constructor() {
@@ -69,6 +73,7 @@ export class View {
       tile("tokens/s", step.tokens_per_s === null ? "–" : digits(step.tokens_per_s), `${step.num_gpus} GPUs`),
       tile("step", step.step_time_s === null ? "–" : `${digits(step.step_time_s)} s`, fits ? "" : "does not fit in memory"),
       memory);
+    this.showRemarks();
   }
 
   /** `measured`: key figures of the recording that the job is of. */
@@ -76,10 +81,24 @@ export class View {
     this.root.classList.remove("older", "failed");
     this.title.textContent = run.title;
     this.showVerdict(run.verdict, run.ok);
-    this.tiles.replaceChildren(...run.key_figures.map(({ label, value, remark }) => tile(label, value, remark, measured[label])));
+    const figures = new Map(run.key_figures.map((figure) => [figure.label, figure]));
+    this.remarks = Object.entries(quickLabels).map(([title, label]) => [title, figures.get(label)?.remark ?? "", measured[label] ?? ""]);
+    this.showRemarks();
+    const others = run.key_figures.filter(({ label }) => !Object.values(quickLabels).includes(label));
+    this.tiles.replaceChildren(...others.map(({ label, value, remark }) => tile(label, value, remark, measured[label])));
     this.bill.textContent = run.bill ?? "";
     this.findings.replaceChildren(...run.findings.map((text) => element("li", {}, text)));
     this.showFigures(run.figures);
+  }
+
+  /** What only the whole run knows of a quick tile; that of the job before stands until then, so that nothing jumps. */
+  private showRemarks(): void {
+    for (const [title, remark, measured] of this.remarks) {
+      const place = [...this.quick.children].find((each) => each.firstElementChild?.textContent === title);
+      place?.querySelectorAll("small.run, small.measured").forEach((each) => each.remove());
+      if (measured) place?.append(element("small", { class: "measured" }, `measured: ${measured}`));
+      if (remark) place?.append(element("small", { class: "run" }, remark));
+    }
   }
 
   showError(sentence: string): void {
