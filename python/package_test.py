@@ -23,7 +23,7 @@ try:
 except ImportError:
     numpy = None
 
-LLAMA = {"model": "llama3-70b", "cluster": "dgx-h100", "nodes": 16, "tp": 8, "pp": 4, "gbs": 512}
+LLAMA = {"model": "llama3-70b", "cluster": "dgx-h100", "nodes": 16, "tp": 8, "pp": 4, "gbs": 512, "sequence_parallel": True}
 
 
 def program(*words):
@@ -332,7 +332,7 @@ class Notebooks(unittest.TestCase):
     def test_a_run_shows_the_top_of_its_page(self):
         run = tp.simulate(tp.Job(**LLAMA))
         shown = run._repr_html_()
-        for words in ("33.9 s", "exposed communication", "<polyline", "power of a GPU", "<li>"):
+        for words in ("33.6 s", "exposed communication", "<polyline", "power of a GPU", "<li>"):
             self.assertIn(words, shown)
         self.assertLess(len(shown), 100_000)
         self.assertIn("does not fit in memory", tp.simulate(tp.Job(model="gpt3-175b", cluster="hgx-h100"))._repr_html_())
@@ -369,7 +369,7 @@ class Manners(unittest.TestCase):
 import sys
 sys.path.insert(0, {PACKAGE!r})
 import triplepoint as tp
-job = tp.Job(model="llama3-70b", cluster="dgx-h100", nodes=64, tp=8, pp=4, gbs=512)
+job = tp.Job(model="llama3-70b", cluster="dgx-h100", nodes=64, tp=8, pp=4, gbs=512, sequence_parallel=True)
 print("begins", flush=True)
 try:
     tp.simulate(job, duration="700h")

@@ -3,7 +3,7 @@
 
     import triplepoint as tp
 
-    job = tp.Job(model="llama3-70b", cluster="dgx-h100", nodes=16, tp=8, pp=4, gbs=512)
+    job = tp.Job(model="llama3-70b", cluster="dgx-h100", nodes=16, tp=8, pp=4, gbs=512, sequence_parallel=True)
     run = tp.simulate(job)                     # run.step_time_s, run.power_mean_w, run.temperature_peak_c ...
     df = tp.sweep(job, tp=[2, 4, 8], power_limit=[500, 600, 700]).to_pandas()
     best = tp.plan(job, objective="energy", max_temperature=80, top=5)

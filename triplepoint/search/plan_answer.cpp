@@ -130,13 +130,23 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
   for (const Finalist& plan : plans) {
     const bool is_first = table.rows.empty();
     const double probability = is_first ? 0.5 : slower(outcome, plan, plans[0]);
-    table.add({static_cast<int64_t>(table.rows.size() + 1), plan_text(plan), plan.time,
-               is_first ? DataCell(std::string()) : DataCell(probability),
-               plan.tokens_per_second / gpus, plan.mfu, plan.candidate.memory / unit::GiB,
-               plan.power_mean, plan.power_peak, plan.hottest, plan.scope_energy,
-               std::string(plan.on_front ? "*" : ""), plan.kind,
-               is_first ? std::string() : why_not_first(plan, plans[0], probability, goal)});
-    if (table.columns.back().key == "objective") table.rows.back().emplace_back(plan.value);
+    std::vector<DataCell> row = {
+        static_cast<int64_t>(table.rows.size() + 1),
+        plan_text(plan),
+        plan.time,
+        is_first ? DataCell(std::string()) : DataCell(probability),
+        plan.tokens_per_second / gpus,
+        plan.mfu,
+        plan.candidate.memory / unit::GiB,
+        plan.power_mean,
+        plan.power_peak,
+        plan.hottest,
+        plan.scope_energy,
+        std::string(plan.on_front ? "*" : ""),
+        plan.kind,
+        is_first ? std::string() : why_not_first(plan, plans[0], probability, goal)};
+    if (table.columns.back().key == "objective") row.emplace_back(plan.value);
+    table.add(std::move(row));
   }
   return table;
 }

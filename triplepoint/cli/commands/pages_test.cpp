@@ -352,8 +352,11 @@ TEST_CASE("explore: of a recording the page holds the job and what was measured"
   const std::string file = data.scratch().path("small.run");
   REQUIRE(run::save(recording, file));
   const Json page = begins_with(data, {file});
-  CHECK(job_in(page) == *recording.manifest.job);
-  CHECK(page.at("measured").at("step time") == "2 s");
+  const spec::Job job = job_in(page);  // but for its name and notes the recording's
+  CHECK(job.plan == recording.manifest.job->plan);
+  CHECK(job.model == recording.manifest.job->model);
+  CHECK(job.cluster == recording.manifest.job->cluster);
+  CHECK(page.at("measured").at("step time") == "2.00 s");
 }
 
 }  // namespace
