@@ -495,17 +495,11 @@ constexpr Quantity throttle[] = {
 
 // ---- links, and who is slow
 
-/// A recording without counters and kernels knows of no byte.
-Json sent(R r, Bytes bytes) {
-  const bool is_recorded = r.run != nullptr && r.run->manifest.origin != run::Origin::simulated;
-  return is_recorded && bytes <= Bytes() ? Json() : of(bytes);
-}
-
 constexpr Quantity links[] = {
     {"links.scale_up_bytes", "scale_up_bytes", "B", "sent inside the node, a GPU", "one step",
-     [](R r) { return sent(r, r.metrics.links.scale_up); }, number, lower},
+     [](R r) { return of(r.metrics.links.scale_up); }, number, lower},
     {"links.scale_out_bytes", "scale_out_bytes", "B", "sent between nodes, a GPU", "one step",
-     [](R r) { return sent(r, r.metrics.links.scale_out); }, number, lower},
+     [](R r) { return of(r.metrics.links.scale_out); }, number, lower},
     {"links.scale_up_utilization", "", "share", "use of the links in a node",
      "of the datasheet bandwidth, over the step",
      [](R r) { return of(r.metrics.links.scale_up_utilization); }},

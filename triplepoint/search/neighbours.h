@@ -14,7 +14,7 @@ struct OtherPlan {
   std::string what;          // "TP8 instead of TP4", "your job"
   Finalist plan = {};        // without time or heat where it does not fit
   Bytes missing = {};        // memory beyond what a device has; 0: it fits
-  Bytes crowding = {};       // of the memory that is to stay free; 0: enough does
+  Bytes missing_headroom = {};       // of the memory that is to stay free; 0: enough does
   std::string problem = {};  // why it cannot run; empty: it can
 };
 

@@ -121,7 +121,7 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
        .digits = energy_digits(plans),
        .optional = 8},
       {.key = "front", .title = "front", .optional = 9},
-      {.key = "kind", .title = "of these the", .optional = 1},
+      {.key = "kind", .title = "shown as", .optional = 1},
       {.key = "why", .title = "why not first", .optional = 2}};
   const double gpus = static_cast<double>(outcome.asked.base.world_size());
   const Goal goal = outcome.asked.objective.goal;
