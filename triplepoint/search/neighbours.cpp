@@ -225,7 +225,8 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& o
     return other;
   }
   other.plan = simulate_in_full(job, objective);
-  if (whole > Bytes()) other.missing_headroom = std::max(Bytes(), memory - usable_memory(job, limits));
+  if (whole > Bytes())
+    other.missing_headroom = std::max(Bytes(), memory - usable_memory(job, limits));
   return other;
 }
 

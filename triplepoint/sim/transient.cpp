@@ -198,7 +198,7 @@ class TransientSimulation::State {
   double progress_ = 0;              // of the running step
   int64_t steps_to_redo_ = 0;        // lost with a node
   std::optional<Seconds> loss_met_;  // when
-  StepExtremes running_, last_;               // of the running step, of the one that ended last
+  StepExtremes running_, last_;      // of the running step, of the one that ended last
   std::optional<run::Shutdown> shutdown_;
 };
 

@@ -110,10 +110,9 @@ DataTable level_table(const PowerProfile& profile) {
                    {"ramp_down_w_per_s", "down kW/s", 1e3, 1},
                    {"coincidence", "coincidence", 1, 3}};
   for (const metrics::PowerLevel& level : profile.levels)
-    table.add({level.name, level.units, level.mean / unit::W,
-               level.lowest / unit::W, level.highest / unit::W, level.swing() / unit::W,
-               level.swing() / level.highest, level.ramp_up_w_per_s, level.ramp_down_w_per_s,
-               level.coincidence});
+    table.add({level.name, level.units, level.mean / unit::W, level.lowest / unit::W,
+               level.highest / unit::W, level.swing() / unit::W, level.swing() / level.highest,
+               level.ramp_up_w_per_s, level.ramp_down_w_per_s, level.coincidence});
   return table;
 }
 

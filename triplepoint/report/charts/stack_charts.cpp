@@ -150,9 +150,9 @@ Bar stage_bar(const StudyRow& row, const metrics::Stage& stage) {
 std::vector<std::string> stage_cells(const StudyRow& row, const metrics::Stage& stage) {
   std::vector<std::string> cells = {full_label(row), std::to_string(stage.stage)};
   append(cells, kernel_cells(stage.kernels));
-  append(cells, std::vector<std::string>{
-                    significant(stage.power_mean_w), significant(stage.die_mean_c),
-                    significant(stage.sm_clock_mean_mhz, 4)});
+  append(cells,
+         std::vector<std::string>{significant(stage.power_mean_w), significant(stage.die_mean_c),
+                                  significant(stage.sm_clock_mean_mhz, 4)});
   return cells;
 }
 
