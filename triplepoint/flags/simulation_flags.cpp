@@ -63,14 +63,7 @@ Result<JobResults> SimulationFlags::results(const spec::Library& library, spec::
   const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
   if (std::string tight = tight_memory(results.run, intervals.memory_headroom()); !tight.empty())
     results.run.manifest.notes.push_back(std::move(tight));
-  if (over_time() || !job.environment.faults.empty() || !results.metrics.step_time) return results;
-  const double seconds = *results.metrics.step_time / unit::s;
-  if (own && own->knows(job)) {
-    const double factor = own->interval_factor(job, seconds);
-    results.step_time = metrics::Interval{seconds / factor, seconds * factor};
-  } else {
-    results.step_time = intervals.step_time(job, seconds);
-  }
+  state_interval(results.run, intervals, own);
   return results;
 }
 

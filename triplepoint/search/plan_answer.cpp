@@ -155,7 +155,7 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
 DataTable explained_table(const Finalist& a, const Finalist& b) {
   DataTable table{.name = "explain",
                   .title = fmt::format("A: {} - B: {}", plan_text(a), plan_text(b))};
-  table.columns = {{"term", "seconds of a step"},
+  table.columns = {{"term", "seconds of a step, on the stage that works longest"},
                    {"a_s", "A", 1, 3},
                    {"b_s", "B", 1, 3},
                    {"difference_s", "B - A", 1, 3},

@@ -42,12 +42,11 @@ std::string verdict_line(const Console& console, const run::Run& run) {
 
 }  // namespace
 
-void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics,
-               const std::optional<metrics::Interval>& step_time) {
+void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics) {
   console.print(console.styled(heading(run), Style::bold) + "\n");
   console.print(verdict_line(console, run) + "\n\n");
   if (run::has_trained(run)) {
-    console.print(key_figures_text(console, answers::key_figures(run, metrics, step_time)) + "\n");
+    console.print(key_figures_text(console, answers::key_figures(run, metrics)) + "\n");
     for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
       console.print(wrap(metrics::bottleneck_sentence(bottleneck, metrics.step_time) + " " +
                              metrics::bottleneck_advice(bottleneck),
@@ -144,7 +143,7 @@ void print_power_profile(Console& console, const PowerProfile& profile) {
 }
 
 void print_results(Console& console, const flags::JobResults& results) {
-  print_run(console, results.run, results.metrics, results.step_time);
+  print_run(console, results.run, results.metrics);
   if (const std::string fitting = flags::flags_that_fit(results); !fitting.empty())
     print_wrapped(console,
                   fmt::format("It fits with {}; triplepoint plan finds the fastest plan that fits.",
@@ -155,7 +154,7 @@ void print_results(Console& console, const flags::JobResults& results) {
     console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "." +
                   answers::likely_bill_text(*results.bill,
                                             results.metrics.step_time.value_or(Seconds()) / unit::s,
-                                            results.step_time) +
+                                            answers::interval_of(results.run)) +
                   "\n");
 }
 
