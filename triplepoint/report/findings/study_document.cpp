@@ -11,6 +11,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/load.h"
+
 #include "triplepoint/answers/quantities.h"
 #include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/report/findings/findings.h"
@@ -114,6 +116,15 @@ Section answers_of(const Study& study, const std::vector<Group>& groups) {
       table.add({group.title, answers.fastest_text.text(), answers.energy_text.text(),
                  answers.limit_text.text(), answers.change_text.text()});
   }
+  const bool other_stack = std::ranges::any_of(study.rows, [](const StudyRow& row) {
+    return row.has_job && row.origin == run::Origin::simulated &&
+           row.job.stack.name != spec::default_stack;
+  });
+  if (other_stack && !table.rows.empty())
+    section.remarks = {{fmt::format("What to change gains about as much with stack {}, unless "
+                                    "another gain is named.",
+                                    spec::default_stack),
+                        Remark::Kind::note}};
   if (!table.rows.empty()) section.tables = {std::move(table)};
   return section;
 }

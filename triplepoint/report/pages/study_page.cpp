@@ -118,11 +118,14 @@ std::string heat(const Group& group) {
 
 std::string time(const Group& group) {
   std::vector<Figure> figures = {kernel_figure(group)};
-  for (Figure& figure : stage_figures(group))
-    figures.push_back(std::move(figure));
   if (knows_throttling(group) || group.that_ran().empty())
     figures.push_back(throttle_figure(group));
   return figures_html(figures);
+}
+
+std::string stages(const Group& group) {
+  const std::vector<Figure> figures = stage_figures(group);
+  return figures.empty() ? "" : figures_html(figures);
 }
 
 std::string room_and_links(const Group& group) {
@@ -216,6 +219,7 @@ std::string group_section(const Group& group, Json& tables) {
          part(group, "speed", "Speed and energy", speed(group), " open") +
          part(group, "heat", "Power, heat, clocks", heat(group)) +
          part(group, "time", "Where the time goes", time(group), " open") +
+         part(group, "stages", "Pipeline stages", stages(group)) +
          part(group, "links", "Memory and links", room_and_links(group)) +
          part(group, "microbatch", "Microbatch sweep", sweeps(group)) +
          part(group, "gpus", "Every GPU", maps(group, tables)) + "</section>\n";
