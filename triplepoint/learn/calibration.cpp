@@ -189,8 +189,9 @@ spec::Job lengthened(const spec::Job& job, double x) {
 
 spec::Job Calibration::applied(const spec::Job& job) const {
   const spec::Job here = room_ ? in_room(job, *room_) : job;
-  return lengthened(scaled(with_power(here, power_.mean), posterior_.mean()),
-                    posterior_.remainder(knobs_of(job)));
+  const Knobs knobs = knobs_of(job);
+  return lengthened(scaled(with_power(here, power_.mean), posterior_.mean(knobs)),
+                    posterior_.remainder(knobs));
 }
 
 namespace {

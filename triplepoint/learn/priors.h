@@ -18,6 +18,7 @@ struct Remainder {
   double noise_tails = 0;        // degrees of freedom of Student's t: of noise,
   double coefficient_tails = 0;  // and of coefficients
   double surprise = 0;           // of the spread of forecasts
+  double other_gpu = 0;          // correlation of coefficients between GPUs of two kinds
   friend bool operator==(const Remainder&, const Remainder&) = default;
 };
 

@@ -19,7 +19,7 @@ Result<void> check(const Priors& priors, const std::string& file) {
       std::all_of(priors.spread.begin(), priors.spread.end(), sound) &&
       std::all_of(priors.distance.sizes.begin(), priors.distance.sizes.end(), sound) &&
       std::all_of(priors.distance.words.begin(), priors.distance.words.end(), sound) &&
-      sound(rest.common) && sound(rest.near);
+      sound(rest.common) && sound(rest.near) && sound(rest.other_gpu) && rest.other_gpu <= 1;
   const PowerPriors& power = priors.power;
   const RoomPriors& room = priors.room;
   if (all_sound &&

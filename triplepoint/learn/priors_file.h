@@ -28,6 +28,7 @@ void visit_fields(Visitor& visit, Remainder& remainder) {
   visit("noise_tails", remainder.noise_tails, spec::Need::required);
   visit("coefficient_tails", remainder.coefficient_tails, spec::Need::required);
   visit("surprise", remainder.surprise, spec::Need::required);
+  visit("other_gpu", remainder.other_gpu, spec::Need::required);
 }
 
 template <class Visitor>
