@@ -8,8 +8,8 @@
 
 #include <pybind11/stl.h>
 
-#include "triplepoint/app/own_recording.h"
 #include "triplepoint/app/record_flags.h"
+#include "triplepoint/app/recording.h"
 
 #include "python/bindings.h"
 #include "python/job.h"

@@ -15,7 +15,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/sources.h"
 
 #include "triplepoint/answers/run_figures.h"
@@ -27,7 +27,7 @@
 #include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/compare/compare_document.h"
+#include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/run_page.h"

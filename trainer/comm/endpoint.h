@@ -16,7 +16,6 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/shaped_links.h"
 #include "trainer/comm/transport.h"
-#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 

@@ -19,7 +19,6 @@
 #include "triplepoint/base/result.h"
 
 #include "trainer/comm/transport.h"
-#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -12,7 +12,6 @@
 #include "triplepoint/workload/rank_grid.h"
 
 #include "trainer/model/context.h"
-#include "trainer/model/parameter.h"
 
 namespace triplepoint::trainer {
 

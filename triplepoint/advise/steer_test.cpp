@@ -13,7 +13,6 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/steer_moves.h"
-#include "triplepoint/advise/steer_watch.h"
 
 namespace triplepoint::advise {
 namespace {

@@ -13,7 +13,7 @@
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/search/plan_text.h"
+#include "triplepoint/search/plan_answer.h"
 
 namespace triplepoint::app {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/app/recording_request.h"
+#include "triplepoint/app/recording.h"
 #include "triplepoint/flags/arguments.h"
-#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::app {
 

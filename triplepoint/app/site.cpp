@@ -9,9 +9,9 @@
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/app/runner.h"
 #include "triplepoint/app/sources.h"
-#include "triplepoint/app/study_output.h"
-#include "triplepoint/report/compare/compare_document.h"
+#include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"

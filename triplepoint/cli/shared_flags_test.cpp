@@ -10,8 +10,7 @@
 
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/listen_flags.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/job_flags.h"
 
 namespace triplepoint::cli {

@@ -11,7 +11,7 @@
 
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/learn/priors_file.h"
+#include "triplepoint/learn/priors.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::learn {

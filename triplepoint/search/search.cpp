@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "triplepoint/base/parallel.h"
 

@@ -12,7 +12,7 @@
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/search/plan_text.h"
+#include "triplepoint/search/plan_answer.h"
 
 namespace triplepoint::search {
 namespace {

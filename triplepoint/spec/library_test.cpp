@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/library.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/store/store_timeline.h"
 
 #include <algorithm>
 #include <array>

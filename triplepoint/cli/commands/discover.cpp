@@ -6,11 +6,11 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/telemetry/sensor_opening.h"

@@ -8,11 +8,11 @@
 
 #include "triplepoint/run/export.h"
 #include "triplepoint/spec/job.h"
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/formats/import.h"

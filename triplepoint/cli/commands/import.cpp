@@ -11,12 +11,12 @@
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
-#include "triplepoint/app/import_report.h"
+#include "triplepoint/app/library_text.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/store/store.h"

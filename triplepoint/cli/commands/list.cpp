@@ -3,11 +3,10 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/tui/console.h"

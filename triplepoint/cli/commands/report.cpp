@@ -10,10 +10,8 @@
 
 #include "triplepoint/app/runner.h"
 #include "triplepoint/app/sources.h"
-#include "triplepoint/app/study_output.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
-#include "triplepoint/cli/flags/trace_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"

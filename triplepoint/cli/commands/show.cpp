@@ -7,14 +7,13 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
 
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/formats/import.h"

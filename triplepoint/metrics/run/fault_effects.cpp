@@ -10,7 +10,6 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/run.h"
-#include "triplepoint/run/series_index.h"
 #include "triplepoint/spec/fault.h"
 
 namespace triplepoint::metrics {

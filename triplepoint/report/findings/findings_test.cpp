@@ -13,11 +13,9 @@
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
-#include "triplepoint/report/findings/findings_machines.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/findings/study_document.h"
-#include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/study.h"
 #include "triplepoint/report/study_testing.h"
 

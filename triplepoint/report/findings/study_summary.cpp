@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/findings/study_summary.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/study.h"
 #include "triplepoint/search/search.h"
 

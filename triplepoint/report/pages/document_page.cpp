@@ -8,9 +8,7 @@
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
-#include "triplepoint/report/charts/heat_map.h"
-#include "triplepoint/report/charts/pareto.h"
-#include "triplepoint/report/charts/ratio_charts.h"
+#include "triplepoint/report/charts/study_charts.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/pages/run_manifest.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -13,10 +11,11 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/series_index.h"
+#include "triplepoint/run/run.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/report/pages/html.h"
+#include "triplepoint/report/pages/run_page.h"
 
 namespace triplepoint::report {
 namespace {

@@ -26,14 +26,11 @@
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
-#include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/html.h"
-#include "triplepoint/report/pages/run_manifest.h"
-#include "triplepoint/report/pages/timeline_data.h"
 
 namespace triplepoint::report {
 namespace {

@@ -14,7 +14,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/calibrate/tables/score_summary.h"
-#include "triplepoint/report/charts/ratio_charts.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/html.h"
 
