@@ -52,7 +52,7 @@ std::string text_of(const Run& self) {
   std::ostringstream out, err;
   tui::Console console(out, err, {});
   self.run().manifest.job ? tui::print_results(console, *self.results)
-                          : tui::print_run(console, self.run(), self.metrics(), {});
+                          : tui::print_run(console, self.run(), self.metrics());
   return out.str();
 }
 
@@ -144,12 +144,6 @@ void add_run(py::module_& module) {
       .def("page", &page_of)
       .def("head", &head_of)
       .def("job", &job_of)
-      .def("interval",
-           [](const Run& self) -> py::object {
-             const auto& time = self.results->step_time;
-             if (!time) return py::none();
-             return py::make_tuple(time->low, time->high);
-           })
       .def("timeline", &timeline_of)
       .def("ranks", &ranks_of)
       .def("series", &series_of)

@@ -24,7 +24,6 @@ namespace {
 /// One job of a sweep: its numbers as a row of results.csv, or why there are none.
 struct SweepRow {
   std::vector<std::string> cells;
-  std::optional<metrics::Interval> step_time;
   std::string problem;
 };
 
@@ -38,13 +37,13 @@ Result<SweepRow> row_of(const JobRequest& base, const SweepItem& item) {
   request.flags = item.job;
   const Job job = TPT_TRY(flags::make_job(std::move(request)));
   const flags::JobResults results = TPT_TRY(flags::simulate(job, item.simulation));
-  return SweepRow{answers::results_row(results.run, results.metrics), results.step_time, {}};
+  return SweepRow{answers::results_row(results.run, results.metrics), {}};
 }
 
 SweepRow row_or_problem(const JobRequest& base, const SweepItem& item) {
   Result<SweepRow> row = row_of(base, item);
   if (row) return *std::move(row);
-  return {.cells = {}, .step_time = {}, .problem = row.error().what};
+  return {.cells = {}, .problem = row.error().what};
 }
 
 std::vector<SweepRow> rows_of(const JobRequest& base, const std::vector<SweepItem>& items,
@@ -66,11 +65,8 @@ std::vector<SweepRow> rows_of(const JobRequest& base, const std::vector<SweepIte
 
 py::list as_list(const std::vector<SweepRow>& rows) {
   py::list list;
-  for (const SweepRow& row : rows) {
-    py::object interval = py::none();
-    if (row.step_time) interval = py::make_tuple(row.step_time->low, row.step_time->high);
-    list.append(py::make_tuple(row.cells, interval, row.problem));
-  }
+  for (const SweepRow& row : rows)
+    list.append(py::make_tuple(row.cells, row.problem));
   return list;
 }
 

@@ -206,7 +206,7 @@ std::vector<answers::KeyFigure> bill_figures(const flags::JobResults& results) {
   if (!results.bill) return {};
   const double step = *results.metrics.step_time / unit::s;
   const auto figure = [&](const char* label, double value, const std::string& unit) {
-    const auto& spread = results.step_time;
+    const auto spread = answers::interval_of(results.run);
     return answers::KeyFigure{
         label, significant(value) + " " + unit,
         spread ? answers::interval_text({value * spread->low / step, value * spread->high / step})
@@ -222,8 +222,7 @@ std::vector<answers::KeyFigure> bill_figures(const flags::JobResults& results) {
 Json key_figures_json(const flags::JobResults& results) {
   Json list = Json::array();
   if (!run::has_trained(results.run)) return list;
-  std::vector<answers::KeyFigure> figures =
-      answers::key_figures(results.run, results.metrics, results.step_time);
+  std::vector<answers::KeyFigure> figures = answers::key_figures(results.run, results.metrics);
   std::ranges::move(bill_figures(results), std::back_inserter(figures));
   for (const answers::KeyFigure& figure : figures)
     list.push_back({{"label", figure.label}, {"value", figure.value}, {"remark", figure.remark}});

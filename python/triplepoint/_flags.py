@@ -10,7 +10,7 @@ import textwrap
 # The unit of a plain number, by the placeholder of a flag's value.
 UNITS = {"POWER": "W", "TEMP": "C", "TIME": "s"}
 _TYPES = {"N": "int", "POWER": "float | str", "TEMP": "float | str", "TIME": "float | str", "LIST": "str | Sequence[int | str]",
-          "RATIO": "float | str", "FACTOR": "float", "MONEY": "float", "GRAMS": "float", "": "bool"}
+          "RATIO": "float | str", "SHARE": "float | str", "FACTOR": "float", "MONEY": "float", "GRAMS": "float", "": "bool"}
 
 
 def python_name(flag):

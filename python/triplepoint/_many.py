@@ -111,11 +111,10 @@ def sweep(job, /, *, threads=None, progress=None, **flags):
     return Sweep(base, varied, points, rows)
 
 
-def _row(varied, cells, interval, problem):
+def _row(varied, cells, problem):
     numbers = read_cells(cells) if cells else {**dict.fromkeys(COLUMNS), "verdict": "invalid"}
-    low, high = interval or (None, None)
     return {**varied, **{name: value for name, value in numbers.items() if name not in varied},
-            "step_time_low_s": low, "step_time_high_s": high, "problem": problem or None}
+            "problem": problem or None}
 
 
 _threads = inspect.Parameter("threads", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="int | None")

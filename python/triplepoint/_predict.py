@@ -199,7 +199,8 @@ class Run:
     @property
     def step_time_interval_s(self):
         """(low, high): 80 of 100 measured jobs lie in it; None where it is not known."""
-        return self._core.interval()
+        low, high = self._number("step_time_low_s"), self._number("step_time_high_s")
+        return None if low is None else (low, high)
 
     @property
     def job(self):

@@ -150,8 +150,9 @@ double time_of(double seconds, const std::function<void()>& work) {
   work();
   const double begin = thread_core_seconds();
   int64_t calls = 0;
-  while (thread_core_seconds() - begin < seconds / 5)
+  do
     work(), ++calls;
+  while (thread_core_seconds() - begin < seconds / 5);
   double best = (thread_core_seconds() - begin) / static_cast<double>(calls);
   for (int batch = 0; batch < 4; ++batch) {
     const double from = thread_core_seconds();

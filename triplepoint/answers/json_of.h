@@ -23,5 +23,8 @@ inline Json of(const std::optional<Seconds>& time) {
 inline Json of(Bytes bytes) {
   return bytes / unit::B;
 }
+inline Json of(const std::optional<Bytes>& bytes) {
+  return bytes ? of(*bytes) : Json();
+}
 
 }  // namespace triplepoint::answers

@@ -194,9 +194,24 @@ constexpr Quantity memory[] = {
 
 // ---- speed
 
+/// What the simulator or the recorder says beside its series.
+template <class Number>
+Json of_producer(R r, std::optional<Number> run::ProducerNumbers::*number) {
+  return r.run != nullptr ? of(r.run->numbers.*number) : Json();
+}
+
 constexpr Quantity speed[] = {
     {"step_time_s", "step_time_s", "s", "step time", "",
      [](R r) { return of(r.metrics.step_time); }, number, lower, column},
+    {"step_time_low_s", "step_time_low_s", "s", "",
+     "lower end of the 80 % interval of a predicted step",
+     [](R r) { return of_producer(r, &run::ProducerNumbers::step_time_low_s); }, number, neither,
+     column},
+    {"step_time_high_s", "step_time_high_s", "s", "", "upper end",
+     [](R r) { return of_producer(r, &run::ProducerNumbers::step_time_high_s); }, number, neither,
+     column},
+    {"own_runs", "", "", "", "measured runs of one's own that the interval was learned from",
+     [](R r) { return of_producer(r, &run::ProducerNumbers::own_runs); }},
     {"tokens_per_s", "tokens_per_s", "tokens/s", "speed", "",
      [](R r) { return of(r.metrics.tokens_per_second); }, number, higher, column},
     {"tokens_per_s_per_gpu", "tokens_per_s_per_gpu", "tokens/s", "speed of a GPU", "",
@@ -495,17 +510,11 @@ constexpr Quantity throttle[] = {
 
 // ---- links, and who is slow
 
-/// A recording without counters and kernels knows of no byte.
-Json sent(R r, Bytes bytes) {
-  const bool is_recorded = r.run != nullptr && r.run->manifest.origin != run::Origin::simulated;
-  return is_recorded && bytes <= Bytes() ? Json() : of(bytes);
-}
-
 constexpr Quantity links[] = {
     {"links.scale_up_bytes", "scale_up_bytes", "B", "sent inside the node, a GPU", "one step",
-     [](R r) { return sent(r, r.metrics.links.scale_up); }, number, lower},
+     [](R r) { return of(r.metrics.links.scale_up); }, number, lower},
     {"links.scale_out_bytes", "scale_out_bytes", "B", "sent between nodes, a GPU", "one step",
-     [](R r) { return sent(r, r.metrics.links.scale_out); }, number, lower},
+     [](R r) { return of(r.metrics.links.scale_out); }, number, lower},
     {"links.scale_up_utilization", "", "share", "use of the links in a node",
      "of the datasheet bandwidth, over the step",
      [](R r) { return of(r.metrics.links.scale_up_utilization); }},
@@ -555,16 +564,13 @@ constexpr Quantity inference[] = {
 
 // ---- of a recording as a whole
 
-Json of_recording(R r, std::optional<double> run::ProducerNumbers::*number) {
-  return r.run != nullptr ? of(r.run->numbers.*number) : Json();
-}
 constexpr Quantity recording[] = {
     {"recording.duration_s", "", "s", "length of the recording", "",
-     [](R r) { return of_recording(r, &run::ProducerNumbers::recording_s); }},
+     [](R r) { return of_producer(r, &run::ProducerNumbers::recording_s); }},
     {"recording.energy_j", "", "J", "energy of the recording", "of all devices that know it",
-     [](R r) { return of_recording(r, &run::ProducerNumbers::recording_energy_j); }},
+     [](R r) { return of_producer(r, &run::ProducerNumbers::recording_energy_j); }},
     {"recording.energy_uncertainty_j", "", "J", "", "",
-     [](R r) { return of_recording(r, &run::ProducerNumbers::recording_energy_uncertainty_j); }},
+     [](R r) { return of_producer(r, &run::ProducerNumbers::recording_energy_uncertainty_j); }},
 };
 
 constexpr QuantityGroup groups[] = {

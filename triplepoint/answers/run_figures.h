@@ -27,9 +27,10 @@ struct WholeRun {
 std::optional<WholeRun> whole_run_of(const run::Run&);
 
 /// What a person asks first of a run: step time, speed, utilization, power, energy, heat, clock.
-/// Figures that the run does not know are left out. step_time: the interval of a prediction.
-std::vector<KeyFigure> key_figures(const run::Run&, const metrics::Metrics&,
-                                   const std::optional<metrics::Interval>& step_time);
+/// Figures that the run does not know are left out.
+std::vector<KeyFigure> key_figures(const run::Run&, const metrics::Metrics&);
+/// Of a predicted step time, in seconds.
+std::optional<metrics::Interval> interval_of(const run::Run&);
 
 /// "gpt3-175b on 32 x H200: TP8-PP4, base, microbatch 1"; the run's name where no job is known.
 std::string title_of(const run::Run&);

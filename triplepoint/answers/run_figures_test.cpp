@@ -31,7 +31,7 @@ const KeyFigure* figure(const std::vector<KeyFigure>& figures, std::string_view 
 
 TEST_CASE("figures that a run does not know are left out") {
   const run::Run run = trained_run();
-  const std::vector<KeyFigure> figures = key_figures(run, measure(run), {});
+  const std::vector<KeyFigure> figures = key_figures(run, measure(run));
   REQUIRE(figure(figures, "step time") != nullptr);
   CHECK(figure(figures, "step time")->value == "2.00 s");
   CHECK(figure(figures, "speed")->value == "400 tokens/s");
@@ -40,7 +40,7 @@ TEST_CASE("figures that a run does not know are left out") {
   Metrics partly;
   partly.mfu = 0.4;  // but no HFU, no speed, no peaks
   partly.temperature_mean_c = 60;
-  for (const auto& of : {figures, key_figures(run, partly, {})})
+  for (const auto& of : {figures, key_figures(run, partly)})
     for (const KeyFigure& each : of) {
       CHECK_MESSAGE((each.value + each.remark).find("–") == std::string::npos, each.label);
       CHECK_MESSAGE(!each.remark.ends_with("HFU "), each.label);
@@ -48,7 +48,7 @@ TEST_CASE("figures that a run does not know are left out") {
 }
 
 TEST_CASE("a job without figures has none, and no throttle reason is not 'not throttled'") {
-  CHECK(std::ranges::none_of(key_figures({}, {}, {}), [](const KeyFigure& each) {
+  CHECK(std::ranges::none_of(key_figures({}, {}), [](const KeyFigure& each) {
     return each.value.empty() || each.value == "–";
   }));
   CHECK(throttle_text({}) == "reasons for lower clocks not recorded");
@@ -61,9 +61,12 @@ TEST_CASE("a job without figures has none, and no throttle reason is not 'not th
 }
 
 TEST_CASE("an interval stands before what belongs to a step, with its level") {
-  const run::Run run = trained_run();
-  const auto figures = key_figures(run, measure(run), metrics::Interval{1.8, 2.2});
-  CHECK(figure(figures, "step time")->remark.find("likely 1.80-2.20 (80 % interval); ") == 0);
+  run::Run run = trained_run();
+  run.numbers.step_time_low_s = 1.8, run.numbers.step_time_high_s = 2.2;
+  const auto remark = [&] { return figure(key_figures(run, measure(run)), "step time")->remark; };
+  CHECK(remark().find("likely 1.80-2.20 (80 % interval); ") == 0);
+  run.numbers.own_runs = 3;
+  CHECK(remark().find("likely 1.80-2.20 (80 % interval, from 3 own runs); ") == 0);
 }
 
 TEST_CASE("a whole run in which training stood still says how seldom a step ends") {
@@ -75,9 +78,7 @@ TEST_CASE("a whole run in which training stood still says how seldom a step ends
   for (int k = 1; k < 30; ++k)
     run.steps.push_back(
         {.begin = instant_at(2 * k * unit::s), .end = instant_at(2 * (k + 1) * unit::s)});
-  const auto remark = [&] {
-    return figure(key_figures(run, measure(run), {}), "whole run")->remark;
-  };
+  const auto remark = [&] { return figure(key_figures(run, measure(run)), "whole run")->remark; };
   CHECK(remark().starts_with("a step, mean of 30 in 60.0 s; "));
   for (size_t k = 10; k < run.steps.size(); ++k)
     run.steps[k].begin = run.steps[k].begin + 30 * unit::s,

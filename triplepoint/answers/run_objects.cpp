@@ -110,7 +110,6 @@ Json stages_of(R r) {
   Json list = Json::array();
   for (const metrics::Stage& stage : r.metrics.stages) {
     Json json = {{"stage", stage.stage},
-                 {"bubble_fraction", stage.bubble_fraction},
                  {"power_mean_w", of(stage.power_mean_w)},
                  {"temperature_mean_c", of(stage.die_mean_c)},
                  {"sm_clock_mean_mhz", of(stage.sm_clock_mean_mhz)}};

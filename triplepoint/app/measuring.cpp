@@ -17,6 +17,8 @@
 #include "triplepoint/app/recording.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/app/training.h"
+#include "triplepoint/flags/job_results.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"
@@ -309,10 +311,18 @@ Result<StudyResults> measure_study(const Watch& watch, const spec::StudyPlan& st
 }
 
 Result<StudyResults> simulate_study(const Watch& watch, const spec::Library& library,
-                                    const spec::StudyPlan& study, const Path& folder, int threads) {
+                                    const spec::StudyPlan& study,
+                                    const std::optional<learn::Calibration>& own,
+                                    const Path& folder, int threads) {
+  const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
   watch.begin("Simulating", study.jobs.size());
   return run_study(study, folder, threads,
-                   {.simulate = [](const spec::Job& job) { return sim::simulate(job, {}); },
+                   {.simulate =
+                        [&](const spec::Job& job) {
+                          run::Run run = sim::simulate(job, {});
+                          flags::state_interval(run, intervals, own);
+                          return run;
+                        },
                     .watch = watch,
                     .program_digest = program_digest(library)});
 }

@@ -15,6 +15,7 @@
 
 #include "triplepoint/app/runner.h"
 #include "triplepoint/formats/job_scripts.h"
+#include "triplepoint/learn/calibration.h"
 
 namespace triplepoint::app {
 
@@ -52,8 +53,9 @@ class JobMeasurer {
 Result<StudyResults> measure_study(const Watch&, const spec::StudyPlan&, const Path& folder,
                                    const formats::MeasurePlan&, bool retry, int at_once);
 
-/// run_study() with the simulator.
+/// run_study() with the simulator. `own`: what the jobs' coefficients were learned from.
 Result<StudyResults> simulate_study(const Watch&, const spec::Library&, const spec::StudyPlan&,
+                                    const std::optional<learn::Calibration>& own,
                                     const Path& folder, int threads);
 
 /// How a training ended that ended badly, from its exit code and the end of what it printed.

@@ -196,7 +196,7 @@ Arguments JobFlags::arguments_of_search(const GivenFlag& given) {
     const bool chosen = name == "--mbs" || std::ranges::any_of(layout, [&](const Argument& other) {
                           return other.names == each.names;
                         });
-    if (!chosen) continue;
+    if (!chosen || name == "--activation-offload") continue;
     each.store = [name, given, store = each.store](std::string_view text) {
       given(name, text);
       return store(text);

@@ -6,6 +6,7 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/answers/results.h"
+#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/search/neighbours.h"
 
@@ -29,22 +30,35 @@ std::string flags_that_fit(const JobResults& results) {
   return fits ? search::flags_between(*manifest.job, *fits) : "";
 }
 
+void state_interval(run::Run& run, const metrics::PredictionIntervals& intervals,
+                    const std::optional<learn::Calibration>& own) {
+  const spec::Job& job = *run.manifest.job;
+  const bool is_steady = !run.numbers.duration_s && !run.numbers.num_steps;
+  if (!is_steady || !job.environment.faults.empty() || run.steps.empty()) return;
+  const double seconds = (run.steps.back().end - run.steps.back().begin) / unit::s;
+  auto interval = intervals.step_time(job, seconds);
+  if (own && own->knows(job)) {
+    const double factor = own->interval_factor(job, seconds);
+    interval = metrics::Interval{seconds / factor, seconds * factor};
+    run.numbers.own_runs = static_cast<int64_t>(own->runs());
+  }
+  if (!interval) return;
+  run.numbers.step_time_low_s = interval->low;
+  run.numbers.step_time_high_s = interval->high;
+}
+
 Json results_json(const JobResults& results) {
   Json json = {{"schema", results_schema}};
   json.update(answers::results_json(results.run, results.metrics));
   json["diagnoses"] = as_json(spec::diagnose(*results.run.manifest.job));
-  if (results.step_time) {
-    json["step_time_low_s"] = results.step_time->low;
-    json["step_time_high_s"] = results.step_time->high;
-  }
   if (const std::string flags = flags_that_fit(results); !flags.empty()) json["fits_with"] = flags;
   if (results.profile) json["power_profile"] = metrics::power_profile_json(*results.profile);
   if (results.bill) json["bill"] = metrics::bill_json(*results.bill, results.rates);
-  if (results.bill && results.step_time && results.metrics.step_time) {
+  if (const auto likely = answers::interval_of(results.run); results.bill && likely) {
     const double step = *results.metrics.step_time / unit::s,
                  days = results.bill->total / (24 * unit::h);
-    json["bill"]["days_low"] = days * results.step_time->low / step;
-    json["bill"]["days_high"] = days * results.step_time->high / step;
+    json["bill"]["days_low"] = days * likely->low / step;
+    json["bill"]["days_high"] = days * likely->high / step;
   }
   if (!results.run.manifest.job->environment.faults.empty())
     json["faults"] =

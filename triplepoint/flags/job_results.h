@@ -10,6 +10,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/learn/calibration.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/power_profile.h"
@@ -25,13 +26,16 @@ Json as_json(const std::vector<spec::Diagnosis>& diagnoses);
 struct JobResults {
   run::Run run;
   metrics::Metrics metrics;
-  std::optional<run::Run> fault_free;          // a steady state with faults: without them
-  std::optional<metrics::Interval> step_time;  // of a steady state
+  std::optional<run::Run> fault_free;  // a steady state with faults: without them
   std::optional<metrics::PowerProfile> profile;
   std::optional<metrics::Bill> bill;
   metrics::BillRates rates;
 };
 Json results_json(const JobResults&);
+/// Between what the step time of a steady state without faults lies, by own runs of its kind or by
+/// what was measured elsewhere.
+void state_interval(run::Run&, const metrics::PredictionIntervals&,
+                    const std::optional<learn::Calibration>& own);
 /// Flags with which a job that is out of memory fits; empty if it fits or none are found.
 std::string flags_that_fit(const JobResults&);
 

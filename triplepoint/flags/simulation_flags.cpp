@@ -1,12 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/flags/simulation_flags.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::flags {
+namespace {
+
+/// Where one of ten measured jobs would not fit: what nine need at most. Empty elsewhere.
+std::string tight_memory(const run::Run& run, double headroom) {
+  if (run.memory.empty() || !run.memory_limit || metrics::is_inference(run)) return "";
+  const Bytes needed = run.memory[metrics::fullest_stage(run.memory)].total();
+  if (needed > *run.memory_limit || needed <= (1 - headroom) * *run.memory_limit) return "";
+  return fmt::format(
+      "memory is tight: nine of ten measured jobs needed at most {} GiB where {} GiB were "
+      "predicted, and a GPU has {} GiB (triplepoint plan keeps {} free)",
+      significant(needed / (1 - headroom) / unit::GiB), significant(needed / unit::GiB),
+      significant(*run.memory_limit / unit::GiB), percent(headroom));
+}
+
+}  // namespace
 
 Arguments SimulationFlags::length() {
   return Arguments()
@@ -40,15 +60,10 @@ Result<JobResults> SimulationFlags::results(const spec::Library& library, spec::
   TPT_TRY(spec::require_valid(job));
   TPT_TRY(check_words());
   JobResults results = simulate(job, rates);
-  if (over_time() || !job.environment.faults.empty() || !results.metrics.step_time) return results;
-  const double seconds = *results.metrics.step_time / unit::s;
-  if (own && own->knows(job)) {
-    const double factor = own->interval_factor(job, seconds);
-    results.step_time = metrics::Interval{seconds / factor, seconds * factor};
-  } else {
-    results.step_time =
-        TPT_TRY(metrics::PredictionIntervals::load(library)).step_time(job, seconds);
-  }
+  const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
+  if (std::string tight = tight_memory(results.run, intervals.memory_headroom()); !tight.empty())
+    results.run.manifest.notes.push_back(std::move(tight));
+  state_interval(results.run, intervals, own);
   return results;
 }
 

@@ -57,11 +57,15 @@ class Arithmetic {
   static Number applied(char op, int64_t a, Number b) {
     int64_t result = 0;
     if (!b || (has("/%", op) && *b <= 0)) return std::nullopt;
-    const bool overflows = op == '+'   ? __builtin_add_overflow(a, *b, &result)
-                           : op == '-' ? __builtin_sub_overflow(a, *b, &result)
-                           : op == '*' ? __builtin_mul_overflow(a, *b, &result)
-                                       : false;
-    if (has("/%", op)) return op == '/' ? a / *b : a % *b;
+    bool overflows = false;
+    if (op == '+')
+      overflows = __builtin_add_overflow(a, *b, &result);
+    else if (op == '-')
+      overflows = __builtin_sub_overflow(a, *b, &result);
+    else if (op == '*')
+      overflows = __builtin_mul_overflow(a, *b, &result);
+    else
+      result = op == '/' ? a / *b : a % *b;
     return overflows ? std::nullopt : Number(result);
   }
 

@@ -51,7 +51,7 @@ struct MessageBucket {
   Bytes bytes;
 };
 struct LinkUse {
-  Bytes scale_up, scale_out;  // sent, mean per device
+  std::optional<Bytes> scale_up, scale_out;  // sent, mean per device
   std::optional<double> scale_up_utilization,
       scale_out_utilization;  // of the datasheet bandwidth, over the step
   std::vector<double> scale_up_per_gpu_bytes, scale_out_per_gpu_bytes;  // sent, one step
@@ -86,7 +86,6 @@ struct StepParts {
 struct Stage {
   int32_t stage = 0;
   KernelSeconds kernels;  // mean over the stage's ranks
-  double bubble_fraction = 0;
   std::optional<double> power_mean_w, die_mean_c, sm_clock_mean_mhz;
 };
 

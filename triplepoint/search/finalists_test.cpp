@@ -222,7 +222,7 @@ TEST_CASE("a plan that fits but for the headroom is simulated, and says what it 
   const Limits limits{.headroom = *job.cluster.gpu.memory};
   const OtherPlan plan = judged_plan("", job, {}, limits);
   CHECK(plan.missing == Bytes());
-  CHECK(plan.crowding == plan.plan.candidate.memory);
+  CHECK(plan.missing_headroom == plan.plan.candidate.memory);
   CHECK(plan.plan.hottest > 0);
   CHECK(why_not(plan, plan.plan, Goal::throughput).find("stay free") != std::string::npos);
 }

@@ -224,7 +224,8 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& o
     return other;
   }
   other.plan = simulate_in_full(job, objective);
-  if (whole > Bytes()) other.crowding = std::max(Bytes(), memory - usable_memory(job, limits));
+  if (whole > Bytes())
+    other.missing_headroom = std::max(Bytes(), memory - usable_memory(job, limits));
   return other;
 }
 
@@ -335,9 +336,9 @@ std::string why_not(const OtherPlan& other, const Finalist& first, Goal goal) {
   if (!other.problem.empty()) return "not possible: " + other.problem;
   if (other.missing > Bytes()) return missing_text(other);
   const std::string behind = behind_text(other.plan, first, goal);
-  if (other.crowding == Bytes()) return behind;
-  return fmt::format("{}; {} GiB too few stay free (--memory-headroom)", behind,
-                     significant(other.crowding / unit::GiB));
+  if (other.missing_headroom == Bytes()) return behind;
+  return fmt::format("{}; {} GiB short of --memory-headroom", behind,
+                     significant(other.missing_headroom / unit::GiB));
 }
 
 std::string behind_text(const Finalist& plan, const Finalist& first, Goal goal) {

@@ -11,11 +11,11 @@ namespace triplepoint::search {
 
 /// A plan beside the ranking.
 struct OtherPlan {
-  std::string what;          // "TP8 instead of TP4", "your job"
-  Finalist plan = {};        // without time or heat where it does not fit
-  Bytes missing = {};        // memory beyond what a device has; 0: it fits
-  Bytes crowding = {};       // of the memory that is to stay free; 0: enough does
-  std::string problem = {};  // why it cannot run; empty: it can
+  std::string what;             // "TP8 instead of TP4", "your job"
+  Finalist plan = {};           // without time or heat where it does not fit
+  Bytes missing = {};           // memory beyond what a device has; 0: it fits
+  Bytes missing_headroom = {};  // of the memory that is to stay free; 0: enough does
+  std::string problem = {};     // why it cannot run; empty: it can
 };
 
 /// Any plan of the job, simulated in full if it fits.

@@ -122,7 +122,7 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
        .digits = energy_digits(plans),
        .optional = 8},
       {.key = "front", .title = "front", .optional = 9},
-      {.key = "kind", .title = "of these the", .optional = 1},
+      {.key = "kind", .title = "shown as", .optional = 1},
       {.key = "why", .title = "why not first", .optional = 2}};
   const double gpus = static_cast<double>(outcome.asked.base.world_size());
   const Goal goal = outcome.asked.objective.goal;
@@ -156,7 +156,7 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
 DataTable explained_table(const Finalist& a, const Finalist& b) {
   DataTable table{.name = "explain",
                   .title = fmt::format("A: {} - B: {}", plan_text(a), plan_text(b))};
-  table.columns = {{"term", "seconds of a step"},
+  table.columns = {{"term", "seconds of a step, on the stage that works longest"},
                    {"a_s", "A", 1, 3},
                    {"b_s", "B", 1, 3},
                    {"difference_s", "B - A", 1, 3},

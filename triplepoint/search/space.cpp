@@ -223,7 +223,9 @@ std::vector<RecomputeChoice> Space::recomputes(int64_t parts) const {
   std::ranges::stable_partition(found, std::not_fn(&RecomputeChoice::has_experts));
   if (!allows(fixed_.recompute, Recompute::full)) return found;
   const int64_t layers = (base_.model.num_layers + parts - 1) / parts;
-  const int64_t steps = std::min(layers, recompute_steps);
+  // Part of the layers run again and part offloaded is not modelled.
+  const bool offloads = base_.plan.activation_offload > 0;
+  const int64_t steps = offloads ? 1 : std::min(layers, recompute_steps);
   for (int64_t i = 1; i < steps; ++i) {
     const int64_t some = (layers * i + steps - 1) / steps;
     if (allows(fixed_.recompute_layers, std::optional(some)))

@@ -201,7 +201,7 @@ class RankWriter {
     Seconds compute, hidden, copied, waited;
     const bool waits_hidden = late.hidden > Seconds() && hides_collective(group);
     if (waits_hidden) waited = late.hidden;
-    const OpEstimate* last = nullptr;
+    const OpEstimate *last = nullptr, *copy = nullptr;
     for (const OpEstimate& estimate : group.ops)
       if (is_collective(estimate) && estimate.hidden) last = &estimate;
     const double ratio = table.ratio(clock_index);
@@ -211,8 +211,8 @@ class RankWriter {
       Seconds time = estimate.at(ratio);
       if (matrix) time *= point.compute_stretch;
       if (estimate.op->is_host_copy()) {
-        add_span(piece, estimate, true, copied, time, Seconds());
         copied += time;
+        copy = &estimate;
         continue;
       }
       if (estimate.hidden) time *= point.hidden_stretch;
@@ -232,6 +232,8 @@ class RankWriter {
       add_span(piece, estimate, is_hidden, stream, time + wait, wait);
       stream += time + wait;
     }
+    if (const Seconds busy = std::max(compute, hidden); copied > busy)
+      add_copy(piece, *copy, busy, copied - busy);
     // Whole nanoseconds, rounded down: repetitions never take longer than the pass.
     const Instant end = Instant(
         static_cast<int64_t>((group.length(point, group_.host_factor) + waited) / unit::ns));
@@ -239,6 +241,13 @@ class RankWriter {
       if (one.end > end && one.end.nanoseconds() - end.nanoseconds() <= rounding) one.end = end;
     piece.length = end - Instant();
     return piece;
+  }
+
+  /// What of the copies to the host outlasts the kernels; what hides behind them is not recorded,
+  /// as it neither computes nor covers communication.
+  void add_copy(run::PatternPiece& piece, const OpEstimate& copy, Seconds from, Seconds length) {
+    add_span(piece, copy, true, from, length, Seconds());
+    if (!piece.spans.empty()) piece.spans.back().bytes = copy.op->payload * (length / copy.at(1));
   }
 
   void add_span(run::PatternPiece& piece, const OpEstimate& estimate, bool hidden, Seconds from,

@@ -110,11 +110,11 @@ class WindowLength {
 };
 
 /// The conditions in which a step went fastest and slowest, and how long it would take in each.
-struct Met {
+struct StepExtremes {
   Seconds fast, slow;
   Conditions at_best, at_worst;
 
-  void meet(const Conditions& conditions, Seconds step_time) {
+  void add(const Conditions& conditions, Seconds step_time) {
     const bool first = slow == Seconds();
     if (first || step_time < fast) fast = step_time, at_best = conditions;
     if (first || step_time > slow) slow = step_time, at_worst = conditions;
@@ -198,7 +198,7 @@ class TransientSimulation::State {
   double progress_ = 0;              // of the running step
   int64_t steps_to_redo_ = 0;        // lost with a node
   std::optional<Seconds> loss_met_;  // when
-  Met running_, last_;               // of the running step, of the one that ended last
+  StepExtremes running_, last_;      // of the running step, of the one that ended last
   std::optional<run::Shutdown> shutdown_;
 };
 
@@ -392,15 +392,15 @@ void TransientSimulation::State::train(Seconds window, Recorded* recorded) {
   // the number of steps in a span would depend on how it was divided.
   const Seconds rounding = 1e-12 * (step_time + now_);  // of moments, whose digits are finite
   Seconds at, left = (1 - progress_) * step_time;
-  const auto meet = [&] {  // where nothing changes, nothing is asked
-    if (!model_->job.environment.faults.empty()) running_.meet(model_->conditions(), step_time);
+  const auto add_conditions = [&] {  // where nothing changes, nothing is asked
+    if (!model_->job.environment.faults.empty()) running_.add(model_->conditions(), step_time);
   };
-  meet();
+  add_conditions();
   while (at + left <= window + rounding) {
     at += left;
     end_step(now_ + at, recorded);
     left = step_time;
-    if (at + rounding < window) meet();
+    if (at + rounding < window) add_conditions();
   }
   progress_ += std::max(Seconds(), window - at) / step_time;
 }

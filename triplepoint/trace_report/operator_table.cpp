@@ -30,7 +30,7 @@ namespace {
 struct Roof {
   std::string name;
   const spec::Gpu* gpu = nullptr;
-  double clock_share = 1;  // of the maximum
+  double clock_share = 1;  // of the boost clock, at which the data sheet's peak holds
 
   std::optional<double> flops(const OperatorWork& work) const {
     if (gpu == nullptr || !work.precision) return std::nullopt;
@@ -367,7 +367,7 @@ class Operators {
     rate_of("attention", true);
     rate_of("memory", false);
     if (!roof_.name.empty())
-      text += fmt::format("; roof: {} at {:.0f} % of its highest clock", roof_.name,
+      text += fmt::format("; roof: {} at {:.0f} % of its boost clock", roof_.name,
                           100 * roof_.clock_share);
     if (unknown_time_ > 0)
       text += fmt::format("; {} of all kernel time belongs to no operator of the trace",
@@ -394,7 +394,7 @@ class Operators {
   int64_t all_time_ = 0, unknown_time_ = 0;  // ns
 };
 
-/// The mean of the recorded clocks while the trace lasts, over the highest.
+/// The mean of the recorded clocks while the trace lasts, over the boost clock.
 std::optional<double> clock_share(const run::Run& recording, const run::Timeline& timeline,
                                   const spec::Gpu& gpu) {
   const auto extent = run::extent(timeline);
@@ -404,8 +404,8 @@ std::optional<double> clock_share(const run::Run& recording, const run::Timeline
     for (size_t i = 0; series.signal == "sm_clock_mhz" && extent && i < series.times.size(); ++i)
       if (series.times[i] >= extent->begin && series.times[i] <= extent->end)
         sum += series.values[i], ++count;
-  if (count == 0 || !gpu.max_clock) return std::nullopt;
-  return sum / static_cast<double>(count) / (*gpu.max_clock / unit::MHz);
+  if (count == 0 || !gpu.boost_clock) return std::nullopt;
+  return sum / static_cast<double>(count) / (*gpu.boost_clock / unit::MHz);
 }
 
 }  // namespace
@@ -439,7 +439,7 @@ Result<TraceReport> trace_operators(const TraceOptions& options) {
   }
   if (!recording)
     input.remarks.emplace_back(
-        "no recording (a .run beside the traces): the roof is that of the highest clock");
+        "no recording (a .run beside the traces): the roof is that of the boost clock");
   Operators operators(input, std::move(roof));
   operators.collect();
   TraceReport report = operators.report(options.rows());

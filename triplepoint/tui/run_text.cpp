@@ -40,12 +40,11 @@ std::string verdict_line(const Console& console, const run::Run& run) {
 
 }  // namespace
 
-void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics,
-               const std::optional<metrics::Interval>& step_time) {
+void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics) {
   console.print(console.styled(heading(run), Style::bold) + "\n");
   console.print(verdict_line(console, run) + "\n\n");
   if (run::has_trained(run)) {
-    console.print(key_figures_text(console, answers::key_figures(run, metrics, step_time)) + "\n");
+    console.print(key_figures_text(console, answers::key_figures(run, metrics)) + "\n");
     for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
       console.print(wrap(metrics::bottleneck_sentence(bottleneck, metrics.step_time) + " " +
                              metrics::bottleneck_advice(bottleneck),
@@ -108,10 +107,9 @@ DataTable level_table(const PowerProfile& profile) {
                    {"ramp_down_w_per_s", "down kW/s", 1e3, 1},
                    {"coincidence", "coincidence", 1, 3}};
   for (const metrics::PowerLevel& level : profile.levels)
-    table.add({level.name == "site" ? "all nodes" : level.name, level.units, level.mean / unit::W,
-               level.lowest / unit::W, level.highest / unit::W, level.swing() / unit::W,
-               level.swing() / level.highest, level.ramp_up_w_per_s, level.ramp_down_w_per_s,
-               level.coincidence});
+    table.add({level.name, level.units, level.mean / unit::W, level.lowest / unit::W,
+               level.highest / unit::W, level.swing() / unit::W, level.swing() / level.highest,
+               level.ramp_up_w_per_s, level.ramp_down_w_per_s, level.coincidence});
   return table;
 }
 
@@ -143,7 +141,7 @@ void print_power_profile(Console& console, const PowerProfile& profile) {
 }
 
 void print_results(Console& console, const flags::JobResults& results) {
-  print_run(console, results.run, results.metrics, results.step_time);
+  print_run(console, results.run, results.metrics);
   if (const std::string fitting = flags::flags_that_fit(results); !fitting.empty())
     print_wrapped(console,
                   fmt::format("It fits with {}; triplepoint plan finds the fastest plan that fits.",
@@ -154,7 +152,7 @@ void print_results(Console& console, const flags::JobResults& results) {
     console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "." +
                   answers::likely_bill_text(*results.bill,
                                             results.metrics.step_time.value_or(Seconds()) / unit::s,
-                                            results.step_time) +
+                                            answers::interval_of(results.run)) +
                   "\n");
 }
 

@@ -10,16 +10,13 @@
 #include "triplepoint/flags/job_results.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/power_profile.h"
-#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
 
 /// What `simulate` shows of a run: verdict and memory first, then speed, power, heat, clocks, and
-/// the stages. Of a job that does not fit, its memory. `step_time`: between what the step time
-/// lies.
-void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics,
-               const std::optional<metrics::Interval>& step_time);
+/// the stages. Of a job that does not fit, its memory.
+void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics);
 
 /// Power, temperature, clock and throttling of a run over time, a line each: the mean of its
 /// devices, with where it began and ended and the extremes. Nothing for a run without series.

@@ -78,9 +78,9 @@ class Characterize : public Command {
     const spec::Library library = TPT_TRY(spec::require_library());
     spec::StudyPlan plan = TPT_TRY(spec::load_study(library, study_));
     TPT_TRY(check_suite(plan));
-    TPT_TRY(use_own_runs(plan));
+    const auto own = TPT_TRY(use_own_runs(plan));
     const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
-    app::StudyResults results = TPT_TRY(run_items(console, library, plan, folder));
+    app::StudyResults results = TPT_TRY(run_items(console, library, plan, own, folder));
     TPT_TRY(
         app::write_run_pages(tui::watch_on(console), results, folder, pages(), threads_.count()));
     TPT_TRY(app::write_results(results, folder));
@@ -90,18 +90,18 @@ class Characterize : public Command {
   }
 
  private:
-  Result<void> use_own_runs(spec::StudyPlan& plan) const {
-    if (!with_) return {};
+  Result<std::optional<learn::Calibration>> use_own_runs(spec::StudyPlan& plan) const {
+    if (!with_) return std::nullopt;
     if (plan.score || measure_)
       return error(
           "--with applies to simulated jobs (a suite searches its plans, and what is measured is "
           "not predicted); leave it out");
-    const learn::Calibration own = TPT_TRY(learn::Calibration::read(*with_));
+    learn::Calibration own = TPT_TRY(learn::Calibration::read(*with_));
     parallel_for(plan.jobs.size(), threads_.count(), [&](std::size_t i) {
       spec::Job& job = plan.jobs[i].job;
       if (!spec::has_errors(plan.jobs[i].diagnoses)) job = own.applied(job);
     });
-    return {};
+    return std::optional(std::move(own));
   }
 
   Result<void> check_suite(const spec::StudyPlan& plan) const {
@@ -140,7 +140,9 @@ class Characterize : public Command {
   }
 
   Result<app::StudyResults> run_items(tui::Console& console, const spec::Library& library,
-                                      const spec::StudyPlan& plan, const Path& folder) const {
+                                      const spec::StudyPlan& plan,
+                                      const std::optional<learn::Calibration>& own,
+                                      const Path& folder) const {
     const Watch watch = tui::watch_on(console);
     // Two trainings on one machine would measure each other; Slurm keeps them apart.
     if (measure_)
@@ -148,7 +150,7 @@ class Characterize : public Command {
                                 threads_.count_or(measure_plan_.launcher == "slurm" ? 16 : 1));
     if (plan.score)
       return app::run_suite(watch, library, plan, machines_, folder, threads_.count());
-    return app::simulate_study(watch, library, plan, folder, threads_.count());
+    return app::simulate_study(watch, library, plan, own, folder, threads_.count());
   }
 
   app::RunPages pages() const {

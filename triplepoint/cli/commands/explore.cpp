@@ -76,7 +76,7 @@ class Explore : public Command {
   static Json measured(const run::Run& run) {
     Json figures = Json::object();
     if (run.manifest.origin == run::Origin::simulated) return figures;
-    for (const answers::KeyFigure& each : answers::key_figures(run, metrics::measure(run), {}))
+    for (const answers::KeyFigure& each : answers::key_figures(run, metrics::measure(run)))
       figures[each.label] = each.value;
     return figures;
   }

@@ -269,7 +269,7 @@ TEST_CASE("terminal, page and JSON say the same of a run, in the same words") {
     const std::string seen = seen_text(read_file(page).value());
     const run::Run run = run::load(file).value();
     const metrics::Metrics metrics = metrics::measure(run);
-    for (const answers::KeyFigure& figure : answers::key_figures(run, metrics, {})) {
+    for (const answers::KeyFigure& figure : answers::key_figures(run, metrics)) {
       CAPTURE(figure.label);
       for (const std::string& text : {terminal.out, seen}) {
         CHECK(contains(text, figure.label));

@@ -32,7 +32,6 @@
 #include "triplepoint/flags/simulation_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/metrics.h"
-#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/trace_what_if.h"
 #include "triplepoint/store/store.h"
@@ -127,18 +126,6 @@ class ReplayFlags {
   std::optional<std::string> measured_on_;
   std::optional<double> clock_, host_;
 };
-
-/// Where one of ten measured jobs would not fit: what nine need at most. Empty elsewhere.
-std::string tight_memory(const run::Run& run, double headroom) {
-  if (run.memory.empty() || !run.memory_limit || metrics::is_inference(run)) return "";
-  const Bytes needed = run.memory[metrics::fullest_stage(run.memory)].total();
-  if (needed > *run.memory_limit || needed <= (1 - headroom) * *run.memory_limit) return "";
-  return fmt::format(
-      "note: memory is tight: nine of ten measured jobs needed at most {} GiB where {} GiB were "
-      "predicted, and a GPU has {} GiB (triplepoint plan keeps {} free)\n",
-      significant(needed / (1 - headroom) / unit::GiB), significant(needed / unit::GiB),
-      significant(*run.memory_limit / unit::GiB), percent(headroom));
-}
 
 Store into_factor(std::optional<double>& target, const char* flag) {
   return [&target, flag](std::string_view text) -> Result<void> {
@@ -270,8 +257,6 @@ class Simulate : public Command {
       return exit_ok;
     }
     tui::print_results(console, results);
-    const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
-    console.print(tight_memory(results.run, intervals.memory_headroom()));
     return exit_ok;
   }
 

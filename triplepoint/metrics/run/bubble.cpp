@@ -103,7 +103,6 @@ Stage describe(const View& view, int32_t number, const std::vector<int32_t>& ran
   const std::vector<DeviceSummary> devices = devices_of(view, number);
   return {.stage = number,
           .kernels = mean_kernels(view, ranks),
-          .bubble_fraction = bubble_of(view),
           .power_mean_w = mean_of(devices, &DeviceSummary::power_mean_w),
           .die_mean_c = mean_of(devices, &DeviceSummary::die_mean_c),
           .sm_clock_mean_mhz = mean_of(devices, &DeviceSummary::sm_clock_mean_mhz)};

@@ -94,8 +94,8 @@ BytesPerSecond scale_out_bandwidth(const spec::Cluster& cluster) {
 void answer_links(const View& view, Metrics& answer) {
   const auto scale_up = mean_of(view.devices, &DeviceSummary::scale_up_bytes);
   const auto scale_out = mean_of(view.devices, &DeviceSummary::scale_out_bytes);
-  answer.links.scale_up = scale_up.value_or(0) * unit::B;
-  answer.links.scale_out = scale_out.value_or(0) * unit::B;
+  if (scale_up) answer.links.scale_up = *scale_up * unit::B;
+  if (scale_out) answer.links.scale_out = *scale_out * unit::B;
   answer.links.scale_up_per_gpu_bytes = list_of(view.devices, &DeviceSummary::scale_up_bytes);
   answer.links.scale_out_per_gpu_bytes = list_of(view.devices, &DeviceSummary::scale_out_bytes);
   answer.links.scale_up_received_per_gpu_bytes = growth_per_step(view, "scale_up_rx_bytes");

@@ -227,7 +227,7 @@ std::optional<PowerProfile> power_profile(const run::Run& run, const PowerProfil
   const Seconds window = options.ramp_window;
   profile.levels = {level_of("node", curves->nodes, profile.bin, window),
                     level_of("rack", grouped(curves->nodes, per_rack), profile.bin, window),
-                    level_of("site", site, profile.bin, window)};
+                    level_of("all nodes", site, profile.bin, window)};
   profile.smoothing = smoothing_of(*curves, site[0], profile, options.allowed_swing);
   profile.site_w = site[0];
   // A site does not coincide with itself: what is told there is how its racks peak together.

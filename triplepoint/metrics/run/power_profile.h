@@ -24,7 +24,7 @@ struct PowerProfileOptions {
 ///   swing = highest - lowest;  ramp = largest |P(t + w) - P(t)| / w, w: the ramp window
 ///   coincidence = peak of the sum / sum of the single peaks
 struct PowerLevel {
-  std::string name;              // "node", "rack", "site"
+  std::string name;              // "node", "rack", "all nodes"
   int64_t units = 1, worst = 0;  // how many; the one that swings most, which the numbers are of
   Watts mean, lowest, highest;
   double ramp_up_w_per_s = 0, ramp_down_w_per_s = 0;
@@ -56,7 +56,7 @@ struct Smoothing {
 struct PowerProfile {
   Seconds step, bin;
   bool of_devices_only = false;    // no node was metered: GPUs over the supplies' efficiency
-  std::vector<PowerLevel> levels;  // node, rack, site
+  std::vector<PowerLevel> levels;  // node, rack, all nodes
   Smoothing smoothing;
   std::vector<double> site_w;  // [bin]
 };

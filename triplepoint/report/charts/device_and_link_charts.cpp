@@ -297,7 +297,7 @@ namespace {
 
 struct Link {
   std::string id, name, key;
-  Bytes metrics::LinkUse::*sent;
+  std::optional<Bytes> metrics::LinkUse::*sent;
 };
 
 std::vector<Link> links() {
@@ -324,7 +324,7 @@ Figure use_figure(const Link& link, const Group& group, const StudyRow& busiest)
     above = row;
     const auto use = number_at(*row, link.key);
     if (row->metrics && use) {
-      const std::string sent = gigabytes(row->metrics->links.*link.sent);
+      const std::string sent = gigabytes((row->metrics->links.*link.sent).value_or(Bytes()));
       bar.parts = {{*use * per_cent, variant_style(*row), ""}};
       bar.text = percent(*use);
       bar.hint = fmt::format("{}: {}, {} GB a GPU and step", full_label(*row), bar.text, sent);

@@ -196,11 +196,11 @@ DataTable level_table(const PowerProfile& profile) {
                    "ramp up (kW/s)", "ramp down (kW/s)", "coincidence"},
                   {}};
   for (const PowerLevel& level : profile.levels)
-    table.rows.push_back(
-        {level.name == "site" ? "all nodes" : level.name, std::to_string(level.units),
-         kilowatts(level.mean), kilowatts(level.lowest), kilowatts(level.highest),
-         kilowatts(level.swing()), significant(level.ramp_up_w_per_s / 1e3),
-         significant(level.ramp_down_w_per_s / 1e3), significant(level.coincidence)});
+    table.rows.push_back({level.name, std::to_string(level.units), kilowatts(level.mean),
+                          kilowatts(level.lowest), kilowatts(level.highest),
+                          kilowatts(level.swing()), significant(level.ramp_up_w_per_s / 1e3),
+                          significant(level.ramp_down_w_per_s / 1e3),
+                          significant(level.coincidence)});
   return table;
 }
 

@@ -150,9 +150,9 @@ Bar stage_bar(const StudyRow& row, const metrics::Stage& stage) {
 std::vector<std::string> stage_cells(const StudyRow& row, const metrics::Stage& stage) {
   std::vector<std::string> cells = {full_label(row), std::to_string(stage.stage)};
   append(cells, kernel_cells(stage.kernels));
-  append(cells, std::vector<std::string>{
-                    percent(stage.bubble_fraction), significant(stage.power_mean_w),
-                    significant(stage.die_mean_c), significant(stage.sm_clock_mean_mhz, 4)});
+  append(cells,
+         std::vector<std::string>{significant(stage.power_mean_w), significant(stage.die_mean_c),
+                                  significant(stage.sm_clock_mean_mhz, 4)});
   return cells;
 }
 
@@ -231,7 +231,7 @@ std::vector<Figure> stage_figures(const Group& group) {
   chart.unit = "kernel seconds of one step, mean over the stage's GPUs (s)";
   DataTable table{{"job", "stage"}, {}};
   append(table.columns, kernel_columns());
-  append(table.columns, std::vector<std::string>{"bubble", "power (W)", "die (°C)", "clock (MHz)"});
+  append(table.columns, std::vector<std::string>{"power (W)", "die (°C)", "clock (MHz)"});
   for (const StudyRow* row : rows)
     for (const metrics::Stage& stage : row->metrics->stages) {
       chart.bars.push_back(stage_bar(*row, stage));

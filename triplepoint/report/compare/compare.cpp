@@ -162,9 +162,6 @@ ComparedSection stage_section(const Sides& sides) {
            .better = std::string_view(kind.key) == "other" ? any : less},
           sides,
           of_stage([&](const metrics::Stage& stage) { return kind.of(stage.kernels) / unit::s; }));
-    add(section,
-        share_row(fmt::format("stage_{}_bubble_fraction", i), fmt::format("stage {}, bubble", i)),
-        sides, of_stage([](const metrics::Stage& stage) { return stage.bubble_fraction; }));
   }
   return section;
 }

@@ -254,6 +254,15 @@ bool is_detail(const ComparedSection& section) {
   return std::ranges::find(details, section.name) != details.end();
 }
 
+/// The first sentence is the verdict; the others are left.
+std::vector<std::string> begin_with_verdict(answers::Document& document,
+                                            std::vector<std::string> sentences) {
+  if (sentences.empty()) return sentences;
+  document.verdict = std::move(sentences.front());
+  sentences.erase(sentences.begin());
+  return sentences;
+}
+
 Section what_changed(const std::vector<std::string>& sentences) {
   Section section{"findings", "What changed"};
   for (const std::string& sentence : sentences)
@@ -299,7 +308,7 @@ answers::Document comparison_document(const Comparison& c, bool all) {
   for (const ComparedSection& section : c.sections)
     if (all || !is_detail(section)) numbers.tables.push_back(section_table(c, section));
   document.sections = {
-      what_changed(sentences_of(c)),
+      what_changed(begin_with_verdict(document, sentences_of(c))),
       drawings("overview", "At a glance",
                {headline_figure(c), kernels_figure(c), ledger_figure(c), steps_figure(c),
                 stages_figure(c)}),
@@ -327,7 +336,7 @@ answers::Document comparison_document(const StudyComparison& c, bool all) {
     jobs.remarks = {
         {fmt::format("{} more jobs changed less; --all shows them", c.jobs.size() - shown),
          answers::Remark::Kind::note}};
-  document.sections = {what_changed(sentences_of(c)),
+  document.sections = {what_changed(begin_with_verdict(document, sentences_of(c))),
                        drawings("overview", "Job by job", std::move(figures)), std::move(jobs)};
   document.numbers = comparison_json(c);
   return document;

@@ -65,7 +65,7 @@ Side sample_side(const std::string& name, double step_s, int64_t gpus = 32) {
   m.kernels.compute = 0.6 * step_s * unit::s;
   m.kernels.all_reduce = 0.2 * step_s * unit::s;
   m.temperature_per_gpu_c = {50, 60, 70};
-  m.stages = {{0, m.kernels, 0, {}, {}, {}}, {1, m.kernels, 0, {}, {}, {}}};
+  m.stages = {{0, m.kernels, {}, {}, {}}, {1, m.kernels, {}, {}, {}}};
   return side;
 }
 

@@ -148,11 +148,28 @@ std::string noise_sentence(const Comparison& c, std::size_t side) {
     const Value spread = spread_of_steps(c.sides[i]);
     if (spread && std::abs(*by->relative) < *spread)
       return fmt::format(
-          "That is within the step-to-step scatter of {} of {} (its middle 80 %), so not "
+          " That is within the step-to-step scatter of {} of {} (its middle 80 %), so not "
           "significant.",
           percent(*spread), c.sides[i].name);
   }
   return "";
+}
+
+/// Of three sides or more.
+std::string fastest_sentence(const Comparison& c) {
+  const ComparedRow* row = find_of_run(c, "tokens_per_s");
+  if (c.sides.size() < 3 || row == nullptr || !row->values[0]) return "";
+  std::size_t fastest = 0, slowest = 0;
+  for (std::size_t i = 1; i < c.sides.size(); ++i) {
+    if (!row->values[i]) return "";
+    if (*row->values[i] > *row->values[fastest]) fastest = i;
+    if (*row->values[i] < *row->values[slowest]) slowest = i;
+  }
+  if (*row->values[fastest] < (1 + min_relative_change) * *row->values[slowest])
+    return fmt::format("All {} are equally fast.", c.sides.size());
+  return fmt::format("{} is the fastest of {} with {} {}, {} the slowest with {}.",
+                     c.sides[fastest].name, c.sides.size(), row->value_text(fastest), row->unit,
+                     c.sides[slowest].name, row->value_text(slowest));
 }
 
 std::string energy_sentence(const Comparison& c, std::size_t side) {
@@ -392,17 +409,19 @@ std::vector<std::string> sentences_of(const Comparison& c) {
     any_ended = true;
     add(fmt::format("{}: {}. Numbers of it are of its last step before.", side.name, side.ended));
   }
-  for (const Side& side : c.sides)
-    add(recording_sentence(side));
-  for (std::string& sentence : bottleneck_sentences(c, 0))
-    add(std::move(sentence));
+  if (!any_ended) add(fastest_sentence(c));
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
+    if (!any_ended) add(speed_sentence(c, i) + noise_sentence(c, i));
+    if (i == 1) {
+      for (const Side& side : c.sides)
+        add(recording_sentence(side));
+      for (std::string& sentence : bottleneck_sentences(c, 0))
+        add(std::move(sentence));
+    }
     if (any_ended) {  // nothing is gained by a job that heat ends
       add(settings_sentence(c, i));
       continue;
     }
-    add(speed_sentence(c, i));
-    add(noise_sentence(c, i));
     for (std::string& sentence : bottleneck_sentences(c, i))
       add(std::move(sentence));
     add(settings_sentence(c, i));

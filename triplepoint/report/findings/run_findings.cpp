@@ -38,13 +38,16 @@ std::vector<Share> shares_of(const Metrics& m) {
   const double step = *m.step_time / unit::s;
   std::vector<Share> shares = {
       {m.kernels.compute / unit::s / step, "is matrix products and attention"}};
-  if (m.kernels.memory > Seconds())
-    shares.push_back({m.kernels.memory / unit::s / step, "norms, elementwise and optimizer"});
+  const Seconds copying = m.parts ? m.parts->copying : Seconds();
+  if (m.kernels.memory > copying)
+    shares.push_back(
+        {(m.kernels.memory - copying) / unit::s / step, "norms, elementwise and optimizer"});
   if (m.parts) {
     const auto add = [&](Seconds time, const char* what) {
       shares.push_back({time / unit::s / step, what});
     };
     add(m.parts->exposed_communication, "communication that nothing hides");
+    add(copying, "copies that nothing hides");
     add(m.parts->waiting, "waiting for late peers");
     add(m.parts->bubble, "the pipeline's bubble");
     add(m.parts->gaps, m.bubble_fraction ? "gaps between kernels" : "without a kernel");

@@ -117,12 +117,11 @@ Section answers_of(const Study& study, const std::vector<Group>& groups) {
   return section;
 }
 
-/// Those that the verdict does not say.
-Section findings_of(const Study& study, const std::string& verdict) {
+/// All but the first, which is the verdict.
+Section findings_of(const std::vector<Finding>& findings) {
   Section section{"findings", "Findings"};
-  for (const Finding& finding : find_findings(study))
-    if (finding.text() != verdict)
-      section.remarks.push_back({finding.text(), Remark::Kind::finding, finding.anchor()});
+  for (std::size_t i = 1; i < findings.size(); ++i)
+    section.remarks.push_back({findings[i].text(), Remark::Kind::finding, findings[i].anchor()});
   return section;
 }
 
@@ -210,15 +209,15 @@ const Group* group_with_most_jobs(const std::vector<Group>& groups) {
 
 answers::Document study_document(const Study& study) {
   const std::vector<Group> groups = groups_of(study);
-  const MaybeFinding answer = about_conditions(groups);
+  const std::vector<Finding> findings = find_findings(study);
   answers::Document document{.kind = "study",
                              .title = study.title,
                              .facts = facts_of(study),
-                             .verdict = answer ? answer->text() : ""};
+                             .verdict = findings.empty() ? "" : findings.front().text()};
   document.key_figures = key_figures_of(groups);
   if (study.score) document.sections.push_back(score_section(*study.score));
   document.sections.push_back(answers_of(study, groups));
-  document.sections.push_back(findings_of(study, document.verdict));
+  document.sections.push_back(findings_of(findings));
   Section jobs{"jobs", "All jobs"};
   jobs.tables = {jobs_table(study)};
   document.sections.push_back(std::move(jobs));

@@ -90,7 +90,7 @@ void add_recorded_energy(const run::Run& run, std::vector<answers::KeyFigure>& t
 }  // namespace
 
 RunHead run_head(const run::Run& run, const Metrics& metrics) {
-  std::vector<answers::KeyFigure> tiles = answers::key_figures(run, metrics, {});
+  std::vector<answers::KeyFigure> tiles = answers::key_figures(run, metrics);
   add_recorded_energy(run, tiles);
   return {answers::title_of(run),
           origin_sentence(run) + conditions_sentence(run) + verdict_sentence(run),
