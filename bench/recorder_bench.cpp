@@ -2,6 +2,7 @@
 // What a reading of 8 GPUs, 24 signals each, costs.
 #include <benchmark/benchmark.h>
 
+#include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
 #include "triplepoint/telemetry/sensor_opening.h"
 

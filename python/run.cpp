@@ -10,6 +10,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/run/export.h"
+#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/results.h"

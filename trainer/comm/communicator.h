@@ -11,7 +11,7 @@
 
 #include "triplepoint/spec/op.h"
 
-#include "trainer/comm/transport.h"
+#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 

@@ -16,6 +16,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/shaped_links.h"
 #include "trainer/comm/transport.h"
+#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 

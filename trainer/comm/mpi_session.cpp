@@ -19,6 +19,7 @@
 #include "triplepoint/base/result.h"
 
 #include "trainer/comm/transport.h"
+#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 namespace {

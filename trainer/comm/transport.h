@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "trainer/comm/wire.h"
+
 namespace triplepoint::trainer {
 
 /// A peer that does not answer, or a group that disagrees. The one exception of the trainer: a wait
@@ -73,17 +75,5 @@ class Transport {
 /// it out, block by block and straight between the members' arrays; sums are added in the group's
 /// order.
 std::vector<std::unique_ptr<Transport>> thread_transports(int ranks);
-
-enum class Reduction { sum, maximum };
-
-/// How a number travels.
-enum class Number : uint8_t { fp32, int64 };
-
-constexpr int64_t bytes_of(Number number) {
-  return number == Number::fp32 ? 4 : 8;
-}
-
-/// to[i] = to[i] + from[i], or the larger one.
-void combine(Number, const void* from, void* to, int64_t count, Reduction);
 
 }  // namespace triplepoint::trainer

@@ -12,6 +12,7 @@
 #include "triplepoint/workload/rank_grid.h"
 
 #include "trainer/model/context.h"
+#include "trainer/model/parameter.h"
 
 namespace triplepoint::trainer {
 

@@ -5,6 +5,7 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/flags/bind.h"

@@ -12,11 +12,12 @@
 
 #include "triplepoint/base/parallel.h"
 
+#include "triplepoint/spec/library.h"
+
 #include "triplepoint/app/library_text.h"
-#include "triplepoint/app/study_output.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/metrics.h"
-#include "triplepoint/report/findings/study_summary.h"
+#include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/telemetry/timeseries/reader.h"

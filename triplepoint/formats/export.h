@@ -10,7 +10,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/job.h"
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/library.h"
 
 namespace triplepoint::formats {
 

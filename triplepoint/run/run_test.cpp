@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/run/series_index.h"
+
 namespace triplepoint::run {
 namespace {
 

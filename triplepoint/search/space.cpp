@@ -12,6 +12,7 @@
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/expert_overlap.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
 

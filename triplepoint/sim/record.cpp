@@ -16,6 +16,8 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/power/power.h"
+#include "triplepoint/sim/bottlenecks.h"
+#include "triplepoint/sim/peaks.h"
 #include "triplepoint/sim/phase_trace.h"
 #include "triplepoint/sim/step_profile.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/library.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -10,7 +12,6 @@
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/sources.h"
 #include "triplepoint/spec/table_reader.h"

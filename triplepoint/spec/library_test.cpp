@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/library.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/schema.h"
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -13,7 +15,6 @@
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/fields.h"
-#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/table_reader.h"
 
 namespace triplepoint::spec {

@@ -15,7 +15,7 @@
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/store/store_database.h"
-#include "triplepoint/store/store_tables.h"
+#include "triplepoint/store/store_timeline.h"
 
 namespace triplepoint::run {
 namespace {

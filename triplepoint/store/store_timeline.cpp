@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/store/store_timeline.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/open_sensors.h"
 
 #include <algorithm>
 #include <cctype>

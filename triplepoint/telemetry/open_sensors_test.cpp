@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/telemetry/open_sensors.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <set>
@@ -6,7 +8,6 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/telemetry/gpu_opening.h"
-#include "triplepoint/telemetry/sensor_opening.h"
 
 #include "tests/doubles/fake_drivers.h"
 #include "tests/doubles/gpu_metrics_blob.h"

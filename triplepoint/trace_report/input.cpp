@@ -17,6 +17,7 @@
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/run/trace_tracks.h"
+#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
 

@@ -9,7 +9,6 @@
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/calibrate/jobs/own_runs.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/memory.h"

@@ -3,6 +3,7 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"

@@ -12,6 +12,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
+#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/run_figures.h"

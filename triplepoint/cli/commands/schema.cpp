@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/spec/schema.h"
+
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/results.h"

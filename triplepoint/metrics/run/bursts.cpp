@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/run/run.h"
+#include "triplepoint/run/series_index.h"
 
 #include "triplepoint/metrics/run/view.h"
 

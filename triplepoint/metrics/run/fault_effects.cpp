@@ -10,6 +10,7 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/run.h"
+#include "triplepoint/run/series_index.h"
 #include "triplepoint/spec/fault.h"
 
 namespace triplepoint::metrics {

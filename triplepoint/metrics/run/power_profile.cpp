@@ -9,7 +9,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/run/run.h"
+#include "triplepoint/run/series_index.h"
 
 namespace triplepoint::metrics {
 namespace {

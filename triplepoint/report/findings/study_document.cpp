@@ -14,7 +14,6 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/quantities.h"
-#include "triplepoint/report/pages/score_section.h"
 
 namespace triplepoint::report {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/report/findings/findings.h"
