@@ -38,7 +38,7 @@ const char* name_of(TopSort);
 struct TopView {
   TopMode mode = TopMode::automatic;
   TopSort sort = TopSort::index;
-  std::string title;  // "19:04:23", "job.run at 12.3 s"
+  std::string title;  // "19:04:23"
 };
 
 /// The screen: at most `rows` lines of at most `columns` characters. 0 rows: as many as it takes.

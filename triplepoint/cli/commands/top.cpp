@@ -54,6 +54,16 @@ void draw(std::string_view lines) {
   std::cout << picture + "\033[J" << std::flush;
 }
 
+/// The time of day, for titles: "19:04:23".
+std::string wall_clock_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%H:%M:%S", &parts);
+  return text.data();
+}
+
 /// Waits for nodes far away, but not for ever.
 bool show_top_once(TopSource& source, TopView view, Console& console) {
   std::vector<TopHost> hosts;
@@ -64,7 +74,7 @@ bool show_top_once(TopSource& source, TopView view, Console& console) {
     std::this_thread::sleep_for(nap);
   }
   if (view.mode == TopMode::automatic) view.mode = TopMode::compact;
-  view.title = source.title();
+  view.title = wall_clock_text();
   const std::size_t width = console.abilities().width.value_or(width_of_paper);
   console.print(top_screen(hosts, view, width, 0, console));
   return std::all_of(hosts.begin(), hosts.end(),
@@ -78,7 +88,7 @@ void follow_top(TopSource& source, TopView view, Seconds interval, Console& cons
   std::cout << "\033[2J";
   while (!interrupted()) {
     source.update(hosts);
-    view.title = source.title();
+    view.title = wall_clock_text();
     const TerminalSize size = terminal_size();
     draw(top_screen(hosts, view, size.columns, size.rows - 1, console));
     for (const auto due = Clock::now() + period; Clock::now() < due && !interrupted();)
@@ -90,9 +100,7 @@ class Top : public Command {
  public:
   Arguments arguments() override {
     Arguments all;
-    all.word("RUN", "show this run instead of the node, finished or being recorded", into(run_),
-             {.words = Words::files})
-        .toggle("-1,--once", "print one screen and exit", once_)
+    all.toggle("-1,--once", "print one screen and exit", once_)
         .flag("-m,--mode", "MODE", "auto, full (with history) or compact (default auto)",
               into(mode_), {.choices = {"auto", "full", "compact"}})
         .flag("-s,--sort", "BY", "order of the GPUs (default gpu)", into(sort_),
@@ -112,10 +120,6 @@ class Top : public Command {
   }
 
   Result<int> run(tui::Console& console) override {
-    if (run_ && !hosts_.empty()) {
-      console.warn("triplepoint: top: a run and --hosts cannot be looked at together\n");
-      return exit_usage;
-    }
     for (const std::string& host : hosts_)
       if (host.find(':') == std::string::npos)
         return error(fmt::format(
@@ -148,7 +152,6 @@ class Top : public Command {
   }
 
   Result<std::unique_ptr<tui::TopSource>> open_source() const {
-    if (run_) return tui::run_source(*run_, interval());
     if (hosts_.empty()) return tui::local_source(sensors_.options(), interval(), once_);
     tui::RemoteOptions options;
     options.token = TPT_TRY(read_token(token_file_));
@@ -157,7 +160,7 @@ class Top : public Command {
   }
 
   app::SensorFlags sensors_;
-  std::optional<std::string> run_, token_file_;
+  std::optional<std::string> token_file_;
   std::vector<std::string> hosts_;
   std::string mode_ = "auto", sort_ = "gpu";
   std::optional<Seconds> interval_;
