@@ -33,12 +33,6 @@ struct Minimum {
   double value;
 };
 
-/// Smallest value of a function in a box, from several starts. Downhill simplex (Nelder & Mead,
-/// 1965) in coordinates that map each range to 0..1; outside of the box the nearest point inside
-/// counts, with a penalty. Deterministic.
-Minimum minimize(const std::vector<FitParameter>& parameters,
-                 const std::function<double(const std::vector<double>&)>& f, int evaluations);
-
 using Point = std::vector<double>;
 using Function = std::function<double(const Point&)>;
 
@@ -108,6 +102,9 @@ Vertex descend(Point start, double size, const Function& f, int evaluations) {
                            [](const Vertex& a, const Vertex& b) { return a.value < b.value; });
 }
 
+/// Smallest value of a function in a box, from several starts. Downhill simplex (Nelder & Mead,
+/// 1965) in coordinates that map each range to 0..1; outside of the box the nearest point inside
+/// counts, with a penalty. Deterministic.
 Minimum minimize(const std::vector<FitParameter>& parameters,
                  const std::function<double(const std::vector<double>&)>& f, int evaluations) {
   const auto real = [&](const Point& unit) {

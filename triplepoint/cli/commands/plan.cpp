@@ -51,17 +51,6 @@ struct ClockRequest {
   int threads = 1;
 };
 
-/// "2%" or "0.02".
-Result<double> parse_slowdown(std::string_view text);
-
-/// Clocks and power caps of each device of a job, from no slowdown on: the frontier, the stages
-/// with their slack, and, in a folder, what an operator needs to set them.
-Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
-                            const spec::Job& job, const ClockRequest& request);
-
-using advise::ClockPlan;
-using advise::ClockPoint;
-
 Result<bool> write_setting(tui::Console& console, const spec::Library& library,
                            const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
                            const Path& folder) {
@@ -91,6 +80,7 @@ Result<void> require_clocks(const spec::Job& job) {
   return error("--clocks supports only training (the job has another task); leave its task out");
 }
 
+/// "2%" or "0.02".
 Result<double> parse_slowdown(std::string_view text) {
   const bool percent = text.ends_with('%');
   const std::string number(text.substr(0, text.size() - (percent ? 1 : 0)));
@@ -104,6 +94,8 @@ Result<double> parse_slowdown(std::string_view text) {
   return percent ? value / 100 : value;
 }
 
+/// Clocks and power caps of each device of a job, from no slowdown on: the frontier, the stages
+/// with their slack, and, in a folder, what an operator needs to set them.
 Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                             const spec::Job& job, const ClockRequest& request) {
   TPT_TRY(require_clocks(job));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <ctime>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -21,12 +23,7 @@
 namespace triplepoint::cli {
 namespace {
 
-/// One picture of all nodes, printed. False: some node did not answer.
-bool show_top_once(TopSource&, TopView, Console&);
-
-/// Draws the screen anew every `interval`, over the picture before, until the user interrupts.
-void follow_top(TopSource&, TopView, Seconds interval, Console&);
-
+using tui::Console, tui::TopHost, tui::TopMode, tui::TopSource, tui::TopView;
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t width_of_paper = 120;  // where there is no terminal
 constexpr auto nap = std::chrono::milliseconds(100);
@@ -64,7 +61,8 @@ std::string wall_clock_text() {
   return text.data();
 }
 
-/// Waits for nodes far away, but not for ever.
+/// One picture of all nodes, printed; nodes far away are waited for, but not for ever. False: some
+/// node did not answer.
 bool show_top_once(TopSource& source, TopView view, Console& console) {
   std::vector<TopHost> hosts;
   const auto waiting = [](const TopHost& host) { return !host.latest && host.problem.empty(); };
@@ -81,6 +79,7 @@ bool show_top_once(TopSource& source, TopView view, Console& console) {
                      [](const TopHost& host) { return host.latest.has_value(); });
 }
 
+/// Draws the screen anew every `interval`, over the picture before, until the user interrupts.
 void follow_top(TopSource& source, TopView view, Seconds interval, Console& console) {
   const auto period = std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(interval / unit::s));
@@ -119,7 +118,7 @@ class Top : public Command {
     return all;
   }
 
-  Result<int> run(tui::Console& console) override {
+  Result<int> run(Console& console) override {
     for (const std::string& host : hosts_)
       if (host.find(':') == std::string::npos)
         return error(fmt::format(
@@ -128,30 +127,30 @@ class Top : public Command {
             host));
     if (interval() < 100 * unit::ms || interval() > 3600 * unit::s)
       return error("a picture can be drawn every 100ms to 1h; try --interval 1s");
-    const tui::TopView view = first_view();
+    const TopView view = first_view();
     const auto source = TPT_TRY(open_source());
-    if (once_) return tui::show_top_once(*source, view, console) ? exit_ok : exit_failed;
+    if (once_) return show_top_once(*source, view, console) ? exit_ok : exit_failed;
     if (!console.abilities().width)
       return error(
           "top draws on a terminal (standard output is not one); try --once, or triplepoint "
           "snapshot");
-    tui::follow_top(*source, view, interval(), console);
+    follow_top(*source, view, interval(), console);
     return exit_ok;
   }
 
  private:
   Seconds interval() const { return interval_.value_or(1 * unit::s); }
 
-  tui::TopView first_view() const {
-    tui::TopView view;
-    for (const tui::TopMode mode : {tui::TopMode::full, tui::TopMode::compact})
+  TopView first_view() const {
+    TopView view;
+    for (const TopMode mode : {TopMode::full, TopMode::compact})
       if (mode_ == name_of(mode)) view.mode = mode;
     for (int i = 0; i <= static_cast<int>(tui::TopSort::throttle); ++i)
       if (sort_ == name_of(static_cast<tui::TopSort>(i))) view.sort = static_cast<tui::TopSort>(i);
     return view;
   }
 
-  Result<std::unique_ptr<tui::TopSource>> open_source() const {
+  Result<std::unique_ptr<TopSource>> open_source() const {
     if (hosts_.empty()) return tui::local_source(sensors_.options(), interval(), once_);
     tui::RemoteOptions options;
     options.token = TPT_TRY(read_token(token_file_));
