@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/job.h"
 
-#include <optional>
-#include <string_view>
-
 #include <pybind11/stl.h>
 
 #include "triplepoint/base/text.h"

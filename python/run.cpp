@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/run.h"
 
-#include <cstdint>
 #include <sstream>
 
-#include <fmt/format.h>
 #include <pybind11/stl.h>
 
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/run/export.h"
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/results.h"

@@ -15,9 +15,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/recording.h"
-#include "triplepoint/app/this_machine.h"
 #include "triplepoint/app/training.h"
-#include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::app {

@@ -7,7 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/app/sources.h"

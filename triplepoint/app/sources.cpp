@@ -2,7 +2,6 @@
 #include "triplepoint/app/sources.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 #include <map>
 #include <set>

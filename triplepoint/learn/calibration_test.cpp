@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -8,8 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/search/layout_scan.h"

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/search/plan_answer.h"
 

@@ -5,15 +5,12 @@
 #include <charconv>
 #include <functional>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/expert_overlap.h"
-#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
 
 namespace triplepoint::search {

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "triplepoint/spec/expert_overlap.h"
-#include "triplepoint/spec/job.h"
 
 #include "triplepoint/search/testing.h"
 

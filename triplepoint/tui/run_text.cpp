@@ -11,7 +11,6 @@
 
 #include "triplepoint/spec/fault.h"
 
-#include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"

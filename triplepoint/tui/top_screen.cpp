@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/tui/console.h"
 #include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::tui {

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 

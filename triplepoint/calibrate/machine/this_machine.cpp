@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include <fmt/format.h>
 

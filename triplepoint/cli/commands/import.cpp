@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/formats/import.h"
 
-#include <filesystem>
 #include <optional>
 
 #include <fmt/format.h>

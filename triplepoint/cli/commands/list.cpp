@@ -9,7 +9,6 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/formats/import.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

@@ -12,12 +12,10 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/app/site.h"
-#include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/store/store.h"

@@ -13,7 +13,6 @@
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/report/study_testing.h"
 #include "triplepoint/store/store.h"

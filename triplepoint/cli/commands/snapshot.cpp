@@ -2,8 +2,6 @@
 #include <chrono>
 #include <thread>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/app/record_flags.h"

@@ -15,7 +15,6 @@
 #include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/findings/study_document.h"
-#include "triplepoint/report/pages/study_page.h"
 
 namespace triplepoint::report {
 namespace {

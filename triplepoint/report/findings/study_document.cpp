@@ -2,7 +2,6 @@
 #include "triplepoint/report/findings/study_document.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <set>
 

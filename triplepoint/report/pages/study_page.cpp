@@ -11,8 +11,6 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/names.h"
-
 #include "triplepoint/report/charts/study_charts.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/study_document.h"
