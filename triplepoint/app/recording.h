@@ -22,16 +22,6 @@
 
 namespace triplepoint::app {
 
-/// How a recorded command ended.
-struct RecordedCommand {
-  int code = 0;         // its exit code
-  std::string summary;  // of the recording, for people; empty where another rank records
-};
-
-/// Runs a command and records the node. Of several ranks on a node one records; the others run
-/// their command.
-Result<RecordedCommand> record_command(const Watch&, const RecordingRequest&);
-
 /// What to record, and how.
 struct RecordingRequest {
   std::vector<std::string> command;
@@ -43,6 +33,16 @@ struct RecordingRequest {
   bool quiet = false;
   bool strict = false;  // a recording that lacks something is a failure of a command that had none
 };
+
+/// How a recorded command ended.
+struct RecordedCommand {
+  int code = 0;         // its exit code
+  std::string summary;  // of the recording, for people; empty where another rank records
+};
+
+/// Runs a command and records the node. Of several ranks on a node one records; the others run
+/// their command.
+Result<RecordedCommand> record_command(const Watch&, const RecordingRequest&);
 
 /// Where a recording goes: as asked, else by the launch or the date; of several nodes each has its
 /// own file.
