@@ -11,6 +11,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/names.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/quantities.h"
 
@@ -111,6 +112,15 @@ Section answers_of(const Study& study, const std::vector<Group>& groups) {
       table.add({group.title, answers.fastest_text.text(), answers.energy_text.text(),
                  answers.limit_text.text(), answers.change_text.text()});
   }
+  const bool other_stack = std::ranges::any_of(study.rows, [](const StudyRow& row) {
+    return row.has_job && row.origin == run::Origin::simulated &&
+           row.job.stack.name != spec::default_stack;
+  });
+  if (other_stack && !table.rows.empty())
+    section.remarks = {{fmt::format("What to change gains about as much with stack {}, unless "
+                                    "another gain is named.",
+                                    spec::default_stack),
+                        Remark::Kind::note}};
   if (!table.rows.empty()) section.tables = {std::move(table)};
   return section;
 }

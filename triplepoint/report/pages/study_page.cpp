@@ -64,10 +64,6 @@ bool is_largest(const Group& group, const std::vector<Group>& groups) {
 
 // ---- one group
 
-std::string section_title(const Group& group, const char* id, const char* title) {
-  return fmt::format("<h3 id=\"{}-of-{}\">{}</h3>", id, group.id, title);
-}
-
 /// What to change, beside the picture of all choices.
 std::string choices(const Group& group) {
   std::string html = fmt::format("<div><h3 id=\"change-{}\">What to change</h3>", group.id);
@@ -103,30 +99,30 @@ bool knows_throttling(const Group& group) {
 }
 
 std::string speed(const Group& group) {
-  const std::string title = section_title(group, "speed", "Speed and energy");
   const std::vector<Figure> figures = known(group, speed_figures(group));
   if (figures.empty() && !group.that_ran().empty())
-    return title + "<p>Not known: no run says how many samples a step has.</p>";
-  return title + html_legend(variant_legend(group)) + figures_html(figures);
+    return "<p>Not known: no run says how many samples a step has.</p>";
+  return html_legend(variant_legend(group)) + figures_html(figures);
 }
 
 std::string heat(const Group& group) {
   const std::vector<Figure> figures = known(group, heat_figures(group));
   if (figures.empty())
-    return section_title(group, "heat", "Power, heat, clocks") +
-           "<p>No readings: no sensor reported, or the devices have none. <code>triplepoint "
+    return "<p>No readings: no sensor reported, or the devices have none. <code>triplepoint "
            "doctor</code> lists what can be measured on a machine.</p>";
-  return section_title(group, "heat", "Power, heat, clocks") + html_legend(variant_legend(group)) +
-         figures_html(figures);
+  return html_legend(variant_legend(group)) + figures_html(figures);
 }
 
 std::string time(const Group& group) {
   std::vector<Figure> figures = {kernel_figure(group)};
-  for (Figure& figure : stage_figures(group))
-    figures.push_back(std::move(figure));
   if (knows_throttling(group) || group.that_ran().empty())
     figures.push_back(throttle_figure(group));
-  return section_title(group, "time", "Where the time goes") + figures_html(figures);
+  return figures_html(figures);
+}
+
+std::string stages(const Group& group) {
+  const std::vector<Figure> figures = stage_figures(group);
+  return figures.empty() ? "" : figures_html(figures);
 }
 
 std::string room_and_links(const Group& group) {
@@ -135,15 +131,13 @@ std::string room_and_links(const Group& group) {
     figures.push_back(std::move(figure));
   figures = known(group, std::move(figures));
   if (figures.empty()) return "";
-  return section_title(group, "links", "Memory and links") + html_legend(variant_legend(group)) +
-         figures_html(figures);
+  return html_legend(variant_legend(group)) + figures_html(figures);
 }
 
 std::string sweeps(const Group& group) {
   const std::vector<Figure> figures = known(group, microbatch_figures(group));
   if (figures.empty()) return "";
-  return section_title(group, "microbatch", "Microbatch sweep") +
-         html_legend(microbatch_legend(group)) + figures_html(figures);
+  return html_legend(microbatch_legend(group)) + figures_html(figures);
 }
 
 std::string maps(const Group& group, Json& tables) {
@@ -153,10 +147,10 @@ std::string maps(const Group& group, Json& tables) {
     figures.push_back(std::move(made.figure));
   }
   if (figures.empty()) return "";
-  return section_title(group, "gpus", "Every GPU") + figures_html(figures);
+  return figures_html(figures);
 }
 
-constexpr std::size_t findings_on_top = 3;
+constexpr std::size_t findings_on_top = 6;
 
 /// The picture of all choices of the group with the most jobs, and the first findings; empty if no
 /// job ran.
@@ -206,11 +200,26 @@ std::string batch_sentence(const Group& group) {
   return "<p>" + escape(text) + ".</p>";
 }
 
+/// Charts of one kind, opened where a link leads into them.
+std::string part(const Group& group, const char* id, const char* title, const std::string& body,
+                 const char* open = "") {
+  if (body.empty()) return "";
+  return fmt::format(
+      "<details class=\"part\"{}><summary><h3 id=\"{}-of-{}\">{}</h3></summary>{}</details>", open,
+      id, group.id, title, body);
+}
+
 std::string group_section(const Group& group, Json& tables) {
   return fmt::format("<section class=\"group\" id=\"group-{0}\" data-title=\"{1}\"><h2>{1}</h2>",
                      group.id, escape(group.title)) +
-         batch_sentence(group) + choices(group) + speed(group) + heat(group) + time(group) +
-         room_and_links(group) + sweeps(group) + maps(group, tables) + "</section>\n";
+         batch_sentence(group) + choices(group) +
+         part(group, "speed", "Speed and energy", speed(group), " open") +
+         part(group, "heat", "Power, heat, clocks", heat(group)) +
+         part(group, "time", "Where the time goes", time(group), " open") +
+         part(group, "stages", "Pipeline stages", stages(group)) +
+         part(group, "links", "Memory and links", room_and_links(group)) +
+         part(group, "microbatch", "Microbatch sweep", sweeps(group)) +
+         part(group, "gpus", "Every GPU", maps(group, tables)) + "</section>\n";
 }
 
 }  // namespace
