@@ -42,70 +42,6 @@
 namespace triplepoint::cli {
 namespace {
 
-/// `simulate --like NAME.run [--machine FOLDER]`: the job of a run that was measured, on the
-/// machine that `calibrate --this-machine` has described: as many nodes and ranks as the run had,
-/// and its fabric.
-class LikeFlags {
- public:
-  Arguments arguments();
-  bool given() const { return run_.has_value(); }
-  Result<void> check() const;
-  Result<spec::Job> job(const spec::Library&) const;
-
- private:
-  std::optional<std::string> run_, machine_;
-};
-
-constexpr const char* group = "A measured run";
-
-/// What the run's cluster emulates stays; what a core and its memory do is this machine's.
-spec::Cluster on_machine(const spec::Cluster& run, spec::Cluster machine) {
-  machine.num_nodes = run.num_nodes;
-  machine.gpus_per_node = run.gpus_per_node;
-  machine.scale_up.domain_size = run.scale_up.domain_size;
-  const Seconds launch = machine.scale_out.launch;
-  machine.scale_out = run.scale_out;
-  machine.scale_out.launch = launch;
-  // The trainer holds links to the rate of a message between two.
-  machine.scale_out.efficiency = machine.scale_out.all_to_all_efficiency =
-      run.scale_out.point_to_point_efficiency;
-  machine.scale_out.half_size = {};
-  return machine;
-}
-
-Arguments LikeFlags::arguments() {
-  return Arguments()
-      .group(group)
-      .flag("--like", "NAME.run", "simulate the job of this run", into(run_),
-            {.words = Words::files})
-      .flag("--machine", "FOLDER",
-            "machine description from calibrate --this-machine (default: the cluster of the run)",
-            into(machine_), {.words = Words::files});
-}
-
-Result<void> LikeFlags::check() const {
-  if (machine_ && !run_)
-    return error(
-        "--machine belongs to --like (it is the machine on which that run's job is simulated); add "
-        "--like NAME.run, or name the machine with --cluster FOLDER/cluster.toml");
-  return {};
-}
-
-Result<spec::Job> LikeFlags::job(const spec::Library& library) const {
-  const run::Run run = TPT_TRY(run::load(*run_));
-  if (!run.manifest.job)
-    return error(fmt::format(
-        "{} has no job (it may be a recording of another program); name a job.toml instead",
-        *run_));
-  spec::Job job = *run.manifest.job;
-  if (!machine_) return job;
-  const Path folder = *machine_;
-  job.cluster = on_machine(
-      job.cluster, TPT_TRY(spec::load_cluster(library, (folder / "cluster.toml").string())));
-  job.stack = TPT_TRY(spec::load_stack(library, (folder / "stack.toml").string()));
-  return job;
-}
-
 /// `simulate --replay`: a measured step is simulated again with one thing changed.
 class ReplayFlags {
  public:
@@ -227,24 +163,19 @@ class Simulate : public Command {
         .add(threads_.argument())
         .add(format_.argument())
         .add(simulation_.faults_and_bill())
-        .add(replay_.arguments())
-        .add(like_.arguments());
+        .add(replay_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     const ThreadLimit limit = threads_.limit();
     TPT_TRY(replay_.check());
-    TPT_TRY(like_.check());
     if (replay_.given()) return replay_trace(console);
     const spec::Library library = TPT_TRY(spec::require_library());
     if (!swept_.empty()) return sweep(console, library);
     if (format_.is_csv())
       return error("csv is the table of a sweep (a job has none); add --sweep, or take json");
-    if (like_.given() && !flags_.require_no_job_but_cluster())
-      return error("a job and --like were both given (the run contains its job); keep one of them");
-    spec::Job job = TPT_TRY(like_.given() ? flags_.with_own_runs(TPT_TRY(like_.job(library)))
-                                          : flags_.job(library));
+    spec::Job job = TPT_TRY(flags_.job(library));
     const std::string own = app::own_model_text(library, job);
     const auto learned = TPT_TRY(flags_.own_runs());
     const flags::JobResults results =
@@ -310,8 +241,6 @@ class Simulate : public Command {
     if (output_ && !is_page)
       return error(fmt::format("{} would be one run (a sweep has many); -o NAME.html writes a page",
                                *output_));
-    if (like_.given())
-      return error("--sweep and --like were both given (a run has its job); name the job instead");
     const answers::Document answer = app::sweep_answer(swept_, TPT_TRY(swept_jobs(library)));
     if (is_page) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
     print_answer(console, answer, format_, "sweep");
@@ -338,7 +267,6 @@ class Simulate : public Command {
   }
 
   JobFlags flags_;
-  LikeFlags like_;
   ReplayFlags replay_;
   SimulationFlags simulation_;
   ThreadsFlag threads_{"threads to simulate (default: all cores)"};

@@ -227,11 +227,6 @@ TEST_CASE("a job that heat ends says so first, in the terminal, of its fault and
   }
 }
 
-TEST_CASE("a machine without a run is refused") {
-  const ScratchFolder scratch;
-  CHECK(contains(call(plus(plain_job, {"--machine", scratch.path("machine")})).err, "--like"));
-}
-
 TEST_CASE("a limit that the lowest clock cannot keep is said, and one that is kept is not") {
   const ScratchFolder scratch;
   const char* above = "GPU 3 draws ";
