@@ -4,7 +4,6 @@
 
 #include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
-#include "triplepoint/telemetry/sensor_opening.h"
 
 #include "tests/doubles/fake_drivers.h"
 

@@ -10,7 +10,6 @@
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/spec/library.h"
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/learning.h"
 

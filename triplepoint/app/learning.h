@@ -10,7 +10,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/document.h"
-#include "triplepoint/calibrate/jobs/job_rows.h"
+#include "triplepoint/calibrate/jobs/job_scores.h"
 
 namespace triplepoint::app {
 

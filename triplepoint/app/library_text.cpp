@@ -14,7 +14,6 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/labels.h"
-#include "triplepoint/app/runner.h"
 #include "triplepoint/workload/model_flops.h"
 
 namespace triplepoint::app {

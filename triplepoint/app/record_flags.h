@@ -11,7 +11,6 @@
 #include "triplepoint/app/recording.h"
 #include "triplepoint/flags/arguments.h"
 #include "triplepoint/telemetry/open_sensors.h"
-#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::app {
 

@@ -9,7 +9,6 @@
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
-#include "triplepoint/base/text.h"
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/run/run.h"

@@ -7,7 +7,6 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/library.h"
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"

@@ -5,7 +5,6 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/library.h"
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/app/learning.h"

@@ -11,7 +11,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/library.h"
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/sources.h"

@@ -4,7 +4,6 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/library.h"
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/cli/command.h"

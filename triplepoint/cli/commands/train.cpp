@@ -7,7 +7,6 @@
 #include "triplepoint/base/quoting.h"
 
 #include "triplepoint/spec/library.h"
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/training.h"

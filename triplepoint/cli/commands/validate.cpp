@@ -8,7 +8,6 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/library.h"
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/calibrate/tables/table_kind.h"
