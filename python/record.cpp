@@ -12,7 +12,6 @@
 #include "triplepoint/app/recording.h"
 
 #include "python/bindings.h"
-#include "python/job.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {

@@ -18,7 +18,7 @@
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
 
-#include "python/job.h"
+#include "python/bindings.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {

@@ -12,7 +12,6 @@
 #include "triplepoint/answers/results.h"
 
 #include "python/bindings.h"
-#include "python/job.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {
