@@ -14,6 +14,7 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/labels.h"
+#include "triplepoint/app/runner.h"
 #include "triplepoint/workload/model_flops.h"
 
 namespace triplepoint::app {

@@ -22,7 +22,10 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/recorder/child_process.h"
+#include "triplepoint/telemetry/recorder/launch_environment.h"
 #include "triplepoint/telemetry/recorder/node_gathering.h"
+#include "triplepoint/telemetry/recorder/recorder.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::app {
 namespace {
@@ -39,6 +42,40 @@ constexpr int64_t longest_wait_between_looks = 300;  // turns
 constexpr int incomplete_recording = 1;              // exit code
 // Ranks of a launch start within seconds; one that is missing longer has not been started at all.
 constexpr int most_turns_for_others = 300;
+
+/// Where a recording goes: as asked, else by the launch or the date; of several nodes each has its
+/// own file.
+Path recording_file(const RecordingRequest& request,
+                    const telemetry::LaunchEnvironment& environment) {
+  const Path wanted(request.output ? *request.output
+                                   : telemetry::default_recording_name(environment));
+  return telemetry::is_one_of_many_nodes(environment)
+             ? telemetry::file_of_node(wanted, telemetry::this_host(environment))
+             : wanted;
+}
+
+/// The request in the recorder's words. `marks`: folder in which the program leaves its marks.
+telemetry::RecordingPlan recording_plan(const RecordingRequest& request,
+                                        const telemetry::LaunchEnvironment& environment,
+                                        const Path& target, const Path& marks,
+                                        const std::shared_ptr<telemetry::SensorOpening>& opening) {
+  telemetry::RecordingPlan plan;
+  plan.file = target;
+  plan.steps = request.steps;
+  plan.name = target.stem().string();
+  plan.producer = program_version();
+  plan.host = telemetry::this_host(environment);
+  plan.marks = marks;
+  plan.opening = opening;
+  if (request.interval) plan.sampling.interval = *request.interval;
+  plan.sampling.follow_sensors = !request.interval;
+  plan.sampling.list_processes = telemetry::sees_all_processes(request.sensors.paths.proc);
+  plan.facts["command"] = joined(request.command);
+  if (!environment.launcher.empty()) plan.facts["launcher"] = environment.launcher;
+  if (!environment.job.empty()) plan.facts["launch"] = environment.job;
+  plan.world_size = environment.world_size;
+  return plan;
+}
 
 class Recording {
  public:
@@ -211,45 +248,13 @@ Result<RecordedCommand> record_command(const Watch& watch, const RecordingReques
   return Recording(watch, request).run();
 }
 
-Path recording_file(const RecordingRequest& request,
-                    const telemetry::LaunchEnvironment& environment) {
-  const Path wanted(request.output ? *request.output
-                                   : telemetry::default_recording_name(environment));
-  return telemetry::is_one_of_many_nodes(environment)
-             ? telemetry::file_of_node(wanted, telemetry::this_host(environment))
-             : wanted;
-}
-
-telemetry::RecordingPlan recording_plan(const RecordingRequest& request,
-                                        const telemetry::LaunchEnvironment& environment,
-                                        const Path& target, const Path& marks,
-                                        const std::shared_ptr<telemetry::SensorOpening>& opening) {
-  telemetry::RecordingPlan plan;
-  plan.file = target;
-  plan.steps = request.steps;
-  plan.name = target.stem().string();
-  plan.producer = program_version();
-  plan.host = telemetry::this_host(environment);
-  plan.marks = marks;
-  plan.opening = opening;
-  if (request.interval) plan.sampling.interval = *request.interval;
-  plan.sampling.follow_sensors = !request.interval;
-  plan.sampling.list_processes = telemetry::sees_all_processes(request.sensors.paths.proc);
-  plan.facts["command"] = joined(request.command);
-  if (!environment.launcher.empty()) plan.facts["launcher"] = environment.launcher;
-  if (!environment.job.empty()) plan.facts["launch"] = environment.job;
-  plan.world_size = environment.world_size;
-  return plan;
-}
-
 namespace {
 
 using telemetry::NodeGathering;
 using telemetry::Recorder;
 
-constexpr std::chrono::milliseconds turn_length{100};
-constexpr int turns_per_look = 10;          // at the ranks of the node
-constexpr int most_turns_for_others = 300;  // as around a command
+constexpr std::chrono::milliseconds nap{100};
+constexpr int turns_per_look = 10;  // at the ranks of the node
 
 }  // namespace
 
@@ -275,7 +280,7 @@ struct OwnRecording::State {
     std::unique_lock lock(mutex);
     for (int number = 0; !stop.stop_requested(); ++number) {
       turn(number);
-      changed.wait_for(lock, stop, turn_length, [] { return false; });
+      changed.wait_for(lock, stop, nap, [] { return false; });
     }
   }
 
@@ -283,7 +288,7 @@ struct OwnRecording::State {
     const auto expected = static_cast<size_t>(environment.local_size.value_or(1));
     for (int turns = 0; turns < most_turns_for_others && expected > 1; ++turns) {
       if (gathering->ranks().size() >= expected && gathering->others_have_left()) return;
-      std::this_thread::sleep_for(turn_length);
+      std::this_thread::sleep_for(nap);
     }
   }
 };

@@ -15,10 +15,8 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/recorder/closing.h"
-#include "triplepoint/telemetry/recorder/launch_environment.h"
-#include "triplepoint/telemetry/recorder/recorder.h"
-#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::app {
 
@@ -43,16 +41,6 @@ struct RecordedCommand {
 /// Runs a command and records the node. Of several ranks on a node one records; the others run
 /// their command.
 Result<RecordedCommand> record_command(const Watch&, const RecordingRequest&);
-
-/// Where a recording goes: as asked, else by the launch or the date; of several nodes each has its
-/// own file.
-Path recording_file(const RecordingRequest&, const telemetry::LaunchEnvironment&);
-
-/// The request in the recorder's words. `marks`: folder in which the program leaves its marks.
-telemetry::RecordingPlan recording_plan(const RecordingRequest&,
-                                        const telemetry::LaunchEnvironment&, const Path& target,
-                                        const Path& marks,
-                                        const std::shared_ptr<telemetry::SensorOpening>& opening);
 
 /// A recording of the node by the process that trains, instead of around its command. Of several
 /// ranks on a node one records; the others leave their marks in the same folder.
