@@ -8,6 +8,8 @@
 
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/sim/simulate_schedule.h"
+
 namespace triplepoint::advise {
 
 /// How long a pass takes, by [stage][chunk][ActionKind].

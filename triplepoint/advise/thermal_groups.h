@@ -9,6 +9,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/units.h"
 
 #include "triplepoint/run/run.h"
 

@@ -9,6 +9,7 @@
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/run/run.h"

@@ -9,6 +9,7 @@
 #include "triplepoint/base/json_fwd.h"
 
 #include "triplepoint/answers/figures.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/html.h"
 
