@@ -407,6 +407,7 @@ answers::Figure steps_figure(const PlaceResult& result) {
     chart.bars.push_back(
         {placement_name(placement), share, signed_percent(share), judgement, false});
   }
+  if (chart.bars.empty()) return {};
   return {.id = "steps",
           .title = "Step time against the baseline",
           .note = "Of these very boards; the table has means over drawn machines.",

@@ -388,9 +388,9 @@ std::string interval_sentence(const PlanOutcome& outcome) {
   const auto interval = step_time_interval(outcome, first);
   if (!interval) return "";
   return fmt::format(
-      "Plan 1 takes {} s a step, {} from {} measured jobs. P(slower): probability that a plan "
-      "really is slower than plan 1.",
-      significant(first.time), answers::interval_text(*interval), interval_rows(outcome));
+      "The interval is from {} measured jobs. P(slower): probability that a plan really is slower "
+      "than plan 1.",
+      interval_rows(outcome));
 }
 
 std::string refused_text(const std::vector<Finalist>& refused) {
@@ -508,8 +508,10 @@ std::vector<answers::KeyFigure> key_figures(const PlanOutcome& outcome) {
   const Finalist& first = first_of(outcome);
   const spec::Job& base = outcome.asked.base;
   const double gpus = static_cast<double>(base.world_size());
+  const auto likely = step_time_interval(outcome, first);
   std::vector<answers::KeyFigure> figures = {
-      {"step of plan 1", significant(first.time) + " s", ""},
+      {"step of plan 1", significant(first.time) + " s",
+       likely ? answers::interval_text(*likely) : ""},
       {"speed", significant(first.tokens_per_second / gpus) + " tokens/s",
        "a GPU; MFU " + percent(first.mfu)},
       {energy_text(outcome), significant(joules_per_token(first)) + " J/token",

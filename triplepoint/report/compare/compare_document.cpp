@@ -101,8 +101,7 @@ answers::Figure headline_figure(const Comparison& c) {
           "Length: change in per cent; colour: improvement or regression.",
           answers::DifferenceChart{title, "against the first", std::move(bars)},
           difference_legend(),
-          section_table(c, shown),
-          true};
+          section_table(c, shown)};
 }
 
 /// Kernel seconds by class: a bar per side; and one per stage and side.

@@ -81,6 +81,15 @@ bool says(const std::vector<std::string>& sentences, const std::string& part) {
   return false;
 }
 
+TEST_CASE("compare: a predicted layout is surely faster, or a tie; other rooms err alike") {
+  Side a = sample_side("a", 4), near = sample_side("b", 4.1), far = sample_side("b", 6);
+  const auto first = [&](const Side& b) { return sentences_of(compare_runs({a, b})).front(); };
+  CHECK(first(near).find("a tie") == std::string::npos);
+  near.row.job.plan.tensor_parallel_size = far.row.job.plan.tensor_parallel_size = 2;
+  CHECK(first(near).find("a tie") != std::string::npos);
+  CHECK(first(far).find("order is right with a probability of") != std::string::npos);
+}
+
 TEST_CASE("compare: a run and itself differ in nothing") {
   const Comparison c = compare_runs({sample_side("a", 4), sample_side("b", 4)});
   for (const ComparedSection& section : c.sections)

@@ -27,21 +27,6 @@ std::string chooser(const std::vector<Group>& groups) {
   return html + "</nav>\n";
 }
 
-/// One figure alone does not grow to the width of the page.
-constexpr const char* even_columns =
-    "grid-template-columns:repeat(auto-fill,minmax(min(100%,380px),1fr))";
-
-std::string figures_html(const std::vector<Figure>& figures, const char* style = "figures") {
-  const bool any_wide =
-      std::any_of(figures.begin(), figures.end(), [](const Figure& f) { return f.wide; });
-  std::string html = any_wide || style != std::string_view("figures")
-                         ? fmt::format("<div class=\"{}\">", style)
-                         : fmt::format("<div class=\"{}\" style=\"{}\">", style, even_columns);
-  for (const Figure& figure : figures)
-    html += html_figure(figure);
-  return html + "</div>";
-}
-
 std::string linked(const Finding& finding) {
   return fmt::format("{} <a class=\"evidence\" href=\"#{}\">See the chart</a>", finding.html(),
                      escape(finding.anchor()));
@@ -102,7 +87,7 @@ std::string speed(const Group& group) {
   const std::vector<Figure> figures = known(group, speed_figures(group));
   if (figures.empty() && !group.that_ran().empty())
     return "<p>Not known: no run says how many samples a step has.</p>";
-  return html_legend(variant_legend(group)) + figures_html(figures);
+  return html_legend(variant_legend(group)) + html_figures(figures);
 }
 
 std::string heat(const Group& group) {
@@ -110,19 +95,19 @@ std::string heat(const Group& group) {
   if (figures.empty())
     return "<p>No readings: no sensor reported, or the devices have none. <code>triplepoint "
            "doctor</code> lists what can be measured on a machine.</p>";
-  return html_legend(variant_legend(group)) + figures_html(figures);
+  return html_legend(variant_legend(group)) + html_figures(figures);
 }
 
 std::string time(const Group& group) {
   std::vector<Figure> figures = {kernel_figure(group)};
   if (knows_throttling(group) || group.that_ran().empty())
     figures.push_back(throttle_figure(group));
-  return figures_html(figures);
+  return html_figures(figures);
 }
 
 std::string stages(const Group& group) {
   const std::vector<Figure> figures = stage_figures(group);
-  return figures.empty() ? "" : figures_html(figures);
+  return figures.empty() ? "" : html_figures(figures);
 }
 
 std::string room_and_links(const Group& group) {
@@ -131,13 +116,13 @@ std::string room_and_links(const Group& group) {
     figures.push_back(std::move(figure));
   figures = known(group, std::move(figures));
   if (figures.empty()) return "";
-  return html_legend(variant_legend(group)) + figures_html(figures);
+  return html_legend(variant_legend(group)) + html_figures(figures);
 }
 
 std::string sweeps(const Group& group) {
   const std::vector<Figure> figures = known(group, microbatch_figures(group));
   if (figures.empty()) return "";
-  return html_legend(microbatch_legend(group)) + figures_html(figures);
+  return html_legend(microbatch_legend(group)) + html_figures(figures);
 }
 
 std::string maps(const Group& group, Json& tables) {
@@ -147,7 +132,7 @@ std::string maps(const Group& group, Json& tables) {
     figures.push_back(std::move(made.figure));
   }
   if (figures.empty()) return "";
-  return figures_html(figures);
+  return html_figures(figures);
 }
 
 constexpr std::size_t findings_on_top = 6;
@@ -248,7 +233,7 @@ std::string machines_section(const std::vector<Group>& groups) {
   return "<section class=\"machines\" aria-labelledby=\"machines\"><h2 id=\"machines\">Scale up or "
          "out</h2><p>The fastest job of each model on each machine, for equal GPUs and memory; for "
          "equal watts the job with the least energy per token.</p>" +
-         figures_html(figures) + "</section>\n";
+         html_figures(figures) + "</section>\n";
 }
 
 std::string study_page(const Study& study) {
