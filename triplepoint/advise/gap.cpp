@@ -14,7 +14,6 @@
 #include "triplepoint/answers/run_objects.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/trace/gap_calls.h"
-#include "triplepoint/metrics/trace/own_time.h"
 
 namespace triplepoint::advise {
 namespace {
