@@ -12,7 +12,6 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/compare/compare_document.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/document_text.h"

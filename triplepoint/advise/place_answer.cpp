@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/advise/place_answer.h"
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -15,7 +13,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/advise/place_files.h"
+#include "triplepoint/advise/place.h"
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/simulate.h"

@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/learn/priors_file.h"
+#include "triplepoint/learn/priors.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::learn {

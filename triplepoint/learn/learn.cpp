@@ -2,7 +2,6 @@
 // From measured runs to a calibration: Gauss-Newton, contradictions, and what to measure next.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include <fmt/format.h>
 

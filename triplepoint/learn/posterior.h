@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "triplepoint/learn/coefficients.h"
-#include "triplepoint/learn/knobs.h"
 #include "triplepoint/learn/priors.h"
 #include "triplepoint/thermal/dense.h"
 

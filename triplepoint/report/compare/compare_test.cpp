@@ -8,8 +8,6 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/compare/compare_document.h"
-#include "triplepoint/report/compare/compare_study.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/study_testing.h"
 

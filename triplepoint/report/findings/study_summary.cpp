@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/findings/study_summary.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,6 +10,7 @@
 
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/study.h"
 #include "triplepoint/search/search.h"
 

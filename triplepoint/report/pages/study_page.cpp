@@ -11,14 +11,11 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/charts/study_charts.h"
-#include "triplepoint/report/findings/findings_machines.h"
+#include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/study_document.h"
-#include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/html.h"
-#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 namespace {
