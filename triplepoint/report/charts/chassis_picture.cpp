@@ -180,7 +180,8 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
   else if (*device < picture.metrics.power_per_gpu_w.size())
     second = fmt::format("{} W", significant(picture.metrics.power_per_gpu_w[*device]));
   return fmt::format(
-             "<g data-gpu=\"{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" "
+             "<g data-gpu=\"{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" "
+             "height=\"{}\" "
              "rx=\"4\" fill=\"{}\"/>",
              *device, escape(words_of(picture, *device)), x, y, slot_width, slot_height,
              heat_colour(share)) +
