@@ -6,7 +6,7 @@ import { type Job, pageData } from "./page_data";
 import { addRoving } from "./roving";
 
 function tableRow(name: string): HTMLTableRowElement | null {
-  return document.querySelector<HTMLTableRowElement>(`.jobs tr[data-job="${CSS.escape(name)}"]`);
+  return document.querySelector<HTMLTableRowElement>(`.jobs tr[data-job="${CSS.escape(name)}"], .best tr[data-job="${CSS.escape(name)}"]`);
 }
 
 /** The headings of the table of jobs, each with the job's cell; empty cells are left out. */
@@ -29,7 +29,7 @@ function describe(job: Job): HTMLElement {
 
 function openJob(card: Card, job: Job, opener: Mark): void {
   const actions = element("p", { class: "actions" });
-  if (job.page) actions.append(element("a", { href: job.page }, "Open its run"));
+  if (job.page) actions.append(element("a", { href: job.page }, job.page.endsWith(".toml") ? "Open its job file" : "Open its run"));
   const row = tableRow(job.name);
   const showRow = (): void => {
     card.hide();
@@ -43,7 +43,7 @@ function openJob(card: Card, job: Job, opener: Mark): void {
 
 /** Names of jobs in the table become buttons. */
 function addRowButtons(): void {
-  for (const body of document.querySelectorAll<HTMLTableSectionElement>(".jobs tbody, .misses tbody")) {
+  for (const body of document.querySelectorAll<HTMLTableSectionElement>(".jobs tbody, .misses tbody, .best tbody")) {
     for (const cell of body.querySelectorAll<HTMLTableCellElement>("tr[data-job] > th:first-child")) {
       if (cell.querySelector("a, button")) continue;
       cell.replaceChildren(element("button", { type: "button", class: "job", "aria-haspopup": "dialog" }, cell.textContent ?? ""));
