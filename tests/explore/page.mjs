@@ -43,7 +43,7 @@ async function work(page) {
   check("a comparison says nothing", (await page.locator(".differs .findings li").count()) > 0);
   await page.waitForSelector(".steps button[data-no]", { timeout: 30000 });
   const refused = page.locator(".steps button[data-no]").first();
-  await refused.click();
+  await refused.click({ force: true }); // it says that it is disabled, and why
   check("a refused value does not say why", (await page.locator(".why:visible").first().textContent()).length > 10);
   const range = page.locator('input[type="range"]').first();
   await settle(page, async () => {
