@@ -25,6 +25,7 @@ class Explorer {
   private readonly view = new View();
   private form: Form | undefined; // as soon as the core has told its flags
   private readonly left: HTMLElement;
+  private readonly right: HTMLElement;
   private readonly pins: Pins;
   private readonly curve: Curve;
   private job: JobState;
@@ -32,6 +33,7 @@ class Explorer {
   private gpus = 0;
   private version = 0; // of the job in hand
   private rest = 0;
+  private waitsForForm = false;
   private readonly remember = oncePerFrame(() => writeAddress(this.job, this.pins.list.map((pin) => pin.job)));
 
   constructor(private readonly engine: Engine, private readonly inside: Inside | undefined) {
@@ -46,9 +48,9 @@ class Explorer {
     const plans = new Plans(engine, here, this.pins, go);
     const copies = new Copies(engine, here);
     this.left = element("aside", { class: "left", "aria-label": "The job" }, this.starts(), this.dropZone());
-    const right = element("aside", { class: "right", "aria-label": "What else" }, this.pins.root, this.curve.root, plans.root, copies.root);
-    if (inside?.learned) right.append(learnedPanel(inside.learned));
-    document.querySelector("main")!.replaceChildren(this.left, this.view.root, right);
+    this.right = element("aside", { class: "right", "aria-label": "What else" }, this.pins.root, this.curve.root, plans.root, copies.root);
+    if (inside?.learned) this.right.append(learnedPanel(inside.learned));
+    document.querySelector("main")!.replaceChildren(this.left, this.view.root, this.right);
     window.addEventListener("hashchange", () => this.open(readAddress().job));
     document.addEventListener("click", (event) => this.follow(event));
     const card = new Card();
@@ -66,6 +68,7 @@ class Explorer {
     this.form = new Form(tables, (flag, value, dragging) => this.change(flag, value, dragging));
     this.left.append(this.form.root);
     this.form.show(this.job.flags, this.settings);
+    if (this.waitsForForm) void this.drawRest(this.version);
   }
 
   // ---- the job in hand
@@ -90,6 +93,7 @@ class Explorer {
     this.remember();
     window.clearTimeout(this.rest);
     this.curve.stop();
+    this.right.classList.add("older");
     const isLarge = this.gpus > largeJob; // then a slow answer may stand in the way
     const step = (await (isLarge ? this.engine.steps : this.engine.runs).latest("step", request)) as StepAnswer | undefined;
     if (!step || version !== this.version) return;
@@ -125,11 +129,12 @@ class Explorer {
   /** What may wait until one stops to think. */
   private async drawRest(version: number): Promise<void> {
     markScrollRegions();
-    if (!this.form) return;
+    if (!this.form) return void (this.waitsForForm = true);
+    await this.pins.compare();
     const legal = await this.engine.side.latest("legal", requestOf(this.job, { values: this.form.candidates() }));
     if (legal && !legal.error && version === this.version) this.form.showRefused(legal as unknown as Record<string, (string | null)[]>);
-    await this.pins.compare();
     if (version === this.version) await this.curve.draw();
+    if (version === this.version) this.right.classList.remove("older");
   }
 
   /** The address is the job's: a link inside of the page moves to its target, and no more. */
@@ -150,11 +155,15 @@ class Explorer {
 
   private starts(): HTMLElement {
     const cards = gallery.map(({ title, about, flags }) => {
-      const card = button("", () => this.open({ flags: { ...flags } }), { class: "start" });
+      const card = button("", () => {
+        box.open = false;
+        this.open({ flags: { ...flags } });
+      }, { class: "start" });
       card.append(element("b", {}, title), element("span", {}, about));
       return element("li", {}, card);
     });
-    return element("details", { class: "starts" }, element("summary", {}, "Start from"), element("ul", {}, ...cards));
+    const box = element("details", { class: "starts" }, element("summary", {}, "Start from"), element("ul", {}, ...cards));
+    return box;
   }
 
   private dropZone(): HTMLElement {
