@@ -11,7 +11,6 @@
 
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/charts/heat_map.h"
 
 namespace triplepoint::report {
 namespace {
