@@ -176,7 +176,8 @@ struct Magnitudes {
   size_t collect_every, save_every;
   double collect, save;  // of a step
 };
-/// Thresholds were set with the first in sight, and never with the second.
+/// Thresholds were set with the first in sight; mechanisms were mended with the second. The third
+/// was chosen before, and only its score is looked at.
 constexpr Magnitudes in_sight{"node=1,inlet=+35",
                               "gpu=11,heat_path=4",
                               "node=1,power=0.4",
@@ -194,23 +195,41 @@ constexpr Magnitudes in_sight{"node=1,inlet=+35",
                               12,
                               0.3,
                               3};
-constexpr Magnitudes held_out{"node=0,inlet=+28",
-                              "gpu=3,heat_path=3.2",
-                              "node=0,power=0.55",
-                              "node=1,link=0.4",
-                              "node=1,host=1.8",
-                              430,
-                              530,
-                              12,
-                              0.09,
-                              0.05,
-                              1.5,
-                              3,
+constexpr Magnitudes milder{"node=0,inlet=+28",
+                            "gpu=3,heat_path=3.2",
+                            "node=0,power=0.55",
+                            "node=1,link=0.4",
+                            "node=1,host=1.8",
+                            430,
+                            530,
+                            12,
+                            0.09,
+                            0.05,
+                            1.5,
+                            3,
+                            spec::Recompute::full,
+                            8,
+                            20,
+                            0.5,
+                            5};
+
+constexpr Magnitudes reserved{"node=0,inlet=+31",
+                              "gpu=6,heat_path=3.6",
+                              "node=1,power=0.48",
+                              "node=0,link=0.33",
+                              "node=3,host=2",
+                              390,
+                              490,
+                              9,
+                              0.12,
+                              0.065,
+                              1.7,
+                              3.5,
                               spec::Recompute::full,
-                              8,
-                              20,
-                              0.5,
-                              5};
+                              7,
+                              15,
+                              0.4,
+                              4};
 
 std::function<void(spec::Job&)> fault(const char* text) {
   return
@@ -388,23 +407,49 @@ TEST_CASE("planted causes are named, and their seconds are right") {
   CHECK(score.right >= 0.95 * score.tried);
 }
 
-TEST_CASE("of magnitudes and seeds that set no threshold nine in ten are named") {
-  const Score score = score_of(held_out, 101);
+TEST_CASE("of milder ones nine in ten are named") {
+  const Score score = score_of(milder, 101);
   CHECK(score.named >= 0.9 * score.tried);
   CHECK(score.right >= 0.8 * score.tried);
 }
 
-TEST_CASE("of two causes at once six in ten are named") {
-  constexpr std::pair<const char*, const char*> pairs[] = {
-      {"capped GPU", "late data loader"},     {"power brake", "checkpoint stalls"},
-      {"overlap off", "garbage collection"},  {"overlap off", "recompute by mistake"},
-      {"slow NIC", "recompute by mistake"},   {"expert imbalance", "garbage collection"},
-      {"capped GPU", "recompute by mistake"}, {"blocked heat sink", "checkpoint stalls"},
-      {"hot node", "late data loader"},       {"overlap off", "allocator retries"},
-      {"all GPUs capped", "overlap off"},     {"wrong rank order", "checkpoint stalls"},
-      {"slow host", "garbage collection"},    {"garbage collection", "checkpoint stalls"},
-      {"power brake", "overlap off"},         {"expert imbalance", "late data loader"}};
-  const std::vector<Planted> kinds = planted(held_out);
+TEST_CASE("of magnitudes and seeds that set nothing nine in ten are named") {
+  const Score score = score_of(reserved, 501);
+  CHECK(score.named >= 0.9 * score.tried);
+  CHECK(score.right >= 0.8 * score.tried);
+}
+
+using Pairs = std::vector<std::pair<const char*, const char*>>;
+
+const Pairs pairs_in_sight = {
+    {"capped GPU", "late data loader"},     {"power brake", "checkpoint stalls"},
+    {"overlap off", "garbage collection"},  {"overlap off", "recompute by mistake"},
+    {"slow NIC", "recompute by mistake"},   {"expert imbalance", "garbage collection"},
+    {"capped GPU", "recompute by mistake"}, {"blocked heat sink", "checkpoint stalls"},
+    {"hot node", "late data loader"},       {"overlap off", "allocator retries"},
+    {"all GPUs capped", "overlap off"},     {"wrong rank order", "checkpoint stalls"},
+    {"slow host", "garbage collection"},    {"garbage collection", "checkpoint stalls"},
+    {"power brake", "overlap off"},         {"expert imbalance", "late data loader"}};
+/// As the reserved magnitudes.
+const Pairs reserved_pairs = {{"slow NIC", "garbage collection"},
+                              {"capped GPU", "overlap off"},
+                              {"hot node", "recompute by mistake"},
+                              {"mixed boards", "late data loader"},
+                              {"slow NIC", "late data loader"},
+                              {"power brake", "allocator retries"},
+                              {"recompute by mistake", "checkpoint stalls"},
+                              {"all GPUs capped", "recompute by mistake"},
+                              {"slow host", "checkpoint stalls"},
+                              {"blocked heat sink", "overlap off"},
+                              {"expert imbalance", "checkpoint stalls"},
+                              {"wrong rank order", "late data loader"},
+                              {"recompute by mistake", "late data loader"},
+                              {"capped GPU", "slow NIC"},
+                              {"hot node", "garbage collection"},
+                              {"slow NIC", "overlap off"}};
+
+Score score_of(const Pairs& pairs, const Magnitudes& magnitudes, uint64_t first_seed) {
+  const std::vector<Planted> kinds = planted(magnitudes);
   const auto named = [&](const char* kind) -> const Planted& {
     return *std::ranges::find_if(
         kinds, [&](const Planted& one) { return std::string_view(one.kind) == kind; });
@@ -413,7 +458,7 @@ TEST_CASE("of two causes at once six in ten are named") {
   for (const auto& [first, second] : pairs) {
     const Planted &a = named(first), &b = named(second);
     const spec::Job& plain = &b.job == &dense_job() ? a.job : b.job;
-    for (uint64_t seed = 201; seed < 205; ++seed) {
+    for (uint64_t seed = first_seed; seed < first_seed + 4; ++seed) {
       const auto step_with = [&](bool with_a, bool with_b) {
         spec::Job job = plain;
         if (with_a && a.change) a.change(job);
@@ -438,6 +483,17 @@ TEST_CASE("of two causes at once six in ten are named") {
     }
   }
   MESSAGE(score.tried, " planted, ", score.named, " named, ", score.right, " with their seconds");
+  return score;
+}
+
+TEST_CASE("of two causes at once six in ten are named") {
+  const Score score = score_of(pairs_in_sight, milder, 201);
+  CHECK(score.named >= 0.6 * score.tried);
+  CHECK(score.right >= 0.4 * score.tried);
+}
+
+TEST_CASE("of two causes, magnitudes and seeds that set nothing six in ten are named") {
+  const Score score = score_of(reserved_pairs, reserved, 601);
   CHECK(score.named >= 0.6 * score.tried);
   CHECK(score.right >= 0.4 * score.tried);
 }
