@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/why_answer.h"
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/sim/simulate.h"
 
@@ -103,7 +105,7 @@ run::Run recorded(spec::Job job, uint64_t seed, Sources sources) {
   run.manifest.job.reset();
   run.bottlenecks.clear();
   run.numbers = {};
-  run.numbers.world_size = run.timeline.num_ranks;
+  run.numbers.world_size = job.world_size();  // of which traces show the first replica
   run.timeline = run::expand(run.timeline);
   if (!sources.traces) run.timeline = {};
   if (!sources.recording) run.series.clear(), run.summaries.clear(), run.devices.clear();
@@ -133,24 +135,20 @@ void lengthen(run::Run& run, const std::function<Seconds(size_t)>& by) {
   }
 }
 
-/// A host call that keeps every rank's device idle at this share of the step.
+/// A host call that keeps the device of every traced rank idle at this share of the step.
 void stall(run::Run& run, double share, Seconds length, const char* call) {
   const auto extent = *run::extent(run.timeline);
   const Instant at = extent.begin + share * (extent.end - extent.begin);
   const int32_t type =
       run.timeline.intern({.name = call, .kind = run::SpanKind::host, .stream = run::Stream::host});
-  std::vector<Instant> free(static_cast<size_t>(run.timeline.num_ranks), at);
+  std::set<int32_t> ranks;
   for (run::Span& span : run.timeline.spans) {
-    if (span.begin < at) {
-      if (span.end > at)
-        free[static_cast<size_t>(span.rank)] =
-            std::max(free[static_cast<size_t>(span.rank)], span.end);
-      continue;
-    }
+    ranks.insert(span.rank);
+    if (span.begin < at) continue;
     span.begin = span.begin + length;
     span.end = span.end + length;
   }
-  for (int32_t rank = 0; rank < run.timeline.num_ranks; ++rank)
+  for (const int32_t rank : ranks)
     run.timeline.spans.push_back({at, at + length, type, rank});
   run::sort(run.timeline);
   lengthen(run, [&](size_t) { return length; });
@@ -166,172 +164,102 @@ struct Planted {
 };
 
 /// How bad each kind is.
-struct Magnitudes {
-  const char *hot, *sink, *brake, *nic, *host;  // faults
-  double cap, cap_of_all;                       // W
-  size_t capped;                                // GPU
-  double loader, allocator;                     // of a step, twice for the allocator
-  double imbalance, spread;                     // spread: of the boards' energies
-  spec::Recompute recompute;
-  size_t collect_every, save_every;
-  double collect, save;  // of a step
+struct Faults {
+  const char *hot, *sink, *brake, *nic, *host;
+};
+struct Magnitudes : Faults {
+  double cap_w, cap_of_all_w;
+  size_t capped;                     // GPU
+  double loader, allocator;          // of a step, twice for the allocator
+  double imbalance, spread;          // spread: of the boards' energies
+  size_t collect_every, save_every;  // steps
+  double collect, save;              // of a step
 };
 /// Thresholds were set with the first in sight; mechanisms were mended with the second. The third
 /// was chosen before, and only its score is looked at.
-constexpr Magnitudes in_sight{"node=1,inlet=+35",
-                              "gpu=11,heat_path=4",
-                              "node=1,power=0.4",
-                              "node=1,link=0.25",
-                              "node=2,host=2.2",
-                              350,
-                              450,
-                              5,
-                              0.15,
-                              0.08,
-                              1.9,
-                              4,
-                              spec::Recompute::full,
-                              5,
-                              12,
-                              0.3,
-                              3};
-constexpr Magnitudes milder{"node=0,inlet=+28",
-                            "gpu=3,heat_path=3.2",
-                            "node=0,power=0.55",
-                            "node=1,link=0.4",
-                            "node=1,host=1.8",
-                            430,
-                            530,
-                            12,
-                            0.09,
-                            0.05,
-                            1.5,
-                            3,
-                            spec::Recompute::full,
-                            8,
-                            20,
-                            0.5,
-                            5};
+constexpr Faults faults_in_sight{"node=1,inlet=+35", "gpu=11,heat_path=4", "node=1,power=0.4",
+                                 "node=1,link=0.25", "node=2,host=2.2"};
+constexpr Faults milder_faults{"node=0,inlet=+28", "gpu=3,heat_path=3.2", "node=0,power=0.55",
+                               "node=1,link=0.4", "node=1,host=1.8"};
+constexpr Faults reserved_faults{"node=0,inlet=+31", "gpu=6,heat_path=3.6", "node=1,power=0.48",
+                                 "node=0,link=0.33", "node=3,host=2"};
+// clang-format off
+constexpr Magnitudes in_sight{faults_in_sight, 350, 450, 5, 0.15, 0.08, 1.9, 4, 5, 12, 0.3, 3};
+constexpr Magnitudes milder{milder_faults, 430, 530, 12, 0.09, 0.05, 1.5, 3, 8, 20, 0.5, 5};
+constexpr Magnitudes reserved{reserved_faults, 390, 490, 9, 0.12, 0.065, 1.7, 3.5, 7, 15, 0.4, 4};
+// clang-format on
 
-constexpr Magnitudes reserved{"node=0,inlet=+31",
-                              "gpu=6,heat_path=3.6",
-                              "node=1,power=0.48",
-                              "node=0,link=0.33",
-                              "node=3,host=2",
-                              390,
-                              490,
-                              9,
-                              0.12,
-                              0.065,
-                              1.7,
-                              3.5,
-                              spec::Recompute::full,
-                              7,
-                              15,
-                              0.4,
-                              4};
+using JobChange = std::function<void(spec::Job&)>;
+using Disturbance = std::function<Seconds(run::Run&, Seconds)>;
 
-std::function<void(spec::Job&)> fault(const char* text) {
+JobChange fault(const char* text) {
   return
       [text](spec::Job& job) { job.environment.faults.push_back(spec::parse_fault(text).value()); };
+}
+
+/// One step in `steps` is longer, by a share of a step.
+Disturbance every(size_t steps, size_t rest, double share) {
+  return [=](run::Run& run, Seconds step) {
+    lengthen(run, [&](size_t i) { return i % steps == rest ? share * step : Seconds(); });
+    return often(steps, rest) * share * step;
+  };
+}
+
+/// Stalls in these calls, each at its share of the step.
+Disturbance stalls(double share, std::vector<std::pair<double, const char*>> calls) {
+  return [=](run::Run& run, Seconds step) {
+    for (const auto& [at, call] : calls)
+      stall(run, at, share * step, call);
+    return static_cast<double>(calls.size()) * share * step;
+  };
 }
 
 std::vector<Planted> planted(const Magnitudes& m) {
   constexpr Sources no_traces{.recording = true, .traces = false};
   constexpr Sources no_recording{.recording = false, .traces = true};
   constexpr Sources log{.recording = false, .traces = false};
-  return {{"hot node", "heat", dense_job(), fault(m.hot), {}, no_traces},
-          {"blocked heat sink", "heat", dense_job(), fault(m.sink), {}, no_traces},
-          {"capped GPU",
-           "power_limit",
-           dense_job(),
-           [m](spec::Job& job) {
-             job.environment.device_power_limits.assign(16, job.power_limit());
-             job.environment.device_power_limits[m.capped] = m.cap * unit::W;
-           },
-           {},
-           no_traces},
-          {"power brake", "power_brake", dense_job(), fault(m.brake), {}, no_traces},
-          {"slow NIC", "links", dense_job(), fault(m.nic), {}, no_recording},
-          {"late data loader",
-           "data_loader",
-           dense_job(),
-           {},
-           [m](run::Run& run, Seconds step) {
-             stall(run, 0.05, m.loader * step,
-                   "enumerate(DataLoader)#_MultiProcessingDataLoaderIter");
-             return m.loader * step;
-           }},
-          {"overlap off",
-           "overlap_gradient",
-           dense_job(),
-           [](spec::Job& job) { job.plan.overlap_gradient = false; },
-           {},
-           no_recording},
-          {"recompute by mistake",
-           "recompute",
-           dense_job(),
-           [m](spec::Job& job) { job.plan.recompute = m.recompute; },
-           {},
-           no_recording},
-          {"expert imbalance",
-           "expert_imbalance",
-           expert_job(),
-           [m](spec::Job& job) {
-             if (job.model.moe) job.model.moe->load_imbalance = m.imbalance;
-           },
-           {},
-           no_recording},
-          {"allocator retries",
-           "allocator",
-           dense_job(),
-           {},
-           [m](run::Run& run, Seconds step) {
-             stall(run, 0.2, m.allocator * step, "cudaFree");
-             stall(run, 0.6, m.allocator * step, "cudaMalloc");
-             return 2 * m.allocator * step;
-           }},
-          {"wrong rank order",
-           "rank_order",
-           pipeline_job(),
-           [](spec::Job& job) { job.plan.rank_order = spec::RankOrder::tp_pp_dp; },
-           {},
-           no_recording},
-          {"slow host", "host", short_kernels_job(), fault(m.host), {}, no_recording},
-          {"mixed boards",
-           "board",
-           dense_job(),
-           [m](spec::Job& job) { job.cluster.gpu.variability.dynamic_energy *= m.spread; },
-           {},
-           no_traces},
-          {"garbage collection",
-           "garbage_collection",
-           dense_job(),
-           {},
-           [m](run::Run& run, Seconds step) {
-             lengthen(run, [&](size_t i) {
-               return i % m.collect_every == 3 ? m.collect * step : Seconds();
-             });
-             return often(m.collect_every, 3) * m.collect * step;
-           },
-           log},
-          {"checkpoint stalls",
-           "checkpoint",
-           dense_job(),
-           {},
-           [m](run::Run& run, Seconds step) {
-             lengthen(run, [&](size_t i) {
-               return i % m.save_every == m.save_every - 1 ? m.save * step : Seconds();
-             });
-             return often(m.save_every, m.save_every - 1) * m.save * step;
-           },
-           log},
-          {"all GPUs capped",
-           "clocks",
-           dense_job(),
-           [m](spec::Job& job) { job.environment.power_limit = m.cap_of_all * unit::W; },
-           {},
-           no_traces}};
+  const JobChange capped = [m](spec::Job& job) {
+    job.environment.device_power_limits.assign(16, job.power_limit());
+    job.environment.device_power_limits[m.capped] = m.cap_w * unit::W;
+  };
+  const JobChange all_capped = [m](spec::Job& job) {
+    job.environment.power_limit = m.cap_of_all_w * unit::W;
+  };
+  const JobChange uneven_boards = [m](spec::Job& job) {
+    job.cluster.gpu.variability.dynamic_energy *= m.spread;
+  };
+  const JobChange overlap_off = [](spec::Job& job) { job.plan.overlap_gradient = false; };
+  const JobChange recompute = [](spec::Job& job) { job.plan.recompute = spec::Recompute::full; };
+  const JobChange wrong_order = [](spec::Job& job) {
+    job.plan.rank_order = spec::RankOrder::tp_pp_dp;
+  };
+  const JobChange uneven_experts = [m](spec::Job& job) {
+    if (job.model.moe) job.model.moe->load_imbalance = m.imbalance;
+  };
+  const Disturbance loader =
+      stalls(m.loader, {{0.05, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"}});
+  const Disturbance allocator = stalls(m.allocator, {{0.2, "cudaFree"}, {0.6, "cudaMalloc"}});
+  const Disturbance collects = every(m.collect_every, 3, m.collect);
+  const Disturbance saves = every(m.save_every, m.save_every - 1, m.save);
+  const spec::Job& dense = dense_job();
+  return {
+      {"hot node", "heat", dense, fault(m.hot), {}, no_traces},
+      {"blocked heat sink", "heat", dense, fault(m.sink), {}, no_traces},
+      {"capped GPU", "power_limit", dense, capped, {}, no_traces},
+      {"power brake", "power_brake", dense, fault(m.brake), {}, no_traces},
+      {"slow NIC", "links", dense, fault(m.nic), {}, no_recording},
+      {"late data loader", "data_loader", dense, {}, loader},
+      {"overlap off", "overlap_gradient", dense, overlap_off, {}, no_recording},
+      {"recompute by mistake", "recompute", dense, recompute, {}, no_recording},
+      {"expert imbalance", "expert_imbalance", expert_job(), uneven_experts, {}, no_recording},
+      {"allocator retries", "allocator", dense, {}, allocator},
+      {"wrong rank order", "rank_order", pipeline_job(), wrong_order, {}, no_recording},
+      {"slow host", "host", short_kernels_job(), fault(m.host), {}, no_recording},
+      {"mixed boards", "board", dense, uneven_boards, {}, no_traces},
+      {"garbage collection", "garbage_collection", dense, {}, collects, log},
+      {"checkpoint stalls", "checkpoint", dense, {}, saves, log},
+      {"all GPUs capped", "clocks", dense, all_capped, {}, no_traces},
+  };
 }
 
 Seconds step_of(spec::Job job, uint64_t seed) {
@@ -407,9 +335,9 @@ TEST_CASE("planted causes are named, and their seconds are right") {
   CHECK(score.right >= 0.95 * score.tried);
 }
 
-TEST_CASE("of milder ones nine in ten are named") {
+TEST_CASE("milder ones are named") {
   const Score score = score_of(milder, 101);
-  CHECK(score.named >= 0.9 * score.tried);
+  CHECK(score.named >= 0.95 * score.tried);
   CHECK(score.right >= 0.8 * score.tried);
 }
 
@@ -486,16 +414,16 @@ Score score_of(const Pairs& pairs, const Magnitudes& magnitudes, uint64_t first_
   return score;
 }
 
-TEST_CASE("of two causes at once six in ten are named") {
+TEST_CASE("two causes at once are both named, and their seconds are right") {
   const Score score = score_of(pairs_in_sight, milder, 201);
-  CHECK(score.named >= 0.6 * score.tried);
-  CHECK(score.right >= 0.4 * score.tried);
+  CHECK(score.named >= 0.95 * score.tried);
+  CHECK(score.right >= 0.95 * score.tried);
 }
 
-TEST_CASE("of two causes, magnitudes and seeds that set nothing six in ten are named") {
+TEST_CASE("of two causes, magnitudes and seeds that set nothing nine in ten are named") {
   const Score score = score_of(reserved_pairs, reserved, 601);
-  CHECK(score.named >= 0.6 * score.tried);
-  CHECK(score.right >= 0.4 * score.tried);
+  CHECK(score.named >= 0.9 * score.tried);
+  CHECK(score.right >= 0.8 * score.tried);
 }
 
 TEST_CASE("none is blamed in 200 fair runs") {
@@ -521,6 +449,31 @@ TEST_CASE("what is missing is said") {
   run.steps.resize(5);
   CHECK(explain_gap(run, nullptr).untold.size() == 4);
   CHECK(explain_gap(recorded(dense_job(), 1, {}), &prediction_of(dense_job())).untold.empty());
+}
+
+TEST_CASE("a prediction of another training is refused in the first sentence") {
+  run::Run run = recorded(dense_job(), 1, {.recording = true, .traces = false});
+  const auto refused_for = [&](const char* why) {
+    const Gap gap = explain_gap(run, &prediction_of(dense_job()));
+    CHECK(!gap.predicted);
+    CHECK(gap.parts.empty());
+    const std::string first = gap_sentences(gap).front();
+    CAPTURE(first);
+    CHECK(first.find("not the training") != std::string::npos);
+    CHECK(first.find(why) != std::string::npos);
+  };
+  run.steps.back().samples = 16;
+  refused_for("(16 samples a step, predicted 32)");
+  run.steps.back().samples = 32;
+  CHECK(explain_gap(run, &prediction_of(dense_job())).unlike.empty());
+  run.numbers.world_size = 64;
+  refused_for("(64 GPUs, predicted 16)");
+  run.numbers.world_size.reset();
+  run.devices.front().name = "NVIDIA H100 80GB HBM3";
+  refused_for("(GPU h100, predicted h200)");
+  run.devices.front().name = "NVIDIA H200";
+  run.manifest.job = expert_job();
+  refused_for("parameters, predicted 8,0");
 }
 
 TEST_CASE("the answer's table adds up, and its verdict is short") {
