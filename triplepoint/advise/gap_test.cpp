@@ -7,10 +7,7 @@
 #include <functional>
 #include <map>
 #include <set>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -8,8 +8,6 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/compare/compare_document.h"
-#include "triplepoint/report/compare/compare_study.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/study_testing.h"
 
@@ -81,6 +79,15 @@ bool says(const std::vector<std::string>& sentences, const std::string& part) {
   for (const std::string& sentence : sentences)
     if (sentence.find(part) != std::string::npos) return true;
   return false;
+}
+
+TEST_CASE("compare: a predicted layout is surely faster or a tie, and other rooms err alike") {
+  Side a = sample_side("a", 4), near = sample_side("b", 4.1), far = sample_side("b", 6);
+  const auto first = [&](const Side& b) { return sentences_of(compare_runs({a, b})).front(); };
+  CHECK(first(near).find("a tie") == std::string::npos);
+  near.row.job.plan.tensor_parallel_size = far.row.job.plan.tensor_parallel_size = 2;
+  CHECK(first(near).find("a tie") != std::string::npos);
+  CHECK(first(far).find("order is right with a probability of") != std::string::npos);
 }
 
 TEST_CASE("compare: a run and itself differ in nothing") {

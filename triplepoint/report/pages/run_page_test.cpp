@@ -12,7 +12,6 @@
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/run_findings.h"
-#include "triplepoint/report/pages/run_manifest.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
