@@ -152,12 +152,6 @@ TEST_CASE("a row that its table marks as skipped keeps the reason, a GPU without
   CHECK(!scores.skipped[1].reason.empty());
 }
 
-}  // namespace
-
-namespace {
-
-using doctest::Approx;
-
 TableScores collective_scores_of(const std::string& rows) {
   const auto table = CsvTable::parse(
       "row_id,family,kind,cluster,nic_bandwidth,nvls,op,n_gpus,n_nodes,msg_bytes,latency_us,"

@@ -54,6 +54,9 @@ struct ClockRequest {
   int threads = 1;
 };
 
+using advise::ClockPlan;
+using advise::ClockPoint;
+
 Result<bool> write_setting(tui::Console& console, const spec::Library& library,
                            const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
                            const Path& folder) {
