@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/command_line.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <new>
@@ -10,6 +15,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
 
@@ -211,6 +217,23 @@ Result<bool> read_arguments(const std::vector<Argument>& arguments,
   return false;
 }
 
+/// Before the work: whether a file, or a folder with those above it, can be made there.
+Result<void> require_room_for(const std::string& output, bool as_folder) {
+  std::error_code failed;
+  const bool exists = path_exists(output) && !is_folder(output);
+  if (exists && !std::filesystem::is_regular_file(output, failed)) return {};  // a stream
+  Path at = std::filesystem::weakly_canonical(absolute_path(output), failed);  // behind links
+  if (!as_folder) at = at.parent_path();
+  while (as_folder && !path_exists(at) && at.has_relative_path())
+    at = at.parent_path();
+  std::string probe = (at / ".triplepoint-XXXXXX").string();
+  if (failed || ::mkdtemp(probe.data()) == nullptr)
+    return error(fmt::format("cannot write {} ({}: {}); name another place with -o", output,
+                             at.string(), failed ? failed.message() : std::strerror(errno)));
+  ::rmdir(probe.c_str());
+  return {};
+}
+
 int fail(tui::Console& console, std::string_view why) {
   console.warn(fmt::format("triplepoint: {}\n", why));
   return exit_failed;
@@ -220,7 +243,15 @@ int fail(tui::Console& console, std::string_view why) {
 
 int run_command(const CommandEntry& entry, Command& command, std::span<const std::string> words,
                 tui::Console& console) try {
-  const std::vector<Argument> arguments = command.arguments();
+  std::vector<Argument> arguments = command.arguments();
+  Result<void> room;
+  for (Argument& each : arguments)
+    if (has_name(each, "--output"))
+      each.store = [&room, store = each.store, holds_many = each.value == "FOLDER" ||
+                                                            each.value == "DIR"](auto text) {
+        room = require_room_for(std::string(text), holds_many && !text.ends_with(".html"));
+        return store(text);
+      };
   const Result<bool> help = read_arguments(arguments, words);
   if (!help) {
     console.warn(usage_error(fmt::format("{}: {}", entry.name, help.error().what), entry.name));
@@ -230,6 +261,7 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
     console.print(command_help(entry, console.abilities().width.value_or(100)));
     return exit_ok;
   }
+  if (!room) return fail(console, room.error().what);
   const Result<int> code = command.run(console);
   console.flush();
   if (!code) return fail(console, code.error().what);
