@@ -19,6 +19,7 @@
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/flags/job_flags.h"
 #include "triplepoint/sim/step_at_clocks.h"
 
 namespace triplepoint::cli {
@@ -140,8 +141,15 @@ std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>&
   auto close = flag_that_lists(word, arguments);
   if (!close) close = closest_word(word, known);
   if (!close && word.starts_with("--")) close = flag_by_help(word, arguments);
+  if (!close && word == "--figure")
+    return "unknown flag --figure (figures of the paper are made by papers/micro25)";
+  const bool of_job = !close && std::ranges::any_of(JobFlags().arguments(), [&](const auto& each) {
+    return has_name(each, word);
+  });
   return fmt::format("unknown flag {}{}", word,
-                     close ? fmt::format("; did you mean {}?", *close) : "");
+                     close    ? fmt::format("; did you mean {}?", *close)
+                     : of_job ? " (it describes a job; here a file does, such as job.toml)"
+                              : "");
 }
 
 /// The sentence of a flag without its value; the parser's message names no placeholder.
