@@ -81,10 +81,9 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
   const auto [whole, time_per_step, joules_per_token] = *whole_run_of(run);
   // Where training stood still, or steps were lost with a node, time goes by without any.
   const bool stood = time_per_step && *time_per_step > 1.01 * whole.step_time.value_or(Seconds());
-  std::string detail =
-      fmt::format("a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
-                  stood ? ", one in " + seconds_text(time_per_step) : "",
-                  text(whole, " within a step"));
+  std::string detail = fmt::format(
+      "a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
+      stood ? ", one in " + seconds_text(time_per_step) : "", text(whole, " within a step"));
   if (joules_per_token)
     detail += fmt::format(", {} J/token of them", significant(*joules_per_token));
   const auto rank = [](const metrics::FaultPhase& phase) {
@@ -92,8 +91,9 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
   };
   if (const auto worst = std::ranges::max_element(phases.begin() + 1, phases.end(), {}, rank);
       worst != phases.end() && worst->span.step_time > 1.01 * whole.step_time.value_or(Seconds()))
-    detail += fmt::format("; slowest phase: {}, {} a step, {}", worst->name,
-                          seconds_text(worst->span.step_time), text(worst->span, " (mean of a step)"));
+    detail +=
+        fmt::format("; slowest phase: {}, {} a step, {}", worst->name,
+                    seconds_text(worst->span.step_time), text(worst->span, " (mean of a step)"));
   return KeyFigure{"whole run", seconds_text(whole.step_time), detail};
 }
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/command_line.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <map>
 #include <new>
@@ -14,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/installation.h"
@@ -141,15 +137,13 @@ std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>&
   auto close = flag_that_lists(word, arguments);
   if (!close) close = closest_word(word, known);
   if (!close && word.starts_with("--")) close = flag_by_help(word, arguments);
-  if (!close && word == "--figure")
-    return "unknown flag --figure (figures of the paper are made by papers/micro25)";
-  const bool of_job = !close && std::ranges::any_of(JobFlags().arguments(), [&](const auto& each) {
-    return has_name(each, word);
-  });
+  if (close) return fmt::format("unknown flag {}; did you mean {}?", word, *close);
+  const bool of_job = std::ranges::any_of(JobFlags().arguments(),
+                                          [&](const auto& each) { return has_name(each, word); });
   return fmt::format("unknown flag {}{}", word,
-                     close    ? fmt::format("; did you mean {}?", *close)
-                     : of_job ? " (it describes a job; here a file does, such as job.toml)"
-                              : "");
+                     of_job               ? " (it describes a job; name a file of one, job.toml)"
+                     : word == "--figure" ? " (papers/micro25 makes the paper's figures)"
+                                          : "");
 }
 
 /// The sentence of a flag without its value; the parser's message names no placeholder.
@@ -228,17 +222,17 @@ Result<bool> read_arguments(const std::vector<Argument>& arguments,
 /// Before the work: whether a file, or a folder with those above it, can be made there.
 Result<void> require_room_for(const std::string& output, bool as_folder) {
   std::error_code failed;
-  const bool exists = path_exists(output) && !is_folder(output);
-  if (exists && !std::filesystem::is_regular_file(output, failed)) return {};  // a stream
+  if (std::filesystem::is_other(output, failed)) return {};                    // a stream
   Path at = std::filesystem::weakly_canonical(absolute_path(output), failed);  // behind links
   if (!as_folder) at = at.parent_path();
   while (as_folder && !path_exists(at) && at.has_relative_path())
     at = at.parent_path();
-  std::string probe = (at / ".triplepoint-XXXXXX").string();
-  if (failed || ::mkdtemp(probe.data()) == nullptr)
+  const Path probe = at / fmt::format(".triplepoint-{}", ::getpid());
+  if (!failed) std::filesystem::create_directory(probe, failed);
+  if (failed)
     return error(fmt::format("cannot write {} ({}: {}); name another place with -o", output,
-                             at.string(), failed ? failed.message() : std::strerror(errno)));
-  ::rmdir(probe.c_str());
+                             at.string(), failed.message()));
+  std::filesystem::remove(probe, failed);
   return {};
 }
 
@@ -255,8 +249,8 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
   Result<void> room;
   for (Argument& each : arguments)
     if (has_name(each, "--output"))
-      each.store = [&room, store = each.store, holds_many = each.value == "FOLDER" ||
-                                                            each.value == "DIR"](auto text) {
+      each.store = [&room, store = each.store,
+                    holds_many = each.value == "FOLDER" || each.value == "DIR"](auto text) {
         room = require_room_for(std::string(text), holds_many && !text.ends_with(".html"));
         return store(text);
       };

@@ -100,10 +100,8 @@ class Characterize : public Command {
     const auto there = text ? parse_json(*text, app::study_plan_file) : Result<Json>(error(""));
     const std::string name = there && there->is_object() ? there->value("study", "") : "";
     if (name.empty() || name == plan.name) return {};
-    return error(fmt::format(
-        "{0} holds study {1} (its runs and those of {2} would be mixed); name another folder with "
-        "-o, or remove {0} first",
-        folder.string(), name, plan.name));
+    return error(fmt::format("{} holds study {} (runs would be mixed); name another folder with -o",
+                             folder.string(), name));
   }
 
   Result<std::optional<learn::Calibration>> use_own_runs(spec::StudyPlan& plan) const {

@@ -106,7 +106,8 @@ class Compare : public Command {
       return error(fmt::format("--names has {} names for {} sources; give one for each",
                                names.size(), sources_.size()));
     if (std::set<std::string>(names.begin(), names.end()).size() < names.size())
-      return error("--names gives one name twice (nobody could tell them apart); give each its own");
+      return error(
+          "--names gives one name twice (they could not be told apart); give each its own");
     return names;
   }
 

@@ -268,20 +268,16 @@ class Simulate : public Command {
     return exit_ok;
   }
 
-  /// A recording there is kept under another name, as record does; a simulation is replaced.
+  /// A run of another job that is there is kept under another name, as record does.
   Result<void> write(tui::Console& console, const run::Run& run) const {
     if (!output_) return {};
     const auto old = path_exists(*output_) ? run::load(*output_) : Result<run::Run>(error(""));
-    if (old && old->manifest.origin == run::Origin::measured) {
+    const auto &job = run.manifest.job, &before = old ? old->manifest.job : job;
+    if (old && (old->manifest.origin != run.manifest.origin ||
+                (job && before && (job->model != before->model || job->plan != before->plan))))
       if (const auto kept = TPT_TRY(telemetry::keep_old_recording(*output_)))
-        console.warn(fmt::format("triplepoint: {} was a recording; it is now {}\n", *output_,
+        console.warn(fmt::format("triplepoint: the run of another job that was there is now {}\n",
                                  kept->string()));
-    } else if (old && old->manifest.job && run.manifest.job &&
-               (old->manifest.job->model.name != run.manifest.job->model.name ||
-                old->manifest.job->plan != run.manifest.job->plan)) {
-      console.warn(fmt::format("triplepoint: replaced {}, the run of another job ({})\n", *output_,
-                               old->manifest.job->model.name));
-    }
     TPT_TRY(run::save(run, *output_));
     return {};
   }

@@ -61,7 +61,7 @@ class Validate : public Command {
       console.print(calibrate::validation_csv(validated));
     else
       print_answer(console, report::validation_document(validated, 5), format_);
-    warn_of_taught(console, validated);
+    if (own_) warn_of_taught(console, validated);
     if (output_) TPT_TRY(write_file_atomically(*output_, report::validation_page(validated, 20)));
     return exit_ok;
   }
@@ -69,7 +69,6 @@ class Validate : public Command {
  private:
   /// Errors of rows that taught the calibration say nothing of others.
   void warn_of_taught(tui::Console& console, const std::vector<ValidatedFile>& files) const {
-    if (!own_) return;
     std::set<std::string> all, taught;
     for (const ValidatedFile& file : files)
       for (const ScoredRow& row : file.scores.scored)
@@ -77,10 +76,8 @@ class Validate : public Command {
     for (const learn::Evidence& run : own_->posterior().evidence())
       if (all.contains(run.run)) taught.insert(run.run);
     if (!taught.empty())
-      console.warn(fmt::format(
-          "triplepoint: {} of these {} rows taught {} itself: their errors are in-sample, and say "
-          "nothing of other jobs\n",
-          taught.size(), all.size(), *with_));
+      console.warn(fmt::format("triplepoint: {} of these {} rows taught {}: errors are in-sample\n",
+                               taught.size(), all.size(), *with_));
   }
 
   Result<ValidatedFile> validate(tui::Console& console, const spec::Library& library,

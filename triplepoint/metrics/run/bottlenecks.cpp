@@ -85,7 +85,9 @@ class ClockCauses {
   /// Of a node the GPU that sets its pace.
   size_t slowest_of(Bottleneck::Of of, int32_t who) const {
     std::optional<size_t> slowest;
-    const auto clock = [&](size_t d) { return view_.devices[d].sm_clock_mean_mhz.value_or(INFINITY); };
+    const auto clock = [&](size_t d) {
+      return view_.devices[d].sm_clock_mean_mhz.value_or(INFINITY);
+    };
     for (size_t d = 0; d < view_.run.devices.size(); ++d)
       if (is_of(d, of, who) && (!slowest || clock(d) < clock(*slowest))) slowest = d;
     return slowest.value_or(0);

@@ -81,8 +81,6 @@ class Propagation {
       own.kernel_excess += window.kernel_excess;
       own.gap_excess += window.gap_excess;
       own.unshared += window.unshared;
-      if (window.most_unshared > own.most_unshared)
-        own.most_unshared = window.most_unshared, own.longest_unshared = window.longest_unshared;
       if (window.most_excess <= own.most_excess) return;
       own.most_excess = window.most_excess;
       own.slowest = window.slowest;
@@ -285,8 +283,7 @@ class Propagation {
                               .kernels = since.own.kernel_excess,
                               .gaps = since.own.gap_excess,
                               .slowest = since.own.slowest,
-                              .unshared = since.own.unshared,
-                              .longest_unshared = since.own.longest_unshared};
+                              .unshared = since.own.unshared};
     }
     if (!collective.across_ranks()) return;
     for (const CollectivePart& part : collective.parts)

@@ -28,9 +28,7 @@ struct DelayBlame {
     bool are_comparable = true;
     int64_t kernels = 0, gaps = 0;
     int32_t slowest = -1;
-    // Kernels that no other rank has, ns; and the span of the longest. They are no delay.
-    int64_t unshared = 0;
-    int32_t longest_unshared = -1;
+    int64_t unshared = 0;  // ns in kernels that no other rank has: no delay
   };
   std::vector<Culprit> culprits;  // as the collectives
 };

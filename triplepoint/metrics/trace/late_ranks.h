@@ -28,8 +28,7 @@ struct LateStart {
   // more.
   int64_t kernels = 0, gaps = 0;
   int32_t slowest = -1;
-  int64_t unshared = 0;           // ns in kernels that no other rank has: other work, no delay
-  int32_t longest_unshared = -1;  // span of the longest
+  int64_t unshared = 0;        // ns in kernels that no other rank has: other work, no delay
   bool are_comparable = true;  // else the ranks do different work before it
   bool by_order = false;       // the pipeline's order explains it, no rank's delay
   bool is_first = false;  // of that rank in a measured timeline: its profiler may have begun late

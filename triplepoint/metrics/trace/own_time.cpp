@@ -166,11 +166,7 @@ OwnTime RankKernels::between(int32_t rank, int64_t begin, int64_t end) const {
       own.most_excess = excess;
       own.slowest = i;
     }
-    if (usual.ranks == 1) {
-      own.unshared += last - first;
-      if (last - first > own.most_unshared)
-        own.most_unshared = last - first, own.longest_unshared = i;
-    }
+    if (usual.ranks == 1) own.unshared += last - first;
     own.variance += usual.variance;
     add_gap(i, begin, own);
     own.busy += std::max<int64_t>(0, last - std::max(first, covered));

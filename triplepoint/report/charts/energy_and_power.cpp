@@ -203,13 +203,6 @@ DataTable level_table(const PowerProfile& profile) {
   return table;
 }
 
-/// Less than a kilojoule, or than a hundredth of the step's energy, is nobody's concern.
-bool is_worth_storing(const PowerProfile& profile) {
-  const Seconds step = static_cast<double>(profile.site_w.size()) * profile.bin;
-  const Joules storage = profile.smoothing.storage;
-  return storage >= 1 * unit::kJ && storage >= 0.01 * (profile.levels.back().mean * step);
-}
-
 }  // namespace
 
 Figure power_swing_figure(const PowerProfile& profile) {
@@ -222,19 +215,15 @@ Figure power_swing_figure(const PowerProfile& profile) {
   figure.title =
       fmt::format("The power of all nodes falls from {} to {} kW, by {}", kilowatts(site.highest),
                   kilowatts(site.lowest), percent(site.swing() / site.highest));
-  figure.note =
-      fmt::format("{}. Dashed: the mean.", profile.of_devices_only
-                                               ? "GPUs alone, over the supplies' efficiency"
-                                               : "At the wall");
-  if (is_worth_storing(profile))
-    figure.note += fmt::format(
-        " Storage of {} kJ and {} kW would flatten it{}", significant(smoothing.storage / unit::kJ),
-        kilowatts(smoothing.storage_power),
-        site.swing() <= smoothing.allowed_swing
-            ? std::string("; no power floor is needed.")
-            : fmt::format("; a power floor of {} kW costs {} kJ per step.",
-                          kilowatts(smoothing.floor),
-                          significant(smoothing.floor_energy / unit::kJ)));
+  figure.note = fmt::format(
+      "{}. Dashed: the mean. Storage of {} kJ and {} kW would flatten it",
+      profile.of_devices_only ? "GPUs alone, over the supplies' efficiency" : "At the wall",
+      significant(smoothing.storage / unit::kJ), kilowatts(smoothing.storage_power));
+  figure.note +=
+      site.swing() <= smoothing.allowed_swing
+          ? std::string("; no power floor is needed.")
+          : fmt::format("; a power floor of {} kW costs {} kJ per step.",
+                        kilowatts(smoothing.floor), significant(smoothing.floor_energy / unit::kJ));
   figure.drawing = Drawing(points, whole).svg(site.mean / unit::kW);
   figure.table = level_table(profile);
   figure.wide = true;
@@ -246,7 +235,9 @@ std::optional<RunFinding> swing_finding(const PowerProfile& profile) {
   const PowerLevel& site = profile.levels.back();
   const double share = site.highest > Watts() ? site.swing() / site.highest : 0;
   if (share < 0.1) return std::nullopt;
-  if (!is_worth_storing(profile)) return std::nullopt;
+  const Seconds step = static_cast<double>(profile.site_w.size()) * profile.bin;
+  const Joules least = std::max(1 * unit::kJ, 0.01 * (site.mean * step));  // less is not worth it
+  if (profile.smoothing.storage < least) return std::nullopt;
   return RunFinding{fmt::format("The power of all nodes falls from {} to {} kW, by {}, within a "
                                 "step; storage of {} kJ would flatten it.",
                                 kilowatts(site.highest), kilowatts(site.lowest), percent(share),

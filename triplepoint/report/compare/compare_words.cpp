@@ -115,11 +115,11 @@ double tokens_ratio(const Comparison& c, std::size_t side) {
 std::string speed_sentence(const Comparison& c, std::size_t side) {
   const ComparedRow* row = speed_row(c, side);
   if (has_other_model(c, side))
-    return fmt::format("{}Tokens and steps of {} and {} do not compare: they train {} and {}.",
-                       is_known(row, side) ? faster_words(*row, side, c) + " in model FLOPs a GPU: " +
-                                                 against(*row, side) + ". "
-                                           : "",
-                       c.sides[side].name, c.sides[0].name, c.sides[side].row.job.model.name,
+    return (is_known(row, side) ? faster_words(*row, side, c) +
+                                      " in model FLOPs a GPU: " + against(*row, side) + ". "
+                                : "") +
+           fmt::format("Tokens and steps do not compare: {} trains {}, {} {}.", c.sides[side].name,
+                       c.sides[side].row.job.model.name, c.sides[0].name,
                        c.sides[0].row.job.model.name);
   const ComparedRow* step = find_of_run(c, "step_time_s");
   if (row == nullptr && !is_known(step, side)) return "";
@@ -199,11 +199,9 @@ std::string prediction_sentence(const Comparison& c, std::size_t side) {
 std::string fastest_sentence(const Comparison& c) {
   const ComparedRow* row = find_of_run(c, "tokens_per_s");
   if (c.sides.size() < 3 || row == nullptr || !row->values[0]) return "";
-  for (std::size_t i = 1; i < c.sides.size(); ++i)
-    if (has_other_model(c, i)) return "";
   std::size_t fastest = 0, slowest = 0;
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
-    if (!row->values[i]) return "";
+    if (!row->values[i] || has_other_model(c, i)) return "";
     if (*row->values[i] > *row->values[fastest]) fastest = i;
     if (*row->values[i] < *row->values[slowest]) slowest = i;
   }
@@ -455,7 +453,8 @@ std::vector<std::string> sentences_of(const Comparison& c) {
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
     const bool compares = !has_other_model(c, i);
     if (!any_ended)
-      add(speed_sentence(c, i) + (compares ? noise_sentence(c, i) : "") + prediction_sentence(c, i));
+      add(speed_sentence(c, i) + (compares ? noise_sentence(c, i) : "") +
+          prediction_sentence(c, i));
     if (i == 1) {
       for (const Side& side : c.sides)
         add(recording_sentence(side));

@@ -253,20 +253,22 @@ MaybeFinding about_overlap(const Groups& groups) {
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *best->to));
   finding.say(pairs.size() > 1 ? "Overlap pays at best: it makes " : "Overlap pays: it makes ")
-      .group(*best->from).say(", ").name(*best->from).say(", ");
+      .group(*best->from)
+      .say(", ")
+      .name(*best->from)
+      .say(", ");
   add_gain(finding, *best);
   const auto peaks = ratio_at(*best, peak_heat);
   if (peaks && known_number(*best->to, peak_heat) - known_number(*best->from, peak_heat) > 0.5)
     finding.say(" and ")
         .difference(*best->to, *best->from, peak_heat, "°C")
         .say(" hotter at its peak");
-  if (least->to != best->to) {
-    finding.say("; and at worst ").group(*least->from).say(", ").name(*least->from).say(", ");
-    if (*gain(*least) >= 1)
-      finding.more(*least->to, *least->from, speed).say(" faster");
-    else
-      finding.less(*least->to, *least->from, speed).say(" slower");
-  }
+  if (least->to != best->to)
+    finding.say("; at worst it makes ")
+        .group_and_name(*least->from)
+        .say(", ")
+        .times(*least->to, *least->from, speed)
+        .say(" as fast");
   finding.say(".");
   return finding;
 }

@@ -173,7 +173,8 @@ std::string diagnoses_text(const StudyRow& row) {
     std::ranges::replace(code, '_', ' ');
     const std::string& what = diagnosis.what;
     if (diagnosis.code == spec::DiagnosisCode::inert_option)  // of several only some may be
-      code += ": " + what.substr(0, what.find(what.find(" with ") < what.find('(') ? " with " : " "));
+      code +=
+          ": " + what.substr(0, what.find(what.find(" with ") < what.find('(') ? " with " : " "));
     text += fmt::format("{}{}", text.empty() ? "" : "; ",
                         is_error || !row.has_job ? diagnosis.what : code);
   }

@@ -60,10 +60,9 @@ void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
 /// Speed after a change over that before it, under the default software, by schedules on mean
 /// devices; 0 where one of the two does not fit or run, nothing where the study's is that software.
 std::optional<double> default_stack_ratio(const StudyRow& from, const StudyRow& to) {
-  const bool trains = !spec::is_inference(to.job.task) && to.origin == run::Origin::simulated;
   const Result<spec::Library> library = spec::require_library();
-  if (!trains || to.job.stack.name == spec::default_stack || to.job.cluster.shared_cores > 0 ||
-      !library)
+  if (spec::is_inference(to.job.task) || to.origin != run::Origin::simulated || !library ||
+      to.job.stack.name == spec::default_stack || to.job.cluster.shared_cores > 0)
     return std::nullopt;
   const Result<spec::Stack> stack = spec::load_stack(*library, spec::default_stack);
   if (!stack) return std::nullopt;
@@ -87,10 +86,8 @@ void add_default_stack(Finding& text, const Recommendation& change) {
   if (!change.default_stack_ratio) return;
   const double ratio = *change.default_stack_ratio, gain = ratio - 1;
   const std::string with = fmt::format(" With stack {} ", spec::default_stack);
-  if (ratio == 0) {
-    text.say(with + "one of the two does not fit or cannot run.");
-    return;
-  }
+  if (ratio == 0) text.say(with + "one of the two does not fit or cannot run.");
+  if (ratio == 0) return;
   if (gain >= least_gain && gain >= 0.5 * change.gain && gain <= 1.5 * change.gain) return;
   text.say(with + (gain < 0 ? "the same change costs " : "the same change gains "))
       .add({gain < 0 ? Evidence::Form::less : Evidence::Form::more,

@@ -314,13 +314,12 @@ std::vector<std::string> sentences_of(const TableScores& all, const ScoreSummary
   const std::size_t failed =
       static_cast<std::size_t>(all.fit.failed_and_does_not_fit) + all.fit.false_fit.size();
   if (ran > 0)
-    sentences.push_back(
-        fmt::format("{} of {} jobs that ran do not fit by our estimate{}.",
-                    all.fit.false_oom.size(), whole(static_cast<int64_t>(ran)),
-                    failed == 0 ? ""
-                                : fmt::format("; {} of {} that ran out of memory do",
-                                              all.fit.false_fit.size(),
-                                              whole(static_cast<int64_t>(failed)))));
+    sentences.push_back(fmt::format(
+        "{} of {} jobs that ran do not fit by our estimate{}.", all.fit.false_oom.size(),
+        whole(static_cast<int64_t>(ran)),
+        failed == 0 ? ""
+                    : fmt::format("; {} of {} that ran out of memory do", all.fit.false_fit.size(),
+                                  whole(static_cast<int64_t>(failed)))));
   if (!all.skipped.empty())
     sentences.push_back(
         fmt::format("{} rows are not predicted; the reasons are below.", all.skipped.size()));
