@@ -273,8 +273,9 @@ class Simulate : public Command {
     if (!output_) return {};
     const auto old = path_exists(*output_) ? run::load(*output_) : Result<run::Run>(error(""));
     const auto &job = run.manifest.job, &before = old ? old->manifest.job : job;
-    if (old && (old->manifest.origin != run.manifest.origin ||
-                (job && before && (job->model != before->model || job->plan != before->plan))))
+    if (old &&
+        (old->manifest.origin != run.manifest.origin ||
+         (job && before && (job->model.name != before->model.name || job->plan != before->plan))))
       if (const auto kept = TPT_TRY(telemetry::keep_old_recording(*output_)))
         console.warn(fmt::format("triplepoint: the run of another job that was there is now {}\n",
                                  kept->string()));

@@ -253,9 +253,7 @@ MaybeFinding about_overlap(const Groups& groups) {
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *best->to));
   finding.say(pairs.size() > 1 ? "Overlap pays at best: it makes " : "Overlap pays: it makes ")
-      .group(*best->from)
-      .say(", ")
-      .name(*best->from)
+      .group_and_name(*best->from)
       .say(", ");
   add_gain(finding, *best);
   const auto peaks = ratio_at(*best, peak_heat);
