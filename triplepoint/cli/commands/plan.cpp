@@ -42,6 +42,9 @@
 namespace triplepoint::cli {
 namespace {
 
+using advise::ClockPlan;
+using advise::ClockPoint;
+
 /// What `plan --clocks` was asked.
 struct ClockRequest {
   metrics::EnergyScope scope = metrics::EnergyScope::site;
