@@ -73,16 +73,17 @@ std::string part_text(const Metrics& m, const char* words, Seconds metrics::Step
 std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
   const std::vector<metrics::FaultPhase> phases = metrics::fault_phases_of(run);
   if (phases.empty()) return std::nullopt;
-  const auto text = [](const metrics::FaultSpan& span) {
-    return fmt::format("hottest die {} °C, {} W a GPU, {} MJ of the GPUs", significant(span.peak_c),
-                       significant(span.power_w), significant(span.energy_j.value_or(0) / 1e6));
+  const auto text = [](const metrics::FaultSpan& span, const char* die) {
+    return fmt::format("hottest die {} °C{}, {} W a GPU, {} MJ of the GPUs",
+                       significant(span.peak_c), die, significant(span.power_w),
+                       significant(span.energy_j.value_or(0) / 1e6));
   };
   const auto [whole, time_per_step, joules_per_token] = *whole_run_of(run);
   // Where training stood still, or steps were lost with a node, time goes by without any.
   const bool stood = time_per_step && *time_per_step > 1.01 * whole.step_time.value_or(Seconds());
-  std::string detail =
-      fmt::format("a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
-                  stood ? ", one in " + seconds_text(time_per_step) : "", text(whole));
+  std::string detail = fmt::format(
+      "a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
+      stood ? ", one in " + seconds_text(time_per_step) : "", text(whole, " within a step"));
   if (joules_per_token)
     detail += fmt::format(", {} J/token of them", significant(*joules_per_token));
   const auto rank = [](const metrics::FaultPhase& phase) {
@@ -90,8 +91,9 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
   };
   if (const auto worst = std::ranges::max_element(phases.begin() + 1, phases.end(), {}, rank);
       worst != phases.end() && worst->span.step_time > 1.01 * whole.step_time.value_or(Seconds()))
-    detail += fmt::format("; slowest phase: {}, {} a step, {}", worst->name,
-                          seconds_text(worst->span.step_time), text(worst->span));
+    detail +=
+        fmt::format("; slowest phase: {}, {} a step, {}", worst->name,
+                    seconds_text(worst->span.step_time), text(worst->span, " (mean of a step)"));
   return KeyFigure{"whole run", seconds_text(whole.step_time), detail};
 }
 
@@ -309,7 +311,7 @@ DataTable phases_table(const run::Run& run) {
                                 {"hottest die (°C)"},
                                 {"power of a GPU (W)"},
                                 {"energy of the GPUs (MJ)"}});
-  table.title = "Phases of the run";
+  table.title = "Phases of the run (hottest die: step means; of the whole run also within a step)";
   for (const auto& [name, span] : metrics::fault_phases_of(run))
     table.add({name, significant(span.begin / unit::s, 4), significant(span.end / unit::s, 4),
                std::to_string(span.steps),

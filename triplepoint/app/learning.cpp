@@ -79,6 +79,10 @@ Result<void> add_temperatures(const LearnInput& input, const spec::Library& libr
     own.skipped.push_back({input.file, jobless(input.file)});
   else
     own.heat.push_back({TPT_TRY(formats::read_job(library, *input.job)), heat_of(seen)});
+  if (std::ranges::any_of(seen.samples, [](const auto& s) { return s.clock_mhz || s.throttled; }))
+    own.skipped.push_back({input.file,
+                           "its clocks and throttling: only temperatures of such a "
+                           "table teach"});
   return {};
 }
 
@@ -132,7 +136,7 @@ double share(double log_factor) {
 }
 
 std::string percent(double log_factor) {
-  return fmt::format("{:+.0f} %", 100 * share(log_factor));
+  return fmt::format("{:+.0f} %", std::round(100 * share(log_factor)) + 0.0);  // no -0
 }
 
 /// Median error of predicted step times.
@@ -229,8 +233,9 @@ Section learned_coefficients(const learn::Calibration& calibration) {
                   .tables = {std::move(table)}};
   if (unknown > 0)
     section.remarks.push_back(
-        {fmt::format("{} of {} are still unknown: no run depends on them enough. What is alike in "
-                     "runs that are alike is carried to others all the same.",
+        {fmt::format("{} of {} are still unknown: no run depends on them enough. What runs of one "
+                     "kind take longer or less without a known reason is nevertheless expected of "
+                     "further runs of that kind.",
                      unknown, changes.size()),
          Remark::Kind::note});
   return section;

@@ -239,11 +239,13 @@ answers::Document import_document(const formats::FolderImport& import) {
       ++codes[std::string(spec::name_of(diagnosis.code))];
   }
   answers::Section section{.id = "files", .title = "", .tables = {std::move(table)}};
-  section.remarks.push_back(
-      {fmt::format("{} files, {} distinct: {} jobs, {} invalid, {} unreadable", import.rows.size(),
-                   import.distinct(), states["job"], states["invalid"], states["unreadable"])});
+  section.remarks.push_back({fmt::format(
+      "{} file{}, {} distinct: {} job{}, {} invalid, {} unreadable", import.rows.size(),
+      import.rows.size() == 1 ? "" : "s", import.distinct(), states["job"],
+      states["job"] == 1 ? "" : "s", states["invalid"], states["unreadable"])});
   for (const auto& [code, count] : codes)
-    section.remarks.push_back({fmt::format("{} times {}", count, code)});
+    section.remarks.push_back(
+        {count == 1 ? "once " + code : fmt::format("{} times {}", count, code)});
   return {.kind = "import",
           .title = "",
           .facts = "",

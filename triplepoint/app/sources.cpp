@@ -152,7 +152,7 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
   if (!traced.manifest.epoch_unix_ns || !recording.manifest.epoch_unix_ns)
     return error(
         fmt::format("{}: its times cannot be brought to the traces' (one of them has no wall "
-                    "clock); report them one by one",
+                    "clock); name only one of them",
                     recordings[0]));
   return with_timeline(std::move(recording), std::move(traced));
 }

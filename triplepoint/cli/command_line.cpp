@@ -9,10 +9,13 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/flags/job_flags.h"
 #include "triplepoint/sim/step_at_clocks.h"
 
 namespace triplepoint::cli {
@@ -134,8 +137,13 @@ std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>&
   auto close = flag_that_lists(word, arguments);
   if (!close) close = closest_word(word, known);
   if (!close && word.starts_with("--")) close = flag_by_help(word, arguments);
+  if (close) return fmt::format("unknown flag {}; did you mean {}?", word, *close);
+  const bool of_job = std::ranges::any_of(JobFlags().arguments(),
+                                          [&](const auto& each) { return has_name(each, word); });
   return fmt::format("unknown flag {}{}", word,
-                     close ? fmt::format("; did you mean {}?", *close) : "");
+                     of_job               ? " (it describes a job; name a file of one, job.toml)"
+                     : word == "--figure" ? " (papers/micro25 makes the paper's figures)"
+                                          : "");
 }
 
 /// The sentence of a flag without its value; the parser's message names no placeholder.
@@ -211,6 +219,23 @@ Result<bool> read_arguments(const std::vector<Argument>& arguments,
   return false;
 }
 
+/// Before the work: whether a file, or a folder with those above it, can be made there.
+Result<void> require_room_for(const std::string& output, bool as_folder) {
+  std::error_code failed;
+  if (std::filesystem::is_other(output, failed)) return {};                    // a stream
+  Path at = std::filesystem::weakly_canonical(absolute_path(output), failed);  // behind links
+  if (!as_folder) at = at.parent_path();
+  while (as_folder && !path_exists(at) && at.has_relative_path())
+    at = at.parent_path();
+  const Path probe = at / fmt::format(".triplepoint-{}", ::getpid());
+  if (!failed) std::filesystem::create_directory(probe, failed);
+  if (failed)
+    return error(fmt::format("cannot write {} ({}: {}); name another place with -o", output,
+                             at.string(), failed.message()));
+  std::filesystem::remove(probe, failed);
+  return {};
+}
+
 int fail(tui::Console& console, std::string_view why) {
   console.warn(fmt::format("triplepoint: {}\n", why));
   return exit_failed;
@@ -220,7 +245,15 @@ int fail(tui::Console& console, std::string_view why) {
 
 int run_command(const CommandEntry& entry, Command& command, std::span<const std::string> words,
                 tui::Console& console) try {
-  const std::vector<Argument> arguments = command.arguments();
+  std::vector<Argument> arguments = command.arguments();
+  Result<void> room;
+  for (Argument& each : arguments)
+    if (has_name(each, "--output"))
+      each.store = [&room, store = each.store,
+                    holds_many = each.value == "FOLDER" || each.value == "DIR"](auto text) {
+        room = require_room_for(std::string(text), holds_many && !text.ends_with(".html"));
+        return store(text);
+      };
   const Result<bool> help = read_arguments(arguments, words);
   if (!help) {
     console.warn(usage_error(fmt::format("{}: {}", entry.name, help.error().what), entry.name));
@@ -230,6 +263,7 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
     console.print(command_help(entry, console.abilities().width.value_or(100)));
     return exit_ok;
   }
+  if (!room) return fail(console, room.error().what);
   const Result<int> code = command.run(console);
   console.flush();
   if (!code) return fail(console, code.error().what);

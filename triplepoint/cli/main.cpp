@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   listen_for_interrupts();
   tui::Console console = tui::process_console();
-  const int code = cli::run_command_line(words, console);
+  int code = cli::run_command_line(words, console);
   console.flush();
+  if (code == 0 && !console.out_is_good() && !console.reader_left()) code = 1;  // help, version
   return leave_process(code);
 }

@@ -211,9 +211,10 @@ std::string inlet_text(spec::Job job) {
 std::string Calibration::about(const spec::Job& job) const {
   std::vector<std::string> parts;
   if (runs() > 0)
-    parts.push_back(
-        fmt::format("times as {} of your runs taught; {:+.0f} % of the step unexplained", runs(),
-                    100 * std::expm1(posterior_.remainder(knobs_of(job)))));
+    parts.push_back(fmt::format(
+        "times as {} of your runs taught; {:+.0f} % of steps like this job's is "
+        "unexplained",
+        runs(), std::round(100 * std::expm1(posterior_.remainder(knobs_of(job)))) + 0.0));
   if (runs() > 0 && !knows(job))
     parts.push_back(
         "none is of this GPU, stack and task, so the interval is that of a place "

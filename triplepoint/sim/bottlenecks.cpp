@@ -164,7 +164,7 @@ class BottleneckFinder {
     Bottleneck found{
         .of = of_nodes ? Bottleneck::Of::node : Bottleneck::Of::gpu,
         .who = slow,
-        .evidence = {{Evidence::Kind::clock, middle_clock(slowest), middle_clock(healthy)}},
+        .evidence = {{Evidence::Kind::clock, clocks_of(slowest).front(), middle_clock(healthy)}},
         .cost = cost};
     name_node(found);
     add(std::move(found));
@@ -203,13 +203,17 @@ class BottleneckFinder {
     return of_stage.size() + 1 >= fewest_in_stage ? of_stage : all;
   }
 
-  /// Median over the devices, MHz.
-  double middle_clock(const std::vector<size_t>& devices) const {
+  /// MHz, the slowest first: it sets the pace.
+  std::vector<double> clocks_of(const std::vector<size_t>& devices) const {
     const double max_mhz = *model_.job.cluster.gpu.max_clock / unit::MHz;
     std::vector<double> clocks;
     for (const size_t d : devices)
       clocks.push_back(step_.accounted.devices[d].mean_clock_ratio * max_mhz);
-    return clocks.empty() ? 0 : median(clocks);
+    std::ranges::sort(clocks);
+    return clocks;
+  }
+  double middle_clock(const std::vector<size_t>& devices) const {
+    return devices.empty() ? 0 : median(clocks_of(devices));
   }
 
   // ---- links and hosts

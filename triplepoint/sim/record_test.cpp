@@ -84,6 +84,20 @@ TEST_CASE("what holds a clock back shows over time, and only where something doe
   }
 }
 
+TEST_CASE("clock and throttling along the step have the means of the step") {
+  const run::Run run = simulated("400 W", {});
+  const auto mean = [&](const char* signal, int32_t device) {
+    const std::vector<double>& all = run::find_series(run, signal, device)->values;
+    return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+  };
+  for (int32_t d = 0; d < 8; ++d) {
+    const run::DeviceSummary& device = run.summaries[static_cast<size_t>(d)];
+    CHECK(mean("sm_clock_mhz", d) == doctest::Approx(*device.sm_clock_mean_mhz).epsilon(1e-5));
+    CHECK(mean("throttled_share", d) ==
+          doctest::Approx(device.throttle.at("software_power_cap")).epsilon(1e-4));
+  }
+}
+
 TEST_CASE("the highest reading of all sensors is not below the highest of one") {
   for (const char* limit : {"300 W", "400 W", "500 W", "600 W", "2000 W"}) {
     const run::Run run = simulated(limit, {});

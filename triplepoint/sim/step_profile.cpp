@@ -47,7 +47,7 @@ std::vector<StepBin> step_bins(StepModel& model, const CoupledStep& step, size_t
   std::vector<StepBin> bins(count);
   std::vector<double> covered(count);
   Joules in_phases;
-  Seconds in_phase;
+  Seconds in_phase, clocked, throttled;
   const auto index = [&](double at) {
     return std::min(count - 1, static_cast<size_t>(std::max(0.0, std::floor(at))));
   };
@@ -64,13 +64,19 @@ std::vector<StepBin> step_bins(StepModel& model, const CoupledStep& step, size_t
     }
     in_phases += phases[use].power * duration;
     in_phase += duration;
+    clocked += phases[use].clock_ratio * duration;
+    throttled += phases[use].throttled * duration;
   }
   const DeviceStep& accounted = step.accounted.devices[device];
   const Seconds open = step.timeline.step_time - in_phase;
+  // What lies between phases keeps their clocks, and the means of the step are those accounted.
+  const auto between = [&](Seconds accounted_time, Seconds of_phases) {
+    return open > Seconds() ? std::clamp((accounted_time - of_phases) / open, 0.0, 1.0) : 0.0;
+  };
   StepBin rest{
       .power = {},
-      .clock_ratio = model.resting_clock_ratio(device, step.clocks.heat_ceiling[device]),
-      .throttled = 0,
+      .clock_ratio = between(accounted.mean_clock_ratio * step.timeline.step_time, clocked),
+      .throttled = between(accounted.throttled_power + accounted.throttled_thermal, throttled),
       .utilization = utilization_outside(accounted, step.accounted.groups[pipeline][stage])};
   if (open > Seconds()) rest.power = (accounted.ledger.total() - in_phases) / open;
   for (size_t i = 0; i < count; ++i)

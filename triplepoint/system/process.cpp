@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -29,6 +30,14 @@ namespace {
 std::atomic<bool> mark{false};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+/// Only calls that a handler may make.
+void end_with_a_word(int signal) {
+  constexpr std::string_view word = "triplepoint: interrupted\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, word.data(), word.size());
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
 void note_interrupt(int signal) {
   mark = true;
   std::signal(signal, SIG_DFL);
@@ -44,7 +53,7 @@ void listen_for_interrupts() {
 }
 
 void let_interrupts_end_us() {
-  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGINT, end_with_a_word);
   std::signal(SIGTERM, SIG_DFL);
   if (std::signal(SIGHUP, SIG_DFL) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }

@@ -201,7 +201,8 @@ std::string span_table(const Console& console, const FaultEffect& effect, bool s
     return fmt::format("{} °C (GPU {})", significant(s.hottest_c), s.hottest);
   });
   if (!steady)
-    row("hottest die, peak", [](const FaultSpan& s) { return significant(s.peak_c) + " °C"; });
+    row("hottest die, peak of step means",
+        [](const FaultSpan& s) { return significant(s.peak_c) + " °C"; });
   if (!steady)
     row("energy of the GPUs",
         [](const FaultSpan& s) { return significant(s.energy_j.value_or(0) / 1e6) + " MJ"; });

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/quoting.h"
 
@@ -81,6 +83,7 @@ class Characterize : public Command {
     TPT_TRY(check_suite(plan));
     const auto own = TPT_TRY(use_own_runs(plan));
     const Path folder = output_ ? Path(*output_) : Path(plan.name).filename();
+    TPT_TRY(require_own_folder(plan, folder));
     app::StudyResults results = TPT_TRY(run_items(console, library, plan, own, folder));
     TPT_TRY(
         app::write_run_pages(tui::watch_on(console), results, folder, pages(), threads_.count()));
@@ -91,6 +94,16 @@ class Characterize : public Command {
   }
 
  private:
+  /// The same study resumes; another one's runs would be mixed with it.
+  static Result<void> require_own_folder(const spec::StudyPlan& plan, const Path& folder) {
+    const auto text = read_file(folder / app::study_plan_file);
+    const auto there = text ? parse_json(*text, app::study_plan_file) : Result<Json>(error(""));
+    const std::string name = there && there->is_object() ? there->value("study", "") : "";
+    if (name.empty() || name == plan.name) return {};
+    return error(fmt::format("{} holds study {} (runs would be mixed); name another folder with -o",
+                             folder.string(), name));
+  }
+
   Result<std::optional<learn::Calibration>> use_own_runs(spec::StudyPlan& plan) const {
     if (!with_) return std::nullopt;
     if (plan.score || measure_)

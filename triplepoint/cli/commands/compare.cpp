@@ -74,6 +74,14 @@ class Compare : public Command {
       return error(
           "only one source was named (there is nothing to compare it with); name two or more, or "
           "make its page with triplepoint report");
+    if (output_) TPT_TRY(require_other_file(*output_, sources_));
+    for (const std::string& source : sources_)
+      if (const Path ending = Path(source).extension();
+          ending == ".toml" || ending == ".yaml" || ending == ".sh")
+        return error(
+            fmt::format("{0} is a job (compare takes runs); simulate it first, as in triplepoint "
+                        "simulate {0} -o {1}.run",
+                        source, Path(source).stem().string()));
     const std::vector<std::string> names = TPT_TRY(chosen_names());
     const auto studies = std::count_if(sources_.begin(), sources_.end(), is_study);
     if (studies == 0) return finish(console, TPT_TRY(runs(names)));
@@ -97,6 +105,9 @@ class Compare : public Command {
     if (names.size() != sources_.size())
       return error(fmt::format("--names has {} names for {} sources; give one for each",
                                names.size(), sources_.size()));
+    if (std::set<std::string>(names.begin(), names.end()).size() < names.size())
+      return error(
+          "--names gives one name twice (they could not be told apart); give each its own");
     return names;
   }
 
@@ -118,14 +129,13 @@ class Compare : public Command {
 
   template <class Compared>
   Result<int> finish(tui::Console& console, const Compared& comparison) {
-    if (output_) TPT_TRY(require_other_file(*output_, sources_));
-    if (output_)
-      TPT_TRY(write_file_atomically(
-          *output_, report::document_page(report::comparison_document(comparison, true))));
     if (format_.is_csv())
       console.print(report::comparison_csv(comparison));
     else
       print_answer(console, report::comparison_document(comparison, all_), format_);
+    if (output_)
+      TPT_TRY(write_file_atomically(
+          *output_, report::document_page(report::comparison_document(comparison, true))));
     if (output_ && format_.is_table()) console.print(fmt::format("wrote {}\n", *output_));
     return exit_ok;
   }

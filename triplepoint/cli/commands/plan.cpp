@@ -54,9 +54,6 @@ struct ClockRequest {
   int threads = 1;
 };
 
-using advise::ClockPlan;
-using advise::ClockPoint;
-
 Result<bool> write_setting(tui::Console& console, const spec::Library& library,
                            const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
                            const Path& folder) {
@@ -208,13 +205,13 @@ class PlanCommand : public Command {
       outcome.others = search::neighbours_of(search::job_of(asked.base, ranking.ranked[0]),
                                              asked.objective, asked.limits);
     const answers::Document answer = search::plan_answer(outcome);
+    print_answer(console, answer, format_, explain_ ? "explain" : "plans");
     if (output_) {
       const bool only_page = output_->ends_with(".html");
       if (!only_page) console.warn(TPT_TRY(app::write_plans(library, asked, ranking, *output_)));
       TPT_TRY(write_file_atomically(only_page ? Path(*output_) : Path(*output_) / "report.html",
                                     report::document_page(answer, page_data(outcome, !only_page))));
     }
-    print_answer(console, answer, format_, explain_ ? "explain" : "plans");
     if (!interrupted()) return exit_ok;
     console.warn("triplepoint: interrupted; what is shown is the best found until then\n");
     return exit_interrupted;
@@ -326,8 +323,8 @@ class PlanCommand : public Command {
         TPT_TRY(plan_.billed().rates(library, sizes.front().base.environment));
     const answers::Document answer = search::size_answer(std::move(sizes), size_limits_, rates,
                                                          clusters_.size() * nodes_.size());
-    if (output_) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
     print_answer(console, answer, format_, "sizes");
+    if (output_) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
     return interrupted() ? exit_interrupted : exit_ok;
   }
 

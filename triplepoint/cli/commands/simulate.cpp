@@ -36,6 +36,7 @@
 #include "triplepoint/sim/trace_what_if.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"
+#include "triplepoint/telemetry/recorder/recorder.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
 
@@ -167,8 +168,9 @@ class Simulate : public Command {
   }
 
   Result<int> run(tui::Console& console) override {
-    let_interrupts_end_us();
+    if (swept_.empty()) let_interrupts_end_us();
     const ThreadLimit limit = threads_.limit();
+    if (output_) TPT_TRY(require_other_file(*output_, {flags_.file()}));
     TPT_TRY(replay_.check());
     if (replay_.given()) return replay_trace(console);
     const spec::Library library = TPT_TRY(spec::require_library());
@@ -182,12 +184,11 @@ class Simulate : public Command {
         TPT_TRY(simulation_.results(library, std::move(job), learned));
     if (!own.empty() && !format_.is_json()) console.print(own + "\n");
     print_warnings(console, app::warnings_of(*results.run.manifest.job));
-    TPT_TRY(write(results.run));
-    if (format_.is_json()) {
+    if (format_.is_json())
       print_json(console, flags::results_json(results));
-      return exit_ok;
-    }
-    tui::print_results(console, results);
+    else
+      tui::print_results(console, results);
+    TPT_TRY(write(console, results.run));
     return exit_ok;
   }
 
@@ -213,7 +214,10 @@ class Simulate : public Command {
           fmt::format("--sweep: {} jobs are too many; sweep at most {}", count, app::most_values));
     std::vector<app::SweptJob> jobs(count);
     for (size_t i = 0; i < count; ++i) {
-      if (interrupted()) return error("interrupted");
+      if (interrupted()) {
+        jobs.resize(i);
+        break;
+      }
       size_t rest = i;
       jobs[i].values.resize(swept_.size());
       for (size_t f = swept_.size(); f-- > 0;) {
@@ -241,10 +245,15 @@ class Simulate : public Command {
     if (output_ && !is_page)
       return error(fmt::format("{} would be one run (a sweep has many); -o NAME.html writes a page",
                                *output_));
-    const answers::Document answer = app::sweep_answer(swept_, TPT_TRY(swept_jobs(library)));
-    if (is_page) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
-    print_answer(console, answer, format_, "sweep");
-    return exit_ok;
+    const std::vector<app::SweptJob> jobs = TPT_TRY(swept_jobs(library));
+    if (!jobs.empty()) {
+      const answers::Document answer = app::sweep_answer(swept_, jobs);
+      print_answer(console, answer, format_, "sweep");
+      if (is_page) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
+    }
+    if (!interrupted()) return exit_ok;
+    console.warn(fmt::format("triplepoint: interrupted after {} jobs of the sweep\n", jobs.size()));
+    return exit_interrupted;
   }
 
   /// A measured step in place of a job.
@@ -255,13 +264,21 @@ class Simulate : public Command {
           "--with and --replay were both given (a measured step has its own times); keep one of "
           "them");
     const run::Run replayed = TPT_TRY(replay_.run(console, format_.is_json(), flags_.cluster()));
-    TPT_TRY(write(replayed));
+    TPT_TRY(write(console, replayed));
     return exit_ok;
   }
 
-  Result<void> write(const run::Run& run) const {
+  /// A run of another job that is there is kept under another name, as record does.
+  Result<void> write(tui::Console& console, const run::Run& run) const {
     if (!output_) return {};
-    TPT_TRY(require_other_file(*output_, {flags_.file()}));
+    const auto old = path_exists(*output_) ? run::load(*output_) : Result<run::Run>(error(""));
+    const auto &job = run.manifest.job, &before = old ? old->manifest.job : job;
+    if (old &&
+        (old->manifest.origin != run.manifest.origin ||
+         (job && before && (job->model.name != before->model.name || job->plan != before->plan))))
+      if (const auto kept = TPT_TRY(telemetry::keep_old_recording(*output_)))
+        console.warn(fmt::format("triplepoint: the run of another job that was there is now {}\n",
+                                 kept->string()));
     TPT_TRY(run::save(run, *output_));
     return {};
   }

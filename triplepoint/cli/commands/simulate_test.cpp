@@ -66,6 +66,21 @@ TEST_CASE("memory that one of ten measured jobs would exceed is told as tight") 
   CHECK(!contains(said("8"), "tight"));
 }
 
+TEST_CASE("an output that cannot be made is refused before the work, and names are told apart") {
+  const ScratchFolder scratch;
+  for (const char* verb : {"simulate", "plan"}) {
+    const std::string place = verb[0] == 's' ? scratch.path("none/x.run") : "/proc/none/p";
+    Words words = plus(small_job, {"-o", place});
+    words.front() = verb;
+    const Outcome outcome = call(words);
+    CHECK(outcome.code == exit_failed);
+    CHECK(outcome.out.empty());
+    CHECK(contains(outcome.err, "cannot write " + place));
+  }
+  const std::string run = simulated(scratch, "a", {});
+  CHECK(contains(call({"compare", run, run, "--names", "a,a"}).err, "gives one name twice"));
+}
+
 TEST_CASE("simulate prints one object with the promised keys") {
   const Json json = testing::json_of(call(plus(small_job, {"--format", "json"})));
   for (const char* key :

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -55,15 +57,29 @@ class Validate : public Command {
     std::vector<ValidatedFile> validated;
     for (const std::string& file : files_)
       validated.push_back(TPT_TRY(validate(console, library, file)));
-    if (output_) TPT_TRY(write_file_atomically(*output_, report::validation_page(validated, 20)));
     if (format_.is_csv())
       console.print(calibrate::validation_csv(validated));
     else
       print_answer(console, report::validation_document(validated, 5), format_);
+    if (own_) warn_of_taught(console, validated);
+    if (output_) TPT_TRY(write_file_atomically(*output_, report::validation_page(validated, 20)));
     return exit_ok;
   }
 
  private:
+  /// Errors of rows that taught the calibration say nothing of others.
+  void warn_of_taught(tui::Console& console, const std::vector<ValidatedFile>& files) const {
+    std::set<std::string> all, taught;
+    for (const ValidatedFile& file : files)
+      for (const ScoredRow& row : file.scores.scored)
+        all.insert(row.row_id);
+    for (const learn::Evidence& run : own_->posterior().evidence())
+      if (all.contains(run.run)) taught.insert(run.run);
+    if (!taught.empty())
+      console.warn(fmt::format("triplepoint: {} of these {} rows taught {}: errors are in-sample\n",
+                               taught.size(), all.size(), *with_));
+  }
+
   Result<ValidatedFile> validate(tui::Console& console, const spec::Library& library,
                                  const std::string& file) const {
     const calibrate::ScoreContext context{.library = library,

@@ -62,6 +62,7 @@ class Why : public Command {
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     const ThreadLimit limit = threads_.limit();
+    if (output_) TPT_TRY(require_other_file(*output_, sources_));
     run::Run measured = TPT_TRY(app::load_run_source(sources_, {}));
     take_steps_from_traces(measured);
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
@@ -72,11 +73,8 @@ class Why : public Command {
                    "recording, or give traces of kernels or a training's log");
     const answers::Document answer = advise::why_answer(
         gap, measured, "Why is a step of " + app::stem_of_source(sources_.front()) + " slow?");
-    if (output_) {
-      TPT_TRY(require_other_file(*output_, sources_));
-      TPT_TRY(write_file_atomically(*output_, report::document_page(answer)));
-    }
     print_answer(console, answer, format_);
+    if (output_) TPT_TRY(write_file_atomically(*output_, report::document_page(answer)));
     if (output_ && format_.is_table()) console.print("wrote " + *output_ + "\n");
     return exit_ok;
   }

@@ -98,7 +98,8 @@ std::string clock_text(const Bottleneck& bottleneck) {
     why += fmt::format("{}die at {:.0f} °C against {:.0f} °C", why.empty() ? "" : ", ", die.value,
                        die.peers);
   }
-  return fmt::format("{} MHz against {} MHz{}", significant(clock->value, 4),
+  const std::string who = clock->name.empty() ? "" : "its slowest, " + clock->name + ", at ";
+  return fmt::format("{}{} MHz against {} MHz{}", who, significant(clock->value, 4),
                      significant(clock->peers, 4), why.empty() ? "" : " (" + why + ")");
 }
 

@@ -7,6 +7,8 @@
 // the slowest GPU lacks. Why is a separate question, which sensors and settings answer for every
 // device alike: those of one bottleneck that have different causes become several.
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 #include "triplepoint/base/statistics.h"
 
@@ -48,12 +50,15 @@ class ClockCauses {
           std::ranges::find(idle_, d) == idle_.end())
         peers.push_back(d);
     for (const int32_t who : found.who) {
-      std::vector<Evidence> evidence = evidence_.of(slow_devices(found, who), peers);
+      const size_t slowest = slowest_of(found.of, who);
+      std::vector<Evidence> evidence = evidence_.of({slowest}, peers);
       std::erase_if(evidence, [&](const Evidence& e) {
         return e.kind == Kind::clock && who == found.who.front();
       });
       if (find(evidence, Kind::clock) == nullptr)
         evidence.insert(evidence.begin(), found.evidence.front());
+      if (found.of == Bottleneck::Of::node)
+        evidence.front().name = "GPU " + std::to_string(view_.run.devices[slowest].index);
       const Cause cause = cause_of(evidence);
       const auto same = std::find_if(into.begin() + static_cast<std::ptrdiff_t>(first), into.end(),
                                      [&](const Bottleneck& other) { return other.cause == cause; });
@@ -77,17 +82,15 @@ class ClockCauses {
     return who == (of == Bottleneck::Of::node ? d.node : d.index);
   }
 
-  /// Of a node only the slow ones, where some are not.
-  std::vector<size_t> slow_devices(const Bottleneck& found, int32_t who) const {
-    const Evidence& clock = found.evidence.front();
-    std::vector<size_t> all, slow;
-    for (size_t d = 0; d < view_.run.devices.size(); ++d) {
-      if (!is_of(d, found.of, who)) continue;
-      all.push_back(d);
-      const double own = view_.devices[d].sm_clock_mean_mhz.value_or(clock.value);
-      if (2 * own < clock.value + clock.peers) slow.push_back(d);
-    }
-    return slow.empty() ? all : slow;
+  /// Of a node the GPU that sets its pace.
+  size_t slowest_of(Bottleneck::Of of, int32_t who) const {
+    std::optional<size_t> slowest;
+    const auto clock = [&](size_t d) {
+      return view_.devices[d].sm_clock_mean_mhz.value_or(INFINITY);
+    };
+    for (size_t d = 0; d < view_.run.devices.size(); ++d)
+      if (is_of(d, of, who) && (!slowest || clock(d) < clock(*slowest))) slowest = d;
+    return slowest.value_or(0);
   }
 
   const View& view_;

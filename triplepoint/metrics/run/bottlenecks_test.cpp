@@ -71,6 +71,20 @@ TEST_CASE("a hot die of a recording is told, and called the cause only where hea
   CHECK(has(sentence(), " (heat, die at 80 °C against "));
 }
 
+TEST_CASE("a slow node is told by the GPU that sets its pace") {
+  run::Run run = recorded(1);
+  run.manifest.origin = run::Origin::simulated;
+  run.bottlenecks = {{.of = run::Bottleneck::Of::node,
+                      .who = {1},
+                      .evidence = {{run::Evidence::Kind::clock, 546, 1800}},
+                      .cost = 1 * unit::s}};
+  run.summaries[14].sm_clock_mean_mhz = 546;
+  run.summaries[14].die_mean_c = 87;
+  const std::string said = bottleneck_sentence(measure(run).bottlenecks.at(0), 2 * unit::s);
+  CHECK(said.find("its slowest, GPU 14, at 546.0 MHz against") != std::string::npos);
+  CHECK(said.find("die at 87 °C") != std::string::npos);
+}
+
 /// A recording whose GPU 5 is slow, at the power cap like all, with limits read.
 run::Run with_limits(double own_limit_w, double own_power_w) {
   run::Run run = recorded(1);

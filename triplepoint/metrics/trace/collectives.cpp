@@ -74,7 +74,7 @@ int64_t Collective::wait_of(const CollectivePart& part) const {
 
 std::optional<int64_t> Collective::transfer() const {
   if (!knows_waits()) return std::nullopt;
-  return last_end() - arrival();
+  return std::max<int64_t>(0, last_end() - arrival());  // stamps are rounded
 }
 
 std::optional<double> CollectiveRow::mean_transfer() const {

@@ -80,6 +80,7 @@ class Propagation {
       delay += more;
       own.kernel_excess += window.kernel_excess;
       own.gap_excess += window.gap_excess;
+      own.unshared += window.unshared;
       if (window.most_excess <= own.most_excess) return;
       own.most_excess = window.most_excess;
       own.slowest = window.slowest;
@@ -281,7 +282,8 @@ class Propagation {
                               .are_comparable = are_comparable(collective, own),
                               .kernels = since.own.kernel_excess,
                               .gaps = since.own.gap_excess,
-                              .slowest = since.own.slowest};
+                              .slowest = since.own.slowest,
+                              .unshared = since.own.unshared};
     }
     if (!collective.across_ranks()) return;
     for (const CollectivePart& part : collective.parts)
@@ -345,7 +347,7 @@ class Propagation {
     const double middle = median(std::move(all));
     for (size_t r = 0; r < sums_.size(); ++r) {
       DelayBlame::Rank& rank = blame_.ranks[r];
-      rank.delay = std::llround(sums_[r].delay);
+      rank.delay = std::max<int64_t>(0, std::llround(sums_[r].delay));
       rank.beyond_noise =
           rank.blamed > 0 && sums_[r].delay - middle > times_noise * std::sqrt(sums_[r].variance) &&
           static_cast<double>(rank.blamed) > min_cost_share * others * static_cast<double>(length_);

@@ -12,7 +12,7 @@ namespace triplepoint::metrics {
 /// Whose delays the ranks of a timeline waited for; by rank.
 struct DelayBlame {
   struct Rank {
-    int64_t delay = 0;    // ns, signed: own work beyond what was expected, over all windows
+    int64_t delay = 0;    // ns: own work beyond what was expected, over all windows; 0: none
     int64_t blamed = 0;   // ns that others waited because of it
     int64_t untimed = 0;  // windows with kernels whose stamps are left out
     bool beyond_noise = false;
@@ -28,6 +28,7 @@ struct DelayBlame {
     bool are_comparable = true;
     int64_t kernels = 0, gaps = 0;
     int32_t slowest = -1;
+    int64_t unshared = 0;  // ns in kernels that no other rank has: no delay
   };
   std::vector<Culprit> culprits;  // as the collectives
 };

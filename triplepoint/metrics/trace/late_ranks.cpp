@@ -52,6 +52,7 @@ class LateWatcher {
                     .kernels = culprit.kernels,
                     .gaps = culprit.gaps,
                     .slowest = culprit.slowest,
+                    .unshared = culprit.unshared,
                     .are_comparable = culprit.are_comparable};
     int64_t second = collective.first_begin();
     for (const CollectivePart& part : collective.parts) {
@@ -132,6 +133,7 @@ std::string cause_text(const LateStart& start, const SpanList& spans) {
   if (start.gaps > start.kernels)
     return fmt::format("device without work for {} longer",
                        time_text(std::min(start.gaps, start.own_delay)));
+  if (start.unshared > std::max<int64_t>(0, start.kernels)) return "work that no other rank has";
   if (start.kernels <= 0) return "";
   std::string text = fmt::format("kernels took {} longer than the same ones elsewhere",
                                  time_text(std::min(start.kernels, start.own_delay)));

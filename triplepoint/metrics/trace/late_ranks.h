@@ -28,6 +28,7 @@ struct LateStart {
   // more.
   int64_t kernels = 0, gaps = 0;
   int32_t slowest = -1;
+  int64_t unshared = 0;        // ns in kernels that no other rank has: other work, no delay
   bool are_comparable = true;  // else the ranks do different work before it
   bool by_order = false;       // the pipeline's order explains it, no rank's delay
   bool is_first = false;  // of that rank in a measured timeline: its profiler may have begun late
@@ -41,7 +42,7 @@ struct RankLateness {
   int64_t alone = 0;   // ns by which it was later than the second last
   int64_t waited = 0;  // ns it waited itself
   int64_t blamed = 0;  // ns that others waited because of its delays, also through others
-  int64_t delay = 0;   // ns, signed: those delays, summed
+  int64_t delay = 0;   // ns: those delays, summed
   int64_t in_communication =
       0;                      // ns of all its communication kernels: what a naive reading adds up
   bool beyond_noise = false;  // the delays; see blame_delays

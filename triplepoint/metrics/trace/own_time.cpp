@@ -26,6 +26,7 @@ class RankKernels::Durations {
     if (all_.empty()) return std::nullopt;
     Usual usual;
     usual.middle = lower_median(std::move(all_));
+    usual.ranks = ranks_;
     if (!variances_.empty()) usual.variance = lower_median(std::move(variances_));
     return usual;
   }
@@ -34,6 +35,7 @@ class RankKernels::Durations {
   void end_rank() {
     const std::span<const int64_t> times = std::span<const int64_t>(all_).subspan(begin_of_rank_);
     begin_of_rank_ = all_.size();
+    ranks_ += !times.empty();
     if (times.size() < 2) return;
     double sum = 0, squares = 0;
     for (const int64_t time : times)
@@ -44,7 +46,7 @@ class RankKernels::Durations {
     variances_.push_back(squares / static_cast<double>(times.size() - 1));
   }
 
-  int32_t rank_ = -1;
+  int32_t rank_ = -1, ranks_ = 0;
   size_t begin_of_rank_ = 0;
   std::vector<int64_t> all_;
   std::vector<double> variances_;
@@ -164,6 +166,7 @@ OwnTime RankKernels::between(int32_t rank, int64_t begin, int64_t end) const {
       own.most_excess = excess;
       own.slowest = i;
     }
+    if (usual.ranks == 1) own.unshared += last - first;
     own.variance += usual.variance;
     add_gap(i, begin, own);
     own.busy += std::max<int64_t>(0, last - std::max(first, covered));

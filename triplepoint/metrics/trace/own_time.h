@@ -18,6 +18,7 @@ struct OwnTime {
   int64_t kernel_excess = 0, gap_excess = 0;  // ns beyond the medians of the same ones
   int32_t slowest = -1;                       // span of the kernel with most excess
   int64_t most_excess = 0;                    // ns, of that
+  int64_t unshared = 0;                       // ns in kernels that no other rank has
   int64_t excess() const { return kernel_excess + gap_excess; }
   double variance = 0;  // ns^2, as they usually scatter
   int64_t kernels = 0;
@@ -52,6 +53,7 @@ class RankKernels {
   /// How long something usually takes, and how that varies on one rank.
   struct Usual {
     int64_t middle = 0;
+    int32_t ranks = 0;    // that have it
     double variance = 0;  // of the median rank, so that one rank's troubles are no reason to doubt
   };
   class Durations;

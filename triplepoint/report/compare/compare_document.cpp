@@ -244,7 +244,7 @@ triplepoint::DataTable settings_table(const Comparison& c) {
     columns.push_back({side.name, Align::left});
   triplepoint::DataTable table = text_table(std::move(columns));
   for (const auto& [name, values] : c.settings) {
-    std::vector<DataCell> cells = {name};
+    std::vector<DataCell> cells = {name == "numbers" ? "shipped data (digest)" : name};
     cells.insert(cells.end(), values.begin(), values.end());
     table.add(std::move(cells));
   }

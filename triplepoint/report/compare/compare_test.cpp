@@ -252,6 +252,17 @@ TEST_CASE("a lost sensor moves no mean: it is of the GPUs that both sides know")
   CHECK(*mean.values[1] == Approx(65));
 }
 
+TEST_CASE("compare: tokens of another model do not compare, its model FLOPs do") {
+  Side one = sample_side("one", 1), other = sample_side("other", 2);
+  one.row.has_job = other.row.has_job = true;
+  one.row.job.model.name = "a", other.row.job.model.name = "b";
+  other.row.metrics->tokens_per_second = 1e6;
+  const std::vector<std::string> sentences = sentences_of(compare_runs({one, other}));
+  CHECK(says(sentences, "Tokens and steps do not compare: other trains b, one a."));
+  CHECK_FALSE(says(sentences, "tokens/s"));
+  CHECK_FALSE(says(sentences, "A token costs"));
+}
+
 TEST_CASE("kernels of another batch are compared for as many tokens, and a digest is no setting") {
   Side one = sample_side("one", 1), twice = sample_side("twice", 2);
   twice.row.metrics->tokens_per_second = 1e5;

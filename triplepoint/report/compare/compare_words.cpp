@@ -87,8 +87,15 @@ const ComparedRow* find_of_run(const Comparison& c, const std::string& key) {
   return whole != nullptr ? whole : c.find(key);
 }
 
+/// Whether it trains another model: a token of it is other work.
+bool has_other_model(const Comparison& c, std::size_t side) {
+  const StudyRow &a = c.sides[0].row, &b = c.sides[side].row;
+  return a.has_job && b.has_job && a.job.model.name != b.job.model.name;
+}
+
 /// The number that says how fast a run is, among those that both sides know.
 const ComparedRow* speed_row(const Comparison& c, std::size_t side) {
+  if (has_other_model(c, side)) return c.find("model_tflops_per_gpu");
   for (const char* key : {"tokens_per_s", "samples_per_s"})
     if (const ComparedRow* row = find_of_run(c, key); is_known(row, side)) return row;
   return nullptr;
@@ -107,6 +114,13 @@ double tokens_ratio(const Comparison& c, std::size_t side) {
 
 std::string speed_sentence(const Comparison& c, std::size_t side) {
   const ComparedRow* row = speed_row(c, side);
+  if (has_other_model(c, side))
+    return (is_known(row, side) ? faster_words(*row, side, c) +
+                                      " in model FLOPs a GPU: " + against(*row, side) + ". "
+                                : "") +
+           fmt::format("Tokens and steps do not compare: {} trains {}, {} {}.", c.sides[side].name,
+                       c.sides[side].row.job.model.name, c.sides[0].name,
+                       c.sides[0].row.job.model.name);
   const ComparedRow* step = find_of_run(c, "step_time_s");
   if (row == nullptr && !is_known(step, side)) return "";
   // Slower by a share of the speed is longer by another share of the step.
@@ -187,7 +201,7 @@ std::string fastest_sentence(const Comparison& c) {
   if (c.sides.size() < 3 || row == nullptr || !row->values[0]) return "";
   std::size_t fastest = 0, slowest = 0;
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
-    if (!row->values[i]) return "";
+    if (!row->values[i] || has_other_model(c, i)) return "";
     if (*row->values[i] > *row->values[fastest]) fastest = i;
     if (*row->values[i] < *row->values[slowest]) slowest = i;
   }
@@ -437,7 +451,10 @@ std::vector<std::string> sentences_of(const Comparison& c) {
   }
   if (!any_ended) add(fastest_sentence(c));
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
-    if (!any_ended) add(speed_sentence(c, i) + noise_sentence(c, i) + prediction_sentence(c, i));
+    const bool compares = !has_other_model(c, i);
+    if (!any_ended)
+      add(speed_sentence(c, i) + (compares ? noise_sentence(c, i) : "") +
+          prediction_sentence(c, i));
     if (i == 1) {
       for (const Side& side : c.sides)
         add(recording_sentence(side));
@@ -451,9 +468,9 @@ std::vector<std::string> sentences_of(const Comparison& c) {
     for (std::string& sentence : bottleneck_sentences(c, i))
       add(std::move(sentence));
     add(settings_sentence(c, i));
-    add(energy_sentence(c, i));
+    if (compares) add(energy_sentence(c, i));
     add(heat_sentence(c, i));
-    add(time_sentence(c, i));
+    if (compares) add(time_sentence(c, i));
   }
   return sentences;
 }

@@ -289,7 +289,7 @@ MaybeFinding about_communication(const Groups& groups) {
   if (worst == nullptr || communication_share(*worst) < min_communication_share)
     return std::nullopt;
   Finding finding(anchor_of("kernels", *worst));
-  finding.say("Most exposed communication: in ")
+  finding.say("Most exposed communication, by its share of the step: in ")
       .group_and_name(*worst)
       .say(", ")
       .number(*worst, "exposed_communication_s", "s")

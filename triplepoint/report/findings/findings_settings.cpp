@@ -246,16 +246,27 @@ MaybeFinding about_what_recompute_unlocks(const Groups& groups) {
 }
 
 MaybeFinding about_overlap(const Groups& groups) {
-  const auto best = strongest(switched_on(groups, PlanSetting::overlap, overlaps), gain);
+  const std::vector<Pair> pairs = switched_on(groups, PlanSetting::overlap, overlaps);
+  const auto best = strongest(pairs, gain);
+  const auto least =
+      strongest(pairs, [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *best->to));
-  finding.say("Overlap pays: it makes ").group(*best->from).say(", ").name(*best->from).say(", ");
+  finding.say(pairs.size() > 1 ? "Overlap pays at best: it makes " : "Overlap pays: it makes ")
+      .group_and_name(*best->from)
+      .say(", ");
   add_gain(finding, *best);
   const auto peaks = ratio_at(*best, peak_heat);
   if (peaks && known_number(*best->to, peak_heat) - known_number(*best->from, peak_heat) > 0.5)
     finding.say(" and ")
         .difference(*best->to, *best->from, peak_heat, "°C")
         .say(" hotter at its peak");
+  if (least->to != best->to)
+    finding.say("; at worst it makes ")
+        .group_and_name(*least->from)
+        .say(", ")
+        .times(*least->to, *least->from, speed)
+        .say(" as fast");
   finding.say(".");
   return finding;
 }

@@ -171,6 +171,10 @@ std::string diagnoses_text(const StudyRow& row) {
     const bool is_error = diagnosis.severity == spec::Diagnosis::Severity::error;
     std::string code(spec::name_of(diagnosis.code));
     std::ranges::replace(code, '_', ' ');
+    const std::string& what = diagnosis.what;
+    if (diagnosis.code == spec::DiagnosisCode::inert_option)  // of several only some may be
+      code +=
+          ": " + what.substr(0, what.find(what.find(" with ") < what.find('(') ? " with " : " "));
     text += fmt::format("{}{}", text.empty() ? "" : "; ",
                         is_error || !row.has_job ? diagnosis.what : code);
   }

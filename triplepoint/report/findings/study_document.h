@@ -30,6 +30,7 @@ struct Recommendation {
   PlanSetting setting = PlanSetting::layout;
   double gain = 0;  // of speed, 0.12 is 12 %
   Finding text;
+  std::optional<double> default_stack_ratio = std::nullopt;  // of speeds; 0: does not fit or run
 };
 
 /// What to change in a group, the most worth first: from the layout that the study names first to

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
@@ -12,6 +14,7 @@
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/study.h"
+#include "triplepoint/search/layout_scan.h"
 #include "triplepoint/search/search.h"
 
 namespace triplepoint::report {
@@ -54,33 +57,45 @@ void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
     text.say(", ").difference(from, to, "temperature_c.peak", "°C").say(" cooler at its peak");
 }
 
-/// " With stack megatron-core the same change makes steps longer.": the same change under the
-/// default software, by schedules on mean devices; empty where it gains about as much, or the
-/// study's is that software.
-std::string default_stack_text(const StudyRow& from, const StudyRow& to) {
-  const std::string_view usual = spec::default_stack;
-  const bool trains = !spec::is_inference(to.job.task) && to.origin == run::Origin::simulated;
+/// Speed after a change over that before it, under the default software, by schedules on mean
+/// devices; 0 where one of the two does not fit or run, nothing where the study's is that software.
+std::optional<double> default_stack_ratio(const StudyRow& from, const StudyRow& to) {
   const Result<spec::Library> library = spec::require_library();
-  if (!trains || to.job.stack.name == usual || to.job.cluster.shared_cores > 0 || !library)
-    return "";
-  const Result<spec::Stack> stack = spec::load_stack(*library, usual);
-  if (!stack) return "";
+  if (spec::is_inference(to.job.task) || to.origin != run::Origin::simulated || !library ||
+      to.job.stack.name == spec::default_stack || to.job.cluster.shared_cores > 0)
+    return std::nullopt;
+  const Result<spec::Stack> stack = spec::load_stack(*library, spec::default_stack);
+  if (!stack) return std::nullopt;
   const auto time = [&](spec::Job job) {
     job.stack = *stack;
     if (spec::has_errors(spec::diagnose(job))) return 0.0;
-    return search::evaluate_plan(job, {}).step.time;
+    const search::Candidate plan = search::evaluate_plan(job, {});
+    return plan.memory > search::usable_memory(job, {}) ? 0.0 : plan.step.time;
   };
   const double before = time(from.job), after = time(to.job);
-  if (!(before > 0) || !(after > 0))
-    return fmt::format(" With stack {} one of the two cannot run.", usual);
-  const double gain = before / after - 1, here = ratio_at(to, from, speed).value_or(1) - 1;
-  const bool alike = gain >= least_gain && gain >= 0.5 * here && gain <= 1.5 * here;
-  if (alike) return "";
-  return fmt::format(" With stack {} the same change {}.", usual,
-                     gain < -least_gain  ? "makes steps longer"
-                     : gain < least_gain ? "gains less than one per cent"
-                     : gain < 0.5 * here ? "gains less than half as much"
-                                         : "gains clearly more");
+  return before > 0 && after > 0 ? before / after : 0;
+}
+
+std::string change_key(const StudyRow& from, const StudyRow& to) {
+  return identifier(from.name + " to " + to.name);
+}
+
+/// " With stack megatron-core the same change costs 4.3 % of the speed."; nothing where it gains
+/// about as much.
+void add_default_stack(Finding& text, const Recommendation& change) {
+  if (!change.default_stack_ratio) return;
+  const double ratio = *change.default_stack_ratio, gain = ratio - 1;
+  const std::string with = fmt::format(" With stack {} ", spec::default_stack);
+  if (ratio == 0) text.say(with + "one of the two does not fit or cannot run.");
+  if (ratio == 0) return;
+  if (gain >= least_gain && gain >= 0.5 * change.gain && gain <= 1.5 * change.gain) return;
+  text.say(with + (gain < 0 ? "the same change costs " : "the same change gains "))
+      .add({gain < 0 ? Evidence::Form::less : Evidence::Form::more,
+            {{"", "default_stack_speed." + change_key(*change.from, *change.to)}},
+            {},
+            std::abs(gain),
+            percent(std::abs(gain))})
+      .say(gain < 0 ? " of the speed." : ".");
 }
 
 void add_change(Finding& text, const Pair& pair) {
@@ -116,14 +131,17 @@ void add_change(Finding& text, const Pair& pair) {
   }
   text.say(": ");
   add_gain_between(text, from, to);
-  // Other software may favour another layout: a profiler lengthens the gaps of the host.
-  text.say(".").say(default_stack_text(from, to));
+  text.say(".");
 }
 
 Recommendation recommend(const Group& group, const Pair& pair) {
   Finding text(change_anchor(group));
   add_change(text, pair);
-  return {pair.from, pair.to, pair.setting, gain_of(pair), std::move(text)};
+  Recommendation change{pair.from, pair.to, pair.setting, gain_of(pair), std::move(text)};
+  // Other software may favour another layout: a profiler lengthens the gaps of the host.
+  change.default_stack_ratio = default_stack_ratio(*pair.from, *pair.to);
+  add_default_stack(change.text, change);
+  return change;
 }
 
 /// From the layout that the study names first; with that one best already, nothing.
@@ -321,7 +339,7 @@ Json name_or_null(const StudyRow* row) {
   return row != nullptr ? Json(row->name) : Json();
 }
 
-Json group_json(const Group& group) {
+Json group_json(const Group& group, Json& default_stack_speed) {
   const Answers answers = answers_for(group);
   Json json = {{"id", group.id},
                {"title", group.title},
@@ -338,6 +356,8 @@ Json group_json(const Group& group) {
     entry["from"] = change.from->name;
     entry["to"] = change.to->name;
     entry["gain"] = change.gain;
+    if (change.default_stack_ratio)
+      default_stack_speed[change_key(*change.from, *change.to)] = *change.default_stack_ratio;
     json["recommendations"].push_back(std::move(entry));
   }
   return json;
@@ -357,8 +377,9 @@ Json conclusions_json(const Study& study) {
   for (const Finding& finding : find_findings(study))
     json["findings"].push_back(sentence_json(finding));
   json["groups"] = Json::array();
+  json["default_stack_speed"] = Json::object();
   for (const Group& group : groups_of(study))
-    json["groups"].push_back(group_json(group));
+    json["groups"].push_back(group_json(group, json["default_stack_speed"]));
   return json;
 }
 

@@ -283,7 +283,7 @@ std::string worst_source_sentence(const std::map<std::string, ErrorSummary>& fam
       std::max_element(families.begin(), families.end(), [](const auto& a, const auto& b) {
         return a.second.median_abs.value_or(0) < b.second.median_abs.value_or(0);
       });
-  if (worst == families.end() || !worst->second.median_abs) return "";
+  if (families.size() < 2 || !worst->second.median_abs) return "";
   const double bias = worst->second.signed_mean.value_or(0);
   return fmt::format("{} is farthest off: median {} % over {} rows, on average {} % too {}.",
                      worst->first, cell(worst->second.median_abs), whole(worst->second.rows),
@@ -315,9 +315,11 @@ std::vector<std::string> sentences_of(const TableScores& all, const ScoreSummary
       static_cast<std::size_t>(all.fit.failed_and_does_not_fit) + all.fit.false_fit.size();
   if (ran > 0)
     sentences.push_back(fmt::format(
-        "{} of {} jobs that ran do not fit by our estimate; {} of {} that ran out of memory do.",
-        all.fit.false_oom.size(), whole(static_cast<int64_t>(ran)), all.fit.false_fit.size(),
-        whole(static_cast<int64_t>(failed))));
+        "{} of {} jobs that ran do not fit by our estimate{}.", all.fit.false_oom.size(),
+        whole(static_cast<int64_t>(ran)),
+        failed == 0 ? ""
+                    : fmt::format("; {} of {} that ran out of memory do", all.fit.false_fit.size(),
+                                  whole(static_cast<int64_t>(failed)))));
   if (!all.skipped.empty())
     sentences.push_back(
         fmt::format("{} rows are not predicted; the reasons are below.", all.skipped.size()));
