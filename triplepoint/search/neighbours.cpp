@@ -224,6 +224,7 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& o
     return other;
   }
   other.plan = simulate_in_full(job, objective);
+  other.plan.refused = over_limit(other.plan, limits, job);
   if (whole > Bytes())
     other.missing_headroom = std::max(Bytes(), memory - usable_memory(job, limits));
   return other;
@@ -335,7 +336,8 @@ std::string own_text(const OtherPlan& own, const Finalist& first) {
 std::string why_not(const OtherPlan& other, const Finalist& first, Goal goal) {
   if (!other.problem.empty()) return "not possible: " + other.problem;
   if (other.missing > Bytes()) return missing_text(other);
-  const std::string behind = behind_text(other.plan, first, goal);
+  const std::string behind = behind_text(other.plan, first, goal) +
+                             (other.plan.refused.empty() ? "" : "; " + other.plan.refused);
   if (other.missing_headroom == Bytes()) return behind;
   return fmt::format("{}; {} GiB short of --memory-headroom", behind,
                      significant(other.missing_headroom / unit::GiB));
