@@ -62,6 +62,7 @@ struct ClockPlan {
   std::vector<ClockPoint> frontier;  // time rises, energy falls; the first costs no time
   std::vector<StageSlack> stages;
   std::string nothing;  // why no time can be kept and energy saved; empty: it can
+  bool interrupted = false;  // before the end of the search
 };
 
 struct ClockOptions {

@@ -242,7 +242,7 @@ Json placement_json(const Placement& placement) {
 
 /// Empty on a machine that is known.
 DataCell drawn_cell(const Placement& placement, DataCell value) {
-  if (placement.over.machines == 0) return Missing{"the machine is known"};
+  if (placement.over.machines == 0) return Missing{"not judged on drawn machines"};
   return value;
 }
 
@@ -342,9 +342,10 @@ DataTable parts_table(const GainParts& parts) {
 
 std::string search_text(const PlaceResult& result) {
   if (result.judged == 0) return "";
-  return fmt::format("The search judged {} neighbours; {}.", whole(result.judged),
+  return fmt::format("The search judged {} neighbouring placements; {}.",
+                     whole(result.judged),
                      result.searched_all
-                         ? "none of the last placement is faster"
+                         ? "no neighbour of the last one is faster"
                          : "it was stopped before it found no faster one (--judge goes on)");
 }
 

@@ -6,8 +6,10 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/text.h"
 
@@ -48,13 +50,14 @@ double excess(const Sized& sized, const SizeLimits& limits) {
   return worst;
 }
 
-std::string broken_text(const Sized& sized, const SizeLimits& limits) {
+std::string broken_text(const Sized& sized, const SizeLimits& limits, const std::string& currency) {
   std::string text;
   if (limits.time && sized.bill.total > *limits.time)
     text = fmt::format("{:.1f} of {:.1f} days", sized.bill.total / day, *limits.time / day);
   if (limits.money && sized.bill.money() > *limits.money)
-    text += fmt::format("{}{:.2f} of {:.2f} M", text.empty() ? "" : ", ", sized.bill.money() / 1e6,
-                        *limits.money / 1e6);
+    text += fmt::format("{}{} of {}", text.empty() ? "" : ", ",
+                        metrics::money_text(sized.bill.money(), currency),
+                        metrics::money_text(*limits.money, currency));
   return text;
 }
 
@@ -62,11 +65,11 @@ std::string takes_text(const Sized& sized, const metrics::BillRates& rates) {
   std::string days = fmt::format("{:.1f} days", sized.bill.total / day);
   if (const auto likely = sized.days())
     days += fmt::format(" (likely {:.1f}-{:.1f})", likely->low, likely->high);
-  return fmt::format("{} with {}; {} MW at the site, {} MWh {}, {} M {}, {} t CO2, {} failures",
+  return fmt::format("{} with {}; {} MW at the site, {} MWh {}, {}, {} t CO2, {} failures",
                      days, plan_text(sized.plan), significant(sized.site_watts() / 1e6),
                      significant(sized.bill.energy / unit::MWh),
-                     metrics::scope_text(sized.bill.scope), significant(sized.bill.money() / 1e6),
-                     rates.currency, significant(sized.bill.tonnes_co2),
+                     metrics::scope_text(sized.bill.scope),
+                     metrics::money_text(sized.bill.money(), rates.currency), significant(sized.bill.tonnes_co2),
                      significant(sized.bill.failures));
 }
 
@@ -82,8 +85,18 @@ std::string risk_text(const Sized& sized, const SizeLimits& limits) {
                      percent(std::erfc(deviations / std::sqrt(2.0)) / 2));
 }
 
-/// The sizes of the machine's cluster between which nothing was tried, as a flag.
+/// Which numbers of nodes of a range were tried, where not all, and the flag that tries more of
+/// them: all where these are few, else those around the machine's.
 std::string finer_text(const std::vector<Sized>& all, const Sized& at) {
+  constexpr int64_t few = 16;
+  std::set<int64_t> tried;
+  for (const Sized& each : all)
+    tried.insert(each.base.cluster.num_nodes);
+  const int64_t range = *tried.rbegin() - *tried.begin() + 1;
+  if (range == std::ssize(tried)) return "";
+  const std::string text = fmt::format(" Tried were {} nodes; --nodes ", fmt::join(tried, ", "));
+  if (range <= few)
+    return text + fmt::format("{}..{}/1 tries all between.", *tried.begin(), *tried.rbegin());
   int64_t below = 0, above = 0;
   const int64_t nodes = at.base.cluster.num_nodes;
   for (const Sized& each : all) {
@@ -93,13 +106,14 @@ std::string finer_text(const std::vector<Sized>& all, const Sized& at) {
     if (other > nodes && (above == 0 || other < above)) above = other;
   }
   const int64_t low = below > 0 ? below : nodes, high = above > 0 ? above : nodes;
-  const int64_t step = (high - low) / 8;
-  if (step <= 1) return "";
-  return fmt::format(" Sizes between were not tried: --nodes {}..{}/{} does.", low, high, step);
+  const int64_t step = std::max<int64_t>(1, (high - low) / 8);
+  return text + fmt::format("{}..{}/{} tries more around it.", low, high, step);
 }
 
 std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
                        const metrics::BillRates& rates) {
+  const std::string tried =
+      all.size() == 1 ? "the only size tried" : fmt::format("the {} sizes tried", all.size());
   const Sized *best = nullptr, *nearest = nullptr;
   for (const Sized& each : all) {
     if (!each.problem.empty()) continue;
@@ -108,14 +122,18 @@ std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
     if (!nearest || over < excess(*nearest, limits)) nearest = &each;
   }
   if (best)
-    return fmt::format("Take {}, of the {} sizes tried the cheapest that keeps all limits: {}{}.{}",
-                       machines_text(*best), all.size(), takes_text(*best, rates),
+    return fmt::format("Take {}, {}: {}{}.{}", machines_text(*best),
+                       all.size() == 1 ? tried + ", which keeps all limits"
+                                       : "of " + tried + " the cheapest that keeps all limits",
+                       takes_text(*best, rates),
                        risk_text(*best, limits), finer_text(all, *best));
   if (nearest)
-    return fmt::format("No: none of the {} sizes tried keeps the limits. Nearest is {} ({}): {}.{}",
-                       all.size(), machines_text(*nearest), broken_text(*nearest, limits),
+    return fmt::format("No: {} keep{} the limits. Nearest is {} ({}): {}.{}",
+                       all.size() == 1 ? tried + " does not" : "none of " + tried,
+                       all.size() == 1 ? "" : "s", machines_text(*nearest),
+                       broken_text(*nearest, limits, rates.currency),
                        takes_text(*nearest, rates), finer_text(all, *nearest));
-  return fmt::format("No: there is no plan on any of the {} sizes tried.", all.size());
+  return fmt::format("No: there is no plan on {}{}.", all.size() == 1 ? "" : "any of ", tried);
 }
 
 DataTable table_of(const std::vector<Sized>& all, const SizeLimits& limits,
@@ -156,7 +174,7 @@ DataTable table_of(const std::vector<Sized>& all, const SizeLimits& limits,
           {each.bill.total / day, bound(&metrics::Interval::low), bound(&metrics::Interval::high),
            each.site_watts() / 1e6, each.bill.energy / unit::MWh, each.bill.money(),
            each.bill.tonnes_co2, each.bill.failures, each.bill.checkpoint_interval / unit::s,
-           std::string(each.on_front ? "*" : ""), plan_text(each.plan), broken_text(each, limits)});
+           std::string(each.on_front ? "*" : ""), plan_text(each.plan), broken_text(each, limits, rates.currency)});
     }
     table.add(std::move(row));
   }
@@ -246,10 +264,11 @@ answers::Document size_answer(std::vector<Sized> all, const SizeLimits& limits,
                                "nothing takes less time, money, energy and power at once.",
                                all.size(), metrics::scope_text(all.front().bill.scope),
                                significant(first.environment.pue.value_or(1))),
-          .verdict = (all.size() < asked
-                          ? fmt::format("Interrupted after {} of {} sizes. ", all.size(), asked)
-                          : "") +
-                     verdict_of(all, limits, rates),
+          .verdict = all.size() < asked
+                         ? fmt::format("Interrupted after {} of {} sizes, which concludes nothing; "
+                                       "run it again to its end, or with fewer sizes.",
+                                       all.size(), asked)
+                         : verdict_of(all, limits, rates),
           .sections = {{.figures = {front_figure(all, rates)}},
                        {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
           .numbers = {
