@@ -137,7 +137,10 @@ Arguments ScopeFlags::arguments() {
             },
             {.choices = {metrics::energy_scopes.begin(), metrics::energy_scopes.end()}})
       .flag("--pue", "RATIO", "power usage effectiveness: facility power over IT power",
-            into(pue_, parse_number));
+            into(pue_, [](std::string_view text) -> Result<double> {
+              if (const Result<double> ratio = parse_number(text)) return ratio;
+              return error(fmt::format("\"{}\" is no ratio; try 1.2", text));
+            }));
 }
 
 Result<double> ScopeFlags::pue(const spec::Environment& site, double usual) const {
