@@ -10,9 +10,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/answers/labels.h"
-#include "triplepoint/answers/run_figures.h"
-
 namespace triplepoint::app {
 namespace {
 
@@ -133,20 +130,6 @@ std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<Sw
                             cooling);
 }
 
-/// As much of the jobs' title as all have: none of what is swept.
-std::string common_title(const std::vector<SweptJob>& jobs) {
-  std::set<std::string> titles, groups, models;
-  for (const SweptJob& job : jobs) {
-    if (!known(job)) continue;
-    titles.insert(answers::title_of(job.results.run));
-    groups.insert(answers::group_label(*job.results.run.manifest.job));
-    models.insert(job.results.run.manifest.job->model.name);
-  }
-  for (const auto& names : {titles, groups, models})
-    if (names.size() == 1) return *names.begin();
-  return titles.empty() ? "No job" : "Jobs";
-}
-
 DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {
   DataTable table{.name = "sweep"};
   for (const SweptFlag& flag : flags)
@@ -171,9 +154,7 @@ DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJ
   for (const SweptJob& job : jobs) {
     std::vector<DataCell> row(job.values.begin(), job.values.end());
     const metrics::Metrics& m = job.results.metrics;
-    const auto cell = [&](const std::optional<double>& value) {
-      return cell_of(value, why(job));
-    };
+    const auto cell = [&](const std::optional<double>& value) { return cell_of(value, why(job)); };
     row.push_back(cell(m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt));
     row.insert(row.end(),
                {cell(m.tokens_per_second), cell(m.joules_per_token), scope_of(job),
@@ -243,9 +224,13 @@ answers::Document sweep_answer(const std::vector<SweptFlag>& flags,
   std::vector<std::string> names;
   for (const SweptFlag& flag : flags)
     names.push_back(flag.name);
+  std::set<std::string> models;  // the rest of a title may be swept
+  for (const SweptJob& job : jobs)
+    if (known(job)) models.insert(job.results.run.manifest.job->model.name);
   answers::Document answer{
       .kind = "sweep",
-      .title = fmt::format("{} over {}", common_title(jobs), fmt::join(names, " and ")),
+      .title = fmt::format("{} over {}", models.size() == 1 ? *models.begin() : "Jobs",
+                           fmt::join(names, " and ")),
       .facts = fmt::format("{} jobs, one for each value.", jobs.size()),
       .verdict = verdict_of(flags, jobs) + idle_text(jobs)};
   const size_t curves = jobs.size() / flags[0].values.size();

@@ -105,29 +105,28 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
       {"energy_j", "GPU kJ/step"}, {"node_energy_j", "node kJ"}, {"site_energy_j", "site kJ"}};
   const auto [energy_key, energy_title] = energies[static_cast<size_t>(scope_of(outcome))];
   DataTable table{.name = "plans", .title = "Best plans"};
-  table.columns = {
-      {"place", "#"},
-      {.key = "plan", .title = "plan", .whole = true},
-      {"step_time_s", "step s", 1, 3},
-      {.key = "probability_slower",
-       .title = "P(slower) %",
-       .scale = 0.01,
-       .digits = 0,
-       .optional = 4},
-      {.key = "tokens_per_second_per_gpu", .title = "tok/s/GPU", .optional = 6},
-      {.key = "mfu", .title = "MFU %", .scale = 0.01, .digits = 1, .optional = 5},
-      {.key = "memory_gib", .title = "GiB", .digits = 1, .optional = 3},
-      {.key = "power_mean_w", .title = "mean W", .optional = 1},
-      {.key = "power_peak_w", .title = "peak W", .optional = 7},
-      {.key = "temperature_peak_c", .title = "peak °C", .digits = 1, .optional = 1},
-      {.key = energy_key,
-       .title = energy_title,
-       .scale = 1e3,
-       .digits = energy_digits(plans),
-       .optional = 8},
-      {.key = "front", .title = "front", .optional = 9},
-      {.key = "kind", .title = "shown as", .optional = 1},
-      {.key = "why", .title = "why not first", .optional = 2}};
+  table.columns = {{"place", "#"},
+                   {.key = "plan", .title = "plan", .whole = true},
+                   {"step_time_s", "step s", 1, 3},
+                   {.key = "probability_slower",
+                    .title = "P(slower) %",
+                    .scale = 0.01,
+                    .digits = 0,
+                    .optional = 4},
+                   {.key = "tokens_per_second_per_gpu", .title = "tok/s/GPU", .optional = 6},
+                   {.key = "mfu", .title = "MFU %", .scale = 0.01, .digits = 1, .optional = 5},
+                   {.key = "memory_gib", .title = "GiB", .digits = 1, .optional = 3},
+                   {.key = "power_mean_w", .title = "mean W", .optional = 1},
+                   {.key = "power_peak_w", .title = "peak W", .optional = 7},
+                   {.key = "temperature_peak_c", .title = "peak °C", .digits = 1, .optional = 1},
+                   {.key = energy_key,
+                    .title = energy_title,
+                    .scale = 1e3,
+                    .digits = energy_digits(plans),
+                    .optional = 8},
+                   {.key = "front", .title = "front", .optional = 9},
+                   {.key = "kind", .title = "shown as", .optional = 1},
+                   {.key = "why", .title = "why not first", .optional = 2}};
   const double gpus = static_cast<double>(outcome.asked.base.world_size());
   const Goal goal = outcome.asked.objective.goal;
   if (goal == Goal::cost || goal == Goal::edp)
@@ -343,14 +342,13 @@ std::string price_text(const PlanOutcome& outcome) {
     return energy_in(metrics::EnergyScope::site, base, plan.energy, plan.node_power, plan.time);
   };
   const double more = base.environment.pue ? site_energy(first) / site_energy(*fastest) - 1 : 0;
-  return fmt::format(" Its price: steps are {} longer{} than with the fastest plan found, {}.",
-                     percent(longer),
-                     scope_of(outcome) == metrics::EnergyScope::site ||
-                             std::abs(more) < worth_telling
-                         ? ""
-                         : fmt::format(" and take {} {} energy at the site",
-                                       percent(std::abs(more)), more > 0 ? "more" : "less"),
-                     plan_text(*fastest));
+  return fmt::format(
+      " Its price: steps are {} longer{} than with the fastest plan found, {}.", percent(longer),
+      scope_of(outcome) == metrics::EnergyScope::site || std::abs(more) < worth_telling
+          ? ""
+          : fmt::format(" and take {} {} energy at the site", percent(std::abs(more)),
+                        more > 0 ? "more" : "less"),
+      plan_text(*fastest));
 }
 
 std::string verdict_of(const PlanOutcome& outcome) {
@@ -467,13 +465,12 @@ int64_t not_better(const SearchCounts& counts) {
 
 /// How the search got there: plans, plans that did not fit, simulated plans.
 std::string counts_text(const SearchCounts& counts, const Limits& limits, bool stopped) {
-  return fmt::format(
-      "{} plans in {} layouts: {} do not fit in memory{}, {} {}, {} were simulated.",
-      whole(counts.plans), whole(counts.layouts), whole(out_of_memory(counts)),
-      limits.headroom > Bytes() ? " with its headroom" : "",
-      (stopped ? "up to " : "") + whole(not_better(counts)),
-      stopped ? "were not looked at" : "cannot beat what was found",
-      whole(counts.simulated));
+  return fmt::format("{} plans in {} layouts: {} do not fit in memory{}, {} {}, {} were simulated.",
+                     whole(counts.plans), whole(counts.layouts), whole(out_of_memory(counts)),
+                     limits.headroom > Bytes() ? " with its headroom" : "",
+                     (stopped ? "up to " : "") + whole(not_better(counts)),
+                     stopped ? "were not looked at" : "cannot beat what was found",
+                     whole(counts.simulated));
 }
 
 /// Beside a limit of power what the others then are.

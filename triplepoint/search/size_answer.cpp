@@ -65,12 +65,12 @@ std::string takes_text(const Sized& sized, const metrics::BillRates& rates) {
   std::string days = fmt::format("{:.1f} days", sized.bill.total / day);
   if (const auto likely = sized.days())
     days += fmt::format(" (likely {:.1f}-{:.1f})", likely->low, likely->high);
-  return fmt::format("{} with {}; {} MW at the site, {} MWh {}, {}, {} t CO2, {} failures",
-                     days, plan_text(sized.plan), significant(sized.site_watts() / 1e6),
+  return fmt::format("{} with {}; {} MW at the site, {} MWh {}, {}, {} t CO2, {} failures", days,
+                     plan_text(sized.plan), significant(sized.site_watts() / 1e6),
                      significant(sized.bill.energy / unit::MWh),
                      metrics::scope_text(sized.bill.scope),
-                     metrics::money_text(sized.bill.money(), rates.currency), significant(sized.bill.tonnes_co2),
-                     significant(sized.bill.failures));
+                     metrics::money_text(sized.bill.money(), rates.currency),
+                     significant(sized.bill.tonnes_co2), significant(sized.bill.failures));
 }
 
 /// "; it takes longer than 30.0 days with a probability of 24 %".
@@ -85,29 +85,16 @@ std::string risk_text(const Sized& sized, const SizeLimits& limits) {
                      percent(std::erfc(deviations / std::sqrt(2.0)) / 2));
 }
 
-/// Which numbers of nodes of a range were tried, where not all, and the flag that tries more of
-/// them: all where these are few, else those around the machine's.
-std::string finer_text(const std::vector<Sized>& all, const Sized& at) {
-  constexpr int64_t few = 16;
+/// Which numbers of nodes of a range were tried, where not all, and the flag that tries more.
+std::string finer_text(const std::vector<Sized>& all) {
   std::set<int64_t> tried;
   for (const Sized& each : all)
     tried.insert(each.base.cluster.num_nodes);
-  const int64_t range = *tried.rbegin() - *tried.begin() + 1;
+  const int64_t low = *tried.begin(), high = *tried.rbegin(), range = high - low + 1;
   if (range == std::ssize(tried)) return "";
-  const std::string text = fmt::format(" Tried were {} nodes; --nodes ", fmt::join(tried, ", "));
-  if (range <= few)
-    return text + fmt::format("{}..{}/1 tries all between.", *tried.begin(), *tried.rbegin());
-  int64_t below = 0, above = 0;
-  const int64_t nodes = at.base.cluster.num_nodes;
-  for (const Sized& each : all) {
-    if (each.base.cluster.name != at.base.cluster.name) continue;
-    const int64_t other = each.base.cluster.num_nodes;
-    if (other < nodes) below = std::max(below, other);
-    if (other > nodes && (above == 0 || other < above)) above = other;
-  }
-  const int64_t low = below > 0 ? below : nodes, high = above > 0 ? above : nodes;
-  const int64_t step = std::max<int64_t>(1, (high - low) / 8);
-  return text + fmt::format("{}..{}/{} tries more around it.", low, high, step);
+  const int64_t step = std::max<int64_t>(1, range / 8);
+  return fmt::format(" Tried were {} nodes; --nodes {}..{}/{} tries {}.", fmt::join(tried, ", "),
+                     low, high, step, step == 1 ? "all between" : "more");
 }
 
 std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
@@ -125,14 +112,13 @@ std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
     return fmt::format("Take {}, {}: {}{}.{}", machines_text(*best),
                        all.size() == 1 ? tried + ", which keeps all limits"
                                        : "of " + tried + " the cheapest that keeps all limits",
-                       takes_text(*best, rates),
-                       risk_text(*best, limits), finer_text(all, *best));
+                       takes_text(*best, rates), risk_text(*best, limits), finer_text(all));
   if (nearest)
     return fmt::format("No: {} keep{} the limits. Nearest is {} ({}): {}.{}",
                        all.size() == 1 ? tried + " does not" : "none of " + tried,
                        all.size() == 1 ? "" : "s", machines_text(*nearest),
-                       broken_text(*nearest, limits, rates.currency),
-                       takes_text(*nearest, rates), finer_text(all, *nearest));
+                       broken_text(*nearest, limits, rates.currency), takes_text(*nearest, rates),
+                       finer_text(all));
   return fmt::format("No: there is no plan on {}{}.", all.size() == 1 ? "" : "any of ", tried);
 }
 
@@ -169,12 +155,12 @@ DataTable table_of(const std::vector<Sized>& all, const SizeLimits& limits,
         return cell_of(likely ? std::optional((*likely).*end) : std::nullopt,
                        "nothing is measured");
       };
-      row.insert(
-          row.end(),
-          {each.bill.total / day, bound(&metrics::Interval::low), bound(&metrics::Interval::high),
-           each.site_watts() / 1e6, each.bill.energy / unit::MWh, each.bill.money(),
-           each.bill.tonnes_co2, each.bill.failures, each.bill.checkpoint_interval / unit::s,
-           std::string(each.on_front ? "*" : ""), plan_text(each.plan), broken_text(each, limits, rates.currency)});
+      row.insert(row.end(), {each.bill.total / day, bound(&metrics::Interval::low),
+                             bound(&metrics::Interval::high), each.site_watts() / 1e6,
+                             each.bill.energy / unit::MWh, each.bill.money(), each.bill.tonnes_co2,
+                             each.bill.failures, each.bill.checkpoint_interval / unit::s,
+                             std::string(each.on_front ? "*" : ""), plan_text(each.plan),
+                             broken_text(each, limits, rates.currency)});
     }
     table.add(std::move(row));
   }

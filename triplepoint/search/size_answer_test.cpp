@@ -55,8 +55,8 @@ TEST_CASE("a limit inside the interval has a probability, and sizes between thos
   for (Sized& each : all)
     each.step_time = metrics::Interval{0.9, 1.2};
   const SizeLimits limits{.time = 30 * 24 * unit::h};
-  CHECK(size_answer(all, limits, {}, 3).verdict.starts_with(
-      "Interrupted after 2 of 3 sizes, which concludes nothing"));
+  CHECK(size_answer(all, limits, {}, 3)
+            .verdict.starts_with("Interrupted after 2 of 3 sizes, which concludes nothing"));
   const std::string verdict = size_answer(all, limits, {}, 2).verdict;
   CHECK(verdict.starts_with("Take 64 x dgx-a100"));
   // ln(30 / 29) of ln 1.2 / 1.2816: 0.24 standard deviations.

@@ -109,8 +109,7 @@ TEST_CASE("a value is suggested only if the whole job is sound with it") {
     });
   };
   // 3 and 6 do not fill 32 GPUs.
-  CHECK(layers(4).ends_with(
-      "; try 2, or write layers_per_stage (--layers-per-stage 32,32,31,31)"));
+  CHECK(layers(4).ends_with("; try 2, or write layers_per_stage (--layers-per-stage 32,32,31,31)"));
   CHECK(layers(3).ends_with("; try pipeline_parallel_size 2"));
   CHECK(said([](Job& job) {
           job.cluster.num_nodes = 9;

@@ -150,7 +150,8 @@ void print_results(Console& console, const flags::JobResults& results) {
   if (const std::string fitting = flags::flags_that_fit(results); !fitting.empty())
     print_wrapped(
         console,
-        fmt::format("It fits with {}{}; triplepoint plan finds the fastest plan that fits.", fitting,
+        fmt::format("It fits with {}{}; triplepoint plan finds the fastest plan that fits.",
+                    fitting,
                     flags::fits_barely(results)
                         ? ", but barely (predictions of memory err by more than stays free)"
                         : ""));
@@ -275,7 +276,8 @@ std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
   std::string text = fmt::format("Steps take {} {} than {}.", percent(std::abs(*longer)),
                                  *longer > 0 ? "longer" : "less", other);
   if (!others.empty())
-    return text + fmt::format(" {} acts within these times, too: this is not of one fault.", others);
+    return text +
+           fmt::format(" {} acts within these times, too: this is not of one fault.", others);
   if (effect.waited_for)
     text +=
         fmt::format(" All {} others wait for GPU {}.", run.devices.size() - 1, *effect.waited_for);

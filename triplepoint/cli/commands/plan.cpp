@@ -172,10 +172,11 @@ class PlanCommand : public Command {
     if (slowdown_ && !clocks_)
       return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
     if (clocks_ && !of_search_.empty())
-      return error(fmt::format(
-          "{} belongs to the search for layouts (--clocks keeps the job's layout and has no use for "
-          "it); leave out one of them",
-          of_search_));
+      return error(
+          fmt::format("{} belongs to the search for layouts (--clocks keeps the job's layout and "
+                      "has no use for "
+                      "it); leave out one of them",
+                      of_search_));
     if (clocks_) return plan_clocks(console, library);
     if (size_limits_.time || size_limits_.money || nodes_.size() > 1 || clusters_.size() > 1)
       return plan_sizes(console, library);
@@ -244,9 +245,9 @@ class PlanCommand : public Command {
   /// So that --clocks refuses what it would not heed.
   void note_flags_of_search(Arguments& all) {
     for (Argument& each : all)
-      for (const char* name : {"--objective", "--max-temperature", "--max-power",
-                               "--memory-headroom", "--fix", "--space", "--top", "--pareto",
-                               "--explain", "--tokens", "--within", "--budget"})
+      for (const char* name :
+           {"--objective", "--max-temperature", "--max-power", "--memory-headroom", "--fix",
+            "--space", "--top", "--pareto", "--explain", "--tokens", "--within", "--budget"})
         if (has_name(each, name))
           each.store = [this, name, store = each.store](std::string_view text) {
             of_search_ = name;

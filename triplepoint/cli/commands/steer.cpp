@@ -109,9 +109,10 @@ class Steer : public Command {
     TPT_TRY(require_steerable(job));
     for (const spec::Fault& fault : job.environment.faults)
       if (fault.begin >= options_.duration)
-        return error(fmt::format("the fault {} begins after the end (--duration {}); simulate "
-                                 "longer, or let it begin earlier",
-                                 spec::to_text(fault), to_text(options_.duration)));
+        return error(
+            fmt::format("the fault {} begins after the end (--duration {}); simulate "
+                        "longer, or let it begin earlier",
+                        spec::to_text(fault), to_text(options_.duration)));
     const metrics::BillRates rates = TPT_TRY(metrics::load_bill_rates(library));
     options_.restart = restart_time_.value_or(rates.restart);
     options_.scope = energy_.scope();

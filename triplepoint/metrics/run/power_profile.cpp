@@ -240,8 +240,8 @@ std::optional<PowerProfile> power_profile(const run::Run& run, const PowerProfil
   profile.levels = {level_of("node", curves->nodes, profile.bin, window),
                     level_of("rack", grouped(curves->nodes, per_rack), profile.bin, window),
                     level_of("all nodes", site, profile.bin, window)};
-  profile.smoothing = smoothing_of(*curves, site[0], profile, options.allowed_swing,
-                                   holds_replicas_in_nodes(run));
+  profile.smoothing =
+      smoothing_of(*curves, site[0], profile, options.allowed_swing, holds_replicas_in_nodes(run));
   profile.site_w = site[0];
   // A site does not coincide with itself: what is told there is how its racks peak together.
   profile.levels[2].coincidence = profile.levels[1].coincidence;
