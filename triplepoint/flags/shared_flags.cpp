@@ -99,7 +99,7 @@ Result<double> parse_number(std::string_view text) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc() || end != text.data() + text.size() || !(value >= 0) ||
       value > most_amount)
-    return error(fmt::format("\"{}\" is no amount (a number from 0 to 10^18); try 0.08", text));
+    return error(fmt::format("\"{}\" is no amount (a number from 0 to 10^18); try 1.2", text));
   return value;
 }
 
@@ -137,10 +137,7 @@ Arguments ScopeFlags::arguments() {
             },
             {.choices = {metrics::energy_scopes.begin(), metrics::energy_scopes.end()}})
       .flag("--pue", "RATIO", "power usage effectiveness: facility power over IT power",
-            into(pue_, [](std::string_view text) -> Result<double> {
-              if (const Result<double> ratio = parse_number(text)) return ratio;
-              return error(fmt::format("\"{}\" is no ratio; try 1.2", text));
-            }));
+            into(pue_, parse_number));
 }
 
 Result<double> ScopeFlags::pue(const spec::Environment& site, double usual) const {

@@ -169,15 +169,12 @@ class Examination : Findings {
             "dropout {} is not in [0, 1) (it is the share of numbers that are set to 0); use 0 to "
             "0.5",
             model_.dropout);
-    if (plan_.recompute_layers.value_or(0) < 0)
-      error(Code::inconsistent,
-            "recompute_layers is {} (it counts layers); set it to 0 or more, or leave it out",
-            *plan_.recompute_layers);
-    if (plan_.recompute_layers.value_or(0) > model_.num_layers)
-      error(Code::inconsistent,
-            "recompute_layers is {}, but the model has {} layers; set it to at most those of a "
-            "stage, or leave it out",
-            *plan_.recompute_layers, model_.num_layers);
+    if (const int64_t n = plan_.recompute_layers.value_or(0); n < 0 || n > model_.num_layers)
+      error(
+          Code::inconsistent,
+          "recompute_layers is {} (it counts layers of a stage's chunk, of {} in all); set it to 0 "
+          "or more of these, or leave it out",
+          n, model_.num_layers);
   }
 
   /// A pass of a microbatch through a chunk takes about 300 bytes and a microsecond to simulate.

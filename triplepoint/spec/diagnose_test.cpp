@@ -332,7 +332,8 @@ TEST_CASE("sizes of zero and sizes beyond reason are refused before anything is 
         job.plan.recompute_layers = -1;
       },
       Code::inconsistent,
-      "recompute_layers is -1 (it counts layers); set it to 0 or more, or leave it out");
+      "recompute_layers is -1 (it counts layers of a stage's chunk, of 96 in all); set it to 0 or "
+      "more of these, or leave it out");
 }
 
 }  // namespace
