@@ -357,7 +357,7 @@ std::string verdict_of(const PlanOutcome& outcome) {
       fmt::format("plan 1, {}: {}", plan_text(first), speed_text(outcome, first));
   if (outcome.asked.watch.stopped())
     return fmt::format(
-        "The search was interrupted and concludes nothing; the best until then is {}. Run it "
+        "The search was interrupted and concludes nothing; the best until then is {}. Search "
         "again to its end, or hold some dimensions with --fix.",
         plan_1);
   const std::string price = price_text(outcome);
