@@ -93,8 +93,6 @@ DataTable stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPo
   table.columns = {{"stage", "stage"},
                    {"worked", "works %", 0.01, 1},
                    {"waited", "waits %", 0.01, 1},
-                   {"forward_slack_s", "slack F ms", 1e-3, 2},
-                   {"backward_slack_s", "slack B ms", 1e-3, 2},
                    {"clock_before_mhz", "MHz today", 1, 0},
                    {"clock_mhz", "locked MHz"},
                    {"power_before_w", "W today", 1, 0},
@@ -108,11 +106,9 @@ DataTable stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPo
       locked += mhz(clock) / static_cast<double>(means[s].clocks.size());
     const double working = stage.working_clock * mhz(*job.cluster.gpu.max_clock);
     const double lowered = point == nullptr ? 0 : 1 - locked / working;
-    const auto milliseconds = [](Seconds slack) { return std::max(0., slack / unit::s); };
     DataCell after = Missing{"no setting was chosen"};
     if (point != nullptr) after = means[s].power_after;
-    table.add({stage.stage, stage.worked, stage.waited, milliseconds(stage.forward_slack),
-               milliseconds(stage.backward_slack), means[s].clock_before,
+    table.add({stage.stage, stage.worked, stage.waited, means[s].clock_before,
                clock_range(means[s].clocks), means[s].power_before, after,
                reason_of(plan, stage, lowered)});
   }
@@ -120,6 +116,8 @@ DataTable stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPo
 }
 
 std::string verdict_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* point) {
+  if (plan.interrupted)
+    return "The search was interrupted and concludes nothing; run it again to its end.";
   if (point == nullptr)
     return "Leave the clocks as they are. " + plan.nothing +
            (plan.frontier.empty()
@@ -146,6 +144,7 @@ Json numbers_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* c
                {"cluster", job.cluster.name},
                {"gpus", job.world_size()},
                {"energy_scope", metrics::energy_scopes[static_cast<size_t>(plan.scope)]}};
+  if (plan.interrupted) json["interrupted"] = true;
   if (!plan.nothing.empty()) json["nothing"] = plan.nothing;
   if (chosen == nullptr) return json;
   Json clocks = Json::array(), caps = Json::array();
@@ -166,6 +165,7 @@ Json numbers_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* c
 }  // namespace
 
 const ClockPoint* chosen_point(const ClockPlan& plan, double slowdown) {
+  if (plan.interrupted) return nullptr;
   const double allowed = std::max(slowdown, schedule_tolerance);
   const ClockPoint* chosen = nullptr;
   for (const ClockPoint& point : plan.frontier)

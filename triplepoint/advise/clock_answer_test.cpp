@@ -119,6 +119,10 @@ TEST_CASE("JSON has the clocks and caps of every GPU, if a point was chosen") {
   CHECK(contains(clock_answer(job, plan, &plan.frontier[1]).verdict,
                  "10.00 % less energy of the GPUs at 2.00 % longer"));
   CHECK(contains(clock_answer(job, plan, nullptr).verdict, "Leave the clocks"));
+  ClockPlan interrupted = plan;
+  interrupted.interrupted = true;
+  CHECK(contains(clock_answer(job, interrupted, nullptr).verdict, "concludes nothing"));
+  CHECK(chosen_point(interrupted, 1) == nullptr);
 }
 
 TEST_CASE(

@@ -564,7 +564,8 @@ class ClockPlanner {
     plan_.stages = stage_slacks(model, step, walks);
     advance();
     for (const double slowdown : steps) {
-      if (options_.watch.stopped()) break;
+      plan_.interrupted |= options_.watch.stopped();
+      if (plan_.interrupted) break;
       if (const auto point = point_at(walks, slowdown)) keep(*point);
       advance();
     }
@@ -656,6 +657,7 @@ class ClockPlanner {
   }
 
   void note_if_nothing() {
+    if (plan_.interrupted) return;
     if (!plan_.frontier.empty() && plan_.frontier.front().slowdown <= schedule_tolerance) return;
     double waited = 0;
     for (const StageSlack& stage : plan_.stages)

@@ -61,7 +61,8 @@ struct ClockPlan {
   JudgedStep baseline;               // the job as it is
   std::vector<ClockPoint> frontier;  // time rises, energy falls; the first costs no time
   std::vector<StageSlack> stages;
-  std::string nothing;  // why no time can be kept and energy saved; empty: it can
+  std::string nothing;       // why no time can be kept and energy saved; empty: it can
+  bool interrupted = false;  // before the end of the search
 };
 
 struct ClockOptions {

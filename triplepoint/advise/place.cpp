@@ -91,7 +91,7 @@ class LocalSearch {
       around.resize(std::min(around.size(), left));
       const std::vector<double> times = judge(around);
       const auto best = std::min_element(times.begin(), times.end());
-      if (options_.watch.stopped()) counts_.searched_all = false;
+      if (options_.watch.stopped()) counts_.interrupted = true, counts_.searched_all = false;
       if (best == times.end() || *best >= time) return job_of(point);
       time = *best;
       point = around[static_cast<size_t>(best - times.begin())];

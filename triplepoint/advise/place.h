@@ -69,6 +69,7 @@ struct PlaceResult {
   std::optional<GainParts> parts;     // of the fastest one's gain
   std::vector<std::string> notes;     // why one does not exist or gain, and what was assumed
   int64_t judged = 0;                 // by the search, each to thermal steady state
+  bool interrupted = false;           // by the user
   bool searched_all = true;  // ends where no neighbour is faster; false: most_judged or stopped
 
   const Placement& best() const { return placements[recommended]; }

@@ -242,7 +242,7 @@ Json placement_json(const Placement& placement) {
 
 /// Empty on a machine that is known.
 DataCell drawn_cell(const Placement& placement, DataCell value) {
-  if (placement.over.machines == 0) return Missing{"the machine is known"};
+  if (placement.over.machines == 0) return Missing{"not judged on drawn machines"};
   return value;
 }
 
@@ -288,6 +288,11 @@ DataTable placements_table(const PlaceResult& result) {
 std::string verdict_of(const PlaceResult& result) {
   if (!baseline_of(result).outcome.fits)
     return "Nothing was placed: the job does not fit in memory.";
+  if (result.interrupted)
+    return fmt::format(
+        "The search was interrupted and concludes nothing (the fastest until then is the {} "
+        "placement); run it again to its end, or with a lower --judge.",
+        placement_name(fastest_of(result)));
   if (result.fastest == 0) return "Leave the job as it is: no placement is faster.";
   const Placement& fastest = fastest_of(result);
   const MachineGains& over = fastest.over;
@@ -342,9 +347,9 @@ DataTable parts_table(const GainParts& parts) {
 
 std::string search_text(const PlaceResult& result) {
   if (result.judged == 0) return "";
-  return fmt::format("The search judged {} neighbours; {}.", whole(result.judged),
+  return fmt::format("The search judged {} neighbouring placements; {}.", whole(result.judged),
                      result.searched_all
-                         ? "none of the last placement is faster"
+                         ? "no neighbour of the last one is faster"
                          : "it was stopped before it found no faster one (--judge goes on)");
 }
 

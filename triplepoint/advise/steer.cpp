@@ -255,6 +255,7 @@ SteerOutcome steer(const spec::Job& job, const SteerOptions& options) {
     }
     options.watch.advance();
   }
+  outcome.interrupted = is_open(steered) || is_open(fixed);
   outcome.fixed = fixed.finished();
   outcome.steered = steered.finished();
   outcome.moves = controller.policy().moves();

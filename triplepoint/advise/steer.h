@@ -104,6 +104,7 @@ struct SteerOutcome {
   SteerSide fixed, steered;
   std::vector<Decision> decisions;
   int moves = 0, restarts = 0;
+  bool interrupted = false;  // before its end
   double ratio() const { return steered.totals.energy_delay() / fixed.totals.energy_delay(); }
 };
 

@@ -68,6 +68,11 @@ DataTable sides_table(const SteerOutcome& outcome) {
                    {"restarts", "restarts"}};
   const auto add = [&](const char* name, const SteerTotals& totals, int64_t moves,
                        int64_t restarts) {
+    if (totals.steps == 0 || outcome.fixed.totals.steps == 0) {
+      table.rows.emplace_back(table.columns.size(), Missing{"interrupted before the first step"});
+      table.rows.back()[0] = name;
+      return;
+    }
     table.add({name, totals.step_time(), totals.joules_per_step(),
                totals.device_energy / unit::J / totals.steps, totals.hottest.degrees(),
                totals.energy_delay(),
@@ -121,6 +126,9 @@ std::string moves_text(const SteerOutcome& outcome) {
 
 std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
   const SteerSide &fixed = outcome.fixed, &steered = outcome.steered;
+  if (outcome.interrupted)
+    return "The simulation was interrupted and concludes nothing; run it again to its end, or with "
+           "a shorter --duration.";
   if (!fixed.ended.empty() && !steered.ended.empty())
     return fmt::format("Stop the job or mend the cause: steered as well as left alone, {}.",
                        steered.ended);
@@ -161,7 +169,7 @@ answers::Document steer_answer(const spec::Job& job, const SteerOutcome& outcome
           .numbers = {{"job", job.name},
                       {"faults", texts_of(job.environment.faults)},
                       {"initial_setting", outcome.initial},
-                      {"better", better_side(outcome)},
+                      {"better", outcome.interrupted ? Json() : Json(better_side(outcome))},
                       {"energy_scope", scope_name(outcome)},
                       {"looks", table_json(looks_table(job, outcome))["rows"]}}};
 }

@@ -81,9 +81,10 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
   const auto [whole, time_per_step, joules_per_token] = *whole_run_of(run);
   // Where training stood still, or steps were lost with a node, time goes by without any.
   const bool stood = time_per_step && *time_per_step > 1.01 * whole.step_time.value_or(Seconds());
-  std::string detail = fmt::format(
-      "a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
-      stood ? ", one in " + seconds_text(time_per_step) : "", text(whole, " within a step"));
+  std::string detail =
+      fmt::format("a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
+                  stood ? ", or " + seconds_text(time_per_step) + " with the time lost" : "",
+                  text(whole, " within a step"));
   if (joules_per_token)
     detail += fmt::format(", {} J/token of them", significant(*joules_per_token));
   const auto rank = [](const metrics::FaultPhase& phase) {
@@ -281,7 +282,7 @@ std::string title_of(const run::Run& run) {
 
 std::string likely_bill_text(const metrics::Bill& bill, double step_s,
                              const std::optional<metrics::Interval>& step_time) {
-  if (!step_time || !(step_s > 0)) return "";
+  if (!step_time || !(step_s > 0) || !std::isfinite(bill.total / unit::s)) return "";
   const auto range = [&](double value) {
     return fmt::format("{}-{}", significant(value * step_time->low / step_s),
                        significant(value * step_time->high / step_s));

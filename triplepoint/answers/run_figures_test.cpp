@@ -84,7 +84,7 @@ TEST_CASE("a whole run in which training stood still says how seldom a step ends
     run.steps[k].begin = run.steps[k].begin + 30 * unit::s,
     run.steps[k].end = run.steps[k].end + 30 * unit::s;
   run.series.front().times = {instant_at(90 * unit::s)};
-  CHECK(remark().starts_with("a step, mean of 30 in 90.0 s, one in 3.00 s; "));
+  CHECK(remark().starts_with("a step, mean of 30 in 90.0 s, or 3.00 s with the time lost; "));
 }
 
 TEST_CASE("a run over time has the energy of its tokens until the last step ends") {

@@ -52,7 +52,8 @@ Result<std::pair<Finalist, Finalist>> explained_plans(const spec::Library& libra
                                                       const std::string& text) {
   const std::vector<std::string> names = TPT_TRY(split_list(text));
   if (names.size() != 2)
-    return error("--explain compares two plans (it was given another number); try --explain 1,2");
+    return error(fmt::format("--explain compares two plans ({} {} given); try --explain 1,2",
+                             names.size(), names.size() == 1 ? "was" : "were"));
   Finalist a = TPT_TRY(named_plan(library, asked, ranking, names[0]));
   Finalist b = TPT_TRY(named_plan(library, asked, ranking, names[1]));
   return std::pair(std::move(a), std::move(b));

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/text.h"
-
-#include "triplepoint/answers/run_figures.h"
 
 namespace triplepoint::app {
 namespace {
@@ -91,7 +90,7 @@ std::string idle_text(const std::vector<SweptJob>& jobs) {
 }
 
 std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {
-  constexpr double noticeable = 5e-4;
+  constexpr double noticeable = 5e-3;  // less is no difference worth naming
   const SweptJob* fast =
       least(jobs, [](const SweptJob& job) { return std::optional(seconds_of(job)); });
   if (!fast) return "None of these jobs runs: " + jobs.front().problem;
@@ -102,20 +101,33 @@ std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<Sw
                        significant(seconds_of(*fast)));
   const double range = seconds_of(*slow) / seconds_of(*fast) - 1;
   const SweptJob* thrifty = least(jobs, energy_of);
+  const auto near = std::ranges::count_if(jobs, [&](const SweptJob& job) {
+    return known(job) && seconds_of(job) < (1 + noticeable) * seconds_of(*fast);
+  });
   std::string text =
       range < noticeable
-          ? fmt::format("The step takes {} s at every value that runs",
+          ? fmt::format("The step takes {} s at every value that runs, within 0.5 %",
                         significant(seconds_of(*fast)))
-          : fmt::format("Fastest: {}, {} s a step (the slowest, {}, takes {} longer)",
+          : fmt::format("Fastest: {}, {} s a step{} (the slowest, {}, takes {} longer)",
                         name_of(flags, *fast), significant(seconds_of(*fast)),
+                        near == 1 ? ""
+                                  : fmt::format(", less than 0.5 % ahead of {} other{}", near - 1,
+                                                near == 2 ? "" : "s"),
                         name_of(flags, *slow), percent(range));
   if (!thrifty) return text + ".";
   const double saved = energy_of(*fast) ? 1 - *energy_of(*thrifty) / *energy_of(*fast) : 0;
   const auto scope = metrics::scope_text(thrifty->results.metrics.energy_scope);
-  if (saved < noticeable) return text + fmt::format("; none takes less energy {}.", scope);
-  return text + fmt::format("; least energy {}: {}, {} J/token, {} less at {} longer steps.", scope,
-                            name_of(flags, *thrifty), significant(*energy_of(*thrifty)),
-                            percent(saved), percent(seconds_of(*thrifty) / seconds_of(*fast) - 1));
+  const bool cools = thrifty->results.metrics.energy_scope == metrics::EnergyScope::site &&
+                     std::ranges::find(flags, "ambient", &SweptFlag::name) != flags.end();
+  const char* const cooling =
+      cools ? " The PUE is the same at each temperature: what cooling takes there is not modelled."
+            : "";
+  if (saved < noticeable)
+    return text + fmt::format("; none takes 0.5 % less energy {}.{}", scope, cooling);
+  return text + fmt::format("; least energy {}: {}, {} J/token, {} less at {} longer steps.{}",
+                            scope, name_of(flags, *thrifty), significant(*energy_of(*thrifty)),
+                            percent(saved), percent(seconds_of(*thrifty) / seconds_of(*fast) - 1),
+                            cooling);
 }
 
 DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {
@@ -131,17 +143,18 @@ DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJ
                                              {"sm_clock_mean_mhz", "MHz"},
                                              {"throttled_share", "throttled %", 0.01, 1},
                                              {"problem", "problem"}});
-  const auto scope_of = [](const SweptJob& job) -> DataCell {
-    if (!known(job)) return Missing{"not known"};
+  const auto why = [](const SweptJob& job) {
+    return job.problem.empty() ? "not known" : "does not run";
+  };
+  const auto scope_of = [&](const SweptJob& job) -> DataCell {
+    if (!known(job)) return Missing{why(job)};
     return std::string(
         metrics::energy_scopes[static_cast<size_t>(job.results.metrics.energy_scope)]);
   };
   for (const SweptJob& job : jobs) {
     std::vector<DataCell> row(job.values.begin(), job.values.end());
     const metrics::Metrics& m = job.results.metrics;
-    const auto cell = [&](const std::optional<double>& value) {
-      return cell_of(value, "not known");
-    };
+    const auto cell = [&](const std::optional<double>& value) { return cell_of(value, why(job)); };
     row.push_back(cell(m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt));
     row.insert(row.end(),
                {cell(m.tokens_per_second), cell(m.joules_per_token), scope_of(job),
@@ -211,11 +224,12 @@ answers::Document sweep_answer(const std::vector<SweptFlag>& flags,
   std::vector<std::string> names;
   for (const SweptFlag& flag : flags)
     names.push_back(flag.name);
-  const auto first = std::ranges::find_if(jobs, [](const SweptJob& job) { return known(job); });
+  std::set<std::string> models;  // the rest of a title may be swept
+  for (const SweptJob& job : jobs)
+    if (known(job)) models.insert(job.results.run.manifest.job->model.name);
   answers::Document answer{
       .kind = "sweep",
-      .title = fmt::format("{} over {}",
-                           first == jobs.end() ? "No job" : answers::title_of(first->results.run),
+      .title = fmt::format("{} over {}", models.size() == 1 ? *models.begin() : "Jobs",
                            fmt::join(names, " and ")),
       .facts = fmt::format("{} jobs, one for each value.", jobs.size()),
       .verdict = verdict_of(flags, jobs) + idle_text(jobs)};

@@ -287,6 +287,12 @@ std::string dimension_name(Dim dim) {
                               : std::string(dimension->name);
 }
 
+/// Those that are read, for an error.
+static std::string readable_units(Dim dim, const std::string& composed) {
+  return fmt::format("{}{}", fmt::join(units_of(dim, composed), ", "),
+                     dim == Seconds::dim ? ", min, h, d" : "");
+}
+
 std::string usual_units(Dim dim) {
   const std::string composed = composed_unit(dim);
   return fmt::format("{}", fmt::join(units_of(dim, composed), ", "));
@@ -333,18 +339,18 @@ Result<double> parse_in_base_units(std::string_view text, Dim expected) {
     return error(fmt::format(
         "\"{}\" is not a quantity (it does not begin with a number); write a number and "
         "one of {}",
-        text, fmt::join(units_of(expected, composed), ", ")));
+        text, readable_units(expected, composed)));
   if (split && split->rest.empty() && expected != Dim{})
     return error(
         fmt::format("\"{}\" has no unit ({} could be in any of {}); write one of them behind it",
-                    text, dimension_name(expected), fmt::join(units_of(expected, composed), ", ")));
+                    text, dimension_name(expected), readable_units(expected, composed)));
   const Measured measured = TPT_TRY(parse_measured(text));
   if (measured.dim != expected)
     return error(
         fmt::format("\"{}\" is the wrong kind of quantity (it measures {}, not {}); "
                     "units that fit are {}",
                     text, dimension_name(measured.dim), dimension_name(expected),
-                    fmt::join(units_of(expected, composed), ", ")));
+                    readable_units(expected, composed)));
   return measured.in_base_units;
 }
 

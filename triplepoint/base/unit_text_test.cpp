@@ -104,7 +104,7 @@ TEST_CASE("a bare number is an error that says how to write it") {
   CHECK(
       complaint<Seconds>("soon") ==
       "\"soon\" is not a quantity (it does not begin with a number); write a number and one of ns, "
-      "us, ms, s");
+      "us, ms, s, min, h, d");
   CHECK(complaint<Celsius>("30").ends_with("write \"30 C\""));
 }
 

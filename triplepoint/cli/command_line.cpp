@@ -61,7 +61,7 @@ CLI::Option* add_argument(CLI::App& app, const Argument& argument) {
   // Else a word takes those of the next one. A flag that repeats takes one word each time.
   option->allow_extra_args(argument.repeats && !argument.is_flag());
   if (argument.is_flag() && !argument.repeats)
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // store_next refuses it
   return option;
 }
 
@@ -88,8 +88,10 @@ class Storing {
     const Argument& argument = *said.argument;
     const std::size_t place = said.next++;
     if (place >= option.results().size()) return {};
-    // Of a flag that takes one value, the last.
-    if (argument.is_flag() && !argument.repeats && said.next < option.results().size()) return {};
+    if (argument.is_flag() && !argument.repeats && !is_switch(argument) &&
+        option.results().size() > 1)
+      return error(fmt::format("{} was given {} times (it takes one value); keep one of them",
+                               argument.names, option.results().size()));
     return store_text(argument, is_switch(argument) ? "" : option.results()[place]);
   }
 

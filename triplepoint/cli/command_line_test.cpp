@@ -68,6 +68,11 @@ TEST_CASE("words behind -- belong to the command that is to be run, whatever the
   CHECK(call({"list", "models", "--", "x"}).code == exit_usage);
 }
 
+TEST_CASE("a flag of one value that is given twice, by whichever of its names, is refused") {
+  for (const char* name : {"--gbs", "--global-batch-size"})
+    CHECK(contains(call(plus(small_job, {name, "8"})).err, "was given 2 times"));
+}
+
 TEST_CASE("a value that is no number, no choice or no quantity is refused with the flag's name") {
   const std::vector<std::vector<std::string>> wrong = {
       {"--tp", "eight"},        {"--tp", "8x"},        {"--sharding", "some"},

@@ -150,13 +150,15 @@ Store into_ratio(std::optional<double>& target, double low, double high, std::st
   return [&target, low, high, usage](std::string_view text) -> Result<void> {
     std::string_view number = text;
     if (number.ends_with(":1")) number.remove_suffix(2);
+    const double unit = number.ends_with('%') && high <= 1 ? 0.01 : 1;
+    if (unit < 1) number.remove_suffix(1);
     double value = 0;
     const auto [end, problem] =
         std::from_chars(number.data(), number.data() + number.size(), value);
     if (problem != std::errc() || end != number.data() + number.size() ||
-        !(value >= low && value <= high))
+        !(unit * value >= low && unit * value <= high))
       return error(fmt::format("\"{}\" is no {}", text, usage));
-    target = value;
+    target = unit * value;
     return {};
   };
 }
@@ -293,7 +295,7 @@ Arguments JobFlags::memory() {
       .flag(
           "--activation-offload", "SHARE",
           "of the activations that waits in the host's memory until the backward pass (default 0)",
-          into_ratio(activation_offload_, 0, 1, "share from 0 to 1; try 0.5"));
+          into_ratio(activation_offload_, 0, 1, "share from 0 to 1; try 0.5 or 50%"));
 }
 
 Arguments JobFlags::schedule_and_overlap() {

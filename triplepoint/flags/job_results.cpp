@@ -4,11 +4,13 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/library.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/search/neighbours.h"
+#include "triplepoint/workload/memory.h"
 
 namespace triplepoint::flags {
 
@@ -23,11 +25,30 @@ Json as_json(const std::vector<spec::Diagnosis>& diagnoses) {
   return json;
 }
 
-std::string flags_that_fit(const JobResults& results) {
+namespace {
+
+std::optional<spec::Job> job_that_fits(const JobResults& results) {
   const run::Manifest& manifest = results.run.manifest;
-  if (manifest.fits_memory || !manifest.job) return "";
-  const auto fits = search::nearest_that_fits(*manifest.job);
-  return fits ? search::flags_between(*manifest.job, *fits) : "";
+  if (manifest.fits_memory || !manifest.job) return std::nullopt;
+  return search::nearest_that_fits(*manifest.job);
+}
+
+}  // namespace
+
+std::string flags_that_fit(const JobResults& results) {
+  const auto fits = job_that_fits(results);
+  return fits ? search::flags_between(*results.run.manifest.job, *fits) : "";
+}
+
+bool fits_barely(const JobResults& results) {
+  const auto fits = job_that_fits(results);
+  const Result<spec::Library> library = spec::require_library();
+  if (!fits || !library) return false;
+  const auto intervals = metrics::PredictionIntervals::load(*library);
+  const workload::MemoryVerdict memory = workload::estimate_memory(*fits);
+  const Bytes used = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
+  const Bytes whole = fits->cluster.gpu.memory.value_or(Bytes());
+  return intervals && used > (1 - intervals->memory_headroom()) * whole;
 }
 
 void state_interval(run::Run& run, const metrics::PredictionIntervals& intervals,

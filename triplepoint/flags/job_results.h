@@ -38,5 +38,7 @@ void state_interval(run::Run&, const metrics::PredictionIntervals&,
                     const std::optional<learn::Calibration>& own);
 /// Flags with which a job that is out of memory fits; empty if it fits or none are found.
 std::string flags_that_fit(const JobResults&);
+/// Whether that job leaves less memory free than predictions of it may err by.
+bool fits_barely(const JobResults&);
 
 }  // namespace triplepoint::flags

@@ -99,7 +99,7 @@ Result<double> parse_number(std::string_view text) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc() || end != text.data() + text.size() || !(value >= 0) ||
       value > most_amount)
-    return error(fmt::format("\"{}\" is no amount (a number from 0 to 10^18); try 0.08", text));
+    return error(fmt::format("\"{}\" is no amount (a number from 0 to 10^18); try 1.2", text));
   return value;
 }
 
@@ -211,6 +211,8 @@ Result<metrics::BillRates> BillFlags::rates(const spec::Library& library,
 metrics::Bill BillFlags::bill(const spec::Job& job, const metrics::BillRates& rates,
                               Seconds step_time, Watts device_power) const {
   const metrics::EnergyScope scope = energy_.scope();
+  metrics::BillRates of_task = rates;
+  if (spec::is_inference(job.task)) of_task.device_mtbf = {};  // it repeats no steps
   const Watts node = scope == metrics::EnergyScope::gpu
                          ? static_cast<double>(job.cluster.gpus_per_node) * device_power
                          : sim::typical_node_power(job, device_power);
@@ -220,7 +222,7 @@ metrics::Bill BillFlags::bill(const spec::Job& job, const metrics::BillRates& ra
                            .devices = static_cast<double>(job.world_size()),
                            .power = static_cast<double>(job.cluster.num_nodes) * node,
                            .scope = scope},
-                          rates);
+                          of_task);
 }
 
 }  // namespace triplepoint::flags

@@ -20,32 +20,6 @@
 namespace triplepoint::search {
 namespace {
 
-std::string over_limit(const Finalist& plan, const Limits& limits, const spec::Job& job) {
-  const spec::Cluster& cluster = job.cluster;
-  const auto nodes = static_cast<double>(cluster.num_nodes);
-  const auto says = [](const char* what, double value, double limit, const char* unit_name) {
-    return fmt::format("{} {:.4g} {} is above {:.4g} {}", what, value, unit_name, limit, unit_name);
-  };
-  const auto& governor = cluster.gpu.governor;
-  if (governor && governor->shutdown_temperature &&
-      plan.hottest >= governor->shutdown_temperature->degrees())
-    return fmt::format("a GPU would reach {:.0f} °C at its lowest clock and shut down",
-                       plan.hottest);
-  if (limits.temperature && plan.hottest > limits.temperature->degrees())
-    return says("the hottest die's", plan.hottest, limits.temperature->degrees(), "°C");
-  if (limits.device_power && plan.power_peak > *limits.device_power / unit::W)
-    return says("a GPU's peak of", plan.power_peak, *limits.device_power / unit::W, "W");
-  if (limits.node_power && plan.node_power > *limits.node_power / unit::W)
-    return says("a node's", plan.node_power / 1e3, *limits.node_power / unit::kW, "kW");
-  const double total = nodes * plan.node_power;
-  if (limits.total_power && total > *limits.total_power / unit::W)
-    return says("the nodes'", total / 1e3, *limits.total_power / unit::kW, "kW");
-  const double site = job.environment.pue.value_or(1) * total;
-  if (limits.site_power && site > *limits.site_power / unit::W)
-    return says("the site's", site / 1e3, *limits.site_power / unit::kW, "kW");
-  return {};
-}
-
 bool dominates(const Finalist& a, const Finalist& b) {
   const std::array<std::pair<double, double>, 4> pairs = {
       std::pair{a.time, b.time}, std::pair{a.scope_energy, b.scope_energy},
@@ -84,6 +58,32 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
 }
 
 }  // namespace
+
+std::string over_limit(const Finalist& plan, const Limits& limits, const spec::Job& job) {
+  const spec::Cluster& cluster = job.cluster;
+  const auto nodes = static_cast<double>(cluster.num_nodes);
+  const auto says = [](const char* what, double value, double limit, const char* unit_name) {
+    return fmt::format("{} {:.4g} {} is above {:.4g} {}", what, value, unit_name, limit, unit_name);
+  };
+  const auto& governor = cluster.gpu.governor;
+  if (governor && governor->shutdown_temperature &&
+      plan.hottest >= governor->shutdown_temperature->degrees())
+    return fmt::format("a GPU would reach {:.0f} °C at its lowest clock and shut down",
+                       plan.hottest);
+  if (limits.temperature && plan.hottest > limits.temperature->degrees())
+    return says("the hottest die's", plan.hottest, limits.temperature->degrees(), "°C");
+  if (limits.device_power && plan.power_peak > *limits.device_power / unit::W)
+    return says("a GPU's peak of", plan.power_peak, *limits.device_power / unit::W, "W");
+  if (limits.node_power && plan.node_power > *limits.node_power / unit::W)
+    return says("a node's", plan.node_power / 1e3, *limits.node_power / unit::kW, "kW");
+  const double total = nodes * plan.node_power;
+  if (limits.total_power && total > *limits.total_power / unit::W)
+    return says("the nodes'", total / 1e3, *limits.total_power / unit::kW, "kW");
+  const double site = job.environment.pue.value_or(1) * total;
+  if (limits.site_power && site > *limits.site_power / unit::W)
+    return says("the site's", site / 1e3, *limits.site_power / unit::kW, "kW");
+  return {};
+}
 
 Loss largest_loss(const Finalist& plan, const Finalist& against) {
   Loss loss{Term::compute, plan.terms[0] - against.terms[0]};
@@ -368,7 +368,7 @@ class Finals {
     const auto value_at = [&](int64_t lowered) {
       Finalist tried = at_lower_power(plan, lowered);
       const double value = tried.value;
-      if (tried.refused.empty() && value < (1 - least_saving) * best.value) best = std::move(tried);
+      if (tried.refused.empty() && value < best.value) best = std::move(tried);
       return value;
     };
     int64_t low = 0, high = steps;
@@ -381,6 +381,8 @@ class Finals {
     }
     for (int64_t lowered = std::max<int64_t>(low, 1); lowered <= high; ++lowered)
       value_at(lowered);
+    if (best.value >= (1 - least_saving) * plan.value) return plan;
+    best.unlimited = {plan};
     return best;
   }
 
@@ -394,7 +396,7 @@ class Finals {
     });
   }
 
-  static constexpr double least_saving = 5e-4;  // less is not worth a setting on every device
+  static constexpr double least_saving = 5e-3;  // less is not worth a setting on every device
 
   const Space& space_;
   const Objective& objective_;

@@ -26,6 +26,7 @@ struct Finalist {
   std::string refused;               // by which limit; empty: allowed
   std::string kind;                  // "least energy, least memory": what it is of those shown
   bool on_front = false;             // nothing is better in time, energy, peak power and peak heat
+  std::vector<Finalist> unlimited;   // itself without a power limit that serves the goal alone
 };
 
 /// Where a plan loses against another: the term that grows most, in seconds of a step.
@@ -76,6 +77,9 @@ inline constexpr Watts power_limit_step = 10 * unit::W;
 
 /// The job with the plan and its power limit.
 spec::Job job_of(const spec::Job& base, const Finalist&);
+
+/// "the hottest die's 73.7 °C is above 70 °C": the limit that it breaks; empty: none.
+std::string over_limit(const Finalist&, const Limits&, const spec::Job&);
 
 /// One job in full; for comparing a plan of one's own.
 Finalist simulate_in_full(const spec::Job&, const Objective&);

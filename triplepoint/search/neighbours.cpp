@@ -125,7 +125,7 @@ void add_overlap(Jobs& jobs, const spec::Job& job) {
   if (next != job.plan) jobs.push_back(beside(job, "nothing overlapped", next));
 }
 
-constexpr int64_t most_node_growth = 64;
+constexpr int64_t most_node_growth = 64, most_group_growth = 4;
 
 bool can_run(const spec::Job& job) {
   return !spec::has_errors(spec::diagnose(job)) && workload::estimate_memory(job).fits();
@@ -193,11 +193,19 @@ std::optional<spec::Job> fastest_that_fits(const spec::Job& job) {
 
 std::optional<spec::Job> nearest_that_fits(const spec::Job& job) {
   const int64_t now = job.cluster.num_nodes;
-  for (int64_t nodes = now; nodes <= most_node_growth * now; nodes *= 2)
+  std::optional<spec::Job> best;
+  const auto time_of = [](const spec::Job& each) { return evaluate_plan(each, {}).step.time; };
+  int64_t first = 0;  // model-parallel size of the first that fits
+  for (int64_t nodes = now; !best && nodes <= most_node_growth * now; nodes *= 2)
     for (const auto& [tensor, pipeline] : larger_layouts(job, nodes * job.cluster.gpus_per_node)) {
-      if (auto next = fastest_that_fits(resized(job, nodes, tensor, pipeline))) return next;
+      if (best && (spec::is_inference(job.task) || tensor * pipeline > most_group_growth * first))
+        break;
+      auto next = fastest_that_fits(resized(job, nodes, tensor, pipeline));
+      if (!next) continue;
+      if (!best) first = tensor * pipeline;
+      if (!best || time_of(*next) < time_of(*best)) best = std::move(next);
     }
-  return std::nullopt;
+  return best;
 }
 
 std::string flags_between(const spec::Job& job, const spec::Job& other) {
@@ -224,6 +232,7 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& o
     return other;
   }
   other.plan = simulate_in_full(job, objective);
+  other.plan.refused = over_limit(other.plan, limits, job);
   if (whole > Bytes())
     other.missing_headroom = std::max(Bytes(), memory - usable_memory(job, limits));
   return other;
@@ -335,7 +344,8 @@ std::string own_text(const OtherPlan& own, const Finalist& first) {
 std::string why_not(const OtherPlan& other, const Finalist& first, Goal goal) {
   if (!other.problem.empty()) return "not possible: " + other.problem;
   if (other.missing > Bytes()) return missing_text(other);
-  const std::string behind = behind_text(other.plan, first, goal);
+  const std::string behind = behind_text(other.plan, first, goal) +
+                             (other.plan.refused.empty() ? "" : "; " + other.plan.refused);
   if (other.missing_headroom == Bytes()) return behind;
   return fmt::format("{}; {} GiB short of --memory-headroom", behind,
                      significant(other.missing_headroom / unit::GiB));

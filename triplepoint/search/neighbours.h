@@ -48,8 +48,9 @@ std::string behind_text(const Finalist& plan, const Finalist& first, Goal goal);
 /// step, and what takes back a part of it.
 std::string cause_text(const Finalist& plan, const Finalist& first);
 
-/// The nearest job that fits in memory, for one that does not: the fewest nodes, then the smallest
-/// model-parallel group, then the fastest with or without sequence parallelism and recomputation.
+/// The nearest job that fits in memory, for one that does not: the fewest nodes, then the
+/// fastest with or without sequence parallelism and recomputation, of the smallest model-parallel
+/// group that fits and of those up to four times as large.
 /// Nothing if none is found within 64 times the nodes.
 std::optional<spec::Job> nearest_that_fits(const spec::Job& job);
 

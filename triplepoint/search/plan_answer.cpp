@@ -105,25 +105,28 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
       {"energy_j", "GPU kJ/step"}, {"node_energy_j", "node kJ"}, {"site_energy_j", "site kJ"}};
   const auto [energy_key, energy_title] = energies[static_cast<size_t>(scope_of(outcome))];
   DataTable table{.name = "plans", .title = "Best plans"};
-  table.columns = {
-      {"place", "#"},
-      {.key = "plan", .title = "plan", .whole = true},
-      {"step_time_s", "step s", 1, 3},
-      {.key = "probability_slower", .title = "P(slower) %", .scale = 0.01, .optional = 4},
-      {.key = "tokens_per_second_per_gpu", .title = "tok/s/GPU", .optional = 6},
-      {.key = "mfu", .title = "MFU %", .scale = 0.01, .digits = 1, .optional = 5},
-      {.key = "memory_gib", .title = "GiB", .digits = 1, .optional = 3},
-      {.key = "power_mean_w", .title = "mean W", .optional = 1},
-      {.key = "power_peak_w", .title = "peak W", .optional = 7},
-      {.key = "temperature_peak_c", .title = "peak °C", .digits = 1, .optional = 1},
-      {.key = energy_key,
-       .title = energy_title,
-       .scale = 1e3,
-       .digits = energy_digits(plans),
-       .optional = 8},
-      {.key = "front", .title = "front", .optional = 9},
-      {.key = "kind", .title = "shown as", .optional = 1},
-      {.key = "why", .title = "why not first", .optional = 2}};
+  table.columns = {{"place", "#"},
+                   {.key = "plan", .title = "plan", .whole = true},
+                   {"step_time_s", "step s", 1, 3},
+                   {.key = "probability_slower",
+                    .title = "P(slower) %",
+                    .scale = 0.01,
+                    .digits = 0,
+                    .optional = 4},
+                   {.key = "tokens_per_second_per_gpu", .title = "tok/s/GPU", .optional = 6},
+                   {.key = "mfu", .title = "MFU %", .scale = 0.01, .digits = 1, .optional = 5},
+                   {.key = "memory_gib", .title = "GiB", .digits = 1, .optional = 3},
+                   {.key = "power_mean_w", .title = "mean W", .optional = 1},
+                   {.key = "power_peak_w", .title = "peak W", .optional = 7},
+                   {.key = "temperature_peak_c", .title = "peak °C", .digits = 1, .optional = 1},
+                   {.key = energy_key,
+                    .title = energy_title,
+                    .scale = 1e3,
+                    .digits = energy_digits(plans),
+                    .optional = 8},
+                   {.key = "front", .title = "front", .optional = 9},
+                   {.key = "kind", .title = "shown as", .optional = 1},
+                   {.key = "why", .title = "why not first", .optional = 2}};
   const double gpus = static_cast<double>(outcome.asked.base.world_size());
   const Goal goal = outcome.asked.objective.goal;
   if (goal == Goal::cost || goal == Goal::edp)
@@ -323,25 +326,61 @@ std::string goal_text(const PlanOutcome& outcome) {
   return "";
 }
 
+/// What another goal than time costs: against the fastest plan found, in time and in energy of a
+/// wider scope than the goal's.
+std::string price_text(const PlanOutcome& outcome) {
+  constexpr double worth_telling = 5e-3;
+  const Finalist& first = first_of(outcome);
+  const Finalist* fastest = &first;
+  for (const Finalist& plan : outcome.ranking.ranked)
+    for (const Finalist* each : {&plan, plan.unlimited.empty() ? &plan : plan.unlimited.data()})
+      if (each->time < fastest->time) fastest = each;
+  const double longer = first.time / fastest->time - 1;
+  if (outcome.asked.objective.goal == Goal::throughput || longer < worth_telling) return "";
+  const spec::Job& base = outcome.asked.base;
+  const auto site_energy = [&](const Finalist& plan) {
+    return energy_in(metrics::EnergyScope::site, base, plan.energy, plan.node_power, plan.time);
+  };
+  const double more = base.environment.pue ? site_energy(first) / site_energy(*fastest) - 1 : 0;
+  return fmt::format(
+      " Its price: steps are {} longer{} than with the fastest plan found, {}.", percent(longer),
+      scope_of(outcome) == metrics::EnergyScope::site || std::abs(more) < worth_telling
+          ? ""
+          : fmt::format(" and take {} {} energy at the site", percent(std::abs(more)),
+                        more > 0 ? "more" : "less"),
+      plan_text(*fastest));
+}
+
 std::string verdict_of(const PlanOutcome& outcome) {
   const Finalist& first = first_of(outcome);
   const std::string plan_1 =
       fmt::format("plan 1, {}: {}", plan_text(first), speed_text(outcome, first));
-  if (!outcome.own) return "Run " + plan_1 + ".";
+  if (outcome.asked.watch.stopped())
+    return fmt::format(
+        "The search was interrupted and concludes nothing; the best until then is {}. Search "
+        "again to its end, or hold some dimensions with --fix.",
+        plan_1);
+  const std::string price = price_text(outcome);
+  if (!outcome.own) return "Run " + plan_1 + "." + price;
   if (outcome.own->missing > Bytes())
-    return fmt::format("Your job does not fit ({}). Run {}.", missing_text(*outcome.own), plan_1);
+    return fmt::format("Your job does not fit ({}). Run {}.{}", missing_text(*outcome.own), plan_1,
+                       price);
+  if (const std::string& broken = outcome.own->plan.refused; !broken.empty())
+    return fmt::format("Your job breaks a limit: {}. Run {}.{}", broken, plan_1, price);
   const double gain = gain_over(*outcome.own, first);
   const std::string goal = goal_text(outcome);
   if (!is_worth_it(outcome))
     return fmt::format("Keep your job: no plan found is surely better ({}; {} {} {}).", plan_1,
                        percent(std::abs(gain)), gain < 0 ? "more" : "less", goal);
-  return fmt::format("Change to {}; {} less {} than your job.", plan_1, percent(gain), goal);
+  return fmt::format("Change to {}; {} less {} than your job.{}", plan_1, percent(gain), goal,
+                     price);
 }
 
 /// " 12 of the 30 best plans found are better; plan 1 is faster with a probability of 97 %."
 std::string rank_text(const PlanOutcome& outcome) {
   const Finalist& own = outcome.own->plan;
-  if (outcome.own->missing > Bytes()) return "";
+  if (outcome.own->missing > Bytes() || outcome.asked.watch.stopped()) return "";
+  if (!own.refused.empty()) return fmt::format(" It breaks a limit: {}.", own.refused);
   const auto& ranked = outcome.ranking.ranked;
   const auto better =
       std::ranges::count_if(ranked, [&](const Finalist& plan) { return plan.value < own.value; });
@@ -361,16 +400,19 @@ std::string change_text(const PlanOutcome& outcome, const OtherPlan& change) {
                                significant(now.candidate.memory / unit::GiB));
   return words + fmt::format(
                      "{} s a step ({}), because of {}; memory {} to {} GiB, hottest die {} to {} "
-                     "°C, {} to {} W a GPU; numerics stay.",
+                     "°C, {} to {} W a GPU; numerics stay{}.",
                      significant(now.time), against(change, own), causes_text(now, own),
                      significant(own.candidate.memory / unit::GiB),
                      significant(now.candidate.memory / unit::GiB), significant(own.hottest),
                      significant(now.hottest), significant(own.power_mean),
-                     significant(now.power_mean));
+                     significant(now.power_mean),
+                     now.refused.empty() ? "" : "; it breaks a limit: " + now.refused);
 }
 
-/// "Plans 2, 3 and 5 cannot be told from plan 1 ...", where any is.
+/// "Plans 2, 3 and 5 cannot be told from plan 1 ...", where any is; of time alone, as errors of
+/// other goals are not known.
 std::string ties_text(const PlanOutcome& outcome) {
+  if (outcome.asked.objective.goal != Goal::throughput) return "";
   std::vector<std::string> ties;
   const auto& ranked = outcome.ranking.ranked;
   for (size_t i = 1; i < std::min(outcome.asked.top, ranked.size()); ++i)
@@ -395,18 +437,21 @@ std::string interval_sentence(const PlanOutcome& outcome) {
 
 std::string refused_text(const std::vector<Finalist>& refused) {
   if (refused.empty()) return "";
-  const bool is_one = refused.size() == 1;
-  return fmt::format("{} simulated plan{} break{} a limit, the best of them {} ({}).",
-                     refused.size(), is_one ? "" : "s", is_one ? "s" : "",
+  return fmt::format("Plans that break a limit are left out, such as {} ({}).",
                      plan_text(refused.front()), refused.front().refused);
 }
 
 std::string power_limit_text(const Finalist& first) {
   if (!first.power_limit) return "";
+  std::string change;
+  if (!first.unlimited.empty())
+    change = fmt::format("; with it steps are {} longer and the objective is {} less",
+                         percent(first.time / first.unlimited[0].time - 1),
+                         percent(1 - first.value / first.unlimited[0].value));
   return fmt::format(
-      "Plan 1 needs a power limit of {:.0f} W on every GPU (nvidia-smi -pl, amd-smi set "
-      "--power-cap); its job.toml has it, Megatron's and NeMo's files cannot.",
-      *first.power_limit / unit::W);
+      "Plan 1 {} a power limit of {:.0f} W on every GPU (nvidia-smi -pl, amd-smi set "
+      "--power-cap){}; its job.toml has it, Megatron's and NeMo's files cannot.",
+      change.empty() ? "needs" : "has", *first.power_limit / unit::W, change);
 }
 
 int64_t out_of_memory(const SearchCounts& counts) {
@@ -419,13 +464,13 @@ int64_t not_better(const SearchCounts& counts) {
 }
 
 /// How the search got there: plans, plans that did not fit, simulated plans.
-std::string counts_text(const SearchCounts& counts, const Limits& limits) {
-  return fmt::format(
-      "{} plans in {} layouts: {} do not fit in memory{}, {} cannot beat what was found, {} were "
-      "simulated.",
-      whole(counts.plans), whole(counts.layouts), whole(out_of_memory(counts)),
-      limits.headroom > Bytes() ? " with its headroom" : "", whole(not_better(counts)),
-      whole(counts.simulated));
+std::string counts_text(const SearchCounts& counts, const Limits& limits, bool stopped) {
+  return fmt::format("{} plans in {} layouts: {} do not fit in memory{}, {} {}, {} were simulated.",
+                     whole(counts.plans), whole(counts.layouts), whole(out_of_memory(counts)),
+                     limits.headroom > Bytes() ? " with its headroom" : "",
+                     (stopped ? "up to " : "") + whole(not_better(counts)),
+                     stopped ? "were not looked at" : "cannot beat what was found",
+                     whole(counts.simulated));
 }
 
 /// Beside a limit of power what the others then are.
@@ -477,7 +522,7 @@ std::vector<Remark> remarks_of(const PlanOutcome& outcome) {
     add("Bill of plan 1: " + metrics::bill_text(outcome.bill(first), outcome.rates) + "." +
         answers::likely_bill_text(outcome.bill(first), first.time,
                                   step_time_interval(outcome, first)));
-  add(counts_text(outcome.ranking.counts, outcome.asked.limits));
+  add(counts_text(outcome.ranking.counts, outcome.asked.limits, outcome.asked.watch.stopped()));
   for (std::string& note : readings_of(outcome.asked.base))
     add(std::move(note), Remark::Kind::note);
   return remarks;
@@ -587,11 +632,11 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
   return json;
 }
 
-Json counts_json(const SearchCounts& counts) {
+Json counts_json(const SearchCounts& counts, bool stopped) {
   return {{"plans", counts.plans},
           {"layouts", counts.layouts},
           {"out_of_memory", out_of_memory(counts)},
-          {"not_better", not_better(counts)},
+          {stopped ? "not_looked_at_at_most" : "not_better", not_better(counts)},
           {"layouts_simulated", counts.layouts_simulated},
           {"simulated", counts.simulated},
           {"simulated_on_shared_links", counts.simulated_on_links}};
@@ -627,7 +672,7 @@ Json numbers_of(const PlanOutcome& outcome) {
                {"notes", readings_of(base)},
                {"objective", name_of(outcome.asked.objective.goal)},
                {"energy_scope", metrics::energy_scopes[static_cast<size_t>(scope_of(outcome))]},
-               {"search", counts_json(outcome.ranking.counts)},
+               {"search", counts_json(outcome.ranking.counts, outcome.asked.watch.stopped())},
                {"interval_rows", interval_rows(outcome)},
                {"plans", plans_json(outcome)},
                {"refused", Json::array()}};
@@ -687,7 +732,9 @@ std::optional<OtherPlan> own_plan(const PlanQuestion& asked) {
                        plan.sharding == spec::Sharding::parameters ||
                        plan.recompute != spec::Recompute::none;
   if (!is_told || spec::has_errors(spec::diagnose(asked.base))) return std::nullopt;
-  return judged_plan(your_job, asked.base, asked.objective, {});  // it may use all of the memory
+  Limits limits = asked.limits;
+  limits.headroom = {};  // it may use all of the memory
+  return judged_plan(your_job, asked.base, asked.objective, limits);
 }
 
 answers::Document plan_answer(const PlanOutcome& outcome) {
@@ -724,16 +771,23 @@ Result<Ranking> require_plans(Ranking ranking, const PlanQuestion& asked) {
         ranking.refused.begin(), ranking.refused.end(), [](const Finalist& a, const Finalist& b) {
           return a.power_limit.has_value() < b.power_limit.has_value();
         });
-    return error(
-        fmt::format("none of the {} fastest plans keeps within the limits ({}, of {}); raise the "
-                    "limit, search further (a higher --top than {}), or use more nodes",
-                    ranking.refused.size(), nearest->refused, plan_text(*nearest), asked.top));
+    return error(fmt::format(
+        "none of the {} best plans keeps within the limits ({}, of {}); raise the limit{}",
+        ranking.refused.size(), nearest->refused, plan_text(*nearest),
+        ranking.refused.size() < most_finalists
+            ? ""
+            : fmt::format(", or search further (a higher --top than {})", asked.top)));
   }
-  return error(
-      fmt::format("none of {} plans fits in memory (states, activations and buffers of every one "
-                  "are larger than a GPU's memory less a headroom of {} GiB); use more nodes, a "
-                  "smaller batch, or less --memory-headroom",
-                  ranking.counts.plans, significant(asked.limits.headroom / unit::GiB)));
+  const bool has_headroom = asked.limits.headroom > Bytes();
+  return error(fmt::format(
+      "none of {} plans fits in memory (states, activations and buffers of every one are larger "
+      "than a GPU's memory{}); use more nodes{}{}",
+      ranking.counts.plans,
+      has_headroom ? fmt::format(" less a headroom of {} GiB",
+                                 significant(asked.limits.headroom / unit::GiB))
+                   : "",
+      asked.base.plan.global_batch_size > 1 ? ", or a smaller batch" : "",
+      has_headroom ? ", or less --memory-headroom" : ""));
 }
 
 }  // namespace

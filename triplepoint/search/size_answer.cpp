@@ -6,8 +6,10 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/text.h"
 
@@ -48,13 +50,14 @@ double excess(const Sized& sized, const SizeLimits& limits) {
   return worst;
 }
 
-std::string broken_text(const Sized& sized, const SizeLimits& limits) {
+std::string broken_text(const Sized& sized, const SizeLimits& limits, const std::string& currency) {
   std::string text;
   if (limits.time && sized.bill.total > *limits.time)
     text = fmt::format("{:.1f} of {:.1f} days", sized.bill.total / day, *limits.time / day);
   if (limits.money && sized.bill.money() > *limits.money)
-    text += fmt::format("{}{:.2f} of {:.2f} M", text.empty() ? "" : ", ", sized.bill.money() / 1e6,
-                        *limits.money / 1e6);
+    text += fmt::format("{}{} of {}", text.empty() ? "" : ", ",
+                        metrics::money_text(sized.bill.money(), currency),
+                        metrics::money_text(*limits.money, currency));
   return text;
 }
 
@@ -62,12 +65,12 @@ std::string takes_text(const Sized& sized, const metrics::BillRates& rates) {
   std::string days = fmt::format("{:.1f} days", sized.bill.total / day);
   if (const auto likely = sized.days())
     days += fmt::format(" (likely {:.1f}-{:.1f})", likely->low, likely->high);
-  return fmt::format("{} with {}; {} MW at the site, {} MWh {}, {} M {}, {} t CO2, {} failures",
-                     days, plan_text(sized.plan), significant(sized.site_watts() / 1e6),
+  return fmt::format("{} with {}; {} MW at the site, {} MWh {}, {}, {} t CO2, {} failures", days,
+                     plan_text(sized.plan), significant(sized.site_watts() / 1e6),
                      significant(sized.bill.energy / unit::MWh),
-                     metrics::scope_text(sized.bill.scope), significant(sized.bill.money() / 1e6),
-                     rates.currency, significant(sized.bill.tonnes_co2),
-                     significant(sized.bill.failures));
+                     metrics::scope_text(sized.bill.scope),
+                     metrics::money_text(sized.bill.money(), rates.currency),
+                     significant(sized.bill.tonnes_co2), significant(sized.bill.failures));
 }
 
 /// "; it takes longer than 30.0 days with a probability of 24 %".
@@ -82,24 +85,22 @@ std::string risk_text(const Sized& sized, const SizeLimits& limits) {
                      percent(std::erfc(deviations / std::sqrt(2.0)) / 2));
 }
 
-/// The sizes of the machine's cluster between which nothing was tried, as a flag.
-std::string finer_text(const std::vector<Sized>& all, const Sized& at) {
-  int64_t below = 0, above = 0;
-  const int64_t nodes = at.base.cluster.num_nodes;
-  for (const Sized& each : all) {
-    if (each.base.cluster.name != at.base.cluster.name) continue;
-    const int64_t other = each.base.cluster.num_nodes;
-    if (other < nodes) below = std::max(below, other);
-    if (other > nodes && (above == 0 || other < above)) above = other;
-  }
-  const int64_t low = below > 0 ? below : nodes, high = above > 0 ? above : nodes;
-  const int64_t step = (high - low) / 8;
-  if (step <= 1) return "";
-  return fmt::format(" Sizes between were not tried: --nodes {}..{}/{} does.", low, high, step);
+/// Which numbers of nodes of a range were tried, where not all, and the flag that tries more.
+std::string finer_text(const std::vector<Sized>& all) {
+  std::set<int64_t> tried;
+  for (const Sized& each : all)
+    tried.insert(each.base.cluster.num_nodes);
+  const int64_t low = *tried.begin(), high = *tried.rbegin(), range = high - low + 1;
+  if (range == std::ssize(tried)) return "";
+  const int64_t step = std::max<int64_t>(1, range / 8);
+  return fmt::format(" Tried were {} nodes; --nodes {}..{}/{} tries {}.", fmt::join(tried, ", "),
+                     low, high, step, step == 1 ? "all between" : "more");
 }
 
 std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
                        const metrics::BillRates& rates) {
+  const std::string tried =
+      all.size() == 1 ? "the only size tried" : fmt::format("the {} sizes tried", all.size());
   const Sized *best = nullptr, *nearest = nullptr;
   for (const Sized& each : all) {
     if (!each.problem.empty()) continue;
@@ -108,14 +109,17 @@ std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
     if (!nearest || over < excess(*nearest, limits)) nearest = &each;
   }
   if (best)
-    return fmt::format("Take {}, of the {} sizes tried the cheapest that keeps all limits: {}{}.{}",
-                       machines_text(*best), all.size(), takes_text(*best, rates),
-                       risk_text(*best, limits), finer_text(all, *best));
+    return fmt::format("Take {}, {}: {}{}.{}", machines_text(*best),
+                       all.size() == 1 ? tried + ", which keeps all limits"
+                                       : "of " + tried + " the cheapest that keeps all limits",
+                       takes_text(*best, rates), risk_text(*best, limits), finer_text(all));
   if (nearest)
-    return fmt::format("No: none of the {} sizes tried keeps the limits. Nearest is {} ({}): {}.{}",
-                       all.size(), machines_text(*nearest), broken_text(*nearest, limits),
-                       takes_text(*nearest, rates), finer_text(all, *nearest));
-  return fmt::format("No: there is no plan on any of the {} sizes tried.", all.size());
+    return fmt::format("No: {} keep{} the limits. Nearest is {} ({}): {}.{}",
+                       all.size() == 1 ? tried + " does not" : "none of " + tried,
+                       all.size() == 1 ? "" : "s", machines_text(*nearest),
+                       broken_text(*nearest, limits, rates.currency), takes_text(*nearest, rates),
+                       finer_text(all));
+  return fmt::format("No: there is no plan on {}{}.", all.size() == 1 ? "" : "any of ", tried);
 }
 
 DataTable table_of(const std::vector<Sized>& all, const SizeLimits& limits,
@@ -151,12 +155,12 @@ DataTable table_of(const std::vector<Sized>& all, const SizeLimits& limits,
         return cell_of(likely ? std::optional((*likely).*end) : std::nullopt,
                        "nothing is measured");
       };
-      row.insert(
-          row.end(),
-          {each.bill.total / day, bound(&metrics::Interval::low), bound(&metrics::Interval::high),
-           each.site_watts() / 1e6, each.bill.energy / unit::MWh, each.bill.money(),
-           each.bill.tonnes_co2, each.bill.failures, each.bill.checkpoint_interval / unit::s,
-           std::string(each.on_front ? "*" : ""), plan_text(each.plan), broken_text(each, limits)});
+      row.insert(row.end(), {each.bill.total / day, bound(&metrics::Interval::low),
+                             bound(&metrics::Interval::high), each.site_watts() / 1e6,
+                             each.bill.energy / unit::MWh, each.bill.money(), each.bill.tonnes_co2,
+                             each.bill.failures, each.bill.checkpoint_interval / unit::s,
+                             std::string(each.on_front ? "*" : ""), plan_text(each.plan),
+                             broken_text(each, limits, rates.currency)});
     }
     table.add(std::move(row));
   }
@@ -246,10 +250,11 @@ answers::Document size_answer(std::vector<Sized> all, const SizeLimits& limits,
                                "nothing takes less time, money, energy and power at once.",
                                all.size(), metrics::scope_text(all.front().bill.scope),
                                significant(first.environment.pue.value_or(1))),
-          .verdict = (all.size() < asked
-                          ? fmt::format("Interrupted after {} of {} sizes. ", all.size(), asked)
-                          : "") +
-                     verdict_of(all, limits, rates),
+          .verdict = all.size() < asked
+                         ? fmt::format("Interrupted after {} of {} sizes, which concludes nothing; "
+                                       "run it again to its end, or with fewer sizes.",
+                                       all.size(), asked)
+                         : verdict_of(all, limits, rates),
           .sections = {{.figures = {front_figure(all, rates)}},
                        {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
           .numbers = {

@@ -46,7 +46,7 @@ struct Sized {
 
 /// Marks the front and says which machines to take: of those that keep the limits the cheapest;
 /// without any the one that is nearest to keeping them. `asked`: sizes, with those that an
-/// interrupt left out.
+/// interrupt left out; then nothing is concluded.
 answers::Document size_answer(std::vector<Sized>, const SizeLimits&, const metrics::BillRates&,
                               size_t asked);
 

@@ -41,6 +41,7 @@ TEST_CASE("of the sizes that keep all limits the cheapest is taken, of none the 
     return size_answer(all, limits, {}, all.size()).verdict;
   };
   CHECK(verdict({}).starts_with("Take 1 x dgx-a100"));
+  CHECK(verdict({}).ends_with("Tried were 1, 2, 4, 8 nodes; --nodes 1..8/1 tries all between."));
   CHECK(verdict({.time = 25 * 24 * unit::h}).starts_with("Take 2 x dgx-a100"));
   CHECK(verdict({.time = 15 * 24 * unit::h, .money = 1.3e6}).starts_with("Take 4 x dgx-a100"));
   const std::string no = verdict({.time = 9 * 24 * unit::h});
@@ -54,8 +55,10 @@ TEST_CASE("a limit inside the interval has a probability, and sizes between thos
   for (Sized& each : all)
     each.step_time = metrics::Interval{0.9, 1.2};
   const SizeLimits limits{.time = 30 * 24 * unit::h};
-  const std::string verdict = size_answer(all, limits, {}, 3).verdict;
-  CHECK(verdict.starts_with("Interrupted after 2 of 3 sizes. Take 64 x dgx-a100"));
+  CHECK(size_answer(all, limits, {}, 3)
+            .verdict.starts_with("Interrupted after 2 of 3 sizes, which concludes nothing"));
+  const std::string verdict = size_answer(all, limits, {}, 2).verdict;
+  CHECK(verdict.starts_with("Take 64 x dgx-a100"));
   // ln(30 / 29) of ln 1.2 / 1.2816: 0.24 standard deviations.
   CHECK(verdict.find("longer than 30.0 days with a probability of 41 %") != std::string::npos);
   CHECK(verdict.find("--nodes 8..64/7") != std::string::npos);

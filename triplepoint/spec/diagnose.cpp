@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/unit_text.h"
 
@@ -168,10 +169,12 @@ class Examination : Findings {
             "dropout {} is not in [0, 1) (it is the share of numbers that are set to 0); use 0 to "
             "0.5",
             model_.dropout);
-    if (plan_.recompute_layers.value_or(0) < 0)
-      error(Code::inconsistent,
-            "recompute_layers is {} (it counts layers); set it to 0 or more, or leave it out",
-            *plan_.recompute_layers);
+    if (const int64_t n = plan_.recompute_layers.value_or(0); n < 0 || n > model_.num_layers)
+      error(
+          Code::inconsistent,
+          "recompute_layers is {} (it counts layers of a stage's chunk, of {} in all); set it to 0 "
+          "or more of these, or leave it out",
+          n, model_.num_layers);
   }
 
   /// A pass of a microbatch through a chunk takes about 300 bytes and a microsecond to simulate.
@@ -228,14 +231,24 @@ class Examination : Findings {
     if (plan_.virtual_pipeline_size == 1)
       return error(Code::layers_not_divisible,
                    "num_layers {} is not divisible by pipeline_parallel_size {} (every stage holds "
-                   "equally many layers); {}, or write layers_per_stage",
-                   model_.num_layers, stages, divisors_to_try(model_.num_layers, pipeline_size));
+                   "equally many layers); {}, or write layers_per_stage{}",
+                   model_.num_layers, stages, divisors_to_try(model_.num_layers, pipeline_size),
+                   nearly_even_layers(stages));
     error(Code::layers_not_divisible,
           "num_layers {} is not divisible by pipeline_parallel_size {} x virtual_pipeline_size {} "
           "(every "
           "chunk holds equally many layers); choose sizes whose product divides it, or write "
           "layers_per_stage",
           model_.num_layers, stages, plan_.virtual_pipeline_size);
+  }
+
+  /// " (--layers-per-stage 8,8,8,8,8,7,7,7)", where it is short.
+  std::string nearly_even_layers(int64_t stages) const {
+    if (stages > 16 || stages > model_.num_layers) return "";
+    std::vector<int64_t> layers(static_cast<size_t>(stages), model_.num_layers / stages);
+    for (size_t s = 0; s < static_cast<size_t>(model_.num_layers % stages); ++s)
+      ++layers[s];
+    return fmt::format(" (--layers-per-stage {})", fmt::join(layers, ","));
   }
 
   void uneven_layers_fit(int64_t chunks) {

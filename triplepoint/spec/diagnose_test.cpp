@@ -108,7 +108,8 @@ TEST_CASE("a value is suggested only if the whole job is sound with it") {
       job.plan.pipeline_parallel_size = stages;
     });
   };
-  CHECK(layers(4).ends_with("; try 2, or write layers_per_stage"));  // 3 and 6 do not fill 32 GPUs
+  // 3 and 6 do not fill 32 GPUs.
+  CHECK(layers(4).ends_with("; try 2, or write layers_per_stage (--layers-per-stage 32,32,31,31)"));
   CHECK(layers(3).ends_with("; try pipeline_parallel_size 2"));
   CHECK(said([](Job& job) {
           job.cluster.num_nodes = 9;
@@ -331,7 +332,8 @@ TEST_CASE("sizes of zero and sizes beyond reason are refused before anything is 
         job.plan.recompute_layers = -1;
       },
       Code::inconsistent,
-      "recompute_layers is -1 (it counts layers); set it to 0 or more, or leave it out");
+      "recompute_layers is -1 (it counts layers of a stage's chunk, of 96 in all); set it to 0 or "
+      "more of these, or leave it out");
 }
 
 }  // namespace

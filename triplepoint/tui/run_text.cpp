@@ -121,14 +121,20 @@ std::string smoothing_text(const PowerProfile& profile) {
         "more than the allowed {} kW: no floor and no stagger are needed.",
         significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
         significant(s.allowed_swing / unit::kW));
+  const std::string stagger =
+      s.stagger == Seconds()
+          ? "."
+          : fmt::format(
+                "; nodes that begin one after the other over {} s swing by {} kW{} (steps may get "
+                "that much longer).",
+                significant(s.stagger / unit::s), significant(s.staggered_swing / unit::kW),
+                s.stagger_suffices ? "" : ", which is not enough");
   return fmt::format(
       "Smoothing: a battery or capacitors of {} kJ and {} kW make their power flat. To swing by no "
-      "more than {} kW: a floor of {} kW burns {} kJ a step ({:.1f} % of its energy); nodes that "
-      "begin one after the other over {} s swing by {} kW{} (steps may get that much longer).",
+      "more than {} kW: a floor of {} kW burns {} kJ a step ({:.1f} % of its energy){}",
       significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
       significant(s.allowed_swing / unit::kW), significant(s.floor / unit::kW),
-      significant(s.floor_energy / unit::kJ), 100 * s.floor_share, significant(s.stagger / unit::s),
-      significant(s.staggered_swing / unit::kW), s.stagger_suffices ? "" : ", which is not enough");
+      significant(s.floor_energy / unit::kJ), 100 * s.floor_share, stagger);
 }
 
 }  // namespace
@@ -142,9 +148,13 @@ void print_power_profile(Console& console, const PowerProfile& profile) {
 void print_results(Console& console, const flags::JobResults& results) {
   print_run(console, results.run, results.metrics);
   if (const std::string fitting = flags::flags_that_fit(results); !fitting.empty())
-    print_wrapped(console,
-                  fmt::format("It fits with {}; triplepoint plan finds the fastest plan that fits.",
-                              fitting));
+    print_wrapped(
+        console,
+        fmt::format("It fits with {}{}; triplepoint plan finds the fastest plan that fits.",
+                    fitting,
+                    flags::fits_barely(results)
+                        ? ", but barely (predictions of memory err by more than stays free)"
+                        : ""));
   print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
   if (results.profile) print_power_profile(console, *results.profile);
   if (results.bill)
@@ -248,7 +258,7 @@ std::string slow_part(const std::vector<spec::Fault>& faults) {
 
 /// What it cost, and who waits for whom. `faults`: those it is about.
 std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
-                    const FaultEffect& effect, bool steady) {
+                    const FaultEffect& effect, bool steady, const std::string& others) {
   const std::optional<double> longer = metrics::slowdown(effect);
   if (run.shutdown && run.shutdown->time &&
       std::any_of(faults.begin(), faults.end(), [&](const spec::Fault& fault) {
@@ -257,13 +267,18 @@ std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
       }))
     return run::shutdown_text(run) + ".";
   if (!effect.during) return "It begins after the end of the simulation.";
-  if (!longer) return "No step ended on both sides of it, so none can be compared.";
+  if (!longer)
+    return fmt::format("No step ended {} it, so none can be compared.",
+                       effect.during->steps == 0 ? "during" : "before or after");
   if (std::abs(*longer) < 0.0005) return "Step time is unchanged: no rank waits.";
   const char* other = steady ? faults.size() == 1 ? "without it" : "without them"
                       : effect.before && effect.before->step_time ? "before it"
                                                                   : "after it";
   std::string text = fmt::format("Steps take {} {} than {}.", percent(std::abs(*longer)),
                                  *longer > 0 ? "longer" : "less", other);
+  if (!others.empty())
+    return text +
+           fmt::format(" {} acts within these times, too: this is not of one fault.", others);
   if (effect.waited_for)
     text +=
         fmt::format(" All {} others wait for GPU {}.", run.devices.size() - 1, *effect.waited_for);
@@ -292,10 +307,10 @@ std::string step_line(const Console& console, const run::Run& run) {
 }
 
 void print_effect(Console& console, const run::Run& run, const std::vector<spec::Fault>& faults,
-                  const FaultEffect& effect, bool steady) {
+                  const FaultEffect& effect, bool steady, const std::string& others = "") {
   const std::string name = metrics::names_of(faults);
   console.print(fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold),
-                            verdict(run, faults, effect, steady)));
+                            verdict(run, faults, effect, steady, others)));
   if (effect.during) console.print(span_table(console, effect, steady));
   if (!metrics::most_affected(effect, 1).empty())
     console.print("\n" + gpu_table(console, effect, steady));
@@ -310,7 +325,8 @@ void print_faults(Console& console, const run::Run& run, const run::Run* without
     return print_effect(console, run, faults, metrics::steady_effect(*without, run), true);
   const std::vector<FaultEffect> effects = metrics::fault_effects(run);
   for (size_t f = 0; f < faults.size(); ++f)
-    print_effect(console, run, {faults[f]}, effects[f], false);
+    print_effect(console, run, {faults[f]}, effects[f], false,
+                 metrics::names_of(metrics::others_within(faults, faults[f], effects[f])));
   console.print(step_line(console, run));
 }
 

@@ -112,12 +112,12 @@ Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                                 .watch = tui::watch_on(console)});
   const ClockPoint* chosen = advise::chosen_point(plan, request.slowdown);
   print_answer(console, advise::clock_answer(job, plan, chosen), request.format);
-  if (request.output && chosen == nullptr)
+  if (request.output && chosen == nullptr && !plan.interrupted)
     return error(
         fmt::format("nothing was written (no setting within --slowdown saves energy {}); allow "
                     "more, as in --slowdown 5%",
                     metrics::scope_text(plan.scope)));
-  if (request.output)
+  if (request.output && chosen)
     TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*request.output)));
   return interrupted() ? exit_interrupted : exit_ok;
 }
@@ -128,7 +128,7 @@ class PlanCommand : public Command {
     Arguments job =
         flags_.arguments_of_search([this](const auto& name, auto text) { fix_layout(name, text); });
     take_ranges(job);
-    return job.add(plan_.search())
+    job.add(plan_.search())
         .group("Clocks instead of layouts")
         .toggle("--clocks",
                 "keep the job's layout; plan clocks and power caps per GPU that use waiting time",
@@ -147,7 +147,7 @@ class PlanCommand : public Command {
         .add(plan_.threads())
         .add(format_.argument())
         .add(plan_.bill())
-        .group("Which machines: --nodes 8..512 and --cluster A,B are tried one by one")
+        .group("Which machines: --nodes 8..512 (doubled; 8..64/8 in steps), --cluster A,B")
         .flag("--within", "TIME", "days that all of --tokens may take, as in 30days",
               [this](std::string_view text) -> Result<void> {
                 const bool in_days = text.ends_with("days");
@@ -159,6 +159,8 @@ class PlanCommand : public Command {
               })
         .flag("--budget", "MONEY", "what all of it may cost, as in 3MUSD",
               into(size_limits_.money, search::parse_money));
+    note_flags_of_search(job);
+    return job;
   }
 
   Result<int> run(tui::Console& console) override {
@@ -172,6 +174,12 @@ class PlanCommand : public Command {
     const spec::Library library = TPT_TRY(spec::require_library());
     if (slowdown_ && !clocks_)
       return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
+    if (clocks_ && !of_search_.empty())
+      return error(
+          fmt::format("{} belongs to the search for layouts (--clocks keeps the job's layout and "
+                      "has no use for "
+                      "it); leave out one of them",
+                      of_search_));
     if (clocks_) return plan_clocks(console, library);
     if (size_limits_.time || size_limits_.money || nodes_.size() > 1 || clusters_.size() > 1)
       return plan_sizes(console, library);
@@ -197,15 +205,15 @@ class PlanCommand : public Command {
     const std::optional<learn::Calibration> learned = TPT_TRY(flags_.own_runs());
     if (learned && learned->knows(asked.base)) outcome.own_runs = own_runs(*learned, asked);
     if (flags_.has_file()) outcome.own = search::own_plan(asked);
-    if (outcome.own)
+    if (outcome.own && !interrupted())
       outcome.changes = search::best_changes(asked.base, asked.objective, asked.limits);
-    if (explain_)
+    if (explain_ && !interrupted())
       outcome.explained = TPT_TRY(app::explained_plans(library, asked, ranking, *explain_));
-    if (output_)
+    if (output_ && !interrupted())
       outcome.others = search::neighbours_of(search::job_of(asked.base, ranking.ranked[0]),
                                              asked.objective, asked.limits);
     const answers::Document answer = search::plan_answer(outcome);
-    print_answer(console, answer, format_, explain_ ? "explain" : "plans");
+    print_answer(console, answer, format_, outcome.explained ? "explain" : "plans");
     if (output_) {
       const bool only_page = output_->ends_with(".html");
       if (!only_page) console.warn(TPT_TRY(app::write_plans(library, asked, ranking, *output_)));
@@ -254,18 +262,33 @@ class PlanCommand : public Command {
                 }};
   }
 
-  /// A range of nodes and a list of clusters are tried one by one; what is stored is the first.
+  /// So that --clocks refuses what it would not heed.
+  void note_flags_of_search(Arguments& all) {
+    for (Argument& each : all)
+      for (const char* name :
+           {"--objective", "--max-temperature", "--max-power", "--memory-headroom", "--fix",
+            "--space", "--top", "--pareto", "--explain", "--tokens", "--within", "--budget"})
+        if (has_name(each, name))
+          each.store = [this, name, store = each.store](std::string_view text) {
+            of_search_ = name;
+            return store(text);
+          };
+  }
+
+  /// Of a range of nodes and a list of clusters each is tried; what is stored is the first.
   void take_ranges(Arguments& job) {
     for (Argument& each : job) {
       if (has_name(each, "--nodes"))
         each.store = [this, store = each.store](std::string_view text) -> Result<void> {
           nodes_ = TPT_TRY(search::parse_nodes(text));
+          if (nodes_.size() > 1) of_search_ = "a range of --nodes";
           store_nodes_ = store;
           return store(std::to_string(nodes_.front()));
         };
       if (has_name(each, "--cluster"))
         each.store = [this, store = each.store](std::string_view text) -> Result<void> {
           clusters_ = TPT_TRY(split_list(text));
+          if (clusters_.size() > 1) of_search_ = "a list of --cluster";
           store_cluster_ = store;
           return store(clusters_.front());
         };
@@ -285,9 +308,7 @@ class PlanCommand : public Command {
         space ? search::find_plans(*space, asked) : tl::unexpected(space.error());
     if (!ranking) {
       size.problem = ranking.error().what;
-    } else if (ranking->ranked.empty()) {
-      size.problem = "interrupted";
-    } else {
+    } else if (!ranking->ranked.empty()) {
       size.plan = ranking->ranked.front();
       size.bill = plan_.bill_of(asked.base, rates)(size.plan);
       size.step_time = intervals.step_time(search::job_of(asked.base, size.plan), size.plan.time);
@@ -311,14 +332,18 @@ class PlanCommand : public Command {
     std::vector<search::Sized> sizes;
     for (const std::string& cluster : clusters_)
       for (const int64_t nodes : nodes_) {
-        if (interrupted() && !sizes.empty()) break;
+        if (interrupted()) break;
         if (!cluster.empty()) TPT_TRY(store_cluster_(cluster));
         if (nodes > 0) TPT_TRY(store_nodes_(std::to_string(nodes)));
         search::Sized next = TPT_TRY(
             sized(library, TPT_TRY(flags_.job(library)), intervals, tui::watch_on(console)));
-        if (interrupted() && !sizes.empty()) break;  // its search did not end
+        if (interrupted()) break;  // its search did not end
         sizes.push_back(std::move(next));
       }
+    if (sizes.empty()) {
+      console.warn("triplepoint: interrupted before the first size was searched\n");
+      return exit_interrupted;
+    }
     const metrics::BillRates rates =
         TPT_TRY(plan_.billed().rates(library, sizes.front().base.environment));
     const answers::Document answer = search::size_answer(std::move(sizes), size_limits_, rates,
@@ -377,6 +402,7 @@ class PlanCommand : public Command {
   Store store_nodes_, store_cluster_;
   search::SizeLimits size_limits_;
   std::string searched_flag_;  // of the layout, which --fix does not name
+  std::string of_search_;      // a flag of the search that was given
   bool clocks_ = false;
 };
 

@@ -237,6 +237,10 @@ class Simulate : public Command {
       run.timeline = {};  // hundreds of them would fill the memory
       run.series.clear();
     }
+    const std::string& first = jobs.front().problem;  // of a job that is wrong at every value
+    if (jobs.size() > 1 && !first.empty() && jobs.front().results.run.devices.empty() &&
+        std::ranges::all_of(jobs, [&](const auto& each) { return each.problem == first; }))
+      return error(first);
     return jobs;
   }
 

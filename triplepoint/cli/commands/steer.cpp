@@ -107,6 +107,12 @@ class Steer : public Command {
     TPT_TRY(add_faults(job, faults_));
     print_warnings(console, app::warnings_of(job));
     TPT_TRY(require_steerable(job));
+    for (const spec::Fault& fault : job.environment.faults)
+      if (fault.begin >= options_.duration)
+        return error(
+            fmt::format("the fault {} begins after the end (--duration {}); simulate "
+                        "longer, or let it begin earlier",
+                        spec::to_text(fault), to_text(options_.duration)));
     const metrics::BillRates rates = TPT_TRY(metrics::load_bill_rates(library));
     options_.restart = restart_time_.value_or(rates.restart);
     options_.scope = energy_.scope();
@@ -132,9 +138,11 @@ class Steer : public Command {
       look(console, run, *watcher, next);
       if (growing) wait_a_moment();
     }
-    if (watcher && !watcher->has_baseline())
-      console.warn("No window had whole steps with clock, power and temperature of every GPU.\n");
-    return {};
+    if (interrupted() || (watcher && watcher->has_baseline())) return {};
+    return error(fmt::format(
+        "{}: no window of {} had whole steps with clock, power and temperature of every GPU "
+        "(nothing was watched); record for longer and with all sensors, or take another --interval",
+        *watched_, to_text(options_.interval)));
   }
 
   Result<spec::Job> watched_job(const spec::Library& library, const run::Run& run) const {

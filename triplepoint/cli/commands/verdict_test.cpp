@@ -62,6 +62,17 @@ TEST_CASE("verdicts: plan changes a job only for less of what was asked for") {
     }
 }
 
+TEST_CASE("verdicts: plan keeps no job that breaks a limit") {
+  const ScratchFolder folder;
+  const std::string job = folder.file("job.toml", job_with_a_bubble);
+  const double peak =
+      ask({"plan", job, "--top", "1", "--fix", "cp=1"})["own"]["temperature_peak_c"];
+  const Json answer = ask({"plan", job, "--top", "1", "--fix", "cp=1", "--max-temperature",
+                           fmt::format("{:.1f} C", peak - 1)});
+  CHECK(verdict_of(answer).starts_with("Your job breaks a limit: the hottest die's "));
+  CHECK(answer["plans"][0]["temperature_peak_c"].get<double>() < peak - 0.9);
+}
+
 TEST_CASE("verdicts: a cap for less energy at the site raises no bill") {
   const auto bill = [](Words more) {
     Words words = {"plan",    "--model", "gpt3-5b", "--cluster", "dgx-a100",

@@ -126,12 +126,12 @@ Bill bill_of(const BillInput& input, const BillRates& rates) {
   return bill;
 }
 
-namespace {
-
 std::string money_text(double money, const std::string& currency) {
   if (money >= 1e6) return fmt::format("{:.2f} M {}", money / 1e6, currency);
   return fmt::format("{} {}", whole(std::llround(money)), currency);
 }
+
+namespace {
 
 /// "3,200 t", and below one tonne "478 kg".
 std::string mass_text(double tonnes) {

@@ -133,13 +133,14 @@ std::string comparison(const Bottleneck& bottleneck) {
   const std::string names = names_of(bottleneck);
   const char* verb = bottleneck.who.size() > 1 ? "slow" : "slows";
   const Evidence& slow = bottleneck.evidence.front();
+  const std::string at = slow.name.empty() ? "" : fmt::format(" in the last step ({})", slow.name);
   switch (slow.kind) {
     case Kind::scale_up:
-      return fmt::format("The links of {} slow the others: {} of their bandwidth against {}", names,
-                         percent(slow.value), percent(slow.peers));
+      return fmt::format("The links of {} slow the others: {} of their bandwidth against {}{}",
+                         names, percent(slow.value), percent(slow.peers), at);
     case Kind::scale_out:
-      return fmt::format("The network of {} slows the others: {} of its bandwidth against {}",
-                         names, percent(slow.value), percent(slow.peers));
+      return fmt::format("The network of {} slows the others: {} of its bandwidth against {}{}",
+                         names, percent(slow.value), percent(slow.peers), at);
     case Kind::host:
       return fmt::format(
           "The host of {} slows the others: it takes {} times as long to launch a kernel as a "

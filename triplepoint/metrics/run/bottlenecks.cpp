@@ -171,6 +171,11 @@ std::vector<Bottleneck> simulated_bottlenecks(const View& view) {
     }
     all.push_back(found);
     all.back().cause = cause_of(found.evidence);
+    if (!view.run.manifest.job) continue;
+    for (const spec::Fault& fault : view.run.manifest.job->environment.faults)
+      if (all.back().cause == Cause::links && fault.period &&
+          fault.kind == spec::FaultKind::link)  // its share is of one step, by chance
+        all.back().evidence.front().name = spec::to_text(fault);
   }
   return all;
 }

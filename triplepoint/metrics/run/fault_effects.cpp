@@ -271,6 +271,20 @@ std::vector<FaultEffect> fault_effects(const run::Run& run) {
   return effects;
 }
 
+std::vector<spec::Fault> others_within(const std::vector<spec::Fault>& faults,
+                                       const spec::Fault& fault, const FaultEffect& effect) {
+  std::vector<spec::Fault> others;
+  const auto& baseline = effect.before && effect.before->step_time ? effect.before : effect.after;
+  for (const spec::Fault& other : faults)
+    for (const auto& span : {baseline, effect.during})
+      if (&other != &fault && span && other.begin < span->end &&
+          end_of(other, span->end) > span->begin) {
+        others.push_back(other);
+        break;
+      }
+  return others;
+}
+
 FaultEffect steady_effect(const run::Run& without, const run::Run& with) {
   FaultEffect effect;
   effect.devices_before = devices_of(without);

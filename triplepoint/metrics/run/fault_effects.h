@@ -54,6 +54,10 @@ struct FaultPhase {
 std::vector<FaultPhase> fault_phases_of(const run::Run&);
 Json phases_json(const std::vector<FaultPhase>&);
 
+/// The faults beside this one that act within the times that its slowdown compares.
+std::vector<spec::Fault> others_within(const std::vector<spec::Fault>&, const spec::Fault&,
+                                       const FaultEffect&);
+
 /// How much longer steps take while it is on, 0.1 for a tenth; nothing if no step tells.
 std::optional<double> slowdown(const FaultEffect&);
 

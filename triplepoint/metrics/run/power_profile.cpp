@@ -10,6 +10,7 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/series_index.h"
+#include "triplepoint/spec/job.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -165,8 +166,18 @@ Curve staggered(const std::vector<Curve>& nodes, size_t step_bins, double share)
   return sum;
 }
 
+/// Whether nodes may begin a step apart: each holds whole replicas, which meet at its end alone.
+bool holds_replicas_in_nodes(const run::Run& run) {
+  if (!run.manifest.job) return true;
+  const spec::Job& job = *run.manifest.job;
+  const spec::Plan& plan = job.plan;
+  const int64_t in_node = job.cluster.gpus_per_node;
+  return plan.model_parallel_size() <= in_node && plan.expert_parallel_size <= in_node &&
+         plan.sharding != spec::Sharding::parameters;
+}
+
 Smoothing smoothing_of(const NodeCurves& curves, const Curve& site, const PowerProfile& profile,
-                       double allowed_share) {
+                       double allowed_share, bool replicas_in_nodes) {
   Smoothing smoothing;
   const double peak = highest_of(site), mean = triplepoint::mean(site);
   smoothing.allowed_swing = allowed_share * peak * unit::W;
@@ -182,6 +193,7 @@ Smoothing smoothing_of(const NodeCurves& curves, const Curve& site, const PowerP
   const auto step_bins =
       std::min(site.size(), static_cast<size_t>(std::llround(profile.step / profile.bin)));
   smoothing.staggered_swing = swing_of(site) * unit::W;
+  if (!replicas_in_nodes) return smoothing;
   for (int i = 0; i <= stagger_steps && !smoothing.stagger_suffices; ++i) {
     const double share = 1.0 * i / stagger_steps;
     const Watts swing = swing_of(staggered(curves.nodes, step_bins, share)) * unit::W;
@@ -228,7 +240,8 @@ std::optional<PowerProfile> power_profile(const run::Run& run, const PowerProfil
   profile.levels = {level_of("node", curves->nodes, profile.bin, window),
                     level_of("rack", grouped(curves->nodes, per_rack), profile.bin, window),
                     level_of("all nodes", site, profile.bin, window)};
-  profile.smoothing = smoothing_of(*curves, site[0], profile, options.allowed_swing);
+  profile.smoothing =
+      smoothing_of(*curves, site[0], profile, options.allowed_swing, holds_replicas_in_nodes(run));
   profile.site_w = site[0];
   // A site does not coincide with itself: what is told there is how its racks peak together.
   profile.levels[2].coincidence = profile.levels[1].coincidence;

@@ -38,7 +38,7 @@ struct PowerLevel {
 /// the power it gives or takes. floor: devices burn what is missing to (peak - allowed swing);
 /// joules of one step. stagger: nodes begin one after the other over so long; the sum of the
 /// shifted curves swings by `staggered_swing`, and as replicas meet at the end of a step it lasts
-/// up to that much longer.
+/// up to that much longer; zero where nodes work on one replica together.
 struct Smoothing {
   Watts allowed_swing;
   Joules storage;

@@ -176,8 +176,8 @@ double PredictionIntervals::probability_longer(double predicted_b, double predic
 }
 
 bool is_tie(double probability) {
-  constexpr double coverage = 0.8;
-  return probability < coverage && probability > 1 - coverage;
+  const double percent = std::round(100 * probability);  // as it is printed
+  return percent < 80 && percent > 20;
 }
 
 }  // namespace triplepoint::metrics

@@ -80,6 +80,8 @@ TEST_CASE("of two plans, the further apart, the surer, and equal ones are a tie"
   CHECK(all.probability_longer(1, 1.2) == doctest::Approx(1 - all.probability_longer(1.2, 1)));
   CHECK(is_tie(0.5));
   CHECK(is_tie(0.75));
+  CHECK(is_tie(0.794));
+  CHECK(!is_tie(0.796));  // prints as 80 %
   CHECK(!is_tie(0.85));
   CHECK(!is_tie(0.1));
 }

@@ -262,6 +262,10 @@ void add_faults(Findings& findings, const run::Run& run) {
     if (effect.waited_for)
       text += fmt::format(": all others waited for GPU {}, at {} MHz", *effect.waited_for,
                           significant(effect.during->slowest_mhz, 4));
+    if (const auto others =
+            metrics::others_within(run.manifest.job->environment.faults, fault, effect);
+        !others.empty())
+      text += fmt::format(" (with {}, too)", metrics::names_of(others));
     text += fmt::format("; the hottest die was at {} °C at the end.",
                         significant(effect.during->hottest_c));
     findings.push_back({std::move(text), "time"});
