@@ -34,7 +34,7 @@ PACKAGES_CHECK += chromium=chromium
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help build calibrations report paper pictures measure test check bench benches install package wheel test-arm64 package-arm64 explore test-explore try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
+.PHONY: help build calibrations report paper pictures measure test check-all bench benches install package wheel test-arm64 package-arm64 explore test-explore try-package docs clean format tidy tidy-all lint packages validation layouts fuzz sanitize threads pages
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -82,7 +82,8 @@ test: packages-test  ## the quick suite; shares build/release and its objects wi
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset release -j $$(($(JOBS) + 1)) -LE 'slow|pages'
 
-check: lint sanitize threads fuzz tidy benches pages  ## everything else: format, tidy, sanitizers, fuzz targets, slow tests, pages
+check-all:  ## everything there is to check, a night's work that goes on where it was interrupted; ends in a table
+	python3 tools/check_all.py
 
 lint: packages-check web  ## what needs no build: format, layers, data, docs, size, types of the front end
 	python3 tools/check_format.py

@@ -102,7 +102,7 @@ endfunction()
 
 # triplepoint_test(<name> SOURCES ... USES <modules> [LIBS <targets>] [LABELS ...]): a doctest program <name>_test; each TEST_CASE is one ctest.
 #
-# Labels with a meaning: slow (more than some seconds; only `make check` runs it), pages (needs a browser), threads (also run under
+# Labels with a meaning: slow (more than some seconds; only `make pages` runs it), pages (needs a browser), threads (also run under
 # the thread sanitizer), gpu.
 function(triplepoint_test name)
   if(NOT TPT_TESTS)

@@ -12,7 +12,6 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/compare/compare_document.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/document_text.h"
@@ -47,7 +46,10 @@ std::string text_of(const Comparison& comparison, bool all) {
 
 void add_compare(py::module_& module) {
   py::class_<Comparison>(module, "Comparison")
-      .def("json", [](const Comparison& c) { return json_text(report::comparison_json(c)); })
+      .def("json",
+           [](const Comparison& c) {
+             return json_text(answers::document_json(report::comparison_document(c, true)));
+           })
       .def("sentences", [](const Comparison& c) { return report::sentences_of(c); })
       .def("text", &text_of)
       .def("save_page", [](const Comparison& c, const std::string& file) {

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/job.h"
-
-#include <optional>
-#include <string_view>
-
 #include <pybind11/stl.h>
 
 #include "triplepoint/base/text.h"
@@ -14,6 +9,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/simulation_flags.h"
 
+#include "python/bindings.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {

@@ -14,7 +14,6 @@
 #include "triplepoint/system/process.h"
 
 #include "python/bindings.h"
-#include "python/job.h"
 #include "python/run.h"
 #include "python/wait.h"
 

@@ -8,11 +8,10 @@
 
 #include <pybind11/stl.h>
 
-#include "triplepoint/app/own_recording.h"
 #include "triplepoint/app/record_flags.h"
+#include "triplepoint/app/recording.h"
 
 #include "python/bindings.h"
-#include "python/job.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {

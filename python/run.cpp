@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/run.h"
 
-#include <cstdint>
 #include <sstream>
 
-#include <fmt/format.h>
 #include <pybind11/stl.h>
 
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/run/export.h"
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/app/sources.h"
@@ -20,7 +18,7 @@
 #include "triplepoint/tui/console.h"
 #include "triplepoint/tui/run_text.h"
 
-#include "python/job.h"
+#include "python/bindings.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {

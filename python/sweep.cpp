@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many jobs on all cores.
-#include <algorithm>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -14,7 +12,6 @@
 #include "triplepoint/answers/results.h"
 
 #include "python/bindings.h"
-#include "python/job.h"
 #include "python/wait.h"
 
 namespace triplepoint::python {

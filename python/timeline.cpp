@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <pybind11/stl.h>

@@ -27,7 +27,7 @@
 #include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/compare/compare_document.h"
+#include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/run_page.h"

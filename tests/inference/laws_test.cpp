@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What prefill and decode may and may not do, whatever the parameters are.
-#include <algorithm>
 #include <vector>
 
 #include <doctest/doctest.h>

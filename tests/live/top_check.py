@@ -109,7 +109,7 @@ def check_once():
     expect(rows == ["6", "5", "4"], f"the slowest first: {rows}")
     pipe = run("top")
     expect(pipe.returncode == 1 and "--once" in pipe.stderr, "no terminal: " + pipe.stderr)
-    for words in (["--interval", "1ms"], ["nothing.run"], ["--sort", "age"], ["x.run", "--hosts", "a:1"], ["--hosts", "a"]):
+    for words in (["--interval", "1ms"], ["--sort", "age"], ["--hosts", "a"]):
         wrong = run("top", "--once", *words)
         expect(wrong.returncode in (1, 2) and wrong.stderr.startswith("triplepoint: "), f"{words}: {wrong.stderr}")
 

@@ -2,7 +2,6 @@
 // What the numbers of one job have to do with each other.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include "tests/metamorphic/laws.h"

@@ -4,7 +4,6 @@
 // The lists of relations are the tests; this file runs them. A violation names the seed of its job
 // (random_job.cpp). The slow program checks more jobs, and writes relations.csv where TPT_RELATIONS
 // names it.
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The room, its limits and what goes wrong in it.
-#include <algorithm>
 #include <vector>
 
 #include "tests/metamorphic/laws.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of the loop temperature -> leakage and clock -> work -> power -> temperature.
 
-#include <cmath>
 #include <string>
 
 #include <doctest/doctest.h>

@@ -4,8 +4,6 @@
 // less on hot ones narrows the gap, and pays where stages have many layers (Llama3-70B, 20 a
 // stage), not where they have few (GPT3-175B, 12 a stage). Boards of one type differ by more than
 // slots give, so the claims are about the mean over machines and about a machine of mean boards.
-#include <filesystem>
-#include <set>
 
 #include <doctest/doctest.h>
 

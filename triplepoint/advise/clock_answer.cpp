@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/advise/clock_answer.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/advise/clock_plan.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 #include "triplepoint/workload/rank_grid.h"
 

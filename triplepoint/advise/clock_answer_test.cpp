@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said of a clock plan, by plans written by hand.
-#include "triplepoint/advise/clock_answer.h"
-
 #include <algorithm>
 
 #include <doctest/doctest.h>
@@ -9,6 +7,8 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/load.h"
+
+#include "triplepoint/advise/clock_plan.h"
 
 namespace triplepoint::advise {
 namespace {

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -9,13 +9,14 @@
 
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/advise/population.h"
+#include "triplepoint/advise/placement.h"
+#include "triplepoint/answers/document.h"
 #include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::advise {
 
 /// A step at thermal steady state under some limits, as it is simulated: the mean over drawn
-/// machines (population.h).
+/// machines (placement.h).
 struct JudgedStep {
   Seconds time;
   Joules energy;         // in the scope in which energy counts
@@ -99,5 +100,13 @@ std::string clock_csv(const spec::Job& job, const ClockPlan& plan, const ClockPo
 /// A shell script that sets the clocks of the node whose number it is given, power caps as comments
 /// beside them: nvidia-smi for NVIDIA, amd-smi for AMD. To be read first; nothing here runs it.
 std::string clock_script(const spec::Job& job, const ClockPlan& plan, const ClockPoint& point);
+
+/// The point that saves most energy in the plan's scope and is no slower than asked; null where
+/// none saves min_reported_gain.
+const ClockPoint* chosen_point(const ClockPlan&, double slowdown);
+
+/// What each point of the frontier saves and costs (point 0 is the job as it is); clocks, power and
+/// slack of each stage, today and with the chosen point's clocks (null: none was chosen).
+answers::Document clock_answer(const spec::Job&, const ClockPlan&, const ClockPoint* chosen);
 
 }  // namespace triplepoint::advise

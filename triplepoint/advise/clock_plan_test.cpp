@@ -8,7 +8,6 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/pass_graph.h"
-#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/search/objective.h"
 #include "triplepoint/sim/schedule_engine.h"
 #include "triplepoint/sim/simulate.h"

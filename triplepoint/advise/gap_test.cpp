@@ -6,10 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -5,9 +5,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

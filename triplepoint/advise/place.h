@@ -6,12 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "triplepoint/base/files.h"
+#include "triplepoint/base/result.h"
 #include "triplepoint/base/watch.h"
 
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/placement.h"
-#include "triplepoint/advise/population.h"
+#include "triplepoint/answers/document.h"
 
 namespace triplepoint::advise {
 
@@ -50,7 +53,7 @@ struct GainParts {
 struct PlaceOptions {
   metrics::EnergyScope scope = metrics::EnergyScope::gpu;  // of the energy of a token
   // The job's boards are those that were measured. If not, what one machine's boards would give is
-  // luck: placements are searched on mean boards and judged on drawn machines (population.h).
+  // luck: placements are searched on mean boards and judged on drawn machines (placement.h).
   bool machine_is_known = false;
   int64_t largest_shift = 3;
   int64_t most_judged = 4000;
@@ -85,5 +88,37 @@ struct PlaceResult {
 /// mean over drawn machines if the job's own machine is not slower; and the baseline where that is
 /// less than least_worthwhile_gain. Equal jobs give equal answers at any number of threads.
 PlaceResult place(const spec::Job&, const ColdMap&, const PlaceOptions&);
+
+/// What devices were grouped by, and how.
+struct GroupedMachine {
+  std::vector<ThermalSample> devices;
+  ThermalGroups groups;
+  std::string source;  // "simulated", or the files
+};
+
+/// What separates the GPUs, and the order that puts cold ones first.
+answers::Document groups_answer(const GroupedMachine&, const std::vector<std::string>& notes = {});
+
+/// Which stages on which slots, what each placement gains, and how to launch the best. `pictured`:
+/// with the chassis before and after, for which both are simulated.
+answers::Document place_answer(const spec::Job&, const GroupedMachine&, const PlaceResult&,
+                               bool pictured);
+
+/// "asymmetric +1".
+std::string placement_name(const Placement&);
+/// What a launcher has to be told: a line each.
+std::vector<std::string> launch_lines(const spec::Job&);
+/// Order of visible devices of a node, as text: "1,2,5,7,0,3,4,6".
+std::string visible_devices(const spec::Job&, int64_t node);
+/// devices.sh and hostfile.
+std::string devices_script(const spec::Job&);
+std::string host_file(const spec::Job&, const std::vector<std::string>& hosts);
+
+/// Per placement: job.toml, megatron.sh, nemo.yaml where NeMo can start it, devices.sh
+/// (CUDA_VISIBLE_DEVICES of each node) and hostfile. `hosts`: names of the nodes, if known.
+/// Returns the remarks of formats::write_job_files.
+Result<std::string> write_placements(const Path& folder, const spec::Library& library,
+                                     const PlaceResult& result, const spec::Job& original,
+                                     const std::vector<std::string>& hosts);
 
 }  // namespace triplepoint::advise

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/advise/place_answer.h"
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -15,7 +13,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/names.h"
 
-#include "triplepoint/advise/place_files.h"
+#include "triplepoint/advise/place.h"
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/simulate.h"
@@ -409,6 +407,7 @@ answers::Figure steps_figure(const PlaceResult& result) {
     chart.bars.push_back(
         {placement_name(placement), share, signed_percent(share), judgement, false});
   }
+  if (chart.bars.empty()) return {};
   return {.id = "steps",
           .title = "Step time against the baseline",
           .note = "Of these very boards; the table has means over drawn machines.",

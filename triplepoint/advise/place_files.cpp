@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placements as files that launchers read.
-#include "triplepoint/advise/place_files.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/advise/place.h"
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"
 

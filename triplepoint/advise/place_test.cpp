@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/advise/place.h"
 
-#include <cmath>
 #include <numeric>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/random.h"
 #include "triplepoint/base/threads_testing.h"
-
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/sim/simulate.h"

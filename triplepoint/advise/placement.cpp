@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "triplepoint/base/result.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/rank_grid.h"
@@ -256,6 +257,57 @@ const PlacedStage& critical_stage(const PlacementOutcome& outcome) {
   return *std::max_element(
       outcome.stages.begin(), outcome.stages.end(),
       [](const PlacedStage& a, const PlacedStage& b) { return a.busy_s < b.busy_s; });
+}
+
+bool has_spread(const spec::Job& job) {
+  return job.cluster.gpu.variability != spec::Variability{} || job.cluster.host.speed_spread > 0 ||
+         job.chassis().inlet_spread > Kelvins();
+}
+
+std::vector<spec::Job> drawn_machines(const spec::Job& job, int64_t count) {
+  if (!has_spread(job)) return {job};
+  std::vector<spec::Job> machines(static_cast<size_t>(count), job);
+  for (size_t i = 0; i < machines.size(); ++i)
+    machines[i].environment.seed = i + 1;
+  return machines;
+}
+
+spec::Job on_expected_machine(spec::Job job) {
+  job.cluster.gpu.variability = {};
+  job.cluster.host.speed_spread = 0;
+  job.cluster.chassis.inlet_spread = Kelvins();
+  if (job.cluster.liquid_chassis) job.cluster.liquid_chassis->inlet_spread = Kelvins();
+  return job;
+}
+
+spec::Job with_equal_slots(spec::Job job) {
+  const auto level = [](spec::Chassis& chassis) {
+    for (spec::Slot& slot : chassis.slots)
+      slot = {.inlet_offset = Kelvins(), .resistance_factor = 1, .upstream_heating = {}};
+  };
+  level(job.cluster.chassis);
+  if (job.cluster.liquid_chassis) level(*job.cluster.liquid_chassis);
+  std::erase_if(job.environment.faults,
+                [](const spec::Fault& fault) { return fault.kind == spec::FaultKind::heat_path; });
+  return job;
+}
+
+spec::Job with_fine_clocks(spec::Job job) {
+  constexpr double parts = 8;
+  if (!job.cluster.gpu.governor) return job;
+  job.cluster.gpu.governor->clock_step /= parts;
+  job.cluster.gpu.governor->thermal_steps_per_kelvin *= parts;
+  return job;
+}
+
+MachineGains summarize_gains(const std::vector<double>& gains) {
+  MachineGains summary;
+  if (gains.empty()) return summary;
+  summary.machines = static_cast<int64_t>(gains.size());
+  summary.mean = mean(gains);
+  summary.worst = *std::min_element(gains.begin(), gains.end());
+  summary.gaining = std::count_if(gains.begin(), gains.end(), [](double gain) { return gain > 0; });
+  return summary;
 }
 
 }  // namespace triplepoint::advise

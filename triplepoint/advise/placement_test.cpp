@@ -6,9 +6,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/advise/place_answer.h"
-#include "triplepoint/advise/place_files.h"
-#include "triplepoint/advise/population.h"
+#include "triplepoint/advise/place.h"
 
 namespace triplepoint::advise {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/advise/steer_answer.h"
-
 #include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/statistics.h"
+
+#include "triplepoint/advise/steer.h"
 
 namespace triplepoint::advise {
 namespace {

@@ -5,12 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/run/run.h"
 #include "triplepoint/run/throttle_reasons.h"
 
 #include "triplepoint/search/objective.h"

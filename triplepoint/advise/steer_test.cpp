@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -11,9 +10,6 @@
 #include "triplepoint/base/random.h"
 
 #include "triplepoint/spec/load.h"
-
-#include "triplepoint/advise/steer_moves.h"
-#include "triplepoint/advise/steer_watch.h"
 
 namespace triplepoint::advise {
 namespace {

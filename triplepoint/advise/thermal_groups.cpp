@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "triplepoint/base/random.h"
-#include "triplepoint/base/result.h"
 #include "triplepoint/base/statistics.h"
 
 namespace triplepoint::advise {

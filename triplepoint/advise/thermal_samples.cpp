@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/run/run.h"
 #include "triplepoint/run/series_index.h"
 #include "triplepoint/run/throttle_reasons.h"
 

@@ -2,7 +2,6 @@
 #include "triplepoint/answers/labels.h"
 
 #include <algorithm>
-#include <functional>
 #include <vector>
 
 #include <fmt/format.h>

@@ -13,7 +13,6 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/json_of.h"
-#include "triplepoint/answers/run_objects.h"
 #include "triplepoint/metrics/run/fault_effects.h"
 
 namespace triplepoint::answers {

@@ -9,7 +9,7 @@
 
 #include "triplepoint/base/json_fwd.h"
 
-#include "triplepoint/answers/run_result.h"
+#include "triplepoint/answers/run_objects.h"
 
 namespace triplepoint::answers {
 

@@ -140,8 +140,8 @@ void add_inference(std::vector<KeyFigure>& figures, const run::Run& run, const M
   std::string sequences =
       fmt::format("of every sequence of the batch of {}", job.plan.global_batch_size);
   if (const int64_t passes = job.num_microbatches(); passes > 1)
-    sequences += fmt::format(", in {} microbatches (--gbs {}: in one)", passes,
-                             job.plan.global_batch_size / passes);
+    sequences += fmt::format(", in {} microbatches (--mbs {}: in one)", passes,
+                             job.plan.micro_batch_size * passes);
   figures.push_back(
       {"next token", seconds_text(speed.time_per_output_token), std::move(sequences)});
 }

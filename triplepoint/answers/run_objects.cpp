@@ -166,4 +166,16 @@ Json bottlenecks_of(R r) {
   return list;
 }
 
+RunResult result_of(const run::Run& run, const metrics::Metrics& metrics) {
+  static const metrics::Metrics nothing;
+  const bool trained = run::has_trained(run);
+  return {.metrics = trained ? metrics : nothing,
+          .job = run.manifest.job ? &*run.manifest.job : nullptr,
+          .memory = run.memory,
+          .memory_limit = run.memory_limit,
+          .has_trained = trained,
+          .knows_kernels = trained && !run.timeline.empty(),
+          .run = &run};
+}
+
 }  // namespace triplepoint::answers

@@ -2,19 +2,19 @@
 #include "triplepoint/app/learning.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/advise/thermal_groups.h"
-#include "triplepoint/app/calibration_answer.h"
 #include "triplepoint/app/place_telemetry.h"
 #include "triplepoint/app/sources.h"
-#include "triplepoint/calibrate/jobs/own_runs.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/learn/priors_file.h"
+#include "triplepoint/learn/priors.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
@@ -116,6 +116,267 @@ Result<answers::Document> learn_from_files(const spec::Library& library,
   TPT_TRY(learned.calibration.write(folder));
   answers::Document answer = calibration_answer(learned, own, folder);
   TPT_TRY(write_file_atomically(Path(folder) / "report.html", report::document_page(answer)));
+  return answer;
+}
+
+namespace {
+
+using answers::Remark;
+using answers::Section;
+using learn::Learned;
+using learn::Posterior;
+
+/// Of a logarithm, as a share.
+double share(double log_factor) {
+  return std::expm1(log_factor);
+}
+
+std::string percent(double log_factor) {
+  return fmt::format("{:+.0f} %", 100 * share(log_factor));
+}
+
+/// Median error of predicted step times.
+double median_error(const std::vector<learn::RunCheck>& runs, double learn::RunCheck::*predicted) {
+  std::vector<double> errors;
+  for (const learn::RunCheck& run : runs)
+    errors.push_back(std::abs(run.*predicted / run.measured - 1));
+  return median(errors);
+}
+
+/// Did a measurement say anything of it?
+bool is_learned(double before, double after) {
+  return after < 0.95 * before;
+}
+
+/// The run that taught most of a coefficient.
+std::string teacher(const Posterior& known, std::size_t k) {
+  const std::vector<double> taught = known.taught(k);
+  const auto most = std::max_element(taught.begin(), taught.end(),
+                                     [](double a, double b) { return std::abs(a) < std::abs(b); });
+  return most == taught.end()
+             ? ""
+             : known.evidence()[static_cast<std::size_t>(most - taught.begin())].run;
+}
+
+/// A quantity before and after, as logarithms of factors.
+struct Change {
+  std::string_view name, what;
+  double before = 0, mean = 0, after = 0;
+  std::string teacher = {};
+};
+
+std::vector<Change> changes_of(const learn::Calibration& calibration) {
+  std::vector<Change> changes;
+  const Posterior& known = calibration.posterior();
+  for (std::size_t k = 0; k < learn::coefficient_count; ++k)
+    changes.push_back({learn::coefficients()[k].name, learn::coefficients()[k].what,
+                       known.priors().spread[k], known.mean()[k], known.spreads()[k],
+                       teacher(known, k)});
+  changes.push_back({"unexplained", "unexplained, of the whole step",
+                     known.priors().remainder.common, known.common(), known.common_spread()});
+  const learn::LearnedPower& power = calibration.power();
+  const learn::PowerFactors priors = {known.priors().power.energy, known.priors().power.idle};
+  for (std::size_t k = 0; k < priors.size() && power.runs > 0; ++k)
+    changes.push_back({learn::power_names[k], learn::power_meanings[k], priors[k], power.mean[k],
+                       power.spread[k]});
+  return changes;
+}
+
+answers::Figure change_figure(const std::vector<Change>& changes) {
+  answers::RangeChart chart{.title = "Coefficients before and after",
+                            .unit = "times what is shipped; one standard deviation"};
+  for (const Change& one : changes)
+    if (is_learned(one.before, one.after))
+      chart.rows.push_back({.label = std::string(one.name),
+                            .low = std::exp(one.mean - one.after),
+                            .middle = std::exp(one.mean),
+                            .high = std::exp(one.mean + one.after),
+                            .band = {{std::exp(-one.before), std::exp(one.before)}},
+                            .text = percent(one.mean),
+                            .hint = std::string(one.what)});
+  return {.id = "changes",
+          .title = "What the runs moved; bands: what was believed before",
+          .chart = std::move(chart),
+          .wide = true};
+}
+
+}  // namespace
+
+Section learned_coefficients(const learn::Calibration& calibration) {
+  DataTable table{.name = "coefficients",
+                  .title = "Times and power against what is shipped",
+                  .columns = {{.key = "name", .title = "name", .optional = 1},
+                              {.key = "what", .title = "what", .whole = true},
+                              {"spread_before", "before ±%", 0.01, 0},
+                              {"change", "learned %", 0.01, 0},
+                              {"spread", "within ±%", 0.01, 0},
+                              {.key = "taught_by", .title = "taught most by", .optional = 2}}};
+  const std::vector<Change> changes = changes_of(calibration);
+  int64_t unknown = 0;
+  for (const Change& one : changes) {
+    const bool learned = is_learned(one.before, one.after);
+    if (!learned) ++unknown;
+    const auto if_learned = [&](double value) {
+      return learned ? DataCell(value) : Missing{"no run depends on it enough"};
+    };
+    table.add({std::string(one.name), std::string(one.what), share(one.before),
+               if_learned(share(one.mean)), if_learned(share(one.after)),
+               learned ? one.teacher : ""});
+  }
+  Section section{.id = "coefficients",
+                  .title = "What was learned",
+                  .figures = {change_figure(changes)},
+                  .tables = {std::move(table)}};
+  if (unknown > 0)
+    section.remarks.push_back(
+        {fmt::format("{} of {} are still unknown: no run depends on them enough. What is alike in "
+                     "runs that are alike is carried to others all the same.",
+                     unknown, changes.size()),
+         Remark::Kind::note});
+  return section;
+}
+
+namespace {
+
+Section runs(const Learned& learned) {
+  DataTable table{.name = "runs",
+                  .title = "Predicted against measured step time",
+                  .columns = {{"run", "run"},
+                              {"measured_s", "measured s", 1, 3},
+                              {"shipped_s", "as shipped", 1, 3},
+                              {"learned_s", "learned", 1, 3},
+                              {"left_out_s", "from the others", 1, 3}}};
+  for (const learn::RunCheck& run : learned.runs)
+    table.add({run.name, run.measured, run.shipped, run.learned, run.left_out});
+  return {.id = "runs", .title = "How your runs are predicted", .tables = {std::move(table)}};
+}
+
+/// Slots and the boards that differ most.
+Section room(const learn::Room& room, double board_spread) {
+  DataTable slots{.name = "slots",
+                  .title = "Coolant of each slot against what is shipped",
+                  .columns = {{"slot", "slot"}, {"offset_k", "K", 1, 1}}};
+  for (std::size_t s = 0; s < room.slots_k.size(); ++s)
+    slots.add({static_cast<int64_t>(s), room.slots_k[s]});
+  Section section{.id = "room",
+                  .title = "The room",
+                  .remarks = {{fmt::format(
+                      "Temperatures of {} GPUs are met within {:.1f} K (rms; {:.1f} K as shipped): "
+                      "the inlet is {:+.1f} K from what is shipped, unless a job states one.",
+                      room.devices, room.after_k, room.before_k, room.inlet_k)}},
+                  .tables = {std::move(slots)}};
+  for (std::size_t d = 0; d < room.boards.size(); ++d)
+    if (std::abs(room.boards[d] - 1) > 5 * board_spread)
+      section.remarks.push_back(
+          {fmt::format("GPU {} of node {}: {:.2f} times the thermal resistance of its slot{}.",
+                       d % room.slots_k.size(), d / room.slots_k.size(), room.boards[d],
+                       room.boards[d] > 1 ? "; check its heat sink" : ""),
+           Remark::Kind::warning});
+  return section;
+}
+
+Section warnings(const Learned& learned, const calibrate::OwnRuns& own) {
+  Section section{.id = "warnings", .title = "What does not fit"};
+  for (const learn::Contradiction& found : learned.contradictions)
+    section.remarks.push_back(
+        {fmt::format("{} are one job by what is known of them, and the longest took {:.2g} times "
+                     "as long as the shortest; they teach no more than that, so check what "
+                     "differed",
+                     fmt::join(found.runs, ", "), found.ratio),
+         Remark::Kind::warning});
+  const auto left_out = [&](const std::string& run, const std::string& reason) {
+    section.remarks.push_back(
+        {fmt::format("{} is left out: {}", run, reason), Remark::Kind::warning});
+  };
+  for (const calibrate::SkippedRow& row : own.skipped)
+    left_out(row.row_id, row.reason);
+  for (const auto& [run, reason] : learned.left_out)
+    left_out(run, reason);
+  return section;
+}
+
+Section next(const Learned& learned) {
+  DataTable table{.name = "next",
+                  .title = "Runs that narrow forecasts most",
+                  .columns = {{"of", "like"},
+                              {"change", "but with"},
+                              {"gpus", "GPUs"},
+                              {"step_s", "step s", 1, 2},
+                              {"narrowing", "narrower by %", 0.01, 0}}};
+  for (const learn::NextRun& one : learned.next)
+    table.add({one.of, one.change, one.gpus, one.seconds, 1 - std::sqrt(1 - one.narrowing)});
+  return {.id = "next", .title = "What to measure next", .tables = {std::move(table)}};
+}
+
+std::string verdict_of(const Learned& learned) {
+  std::string text;
+  const std::vector<learn::RunCheck>& runs = learned.runs;
+  if (runs.size() == 1)
+    text =
+        fmt::format("Learned from 1 run, whose steps take {:.0f} % {} than predicted as shipped.",
+                    100 * std::abs(runs[0].measured / runs[0].shipped - 1),
+                    runs[0].measured > runs[0].shipped ? "longer" : "less");
+  if (runs.size() > 1)
+    text = fmt::format(
+        "Learned from {} runs: each is predicted from the others within {:.0f} % "
+        "(median), as shipped within {:.0f} %.",
+        runs.size(), 100 * median_error(runs, &learn::RunCheck::left_out),
+        100 * median_error(runs, &learn::RunCheck::shipped));
+  if (const auto& room = learned.calibration.room())
+    text += fmt::format(
+        "{}Learned the heat of {} GPUs: temperatures are met within {:.1f} K, as "
+        "shipped within {:.1f} K.",
+        text.empty() ? "" : " ", room->devices, room->after_k, room->before_k);
+  return text;
+}
+
+Json numbers_of(const Learned& learned, const calibrate::OwnRuns& own, const std::string& folder) {
+  Json json = {{"schema", 1},
+               {"folder", folder},
+               {"power_runs", learned.calibration.power().runs},
+               {"taught_by", Json::object()},
+               {"contradictions", Json::array()},
+               {"left_out", Json::array()}};
+  const Posterior& known = learned.calibration.posterior();
+  for (std::size_t k = 0; k < learn::coefficient_count; ++k) {
+    const std::vector<double> taught = known.taught(k);
+    for (std::size_t i = 0; i < taught.size(); ++i)
+      json["taught_by"][learn::coefficients()[k].name][known.evidence()[i].run] = taught[i];
+  }
+  for (const learn::Contradiction& found : learned.contradictions)
+    json["contradictions"].push_back({{"runs", found.runs}, {"ratio", found.ratio}});
+  for (const calibrate::SkippedRow& row : own.skipped)
+    json["left_out"].push_back({{"run", row.row_id}, {"reason", row.reason}});
+  for (const auto& [run, reason] : learned.left_out)
+    json["left_out"].push_back({{"run", run}, {"reason", reason}});
+  if (const auto& room = learned.calibration.room())
+    json["room"] = {{"cluster", room->cluster},   {"inlet_k", room->inlet_k},
+                    {"boards", room->boards},     {"devices", room->devices},
+                    {"before_k", room->before_k}, {"after_k", room->after_k}};
+  return json;
+}
+
+}  // namespace
+
+answers::Document calibration_answer(const Learned& learned, const calibrate::OwnRuns& own,
+                                     const std::string& folder) {
+  answers::Document answer{.kind = "calibration",
+                           .title = folder,
+                           .verdict = verdict_of(learned),
+                           .numbers = numbers_of(learned, own, folder)};
+  answer.sections.push_back(warnings(learned, own));
+  if (!learned.runs.empty()) {
+    answer.sections.push_back(runs(learned));
+    answer.sections.push_back(learned_coefficients(learned.calibration));
+  }
+  if (const auto& known = learned.calibration.room())
+    answer.sections.push_back(room(*known, learned.calibration.posterior().priors().room.board));
+  if (!learned.next.empty()) answer.sections.push_back(next(learned));
+  answer.sections.push_back(
+      {.id = "use",
+       .title = "Use it",
+       .remarks = {{fmt::format("triplepoint simulate job.toml --with {}", folder),
+                    Remark::Kind::command}}});
   return answer;
 }
 

@@ -7,6 +7,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/document.h"
+#include "triplepoint/formats/import.h"
 
 namespace triplepoint::app {
 
@@ -34,5 +35,8 @@ std::string own_model_text(const spec::Library&, const spec::Job&);
 
 /// What the job asks for in vain or against itself.
 std::vector<std::string> warnings_of(const spec::Job&);
+
+/// What a folder of launch files holds: a row a file, with what is wrong and what was assumed.
+answers::Document import_document(const formats::FolderImport&);
 
 }  // namespace triplepoint::app

@@ -9,7 +9,6 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/advise/place_files.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/store/store.h"

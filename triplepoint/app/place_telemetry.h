@@ -9,7 +9,7 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/advise/place_answer.h"
+#include "triplepoint/advise/place.h"
 #include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/learn/room.h"
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/job.h"
@@ -13,7 +12,6 @@
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
-#include "triplepoint/search/plan_text.h"
 
 namespace triplepoint::app {
 namespace {

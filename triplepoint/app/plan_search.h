@@ -6,7 +6,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
-#include "triplepoint/base/watch.h"
 
 #include "triplepoint/spec/load.h"
 

@@ -8,7 +8,7 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/app/recording_request.h"
+#include "triplepoint/app/recording.h"
 #include "triplepoint/flags/arguments.h"
 #include "triplepoint/telemetry/open_sensors.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/app/recorded_job.h"
-
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -11,6 +9,7 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/app/recording.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/workload/model_flops.h"
 #include "triplepoint/workload/work_graph.h"

@@ -2,18 +2,27 @@
 #include "triplepoint/app/recording.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <string>
+#include <mutex>
+#include <sstream>
+#include <stop_token>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include "triplepoint/app/machine_load.h"
-#include "triplepoint/app/recorded_job.h"
-#include "triplepoint/app/recording_plan.h"
+#include "triplepoint/base/installation.h"
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/telemetry/recorder/child_process.h"
+#include "triplepoint/telemetry/recorder/launch_environment.h"
 #include "triplepoint/telemetry/recorder/node_gathering.h"
 #include "triplepoint/telemetry/recorder/recorder.h"
 #include "triplepoint/telemetry/sensor_opening.h"
@@ -33,6 +42,40 @@ constexpr int64_t longest_wait_between_looks = 300;  // turns
 constexpr int incomplete_recording = 1;              // exit code
 // Ranks of a launch start within seconds; one that is missing longer has not been started at all.
 constexpr int most_turns_for_others = 300;
+
+/// Where a recording goes: as asked, else by the launch or the date; of several nodes each has its
+/// own file.
+Path recording_file(const RecordingRequest& request,
+                    const telemetry::LaunchEnvironment& environment) {
+  const Path wanted(request.output ? *request.output
+                                   : telemetry::default_recording_name(environment));
+  return telemetry::is_one_of_many_nodes(environment)
+             ? telemetry::file_of_node(wanted, telemetry::this_host(environment))
+             : wanted;
+}
+
+/// The request in the recorder's words. `marks`: folder in which the program leaves its marks.
+telemetry::RecordingPlan recording_plan(const RecordingRequest& request,
+                                        const telemetry::LaunchEnvironment& environment,
+                                        const Path& target, const Path& marks,
+                                        const std::shared_ptr<telemetry::SensorOpening>& opening) {
+  telemetry::RecordingPlan plan;
+  plan.file = target;
+  plan.steps = request.steps;
+  plan.name = target.stem().string();
+  plan.producer = program_version();
+  plan.host = telemetry::this_host(environment);
+  plan.marks = marks;
+  plan.opening = opening;
+  if (request.interval) plan.sampling.interval = *request.interval;
+  plan.sampling.follow_sensors = !request.interval;
+  plan.sampling.list_processes = telemetry::sees_all_processes(request.sensors.paths.proc);
+  plan.facts["command"] = joined(request.command);
+  if (!environment.launcher.empty()) plan.facts["launcher"] = environment.launcher;
+  if (!environment.job.empty()) plan.facts["launch"] = environment.job;
+  plan.world_size = environment.world_size;
+  return plan;
+}
 
 class Recording {
  public:
@@ -203,6 +246,160 @@ class Recording {
 
 Result<RecordedCommand> record_command(const Watch& watch, const RecordingRequest& request) {
   return Recording(watch, request).run();
+}
+
+namespace {
+
+using telemetry::NodeGathering;
+using telemetry::Recorder;
+
+constexpr std::chrono::milliseconds nap{100};
+constexpr int turns_per_look = 10;  // at the ranks of the node
+
+}  // namespace
+
+struct OwnRecording::State {
+  RecordingRequest request;
+  telemetry::LaunchEnvironment environment;
+  std::optional<NodeGathering> gathering;  // left at the end
+  Path marks, target;
+  std::unique_ptr<Recorder> recorder;  // of the rank that records
+  std::vector<std::string> remarks;    // of the thread; read when it has ended
+  std::jthread thread;
+
+  /// Marks, and every second samples and the disk.
+  void turn(int number) {
+    if (number % turns_per_look == 0) recorder->know_ranks(gathering->ranks());
+    if (const auto done = recorder->turn(); !done && remarks.empty())
+      remarks.push_back(done.error().what + " (the recording went on when there was room)");
+  }
+
+  void watch(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::unique_lock lock(mutex);
+    for (int number = 0; !stop.stop_requested(); ++number) {
+      turn(number);
+      changed.wait_for(lock, stop, nap, [] { return false; });
+    }
+  }
+
+  void wait_for_others() const {
+    const auto expected = static_cast<size_t>(environment.local_size.value_or(1));
+    for (int turns = 0; turns < most_turns_for_others && expected > 1; ++turns) {
+      if (gathering->ranks().size() >= expected && gathering->others_have_left()) return;
+      std::this_thread::sleep_for(nap);
+    }
+  }
+};
+
+OwnRecording::OwnRecording(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+OwnRecording::~OwnRecording() = default;
+
+Result<std::unique_ptr<OwnRecording>> OwnRecording::begin(const RecordingRequest& request) {
+  const auto environment = telemetry::read_launch_environment(telemetry::process_variable);
+  NodeGathering gathering = TPT_TRY(NodeGathering::join(
+      environment, getppid(), telemetry::shared_memory_folder(telemetry::process_variable)));
+  auto state = std::unique_ptr<State>(new State{.request = request,
+                                                .environment = environment,
+                                                .gathering = std::move(gathering),
+                                                .marks = {},
+                                                .target = {},
+                                                .recorder = nullptr,
+                                                .remarks = {},
+                                                .thread = {}});
+  state->marks = state->gathering->marks();
+  if (state->gathering->leads()) {
+    State& own = *state;
+    own.target = recording_file(request, environment);
+    if (const auto old = TPT_TRY(telemetry::keep_old_recording(own.target)))
+      own.remarks.push_back(
+          fmt::format("the old {} is now {}", own.target.string(), old->string()));
+    const auto opening = std::make_shared<telemetry::SensorOpening>(request.sensors);
+    own.recorder = TPT_TRY(
+        Recorder::begin(recording_plan(request, environment, own.target, own.marks, opening), {}));
+    own.thread = std::jthread([&own](const std::stop_token& stop) { own.watch(stop); });
+  }
+  return std::unique_ptr<OwnRecording>(new OwnRecording(std::move(state)));
+}
+
+Path OwnRecording::marks() const {
+  return state_->marks;
+}
+
+Path OwnRecording::file() const {
+  return state_->target;
+}
+
+Result<std::vector<std::string>> OwnRecording::finish() {
+  State& own = *state_;
+  if (own.recorder != nullptr) own.wait_for_others();
+  own.thread = {};  // asks it to stop and waits for its end
+  if (own.recorder == nullptr) {
+    own.gathering.reset();  // who records waits for it
+    return std::vector<std::string>();
+  }
+  const Result<telemetry::RecordingSummary> finished = own.recorder->finish();
+  own.gathering.reset();  // with the folder of the marks, which have been read
+  const telemetry::RecordingSummary summary = TPT_TRY(finished);
+  if (own.request.job) TPT_TRY(describe_recording(own.target, *own.request.job));
+  own.remarks.push_back(telemetry::text_of(summary, own.target.string()));
+  return own.remarks;
+}
+
+namespace {
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+double cpu_seconds_of(int who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+}  // namespace
+
+std::optional<MachineSeconds> machine_seconds_of(const std::string& proc_stat) {
+  std::istringstream words(proc_stat);
+  std::string name;
+  // user nice system idle iowait irq softirq steal; guests' times are in user and nice.
+  std::array<double, 8> ticks{};
+  words >> name;
+  for (double& one : ticks)
+    words >> one;
+  if (!words || name != "cpu") return std::nullopt;
+  const double per_s = static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double idle = ticks[3] + ticks[4];
+  double all = 0;
+  for (const double one : ticks)
+    all += one;
+  return MachineSeconds{(all - idle) / per_s, idle / per_s};
+}
+
+std::optional<MachineSeconds> machine_seconds() {
+  const auto text = read_file("/proc/stat");
+  return text ? machine_seconds_of(*text) : std::nullopt;
+}
+
+double own_cpu_seconds() {
+  return cpu_seconds_of(RUSAGE_SELF) + cpu_seconds_of(RUSAGE_CHILDREN);
+}
+
+std::optional<std::string> busy_machine_note(const MachineSeconds& begin, const MachineSeconds& end,
+                                             double own) {
+  constexpr double much = 0.2;
+  const double all = end.all() - begin.all();
+  if (!(all > 0)) return std::nullopt;
+  const double others = std::max(0.0, end.busy - begin.busy - own) / all;
+  const double idle = (end.idle - begin.idle) / all;
+  if (others <= much || idle >= much) return std::nullopt;
+  return fmt::format(
+      "{} {:.0f} % of the processors' time and {:.0f} % was idle: steps are slower than on a "
+      "machine without them, and a peak measured meanwhile is too low; measure again without them",
+      busy_machine_words, 100 * others, 100 * idle);
 }
 
 }  // namespace triplepoint::app

@@ -3,21 +3,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/csv.h"
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/installation.h"
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/report/findings/groups.h"
-#include "triplepoint/report/findings/study_summary.h"
+#include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/store/store.h"
 

@@ -7,12 +7,11 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/app/study_output.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/report/findings/findings.h"
-#include "triplepoint/report/findings/study_summary.h"
+#include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/report/study_testing.h"
 #include "triplepoint/sim/simulate.h"

@@ -9,9 +9,9 @@
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/app/runner.h"
 #include "triplepoint/app/sources.h"
-#include "triplepoint/app/study_output.h"
-#include "triplepoint/report/compare/compare_document.h"
+#include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
@@ -26,7 +26,6 @@ namespace fs = std::filesystem;
 constexpr int deepest = 6;  // folders below the one that is served
 constexpr std::size_t most_items = 20'000;
 constexpr auto search_interval = std::chrono::seconds(1);
-constexpr auto patience = std::chrono::milliseconds(250);
 
 std::string wall_clock(int64_t unix_s) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(unix_s)));
@@ -263,41 +262,30 @@ HttpResponse Site::list() {
 
 // ---- pages
 
-HttpResponse Site::page(const std::string& key, const std::string& stamp,
-                        const PageCache::Maker& maker, const HttpRequest& request) {
+HttpResponse Site::page(const std::string& stamp, const HttpRequest& request,
+                        const std::function<Result<std::string>()>& make) {
   const std::string tag = fmt::format("\"{}\"", stamp);
   if (request.header("if-none-match") == tag) return {304, "text/html; charset=utf-8", "", {}};
-  const auto made = page_cache_.find(key, stamp, maker, patience);
-  if (!made) {
-    HttpResponse response = html(report::notice_page(
-        "One moment", "The page is being made; it comes by itself when it is ready."));
-    response.headers.emplace_back("Refresh", "1");
-    return response;
-  }
-  if (made->is_wrong) return html(report::notice_page("No page", made->text), 500);
-  HttpResponse response = html(made->text);
+  Result<std::string> made = make();
+  if (!made) return html(report::notice_page("No page", made.error().what), 500);
+  HttpResponse response = html(*std::move(made));
   response.headers.emplace_back("ETag", tag);
   return response;
 }
 
 HttpResponse Site::run_page(const std::string& address, const HttpRequest& request) {
   const Item& item = *find_run(address);
-  const std::string file = item.path.string();
-  const auto make = [file]() -> Result<std::string> {
-    const run::Run run = TPT_TRY(run::load(file));
-    const metrics::Metrics metrics = metrics::measure(run);
-    return report::run_page(run, metrics, numbers_of(run));
-  };
-  return page(run_address(address), item.stamp, make, request);
+  return page(item.stamp, request, [&]() -> Result<std::string> {
+    const run::Run run = TPT_TRY(run::load(item.path.string()));
+    return report::run_page(run, metrics::measure(run), numbers_of(run));
+  });
 }
 
 HttpResponse Site::study_page(const std::string& address, const HttpRequest& request) {
   const Item& item = studies_.at(address);
-  const std::string folder = item.path.string();
-  const auto make = [folder]() -> Result<std::string> {
-    return report::study_page(TPT_TRY(load_study_source(folder)));
-  };
-  return page(address, item.stamp, make, request);
+  return page(item.stamp, request, [&]() -> Result<std::string> {
+    return report::study_page(TPT_TRY(load_study_source(item.path.string())));
+  });
 }
 
 HttpResponse Site::compare(const HttpRequest& request) {
@@ -318,7 +306,7 @@ HttpResponse Site::compare(const HttpRequest& request) {
   if (names[0] == names[1])
     for (std::size_t i = 0; i < 2; ++i)
       names[i] = address_of(files[i]);
-  const auto make = [names, files]() -> Result<std::string> {
+  return page(stamp, request, [&]() -> Result<std::string> {
     std::vector<report::Side> sides;
     for (std::size_t i = 0; i < files.size(); ++i) {
       const run::Run run = TPT_TRY(run::load(files[i]));
@@ -326,83 +314,7 @@ HttpResponse Site::compare(const HttpRequest& request) {
     }
     return report::document_page(
         report::comparison_document(report::compare_runs(std::move(sides)), true));
-  };
-  return page("compare " + files[0] + " " + files[1], stamp, make, request);
-}
-
-namespace {
-
-constexpr std::size_t most_orders = 64;  // who asks for more must ask again
-
-}  // namespace
-
-PageCache::~PageCache() {
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
-  ordered_.notify_all();
-  if (worker_) worker_->join();
-}
-
-bool PageCache::is_ordered(const std::string& key, const std::string& stamp) const {
-  return std::any_of(orders_.begin(), orders_.end(),
-                     [&](const Order& order) { return order.key == key && order.stamp == stamp; });
-}
-
-std::optional<PageCache::Page> PageCache::find(const std::string& key, const std::string& stamp,
-                                               const Maker& maker,
-                                               std::chrono::milliseconds patience) {
-  std::unique_lock lock(mutex_);
-  const auto is_there = [&] {
-    const auto found = pages_.find(key);
-    return found != pages_.end() && found->second.stamp == stamp;
-  };
-  if (is_there()) return pages_[key];
-  if (!is_ordered(key, stamp)) {
-    if (orders_.size() >= most_orders) return std::nullopt;
-    orders_.push_back({key, stamp, maker});
-    if (!worker_) worker_.emplace([this] { work(); });
-    ordered_.notify_one();
-  }
-  // A queued page does not block the server's thread.
-  if (orders_.size() > 1) return std::nullopt;
-  if (!finished_.wait_for(lock, patience, is_there)) return std::nullopt;
-  return pages_[key];
-}
-
-void PageCache::work() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    ordered_.wait(lock, [&] { return ends_ || !orders_.empty(); });
-    if (ends_) return;
-    const Order order = orders_.front();
-    lock.unlock();
-    Result<std::string> made = order.maker();
-    lock.lock();
-    orders_.pop_front();
-    if (made)
-      keep(order.key, {*std::move(made), order.stamp, false});
-    else
-      keep(order.key, {made.error().what, order.stamp, true});
-    finished_.notify_all();
-  }
-}
-
-void PageCache::keep(const std::string& key, Page page) {
-  const auto forget = [&](const std::string& which) {
-    const auto found = pages_.find(which);
-    if (found == pages_.end()) return;
-    bytes_ -= found->second.text.size();
-    pages_.erase(found);
-    std::erase(oldest_first_, which);
-  };
-  forget(key);
-  bytes_ += page.text.size();
-  pages_[key] = std::move(page);
-  oldest_first_.push_back(key);
-  while (bytes_ > most_bytes_ && oldest_first_.size() > 1)
-    forget(std::string(oldest_first_.front()));
+  });
 }
 
 }  // namespace triplepoint::app

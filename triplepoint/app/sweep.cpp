@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/run_figures.h"
 
 namespace triplepoint::app {

@@ -12,9 +12,8 @@
 #include <unistd.h>
 
 #include "triplepoint/run/merge.h"
-#include "triplepoint/spec/job.h"
 
-#include "triplepoint/app/recorded_job.h"
+#include "triplepoint/app/recording.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/telemetry/recorder/child_process.h"
 #include "triplepoint/telemetry/recorder/launch_environment.h"

@@ -204,13 +204,11 @@ constexpr std::array table = {
         "  triplepoint explore job.run -o page.html\n",
         make_explore},
     CommandEntry{"top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
-                 "Shows this node, other nodes, or a run that is being recorded. Throttling is the "
-                 "share\nof the last second from hardware counters, with its cause. Ctrl-C "
-                 "ends it.\n\n"
+                 "Shows this node or other nodes. Throttling is the share of the last second from\n"
+                 "hardware counters, with its cause. Ctrl-C ends it.\n\n"
                  "  triplepoint top\n"
                  "  triplepoint top --once -o 0-3 --sort temperature\n"
-                 "  triplepoint top --hosts node17:9400,node18:9400\n"
-                 "  triplepoint top job.run\n",
+                 "  triplepoint top --hosts node17:9400,node18:9400\n",
                  make_top},
     CommandEntry{"snapshot",
                  "Print everything that can be measured on this node, once or repeatedly.",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/command_line.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
@@ -16,7 +15,6 @@
 
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/system/process.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/listen_flags.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/job_flags.h"
 
 namespace triplepoint::cli {

@@ -240,7 +240,7 @@ Arguments JobFlags::parallelism() {
       .flag("--cp,--context-parallel-size", "N", "context parallelism", into(cp_))
       .flag("--vpp,--virtual-pipeline-model-parallel-size", "N",
             "model chunks per stage, interleaved", into(vpp_))
-      .toggle("--sequence-parallel", "shard norms and dropout over the tensor group",
+      .toggle("--sequence-parallel,--sp", "shard norms and dropout over the tensor group",
               sequence_parallel_)
       .flag("--layers-per-stage", "LIST", "uneven stages, as in 21,19,21,19",
             into(layers_per_stage_))

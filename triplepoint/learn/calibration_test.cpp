@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/learn/priors_file.h"
+#include "triplepoint/learn/priors.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::learn {
@@ -237,6 +235,20 @@ TEST_CASE("runs of another GPU, stack or task make no forecast surer") {
   other = job;
   other.stack.name = "another";
   CHECK(!known.knows(other));
+}
+
+TEST_CASE("on another GPU half of what was learned holds") {
+  LogFactors truth{};
+  truth[index_of("nic")] = 0.6;
+  const Learned learned = learned_from(runs_at(sweep(), truth));
+  const Posterior& known = learned.calibration.posterior();
+  Knobs other = knobs_of(sweep().front());
+  CHECK(known.mean(other) == known.mean());
+  other.words[1] = "another";
+  REQUIRE(word_knobs[1] == "gpu");
+  for (std::size_t k = 0; k < coefficient_count; ++k)
+    CHECK(known.mean(other)[k] ==
+          Approx(known.priors().remainder.other_gpu * known.mean()[k]).epsilon(1e-9));
 }
 
 TEST_CASE("a time that no place explains is left out: milliseconds for seconds") {

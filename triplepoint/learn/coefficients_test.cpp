@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/learn/coefficients.h"
 
-#include <cmath>
-#include <string>
-
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/spec/load.h"
 

@@ -2,7 +2,6 @@
 // From measured runs to a calibration: Gauss-Newton, contradictions, and what to measure next.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include <fmt/format.h>
 
@@ -24,7 +23,8 @@ constexpr double most_off = 100;
 struct Measured {
   const OwnRun* run = nullptr;  // the first of them
   double shipped = 0;           // ln t as it is shipped
-  double here = 0;              // ln t where the coefficients are now
+  LogFactors at{};              // the coefficients of its GPU, as they are now
+  double here = 0;              // ln t there
   LogFactors slopes{};
   bool predicted = false;
 };
@@ -54,10 +54,9 @@ class Learning {
     find_contradictions();
     Posterior posterior(priors_, {});
     for (int round = 0; round < rounds; ++round) {
-      const LogFactors at = posterior.mean();
-      linearise(at);
-      posterior = Posterior(priors_, evidence(at));
-      if (largest_move(at, posterior.mean()) < small_move) break;
+      linearise(posterior);
+      posterior = Posterior(priors_, evidence());
+      if (largest_move(posterior) < small_move) break;
     }
     return result(posterior);
   }
@@ -116,11 +115,12 @@ class Learning {
 
   /// Times and slopes where the coefficients are now. Where a job has no time there, as it had.
   enum class Slopes { anew, kept };
-  void linearise(const LogFactors& at, Slopes slopes = Slopes::anew) {
+  void linearise(const Posterior& known, Slopes slopes = Slopes::anew) {
     parallel_for(jobs_.size(), threads_, [&](std::size_t j) {
       Measured& job = jobs_[j];
       if (!job.predicted) return;
-      const spec::Job there = scaled(job.run->job, at);
+      job.at = known.mean(knobs_of(job.run->job));
+      const spec::Job there = scaled(job.run->job, job.at);
       const auto time = log_step_time(there);
       if (!time) return;
       job.here = *time;
@@ -128,25 +128,26 @@ class Learning {
     });
   }
 
-  /// By how much slopes move the time of some job from one place to another.
-  double largest_move(const LogFactors& from, const LogFactors& to) const {
+  /// By how much slopes move the time of some job from where it was looked at.
+  double largest_move(const Posterior& known) const {
     double largest = 0;
     for (const Measured& job : jobs_) {
+      const LogFactors to = known.mean(knobs_of(job.run->job));
       double move = 0;
       for (std::size_t k = 0; k < coefficient_count; ++k)
-        move += std::abs(job.slopes[k] * (to[k] - from[k]));
+        move += std::abs(job.slopes[k] * (to[k] - job.at[k]));
       largest = std::max(largest, move);
     }
     return largest;
   }
 
-  std::vector<Evidence> evidence(const LogFactors& at) const {
+  std::vector<Evidence> evidence() const {
     std::vector<Evidence> all;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const Measured& job = jobs_[places_[i]];
       double residual = std::log(runs_[i]->seconds) - job.here;
       for (std::size_t k = 0; k < coefficient_count; ++k)
-        residual += job.slopes[k] * at[k];
+        residual += job.slopes[k] * job.at[k];
       all.push_back({.run = runs_[i]->name,
                      .residual = residual,
                      .doubt = doubt_[i],
@@ -163,7 +164,7 @@ class Learning {
                     .left_out = std::move(left_out_),
                     .next = {}};
     const Posterior& known = learned.calibration.posterior();
-    linearise(known.mean(), Slopes::kept);
+    linearise(known, Slopes::kept);
     const std::vector<double> errors = known.left_out();
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const Measured& job = jobs_[places_[i]];

@@ -56,7 +56,7 @@ void predict(const Posterior& known, Candidate& candidate) {
   const spec::Job& job = candidate.job;
   if (candidate.evidence) return;
   if (spec::has_errors(spec::diagnose(job))) return;
-  const spec::Job there = scaled(job, known.mean());
+  const spec::Job there = scaled(job, known.mean(knobs_of(job)));
   const auto time = log_step_time(there);
   if (!time) return;
   candidate.log_time = *time;

@@ -36,11 +36,40 @@ Posterior::Posterior(const Priors& priors, std::vector<Evidence> evidence)
 
 double Posterior::covariance(const LogFactors& slopes_a, const Knobs& a, const LogFactors& slopes_b,
                              const Knobs& b) const {
-  double sum = squared(priors_.remainder.common) +
-               squared(priors_.remainder.near) * priors_.distance.likeness(a, b);
+  double explained = squared(priors_.remainder.common);
   for (std::size_t k = 0; k < coefficient_count; ++k)
-    sum += slopes_a[k] * variance_[k] * slopes_b[k];
+    explained += slopes_a[k] * variance_[k] * slopes_b[k];
+  return squared(priors_.remainder.near) * priors_.distance.likeness(a, b) +
+         carried(a, b) * explained;
+}
+
+/// How far coefficients of one job, and what all runs share, hold for another.
+double Posterior::carried(const Knobs& a, const Knobs& b) const {
+  constexpr auto gpu = std::ranges::find(word_knobs, "gpu") - word_knobs.begin();
+  return a.words[gpu] == b.words[gpu] ? 1 : priors_.remainder.other_gpu;
+}
+
+double Posterior::common(const Knobs& knobs) const {
+  double sum = 0;
+  for (std::size_t i = 0; i < evidence_.size(); ++i)
+    sum += squared(priors_.remainder.common) * carried(knobs, evidence_[i].knobs) * explained_[i];
   return sum;
+}
+
+LogFactors Posterior::mean(const Knobs& knobs) const {
+  LogFactors mean{};
+  for (std::size_t i = 0; i < evidence_.size(); ++i)
+    for (std::size_t k = 0; k < coefficient_count; ++k)
+      mean[k] += variance_[k] * evidence_[i].slopes[k] * carried(knobs, evidence_[i].knobs) *
+                 explained_[i];
+  return mean;
+}
+
+std::vector<double> Posterior::with_coefficient(std::size_t k) const {
+  std::vector<double> with;
+  for (const Evidence& one : evidence_)
+    with.push_back(variance_[k] * one.slopes[k] * carried(evidence_.front().knobs, one.knobs));
+  return with;
 }
 
 std::vector<double> Posterior::with_evidence(const LogFactors& slopes, const Knobs& knobs) const {
@@ -64,14 +93,9 @@ void Posterior::solve() {
   inverse_ = thermal::solve(std::move(all), thermal::identity(n));
   const thermal::Matrix explained = thermal::multiply(inverse_, errors);
   explained_.assign(explained.column(0), explained.column(0) + n);
-  common_ = 0;
-  for (const double part : explained_)
-    common_ += squared(priors_.remainder.common) * part;
-  for (std::size_t k = 0; k < coefficient_count; ++k) {
-    mean_[k] = 0;
-    for (const double part : taught(k))
-      mean_[k] += part;
-  }
+  if (evidence_.empty()) return;
+  mean_ = mean(evidence_.front().knobs);
+  common_ = common(evidence_.front().knobs);
 }
 
 void Posterior::reweight() {
@@ -88,9 +112,9 @@ void Posterior::reweight() {
 }
 
 std::vector<double> Posterior::taught(std::size_t k) const {
-  std::vector<double> parts;
-  for (std::size_t i = 0; i < evidence_.size(); ++i)
-    parts.push_back(variance_[k] * evidence_[i].slopes[k] * explained_[i]);
+  std::vector<double> parts = with_coefficient(k);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    parts[i] *= explained_[i];
   return parts;
 }
 
@@ -120,18 +144,18 @@ void Posterior::find_surprise() {
 
 void Posterior::find_spreads() {
   for (std::size_t k = 0; k < coefficient_count; ++k) {
-    std::vector<double> with;
-    for (const Evidence& one : evidence_)
-      with.push_back(variance_[k] * one.slopes[k]);
+    const std::vector<double> with = with_coefficient(k);
     spreads_[k] = std::sqrt(std::max(0., remaining(variance_[k], with, with)));
   }
   const double common = squared(priors_.remainder.common);
-  const std::vector<double> with(evidence_.size(), common);
+  std::vector<double> with;
+  for (const Evidence& one : evidence_)
+    with.push_back(common * carried(evidence_.front().knobs, one.knobs));
   common_spread_ = std::sqrt(std::max(0., remaining(common, with, with)));
 }
 
 double Posterior::remainder(const Knobs& knobs) const {
-  double sum = common_;
+  double sum = common(knobs);
   for (std::size_t i = 0; i < evidence_.size(); ++i)
     sum += squared(priors_.remainder.near) * explained_[i] *
            priors_.distance.likeness(knobs, evidence_[i].knobs);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "triplepoint/learn/coefficients.h"
-#include "triplepoint/learn/knobs.h"
 #include "triplepoint/learn/priors.h"
 #include "triplepoint/thermal/dense.h"
 
@@ -28,6 +27,9 @@ struct Evidence {
 ///   r ~ Gaussian process (0, near^2 likeness);   noise ~ Student's t
 ///   S = J T J' + common^2 + K + N,   x = T J' S^-1 e;   T = diag(spread^2), N = diag(noise^2)
 ///
+/// Of runs on GPUs of two kinds J T J' and common^2 count times other_gpu: kernels are others, the
+/// software and the site are the same.
+///
 /// Student's t, of noise and of coefficients: each variance s^2 becomes s^2 (nu + (v/s)^2) / (nu +
 /// 1) with its present value v, repeated (iteratively reweighted least squares). Where measurements
 /// of n runs lie further out than the priors let expect, forecasts are less sure by as much:
@@ -43,7 +45,9 @@ class Posterior {
 
   const Priors& priors() const { return priors_; }
   const std::vector<Evidence>& evidence() const { return evidence_; }
+  /// Of the GPU of the first run, and of a job's.
   const LogFactors& mean() const { return mean_; }
+  LogFactors mean(const Knobs&) const;
   const LogFactors& spreads() const { return spreads_; }
   double common() const { return common_; }
   double common_spread() const { return common_spread_; }
@@ -64,6 +68,10 @@ class Posterior {
   double narrowed(const Evidence& of, const Evidence& measured) const;
 
  private:
+  double carried(const Knobs&, const Knobs&) const;
+  double common(const Knobs&) const;
+  /// Covariance of a coefficient, on the GPU of the first run, with each measurement.
+  std::vector<double> with_coefficient(std::size_t) const;
   void solve();
   void reweight();
   double covariance(const LogFactors& slopes_a, const Knobs& a, const LogFactors& slopes_b,

@@ -58,8 +58,8 @@ class File {
   int descriptor_ = -1;
 };
 
-/// One process's file, as wire.h describes it, read with pread: a file that is cut short while it
-/// is read yields less, never a signal.
+/// One process's file, as transport.h describes it, read with pread: a file that is cut short while
+/// it is read yields less, never a signal.
 struct Ring {
   int32_t index = 0;  // of its process
   int64_t pid = 0;

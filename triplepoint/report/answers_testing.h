@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/advise/place_answer.h"
+#include "triplepoint/advise/place.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/validation_page.h"
 #include "triplepoint/report/study_testing.h"

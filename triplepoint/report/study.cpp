@@ -7,10 +7,7 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/run/run.h"
-
 #include "triplepoint/answers/quantities.h"
-#include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::report {
 

@@ -5,9 +5,8 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/charts/study_charts.h"
-#include "triplepoint/report/findings/findings_machines.h"
+#include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/report/study_testing.h"
 

@@ -106,8 +106,7 @@ metrics::Metrics sample_metrics(const spec::Job& job) {
   set_per_gpu(m, power);
   m.throttle = {{"software_power_cap", 0.3 + 0.01 * pp}};
   for (int32_t stage = 0; stage < static_cast<int32_t>(pp); ++stage)
-    m.stages.push_back(
-        {stage, m.kernels, bubble, power, m.temperature_mean_c, m.sm_clock_mean_mhz});
+    m.stages.push_back({stage, m.kernels, power, m.temperature_mean_c, m.sm_clock_mean_mhz});
   return m;
 }
 

@@ -85,4 +85,11 @@ inline constexpr size_t most_finalists = 128;
 
 void mark_front(std::vector<Finalist>&);
 
+/// "TP8 PP4 VPP6, mbs 2, ZeRO-1, recompute full (3), SP, overlap tp+dp".
+std::string plan_text(const spec::Plan&, const Layout&);
+/// The same, with the power limit that the plan needs: "..., 600 W".
+std::string plan_text(const Finalist&);
+/// "tp+dp"
+std::string overlap_text(const spec::Plan&);
+
 }  // namespace triplepoint::search

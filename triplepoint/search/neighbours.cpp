@@ -11,7 +11,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/search/layout_scan.h"
-#include "triplepoint/search/plan_text.h"
 #include "triplepoint/workload/memory.h"
 
 namespace triplepoint::search {

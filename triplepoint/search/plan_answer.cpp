@@ -15,7 +15,8 @@
 
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/run_figures.h"
-#include "triplepoint/search/plan_text.h"
+#include "triplepoint/search/search.h"
+#include "triplepoint/search/space.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::search {
@@ -387,9 +388,9 @@ std::string interval_sentence(const PlanOutcome& outcome) {
   const auto interval = step_time_interval(outcome, first);
   if (!interval) return "";
   return fmt::format(
-      "Plan 1 takes {} s a step, {} from {} measured jobs. P(slower): probability that a plan "
-      "really is slower than plan 1.",
-      significant(first.time), answers::interval_text(*interval), interval_rows(outcome));
+      "The interval is from {} measured jobs. P(slower): probability that a plan really is slower "
+      "than plan 1.",
+      interval_rows(outcome));
 }
 
 std::string refused_text(const std::vector<Finalist>& refused) {
@@ -507,8 +508,10 @@ std::vector<answers::KeyFigure> key_figures(const PlanOutcome& outcome) {
   const Finalist& first = first_of(outcome);
   const spec::Job& base = outcome.asked.base;
   const double gpus = static_cast<double>(base.world_size());
+  const auto likely = step_time_interval(outcome, first);
   std::vector<answers::KeyFigure> figures = {
-      {"step of plan 1", significant(first.time) + " s", ""},
+      {"step of plan 1", significant(first.time) + " s",
+       likely ? answers::interval_text(*likely) : ""},
       {"speed", significant(first.tokens_per_second / gpus) + " tokens/s",
        "a GPU; MFU " + percent(first.mfu)},
       {energy_text(outcome), significant(joules_per_token(first)) + " J/token",
@@ -699,6 +702,52 @@ answers::Document plan_answer(const PlanOutcome& outcome) {
       .key_figures = key_figures(outcome),
       .sections = sections_of(outcome),
       .numbers = numbers_of(outcome)};
+}
+
+namespace {
+
+constexpr size_t fewest_finalists = 8;
+
+/// Plans that are thrifty alone widen the front.
+Found thrifty_plans(const Space& space, const PlanQuestion& asked, const SearchOptions& options) {
+  if (!asked.pareto || asked.objective.goal == Goal::energy) return {};
+  Objective thrifty = asked.objective;
+  thrifty.goal = Goal::energy;
+  return search(space, thrifty, asked.limits, options);
+}
+
+Result<Ranking> require_plans(Ranking ranking, const PlanQuestion& asked) {
+  if (!ranking.ranked.empty() || asked.watch.stopped()) return ranking;
+  if (!ranking.refused.empty()) {
+    // Of one whose power limit was lowered, where that was tried.
+    const auto nearest = std::max_element(
+        ranking.refused.begin(), ranking.refused.end(), [](const Finalist& a, const Finalist& b) {
+          return a.power_limit.has_value() < b.power_limit.has_value();
+        });
+    return error(
+        fmt::format("none of the {} fastest plans keeps within the limits ({}, of {}); raise the "
+                    "limit, search further (a higher --top than {}), or use more nodes",
+                    ranking.refused.size(), nearest->refused, plan_text(*nearest), asked.top));
+  }
+  return error(
+      fmt::format("none of {} plans fits in memory (states, activations and buffers of every one "
+                  "are larger than a GPU's memory less a headroom of {} GiB); use more nodes, a "
+                  "smaller batch, or less --memory-headroom",
+                  ranking.counts.plans, significant(asked.limits.headroom / unit::GiB)));
+}
+
+}  // namespace
+
+Result<Ranking> find_plans(const Space& space, const PlanQuestion& asked) {
+  FinalOptions options;
+  options.top = asked.top;
+  options.kinds = asked.top > 1;
+  options.search.threads = asked.threads;
+  options.search.keep = std::max(fewest_finalists, asked.top + asked.top / 2);
+  options.search.watch = asked.watch;
+  return require_plans(rank_plans(space, asked.objective, asked.limits, options,
+                                  thrifty_plans(space, asked, options.search).best),
+                       asked);
 }
 
 }  // namespace triplepoint::search

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/search/plan_text.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "triplepoint/spec/names.h"
+
+#include "triplepoint/search/finalists.h"
 
 namespace triplepoint::search {
 namespace {

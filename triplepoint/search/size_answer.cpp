@@ -10,9 +10,8 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/search/plan_text.h"
+#include "triplepoint/search/plan_answer.h"
 
 namespace triplepoint::search {
 namespace {

@@ -5,11 +5,9 @@
 #include <charconv>
 #include <functional>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/expert_overlap.h"

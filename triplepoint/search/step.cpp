@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "triplepoint/sim/boundaries.h"
 #include "triplepoint/sim/device_phase.h"
-#include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/sim/simulate_schedule.h"
 #include "triplepoint/sim/step_model.h"
-#include "triplepoint/workload/work_graph.h"
 
 namespace triplepoint::search {
 

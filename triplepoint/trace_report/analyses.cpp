@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/text.h"
 
 namespace triplepoint::trace_report {
 using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on

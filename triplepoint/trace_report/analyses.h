@@ -15,6 +15,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/metrics/trace/collectives.h"
+#include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace_report {
@@ -79,5 +80,8 @@ DataTable in_one_unit(DataTable);
 /// The tables that are shown: those the analysis shows unasked, or those of --show.
 Result<std::vector<const DataTable*>> chosen_tables(const TraceReport&, const TraceOptions&);
 Json report_json(const TraceReport&, const TraceOptions&);
+
+/// A row for each group in which ranks wait.
+DataTable hang_table(const run::Timeline&, const metrics::HangReport&);
 
 }  // namespace triplepoint::trace_report

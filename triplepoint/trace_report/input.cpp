@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,7 +13,6 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/run/trace_tracks.h"
 #include "triplepoint/spec/library.h"

@@ -3,11 +3,16 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
+
+#include "triplepoint/run/export.h"
+
+#include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/metrics/trace/phase_cost.h"
 #include "triplepoint/store/store.h"
+#include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/trace_report/input.h"
-#include "triplepoint/trace_report/rank_devices.h"
 
 namespace triplepoint::trace_report {
 using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
@@ -105,6 +110,96 @@ Result<TraceReport> trace_join(const TraceOptions& options) {
     report.tables.push_back(cost_table(
         metrics::cost_of_phases(metrics::phases_of(input.timeline(), division.by), recording),
         division));
+  return report;
+}
+
+using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
+namespace {
+
+/// Moves the series and devices of a recording to the traces' time line.
+Result<void> add_recording(TraceInput& input, const std::string& file) {
+  run::Run recording = TPT_TRY(run::load(file));
+  if (!recording.manifest.epoch_unix_ns || !input.run.manifest.epoch_unix_ns)
+    return error(
+        fmt::format("{}: its times cannot be brought to the traces' (one of them has no wall "
+                    "clock); merge without it",
+                    file));
+  const int64_t shift = *recording.manifest.epoch_unix_ns - *input.run.manifest.epoch_unix_ns;
+  for (run::Series& series : recording.series) {
+    for (Instant& time : series.times)
+      time = Instant(time.nanoseconds() + shift);
+    input.run.series.push_back(std::move(series));
+  }
+  if (std::string said = take_ranks_from_traces(recording, input.run); !said.empty())
+    input.remarks.push_back(std::move(said));
+  input.run.devices = std::move(recording.devices);
+  return {};
+}
+
+/// One device per rank, where no recording says which.
+void add_devices(run::Run& run) {
+  if (!run.devices.empty()) return;
+  const auto name = run.manifest.facts.find("device");
+  for (const int32_t rank : given_ranks(run.timeline))
+    run.devices.push_back({.index = rank,
+                           .local = rank,
+                           .name = name == run.manifest.facts.end() ? "" : name->second,
+                           .rank = rank});
+}
+
+using Files = std::vector<std::string>;
+
+/// One file per rank, its number before the ending: step.0.pt.trace.json, ...
+Result<Files> write_ranks(const run::Run& run, const std::string& file) {
+  constexpr std::string_view ending = ".pt.trace.json";
+  Files written;
+  const std::string stem = file.substr(0, file.size() - ending.size());
+  for (int32_t rank = 0; rank < run.timeline.num_ranks; ++rank) {
+    const auto [first, last] = run::detail::items_of_rank(run.timeline.spans, rank);
+    if (first == last) continue;
+    written.push_back(fmt::format("{}.{}{}", stem, rank, ending));
+    TPT_TRY(write_file_atomically(
+        written.back(), trace::write_kineto(run.timeline, rank, run.manifest.epoch_unix_ns)));
+  }
+  return written;
+}
+
+Result<Files> write(const run::Run& run, const std::string& file) {
+  if (file.ends_with(".pt.trace.json")) return write_ranks(run, file);
+  if (file.ends_with(".run")) {
+    TPT_TRY(run::save(run, file));
+  } else if (file.ends_with(".json")) {
+    TPT_TRY(write_file_atomically(file, trace::write_merged_kineto(run)));
+  } else if (file.ends_with(".pftrace") || file.ends_with(".perfetto-trace")) {
+    TPT_TRY(write_file_atomically(file, run::perfetto_trace(run)));
+  } else {
+    return error(
+        fmt::format("{}: no format has this ending; write .pftrace (Perfetto), .json "
+                    "(Chrome), .run or .pt.trace.json (PyTorch profiler)",
+                    file));
+  }
+  return Files{file};
+}
+
+}  // namespace
+
+Result<TraceReport> trace_merge(const TraceOptions& options) {
+  if (!options.output)
+    return error("merge writes a file (none was named); add -o merged.pftrace, .json or .run");
+  TPT_TRY(require_other_file(*options.output, options.files));
+  std::vector<std::string> traces, recordings;
+  for (const std::string& file : options.files)
+    (is_run_file(file) && options.files.size() > 1 ? recordings : traces).push_back(file);
+  if (traces.empty())
+    return error("merge needs traces (only recordings were named); name the ranks' traces as well");
+  TraceInput input = TPT_TRY(read_trace_input(traces, options, trace::HostSpans::all));
+  for (const std::string& recording : recordings)
+    TPT_TRY(add_recording(input, recording));
+  add_devices(input.run);
+  Files written = TPT_TRY(write(input.run, *options.output));
+  TraceReport report{.shown = {}, .remarks = input.remarks, .written = std::move(written)};
+  report.headlines = {fmt::format("{} spans of {} ranks, {} series.", input.timeline().spans.size(),
+                                  input.run.devices.size(), input.run.series.size())};
   return report;
 }
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace_report/rank_devices.h"
-
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -8,6 +6,8 @@
 #include <set>
 
 #include <fmt/format.h>
+
+#include "triplepoint/trace_report/input.h"
 
 namespace triplepoint::trace_report {
 namespace {

@@ -8,8 +8,6 @@
 #include <iostream>
 #include <map>
 #include <set>
-#include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

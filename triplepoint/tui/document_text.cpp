@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/tui/document_text.h"
 
+#include <fmt/format.h>
+
 namespace triplepoint::tui {
 namespace {
 
@@ -53,6 +55,23 @@ void print_document(Console& console, const answers::Document& document) {
     console.print("\n" + key_figures_text(console, document.key_figures));
   for (const answers::Section& section : document.sections)
     if (!section.tables.empty() || !section.remarks.empty()) print_section(console, section);
+}
+
+void print_trace_report(Console& console, const trace_report::TraceReport& report,
+                        const std::vector<const DataTable*>& tables, bool asked_for) {
+  for (const std::string& line : report.headlines)
+    console.print(printable(line) + "\n");
+  bool first = report.headlines.empty();
+  for (const DataTable* table : tables) {
+    if (table->rows.empty() && !asked_for) continue;
+    if (!first) console.print("\n");
+    first = false;
+    console.print(table->rows.empty() ? table->title + ": nothing\n" : table_text(*table, console));
+  }
+  for (const std::string& file : report.written)
+    console.print(fmt::format("wrote {}\n", file));
+  for (const std::string& remark : report.remarks)
+    console.print("note: " + printable(remark) + "\n");
 }
 
 }  // namespace triplepoint::tui

@@ -9,8 +9,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/tui/console.h"
-
 namespace triplepoint::tui {
 namespace {
 

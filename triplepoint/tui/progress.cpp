@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/system/process.h"
-#include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
 namespace {

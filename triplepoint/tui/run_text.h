@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "triplepoint/run/run.h"
 
@@ -27,5 +25,9 @@ void print_power_profile(Console& console, const metrics::PowerProfile& profile)
 
 /// What `simulate` prints of a job.
 void print_results(Console&, const flags::JobResults&);
+
+/// What faults did to a job, each before, while and after it was on, and GPU by GPU. `without`: the
+/// same job without them, for a steady state; null for a transient, which tells itself.
+void print_faults(Console& console, const run::Run& run, const run::Run* without);
 
 }  // namespace triplepoint::tui

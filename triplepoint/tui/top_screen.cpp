@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/tui/console.h"
 #include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::tui {
@@ -19,6 +18,203 @@ using telemetry::Snapshot;
 
 constexpr std::size_t most_history = 400;  // wider than any terminal's third
 constexpr double coldest_c = 20;           // bottom of the temperatures' history
+
+/// A line of pieces in styles that ends where the screen does.
+class Line {
+ public:
+  Line(const Console& console, std::size_t columns) : console_(console), left_(columns) {}
+  Line& add(std::string_view text, Style style = Style::plain) {
+    if (left_ == 0) return *this;
+    const std::string piece = shorten(text, left_);
+    left_ -= display_width(piece);
+    text_ += console_.styled(piece, style);
+    return *this;
+  }
+  /// In a column of this width, at its right or left end.
+  Line& right(const std::string& text, std::size_t width, Style style = Style::plain) {
+    const std::string cut = shorten(text, width);
+    return add(std::string(width - display_width(cut), ' ')).add(cut, style).add(" ");
+  }
+  Line& left(const std::string& text, std::size_t width, Style style = Style::plain) {
+    const std::string cut = shorten(text, width);
+    return add(cut, style).add(std::string(width - display_width(cut) + 1, ' '));
+  }
+  std::size_t room() const { return left_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  const Console& console_;
+  std::size_t left_;
+  std::string text_;
+};
+
+/// A GPU before it is written.
+struct TopRow {
+  const TopHost* host = nullptr;
+  GpuView gpu;
+  const TopHistory* history = nullptr;
+};
+
+/// Which columns this width has room for.
+struct TopColumns {
+  std::size_t host = 0, model = 8;
+  bool limit = false, memory_temperature = false, bars = false, links = false, pcie = false;
+};
+
+/// A share of what there is at most, from 0 to 1.
+std::optional<double> share_of(const std::optional<double>& value,
+                               const std::optional<double>& all) {
+  if (!value || !all || *all <= 0) return std::nullopt;
+  return std::clamp(*value / *all, 0.0, 1.0);
+}
+
+std::optional<double> memory_share(const GpuView& gpu) {
+  return share_of(gpu.memory_used_b, gpu.memory_b);
+}
+
+std::string bar(const std::optional<double>& share, std::size_t width) {
+  std::string text;
+  const double filled = share.value_or(0) * static_cast<double>(width);
+  for (std::size_t i = 0; i < width; ++i)
+    text += filled >= static_cast<double>(i) + 0.5 ? "█" : share ? "·" : " ";
+  return text;
+}
+
+/// Short form: "NVIDIA H200" is "H200"; long names are cut.
+std::string short_model(const std::string& name) {
+  for (const std::string_view maker : {"NVIDIA ", "AMD Instinct ", "AMD "})
+    if (name.starts_with(maker)) return name.substr(maker.size());
+  return name;
+}
+
+std::string bare_number(const std::optional<double>& value) {
+  return value ? fmt::format("{:.0f}", *value) : "-";
+}
+
+std::string link_text(const std::optional<double>& tx, const std::optional<double>& rx) {
+  if (!tx && !rx) return "-";
+  return rate_text(tx.value_or(0) + rx.value_or(0));
+}
+
+Style utilization_style(const std::optional<double>& share) {
+  return !share || *share < 0.1 ? Style::dim : *share < 0.75 ? Style::warning : Style::good;
+}
+
+std::string power_cell(const GpuView& gpu) {
+  if (gpu.power_counted_on) return fmt::format("on {}", *gpu.power_counted_on);
+  return gpu.power_w ? watts_text(gpu.power_w) : "-";
+}
+
+/// What is sorted by, larger first.
+std::optional<double> sort_value(const GpuView& gpu, TopSort sort) {
+  switch (sort) {
+    case TopSort::power:
+      return gpu.power_w;
+    case TopSort::temperature:
+      return gpu.temperature_c;
+    case TopSort::clock:  // the slowest is the one that is looked for
+      return gpu.sm_clock_mhz ? std::optional(-*gpu.sm_clock_mhz) : std::nullopt;
+    case TopSort::utilization:
+      return gpu.utilization;
+    case TopSort::memory:
+      return gpu.memory_used_b;
+    case TopSort::throttle:
+      return gpu.throttle_share();
+    case TopSort::index:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// All GPUs in this order; absent values last.
+std::vector<TopRow> rows_of(const std::vector<TopHost>& hosts, TopSort sort) {
+  std::vector<TopRow> rows;
+  for (const TopHost& host : hosts) {
+    if (!host.latest) continue;
+    for (std::size_t i = 0; i < host.latest->devices.size(); ++i)
+      rows.push_back({&host, view_gpu(*host.latest, static_cast<int32_t>(i)),
+                      i < host.history.size() ? &host.history[i] : nullptr});
+  }
+  if (sort == TopSort::index) return rows;
+  std::stable_sort(rows.begin(), rows.end(), [&](const TopRow& a, const TopRow& b) {
+    return sort_value(a.gpu, sort) > sort_value(b.gpu, sort);  // absent ones last
+  });
+  return rows;
+}
+
+TopColumns columns_for(std::size_t width, bool many_hosts, const std::vector<TopRow>& rows) {
+  TopColumns columns;
+  if (many_hosts) {
+    for (const TopRow& row : rows)
+      columns.host = std::max(columns.host, display_width(row.host->name));
+    columns.host = std::min<std::size_t>(columns.host, 16);
+    width -= std::min(width, columns.host + 1);
+  }
+  columns.memory_temperature = width >= 86;
+  columns.limit = width >= 92;
+  columns.bars = width >= 112;
+  columns.links = width >= 124;
+  columns.pcie = width >= 136;
+  if (width >= 76) columns.model = 12;
+  if (width >= 150) columns.model = 22;
+  return columns;
+}
+
+std::string title_row(const TopColumns& columns, const Console& console, std::size_t width) {
+  Line line(console, width);
+  if (columns.host > 0) line.left("host", columns.host, Style::dim);
+  line.right("gpu", 3, Style::dim).left("model", columns.model, Style::dim);
+  line.right("power", 7, Style::dim);
+  if (columns.limit) line.right("limit", 7, Style::dim);
+  line.right("temp", 5, Style::dim);
+  if (columns.memory_temperature) line.right("mem", 5, Style::dim);
+  line.right("MHz", 5, Style::dim).right("util", 5, Style::dim);
+  if (columns.bars) line.left("", 8);
+  line.right("memory", 10, Style::dim);
+  if (columns.bars) line.left("", 8);
+  if (columns.links) line.right("link", 9, Style::dim);
+  if (columns.pcie) line.right("pcie", 9, Style::dim);
+  return line.add("slowed by", Style::dim).text();
+}
+
+std::string gpu_row(const TopRow& row, const TopColumns& columns, const Console& console,
+                    std::size_t width) {
+  const GpuView& gpu = row.gpu;
+  Line line(console, width);
+  if (columns.host > 0) line.left(row.host->name, columns.host);
+  line.right(fmt::format("{}", gpu.index), 3).left(short_model(gpu.name), columns.model);
+  if (!gpu.answers) return line.add("does not answer", Style::bad).text();
+  line.right(power_cell(gpu), 7, power_style(gpu));
+  if (columns.limit) line.right(gpu.power_limit_w ? watts_text(gpu.power_limit_w) : "-", 7);
+  line.right(gpu.temperature_c ? celsius_text(gpu.temperature_c) : "-", 5, temperature_style(gpu));
+  if (columns.memory_temperature) line.right(gpu.memory_c ? celsius_text(gpu.memory_c) : "-", 5);
+  line.right(bare_number(gpu.sm_clock_mhz), 5);
+  line.right(gpu.utilization ? percent_text(gpu.utilization) : "-", 5,
+             utilization_style(gpu.utilization));
+  if (columns.bars) line.left(bar(gpu.utilization, 8), 8, utilization_style(gpu.utilization));
+  line.right(gpu.memory_used_b ? memory_text(gpu.memory_used_b, gpu.memory_b) : "-", 10);
+  if (columns.bars) line.left(bar(memory_share(gpu), 8), 8);
+  if (columns.links) line.right(link_text(gpu.scale_up_tx_bps, gpu.scale_up_rx_bps), 9);
+  if (columns.pcie) line.right(link_text(gpu.pcie_tx_bps, gpu.pcie_rx_bps), 9);
+  const std::string cause = gpu.cause();
+  return line.add(cause.empty() ? "-" : cause, throttle_style(gpu)).text();
+}
+
+std::string history_row(const TopRow& row, const TopColumns& columns, const Console& console,
+                        std::size_t width) {
+  Line line(console, width);
+  line.add(std::string((columns.host > 0 ? columns.host + 1 : 0) + 4, ' '));
+  constexpr std::size_t taken = 24;  // by the names of three graphs
+  const std::size_t each = line.room() > taken + 12 ? (line.room() - taken) / 3 : 4;
+  if (row.history == nullptr) return line.text();
+  const auto graph = [&](const char* name, const std::deque<std::optional<double>>& shares) {
+    line.add(fmt::format("{:5} ", name), Style::dim).add(history_line(shares, each)).add("  ");
+  };
+  graph("power", row.history->power);
+  graph("temp", row.history->temperature);
+  graph("clock", row.history->clock);
+  return line.text();
+}
 
 /// The extremes with the GPU that has them: "hottest 83 C (6)".
 std::string extreme(const std::vector<TopRow>& rows, bool many_hosts,
@@ -137,180 +333,6 @@ std::string top_screen(const std::vector<TopHost>& hosts, const TopView& view, s
     top.push_back(std::move(line));
   if (rows > 0 && top.size() > rows) top.resize(rows);
   return fmt::format("{}\n", fmt::join(top, "\n"));
-}
-
-namespace {
-
-std::optional<double> memory_share(const GpuView& gpu) {
-  return share_of(gpu.memory_used_b, gpu.memory_b);
-}
-
-std::string bar(const std::optional<double>& share, std::size_t width) {
-  std::string text;
-  const double filled = share.value_or(0) * static_cast<double>(width);
-  for (std::size_t i = 0; i < width; ++i)
-    text += filled >= static_cast<double>(i) + 0.5 ? "█" : share ? "·" : " ";
-  return text;
-}
-
-/// Short form: "NVIDIA H200" is "H200"; long names are cut.
-std::string short_model(const std::string& name) {
-  for (const std::string_view maker : {"NVIDIA ", "AMD Instinct ", "AMD "})
-    if (name.starts_with(maker)) return name.substr(maker.size());
-  return name;
-}
-
-std::string bare_number(const std::optional<double>& value) {
-  return value ? fmt::format("{:.0f}", *value) : "-";
-}
-
-std::string link_text(const std::optional<double>& tx, const std::optional<double>& rx) {
-  if (!tx && !rx) return "-";
-  return rate_text(tx.value_or(0) + rx.value_or(0));
-}
-
-Style utilization_style(const std::optional<double>& share) {
-  return !share || *share < 0.1 ? Style::dim : *share < 0.75 ? Style::warning : Style::good;
-}
-
-std::string power_cell(const GpuView& gpu) {
-  if (gpu.power_counted_on) return fmt::format("on {}", *gpu.power_counted_on);
-  return gpu.power_w ? watts_text(gpu.power_w) : "-";
-}
-
-}  // namespace
-
-Line& Line::add(std::string_view text, Style style) {
-  if (left_ == 0) return *this;
-  const std::string piece = shorten(text, left_);
-  left_ -= display_width(piece);
-  text_ += console_.styled(piece, style);
-  return *this;
-}
-
-Line& Line::right(const std::string& text, std::size_t width, Style style) {
-  const std::string cut = shorten(text, width);
-  return add(std::string(width - display_width(cut), ' ')).add(cut, style).add(" ");
-}
-
-Line& Line::left(const std::string& text, std::size_t width, Style style) {
-  const std::string cut = shorten(text, width);
-  return add(cut, style).add(std::string(width - display_width(cut) + 1, ' '));
-}
-
-std::optional<double> share_of(const std::optional<double>& value,
-                               const std::optional<double>& all) {
-  if (!value || !all || *all <= 0) return std::nullopt;
-  return std::clamp(*value / *all, 0.0, 1.0);
-}
-
-std::optional<double> sort_value(const GpuView& gpu, TopSort sort) {
-  switch (sort) {
-    case TopSort::power:
-      return gpu.power_w;
-    case TopSort::temperature:
-      return gpu.temperature_c;
-    case TopSort::clock:  // the slowest is the one that is looked for
-      return gpu.sm_clock_mhz ? std::optional(-*gpu.sm_clock_mhz) : std::nullopt;
-    case TopSort::utilization:
-      return gpu.utilization;
-    case TopSort::memory:
-      return gpu.memory_used_b;
-    case TopSort::throttle:
-      return gpu.throttle_share();
-    case TopSort::index:
-      return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-std::vector<TopRow> rows_of(const std::vector<TopHost>& hosts, TopSort sort) {
-  std::vector<TopRow> rows;
-  for (const TopHost& host : hosts) {
-    if (!host.latest) continue;
-    for (std::size_t i = 0; i < host.latest->devices.size(); ++i)
-      rows.push_back({&host, view_gpu(*host.latest, static_cast<int32_t>(i)),
-                      i < host.history.size() ? &host.history[i] : nullptr});
-  }
-  if (sort == TopSort::index) return rows;
-  std::stable_sort(rows.begin(), rows.end(), [&](const TopRow& a, const TopRow& b) {
-    return sort_value(a.gpu, sort) > sort_value(b.gpu, sort);  // absent ones last
-  });
-  return rows;
-}
-
-TopColumns columns_for(std::size_t width, bool many_hosts, const std::vector<TopRow>& rows) {
-  TopColumns columns;
-  if (many_hosts) {
-    for (const TopRow& row : rows)
-      columns.host = std::max(columns.host, display_width(row.host->name));
-    columns.host = std::min<std::size_t>(columns.host, 16);
-    width -= std::min(width, columns.host + 1);
-  }
-  columns.memory_temperature = width >= 86;
-  columns.limit = width >= 92;
-  columns.bars = width >= 112;
-  columns.links = width >= 124;
-  columns.pcie = width >= 136;
-  if (width >= 76) columns.model = 12;
-  if (width >= 150) columns.model = 22;
-  return columns;
-}
-
-std::string title_row(const TopColumns& columns, const Console& console, std::size_t width) {
-  Line line(console, width);
-  if (columns.host > 0) line.left("host", columns.host, Style::dim);
-  line.right("gpu", 3, Style::dim).left("model", columns.model, Style::dim);
-  line.right("power", 7, Style::dim);
-  if (columns.limit) line.right("limit", 7, Style::dim);
-  line.right("temp", 5, Style::dim);
-  if (columns.memory_temperature) line.right("mem", 5, Style::dim);
-  line.right("MHz", 5, Style::dim).right("util", 5, Style::dim);
-  if (columns.bars) line.left("", 8);
-  line.right("memory", 10, Style::dim);
-  if (columns.bars) line.left("", 8);
-  if (columns.links) line.right("link", 9, Style::dim);
-  if (columns.pcie) line.right("pcie", 9, Style::dim);
-  return line.add("slowed by", Style::dim).text();
-}
-
-std::string gpu_row(const TopRow& row, const TopColumns& columns, const Console& console,
-                    std::size_t width) {
-  const GpuView& gpu = row.gpu;
-  Line line(console, width);
-  if (columns.host > 0) line.left(row.host->name, columns.host);
-  line.right(fmt::format("{}", gpu.index), 3).left(short_model(gpu.name), columns.model);
-  if (!gpu.answers) return line.add("does not answer", Style::bad).text();
-  line.right(power_cell(gpu), 7, power_style(gpu));
-  if (columns.limit) line.right(gpu.power_limit_w ? watts_text(gpu.power_limit_w) : "-", 7);
-  line.right(gpu.temperature_c ? celsius_text(gpu.temperature_c) : "-", 5, temperature_style(gpu));
-  if (columns.memory_temperature) line.right(gpu.memory_c ? celsius_text(gpu.memory_c) : "-", 5);
-  line.right(bare_number(gpu.sm_clock_mhz), 5);
-  line.right(gpu.utilization ? percent_text(gpu.utilization) : "-", 5,
-             utilization_style(gpu.utilization));
-  if (columns.bars) line.left(bar(gpu.utilization, 8), 8, utilization_style(gpu.utilization));
-  line.right(gpu.memory_used_b ? memory_text(gpu.memory_used_b, gpu.memory_b) : "-", 10);
-  if (columns.bars) line.left(bar(memory_share(gpu), 8), 8);
-  if (columns.links) line.right(link_text(gpu.scale_up_tx_bps, gpu.scale_up_rx_bps), 9);
-  if (columns.pcie) line.right(link_text(gpu.pcie_tx_bps, gpu.pcie_rx_bps), 9);
-  const std::string cause = gpu.cause();
-  return line.add(cause.empty() ? "-" : cause, throttle_style(gpu)).text();
-}
-
-std::string history_row(const TopRow& row, const TopColumns& columns, const Console& console,
-                        std::size_t width) {
-  Line line(console, width);
-  line.add(std::string((columns.host > 0 ? columns.host + 1 : 0) + 4, ' '));
-  constexpr std::size_t taken = 24;  // by the names of three graphs
-  const std::size_t each = line.room() > taken + 12 ? (line.room() - taken) / 3 : 4;
-  if (row.history == nullptr) return line.text();
-  const auto graph = [&](const char* name, const std::deque<std::optional<double>>& shares) {
-    line.add(fmt::format("{:5} ", name), Style::dim).add(history_line(shares, each)).add("  ");
-  };
-  graph("power", row.history->power);
-  graph("temp", row.history->temperature);
-  graph("clock", row.history->clock);
-  return line.text();
 }
 
 std::string history_line(const std::deque<std::optional<double>>& shares, std::size_t width) {

@@ -7,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/telemetry/live/snapshot_testing.h"
-#include "triplepoint/tui/console.h"
 #include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::tui {

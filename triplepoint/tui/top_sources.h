@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
@@ -27,11 +26,7 @@ class TopSource {
 
   /// Brings these hosts up to date; a source makes as many as it has nodes.
   virtual void update(std::vector<TopHost>& hosts) = 0;
-  virtual std::string title() const = 0;
 };
-
-/// The time of day, for titles: "19:04:23".
-std::string wall_clock_text();
 
 /// This node. With `once`, two readings right away instead of a thread.
 Result<std::unique_ptr<TopSource>> local_source(const telemetry::SensorOptions& options,
@@ -44,8 +39,5 @@ struct RemoteOptions {
 /// Other nodes by their exporters: "host:9400", "http://host:9400".
 std::unique_ptr<TopSource> remote_source(const std::vector<std::string>& hosts,
                                          const RemoteOptions& options);
-
-/// A run, finished or still growing.
-Result<std::unique_ptr<TopSource>> run_source(const Path& file, Seconds interval);
 
 }  // namespace triplepoint::tui

@@ -50,6 +50,7 @@ export function addChooser(): Chooser {
     const target = anchor ? document.getElementById(anchor) : null;
     const group = target?.closest<HTMLElement>("section.group");
     if (group) choose(group.id);
+    target?.closest<HTMLDetailsElement>("details.part")?.setAttribute("open", "");
     if (target && group) target.scrollIntoView();
   };
 

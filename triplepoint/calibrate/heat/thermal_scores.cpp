@@ -2,7 +2,6 @@
 #include "triplepoint/calibrate/heat/thermal_scores.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -10,7 +9,6 @@
 
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/calibrate/tables/scores.h"
 #include "triplepoint/thermal/chassis.h"
 
 namespace triplepoint::calibrate {

@@ -2,7 +2,6 @@
 #include "triplepoint/calibrate/heat/thermal_scores.h"
 
 #include <cmath>
-#include <string>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

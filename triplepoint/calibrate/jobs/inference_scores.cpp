@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "triplepoint/calibrate/jobs/job_rows.h"
-#include "triplepoint/calibrate/tables/scores.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/memory.h"
 

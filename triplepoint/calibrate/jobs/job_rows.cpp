@@ -5,7 +5,6 @@
 #include <array>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,11 +12,9 @@
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/table_reader.h"
 
-#include "triplepoint/calibrate/tables/scores.h"
 #include "triplepoint/workload/memory.h"
 
 namespace triplepoint::calibrate {

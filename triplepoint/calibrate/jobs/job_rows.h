@@ -15,6 +15,9 @@
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
 
+#include "triplepoint/calibrate/tables/scores.h"
+#include "triplepoint/learn/calibration.h"
+
 namespace triplepoint::calibrate {
 
 /// What was measured of a job; units in the names. `convention`: how TFLOP/s and MFU count.

@@ -3,14 +3,10 @@
 
 #include <cmath>
 #include <map>
-#include <optional>
-
-#include <fmt/format.h>
 
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/calibrate/jobs/job_rows.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/memory.h"
@@ -326,6 +322,31 @@ std::optional<double> step_tflop_of_convention(std::string_view convention, cons
   if (!flop) return std::nullopt;
   return *flop * static_cast<double>(job.plan.global_batch_size) /
          static_cast<double>(job.world_size()) / 1e12;
+}
+
+namespace {
+
+void add_row(const JobRow& row, const std::string& file, const spec::Library& library,
+             OwnRuns& own) {
+  const auto skip = [&](std::string reason) {
+    own.skipped.push_back({row.row_id, std::move(reason)});
+  };
+  if (!row.fault.empty()) return skip(row.fault);
+  if (!row.measured.ran) return skip("it ran out of memory, so no step of it was measured");
+  std::vector<std::string> notes;
+  auto job = job_of(row, file, library, notes);
+  if (!job) return skip(job.error().what);
+  const auto time = measured_step_time(row.measured, *job);
+  if (!time) return skip("there is neither a time, a rate, nor TFLOP/s by a known convention");
+  own.runs.push_back({.name = row.row_id, .job = *std::move(job), .seconds = *time / unit::s});
+}
+
+}  // namespace
+
+Result<void> add_own_runs(const CsvTable& table, const spec::Library& library, OwnRuns& own) {
+  for (const JobRow& row : TPT_TRY(read_job_rows(table)))
+    add_row(row, table.name(), library, own);
+  return {};
 }
 
 }  // namespace triplepoint::calibrate

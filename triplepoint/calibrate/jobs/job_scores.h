@@ -2,16 +2,20 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/calibrate/jobs/job_rows.h"
 #include "triplepoint/calibrate/tables/scores.h"
+#include "triplepoint/learn/calibration.h"
 
 namespace triplepoint::calibrate {
 
@@ -46,5 +50,15 @@ std::optional<Seconds> measured_step_time(const Measurement&, const spec::Job&);
 /// TFLOPs of one step per GPU as a publication counts them ("SEQSEL", "PALM_MFU", ...); nothing for
 /// a convention without a formula. Formulas: docs/models/validation.md.
 std::optional<double> step_tflop_of_convention(std::string_view convention, const spec::Job&);
+
+/// Measured runs of a place, and what of its tables says nothing of a step's time, with the reason.
+struct OwnRuns {
+  std::vector<learn::OwnRun> runs;
+  std::vector<learn::HeatRun> heat;
+  std::vector<SkippedRow> skipped;
+};
+
+/// Adds the rows of a jobs.csv (job_rows.h).
+Result<void> add_own_runs(const CsvTable&, const spec::Library&, OwnRuns&);
 
 }  // namespace triplepoint::calibrate

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/jobs/job_rows.h"
-#include "triplepoint/calibrate/tables/scores.h"
 #include "triplepoint/power/power.h"
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/simulate.h"

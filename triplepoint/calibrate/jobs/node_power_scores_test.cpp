@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/calibrate/jobs/node_power_scores.h"
 
-#include <string>
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

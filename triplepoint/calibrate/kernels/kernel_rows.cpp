@@ -2,7 +2,6 @@
 #include "triplepoint/calibrate/kernels/kernel_rows.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 

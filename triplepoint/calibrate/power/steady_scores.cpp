@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/calibrate/tables/scores.h"
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/power/power.h"
 

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 

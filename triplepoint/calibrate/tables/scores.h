@@ -18,7 +18,6 @@
 
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/learn/coefficients.h"
-#include "triplepoint/learn/knobs.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::calibrate {

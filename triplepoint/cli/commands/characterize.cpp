@@ -7,14 +7,14 @@
 #include "triplepoint/base/quoting.h"
 
 #include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/measuring.h"
 #include "triplepoint/app/runner.h"
-#include "triplepoint/app/study_output.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/app/suite.h"
-#include "triplepoint/app/time_limits.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"

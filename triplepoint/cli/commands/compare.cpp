@@ -11,10 +11,9 @@
 
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/report/compare/compare_document.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/system/process.h"
 

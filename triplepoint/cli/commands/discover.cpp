@@ -10,7 +10,7 @@
 
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/telemetry/sensor_opening.h"

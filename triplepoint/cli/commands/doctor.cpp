@@ -5,7 +5,7 @@
 
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/tui/machine_text.h"
 

@@ -7,7 +7,7 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/answers/run_figures.h"
-#include "triplepoint/app/calibration_answer.h"
+#include "triplepoint/app/learning.h"
 #include "triplepoint/app/site.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"

@@ -7,8 +7,7 @@
 
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/command_line.h"
-#include "triplepoint/cli/flags/listen_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/formats/import.h"
 
-#include <filesystem>
 #include <optional>
 
 #include <fmt/format.h>
@@ -13,10 +12,10 @@
 
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/app/import_report.h"
+#include "triplepoint/app/library_text.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/store/store.h"

@@ -7,9 +7,8 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/formats/import.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::cli {

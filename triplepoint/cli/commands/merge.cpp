@@ -10,7 +10,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"

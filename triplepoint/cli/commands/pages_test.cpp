@@ -12,11 +12,10 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/app/site.h"
-#include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/store/store.h"
@@ -135,15 +134,6 @@ HttpRequest request(const std::string& path) {
   return made;
 }
 
-/// Asks until the page is there; it is made by another thread.
-HttpResponse patient_answer(app::Site& site, const HttpRequest& asked) {
-  for (int i = 0; i < 200; ++i) {
-    HttpResponse response = site.answer(asked);
-    if (!contains(response.body, "One moment")) return response;
-  }
-  return {};
-}
-
 TEST_CASE("serve: the first page lists runs with their numbers, and leads to theirs") {
   const ScratchFolder scratch;
   REQUIRE(make_folder(scratch.folder() / "deep"));
@@ -151,7 +141,7 @@ TEST_CASE("serve: the first page lists runs with their numbers, and leads to the
   app::Site site(scratch.folder());
   const HttpResponse index = site.answer(request("/"));
   CHECK(contains(index.body, "href=\"/deep/my%20run.html\""));
-  const HttpResponse page = patient_answer(site, request("/deep/my run.html"));
+  const HttpResponse page = site.answer(request("/deep/my run.html"));
   const auto has = [&](const char* name, const char* part) {
     return std::any_of(page.headers.begin(), page.headers.end(), [&](const auto& header) {
       return header.first == name && contains(header.second, part);
@@ -184,14 +174,14 @@ TEST_CASE("serve: a link to a run outside of the folder is not served") {
   std::filesystem::create_symlink(scratch.path("own.run"), scratch.path("again.run"));
   app::Site site(scratch.folder());
   CHECK(site.answer(request("/link.html")).status == 404);
-  CHECK(patient_answer(site, request("/again.html")).status == 200);
+  CHECK(site.answer(request("/again.html")).status == 200);
 }
 
 TEST_CASE("serve: a page is made anew only when its run has changed") {
   const ScratchFolder scratch;
   saved(scratch, "a.run", 4);
   app::Site site(scratch.folder());
-  const HttpResponse page = patient_answer(site, request("/a.html"));
+  const HttpResponse page = site.answer(request("/a.html"));
   std::string tag;
   for (const auto& [name, value] : page.headers)
     if (name == "ETag") tag = value;
@@ -206,7 +196,7 @@ TEST_CASE("serve: a broken run is listed with what is wrong, and has no page") {
   scratch.file("broken.run", "no run at all");
   app::Site site(scratch.folder());
   CHECK(contains(site.answer(request("/")).body, "broken"));
-  CHECK(patient_answer(site, request("/broken.html")).status == 500);
+  CHECK(site.answer(request("/broken.html")).status == 500);
 }
 
 TEST_CASE("serve: compares two runs of the folder, and asks which if it is not told") {
@@ -217,7 +207,7 @@ TEST_CASE("serve: compares two runs of the folder, and asks which if it is not t
   HttpRequest both = request("/compare");
   CHECK(site.answer(both).status == 400);
   both.query = {{"a", "a.run"}, {"b", "b.run"}};
-  CHECK(contains(patient_answer(site, both).body, "b against a"));
+  CHECK(contains(site.answer(both).body, "b against a"));
   both.query["b"] = "../b.run";
   CHECK(site.answer(both).status == 404);
 }

@@ -4,19 +4,17 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
-#include "triplepoint/advise/place_answer.h"
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/place_telemetry.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"

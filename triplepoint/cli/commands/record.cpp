@@ -8,7 +8,7 @@
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/app/recording.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/tui/progress.h"
 

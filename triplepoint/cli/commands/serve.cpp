@@ -5,7 +5,7 @@
 
 #include "triplepoint/app/site.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/listen_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/http/server.h"
 #include "triplepoint/system/process.h"

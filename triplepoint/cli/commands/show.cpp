@@ -14,7 +14,7 @@
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/formats/import.h"

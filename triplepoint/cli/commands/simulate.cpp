@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,12 +20,12 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"
-#include "triplepoint/app/study_output.h"
+#include "triplepoint/app/runner.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/app/sweep.h"
 #include "triplepoint/app/trace_what_if.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/like_flags.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
@@ -164,24 +163,19 @@ class Simulate : public Command {
         .add(threads_.argument())
         .add(format_.argument())
         .add(simulation_.faults_and_bill())
-        .add(replay_.arguments())
-        .add(like_.arguments());
+        .add(replay_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
     const ThreadLimit limit = threads_.limit();
     TPT_TRY(replay_.check());
-    TPT_TRY(like_.check());
     if (replay_.given()) return replay_trace(console);
     const spec::Library library = TPT_TRY(spec::require_library());
     if (!swept_.empty()) return sweep(console, library);
     if (format_.is_csv())
       return error("csv is the table of a sweep (a job has none); add --sweep, or take json");
-    if (like_.given() && !flags_.require_no_job_but_cluster())
-      return error("a job and --like were both given (the run contains its job); keep one of them");
-    spec::Job job = TPT_TRY(like_.given() ? flags_.with_own_runs(TPT_TRY(like_.job(library)))
-                                          : flags_.job(library));
+    spec::Job job = TPT_TRY(flags_.job(library));
     const std::string own = app::own_model_text(library, job);
     const auto learned = TPT_TRY(flags_.own_runs());
     const flags::JobResults results =
@@ -247,8 +241,6 @@ class Simulate : public Command {
     if (output_ && !is_page)
       return error(fmt::format("{} would be one run (a sweep has many); -o NAME.html writes a page",
                                *output_));
-    if (like_.given())
-      return error("--sweep and --like were both given (a run has its job); name the job instead");
     const answers::Document answer = app::sweep_answer(swept_, TPT_TRY(swept_jobs(library)));
     if (is_page) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
     print_answer(console, answer, format_, "sweep");
@@ -275,7 +267,6 @@ class Simulate : public Command {
   }
 
   JobFlags flags_;
-  LikeFlags like_;
   ReplayFlags replay_;
   SimulationFlags simulation_;
   ThreadsFlag threads_{"threads to simulate (default: all cores)"};

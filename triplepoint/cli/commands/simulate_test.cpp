@@ -13,7 +13,6 @@
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/report/study_testing.h"
 #include "triplepoint/store/store.h"
@@ -226,11 +225,6 @@ TEST_CASE("a job that heat ends says so first, in the terminal, of its fault and
     REQUIRE(with({"--fault", "inlet=+5@2min..3min", "-o", well}).code == 0);
     CHECK(contains(call(timed).err, "inlet=+5@120s..180s has a time"));
   }
-}
-
-TEST_CASE("a machine without a run is refused") {
-  const ScratchFolder scratch;
-  CHECK(contains(call(plus(plain_job, {"--machine", scratch.path("machine")})).err, "--like"));
 }
 
 TEST_CASE("a limit that the lowest clock cannot keep is said, and one that is kept is not") {

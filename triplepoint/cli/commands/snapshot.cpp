@@ -2,13 +2,11 @@
 #include <chrono>
 #include <thread>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/live/live.h"

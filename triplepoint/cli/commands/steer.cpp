@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What should change while a job trains, and what not?
+#include "triplepoint/advise/steer.h"
+
 #include <chrono>
 #include <thread>
 
@@ -10,10 +12,9 @@
 
 #include "triplepoint/spec/library.h"
 
-#include "triplepoint/advise/steer_answer.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"

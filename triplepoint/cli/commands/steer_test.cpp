@@ -3,7 +3,6 @@
 
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/store/store.h"
 

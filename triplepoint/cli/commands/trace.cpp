@@ -7,12 +7,11 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
-#include "triplepoint/cli/flags/trace_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/trace_report/analyses.h"
-#include "triplepoint/tui/result_text.h"
+#include "triplepoint/tui/document_text.h"
 
 namespace triplepoint::cli {
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `triplepoint trace` from files to printed words, on small traces of our own.
-#include <cmath>
 #include <sstream>
 
 #include <doctest/doctest.h>

@@ -12,7 +12,7 @@
 #include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/calibrate/tables/table_kind.h"
 #include "triplepoint/cli/command.h"
-#include "triplepoint/cli/flags/output_flags.h"
+#include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/pages/validation_page.h"

@@ -8,8 +8,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/report/pages/html.h"
-
 namespace triplepoint::report {
 namespace {
 

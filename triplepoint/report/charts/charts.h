@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "triplepoint/answers/figures.h"
+#include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
 
@@ -36,5 +37,27 @@ std::string bar_chart_svg(const BarChart& chart);
 double cut_above(std::vector<double> lengths);
 
 std::string line_chart_svg(const LineChart& chart);
+
+using answers::HeatMap;
+using answers::HeatRow;
+
+/// An SVG drawing with a colour scale. Colours of matplotlib's "inferno": even steps for the eye,
+/// readable without telling red from green, and on paper.
+std::string heat_map_svg(const HeatMap& map);
+
+/// The colour of a share between 0 and 1, "#rrggbb".
+std::string heat_colour(double share);
+
+using answers::DifferenceBar;
+using answers::RangeChart;
+using answers::RangeRow;
+
+std::string range_chart_svg(const RangeChart& chart);
+
+/// Bars beyond 100 % are cut at the edge; their text says how long they are. `unit`: below the
+/// axis.
+std::string difference_chart_svg(const std::string& title, const std::string& unit,
+                                 const std::vector<DifferenceBar>& bars);
+std::vector<LegendEntry> difference_legend();
 
 }  // namespace triplepoint::report

@@ -8,7 +8,6 @@
 
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/report/charts/energy_and_power.h"
-#include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/study_testing.h"

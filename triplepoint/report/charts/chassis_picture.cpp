@@ -10,7 +10,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/charts/heat_map.h"
 
 namespace triplepoint::report {
 namespace {

@@ -8,7 +8,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
 namespace {

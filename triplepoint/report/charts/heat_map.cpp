@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/charts/heat_map.h"
 
 #include <algorithm>
 #include <array>

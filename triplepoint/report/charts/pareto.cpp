@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/charts/pareto.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +7,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/charts/heat_map.h"
+#include "triplepoint/report/charts/study_charts.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/study.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/charts/ratio_charts.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include "triplepoint/report/charts/charts.h"
 
 namespace triplepoint::report {
 namespace {

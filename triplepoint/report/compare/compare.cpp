@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <set>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/answers/document.h"
 #include "triplepoint/answers/quantities.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/metrics.h"
@@ -123,5 +125,26 @@ Json comparison_json(const StudyComparison&);
 /// One row per number (and job): key, unit, value of each side, differences.
 std::string comparison_csv(const Comparison&);
 std::string comparison_csv(const StudyComparison&);
+
+/// What changed in sentences, then as charts, then number by number. `all`: also the numbers that
+/// are seldom looked at, and every job of studies.
+answers::Document comparison_document(const Comparison&, bool all);
+answers::Document comparison_document(const StudyComparison&, bool all);
+
+/// How well one study foretold the step times of another, over the jobs that ran in both.
+///
+///   error of a job = |predicted / measured - 1|
+struct PredictionScore {
+  std::size_t jobs = 0;
+  double median_error = 0, largest_error = 0;
+  std::string worst;                       // the job of the largest error
+  std::optional<double> rank_correlation;  // Spearman's
+};
+
+/// Of the first study and side `side`, if one of them was simulated and the other measured, and at
+/// least three jobs ran in both.
+std::optional<PredictionScore> score_prediction(const StudyComparison&, std::size_t side);
+
+std::string sentence_of(const PredictionScore& score, const StudyComparison&, std::size_t side);
 
 }  // namespace triplepoint::report

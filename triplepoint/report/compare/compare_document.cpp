@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/compare/compare_document.h"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +15,6 @@
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/measures.h"
-#include "triplepoint/report/charts/ratio_charts.h"
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/pages/html.h"
 
@@ -103,8 +101,7 @@ answers::Figure headline_figure(const Comparison& c) {
           "Length: change in per cent; colour: improvement or regression.",
           answers::DifferenceChart{title, "against the first", std::move(bars)},
           difference_legend(),
-          section_table(c, shown),
-          true};
+          section_table(c, shown)};
 }
 
 /// Kernel seconds by class: a bar per side; and one per stage and side.

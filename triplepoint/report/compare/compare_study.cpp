@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Studies side by side, and comparisons for machines.
 
-#include "triplepoint/report/compare/compare_study.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -16,7 +14,7 @@
 
 #include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/report/compare/compare.h"
-#include "triplepoint/report/pages/score_section.h"
+#include "triplepoint/report/findings/study_document.h"
 
 namespace triplepoint::report {
 namespace {

@@ -8,8 +8,6 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/report/compare/compare_document.h"
-#include "triplepoint/report/compare/compare_study.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/study_testing.h"
 
@@ -67,7 +65,7 @@ Side sample_side(const std::string& name, double step_s, int64_t gpus = 32) {
   m.kernels.compute = 0.6 * step_s * unit::s;
   m.kernels.all_reduce = 0.2 * step_s * unit::s;
   m.temperature_per_gpu_c = {50, 60, 70};
-  m.stages = {{0, m.kernels, 0, {}, {}, {}}, {1, m.kernels, 0, {}, {}, {}}};
+  m.stages = {{0, m.kernels, {}, {}, {}}, {1, m.kernels, {}, {}, {}}};
   return side;
 }
 
@@ -81,6 +79,15 @@ bool says(const std::vector<std::string>& sentences, const std::string& part) {
   for (const std::string& sentence : sentences)
     if (sentence.find(part) != std::string::npos) return true;
   return false;
+}
+
+TEST_CASE("compare: a predicted layout is surely faster, or a tie; other rooms err alike") {
+  Side a = sample_side("a", 4), near = sample_side("b", 4.1), far = sample_side("b", 6);
+  const auto first = [&](const Side& b) { return sentences_of(compare_runs({a, b})).front(); };
+  CHECK(first(near).find("a tie") == std::string::npos);
+  near.row.job.plan.tensor_parallel_size = far.row.job.plan.tensor_parallel_size = 2;
+  CHECK(first(near).find("a tie") != std::string::npos);
+  CHECK(first(far).find("order is right with a probability of") != std::string::npos);
 }
 
 TEST_CASE("compare: a run and itself differ in nothing") {

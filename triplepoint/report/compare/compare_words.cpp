@@ -8,7 +8,10 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/library.h"
+
 #include "triplepoint/metrics/run/bottleneck_text.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/compare/compare.h"
 
@@ -153,6 +156,29 @@ std::string noise_sentence(const Comparison& c, std::size_t side) {
           percent(*spread), c.sides[i].name);
   }
   return "";
+}
+
+/// How sure a predicted difference of two layouts of one job is; settings of the room or of limits
+/// err alike, so that nothing is said of them.
+std::string prediction_sentence(const Comparison& c, std::size_t side) {
+  const StudyRow &a = c.sides[0].row, &b = c.sides[side].row;
+  const bool predicted = !c.sides[0].is_recorded() && !c.sides[side].is_recorded();
+  const ComparedRow* step = c.find("step_time_s");
+  if (!predicted || !a.has_job || !b.has_job || a.job.model != b.job.model ||
+      a.job.cluster != b.job.cluster || a.job.plan == b.job.plan || !differs(step, side))
+    return "";
+  const Result<spec::Library> library = spec::require_library();
+  if (!library) return "";
+  const auto intervals = metrics::PredictionIntervals::load(*library);
+  if (!intervals) return "";
+  const double longer =
+      intervals->probability_longer(*step->values[side] / tokens_ratio(c, side), *step->values[0]);
+  const double sure = std::max(longer, 1 - longer);
+  return metrics::is_tie(longer) ? " That is within the error of predictions: a tie."
+                                 : fmt::format(
+                                       " Of two layouts so far apart the predicted order is right "
+                                       "with a probability of {}.",
+                                       percent(sure));
 }
 
 /// Of three sides or more.
@@ -411,7 +437,7 @@ std::vector<std::string> sentences_of(const Comparison& c) {
   }
   if (!any_ended) add(fastest_sentence(c));
   for (std::size_t i = 1; i < c.sides.size(); ++i) {
-    if (!any_ended) add(speed_sentence(c, i) + noise_sentence(c, i));
+    if (!any_ended) add(speed_sentence(c, i) + noise_sentence(c, i) + prediction_sentence(c, i));
     if (i == 1) {
       for (const Side& side : c.sides)
         add(recording_sentence(side));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bar per rank that shows where its time went, of traces and of simulated runs.
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 

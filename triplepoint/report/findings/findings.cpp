@@ -2,17 +2,10 @@
 #include "triplepoint/report/findings/findings.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cmath>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
-
-#include "triplepoint/report/findings/groups.h"
-#include "triplepoint/report/pages/html.h"
-#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 namespace {

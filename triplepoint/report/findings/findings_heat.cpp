@@ -8,7 +8,6 @@
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
-#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::report {

@@ -3,8 +3,6 @@
 
 // Few large GPUs or many smaller ones?
 
-#include "triplepoint/report/findings/findings_machines.h"
-
 #include <algorithm>
 #include <cmath>
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/findings/findings.h"
 
-#include <cmath>
 #include <functional>
-#include <set>
 
 #include <doctest/doctest.h>
 
@@ -13,12 +11,8 @@
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
-#include "triplepoint/report/findings/findings_machines.h"
-#include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/findings/study_document.h"
-#include "triplepoint/report/findings/study_summary.h"
-#include "triplepoint/report/study.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {

@@ -6,9 +6,7 @@
 #include <cctype>
 #include <map>
 #include <set>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,7 +15,6 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/labels.h"
-#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 namespace {

@@ -10,8 +10,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/run.h"
-
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/findings/study_summary.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,6 +10,7 @@
 
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/study.h"
 #include "triplepoint/search/search.h"
 
@@ -56,8 +55,8 @@ void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
 }
 
 /// " With stack megatron-core the same change makes steps longer.": the same change under the
-/// default software, by schedules on mean devices; empty where the study's is that, or one of the
-/// jobs does not fit.
+/// default software, by schedules on mean devices; empty where it gains about as much, or the
+/// study's is that software.
 std::string default_stack_text(const StudyRow& from, const StudyRow& to) {
   const std::string_view usual = spec::default_stack;
   const bool trains = !spec::is_inference(to.job.task) && to.origin == run::Origin::simulated;
@@ -72,14 +71,16 @@ std::string default_stack_text(const StudyRow& from, const StudyRow& to) {
     return search::evaluate_plan(job, {}).step.time;
   };
   const double before = time(from.job), after = time(to.job);
-  if (!(before > 0) || !(after > 0)) return "";
+  if (!(before > 0) || !(after > 0))
+    return fmt::format(" With stack {} one of the two cannot run.", usual);
   const double gain = before / after - 1, here = ratio_at(to, from, speed).value_or(1) - 1;
+  const bool alike = gain >= least_gain && gain >= 0.5 * here && gain <= 1.5 * here;
+  if (alike) return "";
   return fmt::format(" With stack {} the same change {}.", usual,
                      gain < -least_gain  ? "makes steps longer"
                      : gain < least_gain ? "gains less than one per cent"
                      : gain < 0.5 * here ? "gains less than half as much"
-                     : gain > 1.5 * here ? "gains clearly more"
-                                         : "gains about as much");
+                                         : "gains clearly more");
 }
 
 void add_change(Finding& text, const Pair& pair) {
@@ -116,8 +117,6 @@ void add_change(Finding& text, const Pair& pair) {
   text.say(": ");
   add_gain_between(text, from, to);
   // Other software may favour another layout: a profiler lengthens the gaps of the host.
-  if (to.job.stack.profiled)
-    text.say("; a profiler runs in every step (stack ").name(to, to.job.stack.name).say(")");
   text.say(".").say(default_stack_text(from, to));
 }
 

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/pages/document_page.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
-#include "triplepoint/report/charts/heat_map.h"
-#include "triplepoint/report/charts/pareto.h"
-#include "triplepoint/report/charts/ratio_charts.h"
-#include "triplepoint/report/pages/html.h"
+#include "triplepoint/report/charts/study_charts.h"
 
 namespace triplepoint::report {
 namespace {

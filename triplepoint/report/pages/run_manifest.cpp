@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/pages/run_manifest.h"
-
 #include <algorithm>
-#include <array>
 #include <map>
 #include <tuple>
 
@@ -13,10 +10,12 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/run.h"
 #include "triplepoint/run/series_index.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/report/pages/html.h"
+#include "triplepoint/report/pages/run_page.h"
 
 namespace triplepoint::report {
 namespace {

@@ -5,10 +5,8 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <cstdlib>
 #include <iterator>
 #include <map>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,9 +14,6 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/run.h"
-
-#include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
@@ -26,14 +21,10 @@
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
-#include "triplepoint/report/charts/heat_map.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/document_page.h"
-#include "triplepoint/report/pages/html.h"
-#include "triplepoint/report/pages/run_manifest.h"
-#include "triplepoint/report/pages/timeline_data.h"
 
 namespace triplepoint::report {
 namespace {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "triplepoint/base/json_fwd.h"
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/sources.h"
@@ -30,5 +34,26 @@ std::vector<Figure> run_figures(const run::Run& run, const metrics::Metrics& met
 /// network. `numbers`: what a prediction rests on, if it is known.
 std::string run_page(const run::Run& run, const metrics::Metrics& metrics,
                      const std::vector<spec::Provenance>& numbers = {});
+
+/// " 93 of its 157 parameters are assumed (see the sources)."; empty without any.
+std::string assumed_text(const std::vector<spec::Provenance>&);
+
+/// Sections of a run's page that say where it comes from: what made it, from which job and on which
+/// hosts; each sensor with its scope, period and number of readings; and of a prediction, the
+/// numbers it rests on, by kind and source.
+std::string manifest_sections(const run::Run&, const std::vector<spec::Provenance>&);
+
+/// What the page's timeline viewer draws: web/src/timeline_data.ts defines the format. Null for a
+/// run without a timeline.
+///
+/// Patterns are sent as patterns, so that a step of a thousand GPUs stays small, and ranks that do
+/// the same at the same time are one row. Where single spans of one lane overlap (calls inside
+/// calls), they are spread over further lanes. Beyond `most_spans` single spans, host spans go
+/// first, then the shortest; the note says what is left out.
+Json timeline_data(const run::Run&, std::size_t most_spans = 250'000);
+
+/// A column of the format: a number where all entries are equal, else base64 of LEB128 varints of
+/// zigzag differences. Values are below 2^52.
+Json encoded_column(const std::vector<int64_t>& values);
 
 }  // namespace triplepoint::report

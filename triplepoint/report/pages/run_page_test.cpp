@@ -12,7 +12,6 @@
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/run_findings.h"
-#include "triplepoint/report/pages/run_manifest.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
@@ -181,7 +180,7 @@ TEST_CASE("run page: findings link to elements that are there") {
   metrics::Metrics m = metrics_of_32();
   m.step_time = 20 * unit::s;
   m.kernels.compute = 12 * unit::s;
-  m.stages = {{0, m.kernels, 0.1, {}, {}, {}}};
+  m.stages = {{0, m.kernels, {}, {}, {}}};
   m.throttle = {{"software_power_cap", 0.4}};
   m.energy_ledger_j = {{"compute", 5e5}};
   m.bottlenecks = {{.who = {3}, .evidence = {{run::Evidence::Kind::clock, 1500, 1800}}}};

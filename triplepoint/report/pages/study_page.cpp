@@ -11,14 +11,11 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/report/charts/pareto.h"
 #include "triplepoint/report/charts/study_charts.h"
-#include "triplepoint/report/findings/findings_machines.h"
+#include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/study_document.h"
-#include "triplepoint/report/findings/study_summary.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/html.h"
-#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 namespace {
@@ -28,21 +25,6 @@ std::string chooser(const std::vector<Group>& groups) {
   for (const Group& group : groups)
     html += fmt::format("<a href=\"#group-{}\">{}</a>", group.id, escape(group.title));
   return html + "</nav>\n";
-}
-
-/// One figure alone does not grow to the width of the page.
-constexpr const char* even_columns =
-    "grid-template-columns:repeat(auto-fill,minmax(min(100%,380px),1fr))";
-
-std::string figures_html(const std::vector<Figure>& figures, const char* style = "figures") {
-  const bool any_wide =
-      std::any_of(figures.begin(), figures.end(), [](const Figure& f) { return f.wide; });
-  std::string html = any_wide || style != std::string_view("figures")
-                         ? fmt::format("<div class=\"{}\">", style)
-                         : fmt::format("<div class=\"{}\" style=\"{}\">", style, even_columns);
-  for (const Figure& figure : figures)
-    html += html_figure(figure);
-  return html + "</div>";
 }
 
 std::string linked(const Finding& finding) {
@@ -66,10 +48,6 @@ bool is_largest(const Group& group, const std::vector<Group>& groups) {
 }
 
 // ---- one group
-
-std::string section_title(const Group& group, const char* id, const char* title) {
-  return fmt::format("<h3 id=\"{}-of-{}\">{}</h3>", id, group.id, title);
-}
 
 /// What to change, beside the picture of all choices.
 std::string choices(const Group& group) {
@@ -106,30 +84,30 @@ bool knows_throttling(const Group& group) {
 }
 
 std::string speed(const Group& group) {
-  const std::string title = section_title(group, "speed", "Speed and energy");
   const std::vector<Figure> figures = known(group, speed_figures(group));
   if (figures.empty() && !group.that_ran().empty())
-    return title + "<p>Not known: no run says how many samples a step has.</p>";
-  return title + html_legend(variant_legend(group)) + figures_html(figures);
+    return "<p>Not known: no run says how many samples a step has.</p>";
+  return html_legend(variant_legend(group)) + html_figures(figures);
 }
 
 std::string heat(const Group& group) {
   const std::vector<Figure> figures = known(group, heat_figures(group));
   if (figures.empty())
-    return section_title(group, "heat", "Power, heat, clocks") +
-           "<p>No readings: no sensor reported, or the devices have none. <code>triplepoint "
+    return "<p>No readings: no sensor reported, or the devices have none. <code>triplepoint "
            "doctor</code> lists what can be measured on a machine.</p>";
-  return section_title(group, "heat", "Power, heat, clocks") + html_legend(variant_legend(group)) +
-         figures_html(figures);
+  return html_legend(variant_legend(group)) + html_figures(figures);
 }
 
 std::string time(const Group& group) {
   std::vector<Figure> figures = {kernel_figure(group)};
-  for (Figure& figure : stage_figures(group))
-    figures.push_back(std::move(figure));
   if (knows_throttling(group) || group.that_ran().empty())
     figures.push_back(throttle_figure(group));
-  return section_title(group, "time", "Where the time goes") + figures_html(figures);
+  return html_figures(figures);
+}
+
+std::string stages(const Group& group) {
+  const std::vector<Figure> figures = stage_figures(group);
+  return figures.empty() ? "" : html_figures(figures);
 }
 
 std::string room_and_links(const Group& group) {
@@ -138,15 +116,13 @@ std::string room_and_links(const Group& group) {
     figures.push_back(std::move(figure));
   figures = known(group, std::move(figures));
   if (figures.empty()) return "";
-  return section_title(group, "links", "Memory and links") + html_legend(variant_legend(group)) +
-         figures_html(figures);
+  return html_legend(variant_legend(group)) + html_figures(figures);
 }
 
 std::string sweeps(const Group& group) {
   const std::vector<Figure> figures = known(group, microbatch_figures(group));
   if (figures.empty()) return "";
-  return section_title(group, "microbatch", "Microbatch sweep") +
-         html_legend(microbatch_legend(group)) + figures_html(figures);
+  return html_legend(microbatch_legend(group)) + html_figures(figures);
 }
 
 std::string maps(const Group& group, Json& tables) {
@@ -156,10 +132,10 @@ std::string maps(const Group& group, Json& tables) {
     figures.push_back(std::move(made.figure));
   }
   if (figures.empty()) return "";
-  return section_title(group, "gpus", "Every GPU") + figures_html(figures);
+  return html_figures(figures);
 }
 
-constexpr std::size_t findings_on_top = 3;
+constexpr std::size_t findings_on_top = 6;
 
 /// The picture of all choices of the group with the most jobs, and the first findings; empty if no
 /// job ran.
@@ -209,11 +185,26 @@ std::string batch_sentence(const Group& group) {
   return "<p>" + escape(text) + ".</p>";
 }
 
+/// Charts of one kind, opened where a link leads into them.
+std::string part(const Group& group, const char* id, const char* title, const std::string& body,
+                 const char* open = "") {
+  if (body.empty()) return "";
+  return fmt::format(
+      "<details class=\"part\"{}><summary><h3 id=\"{}-of-{}\">{}</h3></summary>{}</details>", open,
+      id, group.id, title, body);
+}
+
 std::string group_section(const Group& group, Json& tables) {
   return fmt::format("<section class=\"group\" id=\"group-{0}\" data-title=\"{1}\"><h2>{1}</h2>",
                      group.id, escape(group.title)) +
-         batch_sentence(group) + choices(group) + speed(group) + heat(group) + time(group) +
-         room_and_links(group) + sweeps(group) + maps(group, tables) + "</section>\n";
+         batch_sentence(group) + choices(group) +
+         part(group, "speed", "Speed and energy", speed(group), " open") +
+         part(group, "heat", "Power, heat, clocks", heat(group)) +
+         part(group, "time", "Where the time goes", time(group), " open") +
+         part(group, "stages", "Pipeline stages", stages(group)) +
+         part(group, "links", "Memory and links", room_and_links(group)) +
+         part(group, "microbatch", "Microbatch sweep", sweeps(group)) +
+         part(group, "gpus", "Every GPU", maps(group, tables)) + "</section>\n";
 }
 
 }  // namespace
@@ -242,7 +233,7 @@ std::string machines_section(const std::vector<Group>& groups) {
   return "<section class=\"machines\" aria-labelledby=\"machines\"><h2 id=\"machines\">Scale up or "
          "out</h2><p>The fastest job of each model on each machine, for equal GPUs and memory; for "
          "equal watts the job with the least energy per token.</p>" +
-         figures_html(figures) + "</section>\n";
+         html_figures(figures) + "</section>\n";
 }
 
 std::string study_page(const Study& study) {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/pages/timeline_data.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +15,8 @@
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/names.h"
+
+#include "triplepoint/report/pages/run_page.h"
 
 namespace triplepoint::report {
 namespace {

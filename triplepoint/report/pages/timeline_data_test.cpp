@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/pages/timeline_data.h"
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/random.h"
+
+#include "triplepoint/report/pages/run_page.h"
 
 namespace triplepoint::report {
 namespace {

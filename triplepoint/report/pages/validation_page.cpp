@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,8 +12,7 @@
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/calibrate/tables/score_summary.h"
-#include "triplepoint/report/charts/ratio_charts.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/html.h"
 

@@ -13,13 +13,6 @@
 
 namespace triplepoint::telemetry {
 
-/// The moment of a run's last reading.
-Instant last_reading(const run::Run&);
-
-/// What a run's series said at a moment, a snapshot a node. Readings older than some seconds are
-/// left out of a measured run; those of a simulated one hold.
-std::vector<Snapshot> snapshots_of(const run::Run&, Instant at);
-
 /// This node as it is now: the sensors, read by a thread or on request, and the latest of each
 /// channel. Rates come from two readings of a counter that lie one to two seconds apart.
 class Live {

@@ -104,38 +104,5 @@ TEST_CASE("gaps of all sensors are in the snapshot") {
   CHECK(live.snapshot().gaps.at(0).what == "HBM temperature");
 }
 
-run::Run sample_run() {
-  run::Run run;
-  run.manifest.origin = run::Origin::measured;
-  run.manifest.hosts = {"a", "b"};
-  for (int32_t i = 0; i < 2; ++i) {
-    run.devices.push_back({.index = i, .node = i, .local = 0, .name = "GPU"});
-    run::Series power{.signal = "power_instant_w", .device = i};
-    run::Series energy{.signal = "energy_j", .device = i};
-    for (int t = 0; t <= (i == 0 ? 100 : 50); ++t) {
-      power.times.push_back(instant_at(t * unit::s));
-      power.values.push_back(100 + t);
-      energy.times.push_back(instant_at(t * unit::s));
-      energy.values.push_back(200.0 * t);
-    }
-    run.series.push_back(power);
-    run.series.push_back(energy);
-  }
-  return run;
-}
-
-TEST_CASE("a run is looked at as its nodes were at a moment") {
-  const run::Run run = sample_run();
-  CHECK(last_reading(run) == instant_at(100 * unit::s));
-  const auto then = snapshots_of(run, instant_at(42.7 * unit::s));
-  REQUIRE(then.size() == 2);
-  CHECK(then[1].node.host == "b");
-  CHECK(*view_gpu(then[1], 0).power_w == 142);
-  CHECK(*find_reading(then[1], "energy_j", 0)->rate == Approx(200));
-  const auto end = snapshots_of(run, last_reading(run));
-  CHECK(*view_gpu(end[0], 0).power_w == 200);
-  CHECK_FALSE(end[1].devices[0].answers);  // silent for 50 s
-}
-
 }  // namespace
 }  // namespace triplepoint::telemetry

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,8 @@
 
 #include "triplepoint/cli/command.h"
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/http/server.h"
+#include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::answers {
@@ -48,5 +51,30 @@ void print_answer(tui::Console&, const answers::Document&, const FormatFlag&,
 
 /// Each as a line on standard error.
 void print_warnings(tui::Console& console, const std::vector<std::string>& warnings);
+
+/// The flags of commands that listen on a socket: --listen, --token-file, --allow-everybody.
+class ListenFlags {
+ public:
+  explicit ListenFlags(std::string listen) : listen_(std::move(listen)) {}
+  Arguments arguments();
+  /// With the token read: from the file, else from TRIPLEPOINT_TOKEN. A file others may read, or
+  /// without a token in it, is an error.
+  Result<HttpOptions> options() const;
+
+ private:
+  std::string listen_;
+  std::optional<std::string> token_file_;
+  bool everybody_ = false;
+};
+
+/// The token of --token-file, else of TRIPLEPOINT_TOKEN; nothing if neither is there.
+Result<std::optional<std::string>> read_token(const std::optional<std::string>& file);
+
+/// The flags that say which part of traces is looked at, and how they are read: --ranks, --step,
+/// --rules, --align, -j, --memory, --no-cache.
+Arguments trace_flags(trace_report::TraceOptions&);
+
+/// What the parser cannot refuse.
+Result<void> check_trace_flags(const trace_report::TraceOptions&);
 
 }  // namespace triplepoint::cli
