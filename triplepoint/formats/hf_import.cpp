@@ -35,9 +35,8 @@ using spec::TomlValue;
 using Severity = spec::Diagnosis::Severity;
 
 bool fits_one(const std::vector<std::string>& patterns, std::string_view word) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return matches_pattern(pattern, word);
-  });
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches_pattern(pattern, word); });
 }
 
 class Reader {
@@ -79,15 +78,16 @@ class Reader {
       for (const TomlValue& head : table_.file().find("refused_architecture")->items)
         if (fits_one(words_at(head, "names"), name) && !k_.s.is_ignored("architectures") &&
             !fits_one(words_at(head, "but"), name))
-          return error(fmt::format("{}architecture '{}': {}; --ignore architectures reads it as a "
-                                   "decoder that predicts the next token",
-                                   k_.s.place("architectures"), name.substr(0, 60),
-                                   text_at(head, "why")));
+          return error(
+              fmt::format("{}architecture '{}': {}; --ignore architectures reads it as a "
+                          "decoder that predicts the next token",
+                          k_.s.place("architectures"), name.substr(0, 60), text_at(head, "why")));
     constexpr std::array<std::string_view, 2> one_way{"false", "vision"};  // of pictures alone
     k_.s.one_of("use_bidirectional_attention", one_way);
     if (k_.boolean({"is_causal"}) == false)
-      k_.refuse("is_causal", "is_causal is false: attention in both directions is not modelled; "
-                             "--ignore is_causal counts what a decoder does");
+      k_.refuse("is_causal",
+                "is_causal is false: attention in both directions is not modelled; "
+                "--ignore is_causal counts what a decoder does");
     return {};
   }
 
@@ -131,9 +131,11 @@ class Reader {
       m.num_query_groups = k_.positive({"multi_query_group_num"}, 1);
     const Names heads{"head_dim", "attention_head_dim", "kv_channels"};
     const bool latent = k_.count({"kv_lora_rank"}).value_or(0) > 0;
-    m.kv_channels = latent && !k_.count(heads) ? 1 : k_.positive(heads,
-                    k_.family_number("head_dim")
-                        .value_or(std::max<int64_t>(1, m.hidden_size / m.num_attention_heads)));
+    m.kv_channels = latent && !k_.count(heads)
+                        ? 1
+                        : k_.positive(heads, k_.family_number("head_dim")
+                                                 .value_or(std::max<int64_t>(
+                                                     1, m.hidden_size / m.num_attention_heads)));
     const std::string_view length =
         k_.s.first({"max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_seq_len",
                     "max_sequence_length", "model_max_length"});
@@ -312,8 +314,9 @@ class Reader {
                 "qk_nope_head_dim, but no kv_lora_rank (latent attention has both); add it");
     if (!key_value || *key_value < 1) return;
     if (!k_.knows_family() && !k_.s.has("v_head_dim"))
-      k_.refuse("v_head_dim", "latent attention without v_head_dim (its usual value is not known "
-                              "for this family); add it");
+      k_.refuse("v_head_dim",
+                "latent attention without v_head_dim (its usual value is not known "
+                "for this family); add it");
     Model& m = model();
     m.kv_channels = k_.positive({"qk_nope_head_dim"}, 128);
     m.latent_attention =

@@ -73,7 +73,8 @@ std::optional<std::string> in_our_words(const TomlValue& rule, const std::string
     const std::size_t equals = each.rfind('=');
     const std::string theirs = each.substr(0, equals), ours = each.substr(equals + 1);
     if (theirs == "auto" && lower_case(value) == theirs && ours != "-")
-      settings.assume(fmt::format("{} is auto, which another program sets; {} is taken", key, ours));
+      settings.assume(
+          fmt::format("{} is auto, which another program sets; {} is taken", key, ours));
     if (theirs == "*" || lower_case(theirs) == lower_case(value))
       return ours == "-" ? std::nullopt : std::optional(ours == "*" ? value : ours);
     known.push_back(theirs);

@@ -126,9 +126,10 @@ class FileReader {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const std::string title = lower_case(head.titles[i]);
       if (title == "pid")
-        return error(fmt::format("{}: a table of processes (pid), whose numbers are theirs and not "
-                                 "their GPU's; give nvidia-smi dmon or --query-gpu",
-                                 name_));
+        return error(
+            fmt::format("{}: a table of processes (pid), whose numbers are theirs and not "
+                        "their GPU's; give nvidia-smi dmon or --query-gpu",
+                        name_));
       if (const std::size_t dash = title.find(" - "); dash != title.npos && columns[i].gpu)
         runs.insert(head.titles[i].substr(0, dash));
       if (columns[i].is == Is::unknown && title.find("time") != title.npos) times.insert(title);
@@ -137,9 +138,10 @@ class FileReader {
       return error(fmt::format("{}: columns of {} runs ({}); leave those of one", name_,
                                runs.size(), fmt::join(runs, ", ")));
     if (!times.empty() && !has(columns, Is::time) && !has(columns, Is::date))
-      return error(fmt::format("{}: column {} may hold times, in a unit that is not known; write "
-                               "seconds, titled timestamp",
-                               name_, *times.begin()));
+      return error(
+          fmt::format("{}: column {} may hold times, in a unit that is not known; write "
+                      "seconds, titled timestamp",
+                      name_, *times.begin()));
     return {};
   }
 
