@@ -336,7 +336,8 @@ TEST_CASE("adapters, optimizers and defaults of other tools are theirs, and told
                                   "lora_r: 16"));
   CHECK(full.plan.optimizer.name == "adamw_8bit");
   CHECK_FALSE(full.plan.lora);  // ranks without an adapter are left over
-  CHECK_FALSE(read(with(axolotl, "fsdp_version: 2", "adapter: lora\nload_in_8bit: true")));
+  CHECK(spec::has_errors(
+      read(with(axolotl, "fsdp_version: 2", "adapter: lora\nload_in_8bit: true"))->diagnoses));
   const auto left_out = read(factory);
   CHECK(left_out->job.plan.recompute == spec::Recompute::full);
   CHECK(left_out->job.plan.sharding == spec::Sharding::none);
