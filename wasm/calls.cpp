@@ -27,6 +27,7 @@
 #include "triplepoint/formats/job_scripts.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/charts/charts.h"
+#include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/document_page.h"
@@ -35,9 +36,9 @@
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/model_flops.h"
 
-/// How far a search is; the page's.
+/// What a search does and how far it is; the page's.
 extern "C" [[clang::import_module("explore"), clang::import_name("progress")]] void tpt_progress(
-    std::size_t done, std::size_t total);
+    const char* what, std::size_t bytes, std::size_t done, std::size_t total);
 
 namespace triplepoint::explore {
 namespace {
@@ -287,13 +288,15 @@ std::string sections_html(const answers::Document& document) {
 Result<Json> plan(const Json& request) {
   const Asked asked = TPT_TRY(asked_of(request));
   const flags::RequestedJob job = TPT_TRY(flags::make_job(asked.job));
+  std::string_view what;
   std::size_t done = 0, total = 0;
   const Watch watch{.begin =
-                        [&](const char*, std::size_t pieces) {
+                        [&](const char* name, std::size_t pieces) {
+                          what = name;
                           done = 0;
                           total = pieces;
                         },
-                    .advance = [&] { tpt_progress(++done, total); }};
+                    .advance = [&] { tpt_progress(what.data(), what.size(), ++done, total); }};
   const flags::FoundPlans found =
       TPT_TRY(flags::find_plans(job, TPT_TRY(flag_texts(request, "plan")), watch));
   Json answer{{"answer", answers::document_json(found.answer)},
@@ -371,11 +374,18 @@ Result<Json> page(const Json& request) {
   return Json{{"html", report::run_page(results->run, results->metrics)}};
 }
 
+Result<Json> gpu(const Json& request) {
+  const Results results = TPT_TRY(results_of(request));
+  const std::string svg = report::gpu_curves_svg(results->run, request.value("gpu", -1));
+  if (svg.empty()) return error("the run has no series of this GPU");
+  return Json{{"svg", svg}};
+}
+
 using Call = Result<Json> (*)(const Json&);
 constexpr std::pair<std::string_view, Call> calls[] = {
     {"flags", flag_tables}, {"step", step},       {"simulate", simulate}, {"legal", legal},
     {"plan", plan},         {"compare", compare}, {"curve", curve},       {"copy", copy},
-    {"page", page},         {"read", read},       {"results", results}};
+    {"page", page},         {"read", read},       {"results", results},   {"gpu", gpu}};
 
 Result<Json> answer_to(std::string_view name, std::string_view text) {
   const auto found = std::ranges::find(calls, name, &std::pair<std::string_view, Call>::first);

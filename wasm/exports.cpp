@@ -31,6 +31,11 @@ std::uintptr_t __stack_chk_guard = 0x5bd1e995;  // NOLINT(bugprone-reserved-iden
   std::abort();
 }  // NOLINT(bugprone-reserved-identifier)
 
+// The one thread never ends, and neither do its objects.
+int __cxa_thread_atexit(void (*)(void*), void*, void*) {
+  return 0;
+}  // NOLINT(bugprone-reserved-identifier)
+
 [[clang::export_name("tpt_alloc")]] void* tpt_alloc(std::size_t bytes) {
   return std::malloc(bytes);
 }

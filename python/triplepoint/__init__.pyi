@@ -47,7 +47,7 @@ class Job:
         expert_tensor_parallel_size: tensor parallelism of the experts (default: that of the rest)
         cp (or context_parallel_size): context parallelism
         vpp (or virtual_pipeline_model_parallel_size): model chunks per stage, interleaved
-        sequence_parallel: shard norms and dropout over the tensor group
+        sequence_parallel (or sp): shard norms and dropout over the tensor group
         layers_per_stage: uneven stages, as in 21,19,21,19
         rank_order: order of the groups
         placement: order of a node's devices, as in 1,2,5,7,0,3,4,6
@@ -315,7 +315,7 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
         expert_tensor_parallel_size: tensor parallelism of the experts (default: that of the rest)
         cp (or context_parallel_size): context parallelism
         vpp (or virtual_pipeline_model_parallel_size): model chunks per stage, interleaved
-        sequence_parallel: shard norms and dropout over the tensor group
+        sequence_parallel (or sp): shard norms and dropout over the tensor group
         layers_per_stage: uneven stages, as in 21,19,21,19
         rank_order: order of the groups
         placement: order of a node's devices, as in 1,2,5,7,0,3,4,6

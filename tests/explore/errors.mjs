@@ -32,6 +32,7 @@ const bad = [
   ["read", { file: "/dropped/binary.toml", flags: good }, "binary.toml"],
   ["read", { file: "/dropped/loop.sh", flags: good }, "loop.sh"],
   ["read", { file: "/dropped/none.toml", flags: good }, "none.toml"],
+  ["gpu", { flags: good, gpu: 99 }, "no series"],
   ["nothing", {}, "no call"],
 ];
 let failed = 0;

@@ -5,7 +5,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { axeSource, launch, openPage } from "../pages/browser.mjs";
 import { inspect } from "../pages/inspect.mjs";
-import { walk } from "../pages/keyboard.mjs";
+import { tryGpus, walk } from "../pages/keyboard.mjs";
 
 const file = join(process.argv[2], "explore.html");
 const pictures = process.env.SCREENSHOTS;
@@ -31,6 +31,9 @@ async function picture(page, name) {
 
 async function work(page) {
   check("the first answer has no verdict", (await page.textContent(".answer .verdict")).startsWith("Fits in memory"));
+  const problems = [];
+  await tryGpus(page, problems);
+  failures.push(...problems);
   check("there are fewer than five drawings", (await page.locator(".answer figure svg").count()) >= 5);
   const first = await tokens(page);
   await page.getByRole("button", { name: "Pin this job" }).click();
@@ -40,7 +43,7 @@ async function work(page) {
   check("a comparison says nothing", (await page.locator(".differs .findings li").count()) > 0);
   await page.waitForSelector(".steps button[data-no]", { timeout: 30000 });
   const refused = page.locator(".steps button[data-no]").first();
-  await refused.click();
+  await refused.click({ force: true }); // it says that it is disabled, and why
   check("a refused value does not say why", (await page.locator(".why:visible").first().textContent()).length > 10);
   const range = page.locator('input[type="range"]').first();
   await settle(page, async () => {
@@ -60,7 +63,10 @@ async function search(page) {
   await page.evaluate(() => (location.hash = "#?model=llama3-8b&cluster=hgx-h100&nodes=1&gbs=64"));
   await page.getByRole("button", { name: "Find the best plan" }).last().click();
   await page.waitForSelector(".plans .use button", { timeout: 120000 });
+  await page.waitForSelector(".plans svg [data-job]", { state: "attached", timeout: 120000 });
   await settle(page, () => page.locator(".plans .use button").first().click());
+  check("a plan is not beside the job that was asked of", (await page.locator(".pins li").count()) === 1);
+  await page.waitForSelector(".differs svg", { timeout: 30000 });
   check("a plan does not reach the job", (await page.evaluate(() => location.hash)).includes("mbs="));
 }
 

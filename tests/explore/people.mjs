@@ -13,9 +13,9 @@ mkdirSync(pictures, { recursive: true });
 function hands(page, story) {
   let pictureNumber = 0;
   const field = (title) => page.getByRole("group", { name: title, exact: true });
-  const settled = () => page.waitForFunction(() => !document.querySelector(".answer.older, [aria-busy=true]"), undefined, { timeout: 60000 });
+  const settled = () => page.waitForFunction(() => !document.querySelector(".older, [aria-busy=true]"), undefined, { timeout: 60000 });
   return {
-    press: (name) => page.getByRole("button", { name }).first().click(),
+    press: (name) => page.getByRole("button", { name, exact: true }).first().click(), // a card of the gallery speaks of buttons
     unfold: (name) => page.getByText(name, { exact: true }).click(),
     choose: (title, value) => field(title).getByRole("button", { name: value, exact: true }).click(),
     pick: (title, value) => page.getByLabel(title, { exact: true }).selectOption(value),

@@ -35,7 +35,7 @@ export function axeSource() {
 }
 
 /** A page with everything it complains about and asks for, in `problems`. */
-export async function openPage(browser, file, { width, theme = "light", height = 1000 }) {
+export async function openPage(browser, file, { width, theme = "light", height = 1000, hash = "" }) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, hasTouch: width < 500, acceptDownloads: true });
   const page = await context.newPage();
   const problems = [];
@@ -44,7 +44,7 @@ export async function openPage(browser, file, { width, theme = "light", height =
   page.on("request", (request) => /^(file|data|blob):/.test(request.url()) || problems.push(`request: ${request.url()}`));
   await page.addInitScript(() => addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.blockedURI}`)));
   if (file === "about:blank") return { context, page, problems };
-  await page.goto(pathToFileURL(file).href);
+  await page.goto(pathToFileURL(file).href + hash);
   await page.waitForSelector("html[data-ready]", { state: "attached", timeout: 60000 });
   return { context, page, problems };
 }

@@ -69,6 +69,19 @@ async function tryTable(page, problems) {
   await check(problems, page.evaluate(() => document.querySelector(".jobs tbody tr[hidden]") === null), "the empty search hides jobs");
 }
 
+/** A GPU of the chassis shows its curves. */
+export async function tryGpus(page, problems) {
+  const mark = page.locator("svg [data-gpu][tabindex='0']").first();
+  if ((await mark.count()) === 0) return;
+  await mark.focus();
+  await page.keyboard.press("Enter");
+  const card = page.locator(".card");
+  await check(problems, card.locator("svg path.line").first().waitFor({ timeout: 5000 }).then(() => true, () => false), "Enter on a GPU shows no curves");
+  await page.keyboard.press("Escape");
+  await check(problems, card.isHidden(), "Escape does not close the card of a GPU");
+  await check(problems, page.evaluate(() => document.activeElement?.hasAttribute("data-gpu")), "the focus does not return to the GPU");
+}
+
 /** A mark of a chart and a name in the table both show their job. */
 async function tryCards(page, problems) {
   for (const selector of ["svg [data-job][tabindex='0']", ".jobs .job[tabindex='0']"]) {
@@ -147,6 +160,7 @@ export async function tryControls(page) {
   await tryFilters(page, problems);
   await tryTable(page, problems);
   await tryCards(page, problems);
+  await tryGpus(page, problems);
   await tryDownload(page, problems);
   await tryTimeline(page, problems);
   return problems;

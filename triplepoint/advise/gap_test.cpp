@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -16,6 +17,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/why_answer.h"
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/sim/simulate.h"
 
@@ -100,7 +102,7 @@ run::Run recorded(spec::Job job, uint64_t seed, Sources sources) {
   run.manifest.job.reset();
   run.bottlenecks.clear();
   run.numbers = {};
-  run.numbers.world_size = run.timeline.num_ranks;
+  run.numbers.world_size = job.world_size();  // of which traces show the first replica
   run.timeline = run::expand(run.timeline);
   if (!sources.traces) run.timeline = {};
   if (!sources.recording) run.series.clear(), run.summaries.clear(), run.devices.clear();
@@ -130,24 +132,20 @@ void lengthen(run::Run& run, const std::function<Seconds(size_t)>& by) {
   }
 }
 
-/// A host call that keeps every rank's device idle at this share of the step.
+/// A host call that keeps the device of every traced rank idle at this share of the step.
 void stall(run::Run& run, double share, Seconds length, const char* call) {
   const auto extent = *run::extent(run.timeline);
   const Instant at = extent.begin + share * (extent.end - extent.begin);
   const int32_t type =
       run.timeline.intern({.name = call, .kind = run::SpanKind::host, .stream = run::Stream::host});
-  std::vector<Instant> free(static_cast<size_t>(run.timeline.num_ranks), at);
+  std::set<int32_t> ranks;
   for (run::Span& span : run.timeline.spans) {
-    if (span.begin < at) {
-      if (span.end > at)
-        free[static_cast<size_t>(span.rank)] =
-            std::max(free[static_cast<size_t>(span.rank)], span.end);
-      continue;
-    }
+    ranks.insert(span.rank);
+    if (span.begin < at) continue;
     span.begin = span.begin + length;
     span.end = span.end + length;
   }
-  for (int32_t rank = 0; rank < run.timeline.num_ranks; ++rank)
+  for (const int32_t rank : ranks)
     run.timeline.spans.push_back({at, at + length, type, rank});
   run::sort(run.timeline);
   lengthen(run, [&](size_t) { return length; });
@@ -163,153 +161,102 @@ struct Planted {
 };
 
 /// How bad each kind is.
-struct Magnitudes {
-  const char *hot, *sink, *brake, *nic, *host;  // faults
-  double cap, cap_of_all;                       // W
-  size_t capped;                                // GPU
-  double loader, allocator;                     // of a step, twice for the allocator
-  double imbalance, spread;                     // spread: of the boards' energies
-  spec::Recompute recompute;
-  size_t collect_every, save_every;
-  double collect, save;  // of a step
+struct Faults {
+  const char *hot, *sink, *brake, *nic, *host;
 };
-/// Thresholds were set with the first in sight, and never with the second.
-constexpr Magnitudes in_sight{"node=1,inlet=+35",
-                              "gpu=11,heat_path=4",
-                              "node=1,power=0.4",
-                              "node=1,link=0.25",
-                              "node=2,host=2.2",
-                              350,
-                              450,
-                              5,
-                              0.15,
-                              0.08,
-                              1.9,
-                              4,
-                              spec::Recompute::full,
-                              5,
-                              12,
-                              0.3,
-                              3};
-constexpr Magnitudes held_out{"node=0,inlet=+28",
-                              "gpu=3,heat_path=3.2",
-                              "node=0,power=0.55",
-                              "node=1,link=0.4",
-                              "node=1,host=1.8",
-                              430,
-                              530,
-                              12,
-                              0.09,
-                              0.05,
-                              1.5,
-                              3,
-                              spec::Recompute::full,
-                              8,
-                              20,
-                              0.5,
-                              5};
+struct Magnitudes : Faults {
+  double cap_w, cap_of_all_w;
+  size_t capped;                     // GPU
+  double loader, allocator;          // of a step, twice for the allocator
+  double imbalance, spread;          // spread: of the boards' energies
+  size_t collect_every, save_every;  // steps
+  double collect, save;              // of a step
+};
+/// Thresholds were set with the first in sight; mechanisms were mended with the second. The third
+/// was chosen before, and only its score is looked at.
+constexpr Faults faults_in_sight{"node=1,inlet=+35", "gpu=11,heat_path=4", "node=1,power=0.4",
+                                 "node=1,link=0.25", "node=2,host=2.2"};
+constexpr Faults milder_faults{"node=0,inlet=+28", "gpu=3,heat_path=3.2", "node=0,power=0.55",
+                               "node=1,link=0.4", "node=1,host=1.8"};
+constexpr Faults reserved_faults{"node=0,inlet=+31", "gpu=6,heat_path=3.6", "node=1,power=0.48",
+                                 "node=0,link=0.33", "node=3,host=2"};
+// clang-format off
+constexpr Magnitudes in_sight{faults_in_sight, 350, 450, 5, 0.15, 0.08, 1.9, 4, 5, 12, 0.3, 3};
+constexpr Magnitudes milder{milder_faults, 430, 530, 12, 0.09, 0.05, 1.5, 3, 8, 20, 0.5, 5};
+constexpr Magnitudes reserved{reserved_faults, 390, 490, 9, 0.12, 0.065, 1.7, 3.5, 7, 15, 0.4, 4};
+// clang-format on
 
-std::function<void(spec::Job&)> fault(const char* text) {
+using JobChange = std::function<void(spec::Job&)>;
+using Disturbance = std::function<Seconds(run::Run&, Seconds)>;
+
+JobChange fault(const char* text) {
   return
       [text](spec::Job& job) { job.environment.faults.push_back(spec::parse_fault(text).value()); };
+}
+
+/// One step in `steps` is longer, by a share of a step.
+Disturbance every(size_t steps, size_t rest, double share) {
+  return [=](run::Run& run, Seconds step) {
+    lengthen(run, [&](size_t i) { return i % steps == rest ? share * step : Seconds(); });
+    return often(steps, rest) * share * step;
+  };
+}
+
+/// Stalls in these calls, each at its share of the step.
+Disturbance stalls(double share, std::vector<std::pair<double, const char*>> calls) {
+  return [=](run::Run& run, Seconds step) {
+    for (const auto& [at, call] : calls)
+      stall(run, at, share * step, call);
+    return static_cast<double>(calls.size()) * share * step;
+  };
 }
 
 std::vector<Planted> planted(const Magnitudes& m) {
   constexpr Sources no_traces{.recording = true, .traces = false};
   constexpr Sources no_recording{.recording = false, .traces = true};
   constexpr Sources log{.recording = false, .traces = false};
-  return {{"hot node", "heat", dense_job(), fault(m.hot), {}, no_traces},
-          {"blocked heat sink", "heat", dense_job(), fault(m.sink), {}, no_traces},
-          {"capped GPU",
-           "power_limit",
-           dense_job(),
-           [m](spec::Job& job) {
-             job.environment.device_power_limits.assign(16, job.power_limit());
-             job.environment.device_power_limits[m.capped] = m.cap * unit::W;
-           },
-           {},
-           no_traces},
-          {"power brake", "power_brake", dense_job(), fault(m.brake), {}, no_traces},
-          {"slow NIC", "links", dense_job(), fault(m.nic), {}, no_recording},
-          {"late data loader",
-           "data_loader",
-           dense_job(),
-           {},
-           [m](run::Run& run, Seconds step) {
-             stall(run, 0.05, m.loader * step,
-                   "enumerate(DataLoader)#_MultiProcessingDataLoaderIter");
-             return m.loader * step;
-           }},
-          {"overlap off",
-           "overlap_gradient",
-           dense_job(),
-           [](spec::Job& job) { job.plan.overlap_gradient = false; },
-           {},
-           no_recording},
-          {"recompute by mistake",
-           "recompute",
-           dense_job(),
-           [m](spec::Job& job) { job.plan.recompute = m.recompute; },
-           {},
-           no_recording},
-          {"expert imbalance",
-           "expert_imbalance",
-           expert_job(),
-           [m](spec::Job& job) {
-             if (job.model.moe) job.model.moe->load_imbalance = m.imbalance;
-           },
-           {},
-           no_recording},
-          {"allocator retries",
-           "allocator",
-           dense_job(),
-           {},
-           [m](run::Run& run, Seconds step) {
-             stall(run, 0.2, m.allocator * step, "cudaFree");
-             stall(run, 0.6, m.allocator * step, "cudaMalloc");
-             return 2 * m.allocator * step;
-           }},
-          {"wrong rank order",
-           "rank_order",
-           pipeline_job(),
-           [](spec::Job& job) { job.plan.rank_order = spec::RankOrder::tp_pp_dp; },
-           {},
-           no_recording},
-          {"slow host", "host", short_kernels_job(), fault(m.host), {}, no_recording},
-          {"mixed boards",
-           "board",
-           dense_job(),
-           [m](spec::Job& job) { job.cluster.gpu.variability.dynamic_energy *= m.spread; },
-           {},
-           no_traces},
-          {"garbage collection",
-           "garbage_collection",
-           dense_job(),
-           {},
-           [m](run::Run& run, Seconds step) {
-             lengthen(run, [&](size_t i) {
-               return i % m.collect_every == 3 ? m.collect * step : Seconds();
-             });
-             return often(m.collect_every, 3) * m.collect * step;
-           },
-           log},
-          {"checkpoint stalls",
-           "checkpoint",
-           dense_job(),
-           {},
-           [m](run::Run& run, Seconds step) {
-             lengthen(run, [&](size_t i) {
-               return i % m.save_every == m.save_every - 1 ? m.save * step : Seconds();
-             });
-             return often(m.save_every, m.save_every - 1) * m.save * step;
-           },
-           log},
-          {"all GPUs capped",
-           "clocks",
-           dense_job(),
-           [m](spec::Job& job) { job.environment.power_limit = m.cap_of_all * unit::W; },
-           {},
-           no_traces}};
+  const JobChange capped = [m](spec::Job& job) {
+    job.environment.device_power_limits.assign(16, job.power_limit());
+    job.environment.device_power_limits[m.capped] = m.cap_w * unit::W;
+  };
+  const JobChange all_capped = [m](spec::Job& job) {
+    job.environment.power_limit = m.cap_of_all_w * unit::W;
+  };
+  const JobChange uneven_boards = [m](spec::Job& job) {
+    job.cluster.gpu.variability.dynamic_energy *= m.spread;
+  };
+  const JobChange overlap_off = [](spec::Job& job) { job.plan.overlap_gradient = false; };
+  const JobChange recompute = [](spec::Job& job) { job.plan.recompute = spec::Recompute::full; };
+  const JobChange wrong_order = [](spec::Job& job) {
+    job.plan.rank_order = spec::RankOrder::tp_pp_dp;
+  };
+  const JobChange uneven_experts = [m](spec::Job& job) {
+    if (job.model.moe) job.model.moe->load_imbalance = m.imbalance;
+  };
+  const Disturbance loader =
+      stalls(m.loader, {{0.05, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"}});
+  const Disturbance allocator = stalls(m.allocator, {{0.2, "cudaFree"}, {0.6, "cudaMalloc"}});
+  const Disturbance collects = every(m.collect_every, 3, m.collect);
+  const Disturbance saves = every(m.save_every, m.save_every - 1, m.save);
+  const spec::Job& dense = dense_job();
+  return {
+      {"hot node", "heat", dense, fault(m.hot), {}, no_traces},
+      {"blocked heat sink", "heat", dense, fault(m.sink), {}, no_traces},
+      {"capped GPU", "power_limit", dense, capped, {}, no_traces},
+      {"power brake", "power_brake", dense, fault(m.brake), {}, no_traces},
+      {"slow NIC", "links", dense, fault(m.nic), {}, no_recording},
+      {"late data loader", "data_loader", dense, {}, loader},
+      {"overlap off", "overlap_gradient", dense, overlap_off, {}, no_recording},
+      {"recompute by mistake", "recompute", dense, recompute, {}, no_recording},
+      {"expert imbalance", "expert_imbalance", expert_job(), uneven_experts, {}, no_recording},
+      {"allocator retries", "allocator", dense, {}, allocator},
+      {"wrong rank order", "rank_order", pipeline_job(), wrong_order, {}, no_recording},
+      {"slow host", "host", short_kernels_job(), fault(m.host), {}, no_recording},
+      {"mixed boards", "board", dense, uneven_boards, {}, no_traces},
+      {"garbage collection", "garbage_collection", dense, {}, collects, log},
+      {"checkpoint stalls", "checkpoint", dense, {}, saves, log},
+      {"all GPUs capped", "clocks", dense, all_capped, {}, no_traces},
+  };
 }
 
 Seconds step_of(spec::Job job, uint64_t seed) {
@@ -385,23 +332,49 @@ TEST_CASE("planted causes are named, and their seconds are right") {
   CHECK(score.right >= 0.95 * score.tried);
 }
 
-TEST_CASE("of magnitudes and seeds that set no threshold nine in ten are named") {
-  const Score score = score_of(held_out, 101);
+TEST_CASE("milder ones are named") {
+  const Score score = score_of(milder, 101);
+  CHECK(score.named >= 0.95 * score.tried);
+  CHECK(score.right >= 0.8 * score.tried);
+}
+
+TEST_CASE("of magnitudes and seeds that set nothing nine in ten are named") {
+  const Score score = score_of(reserved, 501);
   CHECK(score.named >= 0.9 * score.tried);
   CHECK(score.right >= 0.8 * score.tried);
 }
 
-TEST_CASE("of two causes at once six in ten are named") {
-  constexpr std::pair<const char*, const char*> pairs[] = {
-      {"capped GPU", "late data loader"},     {"power brake", "checkpoint stalls"},
-      {"overlap off", "garbage collection"},  {"overlap off", "recompute by mistake"},
-      {"slow NIC", "recompute by mistake"},   {"expert imbalance", "garbage collection"},
-      {"capped GPU", "recompute by mistake"}, {"blocked heat sink", "checkpoint stalls"},
-      {"hot node", "late data loader"},       {"overlap off", "allocator retries"},
-      {"all GPUs capped", "overlap off"},     {"wrong rank order", "checkpoint stalls"},
-      {"slow host", "garbage collection"},    {"garbage collection", "checkpoint stalls"},
-      {"power brake", "overlap off"},         {"expert imbalance", "late data loader"}};
-  const std::vector<Planted> kinds = planted(held_out);
+using Pairs = std::vector<std::pair<const char*, const char*>>;
+
+const Pairs pairs_in_sight = {
+    {"capped GPU", "late data loader"},     {"power brake", "checkpoint stalls"},
+    {"overlap off", "garbage collection"},  {"overlap off", "recompute by mistake"},
+    {"slow NIC", "recompute by mistake"},   {"expert imbalance", "garbage collection"},
+    {"capped GPU", "recompute by mistake"}, {"blocked heat sink", "checkpoint stalls"},
+    {"hot node", "late data loader"},       {"overlap off", "allocator retries"},
+    {"all GPUs capped", "overlap off"},     {"wrong rank order", "checkpoint stalls"},
+    {"slow host", "garbage collection"},    {"garbage collection", "checkpoint stalls"},
+    {"power brake", "overlap off"},         {"expert imbalance", "late data loader"}};
+/// As the reserved magnitudes.
+const Pairs reserved_pairs = {{"slow NIC", "garbage collection"},
+                              {"capped GPU", "overlap off"},
+                              {"hot node", "recompute by mistake"},
+                              {"mixed boards", "late data loader"},
+                              {"slow NIC", "late data loader"},
+                              {"power brake", "allocator retries"},
+                              {"recompute by mistake", "checkpoint stalls"},
+                              {"all GPUs capped", "recompute by mistake"},
+                              {"slow host", "checkpoint stalls"},
+                              {"blocked heat sink", "overlap off"},
+                              {"expert imbalance", "checkpoint stalls"},
+                              {"wrong rank order", "late data loader"},
+                              {"recompute by mistake", "late data loader"},
+                              {"capped GPU", "slow NIC"},
+                              {"hot node", "garbage collection"},
+                              {"slow NIC", "overlap off"}};
+
+Score score_of(const Pairs& pairs, const Magnitudes& magnitudes, uint64_t first_seed) {
+  const std::vector<Planted> kinds = planted(magnitudes);
   const auto named = [&](const char* kind) -> const Planted& {
     return *std::ranges::find_if(
         kinds, [&](const Planted& one) { return std::string_view(one.kind) == kind; });
@@ -410,7 +383,7 @@ TEST_CASE("of two causes at once six in ten are named") {
   for (const auto& [first, second] : pairs) {
     const Planted &a = named(first), &b = named(second);
     const spec::Job& plain = &b.job == &dense_job() ? a.job : b.job;
-    for (uint64_t seed = 201; seed < 205; ++seed) {
+    for (uint64_t seed = first_seed; seed < first_seed + 4; ++seed) {
       const auto step_with = [&](bool with_a, bool with_b) {
         spec::Job job = plain;
         if (with_a && a.change) a.change(job);
@@ -435,8 +408,19 @@ TEST_CASE("of two causes at once six in ten are named") {
     }
   }
   MESSAGE(score.tried, " planted, ", score.named, " named, ", score.right, " with their seconds");
-  CHECK(score.named >= 0.6 * score.tried);
-  CHECK(score.right >= 0.4 * score.tried);
+  return score;
+}
+
+TEST_CASE("two causes at once are both named, and their seconds are right") {
+  const Score score = score_of(pairs_in_sight, milder, 201);
+  CHECK(score.named >= 0.95 * score.tried);
+  CHECK(score.right >= 0.95 * score.tried);
+}
+
+TEST_CASE("of two causes, magnitudes and seeds that set nothing nine in ten are named") {
+  const Score score = score_of(reserved_pairs, reserved, 601);
+  CHECK(score.named >= 0.9 * score.tried);
+  CHECK(score.right >= 0.8 * score.tried);
 }
 
 TEST_CASE("none is blamed in 200 fair runs") {
@@ -462,6 +446,31 @@ TEST_CASE("what is missing is said") {
   run.steps.resize(5);
   CHECK(explain_gap(run, nullptr).untold.size() == 4);
   CHECK(explain_gap(recorded(dense_job(), 1, {}), &prediction_of(dense_job())).untold.empty());
+}
+
+TEST_CASE("a prediction of another training is refused in the first sentence") {
+  run::Run run = recorded(dense_job(), 1, {.recording = true, .traces = false});
+  const auto refused_for = [&](const char* why) {
+    const Gap gap = explain_gap(run, &prediction_of(dense_job()));
+    CHECK(!gap.predicted);
+    CHECK(gap.parts.empty());
+    const std::string first = gap_sentences(gap).front();
+    CAPTURE(first);
+    CHECK(first.find("not the training") != std::string::npos);
+    CHECK(first.find(why) != std::string::npos);
+  };
+  run.steps.back().samples = 16;
+  refused_for("(16 samples a step, predicted 32)");
+  run.steps.back().samples = 32;
+  CHECK(explain_gap(run, &prediction_of(dense_job())).unlike.empty());
+  run.numbers.world_size = 64;
+  refused_for("(64 GPUs, predicted 16)");
+  run.numbers.world_size.reset();
+  run.devices.front().name = "NVIDIA H100 80GB HBM3";
+  refused_for("(GPU h100, predicted h200)");
+  run.devices.front().name = "NVIDIA H200";
+  run.manifest.job = expert_job();
+  refused_for("parameters, predicted 8,0");
 }
 
 TEST_CASE("the answer's table adds up, and its verdict is short") {

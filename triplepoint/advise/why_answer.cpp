@@ -33,11 +33,16 @@ std::string words_of(std::string cause) {
 
 std::string first_sentence(const Gap& gap) {
   const Seconds over = gap.measured - gap.base;
-  const std::string takes = fmt::format("A step takes {}", time_of(gap.measured));
+  std::string takes = fmt::format("A step takes {}", time_of(gap.measured));
+  if (!gap.unlike.empty())
+    takes = fmt::format(
+        "This is not the training that it is compared with ({}), so the difference is not "
+        "explained: a step takes {}",
+        fmt::join(gap.unlike, "; "), time_of(gap.measured));
   if (!gap.predicted && gap.parts.empty())
     return takes + ", and nothing in what was given says that it is slow.";
   if (!gap.predicted)
-    return fmt::format("{}, of which {} ({}) show a pattern or a cause.", takes,
+    return fmt::format("{}; {} ({}) of it have a cause that can be seen.", takes,
                        time_of(over - gap.unexplained),
                        percent((over - gap.unexplained) / gap.measured));
   if (abs(over) < 0.01 * gap.measured)
@@ -52,7 +57,7 @@ std::string part_sentence(const Gap& gap, const GapPart& part) {
   if (!part.advice.empty()) {
     std::string advice = part.advice;
     advice.front() = lower_case(advice.front());
-    text += fmt::format("; {}, for up to {}", advice, gain_of(gap, part));
+    text += fmt::format("; {} (up to {})", advice, gain_of(gap, part));
   }
   return text + ".";
 }
@@ -159,8 +164,11 @@ std::vector<std::string> gap_sentences(const Gap& gap) {
     if (sentences.size() <= most_told && part.cost > least_told * gap.measured)
       sentences.push_back(part_sentence(gap, part));
   if (gap.predicted && abs(gap.unexplained) >= 0.01 * gap.measured)
-    sentences.push_back(fmt::format("{} {} unexplained.", time_of(gap.unexplained),
-                                    gap.unexplained > Seconds() ? "remain" : "(faster) remain"));
+    sentences.push_back(
+        gap.unexplained > Seconds()
+            ? time_of(gap.unexplained) + " remain unexplained."
+            : fmt::format("The step is {} faster than prediction and causes add up to.",
+                          time_of(abs(gap.unexplained))));
   return sentences;
 }
 
@@ -168,14 +176,17 @@ answers::Document why_answer(const Gap& gap, const run::Run& measured, std::stri
   answers::Document answer{
       .kind = "why", .title = std::move(title), .facts = "", .verdict = joined(gap_sentences(gap))};
   answer.key_figures = {{"measured step", time_of(gap.measured),
-                         gap.history.steps > 0 ? fmt::format("mean of {} steps", gap.history.steps)
-                                               : "of the traces"}};
+                         gap.history.steps > 1 ? fmt::format("mean of {} steps", gap.history.steps)
+                         : gap.history.steps == 1 ? "one step"
+                                                  : "of the traces"}};
   if (gap.predicted) answer.key_figures.push_back({"predicted step", time_of(*gap.predicted), ""});
   if (!gap.parts.empty())
     answer.key_figures.push_back(
         {"largest cause", time_of(gap.parts.front().cost), words_of(gap.parts.front().cause)});
   if (gap.predicted || !gap.parts.empty())
-    answer.key_figures.push_back({"unexplained", time_of(gap.unexplained), ""});
+    answer.key_figures.push_back(
+        {"unexplained",
+         abs(gap.unexplained) < 1e-5 * gap.measured ? "none" : time_of(gap.unexplained), ""});
   answers::Section parts{.id = "parts", .title = "Where the time goes"};
   parts.tables = {parts_table(gap)};
   parts.figures = {parts_figure(gap)};
@@ -197,6 +208,7 @@ answers::Document why_answer(const Gap& gap, const run::Run& measured, std::stri
   answer.numbers["steps"] = gap.history.steps;
   answer.numbers["scatter_s"] = seconds(gap.history.scatter);
   answer.numbers["unknown"] = gap.untold;
+  answer.numbers["unlike"] = gap.unlike;
   return answer;
 }
 

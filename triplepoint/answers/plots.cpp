@@ -275,7 +275,7 @@ std::vector<Curve> separate(const std::vector<const run::Series*>& all, const Bu
 
 }  // namespace
 
-std::vector<Plot> plots_of(const run::Run& run, std::size_t points) {
+std::vector<Plot> plots_of(const run::Run& run, std::size_t points, std::optional<int32_t> device) {
   const bool has_gpus =
       std::ranges::any_of(run.series, [](const run::Series& series) { return !series.of_node; });
   if (run.devices.empty() && !has_gpus) return plots_of_nodes(run, points);
@@ -284,6 +284,8 @@ std::vector<Plot> plots_of(const run::Run& run, std::size_t points) {
   for (const Signal& signal : signals()) {
     std::vector<const run::Series*> all = series_of(run, signal);
     if (std::string_view(signal.id) == "throttled") all = with_counted(std::move(all), counted);
+    if (device)
+      std::erase_if(all, [&](const run::Series* series) { return series->device != *device; });
     if (all.empty()) continue;
     const Buckets buckets = buckets_of(all, points);
     Plot plot{signal.id, signal.unit, {}, {}};

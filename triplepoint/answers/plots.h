@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,8 +32,9 @@ struct Plot {
 ///
 /// Up to eight devices get a curve each. More are drawn as the mean of all and the band between the
 /// lowest and the highest; at most `points` moments, each the mean (or extreme) of what lies
-/// between.
-std::vector<Plot> plots_of(const run::Run& run, std::size_t points = 1200);
+/// between. `device`: of this one alone.
+std::vector<Plot> plots_of(const run::Run& run, std::size_t points = 1200,
+                           std::optional<int32_t> device = {});
 
 /// Mean of the devices at each moment.
 std::vector<std::optional<double>> mean_curve(const Plot&);

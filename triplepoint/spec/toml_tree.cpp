@@ -2,7 +2,10 @@
 #include "triplepoint/spec/toml_tree.h"
 
 #include <algorithm>
+#include <list>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -117,7 +120,9 @@ const TomlValue* TomlValue::find(std::string_view key) const {
   return nullptr;
 }
 
-Result<TomlValue> parse_toml(std::string_view text, const std::string& file) {
+namespace {
+
+Result<TomlValue> parse(std::string_view text, const std::string& file) {
   if (const int line = line_of_deep_key(text); line > 0)
     return error(fmt::format("{}:{}: a key of more than {} parts (no file needs one); remove dots",
                              file, line, most_key_parts));
@@ -132,6 +137,23 @@ Result<TomlValue> parse_toml(std::string_view text, const std::string& file) {
   }
   if (converter.problem) return tl::unexpected(*converter.problem);
   return tree;
+}
+
+}  // namespace
+
+Result<TomlValue> parse_toml(std::string_view text, const std::string& file) {
+  // Every job asks for the same files of the library; reading them was half of a step's prediction.
+  constexpr std::size_t most_kept = 64;
+  using Kept = std::pair<std::string, TomlValue>;
+  thread_local std::list<Kept> latest;
+  const auto found = std::ranges::find(latest, text, &Kept::first);
+  if (found != latest.end()) {
+    latest.splice(latest.begin(), latest, found);
+    return found->second;
+  }
+  latest.emplace_front(text, TPT_TRY(parse(text, file)));
+  if (latest.size() > most_kept) latest.pop_back();
+  return latest.front().second;
 }
 
 std::string_view describe(Kind kind) {

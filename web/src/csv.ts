@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { tableBelow } from "./compact_tables";
+import { button, element } from "./elements";
 
 function quoted(cell: string): string {
   return /[",\n]/.test(cell) ? `"${cell.replace(/"/g, '""')}"` : cell;
@@ -21,19 +22,13 @@ export function addCsvButtons(): void {
   for (const details of document.querySelectorAll<HTMLElement>("figure details.data")) {
     const figure = details.closest("figure");
     if (!figure || !(details.querySelector("table") || details.dataset.table)) continue;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "csv";
-    button.textContent = "Save as CSV";
-    button.addEventListener("click", () => {
+    const save = (): void => {
       const table = tableBelow(details);
       if (!table) return;
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([csvOf(table)], { type: "text/csv" }));
-      link.download = `${figure.id}.csv`;
-      link.click();
-      URL.revokeObjectURL(link.href);
-    });
-    details.querySelector("summary")?.after(button);
+      const href = URL.createObjectURL(new Blob([csvOf(table)], { type: "text/csv" }));
+      element("a", { href, download: `${figure.id}.csv` }).click();
+      URL.revokeObjectURL(href);
+    };
+    details.querySelector("summary")?.after(button("Save as CSV", save, { class: "csv" }));
   }
 }

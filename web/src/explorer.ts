@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The explorer: a job on the left, how it goes in the middle, what else on the right. Nothing leaves the page.
+import { Card, onPress } from "./card";
 import { button, element, oncePerFrame } from "./elements";
-import { startEngine, type Engine } from "./explorer_engine";
+import { Engine, loadParts } from "./explorer_engine";
 import { Form, type Tables } from "./explorer_form";
 import { gallery } from "./explorer_gallery";
 import { addScrollRegions, markScrollRegions } from "./regions";
@@ -22,7 +23,9 @@ interface Inside extends JobState {
 
 class Explorer {
   private readonly view = new View();
-  private readonly form: Form;
+  private form: Form | undefined; // as soon as the core has told its flags
+  private readonly left: HTMLElement;
+  private readonly right: HTMLElement;
   private readonly pins: Pins;
   private readonly curve: Curve;
   private job: JobState;
@@ -30,30 +33,42 @@ class Explorer {
   private gpus = 0;
   private version = 0; // of the job in hand
   private rest = 0;
+  private waitsForForm = false;
   private readonly remember = oncePerFrame(() => writeAddress(this.job, this.pins.list.map((pin) => pin.job)));
 
-  constructor(private readonly engine: Engine, tables: Tables, private readonly inside: Inside | undefined) {
+  constructor(private readonly engine: Engine, private readonly inside: Inside | undefined) {
     const { job, pins } = readAddress();
     const first = inside ? { flags: inside.flags, beginning: inside.beginning! } : { flags: gallery[0]!.flags };
     this.job = Object.keys(job.flags).length > 0 || job.beginning ? job : first;
     const here = (): JobState => this.job;
     const go = (to: JobState): void => this.open(to);
-    this.form = new Form(tables, (flag, value, dragging) => this.change(flag, value, dragging));
     this.pins = new Pins(engine, here, go, () => this.redrawPins());
     this.pins.list = pins.slice(0, 4).map((pin, i) => ({ job: pin, name: `pin ${i + 1}` }));
-    this.curve = new Curve(engine, this.form, here);
-    const plans = new Plans(engine, here, go);
+    this.curve = new Curve(engine, () => this.form, here);
+    const plans = new Plans(engine, here, this.pins, go);
     const copies = new Copies(engine, here);
-    const left = element("aside", { class: "left", "aria-label": "The job" }, this.starts(), this.dropZone(), this.form.root);
-    const right = element("aside", { class: "right", "aria-label": "What else" }, this.pins.root, this.curve.root, plans.root, copies.root);
-    if (inside?.learned) right.append(learnedPanel(inside.learned));
-    document.querySelector("main")!.replaceChildren(left, this.view.root, right);
+    this.left = element("aside", { class: "left", "aria-label": "The job" }, this.starts(), this.dropZone());
+    this.right = element("aside", { class: "right", "aria-label": "What else" }, this.pins.root, this.curve.root, plans.root, copies.root);
+    if (inside?.learned) this.right.append(learnedPanel(inside.learned));
+    document.querySelector("main")!.replaceChildren(this.left, this.view.root, this.right);
     window.addEventListener("hashchange", () => this.open(readAddress().job));
     document.addEventListener("click", (event) => this.follow(event));
+    const card = new Card();
+    onPress("svg [data-gpu]", async (mark) => {
+      const answer = await engine.runs.ask("gpu", requestOf(this.job, { gpu: Number(mark.dataset.gpu) }));
+      if (answer && !answer.error) card.openGpu(mark, String(answer.svg));
+    });
     addScrollRegions();
     this.listenForFiles();
     this.pins.draw();
     this.open(this.job);
+  }
+
+  showForm(tables: Tables): void {
+    this.form = new Form(tables, (flag, value, dragging) => this.change(flag, value, dragging));
+    this.left.append(this.form.root);
+    this.form.show(this.job.flags, this.settings);
+    if (this.waitsForForm) void this.drawRest(this.version);
   }
 
   // ---- the job in hand
@@ -74,41 +89,52 @@ class Explorer {
   private async ask(dragging: boolean): Promise<void> {
     const version = ++this.version;
     const request = requestOf(this.job);
-    this.form.show(this.job.flags, this.settings);
+    this.form?.show(this.job.flags, this.settings);
     this.remember();
-    if (!(dragging && this.gpus > largeJob)) void this.drawRun(request, version);
-    const step = (await this.engine.steps.latest("step", request)) as StepAnswer | undefined;
+    window.clearTimeout(this.rest);
+    this.curve.stop();
+    this.right.classList.add("older");
+    const isLarge = this.gpus > largeJob; // then a slow answer may stand in the way
+    const step = (await (isLarge ? this.engine.steps : this.engine.runs).latest("step", request)) as StepAnswer | undefined;
     if (!step || version !== this.version) return;
     if (step.error) this.view.showError(step.error);
     else {
       this.gpus = step.num_gpus;
       this.settings = step.settings;
       this.view.showStep(step, this.gpus > largeJob);
-      this.form.show(this.job.flags, this.settings);
+      this.form?.show(this.job.flags, this.settings);
     }
     performance.mark("step-shown");
-    window.clearTimeout(this.rest);
-    this.rest = window.setTimeout(() => void this.drawRest(version), restMs);
+    if (!(dragging && this.gpus > largeJob)) await this.drawRun(request, version);
+    if (version === this.version) this.rest = window.setTimeout(() => void this.drawRest(version), restMs);
   }
 
   private async drawRun(request: object, version: number): Promise<void> {
     const run = (await this.engine.runs.latest("simulate", request)) as RunAnswer | undefined;
     if (!run || version !== this.version) return;
     if (run.error) this.view.showError(run.error);
-    else this.view.showRun(run, this.inside?.beginning === this.job.beginning ? this.inside?.measured : undefined);
-    markScrollRegions();
+    else await this.view.showRun(run, this.measured(), () => version !== this.version);
+    if (version !== this.version) return;
     document.title = `${run.title ?? "Triplepoint"} · Explore`;
     document.documentElement.dataset.ready = "yes"; // tests wait for this
     document.documentElement.dataset.shown = String(version);
     performance.mark("run-shown");
   }
 
+  /** Of the recording that the job in hand is of: key figures. */
+  private measured(): Record<string, string> {
+    return (this.inside?.beginning === this.job.beginning && this.inside?.measured) || {};
+  }
+
   /** What may wait until one stops to think. */
   private async drawRest(version: number): Promise<void> {
+    markScrollRegions();
+    if (!this.form) return void (this.waitsForForm = true);
+    await this.pins.compare();
     const legal = await this.engine.side.latest("legal", requestOf(this.job, { values: this.form.candidates() }));
     if (legal && !legal.error && version === this.version) this.form.showRefused(legal as unknown as Record<string, (string | null)[]>);
-    await this.pins.compare();
     if (version === this.version) await this.curve.draw();
+    if (version === this.version) this.right.classList.remove("older");
   }
 
   /** The address is the job's: a link inside of the page moves to its target, and no more. */
@@ -129,11 +155,15 @@ class Explorer {
 
   private starts(): HTMLElement {
     const cards = gallery.map(({ title, about, flags }) => {
-      const card = button("", () => this.open({ flags: { ...flags } }), { class: "start" });
+      const card = button("", () => {
+        box.open = false;
+        this.open({ flags: { ...flags } });
+      }, { class: "start" });
       card.append(element("b", {}, title), element("span", {}, about));
       return element("li", {}, card);
     });
-    return element("details", { class: "starts" }, element("summary", {}, "Start from"), element("ul", {}, ...cards));
+    const box = element("details", { class: "starts" }, element("summary", {}, "Start from"), element("ul", {}, ...cards));
+    return box;
   }
 
   private dropZone(): HTMLElement {
@@ -174,16 +204,17 @@ function learnedPanel(html: string): HTMLElement {
 }
 
 async function start(): Promise<void> {
-  const main = document.querySelector("main")!;
   try {
-    const engine = await startEngine();
+    const parts = loadParts();
+    const engine = new Engine(parts);
     const text = document.getElementById("job")?.textContent;
     const inside = text ? (JSON.parse(text) as Inside) : undefined;
     for (const [name, content] of Object.entries(inside?.files ?? {})) engine.addFile(name, new TextEncoder().encode(content));
-    const tables = (await engine.side.ask("flags", {})) as unknown as Tables;
-    new Explorer(engine, tables, inside);
+    const explorer = new Explorer(engine, inside);
+    await parts;
+    explorer.showForm((await engine.side.ask("flags", {})) as unknown as Tables);
   } catch (problem) {
-    main.replaceChildren(element("p", { class: "verdict bad" },
+    document.querySelector("main")!.replaceChildren(element("p", { class: "verdict bad" },
       `This page cannot start (${String(problem)}). It needs WebAssembly with exceptions and DecompressionStream: Chrome 95, Firefox 113, Safari 16.4 or newer.`));
   }
 }

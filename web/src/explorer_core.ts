@@ -21,19 +21,23 @@ interface Exports {
   tpt_length(): number;
 }
 
+/** Of a search: what it does, and how many of all pieces are done. */
+type Progress = (what: string, done: number, total: number) => void;
+
 const notThere = 8; // WASI's badf: the core has no open files
 const text = new TextEncoder();
 const reader = new TextDecoder();
 
 /** One instance; what it prints before it ends by a broken assumption is in `said`. */
-function instantiate(module: WebAssembly.Module, progress: (done: number, total: number) => void): { exports: Exports; said: string[] } {
+function instantiate(module: WebAssembly.Module, progress: Progress): { exports: Exports; said: string[] } {
   const said: string[] = [];
   let exports: Exports;
   const view = (): DataView => new DataView(exports.memory.buffer);
+  const textAt = (at: number, length: number): string => reader.decode(new Uint8Array(exports.memory.buffer, at, length));
   const own: Record<string, (...args: number[]) => number> = {
-    progress: (done, total) => (progress(done!, total!), 0),
+    progress: (what, length, done, total) => (progress(textAt(what!, length!), done!, total!), 0),
     parse_yaml: (at, length) => {
-      const tree = text.encode(JSON.stringify(parseYaml(reader.decode(new Uint8Array(exports.memory.buffer, at, length)))) + "\0");
+      const tree = text.encode(JSON.stringify(parseYaml(textAt(at!, length!))) + "\0");
       const memory = exports.tpt_alloc(tree.length);
       new Uint8Array(exports.memory.buffer, memory, tree.length).set(tree);
       return memory;
@@ -48,7 +52,7 @@ function instantiate(module: WebAssembly.Module, progress: (done: number, total:
       let bytes = 0;
       for (let i = 0; i < count!; ++i) {
         const length = view().getUint32(pieces! + 8 * i + 4, true);
-        said.push(reader.decode(new Uint8Array(exports.memory.buffer, view().getUint32(pieces! + 8 * i, true), length)));
+        said.push(textAt(view().getUint32(pieces! + 8 * i, true), length));
         bytes += length;
       }
       view().setUint32(written!, bytes, true);
@@ -65,7 +69,7 @@ function instantiate(module: WebAssembly.Module, progress: (done: number, total:
   return { exports, said };
 }
 
-export function startCore(module: WebAssembly.Module, progress: (done: number, total: number) => void = () => {}): Core {
+export function startCore(module: WebAssembly.Module, progress: Progress = () => {}): Core {
   const packs: Uint8Array[] = [];
   let { exports, said } = instantiate(module, progress);
   const place = (bytes: Uint8Array): number => {

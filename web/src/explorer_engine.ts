@@ -9,7 +9,16 @@ interface Asked {
   name: string;
   request: unknown;
   answer: (answer: Answer | undefined) => void;
-  progress?: (share: number) => void;
+  progress?: Progress;
+}
+
+/** How far a search is: "Bounding", 0.3. */
+type Progress = (now: { what: string; share: number }) => void;
+
+/** What every core begins with: the code, and files. */
+interface Parts {
+  module: WebAssembly.Module;
+  packs: Uint8Array[];
 }
 
 /** One core. What is asked waits; `latest` drops what waits and is older. */
@@ -19,7 +28,8 @@ class Line {
   private inFlight: Asked | undefined;
   private id = 0;
 
-  constructor(private readonly module: WebAssembly.Module, private readonly packs: Uint8Array[]) {
+  /** The worker starts while the code is still compiled. */
+  constructor(private readonly parts: Promise<Parts>) {
     this.worker = this.start();
   }
 
@@ -27,9 +37,8 @@ class Line {
     const address = URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" }));
     const worker = new Worker(address);
     URL.revokeObjectURL(address);
-    worker.postMessage({ module: this.module });
-    for (const pack of this.packs) worker.postMessage({ mount: pack });
-    worker.onmessage = ({ data }: MessageEvent<{ id: number; answer?: Answer; progress?: number }>): void => {
+    void this.parts.then((parts) => worker.postMessage(parts));
+    worker.onmessage = ({ data }: MessageEvent<{ id: number; answer?: Answer; progress?: Parameters<Progress>[0] }>): void => {
       if (this.inFlight?.id !== data.id) return;
       if (data.progress !== undefined) return this.inFlight.progress?.(data.progress);
       const done = this.inFlight;
@@ -42,11 +51,17 @@ class Line {
 
   private next(): void {
     if (this.inFlight || this.waiting.length === 0) return;
-    this.inFlight = this.waiting.shift()!;
-    this.worker.postMessage({ id: this.inFlight.id, name: this.inFlight.name, request: this.inFlight.request });
+    const { id, name, request } = (this.inFlight = this.waiting.shift()!);
+    this.post({ id, name, request });
   }
 
-  ask(name: string, request: unknown, progress?: (share: number) => void): Promise<Answer | undefined> {
+  /** Behind the parts. */
+  private post(message: object): void {
+    const { worker } = this;
+    void this.parts.then(() => worker.postMessage(message));
+  }
+
+  ask(name: string, request: unknown, progress?: Progress): Promise<Answer | undefined> {
     return new Promise((answer) => {
       this.waiting.push({ id: ++this.id, name, request, answer, ...(progress ? { progress } : {}) });
       this.next();
@@ -61,7 +76,7 @@ class Line {
   }
 
   mount(pack: Uint8Array): void {
-    this.worker.postMessage({ mount: pack });
+    this.post({ packs: [pack] });
   }
 
   /** Ends what is asked; a new core takes its place. */
@@ -75,40 +90,49 @@ class Line {
 }
 
 export class Engine {
-  readonly steps: Line; // step times, while one drags
-  readonly runs: Line; // everything else of the job in hand
-  readonly side: Line; // which values are legal, curves, files
+  readonly runs: Line; // the job in hand
+  private steps_: Line | undefined;
+  private side_: Line | undefined;
   private plans_: Line | undefined;
-  private readonly packs: Uint8Array[];
 
-  constructor(private readonly module: WebAssembly.Module, data: Uint8Array) {
-    this.packs = [data];
-    this.steps = new Line(module, this.packs);
-    this.runs = new Line(module, this.packs);
-    this.side = new Line(module, this.packs);
+  constructor(private readonly parts: Promise<Parts>) {
+    this.runs = new Line(parts);
+  }
+
+  /** Step times of jobs that take long to draw. */
+  get steps(): Line {
+    return (this.steps_ ??= new Line(this.parts));
+  }
+
+  /** Which values are legal, curves, files. */
+  get side(): Line {
+    return (this.side_ ??= new Line(this.parts));
   }
 
   get plans(): Line {
-    return (this.plans_ ??= new Line(this.module, this.packs));
+    return (this.plans_ ??= new Line(this.parts));
   }
 
   addFile(name: string, content: Uint8Array): void {
     const pack = packOf(name, content);
-    this.packs.push(pack);
-    for (const line of [this.steps, this.runs, this.side, this.plans_]) line?.mount(pack);
+    for (const line of [this.runs, this.steps_, this.side_, this.plans_]) line?.mount(pack);
+    void this.parts.then(({ packs }) => packs.push(pack)); // for cores that begin later
   }
 }
 
-async function bytesOf(id: string, file: string): Promise<Uint8Array<ArrayBuffer>> {
+/** A file inside of the page (explore.html), or beside it. */
+async function fileOf(id: string, file: string): Promise<Response> {
   const inside = document.getElementById(id)?.textContent?.trim();
-  if (!inside) return new Uint8Array(await (await fetch(file)).arrayBuffer());
-  const packed = Uint8Array.from(atob(inside), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  if (!inside) return fetch(file);
+  const letters = atob(inside);
+  const packed = new Uint8Array(letters.length);
+  for (let i = 0; i < packed.length; ++i) packed[i] = letters.charCodeAt(i);
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
 
-/** From the page itself, if it holds core and data (explore.html); else from the files beside it. */
-export async function startEngine(): Promise<Engine> {
-  const [core, data] = await Promise.all([bytesOf("core", "core.wasm"), bytesOf("pack", "data.pack")]);
-  return new Engine(await WebAssembly.compile(core), data);
+const bytesOf = async (file: Promise<Response>): Promise<Uint8Array<ArrayBuffer>> => new Uint8Array(await (await file).arrayBuffer());
+
+export async function loadParts(): Promise<Parts> {
+  const [core, data] = await Promise.all([bytesOf(fileOf("core", "core.wasm")), bytesOf(fileOf("pack", "data.pack"))]);
+  return { module: await WebAssembly.compile(core), packs: [data] };
 }

@@ -16,7 +16,7 @@ export const gallery: Start[] = [
   },
   {
     title: "Llama 3 70B on 64 H100",
-    about: "Out of memory, by two gigabytes: change what saves memory, or press \"Find the best plan\".",
+    about: "Out of memory as it stands: change what saves memory, or press \"Find the best plan\".",
     flags: { "--model": "llama3-70b", "--cluster": "hgx-h100", "--nodes": "8", "--tp": "8", "--pp": "4", "--gbs": "512" },
   },
   {

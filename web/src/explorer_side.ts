@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The right column: pins and what differs, the curve, the search for plans, and the job in other words.
+import { asButton, onPress } from "./card";
 import { button, element } from "./elements";
 import type { Answer } from "./explorer_core";
 import type { Engine } from "./explorer_engine";
 import type { Form } from "./explorer_form";
+import { addRoving, marksChanged } from "./roving";
 import { commandOf, pythonOf, requestOf, type Flags, type JobState } from "./explorer_state";
 import type { StepAnswer } from "./explorer_view";
 
@@ -14,13 +16,14 @@ export interface Pin {
 
 const mostPins = 4;
 const letters = "ABCD";
+const sameJob = "the same job";
 
 /** What flags differ: "tp 4, pp 8". */
 export function differenceName(job: JobState, from: JobState): string {
   const names = new Set([...Object.keys(job.flags), ...Object.keys(from.flags)]);
   const words = [...names].filter((name) => String(job.flags[name] ?? "") !== String(from.flags[name] ?? ""))
     .map((name) => `${name.replace(/^--/, "")} ${job.flags[name] ?? "as usual"}`);
-  return words.slice(0, 3).join(", ") || "the same job";
+  return words.slice(0, 3).join(", ") || sameJob;
 }
 
 function panel(title: string, ...content: (Node | string)[]): HTMLElement {
@@ -35,12 +38,19 @@ export class Pins {
   private against = 0;
 
   constructor(private readonly engine: Engine, private readonly job: () => JobState, private readonly go: (job: JobState) => void, private readonly changed: () => void) {
-    const pin = button("Pin this job", () => this.add());
+    const pin = button("Pin this job", () => this.keep(this.job()));
     this.root = panel("Pins", element("p", { class: "note" }, "Keeps this job to compare others with it."), pin, this.chips, this.differs);
   }
 
-  add(): void {
-    const job = { ...this.job(), flags: { ...this.job().flags } };
+  /** Pins a job that is not pinned, and compares with it. */
+  keep({ flags, ...rest }: JobState): void {
+    const job = { ...rest, flags: { ...flags } };
+    const known = this.list.findIndex((pin) => differenceName(pin.job, job) === sameJob);
+    if (known >= 0) this.against = known;
+    else this.add(job);
+  }
+
+  private add(job: JobState): void {
     const name = this.list.length === 0 ? "first" : differenceName(job, this.list[0]!.job);
     this.list = [...this.list, { job, name }].slice(-mostPins);
     this.against = this.list.length - 1;
@@ -67,7 +77,7 @@ export class Pins {
   async compare(): Promise<void> {
     const pin = this.list[this.against];
     const job = this.job();
-    if (!pin || differenceName(job, pin.job) === "the same job") return void this.differs.replaceChildren();
+    if (!pin || differenceName(job, pin.job) === sameJob) return void this.differs.replaceChildren();
     const sides = [requestOf(pin.job, { name: letters[this.against] }), requestOf(job, { name: "this job" })];
     const answer = await this.engine.side.latest("compare", { sides });
     if (!answer) return;
@@ -81,19 +91,25 @@ export class Curve {
   private readonly drawing = element("div", { class: "drawing" });
   private turn = 0;
 
-  constructor(private readonly engine: Engine, private readonly form: Form, private readonly job: () => JobState) {
+  constructor(private readonly engine: Engine, private readonly form: () => Form | undefined, private readonly job: () => JobState) {
     this.root = panel("Over the control in hand", this.drawing);
+  }
+
+  /** Of another job than the one in hand: a core has better things to do. */
+  stop(): void {
+    this.turn += 1;
   }
 
   /** One step time after the other; what is newer ends it. */
   async draw(): Promise<void> {
     const turn = ++this.turn;
-    const over = this.form.curveValues();
-    if (!over) return void this.drawing.replaceChildren();
+    const form = this.form();
+    const over = form?.curveValues();
+    if (!form || !over) return void this.drawing.replaceChildren();
     const job = this.job();
     const values: (number | null)[] = [];
     for (const value of over.values) {
-      const flags: Flags = { ...job.flags, [this.form.inHand]: value };
+      const flags: Flags = { ...job.flags, [form.inHand]: value };
       const step = (await this.engine.side.ask("step", requestOf({ ...job, flags }))) as StepAnswer | undefined;
       if (turn !== this.turn) return;
       values.push(step?.tokens_per_s ?? null);
@@ -112,8 +128,12 @@ interface PlanAnswer extends Answer {
   plans: { name: string; settings: Flags }[];
 }
 
+/** The dimensions of a first search. */
+const fewLayouts = "cp=1,recompute=none|full,uneven=off,overlap-dp=on,mbs=1|2";
+
 export class Plans {
   readonly root: HTMLElement;
+  private readonly said = element("p", { class: "note", role: "status" });
   private readonly bar = element("progress", { max: "1", value: "0", hidden: true });
   private readonly found = element("div", { class: "plans" });
   private readonly find: HTMLButtonElement;
@@ -121,37 +141,57 @@ export class Plans {
   private readonly goal = element("select", { "aria-label": "Objective" },
     ...[["throughput", "fastest"], ["energy", "least energy"], ["edp", "energy × time"], ["cost", "cheapest"]].map(([value, text]) => element("option", { value: value! }, text!)));
 
-  constructor(private readonly engine: Engine, private readonly job: () => JobState, private readonly go: (job: JobState) => void) {
+  private asked: JobState | undefined; // of the plans shown
+  private plans: PlanAnswer["plans"] = [];
+
+  constructor(private readonly engine: Engine, private readonly job: () => JobState, private readonly pins: Pins, private readonly go: (job: JobState) => void) {
     this.find = button("Find the best plan", () => void this.search());
     this.stop = button("Stop", () => this.engine.plans.stop(), { hidden: true });
     this.root = panel("What else", element("p", { class: "note" }, "Searches all layouts of this model on these nodes."),
-      element("div", { class: "row" }, this.goal, this.find, this.stop), this.bar, this.found);
+      element("div", { class: "row" }, this.goal, this.find, this.stop), this.bar, this.said, this.found);
+    addRoving(this.found, () => [...this.found.querySelectorAll<SVGElement>("svg [data-job]")]);
+    onPress(".plans svg [data-job]", (mark) => this.use(Number(mark.dataset.job?.replace("plan ", "")) - 1));
   }
 
+  /** First a few layouts, for an answer within seconds; then all. */
   private async search(): Promise<void> {
     const job = this.job();
     const busy = (on: boolean): void => {
       this.find.disabled = on;
       this.stop.hidden = this.bar.hidden = !on;
     };
+    const ask = (flags: Flags): Promise<PlanAnswer | undefined> =>
+      this.engine.plans.ask("plan", requestOf(job, { plan: { "--objective": this.goal.value, ...flags } }), ({ what, share }) => {
+        this.bar.value = share;
+        this.said.textContent = `${what} …`;
+      }) as Promise<PlanAnswer | undefined>;
     busy(true);
     this.bar.value = 0;
-    const plan = { "--objective": this.goal.value, "--pareto": "" };
-    const answer = (await this.engine.plans.ask("plan", requestOf(job, { plan }), (share) => (this.bar.value = share))) as PlanAnswer | undefined;
+    const [some, all] = [ask({ "--fix": fewLayouts, "--top": "1" }), ask({ "--pareto": "" })];
+    const soon = await some;
+    if (soon && !soon.error) this.show(job, soon, "So far: ");
+    const answer = await all;
     busy(false);
+    this.said.textContent = "";
     if (!answer) return;
-    if (answer.error) return void this.found.replaceChildren(element("p", { class: "why" }, answer.error));
-    this.found.innerHTML = answer.html; // the core has escaped every text
-    const rows = answer.plans.map((each, i) => element("li", {}, button(`Use plan ${i + 1}`, () => this.use(job, each.settings)), ` ${each.name}`));
-    this.found.prepend(element("p", { class: "verdict" }, answer.answer.verdict ?? ""), element("ol", { class: "use" }, ...rows));
-    for (const mark of this.found.querySelectorAll<SVGElement>("svg [data-job]")) {
-      const plan = answer.plans[Number(mark.dataset.job?.replace("plan ", "")) - 1];
-      if (plan) mark.addEventListener("click", () => this.use(job, plan.settings));
-    }
+    if (answer.error) this.found.replaceChildren(element("p", { class: "why" }, answer.error));
+    else this.show(job, answer);
   }
 
-  /** The plan's layout on top of what the job says of all else. */
-  private use(job: JobState, settings: Flags): void {
+  private show(job: JobState, { answer, html, plans }: PlanAnswer, before = ""): void {
+    [this.asked, this.plans] = [job, plans];
+    this.found.innerHTML = before ? "" : html; // the core has escaped every text
+    const rows = plans.map((each, i) => element("li", {}, button(`Use plan ${i + 1}`, () => this.use(i)), ` ${each.name}`));
+    this.found.prepend(element("p", { class: "verdict" }, before + (answer.verdict ?? "")), element("ol", { class: "use" }, ...rows));
+    this.found.querySelectorAll<SVGElement>("svg [data-job]").forEach(asButton);
+    document.dispatchEvent(new Event(marksChanged));
+  }
+
+  /** The plan's layout on top of what the job says of all else, beside the job that it is instead of. */
+  private use(i: number): void {
+    const [job, settings] = [this.asked, this.plans[i]?.settings];
+    if (!job || !settings) return;
+    this.pins.keep(job);
     const layout = ["--tp", "--pp", "--cp", "--ep", "--vpp", "--expert-tensor-parallel-size", "--sequence-parallel", "--layers-per-stage", "--rank-order",
       "--mbs", "--gbs", "--sharding", "--recompute", "--recompute-layers", "--recompute-modules", "--schedule", "--overlap", "--power-limit"];
     const flags = { ...job.flags };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The middle: the verdict, key figures, the bill, memory, and the drawings of the run's page.
 import type { Answer } from "./explorer_core";
+import { asButton } from "./card";
 import { element } from "./elements";
+import { addRoving, marksChanged } from "./roving";
 
 interface Memory {
   peak_gib: number;
@@ -41,6 +43,8 @@ function tile(label: string, value: string, remark: string, measured?: string): 
     ...(measured ? [element("small", { class: "measured" }, `measured: ${measured}`)] : []), ...(remark ? [element("small", {}, remark)] : []));
 }
 
+const sliceMs = 30; // of drawings put in, then a pause
+
 export class View {
   readonly root = element("section", { class: "answer", "aria-label": "How it goes" });
   private readonly title = element("h1", {}, "…");
@@ -55,6 +59,7 @@ export class View {
 
   constructor() {
     this.root.append(this.title, this.verdict, this.quick, this.tiles, this.bill, this.figures, element("h2", {}, "What stands out"), this.findings);
+    addRoving(this.figures, () => [...this.figures.querySelectorAll<SVGElement>("[data-gpu]")]);
   }
 
   /** A few milliseconds after the input; the rest is of the job before, and looks so. */
@@ -77,7 +82,7 @@ export class View {
   }
 
   /** `measured`: key figures of the recording that the job is of. */
-  showRun(run: RunAnswer, measured: Record<string, string> = {}): void {
+  async showRun(run: RunAnswer, measured: Record<string, string>, stale: () => boolean): Promise<void> {
     this.root.classList.remove("older", "failed");
     this.title.textContent = run.title;
     this.showVerdict(run.verdict, run.ok);
@@ -88,7 +93,7 @@ export class View {
     this.tiles.replaceChildren(...others.map(({ label, value, remark }) => tile(label, value, remark, measured[label])));
     this.bill.textContent = run.bill ?? "";
     this.findings.replaceChildren(...run.findings.map((text) => element("li", {}, text)));
-    this.showFigures(run.figures);
+    await this.showFigures(run.figures, stale);
   }
 
   /** What only the whole run knows of a quick tile; that of the job before stands until then, so that nothing jumps. */
@@ -112,17 +117,31 @@ export class View {
     this.verdict.classList.toggle("bad", !good);
   }
 
-  /** Figures that did not change stay as they are, with what was opened in them. */
-  private showFigures(figures: RunAnswer["figures"]): void {
-    const next = new Map<string, { html: string; node: HTMLElement }>();
+  /** Figures that did not change stay as they are, with what was opened in them. Long work pauses for the page; what is newer
+   *  ends it. */
+  private async showFigures(figures: RunAnswer["figures"], stale: () => boolean): Promise<void> {
+    let begin = performance.now();
+    let place = this.figures.firstElementChild;
     for (const { id, html } of figures) {
-      const before = this.drawn.get(id);
-      const node = before?.node ?? element("div", { class: `figure-${id}` });
-      if (before?.html !== html) node.innerHTML = html; // the core has escaped every text
+      const node = this.drawn.get(id)?.node ?? element("div", { class: `figure-${id}` });
+      if (node === place) place = place.nextElementSibling;
+      else this.figures.insertBefore(node, place);
+      if (this.drawn.get(id)?.html === html) continue;
+      if (performance.now() - begin > sliceMs) {
+        await new Promise((done) => setTimeout(done));
+        if (stale()) return;
+        begin = performance.now();
+      }
+      node.innerHTML = html; // the core has escaped every text
       node.classList.toggle("wide", node.querySelector("figure.wide") !== null);
-      next.set(id, { html, node });
+      node.querySelectorAll<SVGElement>("[data-gpu]").forEach(asButton);
+      this.drawn.set(id, { html, node });
     }
-    this.drawn = next;
-    this.figures.replaceChildren(...[...next.values()].map(({ node }) => node));
+    for (const [id, { node }] of this.drawn) {
+      if (figures.some((each) => each.id === id)) continue;
+      node.remove();
+      this.drawn.delete(id);
+    }
+    document.dispatchEvent(new Event(marksChanged));
   }
 }

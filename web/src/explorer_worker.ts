@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One core in a worker. Messages: {module, packs} first; then {mount} or {id, name, request}, answered by {id, answer}.
+// One core in a worker. Messages: {module, packs} first; then {packs} or {id, name, request}, answered by {id, answer}.
 import { startCore, type Core } from "./explorer_core";
 
 interface Told {
   module?: WebAssembly.Module;
-  mount?: Uint8Array;
+  packs?: Uint8Array[];
   id?: number;
   name?: string;
   request?: unknown;
@@ -12,11 +12,19 @@ interface Told {
 
 let core: Core | undefined;
 let current = 0;
+let told = 0; // when, ms
+
+/** Ten times a second. */
+function tell(what: string, done: number, total: number): void {
+  if (performance.now() - told < 100) return;
+  told = performance.now();
+  self.postMessage({ id: current, progress: { what, share: total > 0 ? done / total : 0 } });
+}
 
 self.onmessage = (event: MessageEvent<Told>): void => {
-  const { module, mount, id, name, request } = event.data;
-  if (module) core = startCore(module, (done, total) => self.postMessage({ id: current, progress: total > 0 ? done / total : 0 }));
-  if (mount) core?.mount(mount);
+  const { module, packs, id, name, request } = event.data;
+  if (module) core = startCore(module, tell);
+  for (const pack of packs ?? []) core?.mount(pack);
   if (id === undefined || name === undefined || !core) return;
   current = id;
   self.postMessage({ id, answer: core.call(name, request) });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { compactTableOf } from "./compact_tables";
+import { element } from "./elements";
 
 /** What the table below a map says of a cell: the row's name, the column's, the value. */
 type Look = (row: number, column: number) => [string, string, string] | null;
@@ -25,9 +26,7 @@ function lookInto(svg: SVGSVGElement): Look | null {
 
 /** Says the value of the cell under the pointer; the numbers are those of the table below the map. */
 export function addHeatTips(): void {
-  const tip = document.createElement("div");
-  tip.className = "tooltip";
-  tip.hidden = true;
+  const tip = element("div", { class: "tooltip", hidden: true });
   document.body.append(tip);
   for (const svg of document.querySelectorAll<SVGSVGElement>("svg.heat")) {
     const look = lookInto(svg);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a report page does besides being read: choose, filter, sort, save, point at, zoom.
 import { addChooser } from "./chooser";
-import { addColumns } from "./columns";
 import { addCompactTables } from "./compact_tables";
 import { addCsvButtons } from "./csv";
 import { element } from "./elements";
 import { addFilters } from "./filters";
 import { addGlossary } from "./glossary";
 import { addHeatTips } from "./heat";
-import { addJobCards } from "./job_card";
+import { addCards } from "./job_card";
 import { addScrollRegions } from "./regions";
 import { addCellHeadings, addSorting } from "./tables";
 import { addTicks } from "./ticks";
@@ -28,11 +27,10 @@ addCompactTables();
 addCsvButtons();
 addSorting();
 addCellHeadings();
-addJobCards();
+addCards();
 addFilters(chooser);
 addTicks();
 addHeatTips();
 addScrollRegions();
-addColumns();
 addGlossary();
 document.documentElement.dataset.ready = "yes"; // tests wait for this

@@ -2,8 +2,10 @@
 
 /** What scrolls sideways now can be reached by keyboard, and says what it is. */
 export function markScrollRegions(): void {
-  for (const box of document.querySelectorAll<HTMLElement>(".drawing, .scroll")) {
-    const scrolls = box.scrollWidth > box.clientWidth + 1;
+  const boxes = [...document.querySelectorAll<HTMLElement>(".drawing, .scroll")];
+  const wide = boxes.map((box) => box.scrollWidth > box.clientWidth + 1); // all are measured before any is changed: one layout
+  for (const [i, box] of boxes.entries()) {
+    const scrolls = wide[i]!;
     box.classList.toggle("scrolls", scrolls); // it shows where there is more
     if (box.classList.contains("scroll")) continue; // has its name from the start
     if (scrolls === box.hasAttribute("tabindex")) continue;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { button } from "./elements";
 
 function sortKey(cell: HTMLTableCellElement | undefined): number | string {
   const text = (cell?.textContent ?? "").trim();
@@ -18,11 +19,7 @@ export function addSorting(): void {
   for (const table of document.querySelectorAll<HTMLTableElement>(".jobs table")) {
     const headings = [...(table.tHead?.rows[0]?.cells ?? [])];
     headings.forEach((heading, column) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = heading.textContent;
-      heading.replaceChildren(button);
-      button.addEventListener("click", () => {
+      heading.replaceChildren(button(heading.textContent ?? "", () => {
         const ascending = heading.getAttribute("aria-sort") !== "ascending";
         for (const other of headings) other.removeAttribute("aria-sort");
         heading.setAttribute("aria-sort", ascending ? "ascending" : "descending");
@@ -31,7 +28,7 @@ export function addSorting(): void {
         const rows = [...body.rows];
         rows.sort((a, b) => (ascending ? 1 : -1) * compare(sortKey(a.cells[column]), sortKey(b.cells[column])));
         body.append(...rows);
-      });
+      }));
     });
   }
 }

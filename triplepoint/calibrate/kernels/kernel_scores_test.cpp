@@ -152,13 +152,7 @@ TEST_CASE("a row that its table marks as skipped keeps the reason, a GPU without
   CHECK(!scores.skipped[1].reason.empty());
 }
 
-}  // namespace
-
-namespace {
-
-using doctest::Approx;
-
-TableScores scores_of(const std::string& rows) {
+TableScores collective_scores_of(const std::string& rows) {
   const auto table = CsvTable::parse(
       "row_id,family,kind,cluster,nic_bandwidth,nvls,op,n_gpus,n_nodes,msg_bytes,latency_us,"
       "busbw_gb_per_s\n" +
@@ -170,7 +164,7 @@ TableScores scores_of(const std::string& rows) {
 }
 
 TEST_CASE("bandwidths and latencies of one prediction agree") {
-  const TableScores scores = scores_of(
+  const TableScores scores = collective_scores_of(
       "a,f,collective,dgx-h100,,,all_gather,8,1,1073741824,2000,\n"
       "b,f,collective,dgx-h100,,,all_gather,8,1,1073741824,,400\n");
   REQUIRE(scores.scored.size() == 2);
@@ -182,7 +176,7 @@ TEST_CASE("bandwidths and latencies of one prediction agree") {
 }
 
 TEST_CASE("a row's own NICs and switches count") {
-  const TableScores scores = scores_of(
+  const TableScores scores = collective_scores_of(
       "slow,f,collective,dgx-h100,100 Gb/s,,all_gather,16,2,1073741824,2000,\n"
       "fast,f,collective,dgx-h100,400 Gb/s,,all_gather,16,2,1073741824,2000,\n"
       "off,f,collective,dgx-h100,,false,all_reduce,8,1,1073741824,2000,\n"
@@ -194,7 +188,7 @@ TEST_CASE("a row's own NICs and switches count") {
 }
 
 TEST_CASE("collectives that say too little are skipped with a reason") {
-  const TableScores scores = scores_of(
+  const TableScores scores = collective_scores_of(
       "a,f,collective,dgx-h100,,,gossip,8,1,1024,1,\n"
       "b,f,collective,dgx-h100,,,all_reduce,1,1,1024,1,\n"
       "c,f,collective,dgx-h100,,,all_reduce,8,1,1024,,\n"

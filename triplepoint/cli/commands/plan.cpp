@@ -42,6 +42,9 @@
 namespace triplepoint::cli {
 namespace {
 
+using advise::ClockPlan;
+using advise::ClockPoint;
+
 /// What `plan --clocks` was asked.
 struct ClockRequest {
   metrics::EnergyScope scope = metrics::EnergyScope::site;
@@ -50,6 +53,9 @@ struct ClockRequest {
   std::optional<std::string> output;  // folder
   int threads = 1;
 };
+
+using advise::ClockPlan;
+using advise::ClockPoint;
 
 Result<bool> write_setting(tui::Console& console, const spec::Library& library,
                            const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
@@ -206,7 +212,7 @@ class PlanCommand : public Command {
       const bool only_page = output_->ends_with(".html");
       if (!only_page) console.warn(TPT_TRY(app::write_plans(library, asked, ranking, *output_)));
       TPT_TRY(write_file_atomically(only_page ? Path(*output_) : Path(*output_) / "report.html",
-                                    report::document_page(answer)));
+                                    report::document_page(answer, page_data(outcome, !only_page))));
     }
     print_answer(console, answer, format_, explain_ ? "explain" : "plans");
     if (!interrupted()) return exit_ok;
@@ -215,6 +221,23 @@ class PlanCommand : public Command {
   }
 
  private:
+  /// A card of each plan, with the way to its job's file where it has one.
+  static Json page_data(const search::PlanOutcome& outcome, bool has_files) {
+    Json jobs = Json::array();
+    const auto& ranked = outcome.ranking.ranked;
+    const size_t files = has_files ? outcome.asked.top : 0;
+    for (size_t i = 0; i < ranked.size(); ++i)
+      jobs.push_back({{"name", fmt::format("plan {}", i + 1)},
+                      {"model", outcome.asked.base.model.name},
+                      {"machine", outcome.asked.base.cluster.name},
+                      {"layout", search::plan_text(ranked[i])},
+                      {"variant", ""},
+                      {"microbatch", ranked[i].candidate.plan.micro_batch_size},
+                      {"verdict", significant(ranked[i].time) + " s a step"},
+                      {"page", i < files ? fmt::format("{}-job.toml", i + 1) : ""}});
+    return {{"jobs", std::move(jobs)}};
+  }
+
   /// Forecasts of plans are made once each: a derivative is a simulation for every coefficient.
   static search::OwnRuns own_runs(const learn::Calibration& learned,
                                   const search::PlanQuestion& asked) {

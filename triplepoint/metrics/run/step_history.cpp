@@ -135,8 +135,10 @@ double against_chance(double k, double m, double share) {
   return p > share ? m * sum : 0;
 }
 
-std::optional<Period> find_period(const std::vector<size_t>& highs, size_t count) {
-  constexpr size_t least_times = 4;
+/// `done`: steps before the first of the `count`. Half of all periods are taken to be at multiples
+/// of their length, as saving and evaluation are; so such a place is no choice of many.
+std::optional<Period> find_period(const std::vector<size_t>& highs, size_t count, size_t done) {
+  constexpr size_t least_times = 3;
   constexpr double least_share = 0.7;
   if (highs.size() < least_times || 2 * highs.size() > count) return std::nullopt;
   const double share = static_cast<double>(highs.size()) / static_cast<double>(count);
@@ -151,13 +153,14 @@ std::optional<Period> find_period(const std::vector<size_t>& highs, size_t count
       if (hits[first] < least_times ||
           static_cast<double>(hits[first]) < least_share * static_cast<double>(members))
         continue;
+      const bool is_multiple = (done + first + 1) % length == 0;
+      const double tried = 2.0 * static_cast<double>(longest * (is_multiple ? 1 : length));
       const double evidence =
-          against_chance(static_cast<double>(hits[first]), static_cast<double>(members), share);
+          against_chance(static_cast<double>(hits[first]), static_cast<double>(members), share) -
+          std::log(tried);
       if (evidence > best.evidence) best = {length, first, evidence};
     }
   }
-  const double tried = 2 * std::log(static_cast<double>(std::max<size_t>(longest, 2)));
-  best.evidence -= tried;
   return best.evidence > clear_difference / 2 ? std::optional(best) : std::nullopt;
 }
 
@@ -460,14 +463,16 @@ class History {
     return median(std::move(steps));
   }
 
-  /// Takes periods out of `excess` (one per line from `start_` on) as long as there are any.
-  void take_periods(Values& excess, double least, bool pauses) {
+  /// Takes periods out of `excess` (one per line from `start_` on) as long as there are any among
+  /// those above `clear`; all of a period that are above `least` belong to it.
+  void take_periods(Values& excess, double clear, double least, bool pauses) {
+    const size_t done = pauses ? std::max<size_t>(start_, 1) - 1 : start_;
     constexpr int most = 4;
     for (int turn = 0; turn < most; ++turn) {
       std::vector<size_t> highs;
       for (size_t i = 0; i < excess.size(); ++i)
-        if (excess[i] > least) highs.push_back(i);
-      const std::optional<Period> period = find_period(highs, excess.size());
+        if (excess[i] > clear) highs.push_back(i);
+      const std::optional<Period> period = find_period(highs, excess.size(), done);
       if (!period) return;
       double seconds = 0, count = 0;
       Values values;
@@ -492,11 +497,16 @@ class History {
   void find_periods() {
     for (size_t i = start_; i < lines_.size(); ++i)
       excess_.push_back(times_[i] - model_[i]);
-    take_periods(excess_, std::max(high * scatter_, least_high * base_), false);
+    const double least = std::max(high * scatter_, least_high * base_);
+    // Clear ones first: three checkpoints are easily seen, unless every small delay is counted.
+    take_periods(excess_, clear_excess(), least, false);
+    take_periods(excess_, least, least, false);
   }
 
+  double clear_excess() const { return std::max(outlier * scatter_, least_outlier * base_); }
+
   void find_tails() {
-    const double least = std::max(outlier * scatter_, least_outlier * base_);
+    const double least = clear_excess();
     double seconds = 0, count = 0;
     for (size_t i = 0; i < excess_.size(); ++i)
       if (excess_[i] > least) {
@@ -533,7 +543,7 @@ class History {
       add(Kind::between, between * static_cast<double>(pauses.size())).excess = between * unit::s;
     for (double& pause : pauses)
       pause = pause > least ? pause - std::max(0.0, between) : 0;
-    take_periods(pauses, 0, true);
+    take_periods(pauses, 0, 0, true);
     double seconds = 0, count = 0;
     for (const double pause : pauses)
       if (pause > 0) seconds += pause, ++count;

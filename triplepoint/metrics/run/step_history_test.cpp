@@ -223,6 +223,26 @@ TEST_CASE("garbage collection every N steps and a checkpoint are two periods") {
   }
 }
 
+TEST_CASE("three checkpoints are a period, and three long steps elsewhere are none") {
+  for (uint64_t seed = 0; seed < trials; ++seed) {
+    CAPTURE(seed);
+    Training training(seed);
+    const int save = training.steps() / 3 - static_cast<int>(training.between(0, 9));
+    const auto with = [&](const std::function<bool(int)>& is_long) {
+      return step_history(
+          training.run([&](int i, double) { return is_long(i) ? 3 * training.step() : 0; }));
+    };
+    const StepHistory saving = with([&](int i) { return i % save == save - 1; });
+    CHECK(found(saving, Kind::periodic).period == save);
+    CHECK(saving.find(Kind::tails) == nullptr);
+    const int shift = 2 + static_cast<int>(training.between(0, save / 3.0));
+    const StepHistory tails = with(
+        [&](int i) { return i == save || i == 2 * save + shift || i == 2 * save + 3 * shift; });
+    CHECK(found(tails, Kind::tails).count == 3);
+    CHECK(tails.find(Kind::periodic) == nullptr);
+  }
+}
+
 TEST_CASE("single long steps are no period") {
   for (uint64_t seed = 0; seed < trials; ++seed) {
     CAPTURE(seed);

@@ -72,7 +72,8 @@ std::optional<GapCalls> calls_in_gaps(const run::Timeline& timeline) {
   const std::vector<LaneOfSpans> lanes = lanes_of(spans, LaneKind::host);
   Times times;
   int64_t all = 0;
-  for (const auto& [rank, lane] : busiest_lanes(lanes)) {
+  const auto busiest = busiest_lanes(lanes);
+  for (const auto& [rank, lane] : busiest) {
     const Gaps gaps = gaps_of(spans, rank);
     for (const auto& [begin, end] : gaps)
       all += end - begin;
@@ -84,8 +85,10 @@ std::optional<GapCalls> calls_in_gaps(const run::Timeline& timeline) {
     of_kind[host_call_kind(name)] += time;
   const HostCallKind most =
       std::ranges::max_element(of_kind, {}, &std::pair<const HostCallKind, int64_t>::second)->first;
-  GapCalls found{.kind = most,
-                 .share = static_cast<double>(of_kind[most]) / static_cast<double>(all)};
+  GapCalls found{
+      .kind = most,
+      .share = static_cast<double>(of_kind[most]) / static_cast<double>(all),
+      .time = static_cast<double>(of_kind[most]) / static_cast<double>(busiest.size()) * unit::ns};
   int64_t longest = -1;
   for (const auto& [name, time] : times)
     if (host_call_kind(name) == most && time > longest) longest = time, found.name = name;

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "triplepoint/base/units.h"
+
 #include "triplepoint/run/timeline.h"
 
 namespace triplepoint::metrics {
@@ -19,6 +21,7 @@ struct GapCalls {
   HostCallKind kind = HostCallKind::other;
   std::string name;  // of the longest call of this kind
   double share = 0;  // of all gaps
+  Seconds time;      // in them, mean over the ranks
 };
 
 /// Innermost calls of each rank's busiest thread, over all ranks; gaps of a device shorter than

@@ -32,6 +32,7 @@ TEST_CASE("the innermost call fills the gaps of a device") {
   CHECK(loader->kind == HostCallKind::data_loader);
   CHECK(loader->name == "enumerate(DataLoader)");
   CHECK(loader->share == doctest::Approx(0.8).epsilon(0.001));
+  CHECK(loader->time / unit::ms == doctest::Approx(0.8 * 9).epsilon(0.001));
   CHECK(calls_in_gaps(gaps_with("cudaFree", "aten::empty"))->kind == HostCallKind::allocator);
 }
 

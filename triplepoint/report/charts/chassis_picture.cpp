@@ -9,6 +9,7 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/plots.h"
 #include "triplepoint/report/charts/charts.h"
 
 namespace triplepoint::report {
@@ -178,9 +179,10 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
   else if (*device < picture.metrics.power_per_gpu_w.size())
     second = fmt::format("{} W", significant(picture.metrics.power_per_gpu_w[*device]));
   return fmt::format(
-             "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" "
+             "<g data-gpu=\"{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" "
+             "height=\"{}\" "
              "rx=\"4\" fill=\"{}\"/>",
-             escape(words_of(picture, *device)), x, y, slot_width, slot_height,
+             *device, escape(words_of(picture, *device)), x, y, slot_width, slot_height,
              heat_colour(share)) +
          fmt::format(
              "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
@@ -252,7 +254,14 @@ std::string drawing(const Picture& picture, const std::vector<Node>& nodes) {
       0.92 * picture.width());
   for (const Node& node : nodes)
     html += node_drawing(picture, node);
-  return html + "</div><div class=\"nodes scale\">" + scale(picture) + "</div>";
+  html += "</div><div class=\"nodes scale\">" + scale(picture) + "</div>";
+  if (!picture.options.curves) return html;
+  for (const Node& node : nodes)
+    for (const auto& device : node.device_of_slot)
+      if (device)
+        html += fmt::format("<template data-gpu=\"{}\">{}</template>", *device,
+                            gpu_curves_svg(picture.run, static_cast<int32_t>(*device)));
+  return html;
 }
 
 DataTable table_of(const Picture& picture, const std::vector<Node>& nodes) {
@@ -318,6 +327,42 @@ std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& m
   if (counts[0] == 0 || counts[1] == 0) return std::nullopt;
   return DepthGap{sums[0] / static_cast<double>(counts[0]),
                   sums[1] / static_cast<double>(counts[1])};
+}
+
+std::string gpu_curves_svg(const run::Run& run, int32_t device) {
+  constexpr double width = 320, plot_height = 46, pitch = 64, plot_head = 16;
+  constexpr std::size_t points = 60;  // more cannot be told apart at this width
+  const std::vector<answers::Plot> plots = answers::plots_of(run, points, device);
+  if (plots.empty()) return "";
+  const auto count = static_cast<double>(plots.size());
+  std::string svg =
+      svg_begin(width, count * pitch + 16, fmt::format("GPU {} over the run", device));
+  double y = 0;
+  for (const answers::Plot& plot : plots) {
+    const auto extremes = answers::extremes_of(plot).value_or(answers::Extremes{});
+    const double range = std::max(extremes.highest - extremes.lowest, 1e-9);
+    const auto& values = plot.curves.front().values;
+    std::string path;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i]) continue;
+      const double x = width * static_cast<double>(i) / static_cast<double>(values.size());
+      const double height = plot_height * (*values[i] - extremes.lowest) / range;
+      path += fmt::format("{}{:.0f} {:.0f}", i > 0 && values[i - 1] ? "L" : "M", x,
+                          y + plot_head + plot_height - height);
+    }
+    svg += fmt::format(
+        "<text class=\"unit start\" x=\"0\" y=\"{:.0f}\">{}: {} to {}</text>"
+        "<path class=\"line s0\" d=\"{}\"/>",
+        y + 11, escape(plot.unit), significant(extremes.lowest), significant(extremes.highest),
+        path);
+    y += pitch;
+  }
+  const std::vector<double>& times = plots.front().times;
+  svg += fmt::format(
+      "<text class=\"tick start\" x=\"0\" y=\"{0:.0f}\">{1} s</text>"
+      "<text class=\"tick\" x=\"{2}\" y=\"{0:.0f}\" style=\"text-anchor:end\">{3} s</text>",
+      y + 12, significant(times.front()), width, significant(times.back()));
+  return svg + "</svg>";
 }
 
 Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics,

@@ -34,7 +34,13 @@ struct ChassisOptions {
   std::vector<std::string> slot_words = {};
   // Ends of the colour scale; absent: those of the temperatures.
   std::optional<std::pair<double, double>> range = std::nullopt;
+  // With each GPU's curves, as <template data-gpu="its number">, for the page's script.
+  bool curves = false;
 };
+
+/// Power, temperature, clock and throttling of one GPU over the run, below each other. Empty
+/// without series.
+std::string gpu_curves_svg(const run::Run&, int32_t device);
 
 /// Each node from its inlet (left) to its outlet (right), its slots coloured by temperature, with
 /// the air or the coolant that passes them. Of more than eight nodes: the hottest four, two in the

@@ -42,6 +42,10 @@ ComparedSection section_of(const Comparison& c, std::string_view name) {
 answers::Bar kernel_bar(const metrics::KernelSeconds& kernels, std::string label) {
   answers::Bar bar;
   bar.label = std::move(label);
+  if (kernels.total() <= Seconds()) {  // it did not run, or nothing has seen its kernels
+    bar.status = "not known";
+    return bar;
+  }
   bar.parts = bar_parts_of(kernel_parts(kernels), "s");
   bar.text = significant(kernels.total() / unit::s);
   return bar;

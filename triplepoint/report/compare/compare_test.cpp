@@ -81,7 +81,7 @@ bool says(const std::vector<std::string>& sentences, const std::string& part) {
   return false;
 }
 
-TEST_CASE("compare: a predicted layout is surely faster, or a tie; other rooms err alike") {
+TEST_CASE("compare: a predicted layout is surely faster or a tie, and other rooms err alike") {
   Side a = sample_side("a", 4), near = sample_side("b", 4.1), far = sample_side("b", 6);
   const auto first = [&](const Side& b) { return sentences_of(compare_runs({a, b})).front(); };
   CHECK(first(near).find("a tie") == std::string::npos);

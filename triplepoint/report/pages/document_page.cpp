@@ -65,8 +65,10 @@ std::string section_html(const answers::Section& section) {
   for (const triplepoint::DataTable& table : section.tables)
     if (!table.rows.empty()) {
       DataTable shown = shown_table(table);
-      for (std::size_t i = 0; i < shown.rows.size() && section.id == "jobs"; ++i)
-        shown.jobs[i] = shown.rows[i].front();
+      for (std::size_t i = 0; i < shown.rows.size(); ++i) {
+        if (section.id == "jobs") shown.jobs[i] = shown.rows[i].front();
+        if (section.id == "best") shown.jobs[i] = "plan " + shown.rows[i].front();
+      }
       tables += html_table(shown, table.title.empty() ? section.title : table.title);
     }
   // Of many jobs one wants to see some: the page's script hides the others.

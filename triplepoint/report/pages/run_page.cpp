@@ -269,7 +269,7 @@ bool knows_any(const std::vector<double>& values) {
 /// Heat in the chassis, and a map per number that devices know; of a single one, a table.
 std::string devices_section(const run::Run& run, const Metrics& metrics) {
   std::string html;
-  const Figure chassis = chassis_figure(run, metrics);
+  const Figure chassis = chassis_figure(run, metrics, {.curves = true});
   if (!chassis.drawing.empty()) html += html_figure(chassis);
   DataTable single{{"quantity", "value"}, {}};
   const auto add = [&](const std::vector<double>& values, const char* name, const char* unit_name,

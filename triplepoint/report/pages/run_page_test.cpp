@@ -64,6 +64,21 @@ TEST_CASE("chassis: the title says how much hotter the rear is, and every GPU is
   CHECK(contains(figure.drawing, "node 3"));
 }
 
+TEST_CASE("chassis: each GPU that is drawn has its curves where a page wants them") {
+  const Figure figure = chassis_figure(run_with_chassis(), metrics_of_32(), {.curves = true});
+  CHECK(count_of(figure.drawing, "<g data-gpu=") == 32);
+  CHECK(count_of(figure.drawing, "<template data-gpu=") == 32);
+  CHECK(contains(figure.drawing, "GPU 31 over the run"));
+  CHECK(gpu_curves_svg(run_with_chassis(), 32).empty());
+}
+
+TEST_CASE("plots: of one device, its curve alone") {
+  for (const answers::Plot& plot : answers::plots_of(run_with_chassis(), 60, 5)) {
+    CHECK(plot.curves.size() == 1);
+    CHECK(plot.curves.front().name == "GPU 5");
+  }
+}
+
 TEST_CASE("chassis: a run that does not know its chassis has no picture") {
   run::Run run = run_with_chassis();
   run.manifest.job.reset();

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/statistics.h"
+#include "triplepoint/base/text.h"
+
+#include "triplepoint/advise/gap_model.h"
+#include "triplepoint/answers/run_objects.h"
+#include "triplepoint/metrics/run/bottleneck_text.h"
+#include "triplepoint/metrics/run/device_evidence.h"
+#include "triplepoint/sim/simulate.h"
+
+namespace triplepoint::advise {
+namespace {
+
+using metrics::Metrics;
+using run::Bottleneck;
+
+constexpr double least_clock_loss = 0.02;  // of the predicted clock
+
+std::string without_stop(std::string text) {
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+/// What it costs a step: as it says, or what each other rank waited for it.
+Seconds cost_of(const Bottleneck& bottleneck, const run::Run& run) {
+  if (bottleneck.cost) return *bottleneck.cost;
+  if (!bottleneck.waits) return {};
+  const auto steps = static_cast<double>(std::max<size_t>(1, run::detailed_steps(run).size()));
+  return *bottleneck.waits / (steps * std::max<double>(1, run.timeline.num_ranks - 1));
+}
+
+GapPart part_of(const Bottleneck& bottleneck, Seconds cost) {
+  const bool of_ranks = bottleneck.of == Bottleneck::Of::rank;
+  return {.cause = std::string(answers::name_of(bottleneck.cause)),
+          .what = without_stop(metrics::bottleneck_sentence(bottleneck, {})),
+          .seen_in = of_ranks ? "traces" : "recording",
+          .cost = cost,
+          .at_most = bottleneck.at_most,
+          .advice = without_stop(metrics::bottleneck_advice(bottleneck))};
+}
+
+bool is_of_clock(const Bottleneck& one) {
+  return one.of != Bottleneck::Of::rank &&
+         metrics::find(one.evidence, run::Evidence::Kind::clock) != nullptr;
+}
+
+/// Those whose clock is slow, or all others, that cost something; largest first.
+std::vector<std::pair<Seconds, const Bottleneck*>> slow_ones(const run::Run& run,
+                                                             const Metrics& seen, bool of_clocks) {
+  std::vector<std::pair<Seconds, const Bottleneck*>> all;
+  for (const Bottleneck& one : seen.bottlenecks)
+    if (is_of_clock(one) == of_clocks)
+      if (const Seconds cost = cost_of(one, run); cost > Seconds()) all.emplace_back(cost, &one);
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.first > b.first; });
+  return all;
+}
+
+bool is_of_power(run::Cause cause) {
+  using run::Cause;
+  return cause == Cause::power_limit || cause == Cause::power_cap || cause == Cause::power_brake ||
+         cause == Cause::power_delivery || cause == Cause::board;
+}
+
+/// Of devices in lockstep each costs what it is slower than the next.
+ClockCause slow_devices(const run::Run& run, const Metrics& seen) {
+  ClockCause cause;
+  const auto all = slow_ones(run, seen, true);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto& [cost, one] = all[i];
+    const Seconds next = i + 1 < all.size() ? all[i + 1].first : Seconds();
+    if (cost > next) cause.parts.push_back(part_of(*one, cost - next));
+    for (size_t d = 0; d < run.devices.size(); ++d) {
+      const run::Device& device = run.devices[d];
+      const int32_t own = one->of == Bottleneck::Of::node ? device.node : device.index;
+      if (std::ranges::find(one->who, own) != one->who.end())
+        cause.held.push_back({d, is_of_power(one->cause)});
+    }
+  }
+  return cause;
+}
+
+Seconds computing_of(const Metrics& plain) {
+  return plain.parts ? plain.parts->computing : plain.step_time.value_or(Seconds());
+}
+
+/// All GPUs but the slow ones run below the predicted clock: a limit, heat or a lock of all.
+std::optional<ClockCause> clocks_of_all(const Metrics& seen, const Metrics& plain,
+                                        const std::vector<size_t>& others) {
+  if (others.empty() || !plain.sm_clock_mean_mhz) return std::nullopt;
+  std::vector<double> clocks;
+  for (const size_t d : others)
+    clocks.push_back(seen.sm_clock_per_gpu_mhz[d]);
+  const double middle = median(std::move(clocks)), usual = *plain.sm_clock_mean_mhz;
+  if (middle > (1 - least_clock_loss) * usual) return std::nullopt;
+  std::string why;
+  double longest = 0.05;  // of time
+  for (const auto& [reason, share] : seen.throttle)
+    if (share > longest) longest = share, why = reason;
+  std::string what =
+      fmt::format("GPUs run at {:.0f} MHz (median), predicted are {:.0f} MHz", middle, usual);
+  std::ranges::replace(why, '_', ' ');
+  if (!why.empty()) what += fmt::format(" ({}, {} of the time)", why, percent(longest));
+  GapPart part{.cause = "clocks",
+               .what = std::move(what),
+               .seen_in = "recording",
+               .cost = (usual / middle - 1) * computing_of(plain),
+               .at_most = true,
+               .advice =
+                   "compare power limit, inlet temperature and clock locks with what was "
+                   "predicted (nvidia-smi -q -d POWER,CLOCK)"};
+  ClockCause cause{{std::move(part)}, {}};
+  for (const size_t d : others)
+    cause.held.push_back({d, why.find("power") != std::string::npos});
+  return cause;
+}
+
+/// One GPU needs more power than the middle one for the same clock, by more than boards differ.
+std::optional<ClockCause> spread_of_boards(const Metrics& seen, const Metrics& plain) {
+  const std::vector<double>&clocks = seen.sm_clock_per_gpu_mhz, &usual = plain.sm_clock_per_gpu_mhz;
+  const auto known = [](double clock) { return clock > 0; };
+  if (clocks.size() < 4 || usual.size() < 4 || !std::ranges::all_of(clocks, known))
+    return std::nullopt;
+  const double middle = median(clocks), slowest_usual = std::ranges::min(usual) / median(usual);
+  const auto slowest = std::ranges::min_element(clocks) - clocks.begin();
+  const double clock = clocks[static_cast<size_t>(slowest)];
+  if (!(clock < (slowest_usual - least_clock_loss) * middle)) return std::nullopt;
+  GapPart part{
+      .cause = "board",
+      .what = fmt::format(
+          "boards differ more than usual: GPU {} reaches {:.0f} MHz, the median GPU {:.0f} MHz",
+          slowest, clock, middle),
+      .seen_in = "recording",
+      .cost = (slowest_usual * middle / clock - 1) * computing_of(plain),
+      .at_most = true,
+      .advice = "give hungry boards less work (triplepoint place), or exchange them"};
+  return ClockCause{{std::move(part)}, {{static_cast<size_t>(slowest), true}}};
+}
+
+/// Power limits at which the job's devices have these clocks (MHz; 0: as they are), as far as a
+/// lower limit does that. By bisection, all at once: a clock hardly depends on others' limits.
+std::vector<Watts> limits_for(spec::Job job, const std::vector<double>& clocks) {
+  constexpr int rounds = 9;
+  constexpr double lowest = 0.1;  // of the limit
+  std::vector<Watts>& limits = job.environment.device_power_limits;
+  limits.resize(clocks.size(), job.power_limit());
+  std::vector<Watts> high = limits, low = limits;
+  for (Watts& limit : low)
+    limit = lowest * limit;
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t d = 0; d < clocks.size(); ++d)
+      if (clocks[d] > 0) limits[d] = 0.5 * (low[d] + high[d]);
+    const std::vector<double> now =
+        metrics::measure(sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false}))
+            .sm_clock_per_gpu_mhz;
+    for (size_t d = 0; d < clocks.size() && d < now.size(); ++d)
+      (now[d] > clocks[d] ? high : low)[d] = limits[d];
+  }
+  return limits;
+}
+
+}  // namespace
+
+std::vector<GapPart> parts_of_others(const run::Run& run, const Metrics& seen) {
+  std::vector<GapPart> parts;
+  for (const auto& [cost, one] : slow_ones(run, seen, false))
+    parts.push_back(part_of(*one, cost));
+  return parts;
+}
+
+std::vector<ClockCause> clock_causes(const run::Run& run, const Metrics& seen,
+                                     const Metrics* predicted) {
+  std::vector<ClockCause> causes;
+  ClockCause slow = slow_devices(run, seen);
+  std::vector<size_t> others;
+  for (size_t d = 0; d < seen.sm_clock_per_gpu_mhz.size(); ++d)
+    if (seen.sm_clock_per_gpu_mhz[d] > 0 &&
+        std::ranges::find(slow.held, d, &ClockCause::Held::device) == slow.held.end())
+      others.push_back(d);
+  if (!slow.parts.empty()) causes.push_back(std::move(slow));
+  if (predicted == nullptr) return causes;
+  auto all = clocks_of_all(seen, *predicted, others);
+  // A tighter limit also spreads the clocks of boards.
+  if (!all && causes.empty()) all = spread_of_boards(seen, *predicted);
+  if (all) causes.push_back(*std::move(all));
+  return causes;
+}
+
+std::optional<JobChange> change_of(const ClockCause& cause, const run::Run& run,
+                                   const Metrics& seen, const spec::Job& job) {
+  const spec::Gpu& gpu = job.cluster.gpu;
+  const auto gpus = static_cast<size_t>(job.cluster.num_gpus());
+  if (!gpu.governor || !gpu.power || !gpu.max_clock || cause.held.empty()) return std::nullopt;
+  std::vector<Hertz> locks(gpus, *gpu.max_clock);
+  std::vector<double> clocks(gpus);
+  for (const auto& [device, by_power] : cause.held) {
+    const auto place = static_cast<size_t>(run.devices[device].index);
+    if (place >= gpus) return std::nullopt;
+    const double clock = seen.sm_clock_per_gpu_mhz[device];
+    if (by_power)
+      clocks[place] = clock;
+    else  // a lock takes the clock step below; the nearest is meant
+      locks[place] = std::clamp(clock * unit::MHz + 0.5 * gpu.governor->clock_step,
+                                gpu.governor->min_clock, *gpu.max_clock);
+  }
+  const bool any = std::ranges::any_of(clocks, [](double clock) { return clock > 0; });
+  std::vector<Watts> limits = any ? limits_for(job, clocks) : std::vector<Watts>();
+  return [locks = std::move(locks), limits = std::move(limits)](spec::Job& changed) {
+    spec::Environment& room = changed.environment;
+    room.device_clock_limits.resize(locks.size(), *changed.cluster.gpu.max_clock);
+    for (size_t d = 0; d < locks.size(); ++d)
+      room.device_clock_limits[d] = std::min(room.device_clock_limits[d], locks[d]);
+    if (limits.empty()) return;
+    room.device_power_limits.resize(limits.size(), changed.power_limit());
+    for (size_t d = 0; d < limits.size(); ++d)
+      room.device_power_limits[d] = std::min(room.device_power_limits[d], limits[d]);
+  };
+}
+
+}  // namespace triplepoint::advise

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "triplepoint/base/units.h"
+
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/job.h"
+
+#include "triplepoint/advise/gap_part.h"
+#include "triplepoint/metrics/metrics.h"
+
+namespace triplepoint::advise {
+
+/// A change of a job that would explain a slow step: a setting, or a disturbance of some degree.
+struct JobVariant {
+  std::string cause, what, advice;  // "{}" in `what`: the degree
+  std::function<void(spec::Job&, double degree)> change;
+  double degree = 0;                             // above 0; how bad, to begin with
+  std::string (*degree_text)(double) = nullptr;  // null: it is there or not
+
+  bool has_degree() const { return degree_text != nullptr; }
+  spec::Job of(spec::Job job, double how_bad) const {
+    change(job, how_bad);
+    return job;
+  }
+  std::string text(double how_bad) const {
+    return has_degree() ? fmt::format(fmt::runtime(what), degree_text(how_bad)) : what;
+  }
+};
+/// Those that make sense for the job and leave it valid.
+std::vector<JobVariant> variants_of(const spec::Job&);
+
+/// What a step consists of, in seconds: kernels by class (the first with waiting), exposed
+/// communication, idle time. Empty where the metrics do not know them.
+using Marks = std::vector<double>;
+inline constexpr size_t computing_mark = 0, idle_mark = 6;
+Marks marks_of(const metrics::Metrics&);
+/// One minus the other.
+Marks difference_of(const Marks&, const Marks&);
+
+metrics::Metrics simulated_metrics(const spec::Job&);
+
+/// A variant, and how bad it is.
+struct Match {
+  JobVariant variant;
+  double degree = 0;
+  void apply_to(spec::Job& job) const { variant.change(job, degree); }
+};
+/// One or two variants which, simulated together at the degrees that fit best, add to the job's
+/// marks what is seen beyond them; of several nearly as good ones what they share.
+///
+/// `plain`: marks of the job as simulated. `seen`: what is seen beyond them. `step`: of the job.
+std::vector<Match> matching_variants(const spec::Job& job, const Marks& plain, const Marks& seen,
+                                     Seconds step);
+
+/// What each change of a job costs a step: the mean of what it costs alone and beside all others,
+/// so that they add up to what all of them cost.
+using JobChange = std::function<void(spec::Job&)>;
+std::vector<Seconds> costs_of(const spec::Job&, const std::vector<JobChange>&);
+
+// ---- gap_clocks.cpp
+
+/// What some clocks of a recording show, and how a job gets the same clocks.
+struct ClockCause {
+  struct Held {
+    size_t device = 0;      // place in the run's devices
+    bool by_power = false;  // else by heat, a lock, or it is not known
+  };
+  std::vector<GapPart> parts;  // with upper bounds; of slow GPUs one for each reason
+  std::vector<Held> held;
+};
+
+/// Late ranks of traces, slow links and hosts of a simulated run: as measured.
+std::vector<GapPart> parts_of_others(const run::Run&, const metrics::Metrics& seen);
+/// Slow GPUs of a recording; against a prediction also all the others, if they run below the
+/// predicted clock, or boards that differ more than predicted.
+std::vector<ClockCause> clock_causes(const run::Run&, const metrics::Metrics& seen,
+                                     const metrics::Metrics* predicted);
+
+/// Holds these devices at their recorded clocks: by power limits at which the job, as simulated,
+/// has these mean clocks, or by locks. Nothing where the job's GPU has no clocks.
+std::optional<JobChange> change_of(const ClockCause&, const run::Run&, const metrics::Metrics& seen,
+                                   const spec::Job&);
+
+}  // namespace triplepoint::advise
