@@ -145,9 +145,10 @@ Result<void> JobFlags::choose_model(const spec::Library& library, spec::StatedJo
   spec::Job& job = stated.job;
   if (model_) {
     formats::NamedModel named = TPT_TRY(formats::read_model(library, *model_, TPT_TRY(hints())));
+    const int64_t of_file = job.model.sequence_length;
     job.model = std::move(named.model);
     job.notes.insert(job.notes.end(), named.notes.begin(), named.notes.end());
-    stated.stated.erase(spec::JobSetting::sequence_length);
+    if (stated.states(spec::JobSetting::sequence_length)) job.model.sequence_length = of_file;
     stated.length_from = named.length_from;
   }
   if (job.model.name.empty()) job.model = TPT_TRY(sizes_.model(seq_));

@@ -89,7 +89,7 @@ class FolderReader {
                           ? read_file(file)
                           : Result<std::string>(error("larger than 4 MiB"));
     const FileKind kind = text ? recognize(*text) : FileKind::unknown;
-    if (kind != FileKind::nemo_yaml && kind != FileKind::megatron_args)
+    if (kind != FileKind::nemo_yaml && kind != FileKind::megatron_args && kind != FileKind::tool)
       result_.skipped.push_back(name);
     else
       add(file, name, kind, *text);

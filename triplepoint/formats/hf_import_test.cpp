@@ -231,5 +231,26 @@ TEST_CASE("a model is found by name, by file, by config.json and by the folder o
         std::string::npos);
 }
 
+TEST_CASE("what is no decoder with the vocabulary's head is refused by name") {
+  const auto refused = [](const char* what, const char* instead) {
+    const auto read =
+        import_hf_config(spec::default_library(), with(fixture("llama.json"), what, instead), "x");
+    return read ? (read->diagnoses.empty() ? "" : read->diagnoses.front().what) : read.error().what;
+  };
+  for (const char* head : {"LlamaForSequenceClassification", "LlamaModel", "LlamaForMaskedLM",
+                           "LlamaForCausalLMEagle3", "Qwen2ForProcessRewardModel"})
+    CHECK_MESSAGE(refused("LlamaForCausalLM", head).find(head) != std::string::npos, head);
+  for (const char* fine : {"GPT2LMHeadModel", "LlavaForConditionalGeneration"})
+    CHECK_MESSAGE(refused("LlamaForCausalLM", fine).empty(), fine);
+  constexpr const char* type = "\"model_type\": \"llama\"";
+  const auto beside = [&](const std::string& key) {
+    return refused(type, (type + (", " + key)).c_str());
+  };
+  CHECK(beside("\"is_causal\": false").find("both directions") != std::string::npos);
+  CHECK(beside("\"use_bidirectional_attention\": true").find("use_bidirectional") !=
+        std::string::npos);
+  CHECK(beside("\"is_causal\": true, \"use_bidirectional_attention\": \"vision\"").empty());
+}
+
 }  // namespace
 }  // namespace triplepoint::formats

@@ -24,6 +24,15 @@ std::string line(const std::string& more) {
          more;
 }
 
+TEST_CASE("a class for any SentencePiece model tells no vocabulary of another's model") {
+  const auto reads = [](const char* model) {
+    const std::string text = "--tokenizer-type Llama2Tokenizer --tokenizer-model ";
+    return !spec::has_errors(import(line(text + model)).diagnoses);
+  };
+  CHECK(reads("/models/llama-2/tokenizer.model"));
+  CHECK_FALSE(reads("/models/others-100k.ver3.model"));
+}
+
 TEST_CASE("a Megatron launch script with variables and arrays becomes the job it starts") {
   const Imported imported = import(fixture("pretrain_gpt.sh"));
   const spec::Job& job = imported.job;

@@ -47,7 +47,11 @@ int64_t read_vocabulary(Settings& s) {
   if (padded) return *padded;
   // The null tokenizer adds a token that ends documents.
   if (plain) return *plain + (type == "NullTokenizer" ? 1 : 0);
-  for (const std::string& name : {file.value_or(""), type})
+  // A class for any SentencePiece model: Llama's own is called tokenizer.model.
+  const std::string path = lower_case(file.value_or(""));
+  const bool any_model = type == "Llama2Tokenizer" && file && path.find("llama") == path.npos &&
+                         !path.ends_with("tokenizer.model");
+  for (const std::string& name : {file.value_or(""), any_model ? "" : type})
     if (const auto size = vocabulary_of(name)) {
       s.assume(fmt::format("vocabulary of {} tokens after the tokenizer's name, {}", *size, name));
       return *size + extra;
@@ -55,7 +59,7 @@ int64_t read_vocabulary(Settings& s) {
   s.note(DiagnosisCode::unsupported, Severity::error, "tokenizer-type",
          fmt::format("the vocabulary of tokenizer '{}' is not known (embedding and loss depend on "
                      "its size); add --vocab-size",
-                     type.substr(0, 60)));
+                     (any_model ? *file : type).substr(0, 100)));
   return 1;
 }
 

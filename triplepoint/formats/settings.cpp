@@ -165,6 +165,11 @@ void Settings::note(spec::DiagnosisCode code, Severity severity, std::string_vie
 }
 
 void Settings::malformed(std::string_view key, std::string_view value, std::string_view expected) {
+  if (value.starts_with("${"))
+    return note(spec::DiagnosisCode::unsupported, Severity::error, key,
+                fmt::format("{} is {}, which this file does not set; write its value in its place, "
+                            "or give it by a flag",
+                            shown(key), value.substr(0, 60)));
   note(spec::DiagnosisCode::inconsistent, Severity::error, key,
        fmt::format("{} is '{}' (it must be {}); correct the value", shown(key), value.substr(0, 60),
                    expected));
@@ -178,6 +183,14 @@ std::optional<std::string> Settings::resolved(const Setting& setting, int depth)
   const std::string target =
       absolute_reference(std::string_view(word).substr(2, word.size() - 3), setting.key);
   const Setting* other = find(target);
+  // ${NAME:4096}: a variable of the environment, and what holds without it.
+  const std::size_t colon = word.find(':');
+  if (other == nullptr && colon != word.npos && colon > 2 &&
+      word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", 2) == colon) {
+    std::string told = fmt::format("{} {}: as in an empty environment", shown(setting.key), word);
+    if (std::find(assumed_.begin(), assumed_.end(), told) == assumed_.end()) assume(told);
+    return word.substr(colon + 1, word.size() - colon - 2);
+  }
   if (other == nullptr || depth >= deepest_reference) return word;
   asked_.insert(target);
   return other->is_null ? std::nullopt : resolved(*other, depth + 1);

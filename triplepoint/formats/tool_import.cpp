@@ -72,6 +72,9 @@ std::optional<std::string> in_our_words(const TomlValue& rule, const std::string
   for (const std::string& each : values) {
     const std::size_t equals = each.rfind('=');
     const std::string theirs = each.substr(0, equals), ours = each.substr(equals + 1);
+    if (theirs == "auto" && lower_case(value) == theirs && ours != "-")
+      settings.assume(
+          fmt::format("{} is auto, which another program sets; {} is taken", key, ours));
     if (theirs == "*" || lower_case(theirs) == lower_case(value))
       return ours == "-" ? std::nullopt : std::optional(ours == "*" ? value : ours);
     known.push_back(theirs);
@@ -83,17 +86,41 @@ std::optional<std::string> in_our_words(const TomlValue& rule, const std::string
   return std::nullopt;
 }
 
+bool has_adapters(const Said& said) {
+  const auto task = said.find("task");
+  return task != said.end() && task->second == "lora";
+}
+
+/// What no key says is as the tool's own default has it.
+void tell_defaults(const TomlValue& tool, Settings& settings, Said& said) {
+  std::vector<std::string> taken;
+  for (const TomlValue& rule : items_of(tool, "key")) {
+    const std::string usual = text_at(rule, "absent"), ours = text_at(rule, "sets");
+    if (ours.starts_with("plan.lora.") && !has_adapters(said)) continue;
+    if (usual.empty() || !said.try_emplace(ours, usual).second) continue;
+    taken.push_back(fmt::format("{} ({})", usual, text_at(rule, "name")));
+  }
+  if (!taken.empty())
+    settings.assume(fmt::format("not in the file, taken as {} does by default: {}",
+                                text_at(tool, "name"), fmt::join(taken, ", ")));
+}
+
 Said read_keys(const TomlValue& tool, Settings& settings) {
   Said said;
   for (const TomlValue& rule : items_of(tool, "key")) {
     for (const std::string& key : split(text_at(rule, "name"), '|')) {
       if (!settings.has(key) || settings.is_ignored(key)) continue;
-      const auto value = settings.text(key);
+      auto value = settings.text(key);
       if (!value) continue;
+      if (value->find_first_not_of("0123456789_") == value->npos) std::erase(*value, '_');  // YAML
       if (auto ours = in_our_words(rule, key, *value, settings))
         said[text_at(rule, "sets")] = *ours;
     }
   }
+  tell_defaults(tool, settings, said);
+  // Ranks that stand in a file without adapters are left over.
+  if (!has_adapters(said))
+    std::erase_if(said, [](const auto& each) { return each.first.starts_with("plan.lora."); });
   return said;
 }
 
@@ -150,7 +177,8 @@ std::string job_text(const Said& said) {
   std::string text = "model = \"tiny-gpt\"\ncluster = \"hgx-h200\"\n";
   for (const auto& [key, value] : said) {
     if (key != "task" && key != "sequence_length" && !key.starts_with("plan.")) continue;
-    const bool plain = whole_number(value) || value == "true" || value == "false";
+    const bool plain = value.find_first_not_of("0123456789.") == value.npos || value == "true" ||
+                       value == "false" || value.starts_with('[');
     text += fmt::format("{} = {}\n", key, plain ? value : toml_text(value));
   }
   return text;
@@ -180,6 +208,8 @@ void settle_batch(const Said& said, Settings& settings, spec::StatedJob& stated)
                               *ranks, job.world_size(), data));
   if (const auto replicas = number_said(said, "replicas", settings); replicas && *replicas > 1)
     plan.sharding_group_size = std::max<int64_t>(1, data / *replicas);
+  if (said.contains("shard_inside_nodes"))
+    plan.sharding_group_size = std::min(data, job.cluster.gpus_per_node);
   if (stated.states(spec::JobSetting::global_batch_size) || (!local && !accumulation)) return;
   plan.global_batch_size = local ? *local * data : plan.micro_batch_size * *accumulation * data;
   stated.stated.insert(spec::JobSetting::global_batch_size);
@@ -261,7 +291,9 @@ void add_argument(const Setting& setting, std::string_view leaf,
   const TomlValue* negates = rule != nullptr ? rule->find("negates") : nullptr;
   Setting argument = setting;
   if (!setting.is_list && setting.words.size() == 1) {
-    const std::string word = lower_case(setting.words.front());
+    std::string word = lower_case(setting.words.front());
+    if (rule != nullptr && rule->find("switch") != nullptr && (word == "1" || word == "0"))
+      word = word == "1" ? "true" : "false";
     if (word == "true" || word == "false") {
       if ((word == "true") == (negates != nullptr && negates->truth)) return;
       argument.words.clear();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launch files of other tools, and what happens in any reader when a key changes its name.
 #include <algorithm>
-#include <set>
 
 #include <doctest/doctest.h>
 
@@ -76,7 +75,7 @@ TEST_CASE("a file of torchtitan becomes the job it starts") {
   const spec::Job read = job(titan, "train.toml");
   CHECK(read.model.name == "llama3-70b");
   CHECK(read.model.sequence_length == 8192);
-  CHECK(read.stack.name == "compiled-pytorch");
+  CHECK(read.stack.name == "eager-pytorch");  // compile.enable is off unless it is written
   CHECK(read.plan.tensor_parallel_size == 8);
   CHECK(read.plan.sharding == spec::Sharding::parameters);
   CHECK(read.plan.recompute == spec::Recompute::full);
@@ -246,41 +245,20 @@ TEST_CASE("in every reader a key under another name, or one more, is an error th
 
 TEST_CASE("in every reader a key that is taken out changes nothing, or is missed in words") {
   // Where the tool has a default, not to be there says as much as a value does.
-  const std::set<std::string, std::less<>> by_absence = {"fp16",
-                                                         "bf16",
-                                                         "mixed_precision",
-                                                         "gradient_checkpointing",
-                                                         "tp_mode",
-                                                         "fsdp_version",
-                                                         "global-batch-size",
-                                                         "global_batch_size",
-                                                         "local_batch_size",
-                                                         "micro_batch_size",
-                                                         "train_micro_batch_size_per_gpu",
-                                                         "gradient_accumulation_steps",
-                                                         "batch_accumulation_per_replica",
-                                                         "zero_optimization",
-                                                         "data_parallel_shard_degree",
-                                                         "tensor_parallel_degree",
-                                                         "tensor-model-parallel-size",
-                                                         "tensor_model_parallel_size",
-                                                         "tp",
-                                                         "pp",
-                                                         "cutoff_len",
-                                                         "sequence_length",
-                                                         "max_position_embeddings",
-                                                         "num_key_value_heads",
-                                                         "group-query-attention",
-                                                         "n_shared_experts",
-                                                         "first_k_dense_replace",
-                                                         "q_lora_rank",
-                                                         "exp_manager",
-                                                         "vocab-size",
-                                                         "vocab_size"};
+  const std::vector<std::string> by_absence = split(
+      "fp16 bf16 mixed_precision gradient_checkpointing tp_mode fsdp_version "
+      "global-batch-size global_batch_size local_batch_size micro_batch_size "
+      "train_micro_batch_size_per_gpu gradient_accumulation_steps "
+      "batch_accumulation_per_replica zero_optimization data_parallel_shard_degree "
+      "tensor_parallel_degree tensor-model-parallel-size tensor_model_parallel_size tp "
+      "pp cutoff_len sequence_length max_position_embeddings num_key_value_heads "
+      "group-query-attention n_shared_experts first_k_dense_replace q_lora_rank "
+      "exp_manager vocab-size vocab_size",
+      ' ');
   for (const Example& example : examples()) {
     const auto base = read(example.text, example.file, example.by_flags);
     for (const Line& line : lines_with_keys(example)) {
-      if (by_absence.contains(line.key)) continue;
+      if (std::ranges::count(by_absence, line.key) > 0) continue;
       std::string text = example.text;
       text.erase(line.begin, line.end + 1 - line.begin);
       CAPTURE(example.file);
@@ -342,6 +320,41 @@ TEST_CASE("a job of Megatron reads back the same from Megatron-Bridge's file") {
     job.plan.precision = spec::Precision::mxfp8;
     same("mxfp8");
   }
+}
+
+TEST_CASE("adapters, optimizers and defaults of other tools are theirs, and told") {
+  const spec::Job adapters = job(with(axolotl, "fsdp_version: 2",
+                                      "adapter: qlora\nload_in_4bit: true\nlora_r: 16\n"
+                                      "lora_target_linear: true\noptimizer: adamw_bnb_8bit"));
+  CHECK(adapters.task == spec::Task::lora);
+  CHECK(adapters.plan.optimizer.name == "qlora_adamw");
+  CHECK(adapters.plan.sharding == spec::Sharding::none);
+  REQUIRE(adapters.plan.lora);
+  CHECK(adapters.plan.lora->targets.size() == 4);
+  const spec::Job full = job(with(axolotl, "bf16: auto",
+                                  "bf16: auto\noptimizer: adamw_bnb_8bit\n"
+                                  "lora_r: 16"));
+  CHECK(full.plan.optimizer.name == "adamw_8bit");
+  CHECK_FALSE(full.plan.lora);  // ranks without an adapter are left over
+  CHECK(spec::has_errors(
+      read(with(axolotl, "fsdp_version: 2", "adapter: lora\nload_in_8bit: true"))->diagnoses));
+  const auto left_out = read(factory);
+  CHECK(left_out->job.plan.recompute == spec::Recompute::full);
+  CHECK(left_out->job.plan.sharding == spec::Sharding::none);
+  CHECK(left_out->job.plan.lora->targets.size() == 4);
+  CHECK(said_of(left_out).find("taken as LLaMA-Factory does by default") != std::string::npos);
+  const spec::Job hybrid =
+      job(with(accelerate, "FULL_SHARD", "HYBRID_SHARD"), "fsdp.yaml", {"model"});
+  CHECK(hybrid.plan.sharding_group_size == 8);
+}
+
+TEST_CASE("files that look alike are called by their tool's name") {
+  CHECK(tool_of("model: {d_model: 64, weight_tying: false}\nglobal_train_batch_size: 8\n") ==
+        "OLMo-core or OLMo");
+  CHECK(tool_of("step_scheduler: {local_batch_size: 1}\nmodel: {_target_: a}\n") ==
+        "NeMo AutoModel");
+  CHECK(tool_of("train: {micro_batch_size: 1, global_batch_size: 8}\n").empty());
+  CHECK(recognize("model:\n  type: llama\ntrainer:\n  num_train_steps: 9\n") == FileKind::tool);
 }
 
 }  // namespace

@@ -190,7 +190,9 @@ class Strays {
     const int64_t latest = second + 100 * std::min(hour, std::max<int64_t>(high, 0));
     const auto is_early = [&](int64_t delay) { return delay < earliest; };
     const auto early = std::count_if(delays.begin(), delays.end(), is_early);
-    const auto before = std::count_if(delays.begin(), delays.end(), [](auto d) { return d < -ms; });
+    const int64_t skew = low < 0 ? 0 : -ms;  // a few may well be early by little
+    const auto before =
+        std::count_if(delays.begin(), delays.end(), [&](int64_t d) { return d < skew; });
     const bool few = static_cast<size_t>(10 * early) <= std::max<size_t>(10, delays.size());
     if (before > 0 && (low < 0 || !few))
       note_reason(

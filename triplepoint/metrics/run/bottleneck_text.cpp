@@ -284,7 +284,8 @@ std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
         "another, so lateness is unknown.",
         ranks);
   if (late.starts.empty())
-    return "No collective is seen on more than one rank, so lateness is unknown.";
+    return "No collective of a measured length is seen on more than one rank, so lateness is "
+           "unknown.";
   if (std::ranges::all_of(late.starts, &LateStart::is_first))
     return "Only the first collective of ranks is seen on more than one, and that cannot tell "
            "lateness "

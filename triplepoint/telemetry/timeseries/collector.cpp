@@ -495,6 +495,11 @@ run::Run Collector::finish(const Path& source, std::string producer) {
   for (auto* const all : {&gpus_, &nodes_})
     for (auto& [key, owner] : *all)
       for (auto& [signal, track] : owner.tracks) {
+        // Where most are impossible, the unit is another one, and what is left is by chance.
+        if (track.implausible > static_cast<int64_t>(track.ns.size())) {
+          track.implausible += static_cast<int64_t>(track.ns.size());
+          track.ns.clear(), track.values.clear();
+        }
         straighten(track);
         if (track.ns.empty()) continue;
         begin = std::min(begin, track.ns.front());

@@ -43,6 +43,8 @@ constexpr std::array units = {
          "c",
          'C', 1},
     Unit{"celsius", 'C', 1},
+    Unit{"celsius degree", 'C', 1},
+    Unit{"degrees c", 'C', 1},
     Unit{"mhz", 'H', 1},
     Unit{"ghz", 'H', 1e3},
     Unit{"hz", 'H', 1e-6},
@@ -108,7 +110,9 @@ struct Known {
 // Of two quantities with one title, the first whose unit fits.
 constexpr std::array known = {
     Known{"temperature_gpu temp temperature gpu_temp gpu_temperature temp_gpu gtemp tmptr die "
-          "temperature_sensor_edge temperature_edge edge edge_temperature core_temp gpu_#_temp "
+          "temperature_sensor_edge temperature_edge edge edge_temperature core_temp "
+          "gpu_core_temperature "
+          "gpu_#_temp "
           "gpu_#_temperature temp#",
           "die_c"},
     Known{"temperature_sensor_junction hotspot temperature_hotspot hotspot_temperature junction "
@@ -133,15 +137,16 @@ constexpr std::array known = {
     Known{"power_limit enforced_power_limit pmlmt max_graphics_package_power power_cap powerlimit "
           "gpu_#_enforcedpowerlimitwatts",
           "power_limit_w"},
-    Known{"total_energy_consumption energy_consumption accumulated_energy energy", "energy_j", 1,
-          ReadingKind::counter},
+    Known{
+        "total_energy_consumption energy_consumption accumulated_energy gpu_energy_consumed energy",
+        "energy_j", 1, ReadingKind::counter},
     Known{"totec", "energy_j", 1e-3, ReadingKind::counter},
     Known{"sm gpu_#_gpu utilization_gpu gpu_utilization gpu_util utilization gputl gfx_activity "
           "gpu_use gpu_busy gfx usage_gfx_activity",
           "utilization", 0.01, ReadingKind::average},
     Known{"clocks_sm clocks_current_sm sm_clock sm_clk clocks_gr clocks_current_graphics sm smclk "
           "graphics_clock gfx_0_clk gfx_clk gfx_clock gpu_clock gpu_clk sclk sclk_clock_speed pclk "
-          "clock clock_gfx_0_clk clocks_current_sm_clock gpu_#_smclock",
+          "clock clock_gfx_0_clk clocks_current_sm_clock gpu_#_smclock gpu_frequency",
           "sm_clock_mhz"},
     Known{"clocks_mem clocks_current_memory mem_clock memory_clock mmclk mclk mclk_clock_speed "
           "mem_clk mem_0_clk clock_mem_0_clk gpu_#_memoryclock",
@@ -160,7 +165,8 @@ constexpr std::array known = {
     Known{"drama", "memory_active", 1, ReadingKind::average},
     Known{"gract", "graphics_active", 1, ReadingKind::average},
     Known{"throttled throttled_share", "throttled_share"},
-    Known{"node_power system_power", "node_power_w", 1, ReadingKind::instant, Scope::node, true},
+    Known{"node_power system_power pwr_consumption", "node_power_w", 1, ReadingKind::instant,
+          Scope::node, true},
     Known{"inlet inlet_temperature inlet_temp", "inlet_c", 1, ReadingKind::instant, Scope::node,
           true},
     Known{"cpu_power cpu_powerwatts", "cpu_power_w", 1, ReadingKind::instant, Scope::package, true},
@@ -172,10 +178,12 @@ struct Named {
 };
 constexpr std::array named = {
     Named{"date", Is::date},
-    Named{"timestamp time unix_time unix_timestamp datetime date_time runtime elapsed elapsed_time "
+    Named{"timestamp timestamp_ns timestamp_us timestamp_ms timestampus ts time unix_time "
+          "unix_timestamp datetime date_time runtime elapsed elapsed_time "
           "relative_time relative_time_process relative_time_wall time_s elapsed_s",
           Is::time},
-    Named{"index gpu_index device local_rank gpu gpu_id entity idx device_id uuid gpu_uuid "
+    Named{"index gpu_index index_gpu gpuid deviceid device local_rank gpu gpu_id entity idx "
+          "device_id uuid gpu_uuid "
           "pci_bus_id pci_bus bus_id bdf gpu_bdf gpu_pci_bus_id",
           Is::gpu},
     Named{"node host hostname instance", Is::host},

@@ -96,6 +96,8 @@ class FileReader {
   FileReader(Collector& collector, const TimeSeriesOptions& options, std::string name)
       : collector_(collector), options_(options), name_(std::move(name)) {}
 
+  const std::set<std::string>& unread() const { return unread_; }
+
   Result<void> read(std::string_view text, Form form) {
     if (form == Form::json) return read_json(text);
     TableHead head = head_of(text);
@@ -110,6 +112,7 @@ class FileReader {
     }
     // Zeus' older monitor writes milliwatts.
     if (head.line == "Time,Power") columns[1].unit = 1e-3;
+    TPT_TRY(refuse_others(head, columns));
     TPT_TRY(choose_set(head, columns));
     tell_unread(head, columns);
     read_rows(head, columns);
@@ -117,6 +120,31 @@ class FileReader {
   }
 
  private:
+  /// Tables whose rows or columns are no GPU's over time, though their titles look so.
+  Result<void> refuse_others(const TableHead& head, const std::vector<Column>& columns) {
+    std::set<std::string> runs, times;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const std::string title = lower_case(head.titles[i]);
+      if (title == "pid")
+        return error(
+            fmt::format("{}: a table of processes (pid), whose numbers are theirs and not "
+                        "their GPU's; give nvidia-smi dmon or --query-gpu",
+                        name_));
+      if (const std::size_t dash = title.find(" - "); dash != title.npos && columns[i].gpu)
+        runs.insert(head.titles[i].substr(0, dash));
+      if (columns[i].is == Is::unknown && title.find("time") != title.npos) times.insert(title);
+    }
+    if (runs.size() > 1)
+      return error(fmt::format("{}: columns of {} runs ({}); leave those of one", name_,
+                               runs.size(), fmt::join(runs, ", ")));
+    if (!times.empty() && !has(columns, Is::time) && !has(columns, Is::date))
+      return error(
+          fmt::format("{}: column {} may hold times, in a unit that is not known; write "
+                      "seconds, titled timestamp",
+                      name_, *times.begin()));
+    return {};
+  }
+
   Result<void> choose_set(const TableHead& head, const std::vector<Column>& columns) {
     const auto set = std::ranges::find(columns, Is::set, &Column::is);
     if (set == columns.end()) return {};
@@ -366,8 +394,12 @@ class FileReader {
         if (label != "__name__" && !is_second) record.emplace_back(label, text_of(value));
       }
       const Column& column = known_column(name);
-      if (!tells_of_gpus(column)) {
-        unread_.insert(name.empty() ? "a series without a name" : name);
+      const bool has_gpu = std::ranges::any_of(
+          record, [&](const auto& label) { return known_column(label.first).is == Is::gpu; });
+      if (!tells_of_gpus(column) || !(has_gpu || column.of_node)) {
+        unread_.insert(name.empty()            ? "a series without a name"
+                       : tells_of_gpus(column) ? name + " without a GPU's label"
+                                               : name);
         continue;
       }
       Json values = series.value("values", Json::array());
@@ -462,17 +494,22 @@ Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& o
     }
     collector.begin_file(gpu_in_name(path));
     const int64_t before = collector.rows(), lost = collector.left_out();
-    TPT_TRY(FileReader(collector, options, path.string()).read(text, form));
+    FileReader reader(collector, options, path.string());
+    TPT_TRY(reader.read(text, form));
     if (collector.rows() == before || collector.left_out() - lost > collector.rows() - before)
       return error(fmt::format(
           "{}: {} of {} rows can be read{}", path.string(), collector.rows() - before,
           collector.rows() - before + collector.left_out() - lost,
-          collector.left_out() > lost
-              ? ": " + collector.why_left_out()
+          collector.left_out() > lost ? ": " + collector.why_left_out()
+          : !reader.unread().empty()
+              ? fmt::format(": metrics that are not read are {}", fmt::join(reader.unread(), ", "))
               : " (rows need a time or a GPU); name whose they are in a column, such as index"));
   }
   run::Run run = collector.finish(source, producer);
   windows.add_to(run, collector.epoch());
+  if (run.series.empty() && run.steps.empty() && !run.numbers.recording_s)
+    return error(fmt::format("{}: no reading is left: {}", source.string(),
+                             fmt::join(run.manifest.notes, "; ")));
   return run;
 }
 

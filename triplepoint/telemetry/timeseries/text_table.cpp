@@ -82,7 +82,8 @@ bool next_line(std::string_view& text, std::string_view& line) {
 TableHead head_of(std::string_view text) {
   TableHead head;
   std::string_view line;
-  while (next_line(text, line) && trimmed(line).empty()) {
+  const auto is_message = [&] { return line.starts_with("WARNING") || line.starts_with("="); };
+  while (next_line(text, line) && (trimmed(line).empty() || is_message())) {
   }
   head.line = trimmed(line);
   std::string_view titles = head.line;

@@ -398,5 +398,21 @@ TEST_CASE("a folder of something else is not taken for a recording") {
   CHECK_FALSE(looks_like_time_series(folder.file("trace.json", R"({"traceEvents":[]})")));
 }
 
+TEST_CASE("tables of processes, of several runs and of unknown times are refused by name") {
+  CHECK(refusal("# gpu pid type sm mem command\n# Idx # C/G % % name\n 0 12 C 99 40 python\n")
+            .find("processes") != std::string::npos);
+  CHECK(refusal("\"Step\",\"a - system/gpu.0.powerWatts\",\"b - system/gpu.0.powerWatts\"\n"
+                "\"1\",\"650\",\"300\"\n")
+            .find("2 runs (a, b)") != std::string::npos);
+  CHECK(refusal("elapsed_time_ms,gpu,power_w\n0,0,650\n500,0,651\n").find("elapsed_time_ms") !=
+        std::string::npos);
+  CHECK(refusal("timestamp,gpu_power_w\n1,4939\n2,6472\n3,6470\n").find("3 of 3 readings") !=
+        std::string::npos);
+  const run::Run run = read(
+      "timestamp_ns,gpu_id,power_mw\n1762000000100000000,0,650000\n"
+      "1762000000600000000,0,651000\n");
+  CHECK(seconds(*run::find_series(run, "power_instant_w", 0), 1) == doctest::Approx(0.5));
+}
+
 }  // namespace
 }  // namespace triplepoint::telemetry

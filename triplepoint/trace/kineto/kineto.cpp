@@ -167,8 +167,8 @@ class Reading {
     if (collector_.size() == 0 && collector_.unknown() > 0)
       return error(
           fmt::format("{} has no spans (its {} events are of no category that the PyTorch "
-                      "profiler writes for devices and hosts); give a trace of one of its "
-                      "active steps",
+                      "profiler writes for devices and hosts; those of JAX, Ascend and browsers "
+                      "have others); give a trace of torch.profiler, of its active steps",
                       input_.name(), collector_.unknown()));
     if (collector_.size() == 0 && !failure_.empty()) return error(failure_);
     return finish();

@@ -44,9 +44,9 @@ class OutputReader {
 
   void read(std::string_view line) {
     if (line.find('{') != std::string_view::npos && read_json(line)) return;
-    const size_t mark = line.find('#');
-    if (mark != std::string_view::npos && is_title(line.substr(mark)))
-      return read_titles(line.substr(mark + 1));
+    // Pages on the web drop the # in front of titles.
+    const size_t mark = line.find('#'), titles = std::min(line.find("size"), line.size());
+    if (is_title(line)) return read_titles(line.substr(mark < titles ? mark + 1 : titles));
     find_operation(line);
     if (line.find("Rank ") != std::string_view::npos &&
         line.find(" device ") != std::string_view::npos)
@@ -162,11 +162,13 @@ class OutputReader {
     if (dated && words.size() > titles_.size()) words.pop_back();
     if (words.size() > titles_.size())
       words.erase(words.begin(), words.end() - static_cast<std::ptrdiff_t>(titles_.size()));
+    const bool is_number = !words.empty() && number(words[0]);
     if (!words.empty())
       if (const size_t end = words[0].find_last_of(":|>"); end != std::string_view::npos)
         words[0].remove_prefix(end + 1);
-    if (words.size() < 8 || !number(words[0]) || !number(words[1])) return;
-    if (words.size() != titles_.size()) {
+    const bool is_row = words.size() >= 8 && number(words[0]) && number(words[1]);
+    if (!is_row && !is_number) return;
+    if (!is_row || words.size() != titles_.size()) {
       ++tests_.skipped;
       return;
     }
