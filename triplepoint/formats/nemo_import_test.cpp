@@ -146,10 +146,10 @@ TEST_CASE("layers that do not fill the stages of a NeMo job are found, with the 
   const std::string text =
       with(with(fixture("pretrain-h200.yaml"), "num_layers: 16", "num_layers: 18"),
            "activations_checkpoint_num_layers: 4", "activations_checkpoint_num_layers: 5");
-  CHECK(
-      finds(import(text, "h200.yaml"), layers_not_divisible, Severity::error,
-            "h200.yaml:18: num_layers 18 is not divisible by pipeline_parallel_size 4 (every stage "
-            "holds equally many layers); try 2, or write layers_per_stage"));
+  CHECK(finds(
+      import(text, "h200.yaml"), layers_not_divisible, Severity::error,
+      "h200.yaml:18: num_layers 18 is not divisible by pipeline_parallel_size 4 (every stage "
+      "holds equally many layers); try 2, or write layers_per_stage (--layers-per-stage 5,5,4,4)"));
 }
 
 TEST_CASE("less than one microbatch in a NeMo job is found, with the line") {
