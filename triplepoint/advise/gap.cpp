@@ -67,7 +67,7 @@ class Explainer {
     if (!gap_.unlike.empty())
       predicted_ = nullptr;
     else
-      plain_ = metrics::measure(*predicted);
+      plain_ = metrics::measure(*predicted), gap_.set_up = set_up_apart(run, *predicted);
   }
 
   Gap explain() {

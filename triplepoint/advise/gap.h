@@ -25,6 +25,7 @@ struct Gap {
   std::optional<Seconds> predicted;
   std::vector<GapPart> parts;       // largest first
   std::vector<std::string> unlike;  // what makes the prediction one of another training
+  std::vector<std::string> set_up;  // of the room and limits, where the two jobs differ
   std::vector<std::string> untold;  // what the given inputs cannot tell, and what would
   metrics::StepHistory history;
 };
@@ -50,5 +51,7 @@ Gap explain_gap(const run::Run& measured, const run::Run* predicted);
 /// What shows that two runs are not of the same training: "H100, predicted for H200". A setting
 /// that differs shows nothing.
 std::vector<std::string> unlike(const run::Run& measured, const run::Run& predicted);
+/// Where inlet, cooling, power limit or clock lock of their jobs differ.
+std::vector<std::string> set_up_apart(const run::Run& measured, const run::Run& predicted);
 
 }  // namespace triplepoint::advise

@@ -448,6 +448,18 @@ TEST_CASE("what is missing is said") {
   CHECK(explain_gap(recorded(dense_job(), 1, {}), &prediction_of(dense_job())).untold.empty());
 }
 
+TEST_CASE("a room or a limit that the prediction does not have is told") {
+  const run::Run cool = prediction_of(dense_job());
+  run::Run warm = cool;
+  CHECK(set_up_apart(warm, cool).empty());
+  warm.manifest.job->environment.ambient = Celsius(45);
+  warm.manifest.job->environment.power_limit = 450 * unit::W;
+  const std::vector<std::string> apart = set_up_apart(warm, cool);
+  REQUIRE(apart.size() == 2);
+  CHECK(apart[0].starts_with("inlet 45"));
+  CHECK(apart[1].starts_with("power_limit 450"));
+}
+
 TEST_CASE("a prediction of another training is refused in the first sentence") {
   run::Run run = recorded(dense_job(), 1, {.recording = true, .traces = false});
   const auto refused_for = [&](const char* why) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "triplepoint/spec/library.h"
 
 #include "triplepoint/advise/gap.h"
+#include "triplepoint/answers/results.h"
 
 namespace triplepoint::advise {
 namespace {
@@ -62,6 +64,20 @@ std::vector<std::string> unlike(const run::Run& measured, const run::Run& predic
   compare("samples a step", own.samples, other.samples);
   if (own.samples == other.samples || !own.samples || !other.samples)
     compare("tokens a step", own.tokens, other.tokens);
+  return all;
+}
+
+std::vector<std::string> set_up_apart(const run::Run& measured, const run::Run& predicted) {
+  std::vector<std::string> all;
+  if (!measured.manifest.job || !predicted.manifest.job) return all;
+  const auto others = answers::settings_of(predicted);
+  for (const auto& [name, value] : answers::settings_of(measured)) {
+    if (name != "inlet" && name != "cooling" && name != "power_limit" && name != "clock_lock")
+      continue;
+    const auto other = std::ranges::find(others, name, [](const auto& one) { return one.first; });
+    if (other != others.end() && other->second != value)
+      all.push_back(fmt::format("{} {}, predicted {}", name, value, other->second));
+  }
   return all;
 }
 

@@ -47,8 +47,11 @@ std::string first_sentence(const Gap& gap) {
                        percent((over - gap.unexplained) / gap.measured));
   if (abs(over) < 0.01 * gap.measured)
     return fmt::format("{}, as predicted ({}).", takes, time_of(gap.base));
-  return fmt::format("{}, {} {} than predicted ({}).", takes, time_of(abs(over)),
-                     over > Seconds() ? "more" : "less", time_of(gap.base));
+  std::string text = fmt::format("{}, {} {} than predicted ({})", takes, time_of(abs(over)),
+                                 over > Seconds() ? "more" : "less", time_of(gap.base));
+  if (!gap.set_up.empty())
+    text += fmt::format("; the two are set up differently: {}", fmt::join(gap.set_up, "; "));
+  return text + ".";
 }
 
 std::string part_sentence(const Gap& gap, const GapPart& part) {
@@ -209,6 +212,7 @@ answers::Document why_answer(const Gap& gap, const run::Run& measured, std::stri
   answer.numbers["scatter_s"] = seconds(gap.history.scatter);
   answer.numbers["unknown"] = gap.untold;
   answer.numbers["unlike"] = gap.unlike;
+  answer.numbers["set_up_apart"] = gap.set_up;
   return answer;
 }
 
