@@ -31,6 +31,7 @@
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/document_page.h"
+#include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/memory.h"
@@ -316,7 +317,8 @@ Result<Json> compare(const Json& request) {
   if (sides.size() < 2) return error("a comparison needs two jobs; pin one first");
   const answers::Document document =
       report::comparison_document(report::compare_runs(std::move(sides)), false);
-  return Json{{"html", sections_html(document)}};
+  return Json{
+      {"html", "<p><b>" + report::escape(document.verdict) + "</b></p>" + sections_html(document)}};
 }
 
 Result<Json> curve(const Json& request) {
