@@ -2,8 +2,8 @@
 // What a reading of 8 GPUs, 24 signals each, costs.
 #include <benchmark/benchmark.h>
 
-#include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 #include "tests/doubles/fake_drivers.h"
 

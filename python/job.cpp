@@ -3,7 +3,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/flags/job_flags.h"

@@ -8,7 +8,6 @@
 
 #include "triplepoint/base/installation.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/system/process.h"

@@ -10,7 +10,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/learning.h"
 #include "triplepoint/flags/plan_flags.h"

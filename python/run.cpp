@@ -2,6 +2,8 @@
 #include "python/run.h"
 
 #include <sstream>
+#include <string>
+#include <utility>
 
 #include <pybind11/stl.h>
 

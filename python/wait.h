@@ -11,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
 #include "triplepoint/base/result.h"

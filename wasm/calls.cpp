@@ -15,7 +15,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/sources.h"
 
 #include "triplepoint/answers/run_figures.h"

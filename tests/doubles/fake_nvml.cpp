@@ -10,7 +10,6 @@
 #include <cstring>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "triplepoint/telemetry/nvml/api.h"
 

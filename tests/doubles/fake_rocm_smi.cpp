@@ -2,8 +2,6 @@
 // A librocm_smi64.so.1 made up by a script (the file named by TRIPLEPOINT_FAKE_ROCM_SMI): an MI300X
 // without an edge sensor.
 #include <cstdio>
-#include <cstring>
-#include <string>
 
 #include "tests/doubles/fake_script.h"
 

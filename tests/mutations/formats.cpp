@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/result.h"
-
 #include "triplepoint/store/store_database.h"
 
 namespace triplepoint::mutations {

@@ -11,7 +11,7 @@
 
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/endpoint.h"
-#include "trainer/comm/wire.h"
+#include "trainer/comm/transport.h"
 
 namespace triplepoint::trainer {
 namespace {

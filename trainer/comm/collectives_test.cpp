@@ -9,7 +9,6 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/endpoint.h"
 #include "trainer/comm/transport.h"
-#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "triplepoint/spec/op.h"
 
-#include "trainer/comm/wire.h"
+#include "trainer/comm/transport.h"
 
 namespace triplepoint::trainer {
 

@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +15,6 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/shaped_links.h"
 #include "trainer/comm/transport.h"
-#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdlib>
 #include <limits>
-#include <memory>
 #include <new>
 #include <thread>
 #include <vector>
@@ -15,11 +14,6 @@
 #define MPICH_SKIP_MPICXX 1
 
 #include <mpi.h>
-
-#include "triplepoint/base/result.h"
-
-#include "trainer/comm/transport.h"
-#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -16,7 +16,6 @@
 #include "triplepoint/spec/op.h"
 
 #include "trainer/comm/transport.h"
-#include "trainer/comm/wire.h"
 
 namespace triplepoint::trainer {
 namespace {

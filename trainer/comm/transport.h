@@ -10,9 +10,19 @@
 #include <stdexcept>
 #include <vector>
 
-#include "trainer/comm/wire.h"
-
 namespace triplepoint::trainer {
+
+enum class Reduction { sum, maximum };
+
+/// How a number travels.
+enum class Number : uint8_t { fp32, int64 };
+
+constexpr int64_t bytes_of(Number number) {
+  return number == Number::fp32 ? 4 : 8;
+}
+
+/// to[i] = to[i] + from[i], or the larger one.
+void combine(Number, const void* from, void* to, int64_t count, Reduction);
 
 /// A peer that does not answer, or a group that disagrees. The one exception of the trainer: a wait
 /// stands deep inside of a pass, and nothing there could go on. `what` names rank, peer, group.

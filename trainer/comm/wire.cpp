@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/comm/wire.h"
-
 #include <algorithm>
+
+#include "trainer/comm/transport.h"
 
 // The loops that a reduction spends its time in: one version per family of processors, chosen when
 // the program starts. They add in the same order, so the bits are the same.

@@ -2,7 +2,6 @@
 #include "trainer/machine/machine.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <ctime>
 #include <fstream>

@@ -3,8 +3,6 @@
 
 #include <cblas.h>
 
-#include "trainer/math/math.h"
-
 namespace triplepoint::trainer {
 namespace {
 

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "trainer/model/context.h"
-
 namespace triplepoint::trainer {
 namespace {
 

@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <deque>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "triplepoint/base/result.h"
 
 #include "trainer/model/attention_block.h"
-#include "trainer/model/context.h"
 #include "trainer/model/mlp_block.h"
 #include "trainer/model/moe_block.h"
 #include "trainer/model/normalization.h"

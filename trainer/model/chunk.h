@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -9,10 +8,8 @@
 #include "triplepoint/spec/job.h"
 
 #include "triplepoint/workload/layer_layout.h"
-#include "triplepoint/workload/rank_grid.h"
 
 #include "trainer/model/context.h"
-#include "trainer/model/parameter.h"
 
 namespace triplepoint::trainer {
 

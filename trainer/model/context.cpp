@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/model/context.h"
 
-#include <algorithm>
 #include <bit>
 
 namespace triplepoint::trainer {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
-#include <vector>
 
 /// Numbers that remember where they came from: the reference's differentiation.
 namespace triplepoint::trainer::tape {

@@ -4,8 +4,6 @@
 #include <bitset>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/random.h"
 
 #include "trainer/runtime/check_job.h"

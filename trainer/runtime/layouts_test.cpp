@@ -5,8 +5,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "triplepoint/workload/work_graph.h"
-
 #include "trainer/runtime/jobs_testing.h"
 #include "trainer/runtime/world.h"
 

@@ -9,7 +9,6 @@
 
 #include "triplepoint/workload/rank_grid.h"
 
-#include "trainer/runtime/rank_groups.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {

@@ -14,7 +14,7 @@
 #include "trainer/math/math.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/model/chunk.h"
-#include "trainer/model/parameter.h"
+#include "trainer/model/context.h"
 #include "trainer/runtime/bucket.h"
 #include "trainer/runtime/rank_groups.h"
 #include "trainer/runtime/sharding.h"

@@ -2,7 +2,6 @@
 #include "trainer/runtime/rank_groups.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 

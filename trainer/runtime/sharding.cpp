@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "triplepoint/base/result.h"
-
 #include "trainer/runtime/rank_groups.h"
 
 namespace triplepoint::trainer {

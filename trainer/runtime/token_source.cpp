@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/random.h"
 
 namespace triplepoint::trainer {
 namespace {

@@ -6,7 +6,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/scratch_folder.h"
 
 namespace triplepoint::trainer {

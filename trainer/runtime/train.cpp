@@ -5,16 +5,13 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "triplepoint/mark/mark.h"
-#include "triplepoint/workload/work_graph.h"
 
 #include "trainer/math/math.h"
 #include "trainer/runtime/pipeline.h"
-#include "trainer/runtime/rank_groups.h"
 #include "trainer/spans.h"
 
 namespace triplepoint::trainer {

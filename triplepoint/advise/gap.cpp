@@ -11,7 +11,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/advise/gap_model.h"
-#include "triplepoint/metrics/trace/gap_calls.h"
+#include "triplepoint/metrics/trace/own_time.h"
 
 namespace triplepoint::advise {
 

@@ -9,7 +9,7 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/gap.h"
 #include "triplepoint/answers/results.h"

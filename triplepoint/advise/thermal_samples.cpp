@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/run/run.h"
-#include "triplepoint/run/series_index.h"
 #include "triplepoint/run/throttle_reasons.h"
 
 #include "triplepoint/advise/thermal_groups.h"

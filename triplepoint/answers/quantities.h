@@ -3,9 +3,7 @@
 
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "triplepoint/base/json_fwd.h"
 

@@ -2,6 +2,7 @@
 #include "triplepoint/answers/results.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 
 #include <fmt/format.h>

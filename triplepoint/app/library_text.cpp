@@ -10,7 +10,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/labels.h"

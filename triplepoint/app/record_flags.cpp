@@ -5,7 +5,7 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/formats/import.h"

@@ -10,7 +10,7 @@
 
 #include "triplepoint/app/recording.h"
 #include "triplepoint/flags/arguments.h"
-#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::app {
 

@@ -15,8 +15,8 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"
 
-#include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/recorder/closing.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::app {
 
@@ -74,7 +74,7 @@ class OwnRecording {
 /// long each rank waited for the last; unless marks were lost. Nothing that was measured changes.
 void describe_with_job(run::Run& recording, const spec::Job& job);
 
-/// Writes into a recording what triplepoint-train says at its end (trainer/runtime/train_output.h):
+/// Writes into a recording what triplepoint-train says at its end (trainer/runtime/main.cpp):
 /// the memory of each stage at its peak, the rate of products that was measured before the first
 /// step as the peak of MFU, bytes moved per group and collective, the first and the last loss. The
 /// error says what is wrong with the report; the recording is then as it was.

@@ -11,7 +11,7 @@
 
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/formats/import.h"

@@ -9,7 +9,6 @@
 #include "triplepoint/base/watch.h"
 
 #include "triplepoint/run/run.h"
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/runner.h"
 #include "triplepoint/report/study.h"

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/quoting.h"
-#include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/base/result.h"
 
-#include <memory>
-
 #include <doctest/doctest.h>
 
 namespace triplepoint {

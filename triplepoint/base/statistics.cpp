@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/base/statistics.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace triplepoint {
 
 std::optional<RankSpread> spread_of(std::vector<RankValue> values) {

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <system_error>
-#include <vector>
 
 #include <fmt/format.h>
 

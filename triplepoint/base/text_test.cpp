@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/base/text.h"
 
-#include <string>
-#include <vector>
-
 #include <doctest/doctest.h>
 
 namespace triplepoint {

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint {

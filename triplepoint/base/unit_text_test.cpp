@@ -3,13 +3,11 @@
 
 #include <cmath>
 #include <regex>
-#include <string>
 #include <type_traits>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/random.h"
-#include "triplepoint/base/units.h"
 
 namespace triplepoint {
 namespace {

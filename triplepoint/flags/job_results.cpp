@@ -4,7 +4,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/job.h"
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"

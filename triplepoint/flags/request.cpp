@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/labels.h"

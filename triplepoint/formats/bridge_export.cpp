@@ -9,7 +9,7 @@
 
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/shell_command.h"
-#include "triplepoint/formats/yaml_writer.h"
+#include "triplepoint/formats/yaml_document.h"
 
 namespace triplepoint::formats {
 namespace {

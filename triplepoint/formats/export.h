@@ -10,7 +10,7 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/job.h"
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 namespace triplepoint::formats {
 

@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/quoting.h"
 
-#include "triplepoint/spec/expert_overlap.h"
+#include "triplepoint/spec/job.h"
 
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"

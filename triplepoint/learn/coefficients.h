@@ -8,8 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "triplepoint/base/units.h"
-
 #include "triplepoint/spec/job.h"
 
 namespace triplepoint::learn {

@@ -7,14 +7,9 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
-#include <functional>
 #include <map>
-#include <memory>
 #include <set>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>

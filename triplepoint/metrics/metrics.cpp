@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "triplepoint/spec/job.h"
-
 #include "triplepoint/workload/rank_grid.h"
 
 namespace triplepoint::metrics {

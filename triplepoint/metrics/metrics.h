@@ -165,7 +165,7 @@ struct Metrics {
   // knows neither reasons nor counters.
   std::vector<double> throttled_per_gpu;
   std::map<std::string, double> energy_ledger_j;
-  std::vector<run::Bottleneck> bottlenecks;  // beyond the noise; see run/bottlenecks.h
+  std::vector<run::Bottleneck> bottlenecks;  // beyond the noise; see run/bottlenecks.cpp
 };
 
 /// Of one step: the mean over the steps which the timeline shows in detail (all steps without a

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/perf/kernel_time.h"
 
-#include <array>
 #include <cmath>
 
 #include <doctest/doctest.h>

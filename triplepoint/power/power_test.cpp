@@ -2,7 +2,6 @@
 #include "triplepoint/power/power.h"
 
 #include <cmath>
-#include <vector>
 
 #include <doctest/doctest.h>
 

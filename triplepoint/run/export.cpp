@@ -4,7 +4,6 @@
 #include <array>
 #include <iterator>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,7 +12,6 @@
 #include "triplepoint/base/csv.h"
 
 #include "triplepoint/run/protobuf_writer.h"
-#include "triplepoint/run/trace_tracks.h"
 #include "triplepoint/spec/names.h"
 
 namespace triplepoint::run {

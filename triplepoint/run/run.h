@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -248,5 +247,16 @@ std::string horizon_text(const Run&);
 bool has_trained(const Run&);
 /// "ok", "oom" or "shutdown".
 std::string_view verdict_of(const Run&);
+
+/// find_series() for who asks for the series of all devices: each by bisection. The run's series
+/// have to stay as they are.
+class SeriesIndex {
+ public:
+  explicit SeriesIndex(const Run&);
+  const Series* find(std::string_view signal, int32_t device, bool of_node = false) const;
+
+ private:
+  std::vector<const Series*> series_;  // of devices, then of nodes, by number
+};
 
 }  // namespace triplepoint::run

@@ -3,8 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/run/series_index.h"
-
 namespace triplepoint::run {
 namespace {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/run/timeline.h"
 
-#include <algorithm>
 #include <iterator>
 #include <numeric>
 

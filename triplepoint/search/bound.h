@@ -3,7 +3,6 @@
 
 #include <array>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "triplepoint/spec/job.h"

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -10,7 +10,7 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/expert_overlap.h"
+#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
 
 namespace triplepoint::search {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "triplepoint/spec/expert_overlap.h"
+#include "triplepoint/spec/job.h"
 
 #include "triplepoint/search/testing.h"
 

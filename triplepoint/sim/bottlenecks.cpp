@@ -4,13 +4,13 @@
 // An outlier alone costs nothing if it is in a stage that waits anyway. So the
 // step is simulated once more with the outliers at the median of their peers, and what it gains is
 // their cost. One more schedule per kind, and only where there are outliers.
-#include "triplepoint/sim/bottlenecks.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "triplepoint/base/statistics.h"
+
+#include "triplepoint/sim/record.h"
 
 namespace triplepoint::sim {
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planted culprits of random kind, place and layout are found; fair clusters name no device.
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>

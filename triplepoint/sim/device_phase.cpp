@@ -4,10 +4,7 @@
 #include "triplepoint/sim/device_phase.h"
 
 #include <cmath>
-#include <utility>
 
-#include "triplepoint/clock/governor.h"
-#include "triplepoint/power/power.h"
 #include "triplepoint/sim/hardware_variation.h"
 #include "triplepoint/sim/heat.h"
 

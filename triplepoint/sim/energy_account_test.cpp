@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/sim/energy_account.h"
 
-#include <algorithm>
-#include <vector>
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/sim/jobs_testing.h"

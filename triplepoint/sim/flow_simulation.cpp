@@ -18,8 +18,6 @@
 
 #include <algorithm>
 
-#include "triplepoint/base/result.h"
-
 namespace triplepoint::sim {
 namespace {
 

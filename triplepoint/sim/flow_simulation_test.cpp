@@ -8,7 +8,6 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/perf/fair_share.h"
 #include "triplepoint/sim/jobs_testing.h"
 
 namespace triplepoint::sim {

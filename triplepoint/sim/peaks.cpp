@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/peaks.h"
+#include "triplepoint/sim/record.h"
 
 // The highest power of each device, as a sensor shows it and of single kernels.
 //
@@ -19,7 +19,6 @@
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/power/power_trace.h"
-#include "triplepoint/power/sensor.h"
 #include "triplepoint/sim/phase_trace.h"
 
 namespace triplepoint::sim {

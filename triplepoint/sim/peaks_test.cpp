@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/sim/peaks.h"
-
 #include <algorithm>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "triplepoint/sim/jobs_testing.h"
+#include "triplepoint/sim/record.h"
 
 namespace triplepoint::sim {
 namespace {

@@ -24,8 +24,6 @@
 #include <span>
 #include <utility>
 
-#include "triplepoint/perf/kernel_time.h"
-
 namespace triplepoint::sim {
 namespace {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/sim/phase_trace.h"
 
-#include <algorithm>
 #include <array>
 
 #include <doctest/doctest.h>

@@ -6,9 +6,9 @@
 #include "triplepoint/sim/record.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <span>
+#include <vector>
 
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
@@ -16,8 +16,6 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/power/power.h"
-#include "triplepoint/sim/bottlenecks.h"
-#include "triplepoint/sim/peaks.h"
 #include "triplepoint/sim/phase_trace.h"
 #include "triplepoint/sim/step_profile.h"
 

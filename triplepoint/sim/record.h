@@ -3,8 +3,8 @@
 
 #include <cmath>
 #include <optional>
-#include <vector>
 
+#include "triplepoint/run/bottleneck.h"
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/sim/heat.h"
@@ -56,5 +56,33 @@ void record_step(run::Run& run, StepModel& model, const CoupledStep& step,
 /// Appends the timeline of the traced ranks.
 void record_timeline(run::Timeline& timeline, StepModel& model, const CoupledStep& step,
                      Instant begin);
+
+/// Who makes the others wait in this step, most seconds first: GPUs with a lower clock than their
+/// peers, links with less bandwidth, hosts that launch later. Empty where boards, slots and hosts
+/// differ as healthy ones do.
+///
+///   cost = step - step with the same devices at the median of their peers
+/// The second step is simulated, so seconds that hide behind something else cost nothing. Peers are
+/// the devices of the same stage, or all if a stage has fewer than four. A device is outside the
+/// noise if its phases take at least 4 % and 4 robust standard deviations longer than at its peers'
+/// clock. The only evidence is what is slow; why is for metrics to say. The model is left as it
+/// was.
+std::vector<run::Bottleneck> find_bottlenecks(StepModel&, const CoupledStep&);
+
+/// The highest power of each device over the measured steps, all like this one: one step where a
+/// profiler runs in it (stack.profiled), else ten.
+struct PowerPeaks {
+  // Median of the highest reading of the driver's sensor (power/sensor.h). A phase whose mean
+  // exceeds the cap bursts after a rest, at the highest clock until the governor reacts
+  // (clock/governor.h); a phase within the cap shows its highest window. Not below the mean power.
+  std::vector<Watts> sensor;
+  std::vector<Watts> kernel;  // of the kernel with the highest power, at the highest clock
+  // Median of the highest reading of any device: sensors look at different moments, so it is not
+  // below the highest of `sensor`.
+  Watts highest;
+};
+
+/// The job must have power coefficients. Model and limits: docs/models/power.md.
+PowerPeaks find_peaks(StepModel&, const CoupledStep&);
 
 }  // namespace triplepoint::sim

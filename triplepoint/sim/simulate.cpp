@@ -11,19 +11,14 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "triplepoint/run/run.h"
 
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/record.h"
 #include "triplepoint/sim/steady_state.h"
-#include "triplepoint/sim/transient.h"
 
 namespace triplepoint::sim {
 namespace {

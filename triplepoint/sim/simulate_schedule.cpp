@@ -15,7 +15,6 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/sim/flow_simulation.h"
-#include "triplepoint/sim/schedule_engine.h"
 
 namespace triplepoint::sim {
 namespace {

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
-
-#include "triplepoint/base/units.h"
 
 #include "triplepoint/sim/schedule_engine.h"
 #include "triplepoint/sim/wiring.h"

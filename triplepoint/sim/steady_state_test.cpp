@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "triplepoint/run/run.h"
 #include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"
 

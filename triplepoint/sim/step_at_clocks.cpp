@@ -18,8 +18,6 @@
 
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/sim/simulate_schedule.h"
-
 namespace triplepoint::sim {
 namespace {
 

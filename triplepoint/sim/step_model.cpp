@@ -18,10 +18,6 @@
 // phases_, epilogues_ likewise, so that an index is a multiplication (table_index, epilogue_of).
 // Blocks are only appended, never removed: a fault that comes back finds its block again.
 
-#include <algorithm>
-#include <cmath>
-#include <utility>
-
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/result.h"
 

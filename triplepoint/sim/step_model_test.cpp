@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/sim/step_model.h"
 
-#include <algorithm>
-#include <limits>
-#include <vector>
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/sim/jobs_testing.h"

@@ -13,13 +13,9 @@
 #include "triplepoint/sim/trace_what_if.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <numeric>
-#include <optional>
 #include <set>
 #include <tuple>
 

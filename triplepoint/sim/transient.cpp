@@ -24,12 +24,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "triplepoint/base/result.h"
-
-#include "triplepoint/run/run.h"
 
 #include "triplepoint/power/power.h"
 #include "triplepoint/sim/record.h"

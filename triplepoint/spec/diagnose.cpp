@@ -5,12 +5,9 @@
 #include <iterator>
 #include <numeric>
 #include <string>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/job.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/spec/job.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace triplepoint::spec {
@@ -21,6 +23,35 @@ Result<void> require_valid(const Job& job) {
   }
   if (problems.empty()) return {};
   return error(fmt::format("job {}: {}", job.name, problems));
+}
+
+namespace {
+
+void use_slots(Chassis& chassis, std::size_t count) {
+  if (chassis.slots.size() > count) chassis.slots.resize(count);
+  for (Slot& slot : chassis.slots)
+    if (slot.upstream_heating.size() > count) slot.upstream_heating.resize(count);
+}
+
+}  // namespace
+
+void use_devices(Cluster& cluster, int64_t devices) {
+  use_slots(cluster.chassis, static_cast<std::size_t>(devices));
+  if (cluster.liquid_chassis) use_slots(*cluster.liquid_chassis, static_cast<std::size_t>(devices));
+  const bool of_one_node = cluster.scale_up.domain_size == cluster.gpus_per_node;
+  cluster.gpus_per_node = devices;
+  if (of_one_node) cluster.scale_up.domain_size = devices;
+}
+
+std::string_view broken_condition_of_expert_overlap(const Model& model, const Plan& plan) {
+  if (!model.moe || plan.expert_parallel_size == 1) return "with expert parallelism";
+  if (plan.pipeline_parallel_size > 1 && plan.virtual_pipeline_size == 1)
+    return "with model chunks where there are pipeline stages";
+  if (plan.recompute == Recompute::full) return "without full recompute";
+  if (plan.recomputes(RecomputeModule::moe)) return "without recompute of the experts";
+  if (plan.precision == Precision::fp32) return "in 16 bits";
+  if (model.prediction_depths() > 1) return "with at most one predicted depth";
+  return "";
 }
 
 }  // namespace triplepoint::spec

@@ -112,4 +112,8 @@ Result<void> require_valid(const Job& job);
 /// sentence's beginning: "placements are searched".
 Result<void> require_training(const Job& job, std::string_view what);
 
+/// Where Megatron-Core refuses --overlap-moe-expert-parallel-comm, its condition that this plan
+/// breaks, as in "without full recompute"; empty where it starts.
+std::string_view broken_condition_of_expert_overlap(const Model&, const Plan&);
+
 }  // namespace triplepoint::spec

@@ -11,7 +11,6 @@
 
 #include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/load.h"
-#include "triplepoint/spec/names.h"
 
 namespace triplepoint::spec {
 namespace {

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/library.h"
-
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -12,6 +9,7 @@
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/sources.h"
 #include "triplepoint/spec/table_reader.h"

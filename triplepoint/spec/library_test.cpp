@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/library.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include <doctest/doctest.h>

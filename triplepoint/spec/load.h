@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/job.h"
@@ -158,5 +159,35 @@ StatedJob fully_stated(Job);
 /// load_job and parse_job without defaults, for flags to go on top.
 Result<StatedJob> load_stated_job(const Library&, const std::string& path);
 Result<StatedJob> parse_stated_job(const Library&, std::string_view text, const std::string& file);
+
+/// The kinds of input file that have a schema: "job", "study", "model", ...
+std::vector<std::string> schema_kinds();
+
+/// JSON Schema (draft 07) of one of these kinds of file, made from the lists of fields.h, which
+/// reader and writer walk as well; descriptions are the comments of the structs.
+///
+/// It refuses what the reader refuses by form: unknown keys, values of a wrong kind, unknown words,
+/// missing keys, quantities of another dimension. The reader alone checks ranges, whether values
+/// agree, and in a study, whose jobs are joined of several tables, missing keys. Names that the
+/// library has are offered, others allowed: a file may be named as well.
+Json file_schema(const Library&, std::string_view kind);
+
+/// The default library, or why there is none.
+Result<Library> require_library();
+
+/// One line that says what a thing is: "174.6 B parameters, 96 layers, sequence 2048".
+std::string about_model(const spec::Model& model);
+std::string about_gpu(const spec::Gpu& gpu);
+std::string about_cluster(const spec::Cluster& cluster);
+std::string about_stack(const spec::Stack& stack);
+std::string about_optimizer(const spec::OptimizerState& optimizer);
+std::string about_records(const spec::Records& records);
+std::string about_study(const spec::StudyPlan& study);
+
+/// The library's GPU for the name that a driver gives it ("NVIDIA H100 80GB HBM3"), or nothing.
+std::optional<std::string> gpu_named(std::string_view spelling);
+
+/// The library's cluster whose nodes usually hold this GPU, or nothing.
+std::optional<std::string> usual_cluster(std::string_view gpu);
 
 }  // namespace triplepoint::spec

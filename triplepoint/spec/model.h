@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/units.h"
-
 namespace triplepoint::spec {
 
 enum class Activation { gelu, swiglu, squared_relu };

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/schema.h"
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -15,6 +13,7 @@
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/fields.h"
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/table_reader.h"
 
 namespace triplepoint::spec {

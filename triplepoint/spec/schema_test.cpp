@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/schema.h"
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/table_reader.h"
 

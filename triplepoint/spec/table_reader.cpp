@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/spec/table_reader.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <optional>
 
-#include "triplepoint/base/text.h"
-
-#include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/job.h"
 
 namespace triplepoint::spec {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +13,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/toml_tree.h"

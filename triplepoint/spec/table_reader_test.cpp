@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/spec/table_reader.h"
 
-#include <algorithm>
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/fault.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <list>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>

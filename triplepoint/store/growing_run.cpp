@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <random>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace triplepoint::run {
 namespace {

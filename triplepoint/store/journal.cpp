@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/store/journal.h"
 
-#include <array>
 #include <cerrno>
-#include <cstring>
+#include <optional>
 #include <system_error>
 #include <utility>
 

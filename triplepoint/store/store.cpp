@@ -15,7 +15,6 @@
 #include "triplepoint/store/growing_run.h"
 #include "triplepoint/store/store_database.h"
 #include "triplepoint/store/store_tables.h"
-#include "triplepoint/store/store_timeline.h"
 
 namespace triplepoint::run {
 

@@ -8,8 +8,6 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace triplepoint::run {
 namespace {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -168,5 +167,21 @@ Result<bool> read_bottlenecks(const Database&, Run&);
 
 Result<bool> write_metrics(const Database&, const std::map<std::string, double>&);
 Result<std::map<std::string, double>> read_metrics(const Database&);
+
+// Spans, patterns, instances and series as columns of chunks, with the plain tables that describe
+// them.
+
+Result<bool> write_timeline(const Database&, ColumnWriter&, const Timeline&);
+/// More spans behind those that are there, in any order.
+Result<bool> write_spans(ColumnWriter&, const std::vector<Span>&);
+Result<bool> read_timeline(const Database&, ColumnReader&, Timeline&);
+
+// Their part: lanes, communicators and details of what was traced. Runs of before have none.
+Result<bool> write_timeline_details(const Database&, ColumnWriter&, const Timeline&);
+Result<bool> read_timeline_details(const Database&, ColumnReader&, Timeline&);
+
+Result<bool> write_series(const Database&, ColumnWriter&, const std::vector<Series>&,
+                          Layout = Layout::of_each_device);
+Result<bool> read_series(const Database&, ColumnReader&, std::vector<Series>&);
 
 }  // namespace triplepoint::run

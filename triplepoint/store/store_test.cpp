@@ -10,12 +10,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/random.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/store/store_database.h"
-#include "triplepoint/store/store_timeline.h"
+#include "triplepoint/store/store_tables.h"
 
 namespace triplepoint::run {
 namespace {

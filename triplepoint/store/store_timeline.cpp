@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/store/store_timeline.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <utility>
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/telemetry/open_sensors.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/telemetry/open_sensors.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <set>
@@ -8,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/telemetry/gpu_opening.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 #include "tests/doubles/fake_drivers.h"
 #include "tests/doubles/gpu_metrics_blob.h"

@@ -44,4 +44,9 @@ class SensorOpening {
   std::shared_ptr<OpeningState> state_;
 };
 
+/// Opens what is there. A machine without any sensor still has /proc. The only error is a word in
+/// `devices` that no GPU answers to. What has not answered after ten seconds, or when the program
+/// is interrupted, is left out; Sensors::opening then has it as soon as it answers.
+Result<Sensors> open_sensors(const SensorOptions&);
+
 }  // namespace triplepoint::telemetry

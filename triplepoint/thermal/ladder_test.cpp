@@ -2,7 +2,6 @@
 #include "triplepoint/thermal/ladder.h"
 
 #include <cmath>
-#include <numeric>
 
 #include <doctest/doctest.h>
 

@@ -15,7 +15,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/trace_tracks.h"
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
 

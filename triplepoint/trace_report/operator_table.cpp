@@ -14,7 +14,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/metrics/trace/kernel_class.h"

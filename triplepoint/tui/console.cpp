@@ -8,6 +8,7 @@
 #include <iostream>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

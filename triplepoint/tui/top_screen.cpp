@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

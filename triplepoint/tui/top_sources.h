@@ -9,7 +9,7 @@
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
-#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 #include "triplepoint/tui/top_screen.h"
 
 namespace triplepoint::tui {

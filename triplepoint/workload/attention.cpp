@@ -12,8 +12,6 @@
 
 #include <cmath>
 
-#include "triplepoint/workload/op_makers.h"
-
 namespace triplepoint::workload {
 namespace {
 

@@ -16,7 +16,6 @@
 #include "triplepoint/workload/attention.h"
 #include "triplepoint/workload/data_parallel.h"
 #include "triplepoint/workload/feed_forward.h"
-#include "triplepoint/workload/op_makers.h"
 #include "triplepoint/workload/state_space.h"
 
 namespace triplepoint::workload {

@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "triplepoint/workload/op_makers.h"
-
 namespace triplepoint::workload {
 
 void add_mlp_core(const LayerContext& context, int64_t ffn, Passes& passes) {

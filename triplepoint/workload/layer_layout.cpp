@@ -6,12 +6,7 @@
 // since that group reduces their gradients and shards their states.
 #include "triplepoint/workload/layer_layout.h"
 
-#include <algorithm>
-#include <string_view>
-
 #include "triplepoint/base/result.h"
-
-#include "triplepoint/spec/job.h"
 
 namespace triplepoint::workload {
 namespace {

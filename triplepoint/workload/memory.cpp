@@ -16,14 +16,10 @@
 #include "triplepoint/workload/memory.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "triplepoint/workload/activation_memory.h"
 #include "triplepoint/workload/data_parallel.h"
 #include "triplepoint/workload/feed_forward.h"
-#include "triplepoint/workload/layer_layout.h"
-#include "triplepoint/workload/op_makers.h"
-#include "triplepoint/workload/schedule.h"
 
 namespace triplepoint::workload {
 namespace {

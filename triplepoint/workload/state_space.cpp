@@ -10,8 +10,6 @@
 
 #include <algorithm>
 
-#include "triplepoint/workload/op_makers.h"
-
 namespace triplepoint::workload {
 namespace {
 

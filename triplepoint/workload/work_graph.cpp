@@ -8,8 +8,6 @@
 
 #include <algorithm>
 
-#include "triplepoint/workload/chunk_work.h"
-#include "triplepoint/workload/data_parallel.h"
 #include "triplepoint/workload/layer_layout.h"
 #include "triplepoint/workload/model_flops.h"
 #include "triplepoint/workload/op_makers.h"

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <string>
 
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"

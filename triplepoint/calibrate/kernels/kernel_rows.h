@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/csv.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/gpu.h"

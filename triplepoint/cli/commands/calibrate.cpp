@@ -6,7 +6,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/learning.h"
 #include "triplepoint/app/this_machine.h"

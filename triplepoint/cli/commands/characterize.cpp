@@ -8,7 +8,6 @@
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/quoting.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/measuring.h"

@@ -4,7 +4,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/app/learning.h"

@@ -8,7 +8,7 @@
 
 #include "triplepoint/run/export.h"
 #include "triplepoint/spec/job.h"
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/cli/command.h"

@@ -10,7 +10,7 @@
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/sources.h"

@@ -3,7 +3,6 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/cli/command.h"

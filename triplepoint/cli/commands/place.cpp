@@ -7,7 +7,6 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/job.h"
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/labels.h"

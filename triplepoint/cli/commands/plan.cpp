@@ -17,7 +17,6 @@
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/job.h"
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/clock_plan.h"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/spec/schema.h"
-
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/cli/command.h"

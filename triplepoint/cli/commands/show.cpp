@@ -7,7 +7,6 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/toml_tree.h"
 

@@ -16,7 +16,6 @@
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"
-#include "triplepoint/spec/library.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"

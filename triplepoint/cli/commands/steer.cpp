@@ -10,7 +10,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/cli/command.h"

@@ -6,7 +6,7 @@
 
 #include "triplepoint/base/quoting.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/training.h"

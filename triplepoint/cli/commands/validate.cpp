@@ -9,7 +9,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/calibrate/tables/table_kind.h"

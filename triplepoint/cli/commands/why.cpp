@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/files.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/gap.h"
 #include "triplepoint/advise/why_answer.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/run/series_index.h"
+#include "triplepoint/run/run.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/metrics/economics/score_card.h"

@@ -7,8 +7,6 @@
 
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/run/series_index.h"
-
 #include "triplepoint/metrics/run/view.h"
 
 namespace triplepoint::metrics {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <string_view>
 
-#include "triplepoint/run/series_index.h"
+#include "triplepoint/run/run.h"
 #include "triplepoint/run/throttle_reasons.h"
 
 #include "triplepoint/metrics/run/view.h"

@@ -9,8 +9,6 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/run/run.h"
-#include "triplepoint/run/series_index.h"
 #include "triplepoint/spec/fault.h"
 
 namespace triplepoint::metrics {

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/run/series_index.h"
 #include "triplepoint/spec/job.h"
 
 namespace triplepoint::metrics {

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <functional>
-#include <vector>
 
 #include <doctest/doctest.h>
 

@@ -6,8 +6,6 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/metrics/metrics.h"
-
 namespace triplepoint::metrics {
 namespace {
 

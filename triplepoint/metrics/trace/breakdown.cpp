@@ -10,7 +10,6 @@
 
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
-#include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
 namespace {

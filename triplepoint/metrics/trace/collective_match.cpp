@@ -24,12 +24,10 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/issued.h"
 
-#include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
 #include "triplepoint/metrics/trace/pair_by_time.h"

@@ -5,7 +5,6 @@
 #include <map>
 #include <tuple>
 
-#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/device_order.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <span>
 
 #include "triplepoint/base/statistics.h"

@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <initializer_list>
-#include <string>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

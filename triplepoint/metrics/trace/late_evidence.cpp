@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 
 #include "triplepoint/base/statistics.h"
 
@@ -17,10 +16,10 @@
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/metrics/run/view.h"
 #include "triplepoint/metrics/trace/collective_match.h"
-#include "triplepoint/metrics/trace/gap_calls.h"
 #include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
+#include "triplepoint/metrics/trace/own_time.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {

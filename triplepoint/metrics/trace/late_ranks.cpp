@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/delay_blame.h"
 
 namespace triplepoint::metrics {

@@ -2,7 +2,6 @@
 #include "triplepoint/metrics/trace/span_list.h"
 
 #include <tuple>
-#include <vector>
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 
-#include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/trace_steps.h"
 
 namespace triplepoint::metrics {

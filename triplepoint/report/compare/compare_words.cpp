@@ -8,7 +8,7 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/spec/library.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/run/prediction_interval.h"

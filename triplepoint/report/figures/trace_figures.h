@@ -11,7 +11,6 @@
 #include "triplepoint/metrics/run/view.h"
 #include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/collective_match.h"
-#include "triplepoint/metrics/trace/collectives.h"
 #include "triplepoint/metrics/trace/critical_path.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/report/pages/html.h"

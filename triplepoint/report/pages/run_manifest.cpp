@@ -11,7 +11,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/run.h"
-#include "triplepoint/run/series_index.h"
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/report/pages/html.h"

@@ -6,8 +6,6 @@
 
 #include "triplepoint/base/json_fwd.h"
 
-#include "triplepoint/answers/document.h"
-#include "triplepoint/metrics/economics/score_card.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/study.h"
 

@@ -13,8 +13,8 @@
 #include "triplepoint/telemetry/amd/sensor.h"
 #include "triplepoint/telemetry/amd/sysfs_gpu.h"
 #include "triplepoint/telemetry/open_file.h"
-#include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sensor.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry::amd {
 namespace {

@@ -13,7 +13,7 @@
 #include "triplepoint/spec/cluster.h"
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/telemetry/open_sensors.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 #include "triplepoint/trace/nccl_tests/nccl_tests.h"
 
 namespace triplepoint::telemetry {

@@ -8,9 +8,9 @@
 
 #include "triplepoint/base/json_fwd.h"
 
-#include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/recorder/launch_environment.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {
 

@@ -12,8 +12,8 @@
 
 #include "triplepoint/run/run.h"
 
-#include "triplepoint/telemetry/open_sensors.h"
 #include "triplepoint/telemetry/sensor.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {
 

@@ -11,8 +11,8 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/mark/reader.h"
+#include "triplepoint/telemetry/recorder/child_process.h"
 #include "triplepoint/telemetry/recorder/closing.h"
-#include "triplepoint/telemetry/recorder/descendants.h"
 #include "triplepoint/telemetry/recorder/node_gathering.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
 #include "triplepoint/telemetry/sensor_opening.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/metrics/trace/gap_calls.h"
+#include "triplepoint/metrics/trace/own_time.h"
 
 #include <doctest/doctest.h>
 
