@@ -9,7 +9,7 @@
 
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/shell_command.h"
-#include "triplepoint/formats/yaml_document.h"
+#include "triplepoint/formats/yaml_writer.h"
 
 namespace triplepoint::formats {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"
-#include "triplepoint/formats/yaml_document.h"
+#include "triplepoint/formats/yaml_writer.h"
 
 namespace triplepoint::formats {
 namespace {
