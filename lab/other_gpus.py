@@ -42,7 +42,7 @@ def score(program, table, folder):
     for gpu, rows in gpus.items():
         others = [row for other in gpus if other != gpu for row in gpus[other]]
         for draw in range(2 if len(rows) >= 3 and others else 0):
-            given = write(folder / "given.csv", random.Random(f"{table}{gpu}{draw}").sample(rows, 3))
+            given = write(folder / "given.csv", random.Random(f"{pathlib.Path(table).parent.name}{gpu}{draw}").sample(rows, 3))
             subprocess.run([program, "calibrate", given, "-o", folder / "mine"], capture_output=True, check=True)
             learned = errors(program, write(folder / "others.csv", others), "--with", folder / "mine")
             pairs += [(shipped[name], error) for name, error in learned.items()]

@@ -22,9 +22,10 @@ FOLDER = ROOT / "build" / "check-all"
 
 def state_of_sources():
     """A digest of what is committed and of what is not."""
-    git = ["git", "-C", str(ROOT)]
-    parts = [["rev-parse", "HEAD^{tree}"], ["diff", "HEAD"], ["ls-files", "--others", "--exclude-standard"]]
-    return hashlib.sha256(b"".join(subprocess.run(git + part, capture_output=True, check=True).stdout for part in parts)).hexdigest()
+    git = lambda *words: subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, check=True).stdout
+    others = git("ls-files", "-z", "--others", "--exclude-standard").decode().split("\0")[:-1]
+    parts = [git("rev-parse", "HEAD^{tree}"), git("diff", "HEAD"), *((ROOT / name).read_bytes() for name in others)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def run(target, settings, state):

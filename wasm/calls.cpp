@@ -191,9 +191,9 @@ std::string verdict_of(const flags::JobResults& results) {
   if (run.shutdown) return run::shutdown_text(run) + ".";
   const std::string memory = answers::memory_text(run);
   if (!run.manifest.fits_memory) {
-    const std::string flags = flags::flags_that_fit(results);
+    const flags::FittingFlags fitting = flags::flags_that_fit(results);
     return fmt::format("Out of memory: {}.{}", memory,
-                       flags.empty() ? "" : " It fits with " + flags + ".");
+                       fitting.flags.empty() ? "" : " " + fitting.text() + ".");
   }
   if (results.metrics.bottlenecks.empty()) return fmt::format("Fits in memory: {}.", memory);
   const auto& first = results.metrics.bottlenecks.front();

@@ -25,30 +25,26 @@ Json as_json(const std::vector<spec::Diagnosis>& diagnoses) {
   return json;
 }
 
-namespace {
+std::string FittingFlags::text() const {
+  return fmt::format(
+      "It fits with {}{}", flags,
+      barely ? ", but barely (predictions of memory err by more than stays free)" : "");
+}
 
-std::optional<spec::Job> job_that_fits(const JobResults& results) {
+FittingFlags flags_that_fit(const JobResults& results) {
   const run::Manifest& manifest = results.run.manifest;
-  if (manifest.fits_memory || !manifest.job) return std::nullopt;
-  return search::nearest_that_fits(*manifest.job);
-}
-
-}  // namespace
-
-std::string flags_that_fit(const JobResults& results) {
-  const auto fits = job_that_fits(results);
-  return fits ? search::flags_between(*results.run.manifest.job, *fits) : "";
-}
-
-bool fits_barely(const JobResults& results) {
-  const auto fits = job_that_fits(results);
+  if (manifest.fits_memory || !manifest.job) return {};
+  const auto fits = search::nearest_that_fits(*manifest.job);
+  if (!fits) return {};
+  FittingFlags found{search::flags_between(*manifest.job, *fits)};
   const Result<spec::Library> library = spec::require_library();
-  if (!fits || !library) return false;
+  if (!library) return found;
   const auto intervals = metrics::PredictionIntervals::load(*library);
   const workload::MemoryVerdict memory = workload::estimate_memory(*fits);
   const Bytes used = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
   const Bytes whole = fits->cluster.gpu.memory.value_or(Bytes());
-  return intervals && used > (1 - intervals->memory_headroom()) * whole;
+  found.barely = intervals && used > (1 - intervals->memory_headroom()) * whole;
+  return found;
 }
 
 void state_interval(run::Run& run, const metrics::PredictionIntervals& intervals,
@@ -72,7 +68,8 @@ Json results_json(const JobResults& results) {
   Json json = {{"schema", results_schema}};
   json.update(answers::results_json(results.run, results.metrics));
   json["diagnoses"] = as_json(spec::diagnose(*results.run.manifest.job));
-  if (const std::string flags = flags_that_fit(results); !flags.empty()) json["fits_with"] = flags;
+  if (const FittingFlags fitting = flags_that_fit(results); !fitting.flags.empty())
+    json["fits_with"] = fitting.flags;
   if (results.profile) json["power_profile"] = metrics::power_profile_json(*results.profile);
   if (results.bill) json["bill"] = metrics::bill_json(*results.bill, results.rates);
   if (const auto likely = answers::interval_of(results.run); results.bill && likely) {

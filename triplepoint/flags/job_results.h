@@ -37,8 +37,11 @@ Json results_json(const JobResults&);
 void state_interval(run::Run&, const metrics::PredictionIntervals&,
                     const std::optional<learn::Calibration>& own);
 /// Flags with which a job that is out of memory fits; empty if it fits or none are found.
-std::string flags_that_fit(const JobResults&);
-/// Whether that job leaves less memory free than predictions of it may err by.
-bool fits_barely(const JobResults&);
+struct FittingFlags {
+  std::string flags;
+  bool barely = false;  // less memory stays free than predictions of it may err by
+  std::string text() const;
+};
+FittingFlags flags_that_fit(const JobResults&);
 
 }  // namespace triplepoint::flags

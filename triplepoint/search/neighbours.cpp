@@ -194,7 +194,7 @@ std::optional<spec::Job> fastest_that_fits(const spec::Job& job) {
 std::optional<spec::Job> nearest_that_fits(const spec::Job& job) {
   const int64_t now = job.cluster.num_nodes;
   std::optional<spec::Job> best;
-  const auto time_of = [](const spec::Job& each) { return evaluate_plan(each, {}).step.time; };
+  double best_time = 0;
   int64_t first = 0;  // model-parallel size of the first that fits
   for (int64_t nodes = now; !best && nodes <= most_node_growth * now; nodes *= 2)
     for (const auto& [tensor, pipeline] : larger_layouts(job, nodes * job.cluster.gpus_per_node)) {
@@ -203,7 +203,8 @@ std::optional<spec::Job> nearest_that_fits(const spec::Job& job) {
       auto next = fastest_that_fits(resized(job, nodes, tensor, pipeline));
       if (!next) continue;
       if (!best) first = tensor * pipeline;
-      if (!best || time_of(*next) < time_of(*best)) best = std::move(next);
+      const double time = evaluate_plan(*next, {}).step.time;
+      if (!best || time < best_time) best = std::move(next), best_time = time;
     }
   return best;
 }

@@ -442,13 +442,14 @@ std::string refused_text(const std::vector<Finalist>& refused) {
                      plan_text(refused.front()), refused.front().refused);
 }
 
-std::string power_limit_text(const Finalist& first) {
+std::string power_limit_text(const PlanOutcome& outcome) {
+  const Finalist& first = first_of(outcome);
   if (!first.power_limit) return "";
   std::string change;
   if (!first.unlimited.empty())
-    change = fmt::format("; with it steps are {} longer and the objective is {} less",
+    change = fmt::format("; with it steps are {} longer, for {} less {}",
                          percent(first.time / first.unlimited[0].time - 1),
-                         percent(1 - first.value / first.unlimited[0].value));
+                         percent(1 - first.value / first.unlimited[0].value), goal_text(outcome));
   return fmt::format(
       "Plan 1 {} a power limit of {:.0f} W on every GPU (nvidia-smi -pl, amd-smi set "
       "--power-cap){}; its job.toml has it, Megatron's and NeMo's files cannot.",
@@ -510,7 +511,7 @@ std::vector<Remark> remarks_of(const PlanOutcome& outcome) {
   if (const auto note =
           sim::unlimited_die_note(outcome.asked.base.cluster.gpu, Celsius(first.hottest)))
     add("Plan 1: " + *note + ".", Remark::Kind::warning);
-  add(power_limit_text(first));
+  add(power_limit_text(outcome));
   add(power_levels_text(outcome));
   if (const spec::OptimizerState& optimizer = outcome.asked.base.plan.optimizer;
       optimizer.gradient_sync_bytes < 4 && !outcome.asked.base.plan.lora)

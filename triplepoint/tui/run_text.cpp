@@ -147,14 +147,8 @@ void print_power_profile(Console& console, const PowerProfile& profile) {
 
 void print_results(Console& console, const flags::JobResults& results) {
   print_run(console, results.run, results.metrics);
-  if (const std::string fitting = flags::flags_that_fit(results); !fitting.empty())
-    print_wrapped(
-        console,
-        fmt::format("It fits with {}{}; triplepoint plan finds the fastest plan that fits.",
-                    fitting,
-                    flags::fits_barely(results)
-                        ? ", but barely (predictions of memory err by more than stays free)"
-                        : ""));
+  if (const auto fitting = flags::flags_that_fit(results); !fitting.flags.empty())
+    print_wrapped(console, fitting.text() + "; triplepoint plan finds the fastest plan that fits.");
   print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
   if (results.profile) print_power_profile(console, *results.profile);
   if (results.bill)

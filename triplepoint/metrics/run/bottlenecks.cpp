@@ -160,6 +160,16 @@ std::vector<Bottleneck> slow_clocks(const View& view, std::optional<Seconds> ste
   return all;
 }
 
+/// Whether a fault is of those that slow the others.
+bool hits(const spec::Fault& fault, const Bottleneck& found, int64_t per_node) {
+  if (!fault.gpu && !fault.node) return true;
+  const bool of_node = found.of == Bottleneck::Of::node;
+  return std::ranges::any_of(found.who, [&](int64_t who) {
+    if (fault.gpu && !of_node) return who == *fault.gpu;
+    return (of_node ? who : who / per_node) == (fault.node ? *fault.node : *fault.gpu / per_node);
+  });
+}
+
 std::vector<Bottleneck> simulated_bottlenecks(const View& view) {
   std::vector<Bottleneck> all;
   if (view.run.bottlenecks.empty()) return all;
@@ -171,10 +181,11 @@ std::vector<Bottleneck> simulated_bottlenecks(const View& view) {
     }
     all.push_back(found);
     all.back().cause = cause_of(found.evidence);
-    if (!view.run.manifest.job) continue;
-    for (const spec::Fault& fault : view.run.manifest.job->environment.faults)
-      if (all.back().cause == Cause::links && fault.period &&
-          fault.kind == spec::FaultKind::link)  // its share is of one step, by chance
+    if (!view.run.manifest.job || all.back().cause != Cause::links) continue;
+    const spec::Job& job = *view.run.manifest.job;
+    for (const spec::Fault& fault : job.environment.faults)
+      if (fault.period && fault.kind == spec::FaultKind::link &&
+          hits(fault, found, job.cluster.gpus_per_node))  // its share is of one step, by chance
         all.back().evidence.front().name = spec::to_text(fault);
   }
   return all;
