@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -257,6 +258,12 @@ bool is_detail(const ComparedSection& section) {
   return std::ranges::find(details, section.name) != details.end();
 }
 
+bool is_same(const ComparedRow& row, const Comparison& c) {
+  const auto sides = std::views::iota(std::size_t(1), c.sides.size());
+  return std::ranges::all_of(sides,
+                             [&](auto side) { return difference_text(row, side) == "same"; });
+}
+
 /// The first sentence is the verdict; the others are left.
 std::vector<std::string> begin_with_verdict(answers::Document& document,
                                             std::vector<std::string> sentences) {
@@ -308,8 +315,16 @@ answers::Document comparison_document(const Comparison& c, bool all) {
       .kind = "comparison", .title = title_of(names), .facts = facts_of(c), .verdict = {}};
   Section settings{"settings", "Configuration differences"}, numbers{"numbers", "Every number"};
   if (!c.settings.empty()) settings.tables = {settings_table(c)};
-  for (const ComparedSection& section : c.sections)
-    if (all || !is_detail(section)) numbers.tables.push_back(section_table(c, section));
+  std::size_t left_out = 0;
+  for (ComparedSection section : c.sections) {
+    if (!all && is_detail(section)) continue;
+    if (!all)
+      left_out += std::erase_if(section.rows, [&](const auto& row) { return is_same(row, c); });
+    if (!section.rows.empty()) numbers.tables.push_back(section_table(c, section));
+  }
+  if (left_out > 0)
+    numbers.remarks = {{fmt::format(
+        "Other numbers that are the same on all sides: {} (--all shows them).", left_out)}};
   document.sections = {
       what_changed(begin_with_verdict(document, sentences_of(c))),
       drawings("overview", "At a glance",
