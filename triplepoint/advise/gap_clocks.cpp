@@ -113,11 +113,20 @@ std::optional<ClockCause> clocks_of_all(const Metrics& seen, const Metrics& plai
                .at_most = true,
                .advice =
                    "compare power limit, inlet temperature and clock locks with what was "
-                   "predicted (nvidia-smi -q -d POWER,CLOCK)"};
+                   "predicted"};
   ClockCause cause{{std::move(part)}, {}};
   for (const size_t d : others)
     cause.held.push_back({d, why.find("power") != std::string::npos});
   return cause;
+}
+
+/// By how much a die is, where that is enough to lower its clock.
+std::optional<double> hotter_than_predicted(const Metrics& seen, const Metrics& plain, size_t gpu) {
+  constexpr double enough_k = 5;
+  const std::vector<double>&dies = seen.temperature_per_gpu_c, &usual = plain.temperature_per_gpu_c;
+  if (gpu >= dies.size() || gpu >= usual.size() || !(dies[gpu] - usual[gpu] > enough_k))
+    return std::nullopt;
+  return dies[gpu] - usual[gpu];
 }
 
 /// One GPU needs more power than the middle one for the same clock, by more than boards differ.
@@ -139,6 +148,14 @@ std::optional<ClockCause> spread_of_boards(const Metrics& seen, const Metrics& p
       .cost = (slowest_usual * middle / clock - 1) * computing_of(plain),
       .at_most = true,
       .advice = "give hungry boards less work (triplepoint place), or exchange them"};
+  if (const auto hotter = hotter_than_predicted(seen, plain, static_cast<size_t>(slowest))) {
+    part.cause = "heat";
+    part.what = fmt::format(
+        "GPU {} is {:.0f} K hotter than predicted ({:.0f} °C) and reaches {:.0f} MHz, the median "
+        "GPU {:.0f} MHz",
+        slowest, *hotter, seen.temperature_per_gpu_c[static_cast<size_t>(slowest)], clock, middle);
+    part.advice = "compare inlet temperature, air and coolant with what was predicted";
+  }
   return ClockCause{{std::move(part)}, {{static_cast<size_t>(slowest), true}}};
 }
 

@@ -458,6 +458,9 @@ TEST_CASE("a room or a limit that the prediction does not have is told") {
   REQUIRE(apart.size() == 2);
   CHECK(apart[0].starts_with("inlet 45"));
   CHECK(apart[1].starts_with("power_limit 450"));
+  run::Run other_layout = cool;
+  other_layout.manifest.job->plan.micro_batch_size = 2;
+  CHECK(set_up_apart(other_layout, cool).size() == 2);  // and half the microbatches
 }
 
 TEST_CASE("a prediction of another training is refused in the first sentence") {

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -72,11 +74,18 @@ std::vector<std::string> set_up_apart(const run::Run& measured, const run::Run& 
   if (!measured.manifest.job || !predicted.manifest.job) return all;
   const auto others = answers::settings_of(predicted);
   for (const auto& [name, value] : answers::settings_of(measured)) {
-    if (name != "inlet" && name != "cooling" && name != "power_limit" && name != "clock_lock")
-      continue;
+    // What a run suffers is a cause, not a setting.
+    constexpr std::string_view no_settings[] = {"job",    "model",   "cluster", "gpu",
+                                                "faults", "horizon", "seed"};
+    if (std::ranges::find(no_settings, name) != std::end(no_settings)) continue;
     const auto other = std::ranges::find(others, name, [](const auto& one) { return one.first; });
     if (other != others.end() && other->second != value)
       all.push_back(fmt::format("{} {}, predicted {}", name, value, other->second));
+  }
+  constexpr std::size_t most = 5;
+  if (all.size() > most) {
+    all.resize(most);
+    all.push_back("and more");
   }
   return all;
 }

@@ -118,7 +118,8 @@ void add_faults(const Job& job, std::vector<JobVariant>& all) {
         {.cause = "links",
          .what = "the links of a GPU inside its node are slower than predicted: about {} of their "
                  "bandwidth is left",
-         .advice = "check nvidia-smi nvlink -s and the topology",
+         .advice =
+             "check the errors of its links (nvidia-smi nvlink -e, amd-smi xgmi) and the topology",
          .degree = degree,
          .degree_text = percent_left},
         Kind::link, 0, {});

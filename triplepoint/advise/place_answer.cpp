@@ -172,8 +172,6 @@ Json groups_json(const GroupedMachine& seen) {
 Section groups_section(const GroupedMachine& seen) {
   Section section{.id = "groups", .title = "Thermal groups", .tables = {groups_table(seen)}};
   section.remarks.push_back({grouping_text(seen)});
-  if (seen.groups.groups.size() > 1)
-    section.remarks.push_back({"Cold first: CUDA_VISIBLE_DEVICES=" + slots_text(seen)});
   return section;
 }
 
@@ -314,7 +312,7 @@ std::string verdict_of(const PlaceResult& result) {
 
 /// "Of 1.31 s less a step ...": what moving layers gains, what another order, and heat's part.
 std::string parts_text(const PlaceResult& result) {
-  if (!result.parts) return "";
+  if (!result.parts || result.recommended == 0) return "";
   const auto& [layers, order] = *result.parts;
   return fmt::format(
       "Of the {:.3f} s that the {} placement gains a step here, {:.3f} s come from other layers "
@@ -376,9 +374,14 @@ std::string signed_percent(double share) {
 
 std::vector<answers::KeyFigure> key_figures(const PlaceResult& result) {
   const PlacementOutcome& base = baseline_of(result).outcome;
-  const Placement& best = fastest_of(result);
+  const Placement& best = result.best();
   const PlacementOutcome& now = best.outcome;
   if (!now.fits) return {};
+  if (result.recommended == 0)
+    return {{"step", significant(base.step_time, 4) + " s", "as it is"},
+            {"hottest die", significant(base.peak_c) + " °C", ""},
+            {"hot less cool GPUs", significant(base.gap) + " K", ""},
+            {"efficiency", significant(base.samples_per_s_mj), "samples/(s MJ of GPU energy)"}};
   const auto before = [](double value) { return fmt::format("before {}", significant(value)); };
   std::vector<answers::KeyFigure> figures = {
       {"step", significant(now.step_time, 4) + " s",
@@ -433,7 +436,7 @@ answers::ChassisPicture picture_of(const spec::Job& job) {
 /// Before and after with one scale, so that a colour is the same temperature in both.
 std::vector<answers::Figure> chassis_figures(const PlaceResult& result) {
   answers::ChassisPicture before = picture_of(baseline_of(result).job),
-                          after = picture_of(fastest_of(result).job);
+                          after = picture_of(result.best().job);
   std::pair<double, double> range = {1e9, -1e9};
   for (const answers::ChassisPicture* picture : {&before, &after})
     for (const double value : metrics::measure(*picture->run).temperature_per_gpu_c)
@@ -441,12 +444,15 @@ std::vector<answers::Figure> chassis_figures(const PlaceResult& result) {
         range = {std::min(range.first, value), std::max(range.second, value)};
   if (range.first > range.second) return {};
   before.range = after.range = range;
-  return {{.id = "before",
-           .title = "Before: stages on their slots, and how warm they are",
-           .chart = std::move(before)},
-          {.id = "after",
-           .title = "After: the " + placement_name(fastest_of(result)) + " placement",
-           .chart = std::move(after)}};
+  std::vector<answers::Figure> figures = {
+      {.id = "before",
+       .title = "Today: stages on their slots, and how warm they are",
+       .chart = std::move(before)}};
+  if (result.recommended > 0)
+    figures.push_back({.id = "after",
+                       .title = "After: the " + placement_name(result.best()) + " placement",
+                       .chart = std::move(after)});
+  return figures;
 }
 
 Json numbers_of(const spec::Job& job, const GroupedMachine& seen, const PlaceResult& result) {
@@ -469,6 +475,8 @@ answers::Document groups_answer(const GroupedMachine& seen, const std::vector<st
   answers::Document answer{.kind = "place", .title = "Thermal groups"};
   answer.verdict = "No job was given, so nothing was placed; name one to estimate the gain.";
   answer.sections = {groups_section(seen)};
+  if (seen.groups.groups.size() > 1)
+    answer.sections.front().remarks.push_back({"Cold first: " + slots_text(seen)});
   for (const std::string& note : notes)
     answer.sections.front().remarks.push_back({note + ".", Remark::Kind::note});
   answer.numbers = {{"thermal_groups", groups_json(seen)}, {"notes", notes}};
@@ -495,7 +503,8 @@ answers::Document place_answer(const spec::Job& job, const GroupedMachine& seen,
                              .title = "Placements",
                              .remarks = remarks_of(result),
                              .tables = {placements_table(result)}});
-  if (result.parts) answer.sections.back().tables.push_back(parts_table(*result.parts));
+  if (result.parts && result.recommended > 0)
+    answer.sections.back().tables.push_back(parts_table(*result.parts));
   answer.sections.push_back(groups_section(seen));
   if (result.recommended > 0) answer.sections.push_back(launch_section(result.best()));
   answer.numbers = numbers_of(job, seen, result);

@@ -106,7 +106,7 @@ Decision Controller::think(const sim::TransientSimulation& machine, const SteerR
                            Seconds now) {
   spec::Job known = base_;
   known.environment.faults = diagnosis_;
-  Decision decision{.time = now, .seen = alarm_};
+  Decision decision{.time = now, .seen = std::exchange(alarm_, "nothing new")};
   // Expected remaining duration of a disturbance: as long as it has lasted.
   decision.horizon =
       std::min(std::max(now - *episode_, options_.interval), options_.duration - now);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"
@@ -106,6 +107,13 @@ constexpr Quantity configuration[] = {
      [](R r) { return of(metrics::expert_group_nodes(*r.job)); }, count},
     {"configuration.virtual_pipeline_size", "virtual_pipeline_size", "", "chunks per stage", "",
      of_plan<&spec::Plan::virtual_pipeline_size>, count, neither, column},
+    {"configuration.layers_per_stage", "", "", "layers per stage",
+     "of each stage, or each of its chunks; null: as even as they can be",
+     [](R r) {
+       const auto& layers = r.job->plan.layers_per_stage;
+       return layers.empty() ? Json() : Json(fmt::format("{}", fmt::join(layers, " ")));
+     },
+     text},
     {"configuration.micro_batch_size", "micro_batch_size", "", "microbatch", "sequences",
      of_plan<&spec::Plan::micro_batch_size>, count, neither, column},
     {"configuration.global_batch_size", "global_batch_size", "", "batch", "sequences",

@@ -81,10 +81,9 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
   const auto [whole, time_per_step, joules_per_token] = *whole_run_of(run);
   // Where training stood still, or steps were lost with a node, time goes by without any.
   const bool stood = time_per_step && *time_per_step > 1.01 * whole.step_time.value_or(Seconds());
-  std::string detail =
-      fmt::format("a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
-                  stood ? ", or " + seconds_text(time_per_step) + " with the time lost" : "",
-                  text(whole, " within a step"));
+  std::string detail = fmt::format(
+      "a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
+      stood ? ", or " + seconds_text(time_per_step) + " with the time lost" : "", text(whole, ""));
   if (joules_per_token)
     detail += fmt::format(", {} J/token of them", significant(*joules_per_token));
   const auto rank = [](const metrics::FaultPhase& phase) {
@@ -312,7 +311,8 @@ DataTable phases_table(const run::Run& run) {
                                 {"hottest die (°C)"},
                                 {"power of a GPU (W)"},
                                 {"energy of the GPUs (MJ)"}});
-  table.title = "Phases of the run (hottest die: step means; of the whole run also within a step)";
+  table.title =
+      "Phases of the run (hottest die: step means; of the whole run also within its last step)";
   for (const auto& [name, span] : metrics::fault_phases_of(run))
     table.add({name, significant(span.begin / unit::s, 4), significant(span.end / unit::s, 4),
                std::to_string(span.steps),

@@ -56,6 +56,23 @@ DataTable text_table(std::vector<TextColumn> columns) {
   return table;
 }
 
+DataTable without_blank_columns(DataTable table) {
+  if (table.rows.empty()) return table;
+  const auto is_blank = [](const DataCell& cell) {
+    const auto* text = std::get_if<std::string>(&cell);
+    return text && text->empty();
+  };
+  for (std::size_t i = table.columns.size(); i-- > 0;) {
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    if (!std::ranges::all_of(table.rows, [&](const auto& row) { return is_blank(row[i]); }))
+      continue;
+    table.columns.erase(table.columns.begin() + at);
+    for (auto& row : table.rows)
+      row.erase(row.begin() + at);
+  }
+  return table;
+}
+
 void DataTable::add(std::vector<DataCell> row) {
   TPT_EXPECT(row.size() == columns.size());
   rows.push_back(std::move(row));

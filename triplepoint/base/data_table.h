@@ -68,6 +68,9 @@ struct TextColumn {
 /// A table without a title whose cells are texts.
 DataTable text_table(std::vector<TextColumn> columns);
 
+/// For people: without columns in which no row has a text.
+DataTable without_blank_columns(DataTable);
+
 /// The number of a cell; nothing for text and what is missing.
 std::optional<double> number_in(const DataCell&);
 /// Smallest, median and largest of a column over ranks; nothing unless the column asks for it and

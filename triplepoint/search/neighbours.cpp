@@ -92,6 +92,7 @@ void add_sharding(Jobs& jobs, const spec::Job& job) {
   const bool is_fsdp = next.sharding == spec::Sharding::parameters;
   next.sharding = is_fsdp ? spec::Sharding::optimizer : spec::Sharding::parameters;
   next.sharding_group_size = 0;
+  if (!is_fsdp && job.data_parallel_size() * next.context_parallel_size == 1) return;
   jobs.push_back(beside(job, is_fsdp ? "ZeRO-1 instead of FSDP" : "FSDP", next));
 }
 

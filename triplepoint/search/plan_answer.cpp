@@ -438,8 +438,9 @@ std::string interval_sentence(const PlanOutcome& outcome) {
 
 std::string refused_text(const std::vector<Finalist>& refused) {
   if (refused.empty()) return "";
-  return fmt::format("Plans that break a limit are left out, such as {} ({}).",
-                     plan_text(refused.front()), refused.front().refused);
+  return fmt::format(
+      "Plans that break a limit are left out or get a lower power limit; without one {} does ({}).",
+      plan_text(refused.front()), refused.front().refused);
 }
 
 std::string power_limit_text(const PlanOutcome& outcome) {

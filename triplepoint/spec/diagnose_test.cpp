@@ -224,6 +224,15 @@ TEST_CASE("a context group has gradient and parameter traffic to hide") {
   CHECK(diagnose(job).empty());
 }
 
+TEST_CASE("FSDP of one data-parallel rank has no effect") {
+  Job job = sound_job();
+  REQUIRE(job.data_parallel_size() == 1);
+  job.plan.sharding = Sharding::parameters;
+  const auto found = diagnose(job);
+  REQUIRE(!found.empty());
+  CHECK(found.front().code == Code::inert_option);
+}
+
 TEST_CASE("a pattern of layers has a letter for each") {
   refused(
       sound_job(), [](Job& job) { job.model.layer_pattern = std::string(95, '*'); },

@@ -409,7 +409,8 @@ void print_wrapped(Console& console, std::string_view text, std::string_view ind
   console.print(wrap(text, console.abilities().width.value_or(100), indent) + "\n");
 }
 
-std::string table_text(const DataTable& table, const Console& console) {
+std::string table_text(const DataTable& all, const Console& console) {
+  const DataTable table = without_blank_columns(all);
   const std::vector<TextRow> rows = text_rows(table);
   std::vector<bool> left;
   for (std::size_t i = 0; i < table.columns.size(); ++i)

@@ -264,7 +264,7 @@ std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
   if (!longer)
     return fmt::format("No step ended {} it, so none can be compared.",
                        effect.during->steps == 0 ? "during" : "before or after");
-  if (std::abs(*longer) < 0.0005) return "Step time is unchanged: no rank waits.";
+  if (std::abs(*longer) < 0.0005) return "Step time is unchanged: no rank waits for it.";
   const char* other = steady ? faults.size() == 1 ? "without it" : "without them"
                       : effect.before && effect.before->step_time ? "before it"
                                                                   : "after it";

@@ -185,23 +185,26 @@ std::string bottleneck_advice(const Bottleneck& bottleneck) {
     case Cause::links:
       if (bottleneck.evidence.front().kind == Kind::scale_out)
         return "Check the NICs, cables and switch ports of that node.";
-      return fmt::format("Check {} links (nvidia-smi nvlink -s), or leave {} out.", its,
-                         many ? "these GPUs" : "the GPU");
+      return fmt::format("Check {} links (nvidia-smi nvlink -s, amd-smi xgmi), or leave {} out.",
+                         its, many ? "these GPUs" : "the GPU");
     case Cause::host:
       return "Look for other processes, the CPU's clock and the binding of ranks to cores.";
     case Cause::data_loader:
       return fmt::format("Give {} data loader more workers, or faster storage.", its);
     case Cause::power_limit:
-      return fmt::format("Give {} the power limit of {} peers (nvidia-smi -pl).", it, its);
+      return fmt::format(
+          "Give {} the power limit of {} peers (nvidia-smi -pl, amd-smi set --power-cap).", it,
+          its);
     case Cause::power_cap:
-      return fmt::format("Compare {} power limit with {} peers' (nvidia-smi -q -d POWER).", its,
-                         its);
+      return fmt::format(
+          "Compare {} power limit with {} peers' (nvidia-smi -q -d POWER, amd-smi static --limit).",
+          its, its);
     case Cause::power_brake:
       return "End the power brake: check power supplies and the platform's power budget.";
     case Cause::power_delivery:
       return fmt::format("Check {} board, power cables and the platform's power budget.", its);
     case Cause::clock_lock:
-      return "Release the lock (nvidia-smi -rgc).";
+      return "Release the lock (nvidia-smi -rgc, amd-smi reset --clocks).";
     case Cause::heat:
       return fmt::format("Check {} air or coolant, {} and paste, or give {} less work.", its,
                          many ? "heat sinks" : "heat sink", it);

@@ -84,17 +84,21 @@ answers::Figure gpu_figure(const Comparison& c, std::vector<double> metrics::Met
           .wide = true};
 }
 
-/// What changed most visibly: one bar per number that matters and side.
+/// What changed most visibly, of the whole run where one is longer than its last step: one bar per
+/// number that matters and side.
 answers::Figure headline_figure(const Comparison& c) {
-  ComparedSection shown{"differences", "number", {}};
-  for (const char* key :
-       {"step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "joules_per_token", "power_mean_w",
-        "power_peak_w", "sm_clock_mean_mhz", "exposed_communication_s", "memory_gib"})
-    if (const ComparedRow* row = c.find(key)) shown.rows.push_back(*row);
+  ComparedSection shown = section_of(c, "whole");
+  const std::string of_what = shown.rows.empty() ? "" : ", the whole run";
+  if (shown.rows.empty())
+    for (const char* key :
+         {"step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "joules_per_token", "power_mean_w",
+          "power_peak_w", "sm_clock_mean_mhz", "exposed_communication_s", "memory_gib"})
+      if (const ComparedRow* row = c.find(key)) shown.rows.push_back(*row);
+  shown.title = "number";
   std::vector<DifferenceBar> bars;
   for (const ComparedRow& row : shown.rows)
     for (std::size_t i = 1; i < c.sides.size(); ++i)
-      if (difference(row, i))
+      if (difference(row, i) && row.says == ChangeForm::relative)
         bars.push_back({label_of(c, i, row.title), relative_of(row, i), difference_text(row, i),
                         judgement(row, i), i == 1 && c.sides.size() > 2});
   if (bars.empty()) return {};
@@ -258,10 +262,13 @@ bool is_detail(const ComparedSection& section) {
   return std::ranges::find(details, section.name) != details.end();
 }
 
-bool is_same(const ComparedRow& row, const Comparison& c) {
+/// No side differs from the first by it.
+bool tells_nothing(const ComparedRow& row, const Comparison& c) {
   const auto sides = std::views::iota(std::size_t(1), c.sides.size());
-  return std::ranges::all_of(sides,
-                             [&](auto side) { return difference_text(row, side) == "same"; });
+  return std::ranges::all_of(sides, [&](auto side) {
+    const std::string text = difference_text(row, side);
+    return text == "same" || text == "–";
+  });
 }
 
 /// The first sentence is the verdict; the others are left.
@@ -319,12 +326,14 @@ answers::Document comparison_document(const Comparison& c, bool all) {
   for (ComparedSection section : c.sections) {
     if (!all && is_detail(section)) continue;
     if (!all)
-      left_out += std::erase_if(section.rows, [&](const auto& row) { return is_same(row, c); });
+      left_out +=
+          std::erase_if(section.rows, [&](const auto& row) { return tells_nothing(row, c); });
     if (!section.rows.empty()) numbers.tables.push_back(section_table(c, section));
   }
   if (left_out > 0)
     numbers.remarks = {{fmt::format(
-        "Other numbers that are the same on all sides: {} (--all shows them).", left_out)}};
+        "Other numbers, the same on all sides or not known of all: {} (--all shows them).",
+        left_out)}};
   document.sections = {
       what_changed(begin_with_verdict(document, sentences_of(c))),
       drawings("overview", "At a glance",

@@ -114,8 +114,9 @@ std::string fixed(double value, int decimals) {
                                                : fmt::format("{:.{}f}", value, decimals);
 }
 
-DataTable shown_table(const triplepoint::DataTable& table) {
+DataTable shown_table(const triplepoint::DataTable& all) {
   DataTable shown;
+  const triplepoint::DataTable table = without_blank_columns(all);
   for (const DataColumn& column : table.columns)
     shown.columns.push_back(column.title);
   for (const auto& row : table.rows) {
