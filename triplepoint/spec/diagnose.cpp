@@ -395,9 +395,10 @@ class Examination : Findings {
   void sharding_fits() {
     if (plan_.sharding == Sharding::parameters &&
         job_.data_parallel_size() * plan_.context_parallel_size == 1)
-      warn(Code::inert_option,
-           "sharding parameters with one data-parallel rank (there is no rank to share with); leave "
-           "it out");
+      warn(
+          Code::inert_option,
+          "sharding parameters with one data-parallel rank (there is no rank to share with); leave "
+          "it out");
     const int64_t group = plan_.sharding_group_size;
     if (group > 0 && job_.data_parallel_size() % group != 0)
       error(Code::inconsistent,
