@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -72,15 +73,21 @@ std::vector<std::string> unlike(const run::Run& measured, const run::Run& predic
 std::vector<std::string> set_up_apart(const run::Run& measured, const run::Run& predicted) {
   std::vector<std::string> all;
   if (!measured.manifest.job || !predicted.manifest.job) return all;
-  const auto others = answers::settings_of(predicted);
-  for (const auto& [name, value] : answers::settings_of(measured)) {
+  std::map<std::string, std::pair<std::string, std::string>> both;
+  for (const auto& [name, value] : answers::settings_of(measured))
+    both[name] = {value, "default"};
+  for (const auto& [name, value] : answers::settings_of(predicted)) {
+    auto& [own, other] = both[name];
+    if (own.empty()) own = "default";
+    other = value;
+  }
+  for (const auto& [name, values] : both) {
     // What a run suffers is a cause, not a setting.
     constexpr std::string_view no_settings[] = {"job",    "model",   "cluster", "gpu",
                                                 "faults", "horizon", "seed"};
     if (std::ranges::find(no_settings, name) != std::end(no_settings)) continue;
-    const auto other = std::ranges::find(others, name, [](const auto& one) { return one.first; });
-    if (other != others.end() && other->second != value)
-      all.push_back(fmt::format("{} {}, predicted {}", name, value, other->second));
+    if (values.first != values.second)
+      all.push_back(fmt::format("{} {}, predicted {}", name, values.first, values.second));
   }
   constexpr std::size_t most = 5;
   if (all.size() > most) {

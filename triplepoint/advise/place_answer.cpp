@@ -283,6 +283,14 @@ DataTable placements_table(const PlaceResult& result) {
   return table;
 }
 
+/// ", 12.80 % of it on GPUs that are all alike": what is no matter of heat.
+std::string alike_text(const PlaceResult& result) {
+  if (!result.parts) return "";
+  const double alike = result.parts->layers.alike + result.parts->order.alike;
+  return fmt::format(", {:.2f} % also on GPUs that are all alike",
+                     100 * alike / (baseline_of(result).outcome.step_time - alike));
+}
+
 std::string verdict_of(const PlaceResult& result) {
   if (!baseline_of(result).outcome.fits)
     return "Nothing was placed: the job does not fit in memory.";
@@ -301,8 +309,9 @@ std::string verdict_of(const PlaceResult& result) {
                         "faster on {} of them)",
                         over.machines, 100 * over.worst, over.gaining)
           : fmt::format(
-                "in this machine's heat on mean boards ({:.2f} % on boards that are "
-                "drawn: telemetry does not tell them)",
+                "on mean boards{} ({:.2f} % on boards that are drawn: telemetry does not tell "
+                "them)",
+                alike_text(result),
                 100 * (baseline_of(result).outcome.step_time / fastest.outcome.step_time - 1)));
   if (result.recommended == 0)
     return fmt::format("Leave the job as it is: the {} placement is only {}.",

@@ -269,7 +269,8 @@ using spec::Fault;
 using spec::FaultKind;
 
 constexpr double clear_share = 0.05;  // of time
-constexpr double least_rise_k = 2, least_path = 1.15, least_power = 0.96, least_clock = 0.97;
+constexpr double least_rise_k = 2, least_path = 1.15, least_power = 0.96, least_clock = 0.97,
+                 least_steady_power = 0.8;
 
 /// Of two digits, as one would write it.
 Fault fault_of(FaultKind kind, std::optional<int64_t> Fault::*place, std::size_t number,
@@ -298,9 +299,13 @@ std::vector<Fault> explain(const spec::Job& job, const SteerReadings& baseline,
       return d < then.size() && then[d] > clear_share + (d < before.size() ? before[d] : 0);
     };
     const auto is_braked = [&](std::size_t d) { return grew(now.braked, baseline.braked, d); };
+    // Dies lag behind their power: where it has fallen, they are warm for what they draw now.
+    const auto tells_air = [&](std::size_t d) {
+      return !is_braked(d) && now.power_w[d] > least_steady_power * baseline.power_w[d];
+    };
     std::vector<double> air, shares;
     for (std::size_t d = first; d < first + per_node; ++d)
-      if (!is_braked(d)) air.push_back(now.die_c[d] - path(d) * now.power_w[d] - inlet);
+      if (tells_air(d)) air.push_back(now.die_c[d] - path(d) * now.power_w[d] - inlet);
     const double rise = air.empty() ? 0 : median(air);
     if (rise > least_rise_k) {
       faults.push_back(fault_of(FaultKind::inlet, &Fault::node, first / per_node, 1));
@@ -310,7 +315,7 @@ std::vector<Fault> explain(const spec::Job& job, const SteerReadings& baseline,
     for (std::size_t d = first; d < first + per_node; ++d) {
       const double above_air = now.die_c[d] - inlet - std::max(0.0, rise);
       const double longer = above_air / (path(d) * std::max(1.0, now.power_w[d]));
-      if (longer > least_path && !is_braked(d))
+      if (longer > least_path && tells_air(d))
         faults.push_back(fault_of(FaultKind::heat_path, &Fault::gpu, d, longer));
       const bool is_held = now.clock[d] < least_clock * baseline.clock[d] &&
                            now.power_w[d] < least_power * baseline.power_w[d] &&

@@ -53,11 +53,16 @@ Result<PlaceMachine> machine_to_place(const spec::Job& job, const Telemetry& tel
         .inlet_k = 10, .slot_k = 10, .board = 1, .noise_k = 0.01, .power = 1e-4};
     const auto room = learn::learn_room(as_read, {{job, heat_of(telemetry)}});
     if (!room) return PlaceMachine{job, telemetry.samples, {}};
-    return PlaceMachine{learn::in_room(job, *room), telemetry.samples,
-                        fmt::format("the simulated machine was made as warm as the measured one: "
-                                    "its GPUs are {:.1f} K from "
-                                    "them on average (rms), {:.1f} K before",
-                                    room->after_k, room->before_k)};
+    const auto measured = static_cast<int64_t>(advise::mean_samples(telemetry.samples).size());
+    return PlaceMachine{
+        learn::in_room(job, *room), telemetry.samples,
+        fmt::format("the simulated machine was made as warm as the measured one: its GPUs are "
+                    "{:.1f} K from them on average (rms), {:.1f} K before{}",
+                    room->after_k, room->before_k,
+                    measured < job.world_size()
+                        ? fmt::format("; the {} that were measured stand for all {}", measured,
+                                      job.world_size())
+                        : "")};
   }
   std::vector<ThermalSample> samples = advise::thermal_samples(TPT_TRY(run_at_rest(job)));
   return PlaceMachine{job, std::move(samples), {}};

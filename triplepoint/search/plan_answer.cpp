@@ -387,9 +387,8 @@ std::string rank_text(const PlanOutcome& outcome) {
       std::ranges::count_if(ranked, [&](const Finalist& plan) { return plan.value < own.value; });
   if (better == 0) return " No plan found is better.";
   return fmt::format(
-      " {} of the {} best plans found are better; plan 1 is faster with a probability "
-      "of {}.",
-      better, ranked.size(), percent(slower_than_first(outcome, own)));
+      " Of the {} best plans found {} {} better; plan 1 is faster with a probability of {}.",
+      ranked.size(), better, better == 1 ? "is" : "are", percent(slower_than_first(outcome, own)));
 }
 
 /// What one or two changes of one's own job bring and cost.

@@ -92,7 +92,8 @@ std::string finer_text(const std::vector<Sized>& all) {
     tried.insert(each.base.cluster.num_nodes);
   const int64_t low = *tried.begin(), high = *tried.rbegin(), range = high - low + 1;
   if (range == std::ssize(tried)) return "";
-  const int64_t step = std::max<int64_t>(1, range / 8);
+  const int64_t gap = (range - 1) / (std::ssize(tried) - 1);  // mean, of those that were tried
+  const int64_t step = std::clamp<int64_t>(range / 8, 1, std::max<int64_t>(1, gap - 1));
   return fmt::format(" Tried were {} nodes; --nodes {}..{}/{} tries {}.", fmt::join(tried, ", "),
                      low, high, step, step == 1 ? "all between" : "more");
 }

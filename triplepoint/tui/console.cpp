@@ -270,8 +270,8 @@ std::string missing_text(const DataTable& table) {
   return text;
 }
 
-/// Takes a character off the widest text, or leaves out an optional column. False: nothing is left
-/// to take.
+/// Takes a character off the widest text, or leaves out an optional column; at last, of a table of
+/// numbers alone, the rightmost. False: nothing is left to take.
 bool make_narrower(const DataTable& table, const std::vector<bool>& left, Widths& widths) {
   const std::size_t none = widths.size();
   std::size_t widest = none, least_wanted = none;
@@ -284,6 +284,9 @@ bool make_narrower(const DataTable& table, const std::vector<bool>& left, Widths
         (least_wanted == none || column.optional >= table.columns[least_wanted].optional))
       least_wanted = i;
   }
+  constexpr std::size_t least_columns = 3;
+  for (std::size_t i = widths.size(); i-- > least_columns && least_wanted == none;)
+    if (widths[i] > 0) least_wanted = i;
   if (widest != none)
     --widths[widest];
   else if (least_wanted != none)

@@ -60,7 +60,7 @@ void print_document(Console& console, const answers::Document& document) {
 void print_trace_report(Console& console, const trace_report::TraceReport& report,
                         const std::vector<const DataTable*>& tables, bool asked_for) {
   for (const std::string& line : report.headlines)
-    console.print(printable(line) + "\n");
+    print_wrapped(console, printable(line), "");
   bool first = report.headlines.empty();
   for (const DataTable* table : tables) {
     if (table->rows.empty() && !asked_for) continue;
@@ -71,7 +71,7 @@ void print_trace_report(Console& console, const trace_report::TraceReport& repor
   for (const std::string& file : report.written)
     console.print(fmt::format("wrote {}\n", file));
   for (const std::string& remark : report.remarks)
-    console.print("note: " + printable(remark) + "\n");
+    print_wrapped(console, "note: " + printable(remark));
 }
 
 }  // namespace triplepoint::tui

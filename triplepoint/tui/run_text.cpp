@@ -59,7 +59,7 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
       console.print(lines + "\n");
   if (!run.memory.empty()) console.print(table_text(answers::memory_table(run), console));
   for (const std::string& note : run.manifest.notes)
-    console.print("note: " + note + "\n");
+    print_wrapped(console, "note: " + note);
 }
 
 std::string run_sparklines(const Console& console, const run::Run& run) {
@@ -179,7 +179,8 @@ std::string time_text(const FaultSpan& span) {
 }
 
 /// A row per quantity, a column per span.
-std::string span_table(const Console& console, const FaultEffect& effect, bool steady) {
+std::string span_table(const Console& console, const FaultEffect& effect, bool steady,
+                       bool repeats) {
   std::vector<TextColumn> columns = {{"", Align::left}};
   std::vector<const FaultSpan*> spans;
   const auto add = [&](const std::optional<FaultSpan>& span, const char* name) {
@@ -189,7 +190,7 @@ std::string span_table(const Console& console, const FaultEffect& effect, bool s
   };
   add(effect.before, steady ? "without" : "before");
   add(effect.during, steady ? "with" : "during");
-  add(effect.after, "after");
+  add(effect.after, repeats ? "after the first" : "after");
   DataTable table = text_table(std::move(columns));
   const auto row = [&](const char* name, const auto& text_of) {
     std::vector<DataCell> cells = {name};
@@ -228,6 +229,7 @@ std::string gpu_table(const Console& console, const FaultEffect& effect, bool st
                                 {steady ? "°C with" : "°C during"},
                                 {fmt::format("MHz {}", other)},
                                 {steady ? "MHz with" : "MHz during"}});
+  table.title = "GPUs that change most";
   for (const int64_t device : metrics::most_affected(effect, most_listed_gpus)) {
     const auto d = static_cast<size_t>(device);
     const DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
@@ -268,11 +270,11 @@ std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
   const char* other = steady ? faults.size() == 1 ? "without it" : "without them"
                       : effect.before && effect.before->step_time ? "before it"
                                                                   : "after it";
+  if (!others.empty())
+    return fmt::format("{} acts within these times, too, so no difference is of this fault alone.",
+                       others);
   std::string text = fmt::format("Steps take {} {} than {}.", percent(std::abs(*longer)),
                                  *longer > 0 ? "longer" : "less", other);
-  if (!others.empty())
-    return text +
-           fmt::format(" {} acts within these times, too: this is not of one fault.", others);
   if (effect.waited_for)
     text +=
         fmt::format(" All {} others wait for GPU {}.", run.devices.size() - 1, *effect.waited_for);
@@ -305,7 +307,8 @@ void print_effect(Console& console, const run::Run& run, const std::vector<spec:
   const std::string name = metrics::names_of(faults);
   console.print(fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold),
                             verdict(run, faults, effect, steady, others)));
-  if (effect.during) console.print(span_table(console, effect, steady));
+  if (effect.during)
+    console.print(span_table(console, effect, steady, faults.front().period.has_value()));
   if (!metrics::most_affected(effect, 1).empty())
     console.print("\n" + gpu_table(console, effect, steady));
 }

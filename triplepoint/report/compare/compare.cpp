@@ -309,7 +309,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> differing_settings
     values.reserve(sides.size());
     for (const Side& side : sides) {
       const auto found = side.settings.find(name);
-      values.push_back(found == side.settings.end() ? "–" : found->second);
+      values.push_back(found != side.settings.end() ? found->second
+                       : side.settings.empty()      ? "–"
+                                                    : "default");
     }
     // A recording knows nothing of its job: that is no difference.
     std::set<std::string> known(values.begin(), values.end());
