@@ -71,11 +71,11 @@ DataTable parts_table(const Gap& gap) {
   table.columns = {{"cause", "cause"},
                    {"cost_s", is_short ? "ms" : "s", is_short ? 1e-3 : 1, 3},
                    {"share", "% of step", 0.01, 1},
-                   {"probability", "p", 1, 2},
-                   {"seen_in", "seen in"},
+                   {.key = "probability", .title = "p", .digits = 2, .optional = 5},
+                   {.key = "seen_in", .title = "seen in", .optional = 4},
                    {"evidence", "evidence", 1, 0, false, Align::left, 0, true},
-                   {"advice", "what to do", 1, 0, false, Align::left, 1, true},
-                   {"gain", "gain", 1, 0, false, Align::left, 2},
+                   {"advice", "what to do", 1, 0, false, Align::left, 0, true},
+                   {"gain", "gain", 1, 0, false, Align::left, 1, true},
                    {"confirm", "a sensor would show", 1, 0, false, Align::left, 3, true}};
   const auto share = [&](Seconds cost) { return cost / gap.measured; };
   const auto add = [&](const char* cause, Seconds cost, const char* evidence) {
@@ -175,6 +175,28 @@ std::vector<std::string> gap_sentences(const Gap& gap) {
   return sentences;
 }
 
+namespace {
+
+/// What is left where no pattern is clear: "5 of 23 steps take more than half longer than the
+/// median".
+std::string slow_steps_text(const run::Run& run) {
+  std::vector<double> times;
+  for (const run::StepRecord& step : run.steps)
+    times.push_back((step.end - step.begin) / unit::s);
+  if (times.size() < 3) return "";
+  constexpr double clear = 1.5;
+  const double usual = median(times);
+  const auto slow =
+      std::ranges::count_if(times, [&](double time) { return time > clear * usual; });
+  if (slow == 0) return "";
+  return fmt::format(
+      "why {} of {} steps take more than {} times the median ({}): triplepoint report shows power, "
+      "heat and clocks meanwhile",
+      slow, times.size(), clear, time_of(usual * unit::s));
+}
+
+}  // namespace
+
 answers::Document why_answer(const Gap& gap, const run::Run& measured, std::string title) {
   answers::Document answer{
       .kind = "why", .title = std::move(title), .facts = "", .verdict = joined(gap_sentences(gap))};
@@ -193,8 +215,15 @@ answers::Document why_answer(const Gap& gap, const run::Run& measured, std::stri
   answers::Section parts{.id = "parts", .title = "Where the time goes"};
   parts.tables = {parts_table(gap)};
   parts.figures = {parts_figure(gap)};
+  constexpr double much = 0.1;
+  const std::string slow =
+      gap.unexplained > much * gap.measured ? slow_steps_text(measured) : std::string();
+  if (!slow.empty()) parts.remarks.push_back({"not known: " + slow, answers::Remark::Kind::note});
   for (const std::string& what : gap.untold)
     parts.remarks.push_back({"not known: " + what, answers::Remark::Kind::note});
+  if (measured.manifest.origin == run::Origin::measured)  // such as that the machine was busy
+    for (const std::string& note : measured.manifest.notes)
+      parts.remarks.push_back({note, answers::Remark::Kind::note});
   answer.sections.push_back(std::move(parts));
   if (measured.steps.size() > 1) {
     answers::Section steps{.id = "steps", .title = "Steps over time"};

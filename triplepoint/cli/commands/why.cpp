@@ -5,12 +5,15 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/gap.h"
 #include "triplepoint/advise/why_answer.h"
+#include "triplepoint/app/recording.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
@@ -67,12 +70,28 @@ class Why : public Command {
     take_steps_from_traces(measured);
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
     const advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr);
+    if (!run::has_trained(measured))
+      return error(fmt::format("{}: it did not run ({}), so no step can be explained; triplepoint "
+                               "show says what it needs",
+                               sources_.front(), run::verdict_of(measured)));
+    if (!gap.predicted && gap.base > 1.2 * gap.measured)
+      return error(fmt::format(
+          "{}: its time stamps say {} a step, its step times {} (they contradict each other); give "
+          "a log of one clock",
+          sources_.front(), advise::time_of(gap.measured), advise::time_of(gap.base)));
     if (!(gap.measured > Seconds()))
       return error(sources_.front() +
                    ": it has no steps (why explains the time of a step); mark them while "
                    "recording, or give traces of kernels or a training's log");
-    const answers::Document answer = advise::why_answer(
+    answers::Document answer = advise::why_answer(
         gap, measured, "Why is a step of " + app::stem_of_source(sources_.front()) + " slow?");
+    if (std::ranges::any_of(measured.manifest.notes, [](const std::string& note) {
+          return note.starts_with(app::busy_machine_words);
+        }))
+      answer.verdict.insert(
+          0,
+          "Other programs used most of the processors meanwhile, which alone may explain it; "
+          "measure again without them. ");
     print_answer(console, answer, format_);
     if (output_) TPT_TRY(write_file_atomically(*output_, report::document_page(answer)));
     if (output_ && format_.is_table()) console.print("wrote " + *output_ + "\n");
