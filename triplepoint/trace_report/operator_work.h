@@ -9,6 +9,8 @@
 
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/op.h"
 
 #include "triplepoint/trace/trace.h"
@@ -47,5 +49,8 @@ std::string_view name_of(OperatorWork::Kind);
 /// Source of the conventions: those of PyTorch's flop counter (torch/utils/flop_counter.py) but for
 /// the causal half.
 std::optional<OperatorWork> work_of(std::string_view name, const std::vector<OperatorArgument>&);
+
+/// The library's name for the GPU that traces name; of its boards, the one with their memory.
+std::optional<std::string> gpu_of_traces(const spec::Library&, const run::Run&);
 
 }  // namespace triplepoint::trace_report
