@@ -35,7 +35,7 @@ MAY_INCLUDE = {
     "calibrate": "base spec workload perf power thermal clock sim metrics learn",
     "search": "base spec run workload sim metrics answers",
     "advise": "base spec formats run workload sim metrics answers search",
-    "report": "base spec run metrics answers calibrate search advise",
+    "report": "base spec run sim metrics answers calibrate search advise",
     "flags": "base spec formats run workload sim metrics answers learn search",
     "tui": "base http system spec run telemetry metrics trace_report answers report flags",
     "app": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers learn calibrate search advise report flags",

@@ -12,6 +12,7 @@
 
 #include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/app/place_telemetry.h"
+#include "triplepoint/app/recording.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/learn/priors.h"
@@ -21,6 +22,10 @@
 
 namespace triplepoint::app {
 namespace {
+
+struct OwnRuns : calibrate::OwnRuns {
+  std::vector<calibrate::SkippedRow> doubts;  // runs that teach, though something disturbed them
+};
 
 /// The median step: the first of a training compile and fill caches, some write checkpoints.
 std::optional<Seconds> usual_step_time(const run::Run& run) {
@@ -40,10 +45,12 @@ std::string jobless(const std::string& file) {
 }
 
 void learn_of(const std::string& file, const spec::Job& job, std::optional<Seconds> time,
-              const run::Run& run, calibrate::OwnRuns& own) {
+              const run::Run& run, OwnRuns& own) {
   Telemetry seen;
   seen.samples = advise::thermal_samples(run);
   std::vector<learn::GpuHeat> heat = heat_of(seen);
+  for (const std::string& note : run.manifest.notes)
+    if (note.starts_with(busy_machine_words)) own.doubts.push_back({file, note});
   if (time)
     own.runs.push_back({file, job, *time / unit::s, metrics::measure(run).power_mean_w});
   else if (heat.empty())
@@ -52,8 +59,7 @@ void learn_of(const std::string& file, const spec::Job& job, std::optional<Secon
 }
 
 /// A recording, a training's log or traces, of the job that they name or that stands before them.
-Result<void> add_run(const LearnInput& input, const spec::Library& library,
-                     calibrate::OwnRuns& own) {
+Result<void> add_run(const LearnInput& input, const spec::Library& library, OwnRuns& own) {
   const run::Run run = TPT_TRY(load_run_source({input.file}, {}));
   std::optional<spec::Job> job = run.manifest.job;
   if (!job && input.job) job = TPT_TRY(formats::read_job(library, *input.job));
@@ -72,8 +78,7 @@ Result<void> add_run(const LearnInput& input, const spec::Library& library,
 }
 
 /// A table of a column per GPU.
-Result<void> add_temperatures(const LearnInput& input, const spec::Library& library,
-                              calibrate::OwnRuns& own) {
+Result<void> add_temperatures(const LearnInput& input, const spec::Library& library, OwnRuns& own) {
   const Telemetry seen = TPT_TRY(read_telemetry({input.file}, {}));
   if (!input.job)
     own.skipped.push_back({input.file, jobless(input.file)});
@@ -86,9 +91,11 @@ Result<void> add_temperatures(const LearnInput& input, const spec::Library& libr
   return {};
 }
 
-Result<void> add_input(const LearnInput& input, const spec::Library& library,
-                       calibrate::OwnRuns& own) {
+Result<void> add_input(const LearnInput& input, const spec::Library& library, OwnRuns& own) {
   const std::string& file = input.file;
+  if (file.ends_with(".toml"))
+    return error(
+        fmt::format("{} is a job, of which nothing was measured; name it as --job {}", file, file));
   if (!file.ends_with(".csv")) return add_run(input, library, own);
   const CsvTable table =
       TPT_TRY(CsvTable::parse(TPT_TRY(read_file(file)), file, CsvTable::BadRows::leave_out));
@@ -99,7 +106,7 @@ Result<void> add_input(const LearnInput& input, const spec::Library& library,
   return calibrate::add_own_runs(table, library, own);
 }
 
-std::string nothing_in(const calibrate::OwnRuns& own) {
+std::string nothing_in(const OwnRuns& own) {
   if (own.skipped.empty()) return "the tables hold no rows (one row is one measured run); add rows";
   return fmt::format(
       "nothing teaches anything ({}: {}); see docs/formats.md for the columns of tables",
@@ -112,7 +119,7 @@ Result<answers::Document> learn_from_files(const spec::Library& library,
                                            const std::vector<LearnInput>& inputs,
                                            const std::string& folder, int threads) {
   const learn::Priors priors = TPT_TRY(learn::load_priors(library));
-  calibrate::OwnRuns own;
+  OwnRuns own;
   for (const LearnInput& input : inputs)
     TPT_TRY(add_input(input, library, own));
   if (own.runs.empty() && own.heat.empty()) return error(nothing_in(own));
@@ -252,7 +259,8 @@ Section runs(const Learned& learned) {
                               {"learned_s", "learned", 1, 3},
                               {"left_out_s", "from the others", 1, 3}}};
   for (const learn::RunCheck& run : learned.runs)
-    table.add({run.name, run.measured, run.shipped, run.learned, run.left_out});
+    table.add({run.name, run.measured, run.shipped, run.learned,
+               learned.runs.size() > 1 ? DataCell(run.left_out) : Missing{"there are no others"}});
   return {.id = "runs", .title = "How your runs are predicted", .tables = {std::move(table)}};
 }
 
@@ -280,7 +288,7 @@ Section room(const learn::Room& room, double board_spread) {
   return section;
 }
 
-Section warnings(const Learned& learned, const calibrate::OwnRuns& own) {
+Section warnings(const Learned& learned, const OwnRuns& own) {
   Section section{.id = "warnings", .title = "What does not fit"};
   for (const learn::Contradiction& found : learned.contradictions)
     section.remarks.push_back(
@@ -289,6 +297,9 @@ Section warnings(const Learned& learned, const calibrate::OwnRuns& own) {
                      "differed",
                      fmt::join(found.runs, ", "), found.ratio),
          Remark::Kind::warning});
+  for (const calibrate::SkippedRow& row : own.doubts)
+    section.remarks.push_back(
+        {fmt::format("{}: {}", row.row_id, row.reason), Remark::Kind::warning});
   const auto left_out = [&](const std::string& run, const std::string& reason) {
     section.remarks.push_back(
         {fmt::format("{} is left out: {}", run, reason), Remark::Kind::warning});
@@ -335,7 +346,7 @@ std::string verdict_of(const Learned& learned) {
   return text;
 }
 
-Json numbers_of(const Learned& learned, const calibrate::OwnRuns& own, const std::string& folder) {
+Json numbers_of(const Learned& learned, const OwnRuns& own, const std::string& folder) {
   Json json = {{"schema", 1},
                {"folder", folder},
                {"power_runs", learned.calibration.power().runs},
@@ -363,7 +374,7 @@ Json numbers_of(const Learned& learned, const calibrate::OwnRuns& own, const std
 
 }  // namespace
 
-answers::Document calibration_answer(const Learned& learned, const calibrate::OwnRuns& own,
+answers::Document calibration_answer(const Learned& learned, const OwnRuns& own,
                                      const std::string& folder) {
   answers::Document answer{.kind = "calibration",
                            .title = folder,

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/load.h"
@@ -104,11 +107,28 @@ Result<std::string> model_text(const spec::Library& library, const spec::Model& 
   return model_text(job);
 }
 
+/// Keys of a job file whose values differ where it has another model.
+std::set<std::string_view> changed_keys(const std::string& job, const std::string& other) {
+  const auto lines = lines_of(job), other_lines = lines_of(other);
+  std::set<std::string_view> keys;
+  for (const auto& [of, against] :
+       {std::pair(&lines, &other_lines), std::pair(&other_lines, &lines)})
+    for (const std::string_view line : *of)
+      if (line.find(" = ") != line.npos && std::ranges::find(*against, line) == against->end())
+        keys.insert(line.substr(0, line.find(' ')));
+  return keys;
+}
+
 std::string own_model_text(const spec::Library& library, const spec::Job& job) {
   Result<spec::Model> known = spec::load_model(library, job.model.name);
   if (known) known->sequence_length = job.model.sequence_length;
   if (known == job.model) return {};
-  return fmt::format("model {}{}: {}", job.model.name, known ? ", changed" : "", model_text(job));
+  if (!known) return fmt::format("model {}: {}", job.model.name, model_text(job));
+  spec::Job other = job;
+  other.model = *known;
+  const std::string own_text = spec::write_job(job), other_text = spec::write_job(other);
+  return fmt::format("model {}, changed ({}): {}", job.model.name,
+                     fmt::join(changed_keys(own_text, other_text), ", "), model_text(job));
 }
 
 std::vector<std::string> warnings_of(const spec::Job& job) {
@@ -243,6 +263,9 @@ answers::Document import_document(const formats::FolderImport& import) {
       "{} file{}, {} distinct: {} job{}, {} invalid, {} unreadable", import.rows.size(),
       import.rows.size() == 1 ? "" : "s", import.distinct(), states["job"],
       states["job"] == 1 ? "" : "s", states["invalid"], states["unreadable"])});
+  if (import.rows.size() == 1 && import.rows.front().imported)
+    for (const std::string& each : import.rows.front().imported->assumed)
+      section.remarks.push_back({each, answers::Remark::Kind::note});
   for (const auto& [code, count] : codes)
     section.remarks.push_back(
         {count == 1 ? "once " + code : fmt::format("{} times {}", count, code)});

@@ -21,7 +21,7 @@ namespace triplepoint::app {
 namespace {
 
 /// Six small jobs: four that run, one without room, one invalid.
-spec::StudyPlan small_study() {
+spec::StudyPlan small_study(const char* stack = "megatron-core") {
   const spec::Library library = spec::default_library();
   spec::StudyPlan plan{"small", "A small study", "For tests.", {}};
   const auto add = [&](const char* model, const char* name, int64_t tp, int64_t pp) {
@@ -30,7 +30,7 @@ spec::StudyPlan small_study() {
     entry.job.model = *spec::load_model(library, model);
     entry.job.cluster = *spec::load_cluster(library, "hgx-h200");
     entry.job.cluster.num_nodes = 1;
-    entry.job.stack = *spec::load_stack(library, "megatron-core");
+    entry.job.stack = *spec::load_stack(library, stack);
     entry.job.plan.tensor_parallel_size = tp;
     entry.job.plan.pipeline_parallel_size = pp;
     entry.job.plan.global_batch_size = 16;
@@ -193,6 +193,29 @@ TEST_CASE("every number in a sentence about a simulated study is the one in its 
     for (const report::Recommendation& change : report::recommendations_for(group))
       for (const std::string& fault : report::faults_of(change.text, json))
         FAIL_CHECK(change.text.text() << ": " << fault);
+}
+
+TEST_CASE("the gain with the default stack is what simulating both jobs with it gives") {
+  const ScratchFolder scratch;
+  CountingWorld world;
+  const auto results = run_study(small_study("nemo-profiled"), scratch.folder(), 2, world.world());
+  REQUIRE(results);
+  const auto step = [](spec::Job job) {
+    job.stack = *spec::load_stack(spec::default_library(), spec::default_stack);
+    const run::Run run = sim::simulate(job, {});
+    return (run.steps.back().end - run.steps.back().begin) / unit::s;
+  };
+  int compared = 0;
+  for (const report::Group& group : report::groups_of(results->study))
+    for (const report::Recommendation& change : report::recommendations_for(group))
+      for (const report::Evidence& evidence : change.text.evidence())
+        if (evidence.above.front().key.starts_with("default_stack_speed.")) {
+          const double gain = step(change.from->job) / step(change.to->job) - 1;
+          CHECK(evidence.value == doctest::Approx(std::abs(gain)).epsilon(1e-6));
+          CHECK((evidence.form == report::Evidence::Form::less) == (gain < 0));
+          ++compared;
+        }
+  CHECK(compared > 0);
 }
 
 TEST_CASE(

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/parallel.h"
+#include "triplepoint/base/quoting.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -71,13 +72,20 @@ SourceKind kind_of_source(const std::string& source) {
   return source.ends_with(".run") ? SourceKind::run : SourceKind::traces;
 }
 
-bool is_training_log(const Path& file) {
-  auto input = trace::Input::open(file);
-  if (!input) return false;
+std::optional<std::string> use_of_trace(const std::string& file) {
+  auto input = is_folder(file) ? Result<trace::Input>(error("")) : trace::Input::open(file);
+  if (!input) return std::nullopt;
   const auto head = input->peek(trace::recognized_by);
-  if (!head || !trace::looks_like_training_log(*head)) return false;
+  if (!head) return std::nullopt;
+  const auto reader = std::ranges::find_if(
+      trace::all_readers(), [&](const trace::Reader& each) { return each.recognizes(*head); });
+  if (reader == trace::all_readers().end()) return std::nullopt;
+  if (reader->format != "training_log")
+    return fmt::format("{} is a {} (it holds no job); see it with triplepoint trace breakdown {}",
+                       file, reader->what, shell_word(file));
   const auto log = trace::parse_training_log(*input);
-  return log && !log->framework.empty();
+  if (!log || log->framework.empty()) return std::nullopt;
+  return trace::use_of_training_log(file);
 }
 
 std::string stem_of_source(Path file) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,8 @@ SourceKind kind_of_source(const std::string& source);
 /// "ranks" of ranks.tar.gz, "rank0" of rank0.pt.trace.json.gz, "job" of job.run.
 std::string stem_of_source(Path file);
 
-/// Whether the file is a training's log with steps.
-bool is_training_log(const Path& file);
+/// What shows a file that holds no job but a training's log or a trace; nothing of any other file.
+std::optional<std::string> use_of_trace(const std::string& file);
 
 /// Samples of a run with the timeline of its traces, both of one job.
 Result<run::Run> with_timeline(run::Run recording, run::Run traced);

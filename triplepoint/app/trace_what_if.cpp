@@ -7,7 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/spec/load.h"
+
 #include "triplepoint/trace_report/input.h"
+#include "triplepoint/trace_report/operator_work.h"
 
 namespace triplepoint::app {
 namespace {
@@ -167,9 +170,17 @@ run::Run run_of(trace_report::TraceInput input, sim::TraceWhatIf replayed) {
 }  // namespace
 
 Result<TraceComparison> trace_what_if(const std::vector<std::string>& traces,
-                                      const sim::TraceScaling& scaling) {
+                                      const sim::TraceScaling& scaling,
+                                      const std::optional<std::string>& measured_on) {
   trace_report::TraceInput input = TPT_TRY(
       trace_report::read_trace_input(traces, trace_report::TraceOptions{}, trace::HostSpans::all));
+  const auto own = trace_report::gpu_of_traces(TPT_TRY(spec::require_library()), input.run);
+  if (own && measured_on && *own != spec::gpu_named(*measured_on).value_or(*own))
+    input.remarks.insert(
+        input.remarks.begin(),
+        fmt::format("the traces name a GPU of kind {}, --measured-on one of kind {}: factors are "
+                    "those of the latter",
+                    *own, *measured_on));
   sim::TraceWhatIf replayed = sim::what_if_from_trace(input.timeline(), scaling);
   const Summary before = summarize(input.timeline()), after = summarize(replayed.timeline);
   TraceComparison answer;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ struct TraceComparison {
   Json json;
   run::Run run;
 };
+/// `measured_on`: the GPU that the traces are said to be of; absent: nothing was said.
 Result<TraceComparison> trace_what_if(const std::vector<std::string>& traces,
-                                      const sim::TraceScaling&);
+                                      const sim::TraceScaling&,
+                                      const std::optional<std::string>& measured_on);
 
 }  // namespace triplepoint::app

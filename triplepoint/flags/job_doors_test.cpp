@@ -2,6 +2,8 @@
 // One job told by flags, by a job file, by a launch file and by a config.json.
 #include <algorithm>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -258,6 +260,50 @@ TEST_CASE("flags on top of a file are the flags alone") {
     CHECK(unnamed(told(plus({file.path()}, flags))) ==
           unnamed(told(plus({"--model", "llama3-8b", "--cluster", "hgx-h100"}, flags))));
   }
+}
+
+TEST_CASE("a flag leaves alone what the file states under other keys") {
+  const auto texts = [](const std::vector<std::string>& words) {
+    std::map<std::string, std::string> all;
+    for (const auto& [flag, text] : flags_of(told(words)))
+      all[flag] = text;
+    return all;
+  };
+  const std::string all_stated =
+      "--model llama3-70b --task pretrain --cluster hgx-h100 --nodes 4 --stack nemo-profiled "
+      "--seq 2048 --tp 4 --pp 2 --mbs 2 --gbs 64 --precision fp16 --sharding gradients "
+      "--recompute selective --optimizer distributed_fused_adam --sequence-parallel --overlap"
+      " tp --cooling liquid --seed 3";
+  const std::string turns =
+      "--model gpt3-175b --task lora --cluster dgx-a100 --nodes 8 --stack megatron-core --seq"
+      " 4096 --tp 2 --pp 4 --cp 2 --vpp 2 --mbs 4 --gbs 128 --precision bf16 --optimizer sgd "
+      "--lora-rank 8 --sharding optimizer --recompute full --recompute-modules mlp "
+      "--activation-offload 0.5 --schedule zero-bubble --overlap dp --cooling air --fabric "
+      "dragonfly --seed 5";
+  const std::set<std::string> implied = {"--cluster --fabric",
+                                         "--cluster --oversubscription",
+                                         "--fabric --oversubscription",
+                                         "--cluster --power-limit",
+                                         "--cluster --ambient",
+                                         "--cooling --ambient",
+                                         "--vpp --schedule",
+                                         "--lora-rank --task"};
+  const Written file("job.toml", spec::write_job(told(split(all_stated, ' ')), library()));
+  const auto stated = texts({file.path()});
+  const std::vector<std::string> words = split(turns, ' ');
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    auto turned = texts({file.path(), words[i], words[i + 1]});
+    for (const auto& [flag, text] : stated) {
+      CAPTURE(words[i] + " " + flag);
+      const bool same = turned[flag] == text;
+      CHECK((same || flag == words[i] || implied.contains(words[i] + " " + flag)));
+    }
+  }
+}
+
+TEST_CASE("a study's job keeps its optimizer with other software") {
+  const std::vector<std::string> job = {"paper/h200:h200_gpt3-175b_TP2-PP16_cc"};
+  CHECK(told(plus(job, {"--stack", "megatron-core"})).plan.optimizer == told(job).plan.optimizer);
 }
 
 // ---- config.json

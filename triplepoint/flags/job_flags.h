@@ -68,6 +68,8 @@ class JobFlags {
   Result<spec::Job> with_own_runs(spec::Job) const;
 
   const std::optional<std::string>& cluster() const { return cluster_; }
+  /// What --model replaces in launch files.
+  static std::set<std::string, std::less<>> keys_of_model();
   /// An error if more was said of a job than its cluster: for what needs no job.
   Result<void> require_no_job_but_cluster() const;
 

@@ -66,14 +66,18 @@ Result<std::optional<learn::Calibration>> JobFlags::own_runs() const {
   return TPT_TRY(learn::Calibration::read(*with_));
 }
 
+std::set<std::string, std::less<>> JobFlags::keys_of_model() {
+  return {"model",      "num-layers",    "hidden-size", "num-attention-heads",
+          "vocab-size", "tokenizer-type"};
+}
+
 /// Keys of launch files whose values these flags replace, without the part before the last dot.
 std::set<std::string, std::less<>> JobFlags::keys_set() const {
   std::set<std::string, std::less<>> keys = sizes_.keys();
   const auto replaces = [&](bool given, std::initializer_list<const char*> names) {
     if (given) keys.insert(names.begin(), names.end());
   };
-  replaces(model_.has_value(), {"model", "num-layers", "hidden-size", "num-attention-heads",
-                                "vocab-size", "tokenizer-type"});
+  if (model_) keys.merge(keys_of_model());
   replaces(cluster_.has_value(), {"nproc-per-node", "devices", "np"});
   replaces(nodes_.has_value(), {"nnodes", "num-nodes"});
   replaces(tp_.has_value(), {"tensor-model-parallel-size"});

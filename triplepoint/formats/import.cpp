@@ -318,8 +318,6 @@ Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,
     stated.stated.insert(nodes);
   }
   if (!hints.stack) return {};
-  const bool usual = job.plan.optimizer.name == spec::default_optimizer(job.stack);
-  if (stated.states(stack) && usual) stated.stated.erase(optimizer);
   job.stack = TPT_TRY(spec::load_stack(library, *hints.stack));
   stated.stated.insert(stack);
   return {};

@@ -175,8 +175,8 @@ Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std:
 Result<void> refuse_script_words(const ImportHints& hints, const std::string& name);
 
 /// Puts cluster, nodes and stack of the hints into a job. The number of nodes stays where it was
-/// stated, unless the hints have one; the optimizer follows the stack where it was that of the
-/// stack before.
+/// stated, unless the hints have one; so does a stated optimizer, whatever the stack: with other
+/// software the job is else the same.
 Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,
                          spec::StatedJob& stated);
 

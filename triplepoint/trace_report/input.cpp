@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/trace_tracks.h"
@@ -70,14 +71,26 @@ void mark_steps(run::Run& run) {
   run::sort(run.timeline);
 }
 
+tl::unexpected<Error> no_timeline(const std::string& file, const run::Run& run) {
+  if (run.manifest.origin != run::Origin::simulated)
+    return error(
+        fmt::format("{}: the run has no timeline (a recording samples sensors only); give the "
+                    "profiler's traces",
+                    file));
+  if (!run::has_trained(run))
+    return error(fmt::format(
+        "{0}: the run has no timeline (its job does not run); triplepoint report {0} says why",
+        shell_word(file)));
+  return error(fmt::format(
+      "{0}: the run has no timeline (only its numbers were kept); triplepoint simulate {0} -o "
+      "OTHER.run writes one",
+      shell_word(file)));
+}
+
 Result<TraceInput> read_run(const std::string& file) {
   TraceInput input{.run = TPT_TRY(run::load(file)), .format = "run"};
   const int64_t spans = run::count_spans(input.run.timeline);
-  if (spans == 0)
-    return error(
-        fmt::format("{}: the run has no timeline (nothing to look at); simulate it with details, "
-                    "or name traces",
-                    file));
+  if (spans == 0) return no_timeline(file, input.run);
   if (spans > most_spans)
     return error(fmt::format(
         "{}: {} spans are too many to write (the limit is {}); simulate fewer ranks in detail",

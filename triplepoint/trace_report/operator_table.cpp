@@ -498,9 +498,7 @@ Result<TraceReport> trace_operators(const TraceOptions& options) {
   const std::optional<run::Run> recording = TPT_TRY(telemetry_of(runs, input));
   Roof roof;
   spec::Library library = TPT_TRY(spec::require_library());
-  const auto device = input.run.manifest.facts.find("device");
-  const auto known =
-      device == input.run.manifest.facts.end() ? std::nullopt : spec::gpu_named(device->second);
+  const auto known = gpu_of_traces(library, input.run);
   std::optional<spec::Gpu> gpu;
   if (known)
     if (auto loaded = spec::load_gpu(library, *known)) gpu = *std::move(loaded);

@@ -9,6 +9,8 @@
 
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/run/run.h"
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/op.h"
 
 #include "triplepoint/metrics/trace/trace_steps.h"
@@ -77,5 +79,8 @@ struct OperatorChange {
 /// difference first.
 std::vector<OperatorChange> changes_of(std::vector<OperatorUse> before,
                                        std::vector<OperatorUse> after);
+
+/// The library's name for the GPU that traces name; of its boards, the one with their memory.
+std::optional<std::string> gpu_of_traces(const spec::Library&, const run::Run&);
 
 }  // namespace triplepoint::trace_report

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/unit_text.h"
+
+#include "triplepoint/spec/load.h"
+
 #include "triplepoint/trace_report/input.h"
+#include "triplepoint/trace_report/operator_work.h"
 
 namespace triplepoint::trace_report {
 namespace {
@@ -71,6 +77,23 @@ std::string mismatch(const run::Run& recording, const run::Run& traces,
 }
 
 }  // namespace
+
+std::optional<std::string> gpu_of_traces(const spec::Library& library, const run::Run& traces) {
+  const auto name = fact(traces, "device"), size = fact(traces, "device_memory");
+  if (!name) return std::nullopt;
+  const auto named = spec::gpu_named(*name);
+  const Result<Bytes> memory = parse_quantity<Bytes>(size.value_or(""));
+  if (!named || !memory) return named;
+  const auto stem = [](const std::string& gpu) { return gpu.substr(0, gpu.find('-')); };
+  const auto apart = [&](const std::string& gpu) {
+    const auto loaded = spec::load_gpu(library, gpu);
+    return loaded && loaded->memory ? std::abs(*loaded->memory / *memory - 1) : HUGE_VAL;
+  };
+  std::string nearest = *named;
+  for (const std::string& gpu : spec::list_gpus(library))
+    if (stem(gpu) == stem(*named) && apart(gpu) < apart(nearest)) nearest = gpu;
+  return nearest;
+}
 
 std::string take_ranks_from_traces(run::Run& recording, const run::Run& traces) {
   const auto ranks = devices_of_ranks(traces.timeline);

@@ -10,6 +10,7 @@
 
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/flags/request.h"
+#include "triplepoint/store/store.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -84,6 +85,26 @@ TEST_CASE("calibrate says what it learned and what is still unknown") {
   for (const char* part : {"Learned from 1 run", "unexplained", "still unknown", "tp2-mbs1",
                            "Runs that narrow forecasts most", "--with"})
     CHECK_MESSAGE(contains(outcome.out, part), part);
+  const Json json =
+      json_of(call({"calibrate", given, "-o", folder.path("mine"), "--format", "json"}));
+  CHECK(json.at("runs").at(0).at("left_out_s").is_null());  // there are no others
+}
+
+TEST_CASE("a recording of a busy machine teaches, with its note first") {
+  const ScratchFolder folder;
+  const std::string file = folder.path("a.run"), note = "other programs used 87 % of the time";
+  REQUIRE(call({"simulate", "--model", "llama2-7b", "--cluster", "hgx-h100", "--tp", "2", "--gbs",
+                "64", "-o", file})
+              .code == exit_ok);
+  run::Run run = run::load(file).value();
+  run.manifest.origin = run::Origin::measured;
+  run.manifest.notes.push_back(note);
+  REQUIRE(run::save(run, file));
+  const Outcome said = call({"calibrate", file, "-o", folder.path("mine")});
+  REQUIRE_MESSAGE(said.code == exit_ok, said.err);
+  CHECK(contains(said.out, note));
+  const std::string job = folder.file("job.toml", "model = \"llama2-7b\"\n");
+  CHECK(contains(call({"calibrate", job, file, "-o", folder.path("mine")}).err, "--job " + job));
 }
 
 TEST_CASE("rows that teach nothing are told, and alone they are an error") {

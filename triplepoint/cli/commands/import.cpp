@@ -17,11 +17,11 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
-#include "triplepoint/trace/logs/training_log.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -35,6 +35,8 @@ class Import : public Command {
         .word("FILE",
               "NeMo YAML, config.json, Megatron arguments, or a folder; files of other samplers",
               into(path_), {.words = Words::files, .required = true})
+        .flag("--model", "NAME", "model of the job, in place of the file's", into(model_),
+              {.words = Words::models})
         .flag("--cluster", "NAME", "cluster of the job, if the file does not name one",
               into(hints_.cluster), {.words = Words::clusters})
         .flag("--nodes,--num-nodes", "N", "number of nodes, overriding the file",
@@ -53,8 +55,8 @@ class Import : public Command {
     TPT_TRY(launch_.add_to(hints_));
     const spec::Library library = TPT_TRY(spec::require_library());
     const Result<formats::FolderImport> found = read(library);
-    if (!found && !is_folder(path_) && app::is_training_log(path_))
-      return error(trace::use_of_training_log(path_));
+    if (!found)
+      if (const auto use = app::use_of_trace(path_)) return error(*use);
     const formats::FolderImport import = TPT_TRY(found);
     if (output_) TPT_TRY(write_jobs(library, import));
     print_answer(console, app::import_document(import), format_);
@@ -111,6 +113,8 @@ class Import : public Command {
 
   Result<formats::FolderImport> read(const spec::Library& library) const {
     if (is_folder(path_)) {
+      if (model_)
+        return error("--model is the model of one file (a folder has several jobs); name a file");
       formats::FolderImport found = TPT_TRY(formats::import_folder(library, path_, hints_));
       if (!found.rows.empty()) return found;
       return error(
@@ -125,12 +129,28 @@ class Import : public Command {
                       path_, path_));
     FolderRow row;
     row.path = path_;
-    row.imported = TPT_TRY(formats::import_file(library, path_, hints_));
+    row.imported = TPT_TRY(read_file_of(library));
     spec::Job& job = row.imported->job;
     if (job.name.empty()) job.name = job.model.name;
     formats::FolderImport import;
     import.rows.push_back(std::move(row));
     return import;
+  }
+
+  /// With --model, of that model, of the file's sequence length where it states one.
+  Result<formats::Imported> read_file_of(const spec::Library& library) const {
+    if (!model_) return formats::import_file(library, path_, hints_);
+    formats::ImportHints hints = hints_;
+    hints.by_flags = flags::JobFlags::keys_of_model();
+    formats::Imported imported = TPT_TRY(formats::import_file(library, path_, hints));
+    formats::NamedModel named = TPT_TRY(formats::read_model(library, *model_, hints));
+    if (imported.stated.contains(spec::JobSetting::sequence_length))
+      named.model.sequence_length = imported.job.model.sequence_length;
+    imported.job.model = std::move(named.model);
+    imported.diagnoses.resize(imported.of_file);
+    for (spec::Diagnosis& diagnosis : spec::diagnose(imported.job))
+      imported.diagnoses.push_back(std::move(diagnosis));
+    return imported;
   }
 
   Result<void> write_jobs(const spec::Library& library, const formats::FolderImport& import) const {
@@ -145,6 +165,7 @@ class Import : public Command {
   }
 
   std::string path_;
+  std::optional<std::string> model_;
   formats::ImportHints hints_;
   LaunchFlags launch_;
   std::optional<std::string> output_;

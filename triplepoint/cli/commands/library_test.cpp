@@ -51,6 +51,7 @@ TEST_CASE("a training's log is no job and no trace: import and trace say what sh
       "Epoch 0: :   1%|  | 1/100 [00:10<16:30, reduced_train_loss=10.50, global_step=0.000, "
       "consumed_samples=128.0, train_step_timing in s=9.80]\n");
   for (const std::vector<std::string>& words : {std::vector<std::string>{"import", log},
+                                                {"show", log},
                                                 {"trace", "breakdown", log},
                                                 {"trace", "comm", log},
                                                 {"trace", "stragglers", log},
@@ -64,6 +65,33 @@ TEST_CASE("a training's log is no job and no trace: import and trace say what sh
   const Outcome page = call({"report", log, "-o", scratch.path("log.html")});
   CHECK(page.code == exit_ok);
   CHECK(call({"compare", log, log}).code == exit_ok);
+}
+
+TEST_CASE("a trace is no job: import and show name the command that reads it") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.file("rank0.json", KinetoFixture(0).text());
+  for (const char* verb : {"import", "show"})
+    CHECK(contains(call({verb, file}).err, "triplepoint trace breakdown " + file));
+}
+
+TEST_CASE("import takes every flag that its refusals name") {
+  const ScratchFolder scratch;
+  const std::string help = call({"import", "--help"}).out;
+  const std::string deepspeed = scratch.file(
+      "ds.json", R"({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}})");
+  const std::vector<std::string> words = {"import", deepspeed, "--cluster", "hgx-h100"};
+  const std::string refusal = call(words).err;
+  REQUIRE(contains(refusal, "--model"));
+  for (size_t at = refusal.find("--"); at != std::string::npos; at = refusal.find("--", at + 2)) {
+    const std::string flag = refusal.substr(at, refusal.find_first_of(" ;,.\n", at) - at);
+    CHECK_MESSAGE(contains(help, flag + " "), flag);
+  }
+  std::vector<std::string> with = words;
+  with.insert(with.end(), {"--model", "llama3-8b", "-o", scratch.path("jobs")});
+  REQUIRE(call(with).code == exit_ok);
+  const Outcome job = call({"show", scratch.path("jobs") + "/ds.toml"});
+  CHECK_MESSAGE(contains(job.out, "llama3-8b"), job.out + job.err);
+  CHECK(contains(call({"import", scratch.path(""), "--model", "llama3-8b"}).err, "name a file"));
 }
 
 TEST_CASE("import of a recording prints commands that read what it wrote") {

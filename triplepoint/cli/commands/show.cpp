@@ -12,6 +12,7 @@
 
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/app/library_text.h"
+#include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
@@ -153,6 +154,8 @@ class Show : public Command {
 
   Result<void> show_file(const Library& library, const std::string& file, tui::Console& console,
                          Json& all) const {
+    if (is_folder(file))
+      return error(fmt::format("{} is a folder without config.json; give a name or a file", file));
     const std::string text = TPT_TRY(read_file(file));
     if (const Kind* kind = kind_of_file(text, file))
       return show_thing(library, *kind, file, console, all);
@@ -166,7 +169,10 @@ class Show : public Command {
       about = TPT_TRY(app::model_text(library, read.model));
       notes = read.notes;
     } else {
-      const spec::Job job = TPT_TRY(formats::read_job(library, file, hints));
+      const Result<spec::Job> read = formats::read_job(library, file, hints);
+      if (!read)
+        if (const auto use = app::use_of_trace(file)) return error(*use);
+      const spec::Job job = TPT_TRY(read);
       TPT_TRY(spec::require_valid(job));
       about = about_job(job);
       notes = job.notes;

@@ -132,7 +132,10 @@ Result<sim::TraceScaling> ReplayFlags::scaling(const std::optional<std::string>&
 Result<run::Run> ReplayFlags::run(tui::Console& console, bool as_json,
                                   const std::optional<std::string>& cluster) const {
   const sim::TraceScaling scaling = TPT_TRY(this->scaling(cluster));
-  const app::TraceComparison answer = TPT_TRY(app::trace_what_if(files_, scaling));
+  std::optional<std::string> gpu;
+  if (measured_on_)
+    gpu = TPT_TRY(spec::load_cluster(TPT_TRY(spec::require_library()), *measured_on_)).gpu.name;
+  const app::TraceComparison answer = TPT_TRY(app::trace_what_if(files_, scaling, gpu));
   if (as_json) {
     print_json(console, answer.json);
   } else {

@@ -456,6 +456,35 @@ TEST_CASE("at half the clock compute kernels take twice as long, and others do n
   CHECK(stored->timeline.spans.size() > 100);
 }
 
+TEST_CASE("of a run without a timeline trace says why, and what gives one") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.path("a.run"), other = scratch.path("other.run");
+  REQUIRE(call(plus(plain_job, {"-o", file})).code == exit_ok);
+  run::Run run = run::load(file).value();
+  run.timeline = {};
+  REQUIRE(run::save(run, file));
+  const std::string remedy = "triplepoint simulate " + file + " -o OTHER.run";
+  CHECK(contains(call({"trace", "breakdown", file}).err, remedy));
+  CHECK(call({"simulate", file, "-o", other}).code == exit_ok);
+  CHECK(call({"trace", "breakdown", other}).code == exit_ok);
+  run.manifest.origin = run::Origin::measured;
+  REQUIRE(run::save(run, file));
+  CHECK(contains(call({"trace", "breakdown", file}).err, "give the profiler's traces"));
+}
+
+TEST_CASE("a replay measured on another GPU than its traces name says so") {
+  const ScratchFolder scratch;
+  std::string text = KinetoFixture(0).text();
+  text.replace(text.find("Test GPU"), 8, "Tesla V100-SXM2-32GB");
+  const std::string file = scratch.file("rank0.json", text);
+  const auto said = [&](const char* cluster) {
+    return call({"simulate", "--replay", file, "--measured-on", cluster, "--cluster", "hgx-h200"})
+        .out;
+  };
+  CHECK(contains(said("dgx-a100"), "note: the traces name a GPU of kind v100-32gb, --measured-on"));
+  CHECK_FALSE(contains(said("jean-zay-v100"), "of kind"));
+}
+
 TEST_CASE("what does not go with a replay is said in a sentence") {
   const ScratchFolder scratch;
   const std::string folder = traces(scratch);

@@ -253,6 +253,7 @@ MaybeFinding about_energy(const Groups& groups) {
   const StudyRow *fastest = nullptr, *thriftiest = nullptr;
   double best_saving = -1;
   for (const Group& group : groups) {
+    if (pairs_of(group).empty()) continue;  // nothing to choose
     const Rows ran = group.that_ran();
     const StudyRow *fast = highest(ran, "tokens_per_s"), *thrifty = lowest(ran, "joules_per_token");
     if (fast == nullptr || thrifty == nullptr) continue;
@@ -319,7 +320,7 @@ MaybeFinding about_memory(const Study& study) {
       .number(*tightest, "memory_gib.total", "")
       .say(" of ")
       .number(*tightest, "memory_gib.limit", "GiB")
-      .say(".");
+      .say(is_tight(*tightest) ? "; triplepoint plan would keep more free." : ".");
   return finding;
 }
 

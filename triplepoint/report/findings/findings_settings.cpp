@@ -110,6 +110,7 @@ MaybeFinding about_faster_microbatches(const Groups& groups) {
   add_peak_power(finding, *best);
   add_gathers(finding, *best);
   finding.say(".");
+  add_default_stack(finding, *best->from, *best->to);
   return finding;
 }
 
@@ -131,6 +132,7 @@ MaybeFinding about_slower_microbatches(const Groups& groups) {
       .say(" ")
       .more(*worst->to, *worst->from, step_time)
       .say(" longer.");
+  add_default_stack(finding, *worst->from, *worst->to);
   return finding;
 }
 
@@ -186,6 +188,7 @@ MaybeFinding about_experts(const Groups& groups) {
         .instead(*best->to, all_to_all, *best->from, all_to_all, "s")
         .say(" a step)");
   finding.say(".");
+  add_default_stack(finding, *best->from, *best->to);
   return finding;
 }
 
@@ -207,6 +210,7 @@ MaybeFinding about_recompute(const Groups& groups) {
         .difference(*worst->from, *worst->to, "memory_gib.total", "GiB")
         .say(" that the GPU has");
   finding.say(".");
+  add_default_stack(finding, *worst->from, *worst->to);
   return finding;
 }
 
@@ -268,6 +272,7 @@ MaybeFinding about_overlap(const Groups& groups) {
         .times(*least->to, *least->from, speed)
         .say(" as fast");
   finding.say(".");
+  add_default_stack(finding, *best->from, *best->to);
   return finding;
 }
 
@@ -285,7 +290,9 @@ MaybeFinding about_overlap_in_vain(const Groups& groups) {
       .say(" longer a step with it");
   if (is_most_of_change(*worst, compute_seconds))
     finding.say(", because kernels that share a GPU with transfers take longer");
-  return std::move(finding.say("."));
+  finding.say(".");
+  add_default_stack(finding, *worst->from, *worst->to);
+  return finding;
 }
 
 /// Full sharding against the fastest layout of the same microbatch and options.
@@ -326,6 +333,7 @@ MaybeFinding about_full_sharding(const Groups& groups) {
         .share_of(fsdp, "kernel_time_s.waiting", "kernel_time_s.total")
         .say(" of it");
   finding.say(".");
+  add_default_stack(finding, *worst->from, *worst->to);
   return finding;
 }
 

@@ -2,6 +2,7 @@
 #include "triplepoint/report/findings/findings.h"
 
 #include <functional>
+#include <set>
 
 #include <doctest/doctest.h>
 
@@ -82,6 +83,12 @@ TEST_CASE("other GPUs, or another number of them, are apart already") {
   small.cluster.num_nodes = 2;
   small.environment.ambient = Celsius(40);
   CHECK(told({plain_job(), small}) == std::vector<std::string>{"", ""});
+}
+
+TEST_CASE("repeats with other seeds are of one machine") {
+  spec::Job again = plain_job();
+  again.environment.seed = 2;
+  CHECK(told({plain_job(), again}) == std::vector<std::string>{"", ""});
 }
 
 TEST_CASE("what differs on one machine is named for all machines of the study") {
@@ -554,6 +561,48 @@ TEST_CASE("the first recommendation leads to the fastest job, and each gains at 
   }
 }
 
+TEST_CASE("no recommendation fills the memory that plan keeps free") {
+  Study study = sample_study();
+  std::set<const StudyRow*> tight;
+  for (const Group& group : groups_of(study))
+    for (const Recommendation& change : recommendations_for(group))
+      tight.insert(change.to);
+  REQUIRE(!tight.empty());
+  for (StudyRow& row : study.rows)
+    if (tight.contains(&row))
+      row.memory.front().activations += 135 * unit::GiB - row.memory.front().total();
+  for (const Group& group : groups_of(study))
+    for (const Recommendation& change : recommendations_for(group))
+      CHECK(!tight.contains(change.to));
+  for (StudyRow& row : study.rows)
+    row.origin = run::Origin::measured;  // it did run so
+  bool any = false;
+  for (const Group& group : groups_of(study))
+    for (const Recommendation& change : recommendations_for(group))
+      any = any || tight.contains(change.to);
+  CHECK(any);
+}
+
+TEST_CASE("a planted fault limits first, and undoing it is what to change") {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    if (!row.metrics) continue;
+    row.job.environment.faults = {{.kind = spec::FaultKind::power, .node = 1, .share = 0.25}};
+    row.metrics->bottlenecks = {{.who = {8},
+                                 .evidence = {{run::Evidence::Kind::clock, 700, 1800}},
+                                 .cause = run::Cause::power_limit,
+                                 .cost = 3 * unit::s}};
+  }
+  const Json json = json_of(study);
+  for (const Group& group : groups_of(study)) {
+    const Answers answers = answers_for(group);
+    if (answers.fastest == nullptr || !has_fault(*answers.fastest)) continue;
+    CHECK(answers.limit_text.text().starts_with("GPU 8 slows the others"));
+    CHECK(answers.change_text.text().starts_with("Give it the power limit of its peers"));
+    CHECK(faults_of(answers.limit_text, json).empty());
+  }
+}
+
 TEST_CASE("recommendations start from the first job or from a fast one") {
   Study study = sample_study();
   for (const Group& group : groups_of(study)) {
@@ -628,6 +677,21 @@ TEST_CASE("recordings of unknown jobs have rows, groups and answers") {
   const std::vector<Group> told = groups_of(study);
   REQUIRE(told.size() == 1);
   CHECK(told[0].title == "8 x H200, job not known");
+}
+
+/// Of the short answers.
+std::size_t notes_of(const Study& study) {
+  for (const answers::Section& section : study_document(study).sections)
+    if (section.id == "answers") return section.remarks.size();
+  return 0;
+}
+
+TEST_CASE("the default stack is named only where jobs were compared with it") {
+  Study study = sample_study();
+  CHECK(notes_of(study) == 1);
+  for (StudyRow& row : study.rows)
+    row.job.task = spec::Task::decode;
+  CHECK(notes_of(study) == 0);
 }
 
 /// The same study, its jobs of another task.

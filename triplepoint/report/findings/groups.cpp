@@ -15,6 +15,7 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/labels.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::report {
 namespace {
@@ -163,6 +164,18 @@ std::string energy_scope_of(const StudyRow& row) {
 
 bool has_fault(const StudyRow& row) {
   return row.has_job && !row.job.environment.faults.empty();
+}
+
+bool is_tight(const StudyRow& row) {
+  static const Result<metrics::PredictionIntervals> intervals = [] {
+    const Result<spec::Library> library = spec::require_library();
+    return library ? metrics::PredictionIntervals::load(*library) : tl::unexpected(library.error());
+  }();
+  if (!intervals || !row.has_job || spec::is_inference(row.job.task) || row.memory.empty() ||
+      !row.memory_limit || row.origin != run::Origin::simulated)
+    return false;
+  return row.memory[*worst_stage(row)].total() >
+         (1 - intervals->memory_headroom()) * *row.memory_limit;
 }
 
 std::string short_label(const StudyRow& row) {
@@ -384,8 +397,11 @@ using Property = std::string (*)(const spec::Job&);
 constexpr std::array<Property, 7> properties = {cooling_of, inlet_of,  limit_of, nics_of,
                                                 fabric_of,  domain_of, faults_of};
 
+/// Repeats with other seeds are of one place.
 bool same_place(const spec::Job& a, const spec::Job& b) {
-  return a.cluster == b.cluster && a.environment == b.environment;
+  spec::Environment other = b.environment;
+  other.seed = a.environment.seed;
+  return a.cluster == b.cluster && a.environment == other;
 }
 
 bool differ(const std::vector<StudyRow*>& rows, Property property) {

@@ -48,6 +48,9 @@ std::string energy_scope_of(const StudyRow& row);
 /// What a planted fault does is not laid on heat.
 bool has_fault(const StudyRow& row);
 
+/// A predicted job that leaves less memory free than predictions of memory err by.
+bool is_tight(const StudyRow& row);
+
 /// "microbatch 2"; "TP8-PP4 + recompute".
 std::string microbatch_name(const StudyRow& row);
 std::string layout_with_options(const StudyRow& row);

@@ -99,24 +99,23 @@ std::string scope_of(const Study& study) {
 
 Section answers_of(const Study& study, const std::vector<Group>& groups) {
   Section section{"answers", "The short answers"};
-  triplepoint::DataTable table = text_table({{"model and machines", Align::left},
-                                             {"fastest", Align::left},
-                                             {"least " + scope_of(study) + " energy", Align::left},
-                                             {"what limits the fastest", Align::left, 2},
-                                             {"what to change", Align::left, 1}});
+  triplepoint::DataTable table =
+      text_table({{"model and machines", Align::left},
+                  {"fastest", Align::left},
+                  {"least " + scope_of(study) + " energy", Align::left, 2},
+                  {"what limits the fastest", Align::left, 1},
+                  {"what to change", Align::left}});
   for (triplepoint::DataColumn& column : table.columns)
     column.whole = true;
+  bool is_compared = false;
   for (const Group& group : groups) {
     const Answers answers = answers_for(group);
+    is_compared = is_compared || answers.is_compared;
     if (answers.fastest != nullptr)
       table.add({group.title, answers.fastest_text.text(), answers.energy_text.text(),
                  answers.limit_text.text(), answers.change_text.text()});
   }
-  const bool other_stack = std::ranges::any_of(study.rows, [](const StudyRow& row) {
-    return row.has_job && row.origin == run::Origin::simulated &&
-           row.job.stack.name != spec::default_stack;
-  });
-  if (other_stack && !table.rows.empty())
+  if (is_compared)
     section.remarks = {{fmt::format("What to change gains about as much with stack {}, unless "
                                     "another gain is named.",
                                     spec::default_stack),

@@ -30,18 +30,19 @@ struct Recommendation {
   PlanSetting setting = PlanSetting::layout;
   double gain = 0;  // of speed, 0.12 is 12 %
   Finding text;
-  std::optional<double> default_stack_ratio = std::nullopt;  // of speeds; 0: does not fit or run
+  bool is_compared = false;  // with the default stack
 };
 
 /// What to change in a group, the most worth first: from the layout that the study names first to
-/// the best one, then every other setting at the best job's settings or, where those were not
-/// tried, where it gains most. Each gains at least 1 %.
+/// the best one that leaves memory free, then every other setting at the best job's settings or,
+/// where those were not tried, where it gains most. Each gains at least 1 %.
 std::vector<Recommendation> recommendations_for(const Group& group);
 
 /// The short answers for a group, as cells of a table.
 struct Answers {
   const StudyRow *fastest = nullptr, *thriftiest = nullptr, *hottest = nullptr;
   Finding fastest_text, energy_text, limit_text, change_text, heat_text;
+  bool is_compared = false;  // the change, with the default stack
 };
 Answers answers_for(const Group& group);
 

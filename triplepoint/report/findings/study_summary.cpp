@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -9,12 +11,12 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/study.h"
-#include "triplepoint/search/layout_scan.h"
-#include "triplepoint/search/search.h"
+#include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::report {
 namespace {
@@ -22,6 +24,7 @@ namespace {
 using Rows = std::vector<const StudyRow*>;
 
 constexpr double least_gain = 0.01;
+const std::string default_stack_key = "default_stack_speed.";
 constexpr std::string_view speed = "tokens_per_s", energy = "joules_per_token";
 
 std::string change_anchor(const Group& group) {
@@ -56,45 +59,40 @@ void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
     text.say(", ").difference(from, to, "temperature_c.peak", "°C").say(" cooler at its peak");
 }
 
-/// Speed after a change over that before it, under the default software, by schedules on mean
-/// devices; 0 where one of the two does not fit or run, nothing where the study's is that software.
-std::optional<double> default_stack_ratio(const StudyRow& from, const StudyRow& to) {
+/// Seconds of a step with other software and all else as it is; nothing where the job does not fit
+/// or run there. Every page of a study asks again, so each job is simulated once.
+std::optional<Seconds> step_with(const spec::Stack& stack, spec::Job job) {
+  static std::mutex guard;
+  static std::map<std::string, std::optional<Seconds>> known;
+  job.stack = stack;
+  const std::scoped_lock lock(guard);
+  const auto [step, is_new] = known.try_emplace(spec::write_job(job));
+  if (is_new && !spec::has_errors(spec::diagnose(job)))
+    step->second = sim::find_steady_step_time(job);
+  return step->second;
+}
+
+/// Speed after a change over that before it, under the default software; nothing where the study's
+/// is that software.
+struct DefaultStack {
+  std::optional<double> ratio;
+  const StudyRow* fails = nullptr;  // does not fit or run there
+};
+DefaultStack with_default_stack(const StudyRow& from, const StudyRow& to) {
   const Result<spec::Library> library = spec::require_library();
-  if (spec::is_inference(to.job.task) || to.origin != run::Origin::simulated || !library ||
-      to.job.stack.name == spec::default_stack || to.job.cluster.shared_cores > 0)
-    return std::nullopt;
+  if (!from.has_job || !to.has_job || spec::is_inference(to.job.task) ||
+      to.origin != run::Origin::simulated || !library || to.job.stack.name == spec::default_stack ||
+      to.job.cluster.shared_cores > 0)
+    return {};
   const Result<spec::Stack> stack = spec::load_stack(*library, spec::default_stack);
-  if (!stack) return std::nullopt;
-  const auto time = [&](spec::Job job) {
-    job.stack = *stack;
-    if (spec::has_errors(spec::diagnose(job))) return 0.0;
-    const search::Candidate plan = search::evaluate_plan(job, {});
-    return plan.memory > search::usable_memory(job, {}) ? 0.0 : plan.step.time;
-  };
-  const double before = time(from.job), after = time(to.job);
-  return before > 0 && after > 0 ? before / after : 0;
+  if (!stack) return {};
+  const auto before = step_with(*stack, from.job), after = step_with(*stack, to.job);
+  if (!before || !after) return {{}, before ? &to : &from};
+  return {*before / *after};
 }
 
 std::string change_key(const StudyRow& from, const StudyRow& to) {
   return identifier(from.name + " to " + to.name);
-}
-
-/// " With stack megatron-core the same change costs 4.3 % of the speed."; nothing where it gains
-/// about as much.
-void add_default_stack(Finding& text, const Recommendation& change) {
-  if (!change.default_stack_ratio) return;
-  const double ratio = *change.default_stack_ratio, gain = ratio - 1;
-  const std::string with = fmt::format(" With stack {} ", spec::default_stack);
-  if (ratio == 0) text.say(with + "one of the two does not fit or cannot run.");
-  if (ratio == 0) return;
-  if (gain >= least_gain && gain >= 0.5 * change.gain && gain <= 1.5 * change.gain) return;
-  text.say(with + (gain < 0 ? "the same change costs " : "the same change gains "))
-      .add({gain < 0 ? Evidence::Form::less : Evidence::Form::more,
-            {{"", "default_stack_speed." + change_key(*change.from, *change.to)}},
-            {},
-            std::abs(gain),
-            percent(std::abs(gain))})
-      .say(gain < 0 ? " of the speed." : ".");
 }
 
 void add_change(Finding& text, const Pair& pair) {
@@ -136,11 +134,8 @@ void add_change(Finding& text, const Pair& pair) {
 Recommendation recommend(const Group& group, const Pair& pair) {
   Finding text(change_anchor(group));
   add_change(text, pair);
-  Recommendation change{pair.from, pair.to, pair.setting, gain_of(pair), std::move(text)};
-  // Other software may favour another layout: a profiler lengthens the gaps of the host.
-  change.default_stack_ratio = default_stack_ratio(*pair.from, *pair.to);
-  add_default_stack(change.text, change);
-  return change;
+  const bool is_compared = add_default_stack(text, *pair.from, *pair.to);
+  return {pair.from, pair.to, pair.setting, gain_of(pair), std::move(text), is_compared};
 }
 
 /// From the layout that the study names first; with that one best already, nothing.
@@ -214,11 +209,42 @@ double heat_share(const StudyRow& row) {
   return step && cold && *step > 0 ? 1 - *cold / *step : 0;
 }
 
+/// Who slows the others in a job with a planted fault.
+const run::Bottleneck* effect_of_fault(const StudyRow& row) {
+  const bool any = has_fault(row) && row.metrics && !row.metrics->bottlenecks.empty();
+  return any ? &row.metrics->bottlenecks.front() : nullptr;
+}
+
 }  // namespace
+
+bool add_default_stack(Finding& text, const StudyRow& from, const StudyRow& to) {
+  const DefaultStack there = with_default_stack(from, to);
+  const std::string with = fmt::format(" With stack {} ", spec::default_stack);
+  if (there.fails != nullptr) text.say(with).name(*there.fails).say(" does not fit or run.");
+  if (!there.ratio) return there.fails != nullptr;
+  const double gain = *there.ratio - 1, here = ratio_at(to, from, speed).value_or(1) - 1;
+  if (std::abs(gain) >= least_gain && gain / here >= 0.5 && gain / here <= 1.5) return true;
+  text.say(with + (gain < 0 ? "the same change costs " : "the same change gains "))
+      .add({gain < 0 ? Evidence::Form::less : Evidence::Form::more,
+            {{"", default_stack_key + change_key(from, to)}},
+            {},
+            std::abs(gain),
+            percent(std::abs(gain))})
+      .say(" of the speed.");
+  return true;
+}
 
 Finding what_limits(const StudyRow& row) {
   Finding text(anchor_of("kernels", row));
+  if (const run::Bottleneck* fault = effect_of_fault(row)) {
+    std::string words = metrics::bottleneck_sentence(*fault, row.metrics->step_time);
+    words.pop_back();  // its full stop
+    return std::move(text.name(row, words));
+  }
   std::vector<Share> shares = shares_of_step(row);
+  constexpr std::string_view cap = "throttle.software_power_cap";
+  if (shares.empty() && number_at(row, cap).value_or(0) >= 0.5)
+    return std::move(text.say("the power cap, ").share(row, cap).say(" of the time"));
   if (shares.empty()) return std::move(text.say("not known"));
   std::ranges::stable_sort(shares, std::greater(), &Share::value);
   const Share most = shares.front();
@@ -245,10 +271,12 @@ Finding what_limits(const StudyRow& row) {
 
 std::vector<Recommendation> recommendations_for(const Group& group) {
   std::vector<Recommendation> all;
-  const Rows ran = group.that_ran();
+  Rows ran = group.that_ran();
+  std::erase_if(ran, [](const StudyRow* row) { return is_tight(*row); });
   const StudyRow* fastest = highest(ran, speed);
   if (fastest == nullptr || !fastest->has_job) return all;
-  const std::vector<Pair> pairs = pairs_of(group);
+  std::vector<Pair> pairs = pairs_of(group);
+  std::erase_if(pairs, [](const Pair& pair) { return is_tight(*pair.to); });
   if (const auto pair = layout_change(pairs, *fastest, layout_label(*group.rows.front())))
     all.push_back(recommend(group, *pair));
   for (PlanSetting setting : {PlanSetting::microbatch, PlanSetting::recompute, PlanSetting::overlap,
@@ -283,7 +311,8 @@ Answers answers_for(const Group& group) {
   if (answers.fastest != nullptr) {
     answers.fastest_text.name(*answers.fastest, short_label(*answers.fastest))
         .say(": ")
-        .number(*answers.fastest, speed, "tokens/s", 4);
+        .number(*answers.fastest, speed, "tokens/s", 4)
+        .say(is_tight(*answers.fastest) ? ", memory is tight" : "");
     answers.limit_text = what_limits(*answers.fastest);
   }
   if (answers.thriftiest != nullptr)
@@ -294,8 +323,15 @@ Answers answers_for(const Group& group) {
     answers.heat_text.number(*answers.hottest, "temperature_c.peak", "°C")
         .say(" in ")
         .name(*answers.hottest);
+  if (answers.fastest == nullptr) return answers;
+  if (const run::Bottleneck* fault = effect_of_fault(*answers.fastest)) {
+    answers.change_text.say(metrics::bottleneck_advice(*fault));
+    return answers;
+  }
   const std::vector<Recommendation> changes = recommendations_for(group);
-  if (!changes.empty()) answers.change_text = changes.front().text;
+  if (changes.empty()) return answers;
+  answers.change_text = changes.front().text;
+  answers.is_compared = changes.front().is_compared;
   return answers;
 }
 
@@ -338,6 +374,14 @@ Json name_or_null(const StudyRow* row) {
   return row != nullptr ? Json(row->name) : Json();
 }
 
+/// The ratios of speed that the sentence has.
+void note_default_stack(const Finding& finding, Json& speeds) {
+  for (const Evidence& evidence : finding.evidence())
+    if (const std::string& key = evidence.above.front().key; key.starts_with(default_stack_key))
+      speeds[key.substr(default_stack_key.size())] =
+          1 + (evidence.form == Evidence::Form::less ? -evidence.value : evidence.value);
+}
+
 Json group_json(const Group& group, Json& default_stack_speed) {
   const Answers answers = answers_for(group);
   Json json = {{"id", group.id},
@@ -355,8 +399,7 @@ Json group_json(const Group& group, Json& default_stack_speed) {
     entry["from"] = change.from->name;
     entry["to"] = change.to->name;
     entry["gain"] = change.gain;
-    if (change.default_stack_ratio)
-      default_stack_speed[change_key(*change.from, *change.to)] = *change.default_stack_ratio;
+    note_default_stack(change.text, default_stack_speed);
     json["recommendations"].push_back(std::move(entry));
   }
   return json;
@@ -373,10 +416,12 @@ Json conclusions_json(const Study& study) {
                  {"oom", summary.oom},
                  {"invalid", summary.invalid}}}};
   json["findings"] = Json::array();
-  for (const Finding& finding : find_findings(study))
-    json["findings"].push_back(sentence_json(finding));
-  json["groups"] = Json::array();
   json["default_stack_speed"] = Json::object();
+  for (const Finding& finding : find_findings(study)) {
+    json["findings"].push_back(sentence_json(finding));
+    note_default_stack(finding, json["default_stack_speed"]);
+  }
+  json["groups"] = Json::array();
   for (const Group& group : groups_of(study))
     json["groups"].push_back(group_json(group, json["default_stack_speed"]));
   return json;

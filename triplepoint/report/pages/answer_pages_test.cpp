@@ -32,6 +32,18 @@ TEST_CASE("validation: a measurement outside of its interval looks different") {
   CHECK(contains(page, "50\u00a0% of the measured values lie in their interval"));
 }
 
+TEST_CASE("validation: a job that ran and is called out of memory is the largest miss") {
+  calibrate::TableScores scores = sample_scores();
+  scores.scored[4].predicted = 0;
+  for (const answers::Section& section : validation_document({{"rows.csv", scores}}, 3).sections) {
+    if (section.id != "misses") continue;
+    const auto& rows = section.tables.front().rows;
+    REQUIRE(rows.size() == 3);
+    CHECK(std::get<std::string>(rows[0][0]) == scores.scored[4].row_id);
+    CHECK(std::get<std::string>(rows[0][4]) == "does not fit");
+  }
+}
+
 TEST_CASE("validation: of no rows there still is a page") {
   CHECK(contains(validation_page({}, 5), "Predicted against measured"));
 }

@@ -18,6 +18,10 @@ std::string link(const std::string& to, const std::string& words) {
                     : fmt::format("<a href=\"{}\">{}</a>", escape(to), escape(words));
 }
 
+std::string scope_of(const IndexEntry& entry) {
+  return std::string(metrics::energy_scopes[static_cast<std::size_t>(entry.energy_scope)]);
+}
+
 std::string row_of(const IndexEntry& entry, bool with_numbers) {
   // Two that are ticked are compared (web/src/ticks.ts).
   std::string html = with_numbers && !entry.is_broken
@@ -34,6 +38,7 @@ std::string row_of(const IndexEntry& entry, bool with_numbers) {
     cell(significant(entry.tokens_per_s_per_gpu), true);
     cell(entry.mfu ? percent(*entry.mfu) : "–", true);
     cell(significant(entry.joules_per_token), true);
+    cell(entry.joules_per_token ? scope_of(entry) : "", false);
     cell(significant(entry.power_mean_w), true);
     cell(significant(entry.temperature_peak_c), true);
     cell(entry.compare_link.empty() ? "" : link(entry.compare_link, "with the previous"), false);
@@ -46,14 +51,14 @@ std::string table_of(const std::vector<IndexEntry>& entries, bool studies) {
   std::vector<std::string> columns = {studies ? "study" : "run", "state"};
   if (!studies)
     columns.insert(columns.end(), {"GPUs", "step (s)", "tokens/s a GPU", "MFU", "J/token",
-                                   "power (W)", "peak (°C)", "compare"});
+                                   "energy of", "power (W)", "peak (°C)", "compare"});
   columns.emplace_back("changed");
   std::string html = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>"
       "<caption>{0}</caption><thead><tr>",
       studies ? "Studies of this folder" : "Runs of this folder, newest first");
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    const bool is_number = !studies && i >= 2 && i <= 8;
+    const bool is_number = !studies && i >= 2 && i <= 9 && columns[i] != "energy of";
     html += fmt::format("<th scope=\"col\"{}>{}</th>", is_number ? " class=\"num\"" : "",
                         escape(columns[i]));
   }
@@ -67,8 +72,7 @@ std::string table_of(const std::vector<IndexEntry>& entries, bool studies) {
 
 IndexEntry index_entry(const run::Run& header) {
   IndexEntry entry;
-  metrics::Metrics m = metrics::measure(header);
-  metrics::count_energy_at(metrics::EnergyScope::gpu, m);  // in which all runs can be compared
+  const metrics::Metrics m = metrics::measure(header);
   entry.state = run::name_of(header.manifest.origin);
   if (!header.manifest.fits_memory) entry.state += ", out of memory";
   if (header.shutdown) entry.state += ", shut down by heat";
@@ -77,6 +81,7 @@ IndexEntry index_entry(const run::Run& header) {
   entry.tokens_per_s_per_gpu = m.tokens_per_second_per_gpu;
   entry.mfu = m.mfu;
   entry.joules_per_token = m.joules_per_token;
+  entry.energy_scope = m.energy_scope;
   entry.power_mean_w = m.power_mean_w;
   entry.temperature_peak_c = m.temperature_peak_c;
   return entry;
@@ -120,6 +125,7 @@ Json index_json(const std::vector<IndexEntry>& entries) {
                     {"tokens_per_s_per_gpu", number(entry.tokens_per_s_per_gpu)},
                     {"mfu", number(entry.mfu)},
                     {"joules_per_token", number(entry.joules_per_token)},
+                    {"energy_scope", entry.joules_per_token ? Json(scope_of(entry)) : Json()},
                     {"power_mean_w", number(entry.power_mean_w)},
                     {"temperature_peak_c", number(entry.temperature_peak_c)}});
   return {{"schema", 1}, {"entries", std::move(list)}};

@@ -22,6 +22,7 @@ struct IndexEntry {
   std::string compare_link;  // with the run before it; empty: none
   bool is_broken = false;
   std::optional<double> num_gpus, step_time_s, tokens_per_s_per_gpu, mfu, joules_per_token;
+  metrics::EnergyScope energy_scope = metrics::EnergyScope::gpu;  // of the joules
   std::optional<double> power_mean_w, temperature_peak_c;
 };
 

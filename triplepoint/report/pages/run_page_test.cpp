@@ -12,6 +12,7 @@
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/figures/trace_figures.h"
 #include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/report/pages/index_page.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
@@ -24,6 +25,17 @@ spec::Chassis chassis_of(std::vector<std::vector<double>> upstream_heating) {
   for (std::vector<double>& of : upstream_heating)
     chassis.slots.push_back({Kelvins(), 1, std::move(of)});
   return chassis;
+}
+
+TEST_CASE("the index counts joules per token where the run's page does, and says where") {
+  run::Run run = sample_run();
+  run.manifest.job->environment.pue = 1.2;
+  const metrics::Metrics m = metrics::measure(run);
+  const IndexEntry entry = index_entry(run);
+  CHECK(entry.joules_per_token == m.joules_per_token);
+  const Json listed = index_json({entry})["entries"][0];
+  REQUIRE(m.joules_per_token);
+  CHECK(listed["energy_scope"] == metrics::energy_scopes[static_cast<std::size_t>(m.energy_scope)]);
 }
 
 run::Run run_with_chassis() {

@@ -63,6 +63,11 @@ bool is_ratio(const ScoredRow& row) {
   return row.measured > 0 && row.predicted > 0 && !calibrate::is_temperature(row);
 }
 
+/// It ran, and has no predicted time: it does not fit by our estimate.
+bool is_denied(const ScoredRow& row) {
+  return row.measured > 0 && row.predicted == 0 && !calibrate::is_temperature(row);
+}
+
 struct NamedRow {
   std::string name;  // no other row of the page has it
   const ScoredRow* row = nullptr;
@@ -234,7 +239,8 @@ triplepoint::DataTable rows_table(const NamedRows& rows) {
   for (const NamedRow& each : rows) {
     const ScoredRow& row = *each.row;
     table.add({each.name, row.family, words_of(row.quantity), significant(row.measured, 4),
-               significant(row.predicted, 4), cell(row.error_pct()),
+               is_denied(row) ? "does not fit" : significant(row.predicted, 4),
+               cell(row.error_pct()),
                row.interval ? fmt::format("{} to {}", significant(row.interval->low),
                                           significant(row.interval->high))
                             : "–",
@@ -243,12 +249,15 @@ triplepoint::DataTable rows_table(const NamedRows& rows) {
   return table;
 }
 
+/// Those that ran and do not fit by our estimate first, then by the ratio.
 NamedRows worst_of(NamedRows rows, std::size_t count) {
-  std::erase_if(rows, [](const NamedRow& row) { return !is_ratio(*row.row); });
-  std::stable_sort(rows.begin(), rows.end(), [](const NamedRow& a, const NamedRow& b) {
-    return std::abs(std::log(a.row->predicted / a.row->measured)) >
-           std::abs(std::log(b.row->predicted / b.row->measured));
-  });
+  std::erase_if(rows,
+                [](const NamedRow& row) { return !is_ratio(*row.row) && !is_denied(*row.row); });
+  const auto off = [](const NamedRow& row) {
+    return is_denied(*row.row) ? HUGE_VAL
+                               : std::abs(std::log(row.row->predicted / row.row->measured));
+  };
+  std::ranges::stable_sort(rows, std::greater(), off);
   rows.resize(std::min(rows.size(), count));
   return rows;
 }

@@ -112,6 +112,9 @@ void note_devices(const Json& devices, TraceProperties& about) {
   if (!devices.is_array() || devices.empty() || !devices[0].is_object()) return;
   const Json& first = devices[0];
   if (first.contains("name")) about.facts["device"] = text_of(first["name"]);
+  if (first.contains("totalGlobalMem") && first["totalGlobalMem"].is_number())
+    about.facts["device_memory"] =
+        fmt::format("{:.4g} GiB", first["totalGlobalMem"].get<double>() * unit::B / unit::GiB);
   about.facts["devices"] = std::to_string(devices.size());
   if (first.contains("numSms")) about.facts["multiprocessors"] = text_of(first["numSms"]);
   if (first.contains("warpSize")) {
