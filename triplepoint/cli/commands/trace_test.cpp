@@ -31,7 +31,6 @@ struct Outcome : testing::Outcome {
 
 Outcome run(std::vector<std::string> words) {
   words.insert(words.begin(), "trace");
-  words.emplace_back("--no-cache");
   return {testing::call(words)};
 }
 
