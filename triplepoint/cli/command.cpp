@@ -203,13 +203,12 @@ constexpr std::array table = {
         "  triplepoint explore --model llama3-70b --cluster hgx-h100 --nodes 8 --tp 8\n"
         "  triplepoint explore job.run -o page.html\n",
         make_explore},
-    CommandEntry{"top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
-                 "Shows this node or other nodes. Throttling is the share of the last second from\n"
-                 "hardware counters, with its cause. Ctrl-C ends it.\n\n"
-                 "  triplepoint top\n"
-                 "  triplepoint top --once -o 0-3 --sort temperature\n"
-                 "  triplepoint top --hosts node17:9400,node18:9400\n",
-                 make_top},
+    CommandEntry{
+        "top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
+        "Draws the table of snapshot again and again. Throttling is the share of the last second\n"
+        "from hardware counters, with its cause. Ctrl-C ends it.\n\n"
+        "  triplepoint top --devices 0-3\n",
+        make_top},
     CommandEntry{"snapshot",
                  "Print everything that can be measured on this node, once or repeatedly.",
                  "Counters are shown as rates over 0.5 s. Missing readings are absent, never "
@@ -222,7 +221,7 @@ constexpr std::array table = {
         "exporter", "Export this node's readings to Prometheus.",
         "Listens on the loopback interface by default. Access from other machines requires a\n"
         "token or --allow-everybody. /metrics has few labels (gpu, uuid, host, model); jobs\n"
-        "are a separate series to join with. top --hosts reads /snapshot.json.\n\n"
+        "are a separate series to join with. /snapshot.json is for scripts.\n\n"
         "  triplepoint exporter\n"
         "  triplepoint exporter --listen 0.0.0.0:9400 --token-file /etc/triplepoint/token\n"
         "  triplepoint exporter --dcgm-names --job-file /run/triplepoint/jobs\n",
