@@ -64,7 +64,6 @@ struct TraceReport {
 
 // One question each; trace_<question>.cpp.
 Result<TraceReport> trace_breakdown(const TraceOptions&);
-Result<TraceReport> trace_overlap(const TraceOptions&);  // breakdown_table.cpp
 Result<TraceReport> trace_comm(const TraceOptions&);
 Result<TraceReport> trace_stragglers(const TraceOptions&);
 Result<TraceReport> trace_operators(const TraceOptions&);
