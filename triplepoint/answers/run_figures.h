@@ -9,10 +9,12 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/answers/document.h"
 #include "triplepoint/answers/figures.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/fault_effects.h"
+#include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::answers {
@@ -50,6 +52,10 @@ DataTable stage_table(const metrics::Metrics&);
 DataTable all_figures(const run::Run&, const metrics::Metrics&);
 
 /// "throttled 41 % by the power cap", "not throttled", or that no reasons were recorded.
+/// Swing, ramps and peaks of a node, a rack and all nodes within a step, and what smoothing would
+/// cost. power_section.cpp.
+Section power_section(const metrics::PowerProfile&);
+
 std::string throttle_text(const metrics::Metrics&);
 /// "80 %: 19.4-23.6"
 std::string interval_text(const metrics::Interval&);

@@ -85,72 +85,12 @@ std::string run_sparklines(const Console& console, const run::Run& run) {
   return any ? table_text(table, console) : "";
 }
 
-namespace {
-
-using metrics::PowerProfile;
-
-DataTable level_table(const PowerProfile& profile) {
-  DataTable table;
-  table.name = "power_profile";
-  table.title =
-      fmt::format("Power over a step of {} s, {}", significant(profile.step / unit::s),
-                  profile.of_devices_only ? "GPUs over the supplies' efficiency" : "at the wall");
-  table.columns = {{"level", "level"},
-                   {"units", "of them"},
-                   {"mean_w", "mean kW", 1e3, 2},
-                   {"lowest_w", "lowest", 1e3, 2},
-                   {"peak_w", "peak", 1e3, 2},
-                   {"swing_w", "swing kW", 1e3, 2},
-                   {"swing_share", "of peak %", 0.01, 1},
-                   {"ramp_up_w_per_s", "ramp up kW/s", 1e3, 1},
-                   {"ramp_down_w_per_s", "down kW/s", 1e3, 1},
-                   {"coincidence", "coincidence", 1, 3}};
-  for (const metrics::PowerLevel& level : profile.levels)
-    table.add({level.name, level.units, level.mean / unit::W, level.lowest / unit::W,
-               level.highest / unit::W, level.swing() / unit::W, level.swing() / level.highest,
-               level.ramp_up_w_per_s, level.ramp_down_w_per_s, level.coincidence});
-  return table;
-}
-
-std::string smoothing_text(const PowerProfile& profile) {
-  const metrics::Smoothing& s = profile.smoothing;
-  if (profile.levels.back().swing() <= s.allowed_swing)
-    return fmt::format(
-        "Smoothing: a battery or capacitors of {} kJ and {} kW make their power flat. It swings by "
-        "no "
-        "more than the allowed {} kW: no floor and no stagger are needed.",
-        significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
-        significant(s.allowed_swing / unit::kW));
-  const std::string stagger =
-      s.stagger == Seconds()
-          ? "."
-          : fmt::format(
-                "; nodes that begin one after the other over {} s swing by {} kW{} (steps may get "
-                "that much longer).",
-                significant(s.stagger / unit::s), significant(s.staggered_swing / unit::kW),
-                s.stagger_suffices ? "" : ", which is not enough");
-  return fmt::format(
-      "Smoothing: a battery or capacitors of {} kJ and {} kW make their power flat. To swing by no "
-      "more than {} kW: a floor of {} kW burns {} kJ a step ({:.1f} % of its energy){}",
-      significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
-      significant(s.allowed_swing / unit::kW), significant(s.floor / unit::kW),
-      significant(s.floor_energy / unit::kJ), 100 * s.floor_share, stagger);
-}
-
-}  // namespace
-
-void print_power_profile(Console& console, const PowerProfile& profile) {
-  console.print("\n" + table_text(level_table(profile), console));
-  console.print(wrap(smoothing_text(profile), console.abilities().width.value_or(100), "  ") +
-                "\n");
-}
-
 void print_results(Console& console, const flags::JobResults& results) {
   print_run(console, results.run, results.metrics);
   if (const auto fitting = flags::flags_that_fit(results); !fitting.flags.empty())
     print_wrapped(console, fitting.text() + "; triplepoint plan finds the fastest plan that fits.");
   print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
-  if (results.profile) print_power_profile(console, *results.profile);
+  if (results.profile) print_section(console, answers::power_section(*results.profile));
   if (results.bill)
     console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "." +
                   answers::likely_bill_text(*results.bill,
