@@ -204,7 +204,7 @@ TEST_CASE("several GPUs that slow the others get advice in the plural") {
   CHECK(contains(report::with_plain_blanks(two.out), "Give them"));
 }
 
-TEST_CASE("a fault after the end of the simulation has no table") {
+TEST_CASE("a fault after the end of the simulation has no phase") {
   const Outcome late =
       call(plus(plain_job, {"--duration", "10s", "--fault", "gpu=3,power=0.5@20s"}));
   CHECK(contains(late.out, "It begins after the end of the simulation."));
