@@ -31,7 +31,7 @@ class ThisMachineFlags {
  private:
   bool given_ = false;
   std::optional<std::string> measured_;
-  int64_t ranks_ = 8;
+  std::optional<int64_t> ranks_;
 };
 
 constexpr const char* group = "A description of this machine";
@@ -50,7 +50,8 @@ Arguments ThisMachineFlags::arguments() {
 
 Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& folder,
                                   const FormatFlag& format) {
-  if (ranks_ < 1) return error("--ranks must be at least 1 (a cluster has ranks); try --ranks 8");
+  const int64_t ranks = ranks_.value_or(8);
+  if (ranks < 1) return error("--ranks must be at least 1 (a cluster has ranks); try --ranks 8");
   const spec::Library library = TPT_TRY(spec::require_library());
   TPT_TRY(make_folder(folder));
   std::optional<Path> measured;
@@ -60,7 +61,7 @@ Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& fold
     console.warn("measuring this machine: products, attention, collectives, steps ...\n");
   }
   const calibrate::MachineFit fit =
-      TPT_TRY(app::describe_this_machine(folder, measured, ranks_, library));
+      TPT_TRY(app::describe_this_machine(folder, measured, ranks, library));
   print_answer(console, app::machine_document(fit, folder), format);
   return exit_ok;
 }

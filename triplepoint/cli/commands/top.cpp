@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ctime>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -67,23 +68,24 @@ class Top : public Command {
         .add(sensors_.arguments());
   }
 
-  /// Draws what `snapshot` prints anew every `interval`, over the picture before, until the user
+  /// Draws what `snapshot` prints anew every interval, over the picture before, until the user
   /// interrupts.
   Result<int> run(Console& console) override {
-    if (interval_ < 100 * unit::ms || interval_ > 3600 * unit::s)
+    const Seconds interval = interval_.value_or(1 * unit::s);
+    if (interval < 100 * unit::ms || interval > 3600 * unit::s)
       return error("a picture can be drawn every 100ms to 1h; try --interval 1s");
     if (!console.abilities().width)
       return error(
           "top draws on a terminal (standard output is not one); try triplepoint snapshot");
     telemetry::SamplingPlan plan;
-    plan.interval = std::clamp(interval_ / 4, 50 * unit::ms, 500 * unit::ms);
+    plan.interval = std::clamp(interval / 4, 50 * unit::ms, 500 * unit::ms);
     plan.slow_every = std::max(1, static_cast<int>(1 * unit::s / plan.interval));
     plan.probe = 0 * unit::s;  // periods are for doctor and record; here the first picture counts
     telemetry::Live live(TPT_TRY(telemetry::open_sensors(sensors_.options())), plan);
     live.start();
     std::cout << "\033[2J";
     const auto period = std::chrono::duration_cast<Clock::duration>(
-        std::chrono::duration<double>(interval_ / unit::s));
+        std::chrono::duration<double>(interval / unit::s));
     while (!interrupted()) {
       live.update();
       const TerminalSize size = terminal_size();
@@ -100,7 +102,7 @@ class Top : public Command {
 
  private:
   app::SensorFlags sensors_;
-  Seconds interval_ = 1 * unit::s;
+  std::optional<Seconds> interval_;
 };
 
 }  // namespace
