@@ -96,8 +96,7 @@ BENCHMARK(read_events)->Unit(benchmark::kMillisecond);
 void read_file(benchmark::State& state, const char* name, int threads) {
   const fs::path path = files().path(name);
   for (auto _ : state)
-    benchmark::DoNotOptimize(
-        read_trace(path, {.threads = threads, .use_cache = false}).value().timeline.spans.size());
+    benchmark::DoNotOptimize(read_trace(path, {.threads = threads}).value().timeline.spans.size());
   count(state, text().size());
 }
 BENCHMARK_CAPTURE(read_file, plain, "trace.json", 1)->Unit(benchmark::kMillisecond);

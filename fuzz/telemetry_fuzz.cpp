@@ -28,22 +28,6 @@
 
 using namespace triplepoint;
 
-/// What another node sends is shown without harm, and comes back as it was.
-int fuzz_snapshot(const std::uint8_t* data, std::size_t size) {
-  const auto snapshot =
-      telemetry::parse_snapshot({reinterpret_cast<const char*>(data), size}, "fuzz");
-  if (!snapshot) return 0;
-  for (std::size_t i = 0; i < snapshot->devices.size(); ++i)
-    (void)view_gpu(*snapshot, static_cast<int32_t>(i)).cause();
-  (void)view_node(*snapshot);
-  (void)snapshot_csv(*snapshot, true);
-  (void)telemetry::exposition(*snapshot, {}, {}, {.dcgm_names = true, .version = "1"});
-  const std::string text = json_text(snapshot_json(*snapshot), -1);
-  const auto again = telemetry::parse_snapshot(text, "again");
-  TPT_ENSURE(again && json_text(snapshot_json(*again), -1) == text);
-  return 0;
-}
-
 /// Labels that are accepted are names Prometheus accepts.
 int fuzz_job_labels(const std::uint8_t* data, std::size_t size) {
   const auto labels =

@@ -15,7 +15,7 @@ UNFIT = re.compile(r'[;*\[\]"\\]')
 
 NAMED_FILE = re.compile(r'(?<![\w<".-])([a-z_0-9]+\.(?:h|cpp))\b')
 FILES = {file.name for file in files(".h", ".cpp")}
-FOREIGN = {"nvml.h", "rocm_smi.h", "kgd_pp_interface.h"}  # headers of drivers, cited as sources
+FOREIGN = {"nvml.h", "kgd_pp_interface.h"}  # headers of drivers, cited as sources
 
 
 # Calls of std::filesystem that throw: without an error code, and not one of the helpers of base/files.h.

@@ -3,39 +3,31 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <utility>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 namespace triplepoint::doubles {
 
-FakeDriver::FakeDriver(std::string library, const char* variable, const std::string& script)
-    : library_(std::move(library)), variable_(variable) {
+constexpr const char* variable = "TRIPLEPOINT_FAKE_NVML";
+
+FakeNvml::FakeNvml(const std::string& script, int age)
+    : library_(fmt::format("{}/nvml-{}/libnvidia-ml.so.1", TPT_DOUBLES_DIR, age)) {
   folder_.write("script", script);
-  setenv(variable_, (folder_.root() / "script").c_str(), 1);
+  setenv(variable, (folder_.root() / "script").c_str(), 1);
 }
 
-FakeDriver::~FakeDriver() {
-  unsetenv(variable_);
+FakeNvml::~FakeNvml() {
+  unsetenv(variable);
   if (handle_ != nullptr) dlclose(handle_);
 }
 
-void FakeDriver::set_time(double at) {
+void FakeNvml::set_time(double at) {
   if (handle_ == nullptr) handle_ = dlopen(library_.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr) std::abort();
   const auto set = reinterpret_cast<void (*)(double)>(dlsym(handle_, "triplepoint_fake_set_time"));
   set(at);
 }
-
-FakeNvml::FakeNvml(const std::string& script, int age)
-    : FakeDriver(
-          std::string(TPT_DOUBLES_DIR) + "/nvml-" + std::to_string(age) + "/libnvidia-ml.so.1",
-          "TRIPLEPOINT_FAKE_NVML", script) {}
-
-FakeRocmSmi::FakeRocmSmi(const std::string& script)
-    : FakeDriver(std::string(TPT_DOUBLES_DIR) + "/rocm/librocm_smi64.so.1",
-                 "TRIPLEPOINT_FAKE_ROCM_SMI", script) {}
 
 ScratchTree::ScratchTree() {
   std::string name = (std::filesystem::temp_directory_path() / "triplepoint-XXXXXX").string();

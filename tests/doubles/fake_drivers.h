@@ -32,39 +32,26 @@ class ScratchTree {
   Path root_;
 };
 
-/// A made-up library whose script lies in the file that an environment variable names. While this
-/// lives, opening `library()` in this process, or in one started from it, finds the script.
-class FakeDriver {
+/// NVML as a driver of this age has it: 11, 12 or 13 (of CUDA's versions). Its script lies in the
+/// file that TRIPLEPOINT_FAKE_NVML names. While this lives, opening `library()` in this process, or
+/// in one started from it, finds the script.
+class FakeNvml {
  public:
-  FakeDriver(const FakeDriver&) = delete;
-  FakeDriver& operator=(const FakeDriver&) = delete;
-  FakeDriver(FakeDriver&&) = delete;
-  FakeDriver& operator=(FakeDriver&&) = delete;
-  ~FakeDriver();
+  explicit FakeNvml(const std::string& script, int age = 13);
+  FakeNvml(const FakeNvml&) = delete;
+  FakeNvml& operator=(const FakeNvml&) = delete;
+  FakeNvml(FakeNvml&&) = delete;
+  FakeNvml& operator=(FakeNvml&&) = delete;
+  ~FakeNvml();
 
   const std::string& library() const { return library_; }
   /// From now on the script's clock stands here (s). Only in this process.
   void set_time(double at);
 
- protected:
-  FakeDriver(std::string library, const char* variable, const std::string& script);
-
  private:
   ScratchTree folder_;
   std::string library_;
-  const char* variable_;
   void* handle_ = nullptr;
-};
-
-/// NVML as a driver of this age has it: 11, 12 or 13 (of CUDA's versions).
-class FakeNvml : public FakeDriver {
- public:
-  explicit FakeNvml(const std::string& script, int age = 13);
-};
-
-class FakeRocmSmi : public FakeDriver {
- public:
-  explicit FakeRocmSmi(const std::string& script);
 };
 
 }  // namespace triplepoint::doubles

@@ -29,7 +29,7 @@ def need(program):
 def environment(script="eight_gpus.script", **more):
     """Eight made-up GPUs; no sensor of this machine's own besides /proc."""
     env = dict(os.environ, TRIPLEPOINT_NVML=FAKE_NVML, TRIPLEPOINT_FAKE_NVML=os.path.join(HERE, script),
-               TRIPLEPOINT_ROCM_SMI="none.so", LC_ALL="C.UTF-8")
+               LC_ALL="C.UTF-8")
     env.pop("TRIPLEPOINT_TOKEN", None)
     env.update(more)
     return env

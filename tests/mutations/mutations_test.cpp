@@ -51,7 +51,7 @@ struct Reading {
 
 Reading trace_reading(const Path& path) {
   Reading reading;
-  const auto trace = trace::read_trace(path, {.threads = 1, .use_cache = false});
+  const auto trace = trace::read_trace(path, {.threads = 1});
   if (!trace) return {.refusal = trace.error().what};
   CHECK_FALSE(run::find_fault(trace->timeline));
   const bool is_log = trace->format == "training_log";  // which begins at 0

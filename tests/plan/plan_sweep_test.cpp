@@ -2,7 +2,6 @@
 // Choosing among the configurations that a public sweep measured on H100: how much slower is the
 // one we would take than the best measured one?
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <numeric>
@@ -18,43 +17,12 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/calibrate/jobs/job_scores.h"
+#include "triplepoint/calibrate/tables/score_summary.h"
 
 namespace triplepoint {
 namespace {
 
 using Pairs = std::vector<std::pair<double, double>>;  // measured, predicted
-
-/// Ranks from 1; equal values share their mean rank.
-std::vector<double> ranks_of(const std::vector<double>& values) {
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
-  std::vector<double> ranks(values.size());
-  for (size_t i = 0; i < order.size();) {
-    size_t end = i;
-    while (end < order.size() && values[order[end]] == values[order[i]])
-      ++end;
-    for (size_t k = i; k < end; ++k)
-      ranks[order[k]] = static_cast<double>(i + 1 + end) / 2;
-    i = end;
-  }
-  return ranks;
-}
-
-double spearman(const Pairs& pairs) {
-  std::vector<double> measured, predicted;
-  for (const auto& [m, p] : pairs)
-    measured.push_back(m), predicted.push_back(p);
-  const std::vector<double> a = ranks_of(measured), b = ranks_of(predicted);
-  const double mean = (static_cast<double>(a.size()) + 1) / 2;
-  double ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += (a[i] - mean) * (b[i] - mean);
-    aa += (a[i] - mean) * (a[i] - mean);
-    bb += (b[i] - mean) * (b[i] - mean);
-  }
-  return ab / std::sqrt(aa * bb);
-}
 
 /// Speed lost by taking the plan that is predicted to be fastest.
 double regret(const Pairs& pairs) {
@@ -64,9 +32,7 @@ double regret(const Pairs& pairs) {
   return 1 - chosen->first / best->first;
 }
 
-TEST_CASE("spearman and regret are what they are called") {
-  CHECK(spearman({{1, 10}, {2, 20}, {3, 25}}) == doctest::Approx(1));
-  CHECK(spearman({{1, 3}, {2, 2}, {3, 1}}) == doctest::Approx(-1));
+TEST_CASE("regret is what it is called") {
   CHECK(regret({{1, 3}, {2, 2}, {4, 1}}) == doctest::Approx(0.75));
 }
 
@@ -89,7 +55,10 @@ TEST_CASE("plans chosen from a public sweep of H100 jobs lose little against the
   for (const auto& [name, pairs] : sweeps) {
     if (pairs.size() < 5) continue;  // with fewer there is hardly a choice
     regrets.push_back(regret(pairs));
-    ranks.push_back(spearman(pairs));
+    std::vector<double> measured, predicted;
+    for (const auto& [m, p] : pairs)
+      measured.push_back(m), predicted.push_back(p);
+    ranks.push_back(*calibrate::rank_correlation(measured, predicted));
   }
   REQUIRE(regrets.size() > 10);
   const calibrate::FitVerdicts& fit = scores->fit;

@@ -302,26 +302,6 @@ std::string memory_text(const run::Run& run) {
 
 // ---- tables
 
-DataTable phases_table(const run::Run& run) {
-  DataTable table = text_table({{"phase", Align::left},
-                                {"from (s)"},
-                                {"to (s)"},
-                                {"steps"},
-                                {"step (s)"},
-                                {"hottest die (°C)"},
-                                {"power of a GPU (W)"},
-                                {"energy of the GPUs (MJ)"}});
-  table.title =
-      "Phases of the run (hottest die: step means; of the whole run also within its last step)";
-  for (const auto& [name, span] : metrics::fault_phases_of(run))
-    table.add({name, significant(span.begin / unit::s, 4), significant(span.end / unit::s, 4),
-               std::to_string(span.steps),
-               span.step_time ? significant(*span.step_time / unit::s) : "–",
-               significant(span.peak_c), significant(span.power_w),
-               significant(span.energy_j.value_or(0) / 1e6)});
-  return table;
-}
-
 DataTable memory_table(const run::Run& run) {
   DataTable table = text_table({{"stage"},
                                 {"weights"},

@@ -9,10 +9,12 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/answers/document.h"
 #include "triplepoint/answers/figures.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/fault_effects.h"
+#include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 
 namespace triplepoint::answers {
@@ -41,10 +43,18 @@ std::string memory_text(const run::Run&);
 /// " Likely 294-584 days and 354-705 MWh (80 % interval).": of a bill, as its step time lies.
 std::string likely_bill_text(const metrics::Bill&, double step_s,
                              const std::optional<metrics::Interval>& step_time);
-/// The whole of a run over time and its faults' before, during and after; no rows of others.
-DataTable phases_table(const run::Run&);
+/// The whole of a run over time and its faults' before, during and after; no rows of others. Of a
+/// steady state, beside the same job without faults. fault_text.cpp.
+DataTable phases_table(const run::Run&, const run::Run* without = nullptr);
+/// What faults cost, and who waits for whom: one of a run over time, all of a steady state.
+std::string fault_sentence(const run::Run&, const std::vector<spec::Fault>&,
+                           const metrics::FaultEffect&, bool steady);
 DataTable memory_table(const run::Run&);
 DataTable stage_table(const metrics::Metrics&);
+
+/// Swing, ramps and peaks of a node, a rack and all nodes within a step, and what smoothing would
+/// cost. power_section.cpp.
+Section power_section(const metrics::PowerProfile&);
 
 /// Every number of the catalogue that has a label and is known: label, value, unit.
 DataTable all_figures(const run::Run&, const metrics::Metrics&);

@@ -187,7 +187,6 @@ HttpResponse Site::answer(const HttpRequest& request) {
   search();
   const std::string address = request.path.substr(1);
   if (address.empty() || address == "index.html") return index(request);
-  if (address == "list.json") return list();
   if (address == "compare") return compare(request);
   if (address == "explore") return explorer();
   if (studies_.contains(address)) return study_page(address, request);
@@ -239,14 +238,6 @@ std::vector<report::IndexEntry> Site::entries() {
   entries.reserve(found.size());
   for (auto& [changed, entry] : found)
     entries.push_back(std::move(entry));
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto before = std::find_if(
-        entries.begin() + static_cast<std::ptrdiff_t>(i) + 1, entries.end(),
-        [](const report::IndexEntry& other) { return !other.is_study && !other.is_broken; });
-    if (entries[i].is_study || entries[i].is_broken || before == entries.end()) continue;
-    entries[i].compare_link = fmt::format("/compare?a={}&b={}", encoded(before->name) + ".run",
-                                          encoded(entries[i].name) + ".run");
-  }
   return entries;
 }
 
@@ -254,10 +245,6 @@ HttpResponse Site::index(const HttpRequest&) {
   HttpResponse response = html(report::index_page(folder_.string(), entries()));
   response.headers.emplace_back("Refresh", "15");
   return response;
-}
-
-HttpResponse Site::list() {
-  return {200, "application/json", json_text(report::index_json(entries())) + "\n", {}};
 }
 
 // ---- pages

@@ -22,7 +22,7 @@ Result<std::string> explorer_page();
 
 /// A folder of studies and runs as web pages.
 ///
-///   /                     what is there, with headline numbers; /list.json: the same for programs
+///   /                     what is there, with headline numbers
 ///   /a/b.run, /a/b.html   the page of the run a/b.run
 ///   /a/report.html        the page of the study in folder a
 ///   /compare?a=X&b=Y      two runs side by side
@@ -52,7 +52,6 @@ class Site {
   std::string address_of(const Path& path) const;
 
   HttpResponse index(const HttpRequest& request);
-  HttpResponse list();
   HttpResponse run_page(const std::string& address, const HttpRequest& request);
   HttpResponse study_page(const std::string& address, const HttpRequest& request);
   HttpResponse compare(const HttpRequest& request);

@@ -91,7 +91,7 @@ constexpr std::array table = {
         "calibrate", "Learn from your own runs, for --with; or measure this machine.",
         "Learns from measured steps in what your machines and software differ from what is\n"
         "shipped, says which run taught what and what to measure next. --this-machine times\n"
-        "the cores of this machine and describes them as an emulated cluster.\n\n"
+        "the cores of this machine and describes them as a cluster.\n\n"
         "  triplepoint calibrate runs.csv training.run -o mine\n"
         "  triplepoint calibrate --job job.toml train.log -o mine\n"
         "  triplepoint calibrate --this-machine\n",
@@ -125,8 +125,8 @@ constexpr std::array table = {
         "A transformer (GPT, Llama, mixture of experts) with tensor, pipeline, data and expert\n"
         "parallelism, on ranks that are processes of this machine, or of a Slurm allocation.\n"
         "Requires only MPI and a BLAS. The job format is that of simulate. The default job is "
-        "a\nsmall Llama on the emulated cluster laptop (2 nodes of 4 ranks, 1 Gb/s between "
-        "them),\nin fp32, 32 sequences per step in microbatches of 2, gradients not sharded. Open "
+        "a\nsmall Llama on the cluster laptop (8 ranks on shared cores), "
+        "in\nfp32, 32 sequences per step in microbatches of 2, gradients not sharded. Open "
         "MPI\nsettings are set automatically; under mpirun or srun the command is one rank.\n\n"
         "  triplepoint train\n"
         "  triplepoint train --model tiny-gpt --tp 2 --pp 4 --steps 20 -o gpt.run\n"
@@ -145,7 +145,6 @@ constexpr std::array table = {
         "more, detected by content, also in gzip, zstd and tar; one file, many ranks, or\nthe "
         "timeline of a .run. Times are exact to the nanosecond.\n\n"
         "  breakdown      compute, exposed communication, copies, idle time, its causes\n"
-        "  overlap        how much communication hides behind compute\n"
         "  comm           collectives in the columns of nccl-tests, message sizes\n"
         "  stragglers     ranks that are last into collectives, and why\n"
         "  operators      TFLOP/s and GB/s of operators against the GPU's roof\n"
@@ -203,13 +202,12 @@ constexpr std::array table = {
         "  triplepoint explore --model llama3-70b --cluster hgx-h100 --nodes 8 --tp 8\n"
         "  triplepoint explore job.run -o page.html\n",
         make_explore},
-    CommandEntry{"top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
-                 "Shows this node or other nodes. Throttling is the share of the last second from\n"
-                 "hardware counters, with its cause. Ctrl-C ends it.\n\n"
-                 "  triplepoint top\n"
-                 "  triplepoint top --once -o 0-3 --sort temperature\n"
-                 "  triplepoint top --hosts node17:9400,node18:9400\n",
-                 make_top},
+    CommandEntry{
+        "top", "Watch power, heat, clocks and what slows GPUs down, in the terminal.",
+        "Draws the table of snapshot again and again. Throttling is the share of the last second\n"
+        "from hardware counters, with its cause. Ctrl-C ends it.\n\n"
+        "  triplepoint top --devices 0-3\n",
+        make_top},
     CommandEntry{"snapshot",
                  "Print everything that can be measured on this node, once or repeatedly.",
                  "Counters are shown as rates over 0.5 s. Missing readings are absent, never "
@@ -222,7 +220,7 @@ constexpr std::array table = {
         "exporter", "Export this node's readings to Prometheus.",
         "Listens on the loopback interface by default. Access from other machines requires a\n"
         "token or --allow-everybody. /metrics has few labels (gpu, uuid, host, model); jobs\n"
-        "are a separate series to join with. top --hosts reads /snapshot.json.\n\n"
+        "are a separate series to join with. /snapshot.json is for scripts.\n\n"
         "  triplepoint exporter\n"
         "  triplepoint exporter --listen 0.0.0.0:9400 --token-file /etc/triplepoint/token\n"
         "  triplepoint exporter --dcgm-names --job-file /run/triplepoint/jobs\n",

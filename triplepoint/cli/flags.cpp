@@ -91,8 +91,7 @@ Arguments trace_flags(trace_report::TraceOptions& options) {
       .flag("-j,--threads", "N", "files read in parallel (default: all cores)",
             into(options.threads))
       .flag("--memory", "SIZE", "memory limit; host spans are dropped first: 4 GB",
-            into_quantity(options.memory))
-      .toggle("--no-cache", "do not read or write the trace cache", options.no_cache);
+            into_quantity(options.memory));
 }
 
 Result<void> check_trace_flags(const trace_report::TraceOptions& options) {

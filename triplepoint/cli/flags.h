@@ -71,7 +71,7 @@ class ListenFlags {
 Result<std::optional<std::string>> read_token(const std::optional<std::string>& file);
 
 /// The flags that say which part of traces is looked at, and how they are read: --ranks, --step,
-/// --rules, --align, -j, --memory, --no-cache.
+/// --rules, --align, -j, --memory.
 Arguments trace_flags(trace_report::TraceOptions&);
 
 /// What the parser cannot refuse.

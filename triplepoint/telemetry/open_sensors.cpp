@@ -41,7 +41,6 @@ constexpr Seconds patience = 10 * unit::s;
 SensorPaths sensor_paths_from_environment() {
   SensorPaths paths;
   replace_from("TRIPLEPOINT_NVML", paths.nvml);
-  replace_from("TRIPLEPOINT_ROCM_SMI", paths.rocm_smi);
   replace_from("TRIPLEPOINT_SYSFS", paths.sysfs);
   replace_from("TRIPLEPOINT_PROC", paths.proc);
   replace_from("TRIPLEPOINT_DEV", paths.dev);

@@ -20,11 +20,8 @@ using doubles::ScratchTree;
 /// Options that see a made tree and nothing of this machine.
 SensorOptions only(const ScratchTree& tree) {
   SensorOptions options;
-  options.paths = {.nvml = "libno-nvml.so.1",
-                   .rocm_smi = "libno-rocm.so.1",
-                   .sysfs = tree.root(),
-                   .proc = tree.root(),
-                   .dev = tree.root()};
+  options.paths = {
+      .nvml = "libno-nvml.so.1", .sysfs = tree.root(), .proc = tree.root(), .dev = tree.root()};
   return options;
 }
 

@@ -96,17 +96,15 @@ std::string ranges_of(const std::vector<int32_t>& numbers);
 
 /// Where the sensors look. The defaults are a plain machine; tests put their own in place.
 struct SensorPaths {
-  std::string nvml = "libnvidia-ml.so.1";  // names for dlopen
-  std::string rocm_smi = "librocm_smi64.so.1";
+  std::string nvml = "libnvidia-ml.so.1";  // name for dlopen
   Path sysfs = "/sys", proc = "/proc", dev = "/dev";
   std::string ipmitool = "ipmitool";  // found in PATH
   friend bool operator==(const SensorPaths&, const SensorPaths&) = default;
 };
 
 /// The defaults, or what the environment puts in their place: TRIPLEPOINT_NVML,
-/// TRIPLEPOINT_ROCM_SMI, TRIPLEPOINT_SYSFS, TRIPLEPOINT_PROC, TRIPLEPOINT_DEV,
-/// TRIPLEPOINT_IPMITOOL. In a container these are the host's trees ("/host/sys"); for tests, made
-/// ones.
+/// TRIPLEPOINT_SYSFS, TRIPLEPOINT_PROC, TRIPLEPOINT_DEV, TRIPLEPOINT_IPMITOOL. In a container these
+/// are the host's trees ("/host/sys"); for tests, made ones.
 SensorPaths sensor_paths_from_environment();
 
 /// What to open.

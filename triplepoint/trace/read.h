@@ -16,22 +16,6 @@
 
 namespace triplepoint::trace {
 
-/// What a reading depends on: the file (size, time of its last change, a hash of its beginning and
-/// end) and the options that change what is kept. Nothing if the file cannot be asked.
-std::optional<std::string> cache_key(const Path& trace, const ReadOptions&);
-
-/// Where a trace's reading may be kept: beside it, then in the user's cache folder.
-std::vector<Path> cache_places(const Path& trace);
-bool is_cache(const Path&);
-
-/// The reading kept for this key. Nothing if there is none, it is of another key or of another
-/// version of the readers, or it is damaged.
-std::optional<Trace> load_cache(const Path& trace, const std::string& key);
-
-/// Keeps it in the first place that takes it; none that does is no error. The reading is as before
-/// afterwards, and is not copied in between.
-void save_cache(const Path& trace, const std::string& key, Trace&);
-
 /// Reads one file, whatever its format: recognized by content, not by name; plain, gzip, zstd or a
 /// tar of these (with several files in it as read_traces does). Formats: trace/read.cpp.
 Result<Trace> read_trace(const std::filesystem::path&, const ReadOptions& = {});

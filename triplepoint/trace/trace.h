@@ -62,10 +62,9 @@ struct ReadOptions {
   std::string rank_pattern;                // of names: "trace_{rank}.json"; see rank_by_pattern
   std::optional<int32_t> rank_if_unknown;  // where the file does not say; from its name
   HostSpans host = HostSpans::all;
-  Bytes memory_limit;  // of what the result takes; 0: none. Host spans are given up first
-  int threads = 0;     // 0: as many as there are
-  bool use_cache = true;
-  bool shapes = false;  // operators with their arguments, of Kineto traces; not cached
+  Bytes memory_limit;   // of what the result takes; 0: none. Host spans are given up first
+  int threads = 0;      // 0: as many as there are
+  bool shapes = false;  // operators with their arguments, of Kineto traces
 };
 
 /// How our writers spell what only we know of a span. In the enums' order.

@@ -34,7 +34,6 @@ struct TraceOptions {
   std::optional<std::string> output;
   std::optional<int64_t> top, threads;
   std::optional<Bytes> memory;
-  bool no_cache = false;
 
   int64_t rows() const { return top.value_or(10); }
   /// Whether a table that is not shown unasked has to be made at all.
@@ -66,7 +65,6 @@ struct TraceReport {
 
 // One question each; trace_<question>.cpp.
 Result<TraceReport> trace_breakdown(const TraceOptions&);
-Result<TraceReport> trace_overlap(const TraceOptions&);  // breakdown_table.cpp
 Result<TraceReport> trace_comm(const TraceOptions&);
 Result<TraceReport> trace_stragglers(const TraceOptions&);
 Result<TraceReport> trace_operators(const TraceOptions&);

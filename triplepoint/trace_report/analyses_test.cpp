@@ -26,7 +26,7 @@ std::optional<run::Timeline> sample(const std::string& name) {
     MESSAGE("skipped: " << file.string() << " is not there");
     return std::nullopt;
   }
-  auto read = trace::read_trace(file, {.host = trace::HostSpans::ops, .use_cache = false});
+  auto read = trace::read_trace(file, {.host = trace::HostSpans::ops});
   REQUIRE(read);
   return std::move(read->timeline);
 }
@@ -139,7 +139,7 @@ TEST_CASE("the headline of a path that loses itself says how much of the time it
      "args": {"device": 0, "stream": 7}},
     {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv", "ts": 50000, "dur": 1000,
      "pid": 0, "tid": 20, "args": {"device": 0, "stream": 20}}]})");
-  const auto report = trace_critical_path({.files = {file}, .no_cache = true});
+  const auto report = trace_critical_path({.files = {file}});
   REQUIRE(report);
   REQUIRE(report->headlines.size() == 1);
   CHECK(report->headlines[0] ==

@@ -255,7 +255,7 @@ DataTable overlap_by_label(const run::Timeline& timeline) {
       sum.exposed_communication += rank.exposed_communication;
     }
   }
-  DataTable table{.name = "collectives", .title = "By collective, all ranks"};
+  DataTable table{.name = "overlap", .title = "Communication behind compute, all ranks"};
   table.columns = {{"collective", "collective"},
                    {"communication_ns", "comm", 0, 1},
                    {"overlapped_ns", "behind compute", 0, 1},
@@ -265,27 +265,6 @@ DataTable overlap_by_label(const run::Timeline& timeline) {
     if (sum.communication > 0)
       table.add({std::string(label), sum.communication, sum.overlapped, sum.exposed_communication,
                  overlap_percent(sum)});
-  return in_one_unit(std::move(table));
-}
-
-DataTable overlap_table(const run::Timeline& timeline, const std::vector<RankBreakdown>& ranks) {
-  const bool partial = knows_collectives_only(timeline);
-  DataTable table{.name = "ranks", .title = "Communication behind compute, by rank; exposed: waiting for peers included"};
-  table.columns = {{"rank", "rank"},
-                   {"span_ns", "span", 0, 1, true},
-                   {"communication_ns", "comm", 0, 1, true},
-                   {"overlapped_ns", "behind compute", 0, 1, true},
-                   {"exposed_ns", "exposed", 0, 1, true},
-                   {"exposed_percent", "exposed % of span", 1, 1, true},
-                   {"overlap_percent", "overlap %", 1, 2, true},
-                   {"copy_ns", "copies", 0, 1, true},
-                   {"exposed_copy_ns", "exposed copies", 0, 1, true}};
-  for (const RankBreakdown& rank : ranks)
-    table.add({int64_t{rank.rank}, rank.span(), rank.communication,
-               partial ? not_recorded : DataCell(rank.overlapped),
-               partial ? not_recorded : DataCell(rank.exposed_communication),
-               partial ? not_recorded : DataCell(percent(rank.exposed_communication, rank.span())),
-               partial ? not_recorded : overlap_percent(rank), rank.copy, rank.exposed_copy});
   return in_one_unit(std::move(table));
 }
 
@@ -351,20 +330,10 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
   add_if_asked("stages", [&] { return stage_table(timeline, ranks); });
   add_if_asked("lanes", [&] { return lane_table(timeline); });
   add_if_asked("launches", [&] { return launch_table(timeline); });
-  return report;
-}
-
-Result<TraceReport> trace_overlap(const TraceOptions& options) {
-  const TraceInput input =
-      TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
-  const auto ranks = metrics::breakdown_of_ranks(input.timeline());
-  if (ranks.empty()) return nothing_on_devices(input.timeline());
-  TraceReport report{.shown = {"ranks", "collectives"}, .remarks = input.remarks};
-  add_absence(input.timeline(), report);
-  add_devices(input.timeline(), report);
-  report.tables = {overlap_table(input.timeline(), ranks),
-                   knows_collectives_only(input.timeline()) ? DataTable{.name = "collectives"}
-                                                            : overlap_by_label(input.timeline())};
+  add_if_asked("overlap", [&] {
+    return knows_collectives_only(timeline) ? DataTable{.name = "overlap"}
+                                            : overlap_by_label(timeline);
+  });
   return report;
 }
 

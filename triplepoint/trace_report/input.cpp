@@ -105,7 +105,7 @@ bool names_ranks(const std::string& ranks) {
 
 Result<TraceInput> read_files(const std::vector<std::string>& files, const TraceOptions& options,
                               trace::HostSpans host) {
-  trace::ReadOptions how{.host = host, .use_cache = !options.no_cache};
+  trace::ReadOptions how{.host = host};
   how.shapes = options.analysis == "operators" || options.compares_operators();
   how.threads = static_cast<int>(options.threads.value_or(0));
   if (options.ranks && names_ranks(*options.ranks)) how.rank_pattern = *options.ranks;

@@ -21,6 +21,8 @@ void print_remark(Console& console, const Remark& remark) {
   }
 }
 
+}  // namespace
+
 void print_section(Console& console, const answers::Section& section) {
   const bool is_named = !section.tables.empty() && !section.tables.front().title.empty();
   console.print("\n");
@@ -35,8 +37,6 @@ void print_section(Console& console, const answers::Section& section) {
   for (const Remark& remark : section.remarks)
     print_remark(console, remark);
 }
-
-}  // namespace
 
 std::string key_figures_text(const Console& console,
                              const std::vector<answers::KeyFigure>& figures) {

@@ -30,6 +30,34 @@ std::string with_prefix(double value, std::string_view unit) {
                      unit);
 }
 
+}  // namespace
+
+std::string watts_text(const std::optional<double>& watts) {
+  return watts ? with_prefix(*watts, "W") : absent;
+}
+
+std::string memory_text(const std::optional<double>& used_b, const std::optional<double>& all_b) {
+  const auto gb = [](double bytes) {
+    return fmt::format("{:.{}f}", bytes * 1e-9, bytes < 9.95e9 ? 1 : 0);
+  };
+  if (!used_b) return all_b ? fmt::format("?/{} GB", gb(*all_b)) : absent;
+  return all_b ? fmt::format("{}/{} GB", gb(*used_b), gb(*all_b)) : gb(*used_b) + " GB";
+}
+
+std::string rate_text(const std::optional<double>& bytes_per_s) {
+  return bytes_per_s ? with_prefix(*bytes_per_s, "B/s") : absent;
+}
+
+namespace {
+
+std::string celsius_text(const std::optional<double>& celsius) {
+  return celsius ? fmt::format("{:.0f} C", *celsius) : absent;
+}
+
+std::string percent_text(const std::optional<double>& share) {
+  return share ? fmt::format("{:.0f}%", *share * 100) : absent;
+}
+
 std::string clock_text(const std::optional<double>& mhz) {
   return mhz ? fmt::format("{:.0f}", *mhz) : absent;
 }
@@ -45,64 +73,6 @@ std::string power_text(const GpuView& gpu) {
   std::string text = watts_text(gpu.power_w);
   if (gpu.power_is_average) text += " avg";
   return gpu.power_scope.empty() ? text : text + " (" + gpu.power_scope + ")";
-}
-
-DataTable gpu_table(const Snapshot& snapshot) {
-  DataTable table = text_table({{"gpu", Align::right},
-                                {"model", Align::left},
-                                {"power", Align::right},
-                                {"limit", Align::right, 1},
-                                {"temp", Align::right},
-                                {"memory", Align::right},
-                                {"SM MHz", Align::right},
-                                {"util", Align::right},
-                                {"memory used", Align::right},
-                                {"NVLink/xGMI", Align::right, 1},
-                                {"PCIe", Align::right, 1},
-                                {"slowed by", Align::left}});
-  for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
-    const GpuView gpu = view_gpu(snapshot, static_cast<int32_t>(i));
-    const std::string cause = gpu.answers ? gpu.cause() : "does not answer";
-    table.add({fmt::format("{}", gpu.index),
-               gpu.name,
-               {power_text(gpu), power_style(gpu)},
-               watts_text(gpu.power_limit_w),
-               {celsius_text(gpu.temperature_c), temperature_style(gpu)},
-               celsius_text(gpu.memory_c),
-               clock_text(gpu.sm_clock_mhz),
-               percent_text(gpu.utilization),
-               memory_text(gpu.memory_used_b, gpu.memory_b),
-               both_text(gpu.scale_up_tx_bps, gpu.scale_up_rx_bps),
-               both_text(gpu.pcie_tx_bps, gpu.pcie_rx_bps),
-               {cause.empty() ? "-" : cause, throttle_style(gpu)}});
-  }
-  return table;
-}
-
-}  // namespace
-
-std::string watts_text(const std::optional<double>& watts) {
-  return watts ? with_prefix(*watts, "W") : absent;
-}
-
-std::string celsius_text(const std::optional<double>& celsius) {
-  return celsius ? fmt::format("{:.0f} C", *celsius) : absent;
-}
-
-std::string percent_text(const std::optional<double>& share) {
-  return share ? fmt::format("{:.0f}%", *share * 100) : absent;
-}
-
-std::string memory_text(const std::optional<double>& used_b, const std::optional<double>& all_b) {
-  const auto gb = [](double bytes) {
-    return fmt::format("{:.{}f}", bytes * 1e-9, bytes < 9.95e9 ? 1 : 0);
-  };
-  if (!used_b) return all_b ? fmt::format("?/{} GB", gb(*all_b)) : absent;
-  return all_b ? fmt::format("{}/{} GB", gb(*used_b), gb(*all_b)) : gb(*used_b) + " GB";
-}
-
-std::string rate_text(const std::optional<double>& bytes_per_s) {
-  return bytes_per_s ? with_prefix(*bytes_per_s, "B/s") : absent;
 }
 
 std::vector<std::string> node_pieces(const Snapshot& snapshot) {
@@ -143,6 +113,40 @@ Style throttle_style(const GpuView& gpu) {
   if (gpu.cause().empty()) return Style::dim;
   return gpu.throttle.empty() || gpu.throttle_share() > 0.1 ? Style::bad : Style::warning;
 }
+
+DataTable gpu_table(const Snapshot& snapshot) {
+  DataTable table = text_table({{"gpu", Align::right},
+                                {"model", Align::left},
+                                {"power", Align::right},
+                                {"limit", Align::right, 1},
+                                {"temp", Align::right},
+                                {"memory", Align::right},
+                                {"SM MHz", Align::right},
+                                {"util", Align::right},
+                                {"memory used", Align::right},
+                                {"NVLink/xGMI", Align::right, 1},
+                                {"PCIe", Align::right, 1},
+                                {"slowed by", Align::left}});
+  for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
+    const GpuView gpu = view_gpu(snapshot, static_cast<int32_t>(i));
+    const std::string cause = gpu.answers ? gpu.cause() : "does not answer";
+    table.add({fmt::format("{}", gpu.index),
+               gpu.name,
+               {power_text(gpu), power_style(gpu)},
+               watts_text(gpu.power_limit_w),
+               {celsius_text(gpu.temperature_c), temperature_style(gpu)},
+               celsius_text(gpu.memory_c),
+               clock_text(gpu.sm_clock_mhz),
+               percent_text(gpu.utilization),
+               memory_text(gpu.memory_used_b, gpu.memory_b),
+               both_text(gpu.scale_up_tx_bps, gpu.scale_up_rx_bps),
+               both_text(gpu.pcie_tx_bps, gpu.pcie_rx_bps),
+               {cause.empty() ? "-" : cause, throttle_style(gpu)}});
+  }
+  return table;
+}
+
+}  // namespace
 
 std::string snapshot_table(const Snapshot& snapshot, const Console& console) {
   std::string text = console.styled(snapshot.node.host, Style::bold);

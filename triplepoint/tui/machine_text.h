@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "triplepoint/telemetry/discover/discover.h"
 #include "triplepoint/telemetry/doctor/doctor.h"
@@ -14,21 +13,10 @@ namespace triplepoint::tui {
 
 /// "690 W", "1.2 kW", "n/a" where there is nothing.
 std::string watts_text(const std::optional<double>& watts);
-std::string celsius_text(const std::optional<double>& celsius);
-std::string percent_text(const std::optional<double>& share);
 /// "70/141 GB", "70 GB", "n/a".
 std::string memory_text(const std::optional<double>& used_b, const std::optional<double>& all_b);
 /// "2.0 GB/s", "310 kB/s".
 std::string rate_text(const std::optional<double>& bytes_per_s);
-
-/// What is known of a node besides its GPUs, in pieces: {"CPU 12%", "memory 34/64 GB", ...}.
-std::vector<std::string> node_pieces(const telemetry::Snapshot&);
-
-/// The styles of a value that is better low: of a temperature by its distance to the slowdown, of
-/// power by its distance to the limit, of throttling by its share.
-Style temperature_style(const telemetry::GpuView&);
-Style power_style(const telemetry::GpuView&);
-Style throttle_style(const telemetry::GpuView&);
 
 /// The table of `triplepoint snapshot`: a row a GPU, then the node, then what went wrong.
 std::string snapshot_table(const telemetry::Snapshot&, const Console&);

@@ -85,72 +85,12 @@ std::string run_sparklines(const Console& console, const run::Run& run) {
   return any ? table_text(table, console) : "";
 }
 
-namespace {
-
-using metrics::PowerProfile;
-
-DataTable level_table(const PowerProfile& profile) {
-  DataTable table;
-  table.name = "power_profile";
-  table.title =
-      fmt::format("Power over a step of {} s, {}", significant(profile.step / unit::s),
-                  profile.of_devices_only ? "GPUs over the supplies' efficiency" : "at the wall");
-  table.columns = {{"level", "level"},
-                   {"units", "of them"},
-                   {"mean_w", "mean kW", 1e3, 2},
-                   {"lowest_w", "lowest", 1e3, 2},
-                   {"peak_w", "peak", 1e3, 2},
-                   {"swing_w", "swing kW", 1e3, 2},
-                   {"swing_share", "of peak %", 0.01, 1},
-                   {"ramp_up_w_per_s", "ramp up kW/s", 1e3, 1},
-                   {"ramp_down_w_per_s", "down kW/s", 1e3, 1},
-                   {"coincidence", "coincidence", 1, 3}};
-  for (const metrics::PowerLevel& level : profile.levels)
-    table.add({level.name, level.units, level.mean / unit::W, level.lowest / unit::W,
-               level.highest / unit::W, level.swing() / unit::W, level.swing() / level.highest,
-               level.ramp_up_w_per_s, level.ramp_down_w_per_s, level.coincidence});
-  return table;
-}
-
-std::string smoothing_text(const PowerProfile& profile) {
-  const metrics::Smoothing& s = profile.smoothing;
-  if (profile.levels.back().swing() <= s.allowed_swing)
-    return fmt::format(
-        "Smoothing: a battery or capacitors of {} kJ and {} kW make their power flat. It swings by "
-        "no "
-        "more than the allowed {} kW: no floor and no stagger are needed.",
-        significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
-        significant(s.allowed_swing / unit::kW));
-  const std::string stagger =
-      s.stagger == Seconds()
-          ? "."
-          : fmt::format(
-                "; nodes that begin one after the other over {} s swing by {} kW{} (steps may get "
-                "that much longer).",
-                significant(s.stagger / unit::s), significant(s.staggered_swing / unit::kW),
-                s.stagger_suffices ? "" : ", which is not enough");
-  return fmt::format(
-      "Smoothing: a battery or capacitors of {} kJ and {} kW make their power flat. To swing by no "
-      "more than {} kW: a floor of {} kW burns {} kJ a step ({:.1f} % of its energy){}",
-      significant(s.storage / unit::kJ), significant(s.storage_power / unit::kW),
-      significant(s.allowed_swing / unit::kW), significant(s.floor / unit::kW),
-      significant(s.floor_energy / unit::kJ), 100 * s.floor_share, stagger);
-}
-
-}  // namespace
-
-void print_power_profile(Console& console, const PowerProfile& profile) {
-  console.print("\n" + table_text(level_table(profile), console));
-  console.print(wrap(smoothing_text(profile), console.abilities().width.value_or(100), "  ") +
-                "\n");
-}
-
 void print_results(Console& console, const flags::JobResults& results) {
   print_run(console, results.run, results.metrics);
   if (const auto fitting = flags::flags_that_fit(results); !fitting.flags.empty())
     print_wrapped(console, fitting.text() + "; triplepoint plan finds the fastest plan that fits.");
   print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
-  if (results.profile) print_power_profile(console, *results.profile);
+  if (results.profile) print_section(console, answers::power_section(*results.profile));
   if (results.bill)
     console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "." +
                   answers::likely_bill_text(*results.bill,
@@ -163,60 +103,9 @@ namespace {
 
 using metrics::DeviceSpan;
 using metrics::FaultEffect;
-using metrics::FaultSpan;
 
 constexpr size_t most_listed_gpus = 8;
 constexpr size_t sparkline_width = 60;
-
-std::string step_text(const FaultSpan& span) {
-  return span.step_time ? significant(*span.step_time / unit::s) + " s" : "–";
-}
-
-std::string time_text(const FaultSpan& span) {
-  if (span.end <= span.begin) return "";
-  return fmt::format("{} to {} s", significant(span.begin / unit::s, 4),
-                     significant(span.end / unit::s, 4));
-}
-
-/// A row per quantity, a column per span.
-std::string span_table(const Console& console, const FaultEffect& effect, bool steady,
-                       bool repeats) {
-  std::vector<TextColumn> columns = {{"", Align::left}};
-  std::vector<const FaultSpan*> spans;
-  const auto add = [&](const std::optional<FaultSpan>& span, const char* name) {
-    if (!span) return;
-    columns.push_back({name});
-    spans.push_back(&*span);
-  };
-  add(effect.before, steady ? "without" : "before");
-  add(effect.during, steady ? "with" : "during");
-  add(effect.after, repeats ? "after the first" : "after");
-  DataTable table = text_table(std::move(columns));
-  const auto row = [&](const char* name, const auto& text_of) {
-    std::vector<DataCell> cells = {name};
-    for (const FaultSpan* span : spans)
-      cells.emplace_back(text_of(*span));
-    table.add(std::move(cells));
-  };
-  if (!steady) row("time", time_text);
-  if (!steady) row("steps that ended", [](const FaultSpan& s) { return std::to_string(s.steps); });
-  row("step time", step_text);
-  row("power of a GPU", [](const FaultSpan& s) { return significant(s.power_w) + " W"; });
-  row(steady ? "hottest die" : "hottest die at the end", [](const FaultSpan& s) {
-    return fmt::format("{} °C (GPU {})", significant(s.hottest_c), s.hottest);
-  });
-  if (!steady)
-    row("hottest die, peak of step means",
-        [](const FaultSpan& s) { return significant(s.peak_c) + " °C"; });
-  if (!steady)
-    row("energy of the GPUs",
-        [](const FaultSpan& s) { return significant(s.energy_j.value_or(0) / 1e6) + " MJ"; });
-  row("SM clock", [](const FaultSpan& s) { return significant(s.clock_mhz, 4) + " MHz"; });
-  row("slowest", [](const FaultSpan& s) {
-    return fmt::format("{} MHz (GPU {})", significant(s.slowest_mhz, 4), s.slowest);
-  });
-  return table_text(table, console);
-}
 
 std::string gpu_table(const Console& console, const FaultEffect& effect, bool steady) {
   const std::vector<DeviceSpan>& baseline =
@@ -240,49 +129,6 @@ std::string gpu_table(const Console& console, const FaultEffect& effect, bool st
   return table_text(table, console);
 }
 
-/// The device whose links or host delay all ranks, if no clock is the cause.
-std::string slow_part(const std::vector<spec::Fault>& faults) {
-  if (faults.size() != 1) return "";
-  const spec::Fault& fault = faults.front();
-  const bool link = fault.kind == spec::FaultKind::link;
-  if (!link && fault.kind != spec::FaultKind::host) return "";
-  std::string place;
-  if (fault.gpu) place = fmt::format(" of GPU {}", *fault.gpu);
-  if (fault.node) place = fmt::format(" of node {}", *fault.node);
-  return fmt::format(" All wait for the {}{}.", link ? "links" : "host", place);
-}
-
-/// What it cost, and who waits for whom. `faults`: those it is about.
-std::string verdict(const run::Run& run, const std::vector<spec::Fault>& faults,
-                    const FaultEffect& effect, bool steady, const std::string& others) {
-  const std::optional<double> longer = metrics::slowdown(effect);
-  if (run.shutdown && run.shutdown->time &&
-      std::any_of(faults.begin(), faults.end(), [&](const spec::Fault& fault) {
-        return fault.begin <= *run.shutdown->time &&
-               (!fault.end || *fault.end > *run.shutdown->time);
-      }))
-    return run::shutdown_text(run) + ".";
-  if (!effect.during) return "It begins after the end of the simulation.";
-  if (!longer)
-    return fmt::format("No step ended {} it, so none can be compared.",
-                       effect.during->steps == 0 ? "during" : "before or after");
-  if (std::abs(*longer) < 0.0005) return "Step time is unchanged: no rank waits for it.";
-  const char* other = steady ? faults.size() == 1 ? "without it" : "without them"
-                      : effect.before && effect.before->step_time ? "before it"
-                                                                  : "after it";
-  if (!others.empty())
-    return fmt::format("{} acts within these times, too, so no difference is of this fault alone.",
-                       others);
-  std::string text = fmt::format("Steps take {} {} than {}.", percent(std::abs(*longer)),
-                                 *longer > 0 ? "longer" : "less", other);
-  if (effect.waited_for)
-    text +=
-        fmt::format(" All {} others wait for GPU {}.", run.devices.size() - 1, *effect.waited_for);
-  else if (*longer > 0)
-    text += slow_part(faults);
-  return text;
-}
-
 std::string step_line(const Console& console, const run::Run& run) {
   if (run.steps.size() < 2) return "";
   std::vector<std::optional<double>> values;
@@ -303,12 +149,10 @@ std::string step_line(const Console& console, const run::Run& run) {
 }
 
 void print_effect(Console& console, const run::Run& run, const std::vector<spec::Fault>& faults,
-                  const FaultEffect& effect, bool steady, const std::string& others = "") {
+                  const FaultEffect& effect, bool steady) {
   const std::string name = metrics::names_of(faults);
   console.print(fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold),
-                            verdict(run, faults, effect, steady, others)));
-  if (effect.during)
-    console.print(span_table(console, effect, steady, faults.front().period.has_value()));
+                            answers::fault_sentence(run, faults, effect, steady)));
   if (!metrics::most_affected(effect, 1).empty())
     console.print("\n" + gpu_table(console, effect, steady));
 }
@@ -318,13 +162,15 @@ void print_effect(Console& console, const run::Run& run, const std::vector<spec:
 void print_faults(Console& console, const run::Run& run, const run::Run* without) {
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
   if (faults.empty() || !run::has_trained(run) || (without && !run::has_trained(*without))) return;
-  if (without)
-    return print_effect(console, run, faults, metrics::steady_effect(*without, run), true);
-  const std::vector<FaultEffect> effects = metrics::fault_effects(run);
-  for (size_t f = 0; f < faults.size(); ++f)
-    print_effect(console, run, {faults[f]}, effects[f], false,
-                 metrics::names_of(metrics::others_within(faults, faults[f], effects[f])));
-  console.print(step_line(console, run));
+  if (without) {
+    print_effect(console, run, faults, metrics::steady_effect(*without, run), true);
+  } else {
+    const std::vector<FaultEffect> effects = metrics::fault_effects(run);
+    for (size_t f = 0; f < faults.size(); ++f)
+      print_effect(console, run, {faults[f]}, effects[f], false);
+  }
+  console.print("\n" + table_text(answers::phases_table(run, without), console));
+  if (!without) console.print(step_line(console, run));
 }
 
 }  // namespace triplepoint::tui

@@ -7,7 +7,6 @@
 
 #include "triplepoint/flags/job_results.h"
 #include "triplepoint/metrics/metrics.h"
-#include "triplepoint/metrics/run/power_profile.h"
 #include "triplepoint/tui/console.h"
 
 namespace triplepoint::tui {
@@ -19,9 +18,6 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
 /// Power, temperature, clock and throttling of a run over time, a line each: the mean of its
 /// devices, with where it began and ended and the extremes. Nothing for a run without series.
 std::string run_sparklines(const Console& console, const run::Run& run);
-
-/// Swing, ramps and peaks by level, and what smoothing would cost.
-void print_power_profile(Console& console, const metrics::PowerProfile& profile);
 
 /// What `simulate` prints of a job.
 void print_results(Console&, const flags::JobResults&);

@@ -90,17 +90,4 @@ Result<TableScores> score_table(const CsvTable& table, const ScoreContext& conte
   return TPT_TRY(recognize_table(table))->score(table, context);
 }
 
-Result<CsvTable> rows_of_family(const CsvTable& table, std::string_view family) {
-  const std::optional<std::size_t> column = table.column("family");
-  if (!column) return table;
-  CsvWriter writer(table.header());
-  for (std::size_t r = 0; r < table.rows(); ++r) {
-    if (table.at(r, *column) != family) continue;
-    for (std::size_t c = 0; c < table.header().size(); ++c)
-      writer.cell(table.at(r, c));
-    writer.end_row();
-  }
-  return CsvTable::parse(writer.text(), table.name());
-}
-
 }  // namespace triplepoint::calibrate

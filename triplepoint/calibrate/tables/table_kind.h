@@ -29,7 +29,4 @@ Result<const TableKind*> recognize_table(const CsvTable&);
 /// Scores a table of any kind.
 Result<TableScores> score_table(const CsvTable&, const ScoreContext&);
 
-/// The rows of this family alone, of a table that names families in a column; else all.
-Result<CsvTable> rows_of_family(const CsvTable&, std::string_view family);
-
 }  // namespace triplepoint::calibrate

@@ -99,14 +99,5 @@ TEST_CASE("a table as it is published is refused with the command that turns it 
   CHECK(kind.error().what.find("normalise.py") != std::string::npos);
 }
 
-TEST_CASE("rows of one family are the rows which name it") {
-  const CsvTable table = table_of("row_id,family\na,x\nb,y\nc,x\n\"d,1\",x\n");
-  const Result<CsvTable> only = rows_of_family(table, "x");
-  REQUIRE(only);
-  REQUIRE(only->rows() == 3);
-  CHECK(only->at(2, 0) == "d,1");
-  CHECK(rows_of_family(table, "z")->rows() == 0);
-}
-
 }  // namespace
 }  // namespace triplepoint::calibrate

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `place` as it is called: from a job, a run, a table; and the files that it writes.
 #include <filesystem>
-#include <sstream>
 
 #include <doctest/doctest.h>
 
@@ -9,23 +8,13 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/command_testing.h"
 #include "triplepoint/store/store.h"
 
 namespace triplepoint::cli {
 namespace {
 
-struct Answer {
-  int code = 0;
-  std::string out, err;
-};
-
-Answer ask(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  tui::Console console(out, err, {});
-  const int code = run_command_line(words, console);
-  return {code, out.str(), err.str()};
-}
+using testing::call, testing::contains, testing::Outcome;
 
 /// GPT3-20B on two HGX H200 nodes, stages 0 to 3 on two nodes of two stages each.
 std::vector<std::string> job_and(const std::string& verb, const std::vector<std::string>& more) {
@@ -39,11 +28,7 @@ std::vector<std::string> job_and(const std::string& verb, const std::vector<std:
   return words;
 }
 
-bool contains(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
-}
-
-Json parsed(const Answer& answer) {
+Json parsed(const Outcome& answer) {
   REQUIRE(answer.code == exit_ok);
   const auto json = parse_json(answer.out, "stdout");
   REQUIRE(json);
@@ -60,24 +45,24 @@ double step_of(const Json& json, const std::string& placement) {
 }  // namespace
 
 TEST_CASE("place: a job's placements, and one that gains on average and is not slower here") {
-  const Json json = parsed(ask(job_and("place", {"--judge", "30", "--format", "json"})));
+  const Json json = parsed(call(job_and("place", {"--judge", "30", "--format", "json"})));
   REQUIRE(json["thermal_groups"]["groups"].size() == 2);
   CHECK(json["placements"].size() >= 3);
   const std::string best = json["recommended"];
   CHECK(step_of(json, best) <= step_of(json, "baseline"));
-  const std::string words = ask(job_and("place", {"--judge", "30"})).out;
+  const std::string words = call(job_and("place", {"--judge", "30"})).out;
   const bool gains = best != "baseline";
   CHECK(contains(words, "To launch the " + best + " placement") == gains);
   CHECK(contains(words, "Leave the job as it is") == !gains);
   CHECK(contains(words, "\nLaunch the " + best + " placement") == gains);
-  CHECK(ask(job_and("place", {"--judge", "30", "--format", "json", "--threads", "3"})).out ==
-        ask(job_and("place", {"--judge", "30", "--format", "json", "--threads", "1"})).out);
+  CHECK(call(job_and("place", {"--judge", "30", "--format", "json", "--threads", "3"})).out ==
+        call(job_and("place", {"--judge", "30", "--format", "json", "--threads", "1"})).out);
 }
 
 TEST_CASE("place: what it writes is the job it judged, and a launcher finds its devices") {
   const ScratchFolder scratch;
   const std::string folder = scratch.path("placed");
-  const Answer answer = ask(job_and(
+  const Outcome answer = call(job_and(
       "place", {"--judge", "30", "--format", "json", "-o", folder, "--hosts", "anna,berta"}));
   const Json json = parsed(answer);
   for (const char* kind : {"baseline", "symmetric", "asymmetric-1"})
@@ -85,7 +70,7 @@ TEST_CASE("place: what it writes is the job it judged, and a launcher finds its 
       CHECK(std::filesystem::exists(Path(folder) / (std::string(kind) + "-" + file)));
   CHECK(std::filesystem::exists(Path(folder) / "report.html"));
   const Json simulated =
-      parsed(ask({"simulate", folder + "/symmetric-job.toml", "--format", "json"}));
+      parsed(call({"simulate", folder + "/symmetric-job.toml", "--format", "json"}));
   CHECK(simulated["step_time_s"].get<double>() == doctest::Approx(step_of(json, "symmetric")));
   const auto devices = read_file(Path(folder) / "symmetric-devices.sh");
   REQUIRE(devices);
@@ -102,9 +87,9 @@ TEST_CASE("place: what it writes is the job it judged, and a launcher finds its 
 TEST_CASE("place: a run that knows its job needs nothing else, and says the same") {
   const ScratchFolder scratch;
   const std::string run = scratch.path("base.run");
-  REQUIRE(ask(job_and("simulate", {"-o", run})).code == exit_ok);
-  const Json of_run = parsed(ask({"place", "--from", run, "--judge", "30", "--format", "json"}));
-  const Json of_job = parsed(ask(job_and("place", {"--judge", "30", "--format", "json"})));
+  REQUIRE(call(job_and("simulate", {"-o", run})).code == exit_ok);
+  const Json of_run = parsed(call({"place", "--from", run, "--judge", "30", "--format", "json"}));
+  const Json of_job = parsed(call(job_and("place", {"--judge", "30", "--format", "json"})));
   CHECK(of_run["thermal_groups"]["cold_first_order"] ==
         of_job["thermal_groups"]["cold_first_order"]);
   CHECK(step_of(of_run, "symmetric") == doctest::Approx(step_of(of_job, "symmetric")));
@@ -113,13 +98,13 @@ TEST_CASE("place: a run that knows its job needs nothing else, and says the same
 TEST_CASE("place: a table of one node stands for all nodes, one of other nodes is refused") {
   const std::string table = TPT_SOURCE_DIR "/tests/golden/smi.csv";
   const Json json =
-      parsed(ask(job_and("place", {"--from", table, "--judge", "30", "--format", "json"})));
+      parsed(call(job_and("place", {"--from", table, "--judge", "30", "--format", "json"})));
   REQUIRE(json["notes"].size() == 1);
   CHECK(contains(json["notes"][0].get<std::string>(), "as warm as the measured one"));
   const ScratchFolder scratch;
   const std::string three =
       scratch.file("three.csv", "node,index,temp_c\na,0,50\nb,0,51\nc,0,52\n");
-  const Answer refused = ask(job_and("place", {"--from", three}));
+  const Outcome refused = call(job_and("place", {"--from", three}));
   CHECK(refused.code == exit_failed);
   CHECK(contains(refused.err, "the telemetry is of 3 nodes"));
 }
@@ -130,8 +115,8 @@ TEST_CASE("place: a recording without GPUs is refused, with or without a job") {
   run::Run run;  // as record writes it where no sensor is found
   run.steps.push_back({.begin = Instant(), .end = instant_at(1 * unit::s)});
   REQUIRE(run::save(run, file));
-  for (const Answer& answer :
-       {ask({"place", "--from", file}), ask(job_and("place", {"--from", file}))}) {
+  for (const Outcome& answer :
+       {call({"place", "--from", file}), call(job_and("place", {"--from", file}))}) {
     CHECK(answer.code == exit_failed);
     CHECK(contains(answer.err, "t0.run: no GPU was recorded"));
   }
@@ -142,15 +127,15 @@ TEST_CASE("place: what cannot be placed is refused with a way out") {
   const std::string blind = scratch.file("blind.csv", "index,power_w\n0,600\n1,610\n");
   const std::string strange = scratch.file("strange.csv", "time,value\n0,600\n");
   const std::string far = scratch.file("far.csv", "index,temp_c\n0,60\n99999999999,71\n");
-  const Answer typing_error = ask({"place", "--from", far});
+  const Outcome typing_error = call({"place", "--from", far});
   CHECK(contains(typing_error.out, "1 rows name no single GPU (\"99999999999\")"));
-  CHECK(contains(ask({"place"}).err, "nothing to place"));
-  CHECK(contains(ask({"place", "--from", blind}).err, "no GPU has a reading of temperature"));
-  CHECK(contains(ask({"place", "--from", strange}).err, "no column of readings is known"));
-  CHECK(contains(ask({"place", "--from", scratch.path("none.run")}).err, "none.run"));
-  CHECK(contains(ask(job_and("place", {"--judge", "0"})).err, "it counts from 1"));
+  CHECK(contains(call({"place"}).err, "nothing to place"));
+  CHECK(contains(call({"place", "--from", blind}).err, "no GPU has a reading of temperature"));
+  CHECK(contains(call({"place", "--from", strange}).err, "no column of readings is known"));
+  CHECK(contains(call({"place", "--from", scratch.path("none.run")}).err, "none.run"));
+  CHECK(contains(call(job_and("place", {"--judge", "0"})).err, "it counts from 1"));
   CHECK(contains(
-      ask(job_and("place", {"--judge", "10", "-o", scratch.path("x"), "--hosts", "a"})).err,
+      call(job_and("place", {"--judge", "10", "-o", scratch.path("x"), "--hosts", "a"})).err,
       "--hosts names 1 nodes"));
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `plan` as it is called: pages, folders, clocks; and what `simulate` says of wear and
 // swing.
-#include <sstream>
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,22 +8,12 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
 
-#include "triplepoint/cli/command_line.h"
+#include "triplepoint/cli/command_testing.h"
 
 namespace triplepoint::cli {
 namespace {
 
-struct Answer {
-  int code = 0;
-  std::string out, err;
-};
-
-Answer ask(std::vector<std::string> words) {
-  std::ostringstream out, err;
-  tui::Console console(out, err, {});
-  const int code = run_command_line(words, console);
-  return {code, out.str(), err.str()};
-}
+using testing::call, testing::contains, testing::Outcome;
 
 std::vector<std::string> search_words(std::vector<std::string> more) {
   std::vector<std::string> words = {
@@ -49,14 +37,10 @@ constexpr const char* uneven_job =
     "global_batch_size = 32\n"
     "layers_per_stage = [7, 11, 7, 7]\n";
 
-bool contains(const std::string& text, const char* what) {
-  return text.find(what) != std::string::npos;
-}
-
 TEST_CASE("plan: -o NAME.html writes the page and nothing else") {
   const ScratchFolder folder;
   const std::string page = folder.path("plans.html");
-  REQUIRE(ask(search_words({"-o", page})).code == exit_ok);
+  REQUIRE(call(search_words({"-o", page})).code == exit_ok);
   const auto text = read_file(page);
   REQUIRE(text);
   CHECK(contains(*text, "Best plans"));
@@ -69,7 +53,7 @@ TEST_CASE("plan: JSON holds as many plans as the table, and the front where it i
   const auto plans = [&](std::vector<std::string> more) {
     std::vector<std::string> words = two;
     words.insert(words.end(), more.begin(), more.end());
-    return Json::parse(ask(words).out).at("plans");
+    return Json::parse(call(words).out).at("plans");
   };
   CHECK(plans({"--format", "json"}).size() == 2);
   const Json front = plans({"--format", "json", "--pareto"});
@@ -84,17 +68,17 @@ TEST_CASE("plan: the energy of a small step has digits") {
       "--gbs", "4",       "--top",     "1",         "--scope",  "gpu"};
   std::vector<std::string> as_json = words;
   as_json.insert(as_json.end(), {"--format", "json"});
-  const double joules = Json::parse(ask(as_json).out).at("plans")[0].at("energy_j").get<double>();
+  const double joules = Json::parse(call(as_json).out).at("plans")[0].at("energy_j").get<double>();
   REQUIRE(joules > 100);
   REQUIRE(joules < 1000);
-  CHECK(contains(ask(words).out, fmt::format("  {:.2f}  ", joules / 1e3).c_str()));
+  CHECK(contains(call(words).out, fmt::format("  {:.2f}  ", joules / 1e3).c_str()));
 }
 
 TEST_CASE("plan: -o says that a folder holds plans of an earlier search") {
   const ScratchFolder folder;
   const auto write = [&](const char* top) {
-    return ask({"plan", "--model", "gpt3-5b", "--cluster", "dgx-a100", "--nodes", "2", "--gbs",
-                "48", "--top", top, "-o", folder.path("plans")});
+    return call({"plan", "--model", "gpt3-5b", "--cluster", "dgx-a100", "--nodes", "2", "--gbs",
+                 "48", "--top", top, "-o", folder.path("plans")});
   };
   CHECK_FALSE(contains(write("3").err, "earlier search"));
   CHECK(contains(write("2").err, "plans/3-job.toml on are of an earlier search"));
@@ -104,7 +88,7 @@ TEST_CASE("plan --clocks: less energy at the same speed, and files that say how"
   const ScratchFolder folder;
   const std::string clocks = folder.path("clocks");
   const std::string job = folder.file("job.toml", uneven_job);
-  const Answer answer = ask({"plan", "--clocks", job, "--format", "json", "-o", clocks});
+  const Outcome answer = call({"plan", "--clocks", job, "--format", "json", "-o", clocks});
   REQUIRE(answer.code == exit_ok);
   const Json json = Json::parse(answer.out);
   REQUIRE(json["frontier"].size() > 2);
@@ -117,8 +101,8 @@ TEST_CASE("plan --clocks: less energy at the same speed, and files that say how"
   double energy = 0;
   constexpr int machines = 16;
   for (int seed = 1; seed <= machines; ++seed) {
-    const Answer again =
-        ask({"simulate", clocks + "/job.toml", "--seed", std::to_string(seed), "--format", "json"});
+    const Outcome again = call(
+        {"simulate", clocks + "/job.toml", "--seed", std::to_string(seed), "--format", "json"});
     REQUIRE(again.code == exit_ok);
     energy += Json::parse(again.out)["energy_j"].get<double>() / machines;
   }
@@ -126,21 +110,21 @@ TEST_CASE("plan --clocks: less energy at the same speed, and files that say how"
 }
 
 TEST_CASE("plan --clocks: a slowdown without clocks, or that is no share, is refused") {
-  CHECK(ask(search_words({"--slowdown", "2%"})).code == exit_failed);
-  CHECK(ask(search_words({"--clocks", "--slowdown", "much"})).code == exit_usage);
+  CHECK(call(search_words({"--slowdown", "2%"})).code == exit_failed);
+  CHECK(call(search_words({"--clocks", "--slowdown", "much"})).code == exit_usage);
 }
 
 TEST_CASE("plan: choices of several --fix hold together, and none is lost") {
   const ScratchFolder folder;
   const std::string job = folder.file("job.toml", uneven_job);
-  const Answer both =
-      ask({"plan", job, "--fix", "tp=2,cp=1", "--fix", "mbs=1", "--format", "json"});
+  const Outcome both =
+      call({"plan", job, "--fix", "tp=2,cp=1", "--fix", "mbs=1", "--format", "json"});
   REQUIRE(both.code == exit_ok);
   const Json found = Json::parse(both.out);
   REQUIRE(!found.at("plans").empty());
   for (const Json& plan : found.at("plans"))
     CHECK((plan.at("tp") == 2 && plan.at("cp") == 1 && plan.at("mbs") == 1));
-  const Answer twice = ask({"plan", job, "--fix", "tp=2", "--fix", "tp=4"});
+  const Outcome twice = call({"plan", job, "--fix", "tp=2", "--fix", "tp=4"});
   CHECK(twice.code == exit_failed);
   CHECK(contains(twice.err, "--fix tp: given twice"));
 }
@@ -148,14 +132,14 @@ TEST_CASE("plan: choices of several --fix hold together, and none is lost") {
 TEST_CASE("simulate: the swing of node, rack and site") {
   const ScratchFolder folder;
   const std::string job = folder.file("job.toml", uneven_job);
-  const Answer answer =
-      ask({"simulate", job, "--power-profile", "--nodes-per-rack", "1", "--format", "json"});
+  const Outcome answer =
+      call({"simulate", job, "--power-profile", "--nodes-per-rack", "1", "--format", "json"});
   REQUIRE(answer.code == exit_ok);
   const Json json = Json::parse(answer.out);
   REQUIRE(json["power_profile"]["levels"].size() == 3);
   CHECK(json["power_profile"]["levels"][2]["swing_w"].get<double>() > 0);
-  CHECK(ask({"simulate", job, "--nodes-per-rack", "2"}).code == exit_failed);
-  const Answer table = ask({"simulate", job, "--power-profile"});
+  CHECK(call({"simulate", job, "--nodes-per-rack", "2"}).code == exit_failed);
+  const Outcome table = call({"simulate", job, "--power-profile"});
   CHECK(contains(table.out, "Smoothing:"));
 }
 

@@ -21,7 +21,6 @@ struct Analysis {
   Result<trace_report::TraceReport> (*run)(const trace_report::TraceOptions&);
 };
 constexpr std::array analyses = {Analysis{"breakdown", trace_report::trace_breakdown},
-                                 Analysis{"overlap", trace_report::trace_overlap},
                                  Analysis{"comm", trace_report::trace_comm},
                                  Analysis{"stragglers", trace_report::trace_stragglers},
                                  Analysis{"operators", trace_report::trace_operators},

@@ -31,7 +31,6 @@ struct Outcome : testing::Outcome {
 
 Outcome run(std::vector<std::string> words) {
   words.insert(words.begin(), "trace");
-  words.emplace_back("--no-cache");
   return {testing::call(words)};
 }
 
@@ -148,10 +147,10 @@ TEST_CASE("trace breakdown prints control characters of kernel names as they are
   CHECK(outcome.out.find('\033') == std::string::npos);
 }
 
-TEST_CASE("trace overlap, critical-path and a step alone answer") {
+TEST_CASE("trace breakdown by collective, critical-path and a step alone answer") {
   const TwoRanks traces;
-  const Json overlap = traces.ask("overlap", {"--format", "json"}).json();
-  CHECK(overlap["tables"]["collectives"]["rows"][0]["overlap_percent"] == 0.0);
+  const Json overlap = traces.ask("breakdown", {"--show", "overlap", "--format", "json"}).json();
+  CHECK(overlap["tables"]["overlap"]["rows"][0]["overlap_percent"] == 0.0);
   const Json path = traces.ask("critical-path", {"--format", "json", "--step", "2"}).json();
   double shares = 0;
   for (const Json& row : path["tables"]["classes"]["rows"])

@@ -35,7 +35,6 @@ class Validate : public Command {
         .word("ROWS.csv", "tables of measurements (the columns determine the kind)", into(files_),
               {.words = Words::files, .required = true, .repeats = true})
         .add(format_.argument("output format (default table); csv: one line per prediction"))
-        .flag("--family", "NAME", "only the rows of this family", into(family_))
         .flag("--leave-out", "SOURCE",
               "use the coefficients fitted without this source of training jobs", into(leave_out_))
         .toggle("--sensitivities",
@@ -88,7 +87,6 @@ class Validate : public Command {
                                           .sensitivities = sensitivities_,
                                           .watch = tui::watch_on(console)};
     TableScores scores = TPT_TRY(score_file(file, context));
-    if (family_) keep_family(scores);
     return ValidatedFile{file, std::move(scores)};
   }
 
@@ -97,7 +95,6 @@ class Validate : public Command {
     std::string text = TPT_TRY(read_file(file));
     CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), file, CsvTable::BadRows::leave_out));
     const std::vector<CsvTable::BadRow> left_out = table.left_out();
-    if (family_) table = TPT_TRY(calibrate::rows_of_family(table, *family_));
     TableScores scores = TPT_TRY(calibrate::score_table(table, context));
     for (const CsvTable::BadRow& row : left_out)
       scores.skipped.push_back({fmt::format("line {}", row.line), row.what});
@@ -105,17 +102,10 @@ class Validate : public Command {
     return scores;
   }
 
-  /// Tables that name no family in a column get theirs when they are scored.
-  void keep_family(TableScores& scores) const {
-    std::erase_if(scores.scored, [&](const ScoredRow& row) {
-      return row.family != *family_ && !row.family.starts_with(*family_ + "/");
-    });
-  }
-
   std::vector<std::string> files_;
   FormatFlag format_{FormatFlag::Csv::yes};
   ThreadsFlag threads_{"rows in parallel (default: all cores)"};
-  std::optional<std::string> family_, leave_out_, output_, with_;
+  std::optional<std::string> leave_out_, output_, with_;
   std::optional<learn::Calibration> own_;
   bool sensitivities_ = false;
 };

@@ -215,6 +215,7 @@ namespace {
 constexpr double line_width = 300, line_height = 230;
 constexpr double left = 44, right = 8, top = 18, bottom = 40;
 constexpr double marker = 3.6;
+constexpr std::size_t most_markers = 60;  // of a line
 
 struct LineLayout {
   Axis axis;
@@ -253,8 +254,9 @@ std::string frame(const LineChart& chart, const LineLayout& layout) {
         layout.axis.tick_text(tick));
   }
   for (std::size_t i = 0; i < chart.positions.size(); ++i) {
-    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}</text>", layout.x(i),
-                       line_height - bottom + 15, escape(chart.positions[i]));
+    if (!chart.positions[i].empty())
+      svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}</text>", layout.x(i),
+                         line_height - bottom + 15, escape(chart.positions[i]));
   }
   svg += fmt::format("<text class=\"unit\" x=\"{:.1f}\" y=\"{}\">{}</text>",
                      (left + line_width - right) / 2, line_height - 8, escape(chart.x_name));
@@ -272,13 +274,14 @@ std::string line_path(const Line& line, const LineLayout& layout) {
     }
     const double x = layout.x(i), y = layout.y(*line.values[i]);
     path += fmt::format("{}{:.1f} {:.1f}", pen_down ? "L" : "M", x, y);
+    pen_down = true;
+    if (line.values.size() > most_markers) continue;
     const bool of_job = i < line.jobs.size() && !line.jobs[i].empty();
     points += fmt::format(
         "<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"{}><title>{}: "
         "{}</title></circle>",
         line.style, x, y, marker, of_job ? " data-job=\"" + escape(line.jobs[i]) + "\"" : "",
         escape(line.name), significant(*line.values[i]));
-    pen_down = true;
   }
   return fmt::format("<path class=\"line {}\" d=\"{}\"/>", line.style, path) + points;
 }

@@ -7,8 +7,10 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/answers/plots.h"
+#include "triplepoint/answers/run_figures.h"
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/study_testing.h"
 
@@ -38,10 +40,11 @@ run::Run run_with_power(double low) {
 TEST_CASE("swing: the title says how many kilowatts, the table names every level") {
   const auto profile = metrics::power_profile(run_with_power(6));
   REQUIRE(profile);
-  const Figure figure = power_swing_figure(*profile);
+  const answers::Section section = answers::power_section(*profile);
+  const Figure figure = drawn(section.figures.front());
   CHECK(contains(figure.title, "from 20.0 to 12.0 kW"));
   CHECK(contains(figure.title, "40 %"));
-  CHECK(figure.table.rows.size() == 3);
+  CHECK(section.tables.front().rows.size() == 3);
   CHECK(contains(figure.drawing, "<svg"));
   const auto finding = swing_finding(*profile);
   REQUIRE(finding);

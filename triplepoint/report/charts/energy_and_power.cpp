@@ -125,114 +125,14 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
 
 namespace {
 
-using metrics::PowerLevel;
-using metrics::PowerProfile;
-
-constexpr double width = 680, height = 240;
-constexpr double left = 52, right = 8, top = 18, bottom = 40;
-// A recording of hours has more bins than the chart has points.
-constexpr size_t most_points = 400;
-
 std::string kilowatts(Watts power) {
   return significant(power / unit::kW);
 }
 
-/// Means over bins, at most as many as a chart can show.
-std::vector<double> thinned(const std::vector<double>& watts) {
-  const size_t stretch = (watts.size() + most_points - 1) / most_points;
-  std::vector<double> points;
-  for (size_t b = 0; b < watts.size(); b += stretch) {
-    double sum = 0;
-    const size_t end = std::min(watts.size(), b + stretch);
-    for (size_t i = b; i < end; ++i)
-      sum += watts[i];
-    points.push_back(sum / static_cast<double>(end - b) / 1e3);
-  }
-  return points;
-}
-
-class Drawing {
- public:
-  Drawing(const std::vector<double>& kw, Seconds whole)
-      : kw_(kw), whole_(whole), axis_(axis_from_zero(*std::max_element(kw.begin(), kw.end()))) {}
-
-  std::string svg(double mean_kw) const {
-    std::string text = svg_begin(width, height, "power of all nodes over time");
-    for (const double tick : axis_.ticks)
-      text += fmt::format(
-          "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text class=\"label\" x=\"{}\" "
-          "y=\"{:.1f}\">{}</text>",
-          left, y(tick), width - right, left - 6, y(tick) + 4, axis_.tick_text(tick));
-    text += "<text class=\"unit start\" x=\"4\" y=\"11\">power of all nodes (kW)</text>";
-    text += fmt::format("<text class=\"unit\" x=\"{:.1f}\" y=\"{}\">0 to {} s</text>",
-                        (left + width - right) / 2, height - 12, significant(whole_ / unit::s));
-    text += fmt::format("<path class=\"peak\" stroke-dasharray=\"4 3\" d=\"M{} {:.1f}H{}\"/>", left,
-                        y(mean_kw), width - right);
-    return text + curve() + "</svg>";
-  }
-
- private:
-  double x(size_t point) const {
-    return left + (width - left - right) * static_cast<double>(point) /
-                      static_cast<double>(std::max<size_t>(1, kw_.size() - 1));
-  }
-  double y(double kw) const { return top + (height - top - bottom) * (1 - axis_.share(kw)); }
-
-  std::string curve() const {
-    std::string path;
-    for (size_t i = 0; i < kw_.size(); ++i)
-      path += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", x(i), y(kw_[i]));
-    return fmt::format("<path class=\"line s0\" d=\"{}\"/>", path);
-  }
-
-  const std::vector<double>& kw_;
-  Seconds whole_;
-  Axis axis_;
-};
-
-DataTable level_table(const PowerProfile& profile) {
-  DataTable table{{"level", "of them", "mean (kW)", "lowest (kW)", "peak (kW)", "swing (kW)",
-                   "ramp up (kW/s)", "ramp down (kW/s)", "coincidence"},
-                  {}};
-  for (const PowerLevel& level : profile.levels)
-    table.rows.push_back({level.name, std::to_string(level.units), kilowatts(level.mean),
-                          kilowatts(level.lowest), kilowatts(level.highest),
-                          kilowatts(level.swing()), significant(level.ramp_up_w_per_s / 1e3),
-                          significant(level.ramp_down_w_per_s / 1e3),
-                          significant(level.coincidence)});
-  return table;
-}
-
 }  // namespace
 
-Figure power_swing_figure(const PowerProfile& profile) {
-  const std::vector<double> points = thinned(profile.site_w);
-  const PowerLevel& site = profile.levels.back();
-  const metrics::Smoothing& smoothing = profile.smoothing;
-  const Seconds whole = static_cast<double>(profile.site_w.size()) * profile.bin;
-  Figure figure;
-  figure.id = "power-swing";
-  figure.title =
-      fmt::format("The power of all nodes falls from {} to {} kW, by {}", kilowatts(site.highest),
-                  kilowatts(site.lowest), percent(site.swing() / site.highest));
-  figure.note = fmt::format(
-      "{}. Dashed: the mean. Storage of {} kJ and {} kW would flatten it",
-      profile.of_devices_only ? "GPUs alone, over the supplies' efficiency" : "At the wall",
-      significant(smoothing.storage / unit::kJ), kilowatts(smoothing.storage_power));
-  figure.note +=
-      site.swing() <= smoothing.allowed_swing
-          ? std::string("; no power floor is needed.")
-          : fmt::format("; a power floor of {} kW costs {} kJ per step.",
-                        kilowatts(smoothing.floor), significant(smoothing.floor_energy / unit::kJ));
-  figure.drawing = Drawing(points, whole).svg(site.mean / unit::kW);
-  figure.table = level_table(profile);
-  figure.wide = true;
-  figure.shows_table = true;
-  return figure;
-}
-
-std::optional<RunFinding> swing_finding(const PowerProfile& profile) {
-  const PowerLevel& site = profile.levels.back();
+std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile) {
+  const metrics::PowerLevel& site = profile.levels.back();
   const double share = site.highest > Watts() ? site.swing() / site.highest : 0;
   if (share < 0.1) return std::nullopt;
   const Seconds step = static_cast<double>(profile.site_w.size()) * profile.bin;

@@ -21,9 +21,6 @@ struct NamedLedger {
 /// A bar per ledger, stacked by use, the largest use first; the title names it.
 answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers);
 
-/// What all nodes draw together over a step, and their mean; the table tells node, rack and site.
-Figure power_swing_figure(const metrics::PowerProfile& profile);
-
 /// "All nodes together swing by ...", where they swing by more than a tenth of their peak.
 std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile);
 

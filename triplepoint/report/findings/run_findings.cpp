@@ -10,6 +10,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/fault.h"
+
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
@@ -220,32 +222,6 @@ void add_energy(Findings& findings, const run::Run& run, const Metrics& m) {
   findings.push_back({text + ".", "energy-ledger"});
 }
 
-std::string name_of_place(const spec::Fault& fault) {
-  if (fault.gpu) return fmt::format(" of GPU {}", *fault.gpu);
-  if (fault.node) return fmt::format(" of node {}", *fault.node);
-  return "";
-}
-
-std::string_view name_of_fault(spec::FaultKind kind) {
-  switch (kind) {
-    case spec::FaultKind::power:
-      return "the power brake";
-    case spec::FaultKind::fan:
-      return "the failing fans";
-    case spec::FaultKind::inlet:
-      return "the warm inlet";
-    case spec::FaultKind::heat_path:
-      return "the loose heat sink";
-    case spec::FaultKind::link:
-      return "the slow links";
-    case spec::FaultKind::host:
-      return "the busy host";
-    case spec::FaultKind::node_lost:
-      return "the loss";
-  }
-  return "the fault";
-}
-
 /// What each fault of a simulated run did to its steps; of the hottest die where it did nothing.
 void add_faults(Findings& findings, const run::Run& run) {
   if (run.shutdown) findings.push_back({run::shutdown_text(run) + ".", "time"});
@@ -256,18 +232,10 @@ void add_faults(Findings& findings, const run::Run& run) {
     const metrics::FaultEffect& effect = effects[f];
     const std::optional<double> longer = metrics::slowdown(effect);
     if (!longer || !effect.during || (std::abs(*longer) < 0.0005 && run.shutdown)) continue;
-    std::string text = fmt::format("While {}{} lasted, steps took {} {}", name_of_fault(fault.kind),
-                                   name_of_place(fault), percent(std::abs(*longer)),
-                                   *longer >= 0 ? "longer" : "less");
-    if (effect.waited_for)
-      text += fmt::format(": all others waited for GPU {}, at {} MHz", *effect.waited_for,
-                          significant(effect.during->slowest_mhz, 4));
-    if (const auto others =
-            metrics::others_within(run.manifest.job->environment.faults, fault, effect);
-        !others.empty())
-      text += fmt::format(" (with {}, too)", metrics::names_of(others));
-    text += fmt::format("; the hottest die was at {} °C at the end.",
-                        significant(effect.during->hottest_c));
+    std::string text =
+        fmt::format("Fault {}: {} The hottest die was at {} °C at the end.", spec::to_text(fault),
+                    answers::fault_sentence(run, {fault}, effect, false),
+                    significant(effect.during->hottest_c));
     findings.push_back({std::move(text), "time"});
   }
 }

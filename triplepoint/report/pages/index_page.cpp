@@ -41,7 +41,6 @@ std::string row_of(const IndexEntry& entry, bool with_numbers) {
     cell(entry.joules_per_token ? scope_of(entry) : "", false);
     cell(significant(entry.power_mean_w), true);
     cell(significant(entry.temperature_peak_c), true);
-    cell(entry.compare_link.empty() ? "" : link(entry.compare_link, "with the previous"), false);
   }
   cell(escape(entry.changed), false);
   return html + "</tr>";
@@ -51,7 +50,7 @@ std::string table_of(const std::vector<IndexEntry>& entries, bool studies) {
   std::vector<std::string> columns = {studies ? "study" : "run", "state"};
   if (!studies)
     columns.insert(columns.end(), {"GPUs", "step (s)", "tokens/s a GPU", "MFU", "J/token",
-                                   "energy of", "power (W)", "peak (°C)", "compare"});
+                                   "energy of", "power (W)", "peak (°C)"});
   columns.emplace_back("changed");
   std::string html = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>"
@@ -107,28 +106,6 @@ std::string index_page(const std::string& folder, const std::vector<IndexEntry>&
         html_section("runs", "Runs",
                      html_filter() + "<div class=\"jobs\">" + table_of(entries, false) + "</div>");
   return html_page(title, body, Json::object());
-}
-
-Json index_json(const std::vector<IndexEntry>& entries) {
-  Json list = Json::array();
-  const auto number = [](const std::optional<double>& value) {
-    return value ? Json(*value) : Json();
-  };
-  for (const IndexEntry& entry : entries)
-    list.push_back({{"name", entry.name},
-                    {"kind", entry.is_study ? "study" : "run"},
-                    {"page", entry.link},
-                    {"state", entry.state},
-                    {"changed", entry.changed},
-                    {"num_gpus", number(entry.num_gpus)},
-                    {"step_time_s", number(entry.step_time_s)},
-                    {"tokens_per_s_per_gpu", number(entry.tokens_per_s_per_gpu)},
-                    {"mfu", number(entry.mfu)},
-                    {"joules_per_token", number(entry.joules_per_token)},
-                    {"energy_scope", entry.joules_per_token ? Json(scope_of(entry)) : Json()},
-                    {"power_mean_w", number(entry.power_mean_w)},
-                    {"temperature_peak_c", number(entry.temperature_peak_c)}});
-  return {{"schema", 1}, {"entries", std::move(list)}};
 }
 
 std::string notice_page(const std::string& title, const std::string& sentence) {

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/json_fwd.h"
-
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/metrics/metrics.h"
@@ -19,7 +17,6 @@ struct IndexEntry {
   bool is_study = false;
   std::string state;    // "simulated", "12 of 34 jobs", "growing", or what is wrong with the file
   std::string changed;  // "2026-11-21 19:30:02 UTC"
-  std::string compare_link;  // with the run before it; empty: none
   bool is_broken = false;
   std::optional<double> num_gpus, step_time_s, tokens_per_s_per_gpu, mfu, joules_per_token;
   metrics::EnergyScope energy_scope = metrics::EnergyScope::gpu;  // of the joules
@@ -31,7 +28,6 @@ IndexEntry index_entry(const run::Run& header);
 
 /// The page of a folder: studies, then runs, newest first; numbers sort, words filter.
 std::string index_page(const std::string& folder, const std::vector<IndexEntry>& entries);
-Json index_json(const std::vector<IndexEntry>& entries);
 
 /// A page with one sentence: what is being made, or what went wrong.
 std::string notice_page(const std::string& title, const std::string& sentence);

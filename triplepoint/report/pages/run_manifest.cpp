@@ -19,12 +19,6 @@
 namespace triplepoint::report {
 namespace {
 
-std::string section(const std::string& id, const std::string& heading, const std::string& inside) {
-  return fmt::format("<section aria-labelledby=\"{0}\"><h2 id=\"{0}\">{1}</h2>", id,
-                     escape(heading)) +
-         inside + "</section>\n";
-}
-
 std::string wall_clock(int64_t unix_ns) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC",
                      fmt::gmtime(static_cast<std::time_t>(unix_ns / 1'000'000'000)));
@@ -106,10 +100,10 @@ std::string sensors(const run::Run& run) {
     table.rows.push_back({std::get<0>(key), std::get<2>(key) ? "node" : "device", row.scope,
                           row.kind, row.sensor, row.period, row.window, whole(row.devices),
                           whole(row.values)});
-  return section("sensors", "What measured it",
-                 "<p>Overlapping scopes are never added. An average lags behind the signal; a "
-                 "period is the measured one, or the vendor's.</p>" +
-                     html_table(table, "Sensors, with quantity and period"));
+  return html_section("sensors", "What measured it",
+                      "<p>Overlapping scopes are never added. An average lags behind the signal; a "
+                      "period is the measured one, or the vendor's.</p>" +
+                          html_table(table, "Sensors, with quantity and period"));
 }
 
 /// What a run without sensors holds: series by signal.
@@ -149,7 +143,7 @@ std::string sources(const std::vector<spec::Provenance>& numbers) {
     if (keys.size() > most) list += fmt::format(" and {} more", keys.size() - most);
     table.rows.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), list});
   }
-  return section(
+  return html_section(
       "sources", "Sources of the prediction",
       fmt::format("<p>{} numbers of the model, the cluster and its calibrations: {}.</p>",
                   numbers.size(), fmt::join(counts, ", ")) +
@@ -173,9 +167,9 @@ std::string manifest_sections(const run::Run& run, const std::vector<spec::Prove
   if (!numbers.empty()) html += sources(numbers);
   std::string inside = about(run);
   if (run.sources.empty() && !run.series.empty()) inside += series(run);
-  return html + section("manifest", "Origin of the run",
-                        "<details class=\"data\" open><summary>Manifest</summary>" + inside +
-                            "</details>");
+  return html + html_section("manifest", "Origin of the run",
+                             "<details class=\"data\" open><summary>Manifest</summary>" + inside +
+                                 "</details>");
 }
 
 }  // namespace triplepoint::report

@@ -333,12 +333,6 @@ std::string energy_section(const Metrics& metrics) {
       html_figures({drawn(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}}))}));
 }
 
-std::string swing_section(const std::optional<metrics::PowerProfile>& profile) {
-  if (!profile) return "";
-  return html_section("swing", "What the power supply sees",
-                      html_figures({power_swing_figure(*profile)}));
-}
-
 /// Who slows the others, with the numbers of the finding's sentence.
 std::string bottleneck_section(const Metrics& metrics) {
   if (metrics.bottlenecks.empty()) return "";
@@ -370,7 +364,7 @@ std::vector<Figure> run_figures(const run::Run& run, const Metrics& metrics) {
   if (!metrics.energy_ledger_j.empty())
     figures.push_back(drawn(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})));
   if (const auto profile = metrics::power_profile(run))
-    figures.push_back(power_swing_figure(*profile));
+    figures.push_back(drawn(answers::power_section(*profile).figures.front()));
   std::erase_if(figures, [](const Figure& figure) { return figure.drawing.empty(); });
   return figures;
 }
@@ -398,7 +392,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
         html_section("findings", "More findings", findings_list(findings, first, findings.size()));
   if (run::has_trained(run)) body += bottleneck_section(metrics);
   body += charts_section(run, metrics) + trace_section(run, metrics) + energy_section(metrics);
-  body += swing_section(profile);
+  if (profile) body += section_html(answers::power_section(*profile));
   body += missing_sensors_section(run, metrics);
   if (run::has_trained(run)) body += all_numbers_section(run, metrics);
   body += manifest_sections(run, numbers);

@@ -238,9 +238,8 @@ TEST_CASE("run page: what a fault did is said, and who was waited for") {
                          .end = instant_at((begin + (begin < 4 ? 1 : 1.5)) * unit::s)});
   const auto findings = run_findings(run, metrics_of_32());
   REQUIRE(!findings.empty());
-  CHECK(
-      contains(findings[0].text, "While the power brake of GPU 1 lasted, steps took 50 % longer"));
-  CHECK(contains(findings[0].text, "all others waited for GPU 1, at 900.0 MHz"));
+  CHECK(contains(findings[0].text, "Steps take 50 % longer than before it."));
+  CHECK(contains(findings[0].text, " others wait for GPU 1."));
   CHECK(std::ranges::any_of(findings, [](const RunFinding& finding) {
     return contains(finding.text, "The hottest GPU in the last step is");
   }));

@@ -258,80 +258,60 @@ DeviceFacts facts_of(const SysfsGpu& gpu) {
   return facts;
 }
 
-class SysfsNode final : public Node {
- public:
-  SysfsNode(Path sysfs, Wait wait)
-      : sysfs_(std::move(sysfs)), wait_(std::move(wait)), gpus_(sysfs_gpus(sysfs_)) {
-    for (const SysfsGpu& gpu : gpus_)
-      devices_.push_back(gpu.device);
-  }
-
-  std::vector<run::Device>& devices() override { return devices_; }
-
-  std::unique_ptr<Sensor> open(const std::vector<bool>& selected, GapList* missing) override {
-    return std::make_unique<SysfsSensor>(chosen(selected), wait_, missing);
-  }
-  std::optional<int32_t> power_is_of(std::size_t gpu) const override {
-    const auto partner = gpus_[gpu].power_on;
-    return partner ? std::optional(devices_[static_cast<std::size_t>(*partner)].local)
-                   : std::nullopt;
-  }
-
-  std::vector<DeviceFacts> facts(const std::vector<bool>& selected) const override {
-    std::vector<DeviceFacts> all;
-    const std::vector<SysfsGpu> gpus = chosen(selected);
-    for (const SysfsGpu& gpu : gpus) {
-      all.push_back(facts_of(gpu));
-      all.back().device.index = static_cast<int32_t>(all.size()) - 1;
-      add_kfd_facts(sysfs_ / "class/kfd/kfd/topology/nodes", all.back());
-      for (const SysfsGpu& other : gpus)
-        if (gpu.power_on == other.device.local)
-          all.back().power_counted_on = static_cast<int32_t>(&other - gpus.data());
-    }
-    return all;
-  }
-
- private:
-  /// With the numbers that the node gave the devices meanwhile.
-  std::vector<SysfsGpu> chosen(const std::vector<bool>& selected) const {
-    std::vector<SysfsGpu> gpus;
-    for (std::size_t i = 0; i < gpus_.size(); ++i) {
-      if (!selected[i]) continue;
-      gpus.push_back(gpus_[i]);
-      gpus.back().device = devices_[i];
-      if (gpus_[i].power_on)
-        gpus.back().power_on = devices_[static_cast<std::size_t>(*gpus_[i].power_on)].local;
-    }
-    return gpus;
-  }
-
-  Path sysfs_;
-  Wait wait_;
-  std::vector<SysfsGpu> gpus_;
-  std::vector<run::Device> devices_;
-};
-
 void really_wait(Seconds length) {
   std::this_thread::sleep_for(std::chrono::duration<double>(length / unit::s));
 }
 
-/// Whether sysfs shows anything to read of some GPU.
-bool shows_something(const std::vector<SysfsGpu>& gpus) {
-  return std::any_of(gpus.begin(), gpus.end(),
-                     [](const SysfsGpu& gpu) { return power_now(gpu).has_value(); });
-}
-
 }  // namespace
 
-std::unique_ptr<Node> find_in_sysfs(const Path& sysfs, Wait wait) {
-  return std::make_unique<SysfsNode>(sysfs, std::move(wait));
+Node::Node(Path sysfs, Wait wait)
+    : sysfs_(std::move(sysfs)), wait_(std::move(wait)), gpus_(sysfs_gpus(sysfs_)) {
+  for (const SysfsGpu& gpu : gpus_)
+    devices_.push_back(gpu.device);
+}
+
+std::unique_ptr<Sensor> Node::open(const std::vector<bool>& selected, GapList* missing) {
+  return std::make_unique<SysfsSensor>(chosen(selected), wait_, missing);
+}
+
+std::optional<int32_t> Node::power_is_of(std::size_t gpu) const {
+  const auto partner = gpus_[gpu].power_on;
+  return partner ? std::optional(devices_[static_cast<std::size_t>(*partner)].local) : std::nullopt;
+}
+
+std::vector<DeviceFacts> Node::facts(const std::vector<bool>& selected) const {
+  std::vector<DeviceFacts> all;
+  const std::vector<SysfsGpu> gpus = chosen(selected);
+  for (const SysfsGpu& gpu : gpus) {
+    all.push_back(facts_of(gpu));
+    all.back().device.index = static_cast<int32_t>(all.size()) - 1;
+    add_kfd_facts(sysfs_ / "class/kfd/kfd/topology/nodes", all.back());
+    for (const SysfsGpu& other : gpus)
+      if (gpu.power_on == other.device.local)
+        all.back().power_counted_on = static_cast<int32_t>(&other - gpus.data());
+  }
+  return all;
+}
+
+/// With the numbers that the node gave the devices meanwhile.
+std::vector<SysfsGpu> Node::chosen(const std::vector<bool>& selected) const {
+  std::vector<SysfsGpu> gpus;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    if (!selected[i]) continue;
+    gpus.push_back(gpus_[i]);
+    gpus.back().device = devices_[i];
+    if (gpus_[i].power_on)
+      gpus.back().power_on = devices_[static_cast<std::size_t>(*gpus_[i].power_on)].local;
+  }
+  return gpus;
 }
 
 std::unique_ptr<Node> find_devices(const SensorPaths& paths, std::vector<Gap>& gaps) {
-  if (!shows_something(sysfs_gpus(paths.sysfs)))
-    if (auto node = find_by_rocm_smi(paths.rocm_smi, gaps); node && !node->devices().empty())
-      return node;
-  return find_in_sysfs(paths.sysfs, really_wait);
+  auto node = std::make_unique<Node>(paths.sysfs, really_wait);
+  if (node->devices().empty())
+    gaps.push_back({"AMD GPUs", "amdgpu shows none in " + paths.sysfs.string(),
+                    "in a container, mount the host's /sys"});
+  return node;
 }
 
 }  // namespace triplepoint::telemetry::amd

@@ -31,7 +31,7 @@ std::optional<double> resident_bytes() {
 constexpr const char* index_page =
     "<!doctype html><meta charset=\"utf-8\"><title>triplepoint exporter</title>"
     "<h1>triplepoint exporter</h1><p><a href=\"/metrics\">/metrics</a> for Prometheus, "
-    "<a href=\"/snapshot.json\">/snapshot.json</a> for <code>triplepoint top --hosts</code></p>\n";
+    "<a href=\"/snapshot.json\">/snapshot.json</a> for scripts</p>\n";
 
 }  // namespace
 

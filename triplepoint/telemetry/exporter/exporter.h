@@ -21,7 +21,7 @@ struct ExporterOptions {
   std::optional<Path> job_file;  // read again for every page
 };
 
-/// This node for Prometheus: /metrics, and for `top --hosts` the same as /snapshot.json.
+/// This node for Prometheus: /metrics, and for scripts the same as /snapshot.json.
 ///
 /// A separate thread reads the sensors, at the plan's interval, independent of requests; a page is
 /// made from the latest readings and costs no call into a driver.

@@ -48,8 +48,6 @@ const LiveReading* find_reading(const Snapshot&, std::string_view signal, int32_
 
 /// One JSON object; docs/measure/sensors.md names its keys. `indent` -1: on one line.
 Json snapshot_json(const Snapshot&);
-/// What snapshot_json wrote, perhaps on another machine. Errors name what is missing.
-Result<Snapshot> parse_snapshot(std::string_view text, std::string_view name);
 
 /// One row a reading: time, host, gpu, uuid, signal, scope, kind, value, rate_per_s, age_s, sensor.
 std::string snapshot_csv(const Snapshot&, bool with_header);

@@ -70,7 +70,6 @@ void fill_power(const Signals& signals, GpuView& view) {
       view.power_w = module->value;
       view.power_scope = name_of(run::Scope::module);
     }
-  view.energy_j = signals.value("energy_j");
   if (const auto limit = signals.value("power_limit_w")) view.power_limit_w = limit;
 }
 
@@ -148,8 +147,6 @@ GpuView view_gpu(const Snapshot& snapshot, int32_t device) {
   const Signals signals(snapshot, device, false);
   GpuView view{.index = facts.device.local,
                .name = facts.device.name,
-               .uuid = facts.device.uuid,
-               .pci = facts.device.pci,
                .answers = live.answers,
                .power_counted_on = facts.power_counted_on,
                .power_limit_w = in_unit_of(facts.power_limit, unit::W)};
@@ -159,13 +156,9 @@ GpuView view_gpu(const Snapshot& snapshot, int32_t device) {
   view.memory_c = signals.value("memory_c");
   view.slowdown_c = degrees_of(facts.slowdown);
   view.sm_clock_mhz = signals.value("sm_clock_mhz");
-  view.memory_clock_mhz = signals.value("memory_clock_mhz");
-  view.max_sm_clock_mhz = in_unit_of(facts.max_sm_clock, unit::MHz);
   view.utilization = signals.value("utilization");
-  view.memory_utilization = signals.value("memory_utilization");
   view.memory_used_b = signals.value("memory_used_b");
   view.memory_b = in_unit_of(facts.memory, unit::B);
-  view.fan_share = signals.value("fan_share");
   view.scale_up_tx_bps = signals.rate("scale_up_tx_bytes");
   view.scale_up_rx_bps = signals.rate("scale_up_rx_bytes");
   view.pcie_tx_bps = signals.rate("pcie_tx_bytes");

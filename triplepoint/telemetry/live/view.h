@@ -13,7 +13,7 @@ namespace triplepoint::telemetry {
 /// One GPU as people look at it: one number a question, absent where no sensor answers it.
 struct GpuView {
   int32_t index = 0;  // run::Device::local
-  std::string name, uuid, pci;
+  std::string name;
   bool answers = true;
   std::optional<double> power_w;  // instant; else what the sensor averages
   bool power_is_average = false;
@@ -23,13 +23,11 @@ struct GpuView {
   std::optional<double> temperature_c;  // NVIDIA's GPU sensor, AMD's junction
   std::optional<double> memory_c;
   std::optional<double> slowdown_c;
-  std::optional<double> sm_clock_mhz, memory_clock_mhz, max_sm_clock_mhz;
-  std::optional<double> utilization, memory_utilization;  // shares
+  std::optional<double> sm_clock_mhz;
+  std::optional<double> utilization;  // a share
   std::optional<double> memory_used_b, memory_b;
-  std::optional<double> fan_share;
   std::optional<double> scale_up_tx_bps, scale_up_rx_bps, pcie_tx_bps, pcie_rx_bps;  // bytes/s
-  std::optional<double> energy_j;          // since measuring began
-  std::optional<uint64_t> reasons;         // bits, now
+  std::optional<uint64_t> reasons;                                                   // bits, now
   std::map<std::string, double> throttle;  // share of the last second or two, by reason
   /// What slows this GPU: "power 12%", or the bits where no residency is counted; "" for nothing.
   std::string cause() const;

@@ -86,7 +86,7 @@ std::optional<Trace> sample(const char* name) {
     MESSAGE("skipped: " << path.string() << " is not there");
     return std::nullopt;
   }
-  const Result<Trace> trace = read_trace(path, {.use_cache = false});
+  const Result<Trace> trace = read_trace(path);
   REQUIRE_MESSAGE(trace, trace.error().what);
   CHECK(trace->skipped == Skipped{});
   return *trace;
