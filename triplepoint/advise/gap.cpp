@@ -202,8 +202,25 @@ class Explainer {
     take_patterns_inside();
     if (gap_.predicted)
       take_rest(plain_, plain_);
-    else
+    else {
       take_idle();
+      take_exposed();
+    }
+  }
+
+  /// Of traces alone, whose parts must be those of the step that is explained.
+  void take_exposed() {
+    constexpr double much = 0.1, alike = 0.1;
+    if (!gap_.history.steps || !seen_.parts || rank_steps_.empty()) return;
+    const Seconds exposed = seen_.parts->exposed_communication;
+    if (abs(seen_.parts->total() - gap_.measured) > alike * gap_.measured) return;
+    if (exposed < much * gap_.measured) return;
+    take({.cause = "exposed_communication",
+          .what = "collectives transfer with nothing to compute beside them",
+          .seen_in = "traces",
+          .cost = exposed,
+          .at_most = true,
+          .advice = "overlap them, or look at their sizes and bandwidth (triplepoint trace comm)"});
   }
 
   /// Of ranks that are not late themselves: what these are late by is theirs.

@@ -69,7 +69,7 @@ TEST_CASE("a training's log is no job and no trace: import and trace say what sh
 
 TEST_CASE("a trace is no job: import and show name the command that reads it") {
   const ScratchFolder scratch;
-  const std::string file = scratch.file("rank0.json", KinetoFixture(0).text());
+  const std::string file = scratch.file("rank0.json", testing::KinetoFixture(0).text());
   for (const char* verb : {"import", "show"})
     CHECK(contains(call({verb, file}).err, "triplepoint trace breakdown " + file));
 }
@@ -90,7 +90,7 @@ TEST_CASE("import takes every flag that its refusals name") {
   with.insert(with.end(), {"--model", "llama3-8b", "-o", scratch.path("jobs")});
   REQUIRE(call(with).code == exit_ok);
   const Outcome job = call({"show", scratch.path("jobs") + "/ds.toml"});
-  CHECK_MESSAGE(contains(job.out, "llama3-8b"), job.out + job.err);
+  CHECK_MESSAGE(contains(job.out, "llama3-8b"), (job.out + job.err));
   CHECK(contains(call({"import", scratch.path(""), "--model", "llama3-8b"}).err, "name a file"));
 }
 

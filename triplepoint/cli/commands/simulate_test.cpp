@@ -464,7 +464,7 @@ TEST_CASE("of a run without a timeline trace says why, and what gives one") {
 
 TEST_CASE("a replay measured on another GPU than its traces name says so") {
   const ScratchFolder scratch;
-  std::string text = KinetoFixture(0).text();
+  std::string text = testing::KinetoFixture(0).text();
   text.replace(text.find("Test GPU"), 8, "Tesla V100-SXM2-32GB");
   const std::string file = scratch.file("rank0.json", text);
   const auto said = [&](const char* cluster) {

@@ -20,7 +20,17 @@ struct Analysis {
   const char* word;
   Result<trace_report::TraceReport> (*run)(const trace_report::TraceOptions&);
 };
+/// Two tables of the breakdown.
+Result<trace_report::TraceReport> overlap(const trace_report::TraceOptions& asked) {
+  trace_report::TraceOptions options = asked;
+  options.show = asked.show.value_or("ranks,overlap");
+  trace_report::TraceReport report = TPT_TRY(trace_report::trace_breakdown(options));
+  report.shown = {"ranks", "overlap"};
+  return report;
+}
+
 constexpr std::array analyses = {Analysis{"breakdown", trace_report::trace_breakdown},
+                                 Analysis{"overlap", overlap},
                                  Analysis{"comm", trace_report::trace_comm},
                                  Analysis{"stragglers", trace_report::trace_stragglers},
                                  Analysis{"operators", trace_report::trace_operators},
