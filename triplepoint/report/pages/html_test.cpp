@@ -26,8 +26,9 @@ TEST_CASE("data of a page cannot end its script element") {
 
 TEST_CASE("a page ends with the command that made it, as text") {
   CHECK(!contains(html_page("title", "", {}), "Made by"));
-  set_page_command("triplepoint report '<b>.run'");
-  CHECK(contains(html_page("title", "", {}), "Made by: <code>triplepoint report '&lt;b&gt;.run'"));
+  set_page_command("triplepoint report <b>.run");
+  CHECK(contains(html_page("title", "", {}),
+                 "Made by: <code>triplepoint report &lt;b&gt;.run</code>"));
   set_page_command("");
 }
 

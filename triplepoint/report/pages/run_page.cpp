@@ -240,7 +240,7 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
                           unit_name);
   DataTable table{{"node"}, {}};
   for (int32_t i = 0; i < per_node; ++i)
-    table.columns.push_back(fmt::format("GPU {}", i));
+    table.columns.push_back(fmt::format("GPU {} ({})", i, unit_name));
   for (const HeatRow& row : map.rows) {
     std::vector<std::string> cells = {row.label};
     for (double value : row.values)
