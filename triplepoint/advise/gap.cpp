@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -11,7 +13,10 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/advise/gap_model.h"
+#include "triplepoint/metrics/trace/hangs.h"
+#include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/own_time.h"
+#include "triplepoint/metrics/trace/trace_steps.h"
 
 namespace triplepoint::advise {
 
@@ -21,9 +26,9 @@ using metrics::Metrics;
 using metrics::StepParts;
 using metrics::StepPattern;
 
-constexpr double least_part = 0.01;  // of the step; less is left unexplained
-constexpr double least_left = 0.02;  // of the step, for which settings are tried
-constexpr double most_of_idle = 0.4;
+constexpr double least_part = 0.01;   // of the step; less is left unexplained
+constexpr double least_left = 0.02;   // of the step, for which settings are tried
+constexpr double most_of_idle = 0.4;  // in calls
 
 bool is_inside(const StepPattern& pattern) {
   using Kind = StepPattern::Kind;
@@ -62,6 +67,7 @@ class Explainer {
         seen_(metrics::measure(run)),
         calls_(metrics::calls_in_gaps(run.timeline)) {
     gap_.history = metrics::step_history(run.steps);
+    look_at_ranks();
     if (predicted == nullptr) return;
     gap_.unlike = unlike(run, *predicted);
     if (!gap_.unlike.empty())
@@ -75,9 +81,12 @@ class Explainer {
     gap_.measured = history.steps > 0 ? history.mean : seen_.step_time.value_or(Seconds());
     if (predicted_ != nullptr) gap_.predicted = plain_.step_time;
     const Seconds ordinary = history.steps > 0 ? history.ordinary() : gap_.measured;
-    gap_.base = gap_.predicted.value_or(ordinary);
+    gap_.base = gap_.predicted.value_or(rank_steps_.empty() ? ordinary : gap_.measured);
     for (const StepPattern& pattern : history.patterns)
-      if (!is_inside(pattern)) gap_.parts.push_back(part_of(pattern, history.base));
+      if (!is_inside(pattern)) {
+        gap_.parts.push_back(part_of(pattern, history.base));
+        if (!gap_.predicted && !rank_steps_.empty()) gap_.base = gap_.base - pattern.cost;
+      }
     name_restarts();
     left_ = ordinary - gap_.base;
     if (gap_.predicted) take_host_calls();
@@ -96,6 +105,37 @@ class Explainer {
 
  private:
   bool can_simulate() const { return gap_.predicted && predicted_->manifest.job.has_value(); }
+
+  /// Steps of single ranks, where their kernels are known; of traces alone also how long they are.
+  void look_at_ranks() {
+    const run::Timeline& timeline = run_.timeline;
+    const bool is_traced = timeline.instances.empty() && !timeline.spans.empty() &&
+                           run_.manifest.origin != run::Origin::simulated &&
+                           !metrics::knows_collectives_only(timeline);
+    if (!is_traced) return;
+    metrics::TraceSteps steps = metrics::find_steps(timeline);
+    int64_t shown = 1;
+    if (run_.manifest.origin != run::Origin::imported && !run_.steps.empty() &&
+        steps.source != metrics::StepSource::annotations) {  // the recording knows steps
+      steps = {};
+      shown = std::max<int64_t>(1, std::ssize(run::detailed_steps(run_)));
+    }
+    rank_steps_ = metrics::mean_steps(timeline, steps);
+    for (metrics::MeanStep& rank : rank_steps_)
+      for (const auto of : metrics::idle_classes)
+        rank.idle.*of /= shown;
+    gap_.is_whole_trace = run_.steps.empty() && !rank_steps_.empty();
+    if (!gap_.is_whole_trace) return;
+    // A rank's own span, and not that of all ranks, whose profilers begin one by one.
+    double length = 0, idle = 0;
+    for (const metrics::MeanStep& rank : rank_steps_) {
+      length += static_cast<double>(rank.length);
+      idle += static_cast<double>(rank.idle.total());
+    }
+    const auto ranks = static_cast<double>(rank_steps_.size());
+    seen_.step_time = length / ranks * unit::ns;
+    if (seen_.parts) seen_.parts->gaps = idle / ranks * unit::ns;
+  }
 
   /// Where the log says that the training began again, its pauses are restarts.
   void name_restarts() {
@@ -129,7 +169,9 @@ class Explainer {
 
   /// Calls that say what the host was at while the devices were idle, or, of a pipeline, waited.
   void take_host_calls() {
-    if (!seen_.parts || !plain_.parts || !calls_ || calls_->kind == metrics::HostCallKind::other)
+    if (!seen_.parts || !plain_.parts || !calls_ ||
+        (calls_->kind != metrics::HostCallKind::data_loader &&
+         calls_->kind != metrics::HostCallKind::allocator))
       return;
     const auto steps = static_cast<double>(std::max<size_t>(1, run::detailed_steps(run_).size()));
     const Seconds idle = std::max(Seconds(), idle_of(*seen_.parts) - idle_of(*plain_.parts));
@@ -138,7 +180,9 @@ class Explainer {
     if (cost < least_part * gap_.measured) return;
     idle_in_calls_ = std::min(idle, cost);
     waiting_in_calls_ = cost - idle_in_calls_;
-    take(idle_part(cost, 0));
+    GapPart part{.what = "nothing runs on the GPUs", .seen_in = "traces", .cost = cost};
+    name_host_calls(*calls_, part, Calls::all_of_it);
+    take(std::move(part));
   }
 
   // ---- without a job to simulate
@@ -158,8 +202,20 @@ class Explainer {
     take_patterns_inside();
     if (gap_.predicted)
       take_rest(plain_, plain_);
-    else if (seen_.parts)
-      take(idle_part(seen_.parts->gaps, most_of_idle));
+    else
+      take_idle();
+  }
+
+  /// Of ranks that are not late themselves: what these are late by is theirs.
+  void take_idle() {
+    std::vector<metrics::MeanStep> ranks = rank_steps_;
+    for (const run::Bottleneck& late : seen_.bottlenecks)
+      if (late.of == run::Bottleneck::Of::rank && std::ssize(late.who) < std::ssize(ranks))
+        std::erase_if(ranks, [&](const metrics::MeanStep& rank) {
+          return std::ranges::find(late.who, rank.rank) != late.who.end();
+        });
+    for (GapPart& part : parts_of_idle(ranks, calls_))
+      take(std::move(part));
   }
 
   // ---- with one
@@ -280,21 +336,24 @@ class Explainer {
       if (words.of != idle_of) continue;
       if (has_stages() && 2 * excess_of([](const StepParts& p) { return p.bubble; }) > excess)
         name_stages(more.back());
-      if (idle_in_calls_ + waiting_in_calls_ == Seconds()) name_host(more.back(), most_of_idle);
+      const bool is_told = idle_in_calls_ + waiting_in_calls_ > Seconds();
+      if (!is_told && calls_ && calls_->share >= most_of_idle)
+        name_host_calls(*calls_, more.back(), Calls::share_of_it);
+      else if (!is_told && were_launched())
+        more.back().cause = unknown_cause;
     }
     std::ranges::stable_sort(more, [](const auto& a, const auto& b) { return a.cost > b.cost; });
     for (GapPart& part : more)
       take(std::move(part));
   }
 
-  GapPart idle_part(Seconds cost, double least_share) const {
-    GapPart part{.cause = "host",
-                 .what = "nothing runs on the GPUs",
-                 .seen_in = "traces",
-                 .cost = cost,
-                 .advice = part_words[1].advice};
-    name_host(part, least_share);
-    return part;
+  /// Most idle time lies before kernels that had been launched.
+  bool were_launched() const {
+    metrics::IdleTime sum;
+    for (const metrics::MeanStep& rank : rank_steps_)
+      for (const auto of : metrics::idle_classes)
+        sum.*of += rank.idle.*of;
+    return sum.kernel_wait + sum.other > sum.host_wait + sum.unknown;
   }
 
   bool has_stages() const {
@@ -307,25 +366,6 @@ class Explainer {
     part.cause = "bubble";
     part.advice =
         "find the late stage first (triplepoint trace stragglers), then its host or links";
-  }
-
-  /// What the host was at meanwhile, where traces have its calls, for at least this share of it.
-  void name_host(GapPart& part, double least_share) const {
-    if (!calls_ || calls_->share < least_share) return;
-    const bool loads = calls_->kind == metrics::HostCallKind::data_loader;
-    part.what += least_share > 0 ? fmt::format("; for {} of idle time the host is in {}",
-                                               percent(calls_->share), calls_->name)
-                                 : fmt::format(" while the host is in the {}, mostly {}",
-                                               loads ? "data loader" : "allocator", calls_->name);
-    if (loads) {
-      part.cause = "data_loader";
-      part.advice = "give the data loader more workers and prefetch, or faster storage";
-    } else if (calls_->kind == metrics::HostCallKind::allocator) {
-      part.cause = "allocator";
-      part.advice =
-          "free memory, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: the allocator "
-          "gives memory back and asks for it again";
-    }
   }
 
   void finish() {
@@ -348,12 +388,17 @@ class Explainer {
     if (!seen_.parts)
       untold("communication, late hosts and who waits for whom: there are no traces of kernels");
     if (gap_.history.steps < 20) untold("drift, periods and tails: fewer than 20 steps are known");
+    if (gap_.is_whole_trace)
+      untold("how long a step is: the traces mark none, and their kernels do not repeat");
+    if (std::ranges::any_of(gap_.parts, [](const auto& part) { return part.cause == "host"; }))
+      untold("how late the host is without a profiler, which slows it");
   }
 
   const run::Run& run_;
   const run::Run* predicted_;
   Metrics seen_, plain_;
   std::optional<metrics::GapCalls> calls_;
+  std::vector<metrics::MeanStep> rank_steps_;  // where the kernels of ranks are known
   Gap gap_;
   // Of the ordinary step: not explained yet; of slow ranks; of clocks that cannot be simulated; in
   // host calls.
@@ -363,6 +408,28 @@ class Explainer {
 };
 
 }  // namespace
+
+std::vector<run::StepRecord> steps_of_traces(const run::Timeline& timeline) {
+  const metrics::TraceSteps found = metrics::find_steps(timeline);
+  std::set<int32_t> working;
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    if (metrics::is_kernel(metrics::type_of(timeline, timeline.spans[i]).kind))
+      working.insert(found.step_of_span[i]);
+  working.erase(-1);
+  std::vector<run::StepRecord> steps;
+  for (const metrics::TraceStep& step : found.steps) {
+    const auto number = static_cast<int32_t>(&step - found.steps.data());
+    if (!working.empty() && !working.contains(number)) continue;
+    double begin = 0, end = 0;
+    for (const metrics::TraceStep::OfRank& rank : step.ranks) {
+      begin += static_cast<double>(rank.begin) / static_cast<double>(step.ranks.size());
+      end += static_cast<double>(rank.end) / static_cast<double>(step.ranks.size());
+    }
+    if (begin < end)
+      steps.push_back({Instant(std::llround(begin)), Instant(std::llround(end)), 0, 0});
+  }
+  return steps;
+}
 
 Gap explain_gap(const run::Run& measured, const run::Run* predicted) {
   return Explainer(measured, predicted).explain();

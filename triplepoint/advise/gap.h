@@ -22,6 +22,8 @@ namespace triplepoint::advise {
 /// Parts are disjoint.
 struct Gap {
   Seconds measured, base, unexplained;
+  bool is_whole_trace =
+      false;  // no step is known: all that a mean rank's trace shows counts as one
   std::optional<Seconds> predicted;
   std::vector<GapPart> parts;       // largest first
   std::vector<std::string> unlike;  // what makes the prediction one of another training
@@ -34,7 +36,8 @@ struct Gap {
 ///
 ///   steps       metrics::step_history: first steps, periods, tails, pauses, and, where nothing
 ///               else explains them, drift and levels
-///   traces      calls that hosts were in while devices idled; Metrics::bottlenecks of late ranks
+///   traces      idle time of each rank within its own steps (metrics::mean_steps), and calls that
+///               hosts were in meanwhile; Metrics::bottlenecks of late ranks
 ///   recording   Metrics::bottlenecks, the one analysis of who is slow: of devices in lockstep the
 ///               slowest costs what it is slower than the next; clocks of all GPUs
 ///   prediction  one or two settings or disturbances which, simulated together and at the recorded
@@ -47,6 +50,10 @@ struct Gap {
 /// `predicted`: a run of the same job, null if there is none. One of another training is told in
 /// `unlike`, and not used.
 Gap explain_gap(const run::Run& measured, const run::Run* predicted);
+
+/// Steps as the traces mark or repeat them, each the mean over its ranks. A profiler's last mark
+/// may have no kernel in it: such steps are left out, unless none has any.
+std::vector<run::StepRecord> steps_of_traces(const run::Timeline&);
 
 /// What shows that two runs are not of the same training: "H100, predicted for H200". A setting
 /// that differs shows nothing.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,6 +17,8 @@
 
 #include "triplepoint/advise/gap_part.h"
 #include "triplepoint/metrics/metrics.h"
+#include "triplepoint/metrics/trace/own_time.h"
+#include "triplepoint/metrics/trace/trace_steps.h"
 
 namespace triplepoint::advise {
 
@@ -65,6 +68,16 @@ std::vector<Match> matching_variants(const spec::Job& job, const Marks& plain, c
 /// so that they add up to what all of them cost.
 using JobChange = std::function<void(spec::Job&)>;
 std::vector<Seconds> costs_of(const spec::Job&, const std::vector<JobChange>&);
+
+// ---- gap_idle.cpp
+
+/// Idle time of the mean rank's mean step, by what came before the next kernel: what the host was
+/// at only where it launched late and the trace has its calls; else that the cause is not known.
+std::vector<GapPart> parts_of_idle(const std::vector<metrics::MeanStep>& ranks,
+                                   const std::optional<metrics::GapCalls>&);
+/// What the host was at during some idle time, or during a share of it.
+enum class Calls : uint8_t { all_of_it, share_of_it };
+void name_host_calls(const metrics::GapCalls&, GapPart&, Calls);
 
 // ---- gap_clocks.cpp
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "triplepoint/base/units.h"
 
@@ -21,6 +22,9 @@ struct GapPart {
   std::string advice;                 // what to do
   std::string confirm = {};           // what a sensor would have to show
 };
+
+/// Of idle time whose cause the traces do not tell.
+inline constexpr std::string_view unknown_cause = "idle";
 
 /// "2.31 s", "4.04 ms".
 std::string time_of(Seconds);

@@ -19,6 +19,7 @@
 #include "triplepoint/advise/why_answer.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/device_evidence.h"
+#include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::advise {
@@ -421,6 +422,131 @@ TEST_CASE("of two causes, magnitudes and seeds that set nothing nine in ten are 
   const Score score = score_of(reserved_pairs, reserved, 601);
   CHECK(score.named >= 0.9 * score.tried);
   CHECK(score.right >= 0.8 * score.tried);
+}
+
+/// Traces whose idle time is known: of ranks whose profilers begin one by one, of some steps of
+/// kernels with gaps of all classes before them.
+struct Traced {
+  run::Run run;
+  metrics::IdleTime idle;  // of a mean rank's mean step, ns
+  double length = 0;       // ns
+};
+
+Traced traced(uint64_t seed, bool marked) {
+  uint64_t draws = 0;
+  const auto upto = [&](int64_t most) {
+    return static_cast<int64_t>(random_uniform({seed, 3}, draws++) * static_cast<double>(most));
+  };
+  const int64_t ranks = 1 + upto(4), steps = marked ? 4 : 1;
+  Traced result;
+  run::Timeline& timeline = result.run.timeline;
+  timeline.num_ranks = static_cast<int32_t>(ranks);
+  timeline.names = run::NameKind::kernels;
+  const auto type = [&](const std::string& name, run::SpanKind kind) {
+    const bool on_host = kind == run::SpanKind::host || kind == run::SpanKind::step;
+    return timeline.intern(
+        {.name = name, .kind = kind, .stream = on_host ? run::Stream::host : run::Stream::compute});
+  };
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    const auto lane = static_cast<int32_t>(timeline.lanes.size());
+    timeline.lanes.push_back({rank, run::Stream::host, 1, "thread 1"});
+    timeline.lanes.push_back({rank, run::Stream::compute, 7, "stream 7"});
+    const auto add = [&](int64_t begin, int64_t end, int32_t of, bool host, int64_t correlation) {
+      timeline.spans.push_back({Instant(begin), Instant(end), of, rank});
+      timeline.details.push_back({.lane = host ? lane : lane + 1, .correlation = correlation});
+    };
+    const int64_t start = upto(50'000'000);
+    int64_t now = start, last_begin = now, first_begin = 0;
+    for (int64_t step = 0; step < steps; ++step) {
+      const int64_t begin = now;
+      for (int64_t kernel = 0; kernel < 12; ++kernel) {
+        const bool is_first = kernel == 0;
+        const int64_t kind = is_first ? 0 : upto(4), number = 1000 * step + kernel + 1;
+        const int64_t gap = is_first    ? 3'000'000
+                            : kind == 1 ? 5'000 + upto(20'000)
+                                        : 100'000 + upto(900'000);
+        const bool is_seen = step > 0 || !is_first;
+        const double share =
+            1.0 / static_cast<double>(ranks * (is_first ? std::max<int64_t>(1, steps - 1) : steps));
+        int64_t& idle = result.idle.*metrics::idle_classes[static_cast<size_t>(kind)];
+        if (is_seen) idle += std::llround(share * static_cast<double>(gap));
+        const int64_t called = kind == 0 ? now + gap / 2 : last_begin;
+        if (kind < 3)
+          add(called, called + 2'000, type("cudaLaunchKernel", run::SpanKind::host), true, number);
+        last_begin = now + gap;
+        if (step == 0 && is_first) first_begin = last_begin;
+        now = last_begin + 1'000'000 + upto(500'000);
+        add(last_begin, now, type(fmt::format("kernel {}", kernel), run::SpanKind::compute), false,
+            number);
+      }
+      if (marked)
+        add(begin, now, type(fmt::format("ProfilerStep#{}", step), run::SpanKind::step), true, -1);
+    }
+    if (marked)  // of a profiler that was stopped
+      add(now, now + 50'000, type("ProfilerStep#last", run::SpanKind::step), true, -1);
+    result.length += static_cast<double>(now - (marked ? start : first_begin)) /
+                     static_cast<double>(ranks * steps);
+  }
+  run::sort(timeline);
+  result.run.manifest.origin = run::Origin::imported;
+  result.run.steps = steps_of_traces(timeline);
+  return result;
+}
+
+double cost_of(const Gap& gap, std::string_view cause) {
+  double sum = 0;
+  for (const GapPart& part : gap.parts)
+    if (part.cause == cause) sum += part.cost / unit::ns;
+  return sum;
+}
+
+TEST_CASE("idle time of traces is each rank's own, and has no cause that they do not show") {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    const Traced truth = traced(seed, seed % 2 == 0);
+    const Gap gap = explain_gap(truth.run, nullptr);
+    check_sum(gap);
+    CHECK(gap.is_whole_trace == (seed % 2 == 1));
+    CHECK(gap.measured / unit::ns == Approx(truth.length).epsilon(1e-6));
+    const auto shown = [&](int64_t time) {
+      return static_cast<double>(time) < 0.01 * truth.length ? 0 : static_cast<double>(time);
+    };
+    CHECK(cost_of(gap, "host") == Approx(shown(truth.idle.host_wait)).epsilon(1e-4));
+    CHECK(cost_of(gap, "launch_gaps") == Approx(shown(truth.idle.kernel_wait)).epsilon(1e-4));
+    CHECK(cost_of(gap, unknown_cause) ==
+          Approx(shown(truth.idle.other) + shown(truth.idle.unknown)).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("what the host is at while GPUs idle is told where its calls are in the trace") {
+  const auto named = [](const char* call, bool before) {
+    Traced truth = traced(4, true);
+    run::Timeline& timeline = truth.run.timeline;
+    const int32_t type =
+        timeline.intern({.name = call, .kind = run::SpanKind::host, .stream = run::Stream::host});
+    // Around the begin of each step's gap, or in it.
+    const run::Timeline plain = timeline;
+    for (size_t i = 0; i < plain.spans.size(); ++i)
+      if (plain.types[static_cast<size_t>(plain.spans[i].type)].kind == run::SpanKind::step) {
+        const Instant begin = plain.spans[i].begin;
+        timeline.spans.push_back({before ? begin - 0.1 * unit::ms : begin + 0.1 * unit::ms,
+                                  begin + (before ? 0.1 : 2.9) * unit::ms, type,
+                                  plain.spans[i].rank});
+        timeline.details.push_back({.lane = plain.details[i].lane});
+      }
+    run::sort(timeline);
+    const Gap gap = explain_gap(truth.run, nullptr);
+    REQUIRE(!gap.parts.empty());
+    return gap.parts.front();
+  };
+  const GapPart loader =
+      named("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", false);
+  CHECK(loader.cause == "data_loader");
+  CHECK(loader.what.find("between steps") != std::string::npos);
+  CHECK(named("cudaFree", false).cause == "allocator");
+  CHECK(named("cudaStreamSynchronize", true).cause == "synchronization");
+  const GapPart other = named("optimizer", false);
+  CHECK(other.cause == "host");
 }
 
 TEST_CASE("none is blamed in 200 fair runs") {

@@ -33,7 +33,10 @@ std::string words_of(std::string cause) {
 
 std::string first_sentence(const Gap& gap) {
   const Seconds over = gap.measured - gap.base;
-  std::string takes = fmt::format("A step takes {}", time_of(gap.measured));
+  std::string takes = gap.is_whole_trace
+                          ? "The traces mark no steps; what they show of a rank takes "
+                          : "A step takes ";
+  takes += time_of(gap.measured);
   if (!gap.unlike.empty())
     takes = fmt::format(
         "This is not the training that it is compared with ({}), so the difference is not "
@@ -41,10 +44,14 @@ std::string first_sentence(const Gap& gap) {
         fmt::join(gap.unlike, "; "), time_of(gap.measured));
   if (!gap.predicted && gap.parts.empty())
     return takes + ", and nothing in what was given says that it is slow.";
-  if (!gap.predicted)
-    return fmt::format("{}; {} ({}) of it have a cause that can be seen.", takes,
-                       time_of(over - gap.unexplained),
-                       percent((over - gap.unexplained) / gap.measured));
+  if (!gap.predicted) {
+    Seconds seen;
+    for (const GapPart& part : gap.parts)
+      if (part.cause != unknown_cause) seen += part.cost;
+    if (seen == Seconds()) return takes + ".";
+    return fmt::format("{}; {} ({}) of it have a cause that can be seen.", takes, time_of(seen),
+                       percent(seen / gap.measured));
+  }
   if (abs(over) < 0.01 * gap.measured)
     return fmt::format("{}, as predicted ({}).", takes, time_of(gap.base));
   std::string text = fmt::format("{}, {} {} than predicted ({})", takes, time_of(abs(over)),
@@ -123,6 +130,7 @@ answers::Figure steps_figure(const run::Run& run) {
   answers::Line middle{.name = "median", .style = "k-compute", .values = {}},
       longest{.name = "longest", .style = "k-memory", .values = {}};
   const size_t each = (run.steps.size() + most_points - 1) / most_points;
+  if (each == 1) middle.name = "step";
   for (size_t from = 0; from < run.steps.size(); from += each) {
     std::vector<double> times;
     for (size_t i = from; i < std::min(run.steps.size(), from + each); ++i)
@@ -186,8 +194,7 @@ std::string slow_steps_text(const run::Run& run) {
   if (times.size() < 3) return "";
   constexpr double clear = 1.5;
   const double usual = median(times);
-  const auto slow =
-      std::ranges::count_if(times, [&](double time) { return time > clear * usual; });
+  const auto slow = std::ranges::count_if(times, [&](double time) { return time > clear * usual; });
   if (slow == 0) return "";
   return fmt::format(
       "why {} of {} steps take more than {} times the median ({}): triplepoint report shows power, "

@@ -270,7 +270,9 @@ DataTable overlap_by_label(const run::Timeline& timeline) {
 
 DataTable overlap_table(const run::Timeline& timeline, const std::vector<RankBreakdown>& ranks) {
   const bool partial = knows_collectives_only(timeline);
-  DataTable table{.name = "ranks", .title = "Communication behind compute, by rank; exposed: waiting for peers included"};
+  DataTable table{
+      .name = "ranks",
+      .title = "Communication behind compute, by rank; exposed: waiting for peers included"};
   table.columns = {{"rank", "rank"},
                    {"span_ns", "span", 0, 1, true},
                    {"communication_ns", "comm", 0, 1, true},

@@ -21,28 +21,12 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/learn/calibration.h"
-#include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::cli {
 namespace {
-
-/// Steps as the traces mark or repeat them, else all that they show as one.
-void take_steps_from_traces(run::Run& run) {
-  if (!run.steps.empty() || run.timeline.spans.empty() || !run.timeline.instances.empty()) return;
-  for (const metrics::TraceStep& step : metrics::find_steps(run.timeline).steps) {
-    int64_t begin = INT64_MAX, end = INT64_MIN;
-    for (const metrics::TraceStep::OfRank& rank : step.ranks) {
-      begin = std::min(begin, rank.begin);
-      end = std::max(end, rank.end);
-    }
-    if (begin < end) run.steps.push_back({Instant(begin), Instant(end), 0, 0});
-  }
-  const auto all = run::extent(run.timeline);
-  if (run.steps.empty() && all) run.steps.push_back({all->begin, all->end, 0, 0});
-}
 
 class Why : public Command {
  public:
@@ -67,13 +51,15 @@ class Why : public Command {
     const ThreadLimit limit = threads_.limit();
     if (output_) TPT_TRY(require_other_file(*output_, sources_));
     run::Run measured = TPT_TRY(app::load_run_source(sources_, {}));
-    take_steps_from_traces(measured);
+    if (measured.steps.empty() && measured.timeline.instances.empty())
+      measured.steps = advise::steps_of_traces(measured.timeline);
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
     const advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr);
     if (!run::has_trained(measured))
-      return error(fmt::format("{}: it did not run ({}), so no step can be explained; triplepoint "
-                               "show says what it needs",
-                               sources_.front(), run::verdict_of(measured)));
+      return error(
+          fmt::format("{}: it did not run ({}), so no step can be explained; triplepoint "
+                      "show says what it needs",
+                      sources_.front(), run::verdict_of(measured)));
     if (!gap.predicted && gap.base > 1.2 * gap.measured)
       return error(fmt::format(
           "{}: its time stamps say {} a step, its step times {} (they contradict each other); give "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -28,6 +29,8 @@ struct IdleTime {
   int64_t total() const { return host_wait + kernel_wait + other + unknown; }
   friend bool operator==(const IdleTime&, const IdleTime&) = default;
 };
+inline constexpr std::array idle_classes = {&IdleTime::host_wait, &IdleTime::kernel_wait,
+                                            &IdleTime::other, &IdleTime::unknown};
 struct IdleRules {
   int64_t kernel_gap = 30'000;  // ns
 };

@@ -220,34 +220,53 @@ size_t RankKernels::work_of(int32_t i) const {
 
 namespace {
 
-using Gaps = std::vector<std::pair<int64_t, int64_t>>;
-using Times = std::map<std::string, int64_t>;
+struct Gap {
+  int64_t begin = 0, end = 0;
+};
+using Times = std::map<std::pair<HostCallKind, std::string>, int64_t>;
 
 bool runs_on_device(run::SpanKind kind) {
   return kind != run::SpanKind::host && kind != run::SpanKind::pass && kind != run::SpanKind::step;
 }
 
-Gaps gaps_of(const SpanList& spans, int32_t rank) {
-  Gaps gaps;
+/// For which the host can be what was late.
+std::vector<Gap> gaps_of(const SpanList& spans, int32_t rank,
+                         const std::vector<int32_t>& launches) {
+  std::vector<Gap> gaps;
   int64_t end = INT64_MIN;
   const auto [first, last] = spans.of_rank(rank);
   for (int32_t i = first; i < last; ++i) {
     if (!runs_on_device(spans.type(i).kind)) continue;
-    if (end != INT64_MIN && spans.begin(i) - end > IdleRules{}.kernel_gap)
-      gaps.emplace_back(end, spans.begin(i));
+    const int32_t launch = launches.empty() ? -1 : launches[static_cast<size_t>(i)];
+    const bool is_late = launches.empty() || (launch >= 0 && spans.begin(launch) > end);
+    if (end != INT64_MIN && spans.begin(i) - end > IdleRules{}.kernel_gap && is_late)
+      gaps.push_back({end, spans.begin(i)});
     end = std::max(end, spans.end(i));
   }
   return gaps;
 }
 
-void add_calls(const SpanList& spans, const LaneOfSpans& lane, const Gaps& gaps, Times& times) {
-  auto gap = gaps.begin();
-  for (const HostSegment& segment : innermost_spans(spans, lane)) {
-    while (gap != gaps.end() && gap->second <= segment.begin)
-      ++gap;
-    for (auto g = gap; g != gaps.end() && g->first < segment.end; ++g)
-      times[spans.type(segment.span).name] +=
-          std::min(segment.end, g->second) - std::max(segment.begin, g->first);
+void add_calls(const SpanList& spans, const LaneOfSpans& lane, const std::vector<Gap>& gaps,
+               Times& times) {
+  const std::vector<HostSegment> segments = innermost_spans(spans, lane);
+  auto from = segments.begin();
+  for (const Gap& gap : gaps) {
+    while (from != segments.end() && from->end <= gap.begin)
+      ++from;
+    std::string waited;
+    if (from != segments.end() && from->begin <= gap.begin)
+      if (const std::string& name = spans.type(from->span).name;
+          host_call_kind(name) == HostCallKind::synchronization)
+        waited = name;
+    int64_t left = gap.end - gap.begin;
+    for (auto segment = from; segment != segments.end() && segment->begin < gap.end; ++segment) {
+      const std::string& name = spans.type(segment->span).name;
+      const HostCallKind kind = host_call_kind(name);
+      const int64_t time = std::min(segment->end, gap.end) - std::max(segment->begin, gap.begin);
+      const bool is_own = kind == HostCallKind::data_loader || kind == HostCallKind::allocator;
+      if (waited.empty() || is_own) times[{kind, name}] += time, left -= time;
+    }
+    if (!waited.empty()) times[{HostCallKind::synchronization, waited}] += left;
   }
 }
 
@@ -269,35 +288,41 @@ HostCallKind host_call_kind(std::string_view name) {
   constexpr std::array allocators = {"cudaMalloc", "cudaFree", "hipMalloc",
                                      "hipFree",    "cuMem",    "empty_cache"};
   const auto has = [&](const char* part) { return name.find(part) != std::string_view::npos; };
+  constexpr std::array waits = {"Synchronize", "_local_scalar_dense", "aten::item"};
   if (std::ranges::any_of(loaders, has)) return HostCallKind::data_loader;
-  return std::ranges::any_of(allocators, has) ? HostCallKind::allocator : HostCallKind::other;
+  if (std::ranges::any_of(allocators, has)) return HostCallKind::allocator;
+  return std::ranges::any_of(waits, has) ? HostCallKind::synchronization : HostCallKind::other;
 }
 
 std::optional<GapCalls> calls_in_gaps(const run::Timeline& timeline) {
   const SpanList spans(timeline);
   const std::vector<LaneOfSpans> lanes = lanes_of(spans, LaneKind::host);
+  std::vector<int32_t> launches;
+  if (!timeline.details.empty()) launches = launches_of(timeline);
+  if (!knows_launches(launches)) launches.clear();
   Times times;
   int64_t all = 0;
   const auto busiest = busiest_lanes(lanes);
   for (const auto& [rank, lane] : busiest) {
-    const Gaps gaps = gaps_of(spans, rank);
-    for (const auto& [begin, end] : gaps)
-      all += end - begin;
+    const std::vector<Gap> gaps = gaps_of(spans, rank, launches);
+    for (const Gap& gap : gaps)
+      all += gap.end - gap.begin;
     add_calls(spans, *lane, gaps, times);
   }
   if (times.empty() || all == 0) return std::nullopt;
   std::map<HostCallKind, int64_t> of_kind;
-  for (const auto& [name, time] : times)
-    of_kind[host_call_kind(name)] += time;
+  for (const auto& [call, time] : times)
+    of_kind[call.first] += time;
   const HostCallKind most =
       std::ranges::max_element(of_kind, {}, &std::pair<const HostCallKind, int64_t>::second)->first;
   GapCalls found{
       .kind = most,
-      .share = static_cast<double>(of_kind[most]) / static_cast<double>(all),
       .time = static_cast<double>(of_kind[most]) / static_cast<double>(busiest.size()) * unit::ns};
   int64_t longest = -1;
-  for (const auto& [name, time] : times)
-    if (host_call_kind(name) == most && time > longest) longest = time, found.name = name;
+  for (const auto& [call, time] : times)
+    if (call.first == most && time > longest) longest = time, found.name = call.second;
+  const int64_t shared = most == HostCallKind::other ? longest : of_kind[most];
+  found.share = static_cast<double>(shared) / static_cast<double>(all);
   return found;
 }
 

@@ -86,19 +86,22 @@ class RankKernels {
 };
 
 /// What a host call is for, by its name.
-enum class HostCallKind : uint8_t { other, data_loader, allocator };
+enum class HostCallKind : uint8_t { other, data_loader, allocator, synchronization };
 HostCallKind host_call_kind(std::string_view name);
 
 /// The kind of call that hosts spent most of the time in while their device had nothing to run.
 struct GapCalls {
   HostCallKind kind = HostCallKind::other;
   std::string name;  // of the longest call of this kind
-  double share = 0;  // of all gaps
+  double share = 0;  // of all gaps; of `other` that of the named call alone
   Seconds time;      // in them, mean over the ranks
 };
 
-/// Innermost calls of each rank's busiest thread, over all ranks; gaps of a device shorter than
-/// 30 us are left out (IdleRules). Nothing where the timeline has no host calls or no gaps.
+/// Innermost calls of each rank's busiest thread, over all ranks. A gap at whose begin the host
+/// waits for the device is due to that synchronization, as the queue ran empty: all of it but what
+/// the loader and the allocator take. Gaps shorter than 30 us (IdleRules), and, where
+/// launches are known, those whose next kernel was not launched after they began, are left out.
+/// Nothing where the timeline has no host calls or no gaps.
 std::optional<GapCalls> calls_in_gaps(const run::Timeline&);
 
 }  // namespace triplepoint::metrics

@@ -25,18 +25,6 @@ int64_t count_ranks(const run::Timeline& timeline) {
   return static_cast<int64_t>(breakdown_of_ranks(timeline).size());
 }
 
-run::Timeline inside_steps(const run::Timeline& timeline, const TraceSteps& steps) {
-  run::Timeline inside = timeline;
-  inside.spans.clear();
-  inside.details.clear();
-  for (size_t i = 0; i < timeline.spans.size(); ++i) {
-    if (steps.step_of_span[i] < 0) continue;
-    inside.spans.push_back(timeline.spans[i]);
-    if (!timeline.details.empty()) inside.details.push_back(timeline.details[i]);
-  }
-  return inside;
-}
-
 Side side_of(const run::Timeline& timeline, TraceSteps steps, bool per_step) {
   Side side{.ranks = count_ranks(timeline)};
   side.timeline = per_step ? inside_steps(timeline, steps) : timeline;

@@ -2,6 +2,7 @@
 #include "triplepoint/metrics/trace/trace_steps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -217,6 +218,13 @@ void take_span(const run::Timeline& from, size_t i, run::Timeline& to) {
 
 }  // namespace
 
+run::Timeline inside_steps(const run::Timeline& timeline, const TraceSteps& steps) {
+  run::Timeline inside = without_spans(timeline);
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    if (steps.step_of_span[i] >= 0) take_span(timeline, i, inside);
+  return inside;
+}
+
 run::Timeline step_of(const run::Timeline& timeline, const TraceSteps& steps, size_t step) {
   run::Timeline part = without_spans(timeline);
   for (size_t i = 0; i < timeline.spans.size(); ++i)
@@ -237,6 +245,57 @@ void for_each_step(const run::Timeline& timeline, const TraceSteps& steps,
       take_span(timeline, i, part);
     visit(step, part);
   }
+}
+
+namespace {
+
+/// What the whole has beyond the sum of its steps lies between them. `extent`: of all steps.
+MeanStep mean_of(const RankBreakdown& whole, const std::vector<IdleTime>& steps, int64_t extent) {
+  MeanStep mean{.rank = whole.rank, .steps = static_cast<int64_t>(steps.size())};
+  mean.length = extent / mean.steps;
+  for (const auto of : idle_classes) {
+    for (const IdleTime& step : steps)
+      mean.idle.*of += step.*of;
+    if (mean.steps > 1)
+      mean.between.*of =
+          std::max<int64_t>(0, whole.idle_time.*of - mean.idle.*of) / (mean.steps - 1);
+    mean.idle.*of /= mean.steps;
+  }
+  const int64_t most = mean.length - whole.busy / mean.steps - mean.idle.total();
+  const double share =
+      std::min(1.0, static_cast<double>(std::max<int64_t>(0, most)) /
+                        static_cast<double>(std::max<int64_t>(1, mean.between.total())));
+  for (const auto of : idle_classes) {
+    mean.between.*of = std::llround(share * static_cast<double>(mean.between.*of));
+    mean.idle.*of += mean.between.*of;
+  }
+  return mean;
+}
+
+}  // namespace
+
+std::vector<MeanStep> mean_steps(const run::Timeline& timeline, const TraceSteps& steps) {
+  std::vector<MeanStep> means;
+  if (steps.steps.empty()) {
+    for (const RankBreakdown& rank : breakdown_of_ranks(timeline))
+      means.push_back({.rank = rank.rank, .length = rank.span(), .idle = rank.idle_time});
+    return means;
+  }
+  std::map<int32_t, std::vector<IdleTime>> inside;
+  std::map<int32_t, std::pair<int64_t, int64_t>> extents;
+  for_each_step(timeline, steps, [&](size_t i, const run::Timeline& step) {
+    for (const RankBreakdown& rank : breakdown_of_ranks(step)) {
+      const auto of = std::ranges::find(steps.steps[i].ranks, rank.rank, &TraceStep::OfRank::rank);
+      inside[rank.rank].push_back(rank.idle_time);
+      auto& extent = extents.try_emplace(rank.rank, of->begin, of->end).first->second;
+      extent.second = std::max(extent.second, of->end);
+    }
+  });
+  for (const RankBreakdown& rank : breakdown_of_ranks(inside_steps(timeline, steps))) {
+    const auto [begin, end] = extents[rank.rank];
+    means.push_back(mean_of(rank, inside[rank.rank], end - begin));
+  }
+  return means;
 }
 
 }  // namespace triplepoint::metrics

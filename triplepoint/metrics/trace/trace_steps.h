@@ -8,6 +8,8 @@
 
 #include "triplepoint/run/timeline.h"
 
+#include "triplepoint/metrics/trace/breakdown.h"
+
 namespace triplepoint::metrics {
 
 /// One training step, rank by rank.
@@ -44,12 +46,29 @@ struct TraceSteps {
 /// step. A rank in which nothing repeats has no steps.
 TraceSteps find_steps(const run::Timeline&);
 
-/// Only what belongs to one step.
+/// Only what belongs to steps, or to one.
+run::Timeline inside_steps(const run::Timeline&, const TraceSteps&);
 run::Timeline step_of(const run::Timeline&, const TraceSteps&, size_t step);
 
 /// Calls visit(step, timeline) for every step, in order; the timeline is only valid during the
 /// call.
 void for_each_step(const run::Timeline&, const TraceSteps&,
                    const std::function<void(size_t, const run::Timeline&)>& visit);
+
+/// One rank's steps with work on its device, in the mean, in ns; without steps all that is seen of
+/// the device as one.
+///
+///   length  (end of its last step - begin of its first) / steps
+///   idle    RankBreakdown::idle_time of a step, and `between`
+///   between from the last end of a step to the first begin of the rank's next one, by the same
+///           classes; overlapping steps have none. At most what the length leaves beside busy time
+///           and the idle time inside steps
+struct MeanStep {
+  int32_t rank = 0;
+  int64_t steps = 0;  // 0: none are known
+  int64_t length = 0;
+  IdleTime idle, between;
+};
+std::vector<MeanStep> mean_steps(const run::Timeline&, const TraceSteps&);
 
 }  // namespace triplepoint::metrics
