@@ -39,6 +39,7 @@ struct TraceOptions {
   int64_t rows() const { return top.value_or(10); }
   /// Whether a table that is not shown unasked has to be made at all.
   bool asks_for(const std::string& table) const;
+  bool compares_operators() const;  // they need more of the traces
 };
 
 /// What one side of an analysis looks at: traces, or a run, brought to one timeline.

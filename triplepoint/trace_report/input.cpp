@@ -93,7 +93,7 @@ bool names_ranks(const std::string& ranks) {
 Result<TraceInput> read_files(const std::vector<std::string>& files, const TraceOptions& options,
                               trace::HostSpans host) {
   trace::ReadOptions how{.host = host, .use_cache = !options.no_cache};
-  how.shapes = options.analysis == "operators";
+  how.shapes = options.analysis == "operators" || options.compares_operators();
   how.threads = static_cast<int>(options.threads.value_or(0));
   if (options.ranks && names_ranks(*options.ranks)) how.rank_pattern = *options.ranks;
   how.memory_limit = options.memory.value_or(Bytes());
@@ -259,6 +259,12 @@ bool TraceOptions::asks_for(const std::string& table) const {
   if (!show) return false;
   const auto tables = split_list(*show);
   return tables && std::find(tables->begin(), tables->end(), table) != tables->end();
+}
+
+bool TraceOptions::compares_operators() const {
+  TraceOptions unformatted = *this;  // JSON alone would read the traces' Python functions
+  unformatted.format.clear();
+  return analysis == "diff" && unformatted.asks_for("operators");
 }
 
 Result<std::vector<int32_t>> parse_ranks(std::string_view text) {

@@ -5,6 +5,9 @@
 // from its shapes, else the innermost one. Host spans of a thread are nested, so one pass with a
 // stack gives each its parent.
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -95,11 +98,13 @@ class Operators {
     find_forward_modules();
   }
 
-  void collect() {
+  /// All kernels, or those in steps.
+  void collect(const TraceSteps* steps) {
     const std::vector<int32_t> launches = launches_of(timeline_);
     for (size_t i = 0; i < timeline_.spans.size(); ++i) {
       const run::Span& span = timeline_.spans[i];
       if (!is_kernel(metrics::type_of(timeline_, span).kind)) continue;
+      if (steps != nullptr && steps->step_of_span[i] < 0) continue;
       all_time_ += nanoseconds_of(span);
       const int32_t owner = launches[i] < 0 ? -1 : operator_of(launches[i]);
       if (owner < 0) {
@@ -114,6 +119,16 @@ class Operators {
     }
     for (auto& [span, row] : of_call_)
       sort_in(span, row);
+  }
+
+  /// Divided by the number of ranks times steps.
+  std::vector<OperatorUse> uses(double steps) const {
+    std::vector<OperatorUse> all = uses_;
+    all.push_back({.time = static_cast<double>(unknown_time_)});
+    for (OperatorUse& use : all)
+      for (double* number : {&use.calls, &use.time, &use.flops, &use.timed})
+        *number /= steps;
+    return all;
   }
 
   TraceReport report(int64_t rows) const {
@@ -253,9 +268,23 @@ class Operators {
     for (const auto& [kernel, time] : row.names) {
       kernels_[{calls_[call].name, kernel}].add({.kernels = 1, .time = time});
     }
-    modules_[module_of(span)].add(row);
+    const std::string module = module_of(span);
+    add_use({module, calls_[call].name, direction, trace_report::type_of(arguments),
+             text_of(arguments)},
+            row);
+    modules_[module].add(row);
     kinds_[row.kind].add(row);
     directions_[direction].add(row);
+  }
+
+  void add_use(const std::array<std::string, 5>& key, const Row& row) {
+    const auto [place, is_new] = place_of_use_.try_emplace(key, uses_.size());
+    const auto& [module, name, direction, type, shapes] = key;
+    if (is_new) uses_.push_back({module, name, direction, type, shapes});
+    OperatorUse& use = uses_[place->second];
+    use.calls += 1;
+    use.time += static_cast<double>(row.time);
+    if (row.flops > 0) use.flops += row.flops, use.timed += static_cast<double>(row.known);
   }
 
   static std::vector<DataColumn> rate_columns() {
@@ -390,6 +419,8 @@ class Operators {
   std::map<int32_t, Row> of_call_;                                // by host span
   std::map<std::tuple<std::string, std::string, std::string, std::string>, Row> operators_;
   std::map<std::pair<std::string, std::string>, Row> kernels_;  // by operator and kernel
+  std::map<std::array<std::string, 5>, size_t> place_of_use_;
+  std::vector<OperatorUse> uses_;  // all there are, in order of launch
   std::map<std::string, Row> modules_, kinds_, directions_;
   int64_t all_time_ = 0, unknown_time_ = 0;  // ns
 };
@@ -410,6 +441,52 @@ std::optional<double> clock_share(const run::Run& recording, const run::Timeline
 
 }  // namespace
 
+std::vector<OperatorUse> operator_uses(const TraceInput& input, const TraceSteps& steps) {
+  std::set<int32_t> ranks;
+  for (const run::Span& span : input.timeline().spans)
+    if (is_kernel(metrics::type_of(input.timeline(), span).kind)) ranks.insert(span.rank);
+  Operators operators(input, {});
+  operators.collect(steps.steps.empty() ? nullptr : &steps);
+  return operators.uses(static_cast<double>(
+      std::max<size_t>(1, ranks.size() * std::max<size_t>(1, steps.steps.size()))));
+}
+
+std::vector<OperatorChange> changes_of(std::vector<OperatorUse> before,
+                                       std::vector<OperatorUse> after) {
+  std::vector<OperatorChange> changes;
+  const auto pair_up = [&](auto is_same) {
+    std::erase_if(before, [&](const OperatorUse& old) {
+      const auto found =
+          std::ranges::find_if(after, [&](const OperatorUse& use) { return is_same(old, use); });
+      if (found == after.end()) return false;
+      changes.push_back({old, std::move(*found)});
+      after.erase(found);
+      return true;
+    });
+  };
+  const auto alike = [](const OperatorUse& a, const OperatorUse& b) {
+    return a.module == b.module && a.name == b.name && a.direction == b.direction;
+  };
+  pair_up([&](const OperatorUse& a, const OperatorUse& b) {
+    return alike(a, b) && a.type == b.type && a.shapes == b.shapes;
+  });
+  pair_up(alike);
+  for (OperatorUse& gone : before)
+    changes.push_back({std::move(gone), std::nullopt});
+  for (OperatorUse& fresh : after)
+    changes.push_back({std::nullopt, std::move(fresh)});
+  std::ranges::stable_sort(changes, std::greater(), [](const OperatorChange& change) {
+    return std::abs(change.difference());
+  });
+  return changes;
+}
+
+std::string without_operators(const std::string& file) {
+  return file +
+         ": no operators in the trace (they are in the PyTorch profiler's JSON); trace with "
+         "activities CPU and CUDA, record_shapes=True, with_stack=True and with_modules=True";
+}
+
 Result<TraceReport> trace_operators(const TraceOptions& options) {
   std::vector<std::string> traces, runs;
   for (const std::string& file : options.files)
@@ -417,11 +494,7 @@ Result<TraceReport> trace_operators(const TraceOptions& options) {
   TraceOptions as_given = options;
   as_given.align = "never";  // operators are told by their begin
   TraceInput input = TPT_TRY(read_traced_work(traces, as_given, trace::HostSpans::all));
-  if (input.operators.empty())
-    return error(fmt::format(
-        "{}: no operators in the trace (they are in the PyTorch profiler's JSON); trace with "
-        "activities CPU and CUDA, record_shapes=True, with_stack=True and with_modules=True",
-        options.files.front()));
+  if (input.operators.empty()) return error(without_operators(options.files.front()));
   const std::optional<run::Run> recording = TPT_TRY(telemetry_of(runs, input));
   Roof roof;
   spec::Library library = TPT_TRY(spec::require_library());
@@ -441,7 +514,7 @@ Result<TraceReport> trace_operators(const TraceOptions& options) {
     input.remarks.emplace_back(
         "no recording (a .run beside the traces): the roof is that of the boost clock");
   Operators operators(input, std::move(roof));
-  operators.collect();
+  operators.collect(nullptr);
   TraceReport report = operators.report(options.rows());
   report.remarks = std::move(input.remarks);
   return report;

@@ -90,6 +90,61 @@ constexpr const char* trace = R"({"deviceProperties": [{"id": 0, "name": "NVIDIA
 {"ph":"X","cat":"kernel","name":"mystery","pid":0,"tid":7,"ts":120,"dur":6,"args":{"device":0,"stream":7,"correlation":99}}
 ]})";
 
+/// With other shapes, a slower product, and a new operator instead of the gradient's.
+std::string changed_trace() {
+  std::string text = trace;
+  const auto replace = [&](std::string_view from, std::string_view to) {
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+  };
+  replace(R"("dur":20,"args":{"Sequence number":5,"Input Dims":[[64,128],[128,256]])",
+          R"("dur":20,"args":{"Sequence number":5,"Input Dims":[[32,128],[128,256]])");
+  replace(R"("ts":100,"dur":2)", R"("ts":100,"dur":3)");
+  replace(R"("aten::mm","pid":1,"tid":2)", R"("aten::bmm","pid":1,"tid":2)");
+  return text;
+}
+
+TEST_CASE("operators of two traces are aligned by module and order, and their changes add up") {
+  const ScratchFolder place;
+  const auto compared = [&](int64_t top) {
+    const TraceOptions options{
+        .analysis = "diff",
+        .files = {place.file("a.json", trace), place.file("b.json", changed_trace())},
+        .show = "operators",
+        .top = top};
+    const auto report = trace_diff(options);
+    REQUIRE_MESSAGE(report, report.error().what);
+    return std::ranges::find(report->tables, "operators", &DataTable::name)->rows;
+  };
+  const auto text = [](const DataCell& cell) { return std::get<std::string>(cell); };
+  const auto rows = compared(10);
+  REQUIRE(rows.size() == 4);
+  // The new one and the gone one moved by 4 us each, the product by 1, what has no operator by 0.
+  CHECK(text(rows[0][1]) == "aten::mm");
+  CHECK(text(rows[0][2]) == "backward");
+  CHECK(!number_in(rows[0][8]));
+  CHECK(text(rows[1][1]) == "aten::bmm");
+  CHECK(!number_in(rows[1][7]));
+  CHECK(text(rows[2][0]) == "Linear_3");
+  CHECK(text(rows[2][4]) == "64x128 128x256 -> 32x128 128x256");
+  CHECK(*number_in(rows[2][9]) == 1000);
+  CHECK(*number_in(rows[2][10]) == doctest::Approx(2 * 64 * 128 * 256 / 2e-6));
+  CHECK(*number_in(rows[2][11]) == doctest::Approx(2 * 32 * 128 * 256 / 3e-6));
+  CHECK(text(rows[3][1]) == "(no operator)");
+  for (const int64_t top : {1, 2, 10}) {
+    double before = 0, after = 0, difference = 0;
+    for (const auto& row : compared(top)) {
+      before += number_in(row[7]).value_or(0);
+      after += number_in(row[8]).value_or(0);
+      difference += *number_in(row[9]);
+    }
+    CHECK(before == doctest::Approx(12000));
+    CHECK(after == doctest::Approx(13000));
+    CHECK(difference == doctest::Approx(1000));
+  }
+}
+
 TEST_CASE("kernels are those of the operators around their launches") {
   const ScratchFolder place;
   const TraceOptions options{.analysis = "operators", .files = {place.file("rank0.json", trace)}};

@@ -11,7 +11,9 @@
 
 #include "triplepoint/spec/op.h"
 
+#include "triplepoint/metrics/trace/trace_steps.h"
 #include "triplepoint/trace/trace.h"
+#include "triplepoint/trace_report/analyses.h"
 
 namespace triplepoint::trace_report {
 
@@ -47,5 +49,33 @@ std::string_view name_of(OperatorWork::Kind);
 /// Source of the conventions: those of PyTorch's flop counter (torch/utils/flop_counter.py) but for
 /// the causal half.
 std::optional<OperatorWork> work_of(std::string_view name, const std::vector<OperatorArgument>&);
+
+/// Calls of one operator that are alike, of a rank's step.
+struct OperatorUse {
+  std::string module, name, direction, type, shapes;
+  double calls = 0, time = 0;   // ns
+  double flops = 0, timed = 0;  // and the ns of the calls whose work is known
+};
+/// Means over ranks and, where steps are given, over these, in the order of the first launch; last
+/// what runs in no operator, without a name. Kernels outside of the steps are left out.
+///
+/// They add up to the kernel time. Defined in operator_table.cpp.
+std::vector<OperatorUse> operator_uses(const TraceInput&, const metrics::TraceSteps&);
+
+/// What is said of a file without any.
+std::string without_operators(const std::string& file);
+
+/// One operator in two traces; absent: does not occur.
+struct OperatorChange {
+  std::optional<OperatorUse> before, after;
+  double difference() const {  // ns
+    return (after ? after->time : 0) - (before ? before->time : 0);
+  }
+};
+/// Aligned by module, operator and direction: first those of equal shapes, then the others of a
+/// module in their order, so that another batch size is a change and no new operator. Largest
+/// difference first.
+std::vector<OperatorChange> changes_of(std::vector<OperatorUse> before,
+                                       std::vector<OperatorUse> after);
 
 }  // namespace triplepoint::trace_report
