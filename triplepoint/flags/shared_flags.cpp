@@ -14,6 +14,7 @@
 #include "triplepoint/spec/fault.h"
 
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/sim/conditions.h"
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/workload/model_flops.h"
 
@@ -48,19 +49,9 @@ int ThreadsFlag::count() const {
   return count_or(available_threads());
 }
 
-namespace {
-
-/// Holds in a steady state: from the beginning, for good.
-bool lasts(const spec::Fault& fault) {
-  return fault.kind != spec::FaultKind::node_lost && fault.begin == Seconds() && !fault.end &&
-         !fault.period;
-}
-
-}  // namespace
-
 Result<void> require_lasting_faults(const spec::Job& job, std::string_view instead) {
   for (const spec::Fault& fault : job.environment.faults)
-    if (!lasts(fault))
+    if (!sim::is_lasting(fault))
       return error(fmt::format("fault {} has a time (a steady state has no time); {}",
                                spec::to_text(fault), instead));
   return {};
@@ -161,6 +152,40 @@ Result<void> ScopeFlags::count_energy(spec::Job& job, double usual_pue) const {
   return {};
 }
 
+Result<metrics::SlowGpus> parse_slow_gpus(std::string_view text) {
+  constexpr const char* example = "every=20000h,factor=1.3,screen=2min";
+  metrics::SlowGpus slow{.factor = 0};
+  const auto time = [](std::string_view word) { return parse_quantity<Seconds>(word); };
+  for (const std::string& item : split(text, ',')) {
+    const size_t equals = std::min(item.find('='), item.size());
+    const std::string key = item.substr(0, equals),
+                      value = item.substr(std::min(equals + 1, item.size()));
+    if (key == "every")
+      slow.every = TPT_TRY(time(value));
+    else if (key == "screen")
+      slow.screen = TPT_TRY(time(value));
+    else if (key == "interval")
+      slow.interval = TPT_TRY(time(value));
+    else if (key == "factor")
+      slow.factor = TPT_TRY(parse_number(value));
+    else if (key == "start")
+      slow.at_start = TPT_TRY(parse_number(value));
+    else
+      return error(fmt::format(
+          "\"{}\" is nothing that is known of slow GPUs; {}", key,
+          did_you_mean(
+              key, std::vector<std::string>{"every", "factor", "screen", "interval", "start"})));
+  }
+  const bool is_valid = slow.every > Seconds() && slow.factor > 1 && slow.screen > Seconds() &&
+                        slow.at_start >= 0 && slow.at_start < 1 &&
+                        slow.interval.value_or(unit::s) > Seconds();
+  if (is_valid) return slow;
+  return error(fmt::format(
+      "\"{}\" does not say how often a GPU gets slow, by which factor above 1 and how long a test "
+      "takes (rates differ from site to site, so none is assumed); write it as in {}",
+      text, example));
+}
+
 Arguments BillFlags::arguments() {
   const auto number = [](std::optional<double>& target) { return into(target, parse_number); };
   const auto time = [](std::optional<Seconds>& target, Seconds least = {}) {
@@ -182,12 +207,17 @@ Arguments BillFlags::arguments() {
       .flag("--checkpoint-interval", "TIME", "time between checkpoints (default: the optimum)",
             time(interval_, 1 * unit::s))
       .flag("--restart-time", "TIME", "from a failure to the next step", time(restart_))
+      .flag("--slow-gpus", "RATES",
+            "GPUs that get slow, each after this time, and a test that finds them, as in "
+            "every=20000h,factor=1.3,screen=2min (docs/why.md)",
+            into(slow_, parse_slow_gpus))
       .add(energy_.arguments());
 }
 
 Result<void> BillFlags::check_alone() const {
   // A site's PUE counts without a bill, too: the energy of a step at its meter.
-  const bool any = price_ || gpu_hour_ || grid_ || mtbf_ || checkpoint_ || interval_ || restart_;
+  const bool any =
+      price_ || gpu_hour_ || grid_ || mtbf_ || checkpoint_ || interval_ || restart_ || slow_;
   if (!any || given()) return {};
   return error(
       "rates and failures belong to the cost of a full training (its length is missing); add "
@@ -205,6 +235,7 @@ Result<metrics::BillRates> BillFlags::rates(const spec::Library& library,
   rates.checkpoint_write = checkpoint_.value_or(rates.checkpoint_write);
   rates.checkpoint_interval = interval_.value_or(rates.checkpoint_interval);
   rates.restart = restart_.value_or(rates.restart);
+  rates.slow = slow_.value_or(rates.slow);
   return rates;
 }
 

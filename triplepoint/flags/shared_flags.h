@@ -93,6 +93,9 @@ class ScopeFlags {
   std::optional<double> pue_;
 };
 
+/// "every=20000h,factor=1.3,screen=2min[,interval=6h][,start=0.025]".
+Result<metrics::SlowGpus> parse_slow_gpus(std::string_view text);
+
 /// --tokens and what belongs to it: what a whole training costs. Rates that are not given are those
 /// of data/economics.toml.
 class BillFlags {
@@ -112,6 +115,7 @@ class BillFlags {
   ScopeFlags energy_;
   std::optional<double> tokens_, price_, gpu_hour_, grid_;
   std::optional<Seconds> mtbf_, checkpoint_, interval_, restart_;
+  std::optional<metrics::SlowGpus> slow_;
 };
 
 }  // namespace triplepoint::flags

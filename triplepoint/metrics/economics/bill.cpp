@@ -69,6 +69,19 @@ double slowdown(const BillRates& rates, Seconds job_mtbf, Seconds interval) {
   return mean * std::exp(rates.restart / job_mtbf) * std::expm1(cycle) / tau;
 }
 
+Screening screening_of(const SlowGpus& slow, double devices, Seconds restart) {
+  Screening screening{.job_interval = slow.every / devices};
+  const double lost = 1 - 1 / slow.factor, mean = screening.job_interval / unit::s;
+  const double best = std::sqrt(2 * (slow.screen / unit::s) * mean / lost);
+  screening.interval = slow.interval.value_or(best * unit::s);
+  const double time = screening.interval / unit::s, found = -std::expm1(-time / mean);
+  const double cycle = time + slow.screen / unit::s + found * (restart / unit::s);
+  screening.loss = 1 - (time - lost * (time - mean * found)) / cycle;
+  screening.chance_at_start = -std::expm1(devices * std::log1p(-slow.at_start));
+  screening.found = found / cycle;  // a second
+  return screening;
+}
+
 }  // namespace
 
 Result<BillRates> load_bill_rates(const spec::Library& library) {
@@ -106,14 +119,23 @@ Bill bill_of(const BillInput& input, const BillRates& rates) {
   Bill bill;
   bill.steps = std::ceil(input.tokens / input.tokens_per_step);
   bill.productive = bill.total = bill.steps * input.step_time;
+  if (rates.slow.every > Seconds()) {
+    bill.screening = screening_of(rates.slow, input.devices, rates.restart);
+    bill.total = bill.total / (1 - bill.screening->loss);
+  }
   if (rates.device_mtbf > Seconds() && rates.checkpoint_write > Seconds()) {
     bill.job_mtbf = rates.device_mtbf / input.devices;
     bill.checkpoint_interval =
         rates.checkpoint_interval > Seconds()
             ? rates.checkpoint_interval
             : best_checkpoint_interval(rates.checkpoint_write, bill.job_mtbf);
-    bill.total = slowdown(rates, bill.job_mtbf, bill.checkpoint_interval) * bill.productive;
+    bill.total = slowdown(rates, bill.job_mtbf, bill.checkpoint_interval) * bill.total;
     bill.failures = bill.total / bill.job_mtbf;
+  }
+  if (bill.screening) {
+    double& found = bill.screening->found;
+    found = input.devices * rates.slow.at_start + found * (bill.total / unit::s);
+    bill.screening->spares = std::llround(std::ceil(found + 1.645 * std::sqrt(found)));
   }
   bill.goodput = bill.productive / bill.total;
   bill.scope = input.scope;
@@ -163,32 +185,51 @@ std::string bill_text(const Bill& bill, const BillRates& rates) {
     text += fmt::format("; goodput {:.1f} %: a failure every {}, {} in all, a checkpoint every {}",
                         100 * bill.goodput, duration_text(bill.job_mtbf),
                         significant(bill.failures), duration_text(bill.checkpoint_interval));
+  if (!bill.screening) return text;
+  const Screening& slow = *bill.screening;
+  text += fmt::format(
+      "; slow GPUs take {} of the time: one every {}, found by a test of {} every {}, {} in all, "
+      "for which {} spares are enough in 95 % of jobs",
+      percent(slow.loss), duration_text(slow.job_interval), to_text(rates.slow.screen),
+      duration_text(slow.interval), significant(slow.found), whole(slow.spares));
+  if (rates.slow.at_start > 0)
+    text +=
+        fmt::format("; without a test before the start the job would meet one with a chance of {}",
+                    percent(slow.chance_at_start));
   return text;
 }
 
 Json bill_json(const Bill& bill, const BillRates& rates) {
-  return {{"steps", std::llround(bill.steps)},
-          {"productive_s", bill.productive / unit::s},
-          {"total_s", bill.total / unit::s},
-          {"goodput", bill.goodput},
-          {"failures", bill.failures},
-          {"job_mtbf_s", bill.job_mtbf / unit::s},
-          {"checkpoint_interval_s", bill.checkpoint_interval / unit::s},
-          {"energy_mwh", bill.energy / unit::MWh},
-          {"energy_scope", energy_scopes[static_cast<size_t>(bill.scope)]},
-          {"money", bill.money()},
-          {"machines_money", bill.machines},
-          {"electricity_money", bill.electricity},
-          {"currency", rates.currency},
-          {"co2_t", bill.tonnes_co2},
-          {"rates",
-           {{"price_per_kwh", rates.price_per_kwh},
-            {"price_per_gpu_hour", rates.price_per_gpu_hour},
-            {"pue", rates.pue},
-            {"grams_co2_per_kwh", rates.grams_co2_per_kwh},
-            {"device_mtbf_s", rates.device_mtbf / unit::s},
-            {"checkpoint_write_s", rates.checkpoint_write / unit::s},
-            {"restart_s", rates.restart / unit::s}}}};
+  Json json = {{"steps", std::llround(bill.steps)},
+               {"productive_s", bill.productive / unit::s},
+               {"total_s", bill.total / unit::s},
+               {"goodput", bill.goodput},
+               {"failures", bill.failures},
+               {"job_mtbf_s", bill.job_mtbf / unit::s},
+               {"checkpoint_interval_s", bill.checkpoint_interval / unit::s},
+               {"energy_mwh", bill.energy / unit::MWh},
+               {"energy_scope", energy_scopes[static_cast<size_t>(bill.scope)]},
+               {"money", bill.money()},
+               {"machines_money", bill.machines},
+               {"electricity_money", bill.electricity},
+               {"currency", rates.currency},
+               {"co2_t", bill.tonnes_co2},
+               {"rates",
+                {{"price_per_kwh", rates.price_per_kwh},
+                 {"price_per_gpu_hour", rates.price_per_gpu_hour},
+                 {"pue", rates.pue},
+                 {"grams_co2_per_kwh", rates.grams_co2_per_kwh},
+                 {"device_mtbf_s", rates.device_mtbf / unit::s},
+                 {"checkpoint_write_s", rates.checkpoint_write / unit::s},
+                 {"restart_s", rates.restart / unit::s}}}};
+  if (const auto& slow = bill.screening)
+    json["slow_gpus"] = {{"loss", slow->loss},
+                         {"job_interval_s", slow->job_interval / unit::s},
+                         {"screening_interval_s", slow->interval / unit::s},
+                         {"found", slow->found},
+                         {"spares", slow->spares},
+                         {"chance_at_start", slow->chance_at_start}};
+  return json;
 }
 
 }  // namespace triplepoint::metrics

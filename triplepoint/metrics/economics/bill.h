@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "triplepoint/base/json_fwd.h"
@@ -12,6 +14,38 @@
 #include "triplepoint/metrics/metrics.h"
 
 namespace triplepoint::metrics {
+
+/// GPUs that get slow and do not fail, and what is done about it. Nothing is assumed of them: rates
+/// are the operator's.
+struct SlowGpus {
+  Seconds every;                    // of one GPU: mean time until it gets slow; zero: none do
+  double factor = 1;                // steps of a job with a slow GPU over those without
+  Seconds screen;                   // a test that finds them; the job is paused
+  std::optional<Seconds> interval;  // between tests; absent: the best
+  double at_start = 0;              // share of GPUs that are slow before the job begins
+  friend bool operator==(const SlowGpus&, const SlowGpus&) = default;
+};
+
+/// What slow GPUs cost a job, with tests every `interval`:
+///
+///   M     = every / devices                        the job gets a slow one
+///   q     = 1 - e^(-T / M)                         a test finds one
+///   loss  = 1 - (T - (1 - 1 / factor) (T - M q)) / (T + screen + q restart)
+///   T     = sqrt(2 screen M / (1 - 1 / factor))    the best interval, unless given
+///   found = devices at_start + total / (T + screen + q restart) q
+///   spares = found + 1.645 sqrt(found)             enough in 95 of 100 jobs, if none is mended
+///
+/// T - M q is the mean time between the slowdown and the test that finds it, in any interval. GPUs
+/// that are slow at the start are found by a test before the first step; without it the job would
+/// be slow with `chance_at_start` = 1 - (1 - at_start)^devices.
+/// Holds for GPUs that get slow at random and one by one: not for a bad delivery or a warm room. A
+/// job with two slow GPUs is as slow as with one; a test finds all.
+/// Source: J. Young, CACM 17 (1974), whose checkpoints are tests here.
+struct Screening {
+  Seconds job_interval, interval;  // M, T
+  double loss = 0, chance_at_start = 0, found = 0;
+  int64_t spares = 0;
+};
 
 /// What things cost and how often they break; defaults stand in data/economics.toml with their
 /// sources.
@@ -25,6 +59,7 @@ struct BillRates {
   Seconds checkpoint_write;       // time to write a checkpoint; the job is paused
   Seconds restart;                // from a failure to the first step again
   Seconds checkpoint_interval;    // zero: the best one
+  SlowGpus slow;                  // none unless given
   friend bool operator==(const BillRates&, const BillRates&) = default;
 };
 Result<BillRates> load_bill_rates(const spec::Library&);
@@ -45,7 +80,8 @@ struct Bill {
   double goodput = 1;  // productive / total
   Seconds job_mtbf, checkpoint_interval;
   double failures = 0;  // expected
-  Joules energy;        // of the scope
+  std::optional<Screening> screening;
+  Joules energy;  // of the scope
   EnergyScope scope = EnergyScope::site;
   double electricity = 0, machines = 0;  // money
   double tonnes_co2 = 0;
@@ -61,7 +97,8 @@ struct Bill {
 ///   energy = total * power * pue of a site;  CO2 = energy * grid;  money = kWh + GPU-hours
 ///
 /// d: checkpoint_write; R: restart; tau: work between two checkpoints. Without failures
-/// (device_mtbf zero) total = productive.
+/// (device_mtbf zero) total = productive. With slow GPUs, the steps take 1 / (1 - loss) as long in
+/// each of these formulas (Screening).
 /// Holds for failures that come at random and at a constant rate; a restart may fail as well.
 /// Source: Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
 /// FGCS 22 (2006), equations 20 and 37; Young, CACM 17 (1974), is its first term.

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/random.h"
+
 namespace triplepoint::metrics {
 namespace {
 
@@ -85,6 +87,55 @@ TEST_CASE("more devices fail more often") {
     CHECK(bill.goodput < goodput);
     goodput = bill.goodput;
   }
+}
+
+/// One GPU in a thousand a week makes steps 1.3 times as long; a test takes two minutes.
+BillRates with_slow_gpus() {
+  return {.slow = {.every = 7000 * 24 * unit::h, .factor = 1.3, .screen = 2 * unit::min}};
+}
+
+TEST_CASE("slow GPUs cost what a simulated job loses to them") {
+  const BillRates rates = with_slow_gpus();
+  const Bill bill = bill_of(a_run(), rates);
+  REQUIRE(bill.screening);
+  const Screening& said = *bill.screening;
+  const double mean = said.job_interval / unit::s, interval = said.interval / unit::s;
+  CHECK(mean == Approx(7 * 24 * 3600));
+  double time = 0, done = 0, found = 0;
+  for (uint64_t i = 0; i < 400'000; ++i) {
+    const double healthy = -mean * std::log(random_uniform({17, 1}, i));
+    const double slow = std::max(0.0, interval - healthy);
+    time += interval + 120;
+    done += interval - slow + slow / 1.3;
+    found += slow > 0;
+  }
+  CHECK(said.loss == Approx(1 - done / time).epsilon(0.01));
+  CHECK(said.found == Approx(found / time * (bill.total / unit::s)).epsilon(0.02));
+  CHECK(bill.goodput == Approx(1 - said.loss));
+  CHECK(static_cast<double>(said.spares) > said.found);
+}
+
+TEST_CASE("no interval of tests costs clearly less than the square root's") {
+  BillRates rates = with_slow_gpus();
+  for (const double devices : {16., 1000., 20000.}) {
+    BillInput run = a_run();
+    run.devices = devices;
+    rates.slow.interval = {};
+    const Bill best = bill_of(run, rates);
+    for (const double factor : {0.3, 0.7, 1.4, 3.}) {
+      rates.slow.interval = factor * best.screening->interval;
+      CHECK(bill_of(run, rates).screening->loss > 0.99 * best.screening->loss);
+    }
+  }
+}
+
+TEST_CASE("a GPU of forty that is slow from the start meets a job of sixteen by a third") {
+  BillRates rates = with_slow_gpus();
+  rates.slow.at_start = 0.025;
+  BillInput run = a_run();
+  run.devices = 16;
+  CHECK(bill_of(run, rates).screening->chance_at_start == Approx(1 - std::pow(0.975, 16)));
+  CHECK(bill_text(bill_of(run, rates), rates).find("chance of 33 %") != std::string::npos);
 }
 
 TEST_CASE("the shipped rates can be read, and each is above zero") {
