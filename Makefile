@@ -136,7 +136,7 @@ explore: packages-explore  ## the explorer, a page that predicts and plans in a 
 	cmake --build build/wasm -j $(JOBS)
 	@echo "the explorer is build/explore/explore.html; any web server can show the folder"
 
-test-explore: build  ## the explorer answers as the program does, within its bounds of size; skipped where Clang for WebAssembly cannot be installed
+test-explore: build web  ## the explorer answers as the program does, within its bounds of size; skipped where Clang for WebAssembly cannot be installed
 	@if tools/packages.sh $(PACKAGES_EXPLORE); \
 	then $(MAKE) explore && ctest --test-dir build/wasm -L explore --output-on-failure; \
 	else echo "SKIPPED: make test-explore (this system has no clang-19 with libc++ for WebAssembly)"; fi

@@ -13,6 +13,7 @@
 
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
@@ -22,6 +23,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/request.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/flags/simulation_flags.h"
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/job_scripts.h"
@@ -90,11 +92,20 @@ Result<Asked> asked_of(const Json& request) {
   return asked;
 }
 
-Result<std::shared_ptr<const spec::Job>> job_of(const Json& request) {
+/// With the faults that `simulate` is asked for.
+Result<spec::Job> job_of(const Json& request) {
   Asked asked = TPT_TRY(asked_of(request));
-  const flags::RequestedJob made = TPT_TRY(flags::make_job(std::move(asked.job)));
-  TPT_TRY(spec::require_valid(*made.spec));
-  return made.spec;
+  flags::FaultFlags faults;
+  const flags::Argument fault = faults.arguments().front();
+  bool over_time = false;
+  for (const auto& [name, text] : asked.simulation) {
+    if (flags::has_name(fault, name)) TPT_TRY(flags::store_text(fault, text));
+    over_time |= name == "--duration" || name == "--steps";
+  }
+  spec::Job job = *TPT_TRY(flags::make_job(std::move(asked.job))).spec;
+  TPT_TRY(faults.apply(job, over_time));
+  TPT_TRY(spec::require_valid(job));
+  return job;
 }
 
 // ---- the latest simulations, for pins and pages of them
@@ -172,16 +183,16 @@ Json memory_json(const workload::MemoryVerdict& memory) {
 }
 
 Result<Json> step(const Json& request) {
-  const auto job = TPT_TRY(job_of(request));
-  Json answer = {{"settings", settings_of(*job)},
-                 {"num_gpus", job->world_size()},
-                 {"memory", memory_json(workload::estimate_memory(*job))},
+  const spec::Job job = TPT_TRY(job_of(request));
+  Json answer = {{"settings", settings_of(job)},
+                 {"num_gpus", job.world_size()},
+                 {"memory", memory_json(workload::estimate_memory(job))},
                  {"step_time_s", nullptr},
                  {"tokens_per_s", nullptr}};
-  if (const auto time = sim::find_steady_step_time(*job)) {
+  if (const auto time = sim::find_steady_step_time(job)) {
     answer["step_time_s"] = *time / unit::s;
     answer["tokens_per_s"] =
-        static_cast<double>(workload::tokens_per_step(*job)) / (*time / unit::s);
+        static_cast<double>(workload::tokens_per_step(job)) / (*time / unit::s);
   }
   return answer;
 }
@@ -259,23 +270,31 @@ Result<Json> results(const Json& request) {
   return flags::results_json(*TPT_TRY(results_of(request)));
 }
 
-/// What refuses the job with the flag at each of the values.
-Json refusals(const Json& request, const std::string& flag, const Json& values) {
+/// What refuses the request's job; null: nothing.
+Json refusal(const Json& request) {
+  const auto job = job_of(request);
+  return job ? Json() : Json(job.error().what);
+}
+
+/// What refuses the job with the flag at each of the values. Where no value helps against what
+/// refuses the job as it is, another flag is to blame.
+Json refusals(const Json& request, const std::string& flag, const Json& values, const Json& own) {
   Json list = Json::array();
   for (const Json& value : values) {
     Json changed = request;
     changed["flags"][flag] = value;
-    const auto job = job_of(changed);
-    list.push_back(job ? Json() : Json(job.error().what));
+    list.push_back(refusal(changed));
   }
+  if (std::ranges::count(list, own) == std::ssize(list)) std::ranges::fill(list, Json());
   return list;
 }
 
 Result<Json> legal(const Json& request) {
   Json answer = Json::object();
+  const Json own = refusal(request);
   const Json candidates = request.value("values", Json::object());
   for (const auto& [flag, values] : candidates.items())
-    answer[flag] = refusals(request, flag, values);
+    answer[flag] = refusals(request, flag, values, own);
   return answer;
 }
 
@@ -343,17 +362,20 @@ std::string launch_text(const formats::Exported& exported) {
 
 Result<Json> copy(const Json& request) {
   constexpr int64_t steps = 20;  // as `export` writes
-  const auto job = TPT_TRY(job_of(request));
+  const spec::Job job = TPT_TRY(job_of(request));
   const spec::Library library = TPT_TRY(spec::require_library());
-  Json texts{{"job.toml", spec::write_job(*job, library)},
-             {"NeMo", launch_text(formats::export_nemo_yaml(*job, steps))}};
+  std::string unsaid;
+  for (const auto& [name, text] : TPT_TRY(asked_of(request)).simulation)
+    unsaid += fmt::format("# not of a job: give {} {} to simulate\n", name, comment_text(text));
+  Json texts{{"job.toml", unsaid + spec::write_job(job, library)},
+             {"NeMo", launch_text(formats::export_nemo_yaml(job, steps))}};
   const auto of_training = [&](const char* tool, const auto& write) {
-    const auto trains = spec::require_training(*job, "this launch file is written");
+    const auto trains = spec::require_training(job, "this launch file is written");
     texts[tool] = trains ? launch_text(write()) : "# not written: " + trains.error().what + "\n";
   };
-  of_training("Megatron-LM", [&] { return formats::export_megatron_args(*job); });
-  of_training("Megatron-Bridge", [&] { return formats::export_bridge_yaml(*job); });
-  of_training("torchtitan", [&] { return formats::export_torchtitan(*job, steps); });
+  of_training("Megatron-LM", [&] { return formats::export_megatron_args(job); });
+  of_training("Megatron-Bridge", [&] { return formats::export_bridge_yaml(job); });
+  of_training("torchtitan", [&] { return formats::export_torchtitan(job, steps); });
   return texts;
 }
 
@@ -373,6 +395,7 @@ Result<Json> read(const Json& request) {
 
 Result<Json> page(const Json& request) {
   const Results results = TPT_TRY(results_of(request));
+  report::set_page_command(text_at(request, "command"));
   return Json{{"html", report::run_page(results->run, results->metrics)}};
 }
 

@@ -21,7 +21,7 @@ namespace triplepoint::explore {
 ///   curve     "title", "x", "unit", "positions", "values": a line chart
 ///   copy      the job as command, Python, job.toml and launch files
 ///   read      "file" of mount(): its job as job.toml, on the cluster of "flags" where it names
-///   page      the run's page, as `report` writes it
+///   page      the run's page, as `report` writes it, with "command" as what made it
 ///   gpu       "gpu": its number: its curves over the run
 std::string call(std::string_view name, std::string_view request);
 

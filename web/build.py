@@ -3,21 +3,20 @@
 """Bundles the front end into one HTML template, and writes it as C++ or as it is.
 
     build.py OUT.cpp | OUT.html [ESBUILD]
-    build.py explorer FOLDER CORE.wasm DATA.pack [ESBUILD]
+    build.py explorer FOLDER CORE.wasm DATA.pack [ESBUILD [NODE]]
 
 The explorer's folder gets index.html with the files beside it, for any web server, and explore.html, which holds them itself.
 """
 import base64
 import gzip
 import json
-import os
 import pathlib
 import re
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-PACKAGES = "/usr/share/nodejs"  # Debian's
+YAML = "/usr/share/nodejs/yaml/browser/index.js"  # Debian's; npm's of the same version has its types
 GLOSSARY = HERE.parent / "docs/glossary.md"
 EXPLORER_STYLES = ("base", "charts", "tables", "explorer")
 STYLES = ("base", "charts", "tables", "filters", "timeline", "print")  # later ones win: what is printed comes last
@@ -50,8 +49,7 @@ def glossary():
 
 def script(esbuild, entry, define, form="iife"):
     done = subprocess.run([esbuild, HERE / f"src/{entry}.ts", "--bundle", "--minify", "--target=es2020", f"--format={form}", "--legal-comments=none",
-                           "--charset=utf8", "--log-level=warning", define], stdout=subprocess.PIPE, check=True,
-                          env={**os.environ, "NODE_PATH": PACKAGES})
+                           f"--alias:yaml={YAML}", "--charset=utf8", "--log-level=warning", define], stdout=subprocess.PIPE, check=True)
     return done.stdout.decode().replace("</script", "<\\/script")
 
 
@@ -66,7 +64,21 @@ def template(esbuild):
     return filled("template.html", STYLES, script(esbuild, "main", define))
 
 
-def explorer(folder, core, pack, esbuild="esbuild"):
+ASK_FLAGS = """
+import { readFileSync } from "node:fs";
+const core = (await import(process.argv[1] + "/core.mjs")).startCore(await WebAssembly.compile(readFileSync(process.argv[1] + "/core.wasm")));
+core.mount(new Uint8Array(readFileSync(process.argv[1] + "/data.pack")));
+console.log(JSON.stringify(core.call("flags", {})));
+"""
+
+
+def flag_tables(folder, node):
+    """The program's table of flags, as its core tells it: the page has its form before the core runs."""
+    asked = subprocess.run([node, "--input-type=module", "-e", ASK_FLAGS, folder.resolve()], stdout=subprocess.PIPE, check=True)
+    return asked.stdout.decode().strip().replace("<", "\\u003c")
+
+
+def explorer(folder, core, pack, esbuild="esbuild", node="node"):
     worker = script(esbuild, "explorer_worker", "--define:NONE=0")
     page = filled("explorer.html", EXPLORER_STYLES, script(esbuild, "explorer", f"--define:WORKER={json.dumps(worker)}"))
     folder = pathlib.Path(folder)
@@ -77,6 +89,7 @@ def explorer(folder, core, pack, esbuild="esbuild"):
         (folder / name).write_bytes(content)
         packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
         files += f'<script type="text/plain" id="{element}">{packed}</script>\n'
+    page = page.replace("{{tables}}", flag_tables(folder, node), 1)
     for name, connect, inside in (("index.html", "'self'", ""), ("explore.html", "'none'", files)):
         text = page.replace("{{connect}}", connect, 1).replace("{{files}}", inside, 1)
         (folder / name).write_text(text, encoding="utf-8")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast the explorer is in a headless Chromium on this machine; prints numbers, judges none of them.
 //   node measure.mjs FOLDER
-// first: from opening by file:// until all is drawn, as it opens and with a job in its address; step, all: from an input until verdict and step time, and until everything
-// is redrawn; main: the longest task of the main thread; memory: of the page after 1,000 changes over that after 100.
+// first: from opening by file:// until all is drawn, as it opens and with a job in its address; of that from the navigation on until the step time and until all is
+// drawn, which leaves out the browser's new window; step, all: from an input until verdict and step time, and until everything is redrawn; main: the longest task of the main thread; memory: of the page after 1,000 changes over that after 100.
 import { cpus, loadavg } from "node:os";
 import { join } from "node:path";
 import { launch, openPage } from "../pages/browser.mjs";
@@ -33,14 +33,17 @@ async function changes(count) {
 const browser = await launch();
 console.log(`load ${loadavg()[0].toFixed(1)} of ${cpus().length} cores`);
 for (const [what, hash] of [["as it opens", ""], ["a job in the address", "#?model=llama3-8b&cluster=hgx-h100&nodes=1&gbs=64"]]) {
-  const firsts = [];
+  const firsts = [], steps = [], drawn = [];
   for (let i = 0; i < 5; ++i) {
     const begin = performance.now();
-    const { context } = await openPage(browser, file, { width: 1600, hash });
+    const { context, page } = await openPage(browser, file, { width: 1600, hash });
     firsts.push(performance.now() - begin);
+    const [step, run] = await page.evaluate(() => ["step-shown", "run-shown"].map((name) => performance.getEntriesByName(name)[0].startTime));
+    steps.push(step);
+    drawn.push(run);
     await context.close();
   }
-  console.log(`first answer, ${what}: ${text(firsts)}`);
+  console.log(`first answer, ${what}: ${text(firsts)}; from the navigation: step ${text(steps)}; all ${text(drawn)}; load ${loadavg()[0].toFixed(1)}`);
 }
 const jobs = { "32 GPUs": "", "1,024 GPUs": "#?model=gpt3-175b&cluster=hgx-h100&nodes=128&tp=8&pp=8&gbs=1024" };
 for (const [name, hash] of Object.entries(jobs)) {

@@ -59,7 +59,7 @@ function job(line, words) {
   const results = core.call("results", { flags });
   if (results.error) return problems.push(`${line}: ${results.error}`);
   compare(line, results, ask(["simulate", ...words]));
-  const plain = !["--duration", "--steps", "--fault"].some((flag) => flag in flags);
+  const plain = !["--duration", "--steps"].some((flag) => flag in flags);
   const step = core.call("step", { flags });
   const whole = results.step_time_s ?? null; // in a run, times are whole nanoseconds
   const near = whole === null ? step.step_time_s === null : Math.abs(step.step_time_s - whole) <= 2e-9;

@@ -194,8 +194,7 @@ std::string slow_steps_text(const run::Run& run) {
   if (times.size() < 3) return "";
   constexpr double clear = 1.5;
   const double usual = median(times);
-  const auto slow =
-      std::ranges::count_if(times, [&](double time) { return time > clear * usual; });
+  const auto slow = std::ranges::count_if(times, [&](double time) { return time > clear * usual; });
   if (slow == 0) return "";
   return fmt::format(
       "why {} of {} steps take more than {} times the median ({}): triplepoint report shows power, "

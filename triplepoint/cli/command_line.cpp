@@ -13,9 +13,11 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/installation.h"
+#include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/flags/job_flags.h"
+#include "triplepoint/report/pages/html.h"
 #include "triplepoint/sim/step_at_clocks.h"
 
 namespace triplepoint::cli {
@@ -295,6 +297,10 @@ int run_command_line(std::span<const std::string> words, tui::Console& console) 
     console.print(program_version() + "\n");
     return exit_ok;
   }
+  std::string command = "triplepoint";
+  for (const std::string& word : words)
+    command += " " + shell_word(word);
+  report::set_page_command(std::move(command));
   for (const CommandEntry& entry : commands()) {
     if (entry.name == words[0]) return run_command(entry, *entry.make(), words.subspan(1), console);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { element } from "./elements";
+import { element, menu } from "./elements";
 import { moveTo, place, placeOf } from "./place";
 
 export interface Chooser {
@@ -11,22 +11,6 @@ function jobsIn(group: HTMLElement): Set<string> {
   return new Set([...group.querySelectorAll<Element>("[data-job]")].map((mark) => mark.getAttribute("data-job") ?? ""));
 }
 
-/** The links as a menu, which takes no more room than a word; its summary names the group that is shown. */
-function menuOf(chooser: HTMLElement): HTMLElement {
-  const summary = element("summary");
-  const menu = element("details", { class: "group-menu" }, summary, element("div", { class: "facet-choices" }, ...chooser.children));
-  chooser.append(menu);
-  menu.addEventListener("keydown", ({ key }) => {
-    if (key !== "Escape" || !menu.open) return;
-    menu.open = false;
-    summary.focus();
-  });
-  document.addEventListener("click", ({ target }) => {
-    if (!menu.contains(target as Node)) menu.open = false;
-  });
-  return summary;
-}
-
 /** Shows one group of charts at a time; without this script, all stand below each other. */
 export function addChooser(): Chooser {
   const chooser = document.querySelector<HTMLElement>(".chooser");
@@ -35,7 +19,9 @@ export function addChooser(): Chooser {
   const links = [...chooser.querySelectorAll<HTMLAnchorElement>("a")];
   const linkOf = (group: HTMLElement): HTMLAnchorElement | undefined => links.find((link) => placeOf(link.hash).anchor === group.id);
   const jobs = new Map(groups.map((group) => [group, jobsIn(group)]));
-  const summary = menuOf(chooser);
+  // The links as a menu, which takes no more room than a word; its summary names the group that is shown.
+  const summary = element("summary");
+  chooser.append(menu("group-menu", summary, element("div", { class: "facet-choices" }, ...chooser.children)));
 
   const choose = (id: string): void => {
     for (const group of groups) group.hidden = group.id !== id;

@@ -3,10 +3,6 @@
 import { element } from "./elements";
 import { type CompactTable, pageData } from "./page_data";
 
-export function compactTableOf(figure: Element | null | undefined): CompactTable | undefined {
-  return figure ? pageData().tables?.[figure.id] : undefined;
-}
-
 function rowOf(data: CompactTable, index: number, figure: Element | null): HTMLTableRowElement {
   const job = data.jobs[index] ?? "";
   const row = element("tr", job ? { "data-job": job } : {}, element("th", { scope: "row" }, data.labels[index] ?? ""));
@@ -20,7 +16,7 @@ function rowOf(data: CompactTable, index: number, figure: Element | null): HTMLT
 export function tableBelow(details: HTMLElement): HTMLTableElement | null {
   const present = details.querySelector("table");
   const figure = details.closest("figure");
-  const data = compactTableOf(figure);
+  const data = figure ? pageData().tables?.[figure.id] : undefined;
   if (present || !data) return present;
   const caption = figure?.querySelector("figcaption")?.textContent ?? "Numbers";
   const head = element("tr");

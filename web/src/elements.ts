@@ -19,6 +19,20 @@ export function button(text: string, act: () => void, attributes: Attributes = {
   return made;
 }
 
+/** A list folded away behind its summary; Escape and a press beside it close it. */
+export function menu(name: string, summary: HTMLElement, list: HTMLElement): HTMLDetailsElement {
+  const made = element("details", { class: name }, summary, list);
+  made.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || !made.open) return;
+    made.open = false;
+    summary.focus();
+  });
+  document.addEventListener("click", ({ target }) => {
+    if (!made.contains(target as Node)) made.open = false;
+  });
+  return made;
+}
+
 /** At most once per frame, however often it is asked for. */
 export function oncePerFrame(act: () => void): () => void {
   let asked = false;

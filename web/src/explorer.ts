@@ -23,7 +23,7 @@ interface Inside extends JobState {
 
 class Explorer {
   private readonly view = new View();
-  private form: Form | undefined; // as soon as the core has told its flags
+  private readonly form: Form;
   private readonly left: HTMLElement;
   private readonly right: HTMLElement;
   private readonly pins: Pins;
@@ -33,10 +33,9 @@ class Explorer {
   private gpus = 0;
   private version = 0; // of the job in hand
   private rest = 0;
-  private waitsForForm = false;
   private readonly remember = oncePerFrame(() => writeAddress(this.job, this.pins.list.map((pin) => pin.job)));
 
-  constructor(private readonly engine: Engine, private readonly inside: Inside | undefined) {
+  constructor(private readonly engine: Engine, tables: Tables, private readonly inside: Inside | undefined) {
     const { job, pins } = readAddress();
     const first = inside ? { flags: inside.flags, beginning: inside.beginning! } : { flags: gallery[0]!.flags };
     this.job = Object.keys(job.flags).length > 0 || job.beginning ? job : first;
@@ -44,10 +43,11 @@ class Explorer {
     const go = (to: JobState): void => this.open(to);
     this.pins = new Pins(engine, here, go, () => this.redrawPins());
     this.pins.list = pins.slice(0, 4).map((pin, i) => ({ job: pin, name: `pin ${i + 1}` }));
-    this.curve = new Curve(engine, () => this.form, here);
+    this.form = new Form(tables, (flag, value, dragging) => this.change(flag, value, dragging));
+    this.curve = new Curve(engine, this.form, here);
     const plans = new Plans(engine, here, this.pins, go);
     const copies = new Copies(engine, here);
-    this.left = element("aside", { class: "left", "aria-label": "The job" }, this.starts(), this.dropZone());
+    this.left = element("aside", { class: "left", "aria-label": "The job" }, this.starts(), this.dropZone(), this.form.root);
     this.right = element("aside", { class: "right", "aria-label": "What else" }, this.pins.root, this.curve.root, plans.root, copies.root);
     if (inside?.learned) this.right.append(learnedPanel(inside.learned));
     document.querySelector("main")!.replaceChildren(this.left, this.view.root, this.right);
@@ -55,20 +55,13 @@ class Explorer {
     document.addEventListener("click", (event) => this.follow(event));
     const card = new Card();
     onPress("svg [data-gpu]", async (mark) => {
-      const answer = await engine.runs.ask("gpu", requestOf(this.job, { gpu: Number(mark.dataset.gpu) }));
+      const answer = await engine.for("runs").ask("gpu", requestOf(this.job, { gpu: Number(mark.dataset.gpu) }));
       if (answer && !answer.error) card.openGpu(mark, String(answer.svg));
     });
     addScrollRegions();
     this.listenForFiles();
     this.pins.draw();
     this.open(this.job);
-  }
-
-  showForm(tables: Tables): void {
-    this.form = new Form(tables, (flag, value, dragging) => this.change(flag, value, dragging));
-    this.left.append(this.form.root);
-    this.form.show(this.job.flags, this.settings);
-    if (this.waitsForForm) void this.drawRest(this.version);
   }
 
   // ---- the job in hand
@@ -89,20 +82,20 @@ class Explorer {
   private async ask(dragging: boolean): Promise<void> {
     const version = ++this.version;
     const request = requestOf(this.job);
-    this.form?.show(this.job.flags, this.settings);
+    this.form.show(this.job.flags, this.settings);
     this.remember();
     window.clearTimeout(this.rest);
     this.curve.stop();
     this.right.classList.add("older");
     const isLarge = this.gpus > largeJob; // then a slow answer may stand in the way
-    const step = (await (isLarge ? this.engine.steps : this.engine.runs).latest("step", request)) as StepAnswer | undefined;
+    const step = (await this.engine.for(isLarge ? "steps" : "runs").latest("step", request)) as StepAnswer | undefined;
     if (!step || version !== this.version) return;
     if (step.error) this.view.showError(step.error);
     else {
       this.gpus = step.num_gpus;
       this.settings = step.settings;
       this.view.showStep(step, this.gpus > largeJob);
-      this.form?.show(this.job.flags, this.settings);
+      this.form.show(this.job.flags, this.settings);
     }
     performance.mark("step-shown");
     if (!(dragging && this.gpus > largeJob)) await this.drawRun(request, version);
@@ -110,7 +103,7 @@ class Explorer {
   }
 
   private async drawRun(request: object, version: number): Promise<void> {
-    const run = (await this.engine.runs.latest("simulate", request)) as RunAnswer | undefined;
+    const run = (await this.engine.for("runs").latest("simulate", request)) as RunAnswer | undefined;
     if (!run || version !== this.version) return;
     if (run.error) this.view.showError(run.error);
     else await this.view.showRun(run, this.measured(), () => version !== this.version);
@@ -129,9 +122,8 @@ class Explorer {
   /** What may wait until one stops to think. */
   private async drawRest(version: number): Promise<void> {
     markScrollRegions();
-    if (!this.form) return void (this.waitsForForm = true);
     await this.pins.compare();
-    const legal = await this.engine.side.latest("legal", requestOf(this.job, { values: this.form.candidates() }));
+    const legal = await this.engine.for("side").latest("legal", requestOf(this.job, { values: this.form.candidates() }));
     if (legal && !legal.error && version === this.version) this.form.showRefused(legal as unknown as Record<string, (string | null)[]>);
     if (version === this.version) await this.curve.draw();
     if (version === this.version) this.right.classList.remove("older");
@@ -190,7 +182,7 @@ class Explorer {
     if (file.size > largestFile) return this.view.showError(`${file.name} is larger than 4 MiB; no job file is`);
     const path = `/dropped/${file.name.replace(/[^\w.-]/g, "_")}`;
     this.engine.addFile(path, new Uint8Array(await file.arrayBuffer()));
-    const answer = await this.engine.side.ask("read", { file: path, flags: this.job.flags });
+    const answer = await this.engine.for("side").ask("read", { file: path, flags: this.job.flags });
     if (!answer) return;
     if (answer.error) return this.view.showError(answer.error);
     this.open({ flags: {}, beginning: String(answer.beginning) });
@@ -203,16 +195,16 @@ function learnedPanel(html: string): HTMLElement {
   return panel;
 }
 
+const inPage = <What>(id: string): What | undefined => JSON.parse(document.getElementById(id)?.textContent ?? "null") ?? undefined;
+
 async function start(): Promise<void> {
   try {
     const parts = loadParts();
     const engine = new Engine(parts);
-    const text = document.getElementById("job")?.textContent;
-    const inside = text ? (JSON.parse(text) as Inside) : undefined;
+    const inside = inPage<Inside>("job");
     for (const [name, content] of Object.entries(inside?.files ?? {})) engine.addFile(name, new TextEncoder().encode(content));
-    const explorer = new Explorer(engine, inside);
+    new Explorer(engine, inPage<Tables>("tables")!, inside);
     await parts;
-    explorer.showForm((await engine.side.ask("flags", {})) as unknown as Tables);
   } catch (problem) {
     document.querySelector("main")!.replaceChildren(element("p", { class: "verdict bad" },
       `This page cannot start (${String(problem)}). It needs WebAssembly with exceptions and DecompressionStream: Chrome 95, Firefox 113, Safari 16.4 or newer.`));

@@ -89,50 +89,44 @@ class Line {
   }
 }
 
+/** The job in hand; step times of jobs that take long to draw; values that are legal, curves, files; plans. */
+type Use = "runs" | "steps" | "side" | "plans";
+
 export class Engine {
-  readonly runs: Line; // the job in hand
-  private steps_: Line | undefined;
-  private side_: Line | undefined;
-  private plans_: Line | undefined;
+  private readonly lines = new Map<Use, Line>();
 
-  constructor(private readonly parts: Promise<Parts>) {
-    this.runs = new Line(parts);
-  }
+  constructor(private readonly parts: Promise<Parts>) {}
 
-  /** Step times of jobs that take long to draw. */
-  get steps(): Line {
-    return (this.steps_ ??= new Line(this.parts));
-  }
-
-  /** Which values are legal, curves, files. */
-  get side(): Line {
-    return (this.side_ ??= new Line(this.parts));
-  }
-
-  get plans(): Line {
-    return (this.plans_ ??= new Line(this.parts));
+  /** A core begins when it is first asked for. */
+  for(use: Use): Line {
+    const line = this.lines.get(use) ?? new Line(this.parts);
+    this.lines.set(use, line);
+    return line;
   }
 
   addFile(name: string, content: Uint8Array): void {
     const pack = packOf(name, content);
-    for (const line of [this.runs, this.steps_, this.side_, this.plans_]) line?.mount(pack);
+    for (const line of this.lines.values()) line.mount(pack);
     void this.parts.then(({ packs }) => packs.push(pack)); // for cores that begin later
   }
 }
 
-/** A file inside of the page (explore.html), or beside it. */
-async function fileOf(id: string, file: string): Promise<Response> {
-  const inside = document.getElementById(id)?.textContent?.trim();
-  if (!inside) return fetch(file);
-  const letters = atob(inside);
-  const packed = new Uint8Array(letters.length);
-  for (let i = 0; i < packed.length; ++i) packed[i] = letters.charCodeAt(i);
-  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")));
+/** The decoder of newer browsers, else the old one. */
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  const { fromBase64 } = Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> };
+  return fromBase64?.(base64) ?? Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
 }
 
-const bytesOf = async (file: Promise<Response>): Promise<Uint8Array<ArrayBuffer>> => new Uint8Array(await (await file).arrayBuffer());
+/** A file inside of the page (explore.html), or beside it. */
+async function fileOf(id: string, file: string, type: string): Promise<Response> {
+  const inside = document.getElementById(id)?.textContent;
+  const body = inside ? new Blob([bytesOf(inside)]).stream().pipeThrough(new DecompressionStream("gzip")) : (await fetch(file)).body;
+  return new Response(body, { headers: { "Content-Type": type } });
+}
 
+/** The files stand behind the script, which shows the page while they are still read. */
 export async function loadParts(): Promise<Parts> {
-  const [core, data] = await Promise.all([bytesOf(fileOf("core", "core.wasm")), bytesOf(fileOf("pack", "data.pack"))]);
-  return { module: await WebAssembly.compile(core), packs: [data] };
+  if (document.readyState === "loading") await new Promise((done) => document.addEventListener("DOMContentLoaded", done));
+  const data = fileOf("pack", "data.pack", "application/octet-stream").then((file) => file.arrayBuffer());
+  return { module: await WebAssembly.compileStreaming(fileOf("core", "core.wasm", "application/wasm")), packs: [new Uint8Array(await data)] };
 }

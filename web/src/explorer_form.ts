@@ -40,12 +40,11 @@ const controls: Control[] = [
   { flag: "--oversubscription", title: "Links between nodes, oversubscribed", kind: "slide", slide: { low: 1, high: 8, step: 0.5, unit: "" } },
 ];
 
+/** What the core answers to "flags". */
 export interface Tables {
   job: Flag[];
   simulation: Flag[];
-  plan: Flag[];
   library: Record<string, string[]>;
-  version: string;
 }
 
 /** What the form tells: a flag has a new value; `dragging` while a slider is held. Undefined takes the flag back. */
@@ -57,7 +56,7 @@ const textOf = (value: string | string[] | undefined): string => (Array.isArray(
 
 export class Form {
   readonly root = element("form", { class: "controls", "aria-label": "The job" });
-  inHand = "--tp"; // the control touched last, whose curve is drawn
+  inHand = "--power-limit"; // the control touched last, whose curve is drawn
   private readonly updates: Update[] = [];
   private readonly refused = new Map<string, (problems: (string | null)[]) => void>();
 
@@ -77,8 +76,8 @@ export class Form {
     const control = controls.find((each) => each.flag === this.inHand);
     if (!control || control.kind === "pick") return undefined;
     if (!control.slide) return { title: control.title, values: this.valuesOf(control), positions: this.valuesOf(control) };
-    const { low, high, unit } = control.slide;
-    const positions = Array.from({ length: 9 }, (_, i) => String(Math.round((low + ((high - low) * i) / 8) * 2) / 2));
+    const { low, high, step, unit } = control.slide;
+    const positions = Array.from({ length: 7 }, (_, i) => String(Math.round((low + ((high - low) * i) / 6) / step) * step)); // texts that fit side by side
     return { title: unit ? `${control.title} (${unit})` : control.title, values: positions.map((each) => `${each} ${unit}`.trim()), positions };
   }
 

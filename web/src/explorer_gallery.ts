@@ -22,7 +22,7 @@ export const gallery: Start[] = [
   {
     title: "DeepSeek-V3 on GB300",
     about: "256 experts of which each token takes eight: the exchange between experts decides.",
-    flags: { "--model": "deepseek-v3", "--cluster": "gb300-nvl72", "--nodes": "16", "--ep": "32", "--tp": "1", "--gbs": "1024", "--recompute": "full" },
+    flags: { "--model": "deepseek-v3", "--cluster": "gb300-nvl72", "--nodes": "32", "--ep": "64", "--tp": "1", "--gbs": "1024", "--recompute": "full" },
   },
   {
     title: "A heat wave",

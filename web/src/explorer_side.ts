@@ -79,7 +79,7 @@ export class Pins {
     const job = this.job();
     if (!pin || differenceName(job, pin.job) === sameJob) return void this.differs.replaceChildren();
     const sides = [requestOf(pin.job, { name: letters[this.against] }), requestOf(job, { name: "this job" })];
-    const answer = await this.engine.side.latest("compare", { sides });
+    const answer = await this.engine.for("side").latest("compare", { sides });
     if (!answer) return;
     if (answer.error) return void this.differs.replaceChildren(element("p", { class: "note" }, answer.error));
     this.differs.innerHTML = String(answer.html); // the core has escaped every text
@@ -91,8 +91,8 @@ export class Curve {
   private readonly drawing = element("div", { class: "drawing" });
   private turn = 0;
 
-  constructor(private readonly engine: Engine, private readonly form: () => Form | undefined, private readonly job: () => JobState) {
-    this.root = panel("Over the control in hand", this.drawing);
+  constructor(private readonly engine: Engine, private readonly form: Form, private readonly job: () => JobState) {
+    this.root = panel("Speed over the control you touched last", this.drawing);
   }
 
   /** Of another job than the one in hand: a core has better things to do. */
@@ -103,19 +103,18 @@ export class Curve {
   /** One step time after the other; what is newer ends it. */
   async draw(): Promise<void> {
     const turn = ++this.turn;
-    const form = this.form();
-    const over = form?.curveValues();
-    if (!form || !over) return void this.drawing.replaceChildren();
+    const over = this.form.curveValues();
+    if (!over) return void this.drawing.replaceChildren();
     const job = this.job();
     const values: (number | null)[] = [];
     for (const value of over.values) {
-      const flags: Flags = { ...job.flags, [form.inHand]: value };
-      const step = (await this.engine.side.ask("step", requestOf({ ...job, flags }))) as StepAnswer | undefined;
+      const flags: Flags = { ...job.flags, [this.form.inHand]: value };
+      const step = (await this.engine.for("side").ask("step", requestOf({ ...job, flags }))) as StepAnswer | undefined;
       if (turn !== this.turn) return;
       values.push(step?.tokens_per_s ?? null);
     }
     const title = `Tokens/s over ${over.title.toLowerCase()}`;
-    const answer = await this.engine.side.ask("curve", { title, x: over.title, unit: "tokens/s", positions: over.positions, values });
+    const answer = await this.engine.for("side").ask("curve", { title, x: over.title, unit: "tokens/s", positions: over.positions, values });
     if (turn !== this.turn || !answer) return;
     if (values.every((value) => value === null)) this.drawing.replaceChildren("No value of this control fits.");
     else this.drawing.innerHTML = String(answer.svg ?? "");
@@ -146,7 +145,7 @@ export class Plans {
 
   constructor(private readonly engine: Engine, private readonly job: () => JobState, private readonly pins: Pins, private readonly go: (job: JobState) => void) {
     this.find = button("Find the best plan", () => void this.search());
-    this.stop = button("Stop", () => this.engine.plans.stop(), { hidden: true });
+    this.stop = button("Stop", () => this.engine.for("plans").stop(), { hidden: true });
     this.root = panel("What else", element("p", { class: "note" }, "Searches all layouts of this model on these nodes."),
       element("div", { class: "row" }, this.goal, this.find, this.stop), this.bar, this.said, this.found);
     addRoving(this.found, () => [...this.found.querySelectorAll<SVGElement>("svg [data-job]")]);
@@ -161,7 +160,7 @@ export class Plans {
       this.stop.hidden = this.bar.hidden = !on;
     };
     const ask = (flags: Flags): Promise<PlanAnswer | undefined> =>
-      this.engine.plans.ask("plan", requestOf(job, { plan: { "--objective": this.goal.value, ...flags } }), ({ what, share }) => {
+      this.engine.for("plans").ask("plan", requestOf(job, { plan: { "--objective": this.goal.value, ...flags } }), ({ what, share }) => {
         this.bar.value = share;
         this.said.textContent = `${what} …`;
       }) as Promise<PlanAnswer | undefined>;
@@ -218,7 +217,7 @@ export class Copies {
   private async textOf(name: string): Promise<string> {
     if (name === "Command") return commandOf(this.job());
     if (name === "Python") return pythonOf(this.job());
-    const answer = await this.engine.side.ask("copy", requestOf(this.job()));
+    const answer = await this.engine.for("side").ask("copy", requestOf(this.job()));
     return answer?.error ?? String(answer?.[name] ?? "");
   }
 
@@ -236,7 +235,7 @@ export class Copies {
 
   /** The run's page as the program writes it, in a tab of its own. */
   private async report(): Promise<void> {
-    const answer = await this.engine.runs.ask("page", requestOf(this.job()));
+    const answer = await this.engine.for("runs").ask("page", requestOf(this.job(), { command: commandOf(this.job()) }));
     if (!answer || answer.error) return void (this.said.textContent = answer?.error ?? "");
     window.open(URL.createObjectURL(new Blob([String(answer.html)], { type: "text/html" })), "_blank");
   }

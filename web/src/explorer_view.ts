@@ -39,7 +39,8 @@ const quickLabels: Record<string, string> = { "tokens/s": "speed", step: "step t
 const digits = (value: number): string => (value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(3));
 
 function tile(label: string, value: string, remark: string, measured?: string): HTMLElement {
-  return element("li", {}, element("span", {}, label), element("b", {}, value),
+  const [, number, unit] = /^([\d.,]+ )(.+)$/.exec(value) ?? ["", value, ""];
+  return element("li", {}, element("span", {}, label), element("b", {}, number!, element("i", {}, unit!)),
     ...(measured ? [element("small", { class: "measured" }, `measured: ${measured}`)] : []), ...(remark ? [element("small", {}, remark)] : []));
 }
 

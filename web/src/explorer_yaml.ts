@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // YAML for the core: the tree of formats/yaml_document.h, as JSON.
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseAllDocuments, type Parsed, type YamlDocument } from "yaml";
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from "yaml";
 
 /** At a line: a word ("text", as written), a list, a table, or nothing. */
 export interface YamlTree {
@@ -22,21 +22,21 @@ class Refused extends Error {
   }
 }
 
-function treeOf(document: YamlDocument, lines: LineCounter): YamlTree {
+function treeOf(document: Document, lines: LineCounter): YamlTree {
   let count = 0;
-  const lineOf = (node: Parsed | null): number => (node?.range ? lines.linePos(node.range[0]).line : 0);
-  const tree = (node: Parsed | null, depth: number): YamlTree => {
+  const lineOf = (node: Node | null): number => (node?.range ? lines.linePos(node.range[0]).line : 0);
+  const tree = (node: Node | null, depth: number): YamlTree => {
     const line = lineOf(node);
     if (++count > mostNodes) throw new Refused(line, `the file has more than ${mostNodes} nodes`);
     if (depth > deepest) throw new Refused(line, `nested deeper than ${deepest} levels`);
     if (isAlias(node)) return tree(node.resolve(document) ?? null, depth);
-    if (isSeq(node)) return { line, items: node.items.map((item) => tree(item, depth + 1)) };
-    if (isMap(node)) return { line, entries: node.items.map(({ key, value }) => [keyOf(key), tree(value, depth + 1)]) };
+    if (isSeq<Node | null>(node)) return { line, items: node.items.map((item) => tree(item, depth + 1)) };
+    if (isMap<Node | null, Node | null>(node)) return { line, entries: node.items.map(({ key, value }) => [keyOf(key), tree(value, depth + 1)]) };
     const text = isScalar(node) ? String(node.value ?? "") : "";
     const quoted = isScalar(node) && node.type !== "PLAIN";
     return !quoted && nothing.includes(text) ? { line } : { line, text, quoted };
   };
-  const keyOf = (key: Parsed | null): string => {
+  const keyOf = (key: Node | null): string => {
     const node = isAlias(key) ? key.resolve(document) ?? null : key;
     if (!isScalar(node)) throw new Refused(lineOf(key), "a key is not a plain word");
     return String(node.value ?? "");

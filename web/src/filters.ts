@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Filters of a study's page: what they leave out is gone from tables and faint in charts.
 import type { Chooser } from "./chooser";
-import { button, element } from "./elements";
+import { button, element, menu } from "./elements";
 import { type Job, pageData, rowsAsJobs } from "./page_data";
 import { moveTo, place } from "./place";
 import { marksChanged } from "./roving";
@@ -13,8 +13,6 @@ const facets: Record<Facet, string> = {
 };
 const facetNames = Object.keys(facets) as Facet[];
 
-type Chosen = Map<Facet, Set<string>>;
-
 function valueOf(job: Job, facet: Facet): string {
   return String(job[facet] || "");
 }
@@ -22,11 +20,6 @@ function valueOf(job: Job, facet: Facet): string {
 function valuesOf(jobs: Job[], facet: Facet): string[] {
   const values = [...new Set(jobs.map((job) => valueOf(job, facet)))].filter((value) => value !== "");
   return values.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-}
-
-/** All words must occur in the job's row of the table, or in its name and facets where there is no row. */
-function containsWords(text: string, words: string[]): boolean {
-  return words.every((word) => text.includes(word));
 }
 
 /** A line is as faint as its points: it is drawn before them. */
@@ -39,12 +32,12 @@ function dimLines(): void {
 }
 
 class Filters {
-  private readonly chosen: Chosen = new Map(facetNames.map((facet) => [facet, new Set<string>()]));
-  private readonly boxes = new Map<string, HTMLInputElement>();
+  private readonly chosen = new Map(facetNames.map((facet) => [facet, new Set<string>()]));
+  private readonly boxes: { facet: Facet; value: string; box: HTMLInputElement }[] = [];
   private readonly summaries = new Map<Facet, HTMLElement>();
   private readonly chips = element("span", { class: "chips" });
   private readonly clearButton = button("Clear", () => this.clear(), { class: "clear" });
-  private readonly texts: Map<string, string>;
+  private readonly texts: Map<string, string>; // of each job: its name and facets, and its row of the table
 
   constructor(private readonly jobs: Job[], private readonly chooser: Chooser, private readonly field: HTMLInputElement | null,
               private readonly count: HTMLElement) {
@@ -70,19 +63,12 @@ class Filters {
     this.summaries.set(facet, summary);
     const list = element("div", { class: "facet-choices", role: "group", "aria-label": facets[facet] });
     for (const value of values) list.append(this.choice(facet, value));
-    const menu = element("details", { class: "facet" }, summary, list);
-    menu.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || !menu.open) return;
-      menu.open = false;
-      summary.focus();
-    });
-    menu.addEventListener("toggle", () => menu.open && closeOthers(menu));
-    return menu;
+    return menu("facet", summary, list);
   }
 
   private choice(facet: Facet, value: string): HTMLElement {
     const box = element("input", { type: "checkbox" });
-    this.boxes.set(`${facet}=${value}`, box);
+    this.boxes.push({ facet, value, box });
     box.addEventListener("change", () => this.set(facet, value, box.checked));
     const many = this.jobs.filter((job) => valueOf(job, facet) === value).length;
     return element("label", {}, box, element("span", {}, value), element("small", {}, String(many)));
@@ -92,13 +78,16 @@ class Filters {
     const values = this.chosen.get(facet)!;
     if (on) values.add(value);
     else values.delete(value);
-    this.remember();
-    this.apply();
+    this.changed();
   }
 
-  clear(): void {
+  private clear(): void {
     for (const values of this.chosen.values()) values.clear();
     if (this.field) this.field.value = "";
+    this.changed();
+  }
+
+  changed(): void {
     this.remember();
     this.apply();
   }
@@ -129,10 +118,11 @@ class Filters {
     for (const [facet, values] of this.chosen) {
       if (values.size > 0 && !values.has(valueOf(job, facet))) return false;
     }
-    return containsWords(this.texts.get(job.name) ?? "", words);
+    const text = this.texts.get(job.name) ?? "";
+    return words.every((word) => text.includes(word));
   }
 
-  apply(): void {
+  private apply(): void {
     const words = (this.field?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
     const left = new Set(this.jobs.filter((job) => this.passes(job, words)).map((job) => job.name));
     for (const mark of document.querySelectorAll<HTMLElement | SVGElement>("[data-job]")) {
@@ -154,30 +144,16 @@ class Filters {
       summary.textContent = size === 0 ? facets[facet] : `${facets[facet]}: ${size}`;
       summary.classList.toggle("on", size > 0);
     }
-    for (const [key, box] of this.boxes) {
-      const [facet, value] = [key.slice(0, key.indexOf("=")) as Facet, key.slice(key.indexOf("=") + 1)];
-      box.checked = this.chosen.get(facet)!.has(value);
-    }
-    this.chips.replaceChildren(...this.chipsOfChosen());
+    for (const { facet, value, box } of this.boxes) box.checked = this.chosen.get(facet)!.has(value);
+    this.chips.replaceChildren(...[...this.chosen].flatMap(([facet, values]) => [...values].map((value) => this.chip(facet, value))));
   }
 
-  private chipsOfChosen(): HTMLElement[] {
-    const made: HTMLElement[] = [];
-    for (const [facet, values] of this.chosen) {
-      for (const value of values) {
-        const drop = (): void => {
-          this.set(facet, value, false);
-          (this.chips.querySelector<HTMLElement>("button") ?? this.summaries.get(facet))?.focus();
-        };
-        made.push(button(`${value} ×`, drop, { class: "chip", "aria-label": `Remove filter ${facets[facet]} ${value}` }));
-      }
-    }
-    return made;
+  private chip(facet: Facet, value: string): HTMLElement {
+    return button(`${value} ×`, () => {
+      this.set(facet, value, false);
+      (this.chips.querySelector<HTMLElement>("button") ?? this.summaries.get(facet))?.focus();
+    }, { class: "chip", "aria-label": `Remove filter ${facets[facet]} ${value}` });
   }
-}
-
-function closeOthers(menu: HTMLDetailsElement): void {
-  for (const other of document.querySelectorAll<HTMLDetailsElement>("details.facet[open]")) if (other !== menu) other.open = false;
 }
 
 function putBar(bar: HTMLElement): void {
@@ -199,13 +175,7 @@ export function addFilters(chooser: Chooser): void {
   const filters = new Filters(jobs, chooser, field, count);
   if (known.length > 0) putBar(filters.bar());
   if (field) field.closest<HTMLElement>(".filter")!.hidden = false;
-  field?.addEventListener("input", () => {
-    filters.apply();
-    filters.remember();
-  });
-  document.addEventListener("click", (event) => {
-    if (!(event.target as Element).closest("details.facet")) closeOthers(document.createElement("details"));
-  });
+  field?.addEventListener("input", () => filters.changed());
   window.addEventListener("hashchange", () => {
     if (place().query.toString() !== "") filters.restore();
     else if (filters.isActive()) filters.remember(); // a link to a chart keeps the filters

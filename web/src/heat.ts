@@ -1,61 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-import { compactTableOf } from "./compact_tables";
-import { element } from "./elements";
-
-/** What the table below a map says of a cell: the row's name, the column's, the value. */
-type Look = (row: number, column: number) => [string, string, string] | null;
-
-function lookInto(svg: SVGSVGElement): Look | null {
-  const figure = svg.closest("figure");
-  const data = compactTableOf(figure);
-  if (data) {
-    return (row, column) => {
-      const value = data.values[row]?.[column];
-      return value == null ? null : [data.labels[row] ?? "", data.columns[column + 1] ?? "", String(value)];
-    };
-  }
-  const table = figure?.querySelector<HTMLTableElement>("details.data table");
-  if (!table) return null;
-  return (row, column) => {
-    const cells = table.tBodies[0]?.rows[row]?.cells;
-    const value = cells?.[column + 1]?.textContent;
-    if (!value) return null;
-    return [cells?.[0]?.textContent ?? "", `GPU ${column} (${svg.dataset.unit})`, value];
-  };
-}
+import { Tip } from "./card";
+import { tableBelow } from "./compact_tables";
 
 /** Says the value of the cell under the pointer; the numbers are those of the table below the map. */
 export function addHeatTips(): void {
-  const tip = element("div", { class: "tooltip", hidden: true });
-  document.body.append(tip);
+  const tip = new Tip();
   for (const svg of document.querySelectorAll<SVGSVGElement>("svg.heat")) {
-    const look = lookInto(svg);
-    if (!look) continue;
+    const numbers = svg.closest("figure")?.querySelector<HTMLElement>("details.data");
+    if (!numbers) continue;
     svg.addEventListener("pointermove", (event) => {
-      const text = describe(svg, look, event);
-      tip.hidden = text === null;
-      if (text === null) return;
-      tip.textContent = text;
-      tip.style.left = `${Math.min(event.clientX + 12, window.innerWidth - tip.offsetWidth - 8)}px`;
-      tip.style.top = `${event.clientY + 14}px`;
+      const [row, node, column] = cellAt(svg, event);
+      const [headings, cells] = [tableBelow(numbers)?.tHead?.rows[0]?.cells, tableBelow(numbers)?.tBodies[0]?.rows[row]?.cells];
+      const value = column < 0 ? "" : cells?.[column + 1]?.textContent;
+      if (!value || value === "–") return tip.hide();
+      return tip.show(`${cells![0]!.textContent}, node ${node}`, [[headings?.[column + 1]?.textContent ?? "", value]], event);
     });
-    svg.addEventListener("pointerleave", () => (tip.hidden = true));
+    svg.addEventListener("pointerleave", () => tip.hide());
   }
 }
 
-function describe(svg: SVGSVGElement, look: Look, event: PointerEvent): string | null {
-  const matrix = svg.getScreenCTM();
-  if (!matrix) return null;
-  const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix.inverse());
+/** Row, node and column under the pointer; a column of -1 is beside the cells. */
+function cellAt(svg: SVGSVGElement, event: PointerEvent): [row: number, node: number, column: number] {
+  const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM()!.inverse());
   const number = (key: string): number => Number(svg.dataset[key]);
-  const row = Math.floor((point.y - number("top")) / number("row"));
-  const nodeWidth = number("cell") * number("perNode") + number("gap");
   const inside = point.x - number("left");
-  const node = Math.floor(inside / nodeWidth);
-  const local = Math.floor((inside - node * nodeWidth) / number("cell"));
-  if (row < 0 || inside < 0 || local >= number("perNode")) return null;
-  const found = look(row, node * number("perNode") + local);
-  if (!found) return null;
-  const [label, column, value] = found;
-  return `${label}, node ${node}, ${column}: ${value}`;
+  const node = Math.floor(inside / (number("cell") * number("perNode") + number("gap")));
+  const local = Math.floor((inside - node * (number("cell") * number("perNode") + number("gap"))) / number("cell"));
+  const isBeside = inside < 0 || local >= number("perNode");
+  return [Math.floor((point.y - number("top")) / number("row")), node, isBeside ? -1 : node * number("perNode") + local];
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The timeline of a run: every rank, zoomable from minutes to a microsecond, with the curves under it on the same axis.
+import { Tip } from "./card";
 import { button, element, oncePerFrame } from "./elements";
 import { pageData, type Plot } from "./page_data";
 import { classes, Palette } from "./timeline_classes";
@@ -7,12 +8,9 @@ import type { TimelineData } from "./timeline_data";
 import { factsOf, type Found, spanAt, spanBeside, typesNamed } from "./timeline_find";
 import { listen } from "./timeline_input";
 import { TimelineModel, type Track } from "./timeline_model";
-import { axisHeight, drawAxis } from "./timeline_axis";
 import { Painter } from "./timeline_paint";
 import { RowArtist, RowLayout, type RowState } from "./timeline_rows";
-import { curvesOnly, stripHeight, Strips } from "./timeline_strips";
-import { summaryTable } from "./timeline_table";
-import { Tip } from "./timeline_tip";
+import { axisHeight, curvesOnly, drawAxis, stripHeight, Strips } from "./timeline_strips";
 import { TimeWindow } from "./timeline_window";
 
 const laneHeights = [1, 2, 3, 4, 6, 9, 12, 15, 20]; // CSS pixels
@@ -99,8 +97,6 @@ class TimelineView {
     if (many === 0) this.scroller.hidden = true;
     this.target.replaceChildren(this.tools(), this.body, many > 0 ? this.legend() : "", this.said, element("p", { class: "note timeline-help", id }, help));
     if (this.model.data.note) this.target.append(element("p", { class: "note" }, this.model.data.note));
-    const figure = this.target.closest("figure");
-    if (many > 0 && !figure?.querySelector("details.data")) (figure ?? this.target).append(summaryTable(this.model));
     this.scroller.addEventListener("scroll", this.draw);
     this.listen();
   }

@@ -85,6 +85,17 @@ export interface TimelineData {
   instances?: InstancesData;
 }
 
+/** The first index below `count` of which something holds that holds of all behind it, too; `count` if there is none. */
+export function firstOf(count: number, holds: (index: number) => boolean): number {
+  let low = 0;
+  for (let high = count; low < high;) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
 /** The numbers of a column. Doubles: nanoseconds of hours need more than 32 bits. */
 export function decode(column: Column, count: number): Float64Array {
   const values = new Float64Array(count);
@@ -105,21 +116,4 @@ export function decode(column: Column, count: number): Float64Array {
     values[i] = value;
   }
   return values;
-}
-
-/** The opposite of decode(), for tests and samples; C++ does the same. */
-export function encode(values: ArrayLike<number>): Column {
-  let bytes = "";
-  let before = 0;
-  for (let i = 0; i < values.length; ++i) {
-    const difference = (values[i] ?? 0) - before;
-    before = values[i] ?? 0;
-    let zigzag = difference >= 0 ? 2 * difference : -2 * difference - 1;
-    while (zigzag >= 128) {
-      bytes += String.fromCharCode((zigzag % 128) | 0x80);
-      zigzag = Math.floor(zigzag / 128);
-    }
-    bytes += String.fromCharCode(zigzag);
-  }
-  return btoa(bytes);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The spans of a timeline, found by rank, lane and time; patterns stay patterns.
 import { classIndex, classOf, passClass } from "./timeline_classes";
-import { type Column, decode, type TimelineData } from "./timeline_data";
+import { type Column, decode, firstOf, type TimelineData } from "./timeline_data";
 
 /** Called once per span; times in ns since the timeline's begin. */
 export type Visit = (begin: number, end: number, type: number, wait: number, microbatch: number, layer: number, bytes: number) => void;
@@ -63,16 +63,7 @@ export interface Rank {
   tracks: Track[];
 }
 
-function firstReaching(sequence: Sequence, time: number): number {
-  let low = 0;
-  let high = sequence.reach.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sequence.reach[middle]! > time) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
+const firstReaching = ({ reach }: Sequence, time: number): number => firstOf(reach.length, (i) => reach[i]! > time);
 
 function sequenceOf(index: Uint32Array, begins: Float64Array, endOf: (i: number) => number): Sequence {
   const begin = new Float64Array(index.length);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws the ranks of a timeline into a canvas: pixels first, then what is wide enough for an edge, a hatching, a word.
 import type { Palette, Rgb } from "./timeline_classes";
+import { firstOf } from "./timeline_data";
 import type { Found } from "./timeline_find";
 import type { Rank, TimelineModel, Track, Visit } from "./timeline_model";
 import type { Painter } from "./timeline_paint";
@@ -41,14 +42,7 @@ export class RowLayout {
 
   /** Index of the track at this height. */
   at(y: number): number {
-    let low = 0;
-    let high = this.tops.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.tops[middle]! <= y) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return Math.max(0, firstOf(this.tops.length, (i) => this.tops[i]! > y) - 1);
   }
   /** A track that is not drawn stands where its rank stands. */
   topOf(track: Track): number {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The curves under a timeline: power, temperature, clock, throttling, on its axis of time.
+// A timeline's axis of time, and the curves on it: power, temperature, clock, throttling.
 import { type Curve, type Plot, styleValue } from "./page_data";
-import type { TimelineData } from "./timeline_data";
+import { firstOf, type TimelineData } from "./timeline_data";
+import type { Palette } from "./timeline_classes";
+import { ticksOf } from "./timeline_text";
 import type { TimeWindow } from "./timeline_window";
 
 export const stripHeight = 78;
@@ -41,16 +43,7 @@ function colourOf(curve: Curve, index: number): string {
 }
 
 /** First entry that is not before `value`. */
-function lowerBound(sorted: number[], value: number): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]! < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
+const lowerBound = (sorted: number[], value: number): number => firstOf(sorted.length, (i) => sorted[i]! >= value);
 
 export class Strips {
   private readonly strips: Strip[];
@@ -151,4 +144,25 @@ export function curvesOnly(plots: Plot[]): TimelineData {
   const [first, last] = new Strips(plots).extent() ?? [0, 1e9];
   const spans = { count: 0, rank: 0, lane: 0, begin: 0, length: 0, type: 0, microbatch: 0, layer: 0, wait: 0, bytes: 0 };
   return { version: 1, begin: Math.round(first), length: Math.round(last - first), types: [], ranks: [], spans };
+}
+
+export const axisHeight = 22;
+
+export function drawAxis(canvas: HTMLCanvasElement, ratio: number, view: TimeWindow, palette: Palette, gutter: number): void {
+  const context = canvas.getContext("2d")!;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, canvas.width, axisHeight);
+  context.font = '11px system-ui, "DejaVu Sans", sans-serif';
+  context.fillStyle = palette.soft;
+  const { anchor, ticks } = ticksOf(view.from, view.to, view.width / 90);
+  context.textAlign = "right";
+  context.fillText(anchor || "time", gutter - 6, 12);
+  context.textAlign = "center";
+  for (const { at, text } of ticks) {
+    const x = gutter + view.x(at);
+    context.fillRect(x, axisHeight - 5, 1, 5);
+    const half = context.measureText(text).width / 2;
+    if (x - half > gutter + 1 && x + half < gutter + view.width) context.fillText(text, x, 12);
+  }
+  context.textAlign = "left";
 }

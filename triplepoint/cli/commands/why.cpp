@@ -55,9 +55,10 @@ class Why : public Command {
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
     const advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr);
     if (!run::has_trained(measured))
-      return error(fmt::format("{}: it did not run ({}), so no step can be explained; triplepoint "
-                               "show says what it needs",
-                               sources_.front(), run::verdict_of(measured)));
+      return error(
+          fmt::format("{}: it did not run ({}), so no step can be explained; triplepoint "
+                      "show says what it needs",
+                      sources_.front(), run::verdict_of(measured)));
     if (!gap.predicted && gap.base > 1.2 * gap.measured)
       return error(fmt::format(
           "{}: its time stamps say {} a step, its step times {} (they contradict each other); give "

@@ -13,6 +13,11 @@
 namespace triplepoint::report {
 namespace {
 
+std::string& page_command() {
+  static std::string command;
+  return command;
+}
+
 bool looks_like_number(const std::string& cell) {
   return cell == "–" || cell.find_first_not_of("0123456789.,+-−% ") == std::string::npos;
 }
@@ -230,6 +235,15 @@ std::string html_legend(const std::vector<LegendEntry>& entries) {
   return html + "</ul>";
 }
 
+std::string html_command(std::string_view what, std::string_view command) {
+  if (command.empty()) return "";
+  return fmt::format("<p class=\"command\">{}: <code>{}</code></p>\n", what, escape(command));
+}
+
+void set_page_command(std::string command) {
+  page_command() = std::move(command);
+}
+
 std::string html_page(std::string_view title, std::string_view body, const Json& data) {
   const std::string_view around = page_template();
   std::string page;
@@ -243,7 +257,7 @@ std::string html_page(std::string_view title, std::string_view body, const Json&
   copy_until("{{title}}");
   page += escape(title);
   copy_until("{{body}}");
-  page += with_units_kept(body);
+  page += with_units_kept(body) + html_command("Made by", page_command());
   copy_until("{{data}}");
   page += script_safe(data);
   copy_until("");

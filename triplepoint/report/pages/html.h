@@ -70,6 +70,12 @@ std::string html_figures(const std::vector<Figure>& figures);
 /// Colours and their meanings, above a group of charts. Classes are those of the style sheet.
 std::string html_legend(const std::vector<LegendEntry>& entries);
 
+/// A line at the foot of a page: "Made by: triplepoint plan --nodes 4"; nothing without a command.
+std::string html_command(std::string_view what, std::string_view command);
+
+/// What the last line of every page from now on says that it was made by, as one types it.
+void set_page_command(std::string command);
+
 /// The finished file: the built-in template around title, body and the data for the script. A
 /// number and the unit behind it stay on one line.
 std::string html_page(std::string_view title, std::string_view body, const Json& data);

@@ -24,6 +24,14 @@ TEST_CASE("data of a page cannot end its script element") {
   CHECK(contains(page, "\\u003c/script>"));
 }
 
+TEST_CASE("a page ends with the command that made it, as text") {
+  CHECK(!contains(html_page("title", "", {}), "Made by"));
+  set_page_command("triplepoint report <b>.run");
+  CHECK(contains(html_page("title", "", {}),
+                 "Made by: <code>triplepoint report &lt;b&gt;.run</code>"));
+  set_page_command("");
+}
+
 TEST_CASE("a page asks the network for nothing") {
   for (const std::string& page :
        {study_page(sample_study()), run_page(sample_run(), *sample_study().rows[0].metrics)}) {

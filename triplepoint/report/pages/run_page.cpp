@@ -240,7 +240,7 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
                           unit_name);
   DataTable table{{"node"}, {}};
   for (int32_t i = 0; i < per_node; ++i)
-    table.columns.push_back(fmt::format("GPU {}", i));
+    table.columns.push_back(fmt::format("GPU {} ({})", i, unit_name));
   for (const HeatRow& row : map.rows) {
     std::vector<std::string> cells = {row.label};
     for (double value : row.values)
@@ -396,6 +396,9 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   body += missing_sensors_section(run, metrics);
   if (run::has_trained(run)) body += all_numbers_section(run, metrics);
   body += manifest_sections(run, numbers);
+  if (const auto recorded = run.manifest.facts.find("command");
+      recorded != run.manifest.facts.end())
+    body += html_command("Recorded by triplepoint record", recorded->second);
   Json data = {{"plots", answers::plots_json(plots)}};
   if (!timeline.is_null()) data["timeline"] = timeline;
   return html_page(answers::title_of(run), body, data);
