@@ -23,10 +23,6 @@
 namespace triplepoint::app {
 namespace {
 
-struct OwnRuns : calibrate::OwnRuns {
-  std::vector<calibrate::SkippedRow> doubts;  // runs that teach, though something disturbed them
-};
-
 /// The median step: the first of a training compile and fill caches, some write checkpoints.
 std::optional<Seconds> usual_step_time(const run::Run& run) {
   std::vector<Seconds> times;
@@ -45,7 +41,7 @@ std::string jobless(const std::string& file) {
 }
 
 void learn_of(const std::string& file, const spec::Job& job, std::optional<Seconds> time,
-              const run::Run& run, OwnRuns& own) {
+              const run::Run& run, calibrate::OwnRuns& own) {
   Telemetry seen;
   seen.samples = advise::thermal_samples(run);
   std::vector<learn::GpuHeat> heat = heat_of(seen);
@@ -59,7 +55,8 @@ void learn_of(const std::string& file, const spec::Job& job, std::optional<Secon
 }
 
 /// A recording, a training's log or traces, of the job that they name or that stands before them.
-Result<void> add_run(const LearnInput& input, const spec::Library& library, OwnRuns& own) {
+Result<void> add_run(const LearnInput& input, const spec::Library& library,
+                     calibrate::OwnRuns& own) {
   const run::Run run = TPT_TRY(load_run_source({input.file}, {}));
   std::optional<spec::Job> job = run.manifest.job;
   if (!job && input.job) job = TPT_TRY(formats::read_job(library, *input.job));
@@ -78,7 +75,8 @@ Result<void> add_run(const LearnInput& input, const spec::Library& library, OwnR
 }
 
 /// A table of a column per GPU.
-Result<void> add_temperatures(const LearnInput& input, const spec::Library& library, OwnRuns& own) {
+Result<void> add_temperatures(const LearnInput& input, const spec::Library& library,
+                              calibrate::OwnRuns& own) {
   const Telemetry seen = TPT_TRY(read_telemetry({input.file}, {}));
   if (!input.job)
     own.skipped.push_back({input.file, jobless(input.file)});
@@ -91,7 +89,8 @@ Result<void> add_temperatures(const LearnInput& input, const spec::Library& libr
   return {};
 }
 
-Result<void> add_input(const LearnInput& input, const spec::Library& library, OwnRuns& own) {
+Result<void> add_input(const LearnInput& input, const spec::Library& library,
+                       calibrate::OwnRuns& own) {
   const std::string& file = input.file;
   if (file.ends_with(".toml"))
     return error(
@@ -106,7 +105,7 @@ Result<void> add_input(const LearnInput& input, const spec::Library& library, Ow
   return calibrate::add_own_runs(table, library, own);
 }
 
-std::string nothing_in(const OwnRuns& own) {
+std::string nothing_in(const calibrate::OwnRuns& own) {
   if (own.skipped.empty()) return "the tables hold no rows (one row is one measured run); add rows";
   return fmt::format(
       "nothing teaches anything ({}: {}); see docs/formats.md for the columns of tables",
@@ -119,7 +118,7 @@ Result<answers::Document> learn_from_files(const spec::Library& library,
                                            const std::vector<LearnInput>& inputs,
                                            const std::string& folder, int threads) {
   const learn::Priors priors = TPT_TRY(learn::load_priors(library));
-  OwnRuns own;
+  calibrate::OwnRuns own;
   for (const LearnInput& input : inputs)
     TPT_TRY(add_input(input, library, own));
   if (own.runs.empty() && own.heat.empty()) return error(nothing_in(own));
@@ -288,7 +287,7 @@ Section room(const learn::Room& room, double board_spread) {
   return section;
 }
 
-Section warnings(const Learned& learned, const OwnRuns& own) {
+Section warnings(const Learned& learned, const calibrate::OwnRuns& own) {
   Section section{.id = "warnings", .title = "What does not fit"};
   for (const learn::Contradiction& found : learned.contradictions)
     section.remarks.push_back(
@@ -346,7 +345,7 @@ std::string verdict_of(const Learned& learned) {
   return text;
 }
 
-Json numbers_of(const Learned& learned, const OwnRuns& own, const std::string& folder) {
+Json numbers_of(const Learned& learned, const calibrate::OwnRuns& own, const std::string& folder) {
   Json json = {{"schema", 1},
                {"folder", folder},
                {"power_runs", learned.calibration.power().runs},
@@ -374,7 +373,7 @@ Json numbers_of(const Learned& learned, const OwnRuns& own, const std::string& f
 
 }  // namespace
 
-answers::Document calibration_answer(const Learned& learned, const OwnRuns& own,
+answers::Document calibration_answer(const Learned& learned, const calibrate::OwnRuns& own,
                                      const std::string& folder) {
   answers::Document answer{.kind = "calibration",
                            .title = folder,

@@ -55,6 +55,7 @@ struct OwnRuns {
   std::vector<learn::OwnRun> runs;
   std::vector<learn::HeatRun> heat;
   std::vector<SkippedRow> skipped;
+  std::vector<SkippedRow> doubts = {};  // runs that teach, though something disturbed them
 };
 
 /// Adds the rows of a jobs.csv (job_rows.h).

@@ -237,7 +237,7 @@ std::vector<FaultPhase> fault_phases_of(const run::Run& run) {
     const std::string name = spec::to_text(faults[f]);
     add("before " + name, effects[f].before);
     add("during " + name, effects[f].during);
-    add("after " + name, effects[f].after);
+    add((faults[f].period ? "after the first " : "after ") + name, effects[f].after);
   }
   return phases;
 }

@@ -24,7 +24,7 @@ namespace {
 using Rows = std::vector<const StudyRow*>;
 
 constexpr double least_gain = 0.01;
-const std::string default_stack_key = "default_stack_speed.";
+constexpr std::string_view default_stack_key = "default_stack_speed.";
 constexpr std::string_view speed = "tokens_per_s", energy = "joules_per_token";
 
 std::string change_anchor(const Group& group) {
@@ -226,7 +226,7 @@ bool add_default_stack(Finding& text, const StudyRow& from, const StudyRow& to) 
   if (std::abs(gain) >= least_gain && gain / here >= 0.5 && gain / here <= 1.5) return true;
   text.say(with + (gain < 0 ? "the same change costs " : "the same change gains "))
       .add({gain < 0 ? Evidence::Form::less : Evidence::Form::more,
-            {{"", default_stack_key + change_key(from, to)}},
+            {{"", std::string(default_stack_key) + change_key(from, to)}},
             {},
             std::abs(gain),
             percent(std::abs(gain))})
