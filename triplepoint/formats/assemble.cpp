@@ -155,7 +155,7 @@ namespace {
 bool is_on(const Setting& setting) {
   constexpr std::array<std::string_view, 9> off{"false", "False", "0", "0.0", "none",
                                                 "None",  "null",  "",  "[]"};
-  if (setting.is_null) return false;
+  if (setting.is_null || setting.is_off) return false;
   if (setting.is_list) return !setting.words.empty();
   return setting.words.size() != 1 ||
          std::find(off.begin(), off.end(), setting.words.front()) == off.end();

@@ -80,8 +80,9 @@ std::vector<Doubtful> add_arguments(const ShellCommand& command, Settings& setti
     }
     if (word.doubt.empty()) continue;
     const bool several = open && open->key.find("data") != open->key.npos;
-    const bool is_value =
-        option || (open && !holds_arguments(word) && (several || open->words.size() == 1));
+    const bool of_data = several && upper_case(word.text).find("DATA") != std::string::npos;
+    const bool is_value = option || (open && (of_data || !holds_arguments(word)) &&
+                                     (several || open->words.size() == 1));
     doubtful.push_back({is_value ? open->key : "", &word});
     if (!is_value && open && !option) open->words.pop_back();
     // The path of a tokenizer is no vocabulary: where its name is needed, that is told.
@@ -333,13 +334,21 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
 
 Result<Imported> import_arguments(LibraryCache& cache, Settings& settings,
                                   const ShellCommand& command, const KeyTable& table,
-                                  const ImportHints& hints) {
+                                  const ImportHints& hints, std::optional<spec::Model> model) {
   spec::StatedJob stated;
   spec::Job& job = stated.job;
   const std::string& path = settings.file();
   job.name = settings.text("wandb-exp-name").value_or(std::filesystem::path(path).stem().string());
   job.origin = path;
-  job.model = TPT_TRY(read_megatron_model(cache, settings, command));
+  if (model) {
+    job.model = *std::move(model);
+    job.model.sequence_length = TPT_TRY(settings.required("seq-length"));
+    settings.count("max-position-embeddings");
+    for (const char* choice : {"moe-grouped-gemm", "tokenizer-type", "tokenizer-model"})
+      settings.has(choice);
+  } else {
+    job.model = TPT_TRY(read_megatron_model(cache, settings, command));
+  }
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, read_machines(settings, command), stated));
   read_graphs(settings, job.stack);
   read_attention(settings, job);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,10 +23,12 @@ inline constexpr double usual_dropout =
 Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
                                  const std::string& path, const ImportHints& hints);
 
-/// The job of Megatron's arguments, wherever they stand. `command`: what it was launched with.
+/// The job of Megatron's arguments, wherever they stand. `command`: what it was launched with;
+/// `model`: where they hold no sizes.
 Result<Imported> import_arguments(LibraryCache& cache, Settings& settings,
                                   const ShellCommand& command, const KeyTable& table,
-                                  const ImportHints& hints);
+                                  const ImportHints& hints,
+                                  std::optional<spec::Model> model = std::nullopt);
 
 /// The model that a command of Megatron-LM trains.
 Result<spec::Model> read_megatron_model(LibraryCache&, Settings&, const ShellCommand&);

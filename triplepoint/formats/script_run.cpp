@@ -31,12 +31,12 @@ case $me in
 esac
 words=("$me" "$@")
 case $me in
-  srun | mpirun | mpiexec | jsrun | aprun | prun | sbatch | singularity | apptainer | docker | podman | enroot | numactl | nsys | pdsh | ssh | conda | micromamba)
+  srun | mpirun | mpiexec | jsrun | aprun | prun | sbatch | singularity | apptainer | docker | podman | enroot | numactl | nsys | pdsh | ssh | conda | micromamba | uv)
     for ((i = 1; i < ${#words[@]}; ++i)); do
       next=${words[i]}
       case $next in
         -* | *=*) continue ;;
-        *.sh | *.sbatch | *.slurm) [[ -f $next ]] && next=bash && i=$((i - 1)) ;;
+        *.sh | *.sbatch | *.slurm) [[ -f $next ]] || continue; next=bash; i=$((i - 1)) ;;
         bash | sh | */bash | */sh | env | python | python3 | torchrun | deepspeed | accelerate) ;;
         */python | */python3 | */torchrun | */deepspeed | */accelerate) next=${next##*/} ;;
         *) [[ -x /stand-ins/$next ]] || continue ;;
@@ -64,7 +64,7 @@ constexpr const char* programs[] = {
     "accelerate",       "jsrun",   "aprun",       "prun",      "sbatch", "scontrol", "nvidia-smi",
     "rocm-smi",         "sleep",   "singularity", "apptainer", "docker", "podman",   "enroot",
     "numactl",          "nsys",    "pdsh",        "ssh",       "ray",    "conda",    "micromamba",
-    "llamafactory-cli", "axolotl", "torchx"};
+    "llamafactory-cli", "axolotl", "torchx",      "uv"};
 
 /// A new folder that goes with this object.
 class Folder {

@@ -46,6 +46,9 @@ TEST_CASE("launchers keep their words before the program that they start") {
       launched("srun -N $SLURM_NNODES bash -c \"python pretrain_gpt.py --a 'b c'\"\n",
                {.variables = {{"SLURM_NNODES", "4"}}});
   if (words) CHECK(*words == Words{"srun", "-N", "4", "python", "pretrain_gpt.py", "--a", "b c"});
+  const auto wrapped = launched("srun none.sh uv run torchrun pretrain_gpt.py --a\n");
+  if (wrapped)
+    CHECK(*wrapped == Words{"srun", "none.sh", "uv", "run", "torchrun", "pretrain_gpt.py", "--a"});
 }
 
 TEST_CASE("a script changes nothing outside, has no network, and ends in time") {

@@ -102,7 +102,7 @@ const Setting* Settings::find(std::string_view key) const {
 const Setting* Settings::ask(std::string_view key) {
   asked_.emplace(key);
   const Setting* setting = find(key);
-  return setting != nullptr && !setting->is_null ? setting : nullptr;
+  return setting != nullptr && !setting->is_null && !setting->is_off ? setting : nullptr;
 }
 
 bool Settings::has(std::string_view key) {

@@ -31,6 +31,7 @@ struct Setting {
   int line = 0;
   bool is_null = false;  // written as null, ~ or nothing: as good as absent
   bool is_list = false;
+  bool is_off = false;  // a switch that a file of keys turns off: as good as absent, if it is known
 };
 
 /// The settings of one file, and what was found to be wrong with them while they were read.

@@ -16,14 +16,20 @@ namespace triplepoint::formats {
 namespace {
 
 constexpr std::size_t largest_text = std::size_t{1} << 20;
+constexpr int most_rounds = 10'000, most_nested = 4;
 constexpr std::size_t most_written = std::size_t{1} << 22;  // of all values together
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Reads commands one after the other. Conditions, loops and functions are not worked out: what
-/// may or may not run puts in doubt what it sets.
+bool has_any(std::string_view text, std::string_view letters) {
+  return text.find_first_of(letters) != text.npos;
+}
+
+/// Reads commands one after the other. Tests of known words choose, loops over known words repeat;
+/// of other conditions all outcomes are read, and where they differ a value is in doubt. What other
+/// loops and functions set is in doubt.
 class ScriptReader {
  public:
   ScriptReader(std::string_view text, const ScriptWorld& world) : text_(text) {
@@ -37,7 +43,8 @@ class ScriptReader {
   Result<ShellCommand> read(const std::string& name) {
     while (!text_.is_at_end() && exit_line_ == 0)
       read_next();
-    if (!blocks_.empty()) refuse(fmt::format("no end of what line {} begins", blocks_.back().line));
+    if (!blocks_.empty() && exit_line_ == 0)
+      refuse(fmt::format("no end of what line {} begins", blocks_.back().line));
     if (!problem_.empty()) return error(fmt::format("{}:{}", name, problem_));
     ShellCommand command = TPT_TRY(choose_launch(std::move(launches_), name));
     const bool found = command.is_training() || (!command.words.empty() && passed_over_.empty());
@@ -58,10 +65,25 @@ class ScriptReader {
   }
 
  private:
+  using Words = std::set<std::string, std::less<>>;
+
   /// What stands between if and fi, do and done, { and }.
   struct Block {
     std::string begin;
     int line;
+    bool runs = false;  // as often as is known
+    // Of if and case: the names before, and after each branch that may have run.
+    std::optional<ShellNames> before = {};
+    std::vector<ShellNames> outcomes = {};
+    bool taken = false;                       // the branches that follow do not run
+    bool ends = false;                        // the branch leaves the script
+    bool skipped = false;                     // it was passed over
+    bool by_absence = false;                  // it was chosen as nothing sets a name
+    std::optional<std::string> subject = {};  // of a case whose next word is a pattern
+    // Of a loop over known words: what is left of them, and where its commands begin.
+    std::string name = {};
+    MarkedWords left = {};
+    std::optional<ShellText> body = {};
   };
 
   /// X=1 in front of the command that is read, and what X was.
@@ -76,8 +98,17 @@ class ScriptReader {
   }
   /// Why what is read now may not run; empty: it runs.
   std::string doubt() const {
-    if (blocks_.empty()) return joined_ ? fmt::format("if line {} says so", text_.line()) : "";
-    return fmt::format("in the '{}' of line {}", blocks_.front().begin, blocks_.front().line);
+    return doubt([](const Block&) { return true; });
+  }
+  /// The same for what it sets: branches have their own names.
+  std::string doubt_of_values() const {
+    return doubt([](const Block& block) { return !block.before; });
+  }
+  std::string doubt(bool (*counts)(const Block&)) const {
+    for (const Block& block : blocks_)
+      if (!block.runs && counts(block))
+        return fmt::format("in the '{}' of line {}", block.begin, block.line);
+    return joined_ ? fmt::format("if line {} says so", text_.line()) : "";
   }
 
   /// The rest is not understood, so nothing of the script is.
@@ -95,8 +126,16 @@ class ScriptReader {
 
   void read_next() {
     text_.skip_blanks();
+    if (!blocks_.empty() && blocks_.back().subject && text_.bare_word() != "esac")
+      return read_pattern();
     const bool both = text_.starts("&&"), either = text_.starts("||");
-    if (both || either) {
+    if (text_.starts(";;") && !blocks_.empty() && blocks_.back().begin == "case") {
+      text_.advance(2);
+      if (text_.peek() == '&') return refuse("an arm of a case goes on in the next");
+      joined_ = false;
+      end_branch();
+      blocks_.back().subject = blocks_.back().name;
+    } else if (both || either) {
       joined_ = joined_ || either || tests_;
       text_.advance(2);
       skip_lines();
@@ -107,8 +146,8 @@ class ScriptReader {
       begin("(");
     } else if (text_.peek() == ')') {
       text_.advance();
-      if (blocks_.empty()) return refuse("')' closes nothing");
-      if (blocks_.back().begin == "(") blocks_.pop_back();  // else it ends a pattern of a case
+      if (blocks_.empty() || blocks_.back().begin != "(") return refuse("')' closes nothing");
+      blocks_.pop_back();
     } else if (text_.at_end_of_command()) {
       text_.advance();
       joined_ = false;
@@ -125,6 +164,10 @@ class ScriptReader {
   void begin(const std::string& word) {
     blocks_.push_back({word, text_.line()});
     text_.advance(word == "function" ? 1 : word.size());
+    if (word == "if" || word == "case") blocks_.back().before = names_;
+    if (word == "if") choose(read_condition());
+    if (word == "while" && read_condition() == false) skip_branch();
+    if (word == "case") read_subject();
   }
 
   bool read_keyword() {
@@ -134,12 +177,20 @@ class ScriptReader {
       if (word == "for" || word == "select") read_loop_variable();
     } else if (is_one_of(word, {"fi", "done", "esac", "}"})) {
       if (blocks_.empty()) return refuse(fmt::format("'{}' closes nothing", word)), true;
-      blocks_.pop_back();
+      if (word == "done" && repeats()) return true;
+      leave_block();
       text_.advance(word.size());
       for (text_.skip_blanks(); read_redirection(); text_.skip_blanks())
         tests_ = true;
-    } else if (is_one_of(word, {"then", "else", "elif", "do", "!"})) {
+    } else if (is_one_of(word, {"else", "elif"})) {
+      if (blocks_.empty() || !blocks_.back().before)
+        return refuse(fmt::format("'{}' without an if", word)), true;
+      end_branch();
       text_.advance(word.size());
+      choose(word == "else" ? std::optional(true) : read_condition());
+    } else if (is_one_of(word, {"then", "do", "!"})) {
+      text_.advance(word.size());
+      if (word == "do" && !blocks_.empty()) blocks_.back().body = text_;
     } else if (text_.starts("((")) {
       read_arithmetic();
     } else if (text_.starts("[[")) {
@@ -157,9 +208,197 @@ class ScriptReader {
     const std::string name(text_.rest().substr(0, name_length(text_.rest())));
     text_.advance(name.size());
     put_in_doubt(name);
+    text_.skip_blanks();
+    if (text_.bare_word() != "in") return;
+    text_.advance(2);
     MarkedWords values;
     for (text_.skip_blanks(); !text_.at_end_of_command(); text_.skip_blanks())
       read_word(text_, names_, Splitting::yes, values);
+    const bool known = std::none_of(values.begin(), values.end(), [&](const std::string& word) {
+      return has_any(word, "*?[") || !names_.doubt(word).empty();
+    });
+    Block& loop = blocks_.back();
+    if (!known || loop.begin != "for" || in_function()) return;
+    if (values.empty()) return skip_branch();
+    loop.runs = true;
+    loop.name = name;
+    loop.left.assign(values.rbegin(), values.rend());
+    names_.values[name] = {loop.left.back()};
+  }
+
+  /// At the end of a loop over known words: the next of them.
+  bool repeats() {
+    Block& loop = blocks_.back();
+    if (!loop.runs || loop.begin != "for" || !loop.body || loop.left.size() < 2) return false;
+    if (++rounds_ > most_rounds) return refuse("a loop of many rounds"), true;
+    loop.left.pop_back();
+    names_.values[loop.name] = {loop.left.back()};
+    text_ = *loop.body;
+    return true;
+  }
+
+  // Branches ------------------------------------------------------------------------------------
+
+  /// The next branch begins; `runs`: whether it does, where that is known.
+  void choose(std::optional<bool> runs) {
+    Block& block = blocks_.back();
+    if (in_function()) runs = std::nullopt;  // names are those of the call
+    if (block.taken || runs == false) return skip_branch();
+    if (block.begin == "if") block.by_absence = names_.met_outside;
+    block.taken = runs.has_value();
+    block.runs = block.taken && block.outcomes.empty();
+  }
+
+  void end_branch() {
+    Block& block = blocks_.back();
+    const bool ends = std::exchange(block.ends, false), runs = std::exchange(block.runs, false);
+    if (runs && !ends) block.before = names_;
+    if (!runs && !ends && !block.skipped) block.outcomes.push_back(names_);
+    block.skipped = false;
+    names_ = *block.before;
+  }
+
+  /// To the end of a branch, or of a loop, that does not run: read and forgotten.
+  void skip_branch() {
+    const std::size_t depth = blocks_.size();
+    ScriptReader other = *this;
+    other.blocks_.back().runs = false;
+    for (other.text_.skip_blanks(); !other.text_.is_at_end(); other.text_.skip_blanks()) {
+      const std::string word(other.text_.bare_word());
+      if (other.blocks_.size() == depth &&
+          (is_one_of(word, {"else", "elif", "fi", "esac", "done"}) || other.text_.starts(";;")))
+        break;
+      other.read_next();
+    }
+    text_ = other.text_;
+    problem_ = other.problem_;
+    blocks_.back().skipped = true;
+  }
+
+  void leave_block() {
+    if (blocks_.back().before) {
+      if (!blocks_.back().subject) end_branch();  // the last arm of a case may end without ;;
+      Block& block = blocks_.back();
+      if (!block.outcomes.empty() && !block.taken) block.outcomes.push_back(*block.before);
+      if (!block.outcomes.empty())
+        names_ = ShellNames::merged(block.outcomes,
+                                    fmt::format("in the '{}' of line {}", block.begin, block.line));
+    }
+    blocks_.pop_back();
+  }
+
+  /// case WORD in
+  void read_subject() {
+    text_.skip_blanks();
+    MarkedWords words;
+    names_.met_outside = false;
+    names_.outside_is_unset = true;
+    read_word(text_, names_, Splitting::no, words);
+    names_.outside_is_unset = false;
+    blocks_.back().by_absence = names_.met_outside;
+    skip_lines();
+    if (text_.bare_word() != "in") return refuse("a case without 'in'");
+    text_.advance(2);
+    blocks_.back().name = words.empty() ? "" : words.front();
+    blocks_.back().subject = blocks_.back().name;
+  }
+
+  /// a | b) and (a | b): in doubt where a star is in it, but for a lone one.
+  void read_pattern() {
+    skip_lines();
+    if (text_.bare_word() == "esac") return;
+    const std::string subject = *std::exchange(blocks_.back().subject, std::nullopt);
+    std::optional<bool> fits = false;
+    if (text_.peek() == '(') text_.advance();
+    for (;;) {
+      text_.skip_blanks();
+      MarkedWords words;
+      if (!text_.at_end_of_command()) read_word(text_, names_, Splitting::no, words);
+      const std::string pattern = words.empty() ? "" : words.front();
+      if (pattern == "*" || pattern == subject)
+        fits = true;
+      else if (fits == false && has_any(pattern, "*?["))
+        fits = std::nullopt;
+      if (!names_.doubt(pattern + subject).empty() && pattern != "*") fits = std::nullopt;
+      text_.skip_blanks();
+      if (text_.peek() != '|') break;
+      text_.advance();
+    }
+    if (text_.peek() != ')') return refuse("a pattern of a case without ')'");
+    text_.advance();
+    choose(fits);
+  }
+
+  /// [ a = b ] && [ c = d ]; then. Where it is not known, nothing is read.
+  std::optional<bool> read_condition() {
+    if (in_function()) return std::nullopt;
+    const ShellText before = text_;
+    names_.met_outside = false;
+    text_.skip_blanks();
+    std::optional<bool> all = read_test();
+    for (text_.skip_blanks(); all && (text_.starts("&&") || text_.starts("||"));
+         text_.skip_blanks()) {
+      const bool both = text_.starts("&&");
+      text_.advance(2);
+      skip_lines();
+      const auto next = read_test();
+      all = !next ? next : both ? *all && *next : *all || *next;
+    }
+    if (all && (text_.peek() == ';' || text_.peek() == '\n')) return all;
+    text_ = before;
+    return std::nullopt;
+  }
+
+  /// [ a = b ], [[ -n a ]], ! [ 3 -lt 4 ] of known words; what nothing sets is unset, which is
+  /// told.
+  std::optional<bool> read_test() {
+    const bool negates = text_.bare_word() == "!";
+    if (negates) text_.advance();
+    text_.skip_blanks();
+    const std::string begin(text_.bare_word()), end = begin == "[" ? "]" : "]]";
+    if (begin != "[" && begin != "[[") return std::nullopt;
+    text_.advance(begin.size());
+    const std::set<std::string> told = names_.taken_as_unset;
+    MarkedWords words;
+    names_.outside_is_unset = true;
+    for (text_.skip_blanks(); !text_.at_end_of_command() && text_.bare_word() != end;
+         text_.skip_blanks())
+      read_word(text_, names_, begin == "[" ? Splitting::yes : Splitting::no, words);
+    names_.outside_is_unset = false;
+    const bool closed = text_.bare_word() == end;
+    const auto truth = closed ? truth_of(words, begin == "[[") : std::nullopt;
+    if (closed) text_.advance(end.size());
+    if (!truth) names_.taken_as_unset = told;
+    return truth ? std::optional(*truth != negates) : truth;
+  }
+
+  std::optional<bool> truth_of(MarkedWords words, bool matches) const {
+    const bool negates = words.size() > 1 && words.front() == "!";
+    if (negates) words.erase(words.begin());
+    for (const std::string& word : words)
+      if (!names_.doubt(word).empty()) return std::nullopt;
+    std::optional<bool> truth;
+    if (words.size() == 1) truth = !words[0].empty();
+    if (words.size() == 2 && words[0] == "-z") truth = words[1].empty();
+    if (words.size() == 2 && words[0] == "-n") truth = !words[1].empty();
+    if (words.size() == 3) truth = compared(words[0], words[1], words[2], matches);
+    return truth ? std::optional(*truth != negates) : truth;
+  }
+
+  static std::optional<bool> compared(const std::string& a, const std::string& op,
+                                      const std::string& b, bool matches) {
+    const bool equal = op == "=" || op == "==";
+    if (equal || op == "!=")
+      return matches && has_any(b, "*?[") ? std::nullopt : std::optional((a == b) == equal);
+    const auto x = whole_number(a), y = whole_number(b);
+    if (!x || !y) return std::nullopt;
+    if (op == "-eq") return *x == *y;
+    if (op == "-ne") return *x != *y;
+    if (op == "-lt") return *x < *y;
+    if (op == "-le") return *x <= *y;
+    if (op == "-gt") return *x > *y;
+    if (op == "-ge") return *x >= *y;
+    return std::nullopt;
   }
 
   /// (( ... )): any name in it may be set.
@@ -202,7 +441,7 @@ class ScriptReader {
   void read_simple() {
     const int line = text_.line();
     std::vector<ShellWord> words;  // with marks
-    names_.may_not_run = in_function() ? "in a function" : doubt();
+    names_.may_not_run = in_function() ? "in a function" : doubt_of_values();
     own_.clear();
     bool declares = false, execs = false;
     for (;;) {
@@ -321,7 +560,7 @@ class ScriptReader {
     const bool goes_on =
         append || (!is_array && !old.empty() && value.front().starts_with(old.front()));
     if (!append && goes_on) value.front().erase(0, old.front().size());
-    const std::string why = doubt();
+    const std::string why = doubt_of_values();
     if (!why.empty() && !goes_on && !old.empty()) return put_in_doubt(name);
     if (!why.empty())
       for (std::string& word : value)
@@ -347,24 +586,36 @@ class ScriptReader {
   void put_in_doubt(const std::string& name) {
     if (name.empty()) return;
     if (in_function()) return void(set_by_functions_.insert(name));
-    const std::string why = doubt().empty() ? fmt::format("in line {}", text_.line()) : doubt();
+    const std::string block = doubt_of_values();
+    const std::string why = block.empty() ? fmt::format("in line {}", text_.line()) : block;
     names_.values[name] = {names_.marked("$" + name, fmt::format("{} is set {}", name, why))};
   }
 
   /// Takes a command for what it changes here.
   void run_command(std::vector<ShellWord> words, int line) {
     const std::string name = words.front().text;
-    const bool pattern = !blocks_.empty() && blocks_.back().begin == "case" &&
-                         (text_.peek() == ')' || text_.peek() == '|');
-    const bool starts = !pattern && starts_program(words);
+    const bool starts = starts_program(words);
     if (in_function()) return void(functions_start_ = functions_start_ || starts);
     if (functions_.contains(name)) {
       for (const std::string& variable : set_by_functions_)
         put_in_doubt(variable);
       if (functions_start_)
         pass_over(fmt::format("{} is a function, and one starts a program", name));
+    } else if (name == "exit" && !blocks_.empty() && !joined_ &&
+               (blocks_.back().by_absence || (blocks_.back().before && !blocks_.back().runs))) {
+      blocks_.back().ends = true;  // what it misses is given, or the branch is not taken
     } else if (name == "exit" && doubt().empty()) {
       exit_line_ = line;
+    } else if (is_one_of(name, {"break", "continue"}) &&
+               std::any_of(blocks_.begin(), blocks_.end(),
+                           [](const Block& b) { return b.runs && b.begin == "for"; })) {
+      refuse(name + " in a loop");
+    } else if (name == "eval" && words.size() > 1 &&
+               names_.doubt(words[1].text.substr(0, words[1].text.find(' '))).empty()) {
+      std::string text;
+      for (std::size_t i = 1; i < words.size(); ++i)
+        text += ShellNames::readable(words[i].text) + " ";
+      read_nested(text);
     } else if (is_one_of(name, {"eval", "source", "."})) {
       run_text(words);
     } else if (name == "set" && words.size() > 1 && !words[1].text.starts_with('+') &&
@@ -385,7 +636,42 @@ class ScriptReader {
     }
   }
 
-  /// eval and source: environments of software set paths, all else may set anything.
+  /// A text as commands: of eval, and what a shell runs.
+  void read_nested(const std::string& text) {
+    if (++nested_ > most_nested) return refuse("texts in texts");
+    const std::size_t depth = blocks_.size();
+    const bool joined = joined_, tests = tests_;
+    const ShellText outer = std::exchange(text_, ShellText(text, text_.line()));
+    while (!text_.is_at_end() && exit_line_ == 0)
+      read_next();
+    if (problem_.empty()) text_ = outer;
+    if (blocks_.size() != depth) refuse("a text that is run does not end");
+    joined_ = joined;
+    tests_ = tests;
+    --nested_;
+  }
+
+  /// srun ... bash -c "...": what it launches is launched by srun. The shell sees what is exported.
+  void read_shell_text(const std::vector<ShellWord>& words, std::size_t shell) {
+    const std::size_t before = launches_.size();
+    const std::string text = ShellNames::readable(words[shell + 2].text);
+    if (!names_.doubt(text.substr(0, text.find(' '))).empty())
+      return pass_over(fmt::format("{} {} runs a text", words[shell].text, words[shell + 1].text));
+    ShellNames kept = names_;
+    std::erase_if(names_.values, [&](const auto& each) { return !exported_.contains(each.first); });
+    names_.arguments.clear();
+    read_nested(text);
+    kept.taken_as_unset = names_.taken_as_unset;
+    names_ = std::move(kept);
+    for (std::size_t i = before; i < launches_.size(); ++i) {
+      std::vector<ShellWord>& all = launches_[i].command.words;
+      for (std::size_t at = 0; at < shell; ++at)
+        all.insert(all.begin() + static_cast<std::ptrdiff_t>(at),
+                   {unmarked(words[at].text), words[at].line, names_.doubt(words[at].text)});
+    }
+  }
+
+  /// source: environments of software set paths, all else may set anything.
   void run_text(const std::vector<ShellWord>& words) {
     std::string text;
     for (const ShellWord& word : words)
@@ -415,15 +701,26 @@ class ScriptReader {
     return std::any_of(words.begin(), words.end(), [&](const ShellWord& word) {
       return word.text.find(".py") != word.text.npos || word.text == "-m" ||
              is_shell_script(word.text) || word.text.starts_with("--") ||
-             !names_.doubt(word.text).empty();
+             word.text.find(" --") != word.text.npos || !names_.doubt(word.text).empty();
     });
   }
 
   /// Keeps what starts a program.
   void consider(const std::vector<ShellWord>& words, int line) {
+    for (std::size_t i = 0; i + 2 < words.size() && !words[i].text.ends_with(".py"); ++i) {
+      const std::string &shell = words[i].text, &option = words[i + 1].text;
+      const bool runs = shell == "sh" || shell.ends_with("/sh") || shell.ends_with("bash");
+      if (runs && option.starts_with('-') && !option.starts_with("--") && option.ends_with('c'))
+        return read_shell_text(words, i);
+    }
     ShellCommand command;
-    for (const ShellWord& word : words)
-      command.words.push_back({unmarked(word.text), word.line, names_.doubt(word.text)});
+    for (const ShellWord& word : words) {
+      // Of a program the name counts, not its folder.
+      const std::string name = word.text.substr(word.text.rfind('/') + 1);
+      const bool known = name.ends_with(".py") && unmarked(name) == name;
+      command.words.push_back(
+          {unmarked(word.text), word.line, known ? "" : names_.doubt(word.text)});
+    }
     if (const std::string text = command.started_text(); !text.empty()) return pass_over(text);
     for (const auto& [name, own] : own_)
       command.variables[name] = own.value;
@@ -451,7 +748,7 @@ class ScriptReader {
   ShellText text_;
   ShellNames names_;
   std::vector<Block> blocks_;
-  std::set<std::string, std::less<>> functions_, set_by_functions_;
+  Words functions_, set_by_functions_;
   std::vector<Launch> launches_;
   std::vector<std::string> passed_over_;  // "7: eval runs ..."
   std::set<std::string> exported_;
@@ -460,7 +757,7 @@ class ScriptReader {
   bool tests_ = false;   // the last command is a condition
   bool joined_ = false;  // whether the next command runs, it says
   bool functions_start_ = false;
-  int exit_line_ = 0;
+  int exit_line_ = 0, rounds_ = 0, nested_ = 0;
   std::size_t written_ = 0;
 };
 

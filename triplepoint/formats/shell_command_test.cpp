@@ -105,10 +105,10 @@ TEST_CASE("what is not certain stays one word with its reason, wherever it goes"
 
 TEST_CASE("what may or may not run puts in doubt what it sets, and no more") {
   for (const char* may : {"if [ -e x ]; then TP=8; fi", "[ -e x ] && TP=8", "[[ -e x ]] || TP=8",
-                          "case $X in a|b) TP=8 ;; esac", "for TP in 1 2; do :; done", "((TP++))",
-                          "read TP", "f() { TP=8; }; f", "function f { TP=8; }\nf", "unset TP",
-                          "printf -v TP 8", "source env.sh", "eval TP=8", "TP[1]=8", "( TP=8 )",
-                          "export \"$N=8\"", "while true; do TP=8; done"}) {
+                          "case $(x) in a|b) TP=8 ;; esac", "for TP in $(x); do :; done",
+                          "((TP++))", "read TP", "f() { TP=8; }; f", "function f { TP=8; }\nf",
+                          "unset TP", "printf -v TP 8", "source env.sh", "eval $(x)", "TP[1]=8",
+                          "( TP=8 )", "export \"$N=8\"", "while true; do TP=8; done"}) {
     CAPTURE(may);
     CHECK(doubts(std::string("TP=1\n") + may + "\nrun --num-layers 2 --seq-length 8 --tp $TP")
               .size() == 1);
@@ -120,6 +120,39 @@ TEST_CASE("what may or may not run puts in doubt what it sets, and no more") {
     CAPTURE(not_run);
     CHECK(doubts(std::string("TP=1\n") + not_run + "\nrun --tp $TP").empty());
   }
+}
+
+TEST_CASE("tests of known words choose, loops over known words repeat, texts are read") {
+  const std::string set = "M=7B; N=2; ";
+  for (const auto& [script, last] : std::map<std::string, std::string>{
+           {"if [ $M = 7B ]; then A=1; elif [ $M = 70B ]; then A=2; else A=3; fi", "1"},
+           {"if [ -z $M ]; then A=1; elif [[ $N -gt 1 && -n $M ]]; then A=2; else A=3; fi", "$A"},
+           {"if ! [ $N -le 1 ] && [[ $M != *B ]]; then A=1; else A=1; fi", "1"},
+           {"if [ -e x ]; then A=4; exit 1; else A=2; fi", "2"},
+           {"A=1; if [ -n \"$X\" ]; then A=2; run --a 5; exit; fi", "1"},
+           {"case $M in 70B|8B) A=1 ;; (7B) A=2 ;; *) A=3 ;; esac", "2"},
+           {"case $X in a) A=1 ;; *) A=3; esac", "3"},
+           {"A=; for i in 1 $N; do if [ $i -eq 2 ]; then A+=$i; else A+=0; fi; done", "02"},
+           {"while [ $# -gt 0 ]; do A=$1; shift; done; A=${A:-6}", "6"},
+           {"CMD='A=$N; eval A=1$A'; eval $CMD", "12"},
+           {"f() { if [ $M = 8B ]; then A=9; fi; }; A=1; f", "$A"}}) {
+    CAPTURE(script);
+    const auto command = find_command(set + script + "\nrun --a $A", "x.sh");
+    REQUIRE_MESSAGE(command.has_value(), command.error().what);
+    CHECK(command->words.back().text == last);
+    CHECK(command->words.back().doubt.empty() == (last != "$A"));
+  }
+  CHECK(words("export N=2; M=1\nsrun -N 2 bash -c \"run --a '$M b' --n \\$N\"") ==
+        Words{"srun", "-N", "2", "run", "--a", "1 b", "--n", "2"});
+}
+
+TEST_CASE("of outcomes that differ, only arguments that are added are in doubt") {
+  const std::string either = "if [ -e x ]; then A=\"--x 1 --lr 2\"; else A=\"--x 1\"; fi\nrun $A";
+  CHECK(doubts(either) ==
+        std::map<std::string, std::string>{{"--lr", "A is set in the 'if' of line 1"},
+                                           {"2", "A is set in the 'if' of line 1"}});
+  CHECK(doubts("if [ -e x ]; then A='--x 1'; else A='--x 2'; fi\nrun $A").size() == 1);
+  CHECK(doubts("eval run --no-load \"\\$@\" --b $(x \"';|\")").size() == 2);
 }
 
 TEST_CASE("a default that is set where it may not run is in doubt, and a function's is no value") {
@@ -162,12 +195,12 @@ TEST_CASE("names with a default are taken as unset, which is told, unless they a
 TEST_CASE("what launches and is not read is refused with its line and the way out") {
   for (const auto& [script, what] : std::map<std::string, std::string>{
            {"\neval $RUN", "x.sh:2: 'eval $RUN' runs what does not stand here"},
-           {"srun bash -c \"python p.py\"", "x.sh:1: bash -c runs a text"},
+           {"srun bash -c \"$RUN\"", "x.sh:1: bash -c runs a text"},
            {"source train.sh", "x.sh:1: 'source train.sh' runs what does not stand here"},
            {"sbatch train.sh", "x.sh:1: train.sh is another script"},
            {"f() { python p.py; }\nf", "x.sh:2: f is a function, and one starts a program"},
            {"ssh h 'python p.py --a'", "x.sh:1: a command stands inside of a word"},
-           {"for i in 1; do\nrun --a\ndone",
+           {"for i in *; do\nrun --a\ndone",
             "x.sh:2: the training is launched in the 'for' of line 1"},
            {"grep x y && run --a", "x.sh:1: the training is launched if line 1 says so"},
            {"set -- a b\nrun --a", "x.sh:1: set changes the arguments"},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -273,7 +274,11 @@ class WordReader {
               Quotes quotes) {
     const ShellNames::Meaning meaning = names_.meaning(name);
     const bool quoted = quotes == Quotes::around;
-    if (!meaning.value && !meaning.doubt.empty()) return doubt(whole, meaning.doubt);
+    const bool unset = names_.outside_is_unset && meaning.outside;
+    if (unset) names_.taken_as_unset.emplace(name);
+    names_.met_outside = names_.met_outside || unset;
+    if (unset && name == "#") return put("0");
+    if (!meaning.value && !meaning.doubt.empty() && !unset) return doubt(whole, meaning.doubt);
     const bool all = index == "@" || index == "*";
     const auto number = index.empty() ? std::optional<int64_t>(0) : whole_number(index);
     if (!all && !number) return doubt(whole, "its form is not worked out");
@@ -381,6 +386,17 @@ std::string ShellNames::marked(std::string_view text, const std::string& why) {
   return opens + word + closes;
 }
 
+std::string ShellNames::readable(std::string_view text) {
+  std::string all;
+  bool inside = false;
+  for (const char c : text) {
+    inside = c == opens || (inside && c != closes);
+    if (inside && has("'\"\\`$;&|<>(){}#", c)) all += '\\';
+    all += c;
+  }
+  return all;
+}
+
 std::string ShellNames::doubt(std::string_view text) const {
   const std::size_t begin = text.find(opens);
   if (begin == text.npos) return {};
@@ -399,12 +415,55 @@ ShellNames::Meaning ShellNames::meaning(std::string_view name) const {
   if ((name == "@" || name == "*") && !arguments.empty()) return {arguments, {}};
   if (name == "#" && !arguments.empty())
     return {MarkedWords{fmt::format("{}", arguments.size())}, {}};
+  if (name == "#") return {std::nullopt, "$# is a number of arguments of the script", true};
   if (name_length(name) == 0) return {std::nullopt, fmt::format("${} is not known", name)};
   if (!all_in_doubt_.empty()) return {std::nullopt, fmt::format("{}: {}", name, all_in_doubt_)};
   for (const char* machine : {"HOME", "PWD", "USER", "HOSTNAME", "PATH", "RANDOM", "SECONDS", "UID",
                               "LANG", "SHELL", "BASH_SOURCE", "OSTYPE", "LINENO"})
     if (name == machine) return {std::nullopt, fmt::format("{} is the machine's", name)};
   return {std::nullopt, fmt::format("{} has no value in this file", name), true};
+}
+
+ShellNames ShellNames::merged(const std::vector<ShellNames>& outcomes, const std::string& where) {
+  ShellNames all = outcomes.front();
+  for (const ShellNames& other : outcomes) {
+    all.values.insert(other.values.begin(), other.values.end());
+    all.reasons_.insert(other.reasons_.begin(), other.reasons_.end());
+    all.taken_as_unset.insert(other.taken_as_unset.begin(), other.taken_as_unset.end());
+    if (all.all_in_doubt_.empty()) all.all_in_doubt_ = other.all_in_doubt_;
+    if (other.arguments != all.arguments) all.arguments.clear();
+  }
+  for (auto& [name, value] : all.values) {
+    std::vector<MarkedWords> each;
+    bool plain = true;
+    for (const ShellNames& other : outcomes) {
+      const auto found = other.values.find(name);
+      each.push_back(found == other.values.end() ? MarkedWords() : found->second);
+      plain = plain && each.back().size() < 2;
+    }
+    if (std::adjacent_find(each.begin(), each.end(), std::not_equal_to<>()) == each.end()) continue;
+    for (MarkedWords& words : each)
+      if (plain && !words.empty()) words = split(words.front(), ' ');
+    std::size_t same = each.front().size();
+    for (const MarkedWords& words : each)
+      same = static_cast<std::size_t>(
+          std::mismatch(words.begin(), words.end(), each.front().begin(),
+                        each.front().begin() + static_cast<std::ptrdiff_t>(same))
+              .first -
+          words.begin());
+    value.assign(each.front().begin(), each.front().begin() + static_cast<std::ptrdiff_t>(same));
+    const std::string why = fmt::format("{} is set {}", name, where);
+    bool adds = true;
+    for (const MarkedWords& words : each)
+      for (std::size_t i = same; i < words.size(); ++i) {
+        if (words[i].empty()) continue;
+        adds = adds && (i > same || words[i].starts_with("--") || words[i][0] == opens);
+        value.push_back(all.doubt(words[i]).empty() ? all.marked(words[i], why) : words[i]);
+      }
+    if (!adds) value = {all.marked(fmt::format("${}", name), why)};
+    if (plain) value = {joined(value)};
+  }
+  return all;
 }
 
 void ShellNames::doubt_all(const std::string& why) {

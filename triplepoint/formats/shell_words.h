@@ -57,10 +57,14 @@ class ShellNames {
   std::set<std::string> taken_as_unset;  // what the environment could set
   std::vector<std::string> arguments;    // none: $1 is not known, but ${1:-x} is x
 
-  std::string may_not_run;  // why what is read may not run: ${A:=word} sets nothing sure
+  std::string may_not_run;        // why what is read may not run: ${A:=word} sets nothing sure
+  bool outside_is_unset = false;  // in tests: what nothing here sets
+  bool met_outside = false;       // and that there was such a name
 
   /// A text that is not certain: one word, with the reason.
   std::string marked(std::string_view text, const std::string& why);
+  /// A text to be read once more: what is not certain has no letters that a shell acts on.
+  static std::string readable(std::string_view text);
   /// Why a text is not certain; empty: it is.
   std::string doubt(std::string_view text) const;
 
@@ -70,6 +74,10 @@ class ShellNames {
     bool outside = false;  // nothing here sets it, but the environment could
   };
   Meaning meaning(std::string_view name) const;
+
+  /// What is known after one of several outcomes: values that are equal, and what they begin with;
+  /// arguments that only some add are in doubt one by one.
+  static ShellNames merged(const std::vector<ShellNames>& outcomes, const std::string& where);
 
   /// From here on any name may have any value: a file that is not read may set it.
   void doubt_all(const std::string& why);

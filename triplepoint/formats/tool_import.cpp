@@ -63,6 +63,42 @@ const TomlValue* tool_with(const TomlValue& file, const Settings& settings) {
 /// What the file says, in keys of job.toml and a few more.
 using Said = std::map<std::string, std::string>;
 
+void refuse_value(const std::string& key, const std::string& value, const std::string& instead,
+                  Settings& settings) {
+  settings.note(
+      DiagnosisCode::unsupported, Severity::error, key,
+      fmt::format("{} is '{}', which is not read; {}, or give it by a flag with --ignore {}", key,
+                  value.substr(0, 60), instead, key));
+}
+
+/// A list in our words, by the parts of it that are known: "q_proj+k_proj+v_proj=attention_qkv".
+std::optional<std::string> parts_in_our_words(const TomlValue& rule, const std::string& key,
+                                              Settings& settings) {
+  std::vector<std::string> left, ours;
+  for (const std::string& word : settings.list(key).value_or(std::vector<std::string>()))
+    for (const std::string& part : split(word, ','))
+      for (const std::string& each : split(part, ' '))
+        if (!trimmed(each, " []'\"").empty()) left.emplace_back(trimmed(each, " []'\""));
+  if (left.empty()) return std::nullopt;
+  const std::string all = fmt::format("{}", fmt::join(left, ","));
+  for (const std::string& each : words_at(rule, "parts")) {
+    const std::size_t equals = each.rfind('=');
+    const std::vector<std::string> theirs = split(each.substr(0, equals), '+');
+    const auto is_part = [&](const std::string& word) {
+      return std::find(theirs.begin(), theirs.end(), word) != theirs.end();
+    };
+    if (std::count_if(left.begin(), left.end(), is_part) != std::ssize(theirs)) continue;
+    std::erase_if(left, is_part);
+    if (each.substr(equals + 1) != "-") ours.push_back(each.substr(equals + 1));
+  }
+  if (!left.empty() || ours.empty()) {
+    refuse_value(key, all, "only whole groups are: " + text_at(rule, "parts"), settings);
+    return std::nullopt;
+  }
+  if (!text_at(rule, "sets").starts_with("plan.lora.")) return ours.front();
+  return fmt::format("['{}']", fmt::join(ours, "','"));
+}
+
 /// The value in our words; nothing where it sets nothing, or is not known.
 std::optional<std::string> in_our_words(const TomlValue& rule, const std::string& key,
                                         const std::string& value, Settings& settings) {
@@ -79,10 +115,7 @@ std::optional<std::string> in_our_words(const TomlValue& rule, const std::string
       return ours == "-" ? std::nullopt : std::optional(ours == "*" ? value : ours);
     known.push_back(theirs);
   }
-  settings.note(
-      DiagnosisCode::unsupported, Severity::error, key,
-      fmt::format("{} is '{}', which is not read; {}, or give it by a flag with --ignore {}", key,
-                  value.substr(0, 60), did_you_mean(value, known), key));
+  refuse_value(key, value, did_you_mean(value, known), settings);
   return std::nullopt;
 }
 
@@ -97,7 +130,16 @@ void tell_defaults(const TomlValue& tool, Settings& settings, Said& said) {
   for (const TomlValue& rule : items_of(tool, "key")) {
     const std::string usual = text_at(rule, "absent"), ours = text_at(rule, "sets");
     if (ours.starts_with("plan.lora.") && !has_adapters(said)) continue;
-    if (usual.empty() || !said.try_emplace(ours, usual).second) continue;
+    if (usual.empty() || said.contains(ours)) continue;
+    if (usual == "?") {  // nothing usual: it stands elsewhere, or is a choice of the tool by model
+      if (!settings.is_by_flags(ours))
+        settings.note(DiagnosisCode::unsupported, Severity::error, {},
+                      fmt::format("the file has no {}, and nothing is usual; add it, or give it by "
+                                  "a flag of simulate and plan",
+                                  text_at(rule, "name")));
+      continue;
+    }
+    said[ours] = usual;
     taken.push_back(fmt::format("{} ({})", usual, text_at(rule, "name")));
   }
   if (!taken.empty())
@@ -110,14 +152,19 @@ Said read_keys(const TomlValue& tool, Settings& settings) {
   for (const TomlValue& rule : items_of(tool, "key")) {
     for (const std::string& key : split(text_at(rule, "name"), '|')) {
       if (!settings.has(key) || settings.is_ignored(key)) continue;
-      auto value = settings.text(key);
-      if (!value) continue;
-      if (value->find_first_not_of("0123456789_") == value->npos) std::erase(*value, '_');  // YAML
-      if (auto ours = in_our_words(rule, key, *value, settings))
-        said[text_at(rule, "sets")] = *ours;
+      std::optional<std::string> ours;
+      if (!text_at(rule, "parts").empty()) {
+        ours = parts_in_our_words(rule, key, settings);
+      } else if (auto value = settings.text(key)) {
+        if (value->find_first_not_of("0123456789_") == value->npos)
+          std::erase(*value, '_');  // YAML
+        ours = in_our_words(rule, key, *value, settings);
+      }
+      if (ours) said[text_at(rule, "sets")] = *ours;
     }
   }
   tell_defaults(tool, settings, said);
+  if (const std::string tells = text_at(tool, "tells"); !tells.empty()) settings.assume(tells);
   // Ranks that stand in a file without adapters are left over.
   if (!has_adapters(said))
     std::erase_if(said, [](const auto& each) { return each.first.starts_with("plan.lora."); });
@@ -138,10 +185,24 @@ std::optional<int64_t> number_said(const Said& said, const std::string& key, Set
 /// The library's name for "meta-llama/Meta-Llama-3.1-8B-Instruct"; "" if it has none.
 Result<std::string> library_name(const spec::Library& library, const std::string& published) {
   std::string name = lower_case(std::filesystem::path(published).filename().string());
-  for (const char* part : {"meta-", "-instruct", "-base", "-chat", "-hf", "-it", "-pt", "-v0.1"})
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const char* part : {"meta-", "-instruct", "-base", "-chat", "-hf", "-it", "-pt"})
     if (const std::size_t at = name.find(part); at != name.npos)
       name.erase(at, std::string_view(part).size());
   return spec::name_in_library(library, "models", name);
+}
+
+/// Adapters stand beside attention's plain matrices and shared experts; elsewhere they would be
+/// left out.
+void refuse_adapters(const Said& said, const spec::Model& model, Settings& settings) {
+  if (!has_adapters(said) || (!model.moe && !model.latent_attention)) return;
+  const auto targets = said.find("plan.lora.targets");
+  const std::string all = targets != said.end() ? targets->second : "";
+  const bool experts = model.moe && all.find("mlp") != all.npos;
+  if (experts || (model.latent_attention && all.find("attention") != all.npos))
+    settings.note(DiagnosisCode::unsupported, Severity::error, {},
+                  fmt::format("adapters on {} are not modelled; give a model without",
+                              experts ? "experts" : "latent attention"));
 }
 
 /// A model by the name or folder that the file gives.
@@ -230,6 +291,7 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
   } else {
     model = TPT_TRY(model_said(cache, settings, said, tool, hints));
   }
+  refuse_adapters(said, *model, settings);
   spec::StatedJob stated =
       TPT_TRY(spec::parse_stated_job(cache.library(), job_text(said), settings.file()));
   if (const auto length = number_said(said, "sequence_length", settings))
@@ -295,7 +357,7 @@ void add_argument(const Setting& setting, std::string_view leaf,
     if (rule != nullptr && rule->find("switch") != nullptr && (word == "1" || word == "0"))
       word = word == "1" ? "true" : "false";
     if (word == "true" || word == "false") {
-      if ((word == "true") == (negates != nullptr && negates->truth)) return;
+      argument.is_off = (word == "true") == (negates != nullptr && negates->truth);
       argument.words.clear();
     }
     // Precisions are names here, and switches there.
@@ -322,16 +384,66 @@ void add_argument(const Setting& setting, std::string_view leaf,
   }
 }
 
+/// The library's model that a file names, where a file of the tool's own holds its sizes.
+Result<std::optional<spec::Model>> model_of_argument_keys(LibraryCache& cache,
+                                                          const TomlValue& tool,
+                                                          const std::vector<TomlValue>& rules,
+                                                          Settings& settings, Settings& arguments) {
+  for (const TomlValue& rule : rules) {
+    const std::string key = text_at(rule, "name");
+    if (text_at(rule, "sets") != "model" || !settings.has(key) || arguments.has("num-layers") ||
+        arguments.is_by_flags("num-layers"))
+      continue;
+    const std::string stated = settings.text(key).value_or("");
+    const auto name = in_our_words(rule, key, stated, settings);
+    if (!name)
+      return error(
+          fmt::format("{}{} takes the model's sizes from another file, {}, which is not read; "
+                      "give them by --model",
+                      settings.place(key), key, stated));
+    settings.assume(fmt::format("the model is the library's {}, as {} has it in {}", *name,
+                                text_at(tool, "name"), stated));
+    return TPT_TRY(spec::load_model(cache.library(), *name));
+  }
+  return std::optional<spec::Model>();
+}
+
+/// What the tool's own files set where this one says nothing.
+void add_usual_arguments(const TomlValue& tool, const std::vector<TomlValue>& rules,
+                         Settings& arguments) {
+  std::vector<std::string> taken;
+  for (const TomlValue& rule : rules) {
+    const std::string usual = text_at(rule, "absent"), leaf = text_at(rule, "name");
+    if (usual.empty() || arguments.line(argument_name(words_at(rule, "sets").front())) > 0)
+      continue;
+    if (usual == "?") {
+      arguments.note(DiagnosisCode::unsupported, Severity::error, {},
+                     fmt::format("the file has no {}, and nothing is usual; add it", leaf));
+      continue;
+    }
+    add_argument({leaf, {usual}}, leaf, rules, arguments);
+    taken.push_back(fmt::format("{} {}", leaf, usual));
+  }
+  if (!taken.empty())
+    arguments.assume(fmt::format("not in the file, taken as {} does by default: {}",
+                                 text_at(tool, "name"), fmt::join(taken, ", ")));
+}
+
 Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
                                       const TomlValue& tool, const ImportHints& hints) {
-  const std::string extra = text_at(tool, "extra");
   const std::vector<TomlValue> rules = items_of(tool, "key");
+  for (const std::string& each : words_at(tool, "needs")) {
+    const std::string key = each.substr(0, each.find('='));
+    if (const auto value = settings.text(key); value && *value != each.substr(key.size() + 1))
+      refuse_value(key, *value, "only " + each, settings);
+  }
   Settings arguments(settings.file());
   arguments.set_by_flags(hints.by_flags);
   arguments.set_ignored(hints.ignored);
   const KeyTable table = KeyTable::of(tool);
   for (const Setting& setting : settings.all()) {
-    if (table.without_effect(setting.key) || table.refused(setting.key)) continue;
+    if (table.without_effect(setting.key) || table.refused(setting.key) || table.told(setting.key))
+      continue;
     for (const std::string& section : words_at(tool, "sections")) {
       const bool is_whole = setting.key + "." == section;
       if (!is_whole && !setting.key.starts_with(section)) continue;
@@ -341,12 +453,9 @@ Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
       break;
     }
   }
-  if (!extra.empty() && settings.has(extra) && !arguments.has("num-layers") &&
-      !arguments.is_by_flags("num-layers"))
-    return error(
-        fmt::format("{}{} takes the model's sizes from another file, {}, which is not read; "
-                    "give them by --model",
-                    settings.place(extra), extra, settings.text(extra).value_or("")));
+  const std::optional<spec::Model> model =
+      TPT_TRY(model_of_argument_keys(cache, tool, rules, settings, arguments));
+  add_usual_arguments(tool, rules, arguments);
   for (const std::string& key : words_at(tool, "complete"))
     if (!std::any_of(settings.all().begin(), settings.all().end(),
                      [&](const Setting& setting) { return setting.key.ends_with("." + key); }) &&
@@ -361,7 +470,7 @@ Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
   for (std::string& each : settings.assumed())
     arguments.assume(std::move(each));
   return import_arguments(cache, arguments, {},
-                          TPT_TRY(KeyTable::load(cache.library(), "megatron")), hints);
+                          TPT_TRY(KeyTable::load(cache.library(), "megatron")), hints, model);
 }
 
 }  // namespace

@@ -44,6 +44,12 @@ constexpr const char* zoo =
     "  --num-query-groups: 8\n  --seq-length: 4096\n  --micro-batch-size: 1\n"
     "  --global-batch-size: 256\n  --tensor-model-parallel-size: 2\n  --bf16: true\n"
     "  --swiglu: false\n  --vocab-size: 32000\n";
+constexpr const char* primus =
+    "exp_name: x\nmodules:\n  pre_trainer:\n    framework: megatron\n    config: pre_trainer.yaml\n"
+    "    model: mixtral_8x7B_v0.1.yaml\n    overrides:\n      train_iters: 5\n"
+    "      micro_batch_size: 4\n      global_batch_size: 256\n      seq_length: 4096\n"
+    "      expert_model_parallel_size: 8\n      enable_primus_turbo: true\n"
+    "      gradient_accumulation_fusion: false\n";
 constexpr const char* bridge =
     "model:\n  _target_: some.Provider\n  num_layers: 32\n  hidden_size: 4096\n"
     "  ffn_hidden_size: 14336\n  num_attention_heads: 32\n  num_query_groups: 8\n"
@@ -140,6 +146,24 @@ TEST_CASE("Megatron's arguments are read where they are keys") {
   }
 }
 
+TEST_CASE("Primus' files have its defaults, its models where they are ours, and no other backend") {
+  const spec::Job read = job(primus);
+  CHECK(read.model.name == "mixtral-8x7b-dropless");
+  CHECK(read.model.sequence_length == 4096);
+  CHECK(read.plan.sharding == spec::Sharding::optimizer);
+  CHECK(read.plan.precision == spec::Precision::bf16);
+  for (const auto& [from, to] : std::map<std::string, std::string>{
+           {"framework: megatron", "framework: maxtext"},
+           {"mixtral_8x7B_v0.1.yaml", "gpt_oss_20B.yaml"},    // other sizes than the published ones
+           {"gradient_accumulation_fusion", "qk_layernorm"},  // of the model's file
+           {"train_iters: 5", "recompute_layer_ids: 5"}}) {
+    const auto changed = ::triplepoint::formats::read(with(primus, from, to));
+    CHECK_MESSAGE((!changed || spec::has_errors(changed->diagnoses)), to);
+  }
+  CHECK(job(with(primus, "train_iters: 5", "use_distributed_optimizer: false")).plan.sharding ==
+        spec::Sharding::none);
+}
+
 TEST_CASE("what a class leaves to its defaults, and what is not read, is refused by name") {
   const auto refused = [](const std::string& text) {
     const auto imported = read(text);
@@ -179,6 +203,7 @@ const std::vector<Example>& examples() {
                                            {"factory.yaml", factory},
                                            {"nanotron.yaml", nanotron},
                                            {"zoo.yaml", zoo},
+                                           {"primus.yaml", primus},
                                            {"bridge.yaml", bridge},
                                            {"llama.json", fixture("llama.json")},
                                            {"deepseek.json", fixture("deepseek.json")},
@@ -338,6 +363,23 @@ TEST_CASE("adapters, optimizers and defaults of other tools are theirs, and told
   CHECK_FALSE(full.plan.lora);  // ranks without an adapter are left over
   CHECK(spec::has_errors(
       read(with(axolotl, "fsdp_version: 2", "adapter: lora\nload_in_8bit: true"))->diagnoses));
+  const auto lists = [](const std::string& targets, const char* model = "Meta-Llama-3.1-8B") {
+    return read(with(with(axolotl, "fsdp_version: 2", "adapter: lora\n" + targets),
+                     "Meta-Llama-3.1-8B", model));
+  };
+  using Targets = std::vector<std::string>;
+  CHECK(lists("lora_target_modules: [q_proj, o_proj, k_proj, v_proj]")->job.plan.lora->targets ==
+        Targets{"attention_qkv", "attention_dense"});
+  for (const auto& refused : {lists("lora_target_modules: [q_proj, v_proj]"), lists(""),
+                              lists("lora_target_linear: true", "Mixtral-8x7B-v0.1")})
+    CHECK(spec::has_errors(refused->diagnoses));
+  CHECK(job(with(axolotl, "NousResearch/Meta-Llama-3.1-8B", "m/Mixtral-8x7B-v0.1")).model.name ==
+        "mixtral-8x7b-dropless");
+  CHECK(job(with(axolotl, "fsdp_version: 2", "fsdp: [full_shard, auto_wrap]")).plan.sharding ==
+        spec::Sharding::parameters);
+  const auto packed = read(with(axolotl, "bf16: auto", "bf16: auto\nsample_packing: true"));
+  CHECK(packed->job.plan.record_layout == spec::RecordLayout::packed);
+  CHECK(said_of(packed).find("samples count as long as sequence_len") != std::string::npos);
   const auto left_out = read(factory);
   CHECK(left_out->job.plan.recompute == spec::Recompute::full);
   CHECK(left_out->job.plan.sharding == spec::Sharding::none);
