@@ -64,7 +64,7 @@ class Train(Case):
         self.assertEqual(found["runs"][0]["num_gpus"], 4)
 
     def test_a_training_that_fails_says_so(self):
-        open(self.path("crash.toml"), "w").write('name = "crash"\nmodel = "tiny-gpt"\ncluster = "laptop"\nstack = "triplepoint-train"\n'
+        open(self.path("crash.toml"), "w").write('name = "crash"\nmodel = "tiny-gpt"\ncluster = "laptop"\nnodes = 2\nstack = "triplepoint-train"\n'
                                                  "[plan]\nglobal_batch_size = 16\n")
         failed = self.call("train", "crash.toml", "--launcher", "threads", code=1)
         self.assertIn("lost its mind", failed.stderr)
@@ -83,6 +83,7 @@ STUDY = """
 title = "Three jobs"
 [defaults]
 cluster = "laptop"
+nodes = 2
 stack = "triplepoint-train"
 model = "tiny-llama"
 [defaults.plan]
@@ -181,7 +182,7 @@ class Real(Case):
     def test_numbers_that_no_training_has_are_refused(self):
         job = self.path("job.toml")
         with open(job, "w") as file:
-            file.write('model = "tiny-gpt"\ncluster = "laptop"\nstack = "triplepoint-train"\n[plan]\nprecision = "fp32"\n'
+            file.write('model = "tiny-gpt"\ncluster = "laptop"\nnodes = 1\nstack = "triplepoint-train"\n[plan]\nprecision = "fp32"\n'
                        'optimizer = "fp32_adamw"\n')
         for words in (["--steps", "99999999999999999999"], ["--seed", "-1"], ["--seed", "99999999999999999999"], ["--weight-decay", "inf"],
                       ["--warmup", "9223372036854775807"], ["--timeout", "inf"], ["--peak", "nan"], ["--steps", "1.5"]):

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -10,6 +13,16 @@
 namespace triplepoint::trainer {
 
 enum class Reduction { sum, maximum };
+
+/// How a number travels.
+enum class Number : uint8_t { fp32, int64 };
+
+constexpr int64_t bytes_of(Number number) {
+  return number == Number::fp32 ? 4 : 8;
+}
+
+/// to[i] = to[i] + from[i], or the larger one.
+void combine(Number, const void* from, void* to, int64_t count, Reduction);
 
 /// A peer that does not answer, or a group that disagrees. The one exception of the trainer: a wait
 /// stands deep inside of a pass, and nothing there could go on. `what` names rank, peer, group.
@@ -35,13 +48,13 @@ class GroupTransport {
   using Counts = std::span<const int64_t>;
 
   virtual ~GroupTransport() = default;
-  virtual Started all_reduce(float* data, int64_t count, Reduction) = 0;
+  virtual Started all_reduce(Number, void* data, int64_t count, Reduction) = 0;
   /// `mine` may be its place in `whole`.
-  virtual Started all_gather(const float* mine, float* whole, Counts) = 0;
-  virtual Started reduce_scatter(const float* whole, float* mine, Counts, Reduction) = 0;
-  virtual Started all_to_all(const float* send, Counts, float* receive, Counts) = 0;
-  virtual Started send(const float* data, int64_t count, int to, int channel) = 0;
-  virtual Started receive(float* data, int64_t count, int from, int channel) = 0;
+  virtual Started all_gather(Number, const void* mine, void* whole, Counts) = 0;
+  virtual Started reduce_scatter(Number, const void* whole, void* mine, Counts, Reduction) = 0;
+  virtual Started all_to_all(Number, const void* send, Counts, void* receive, Counts) = 0;
+  virtual Started send(Number, const void* data, int64_t count, int to, int channel) = 0;
+  virtual Started receive(Number, void* data, int64_t count, int from, int channel) = 0;
 };
 
 /// One rank's way to the others: an MPI (one process per rank), or the memory of one process whose
@@ -58,8 +71,13 @@ class Transport {
   /// Processes are ended by MpiSession::end_all.
   virtual void abort(const char* why) = 0;
   /// Called when nothing has moved for a number of looks in a row: gives the core to others, at
-  /// most for a millisecond.
-  virtual void rest(int looks) = 0;
+  /// most for `longest`.
+  virtual void rest(int looks, std::chrono::nanoseconds longest) = 0;
+  static constexpr int sleep_at_once = std::numeric_limits<int>::max();
+  /// A number that all ranks of one machine see, zero at first, `place` below most_shared_numbers;
+  /// null where there is none.
+  virtual std::atomic<int64_t>* shared_number(int place) = 0;
+  static constexpr int most_shared_numbers = 256;
 };
 
 /// Ranks that are threads of one process, for tests and for machines without MPI: one transport

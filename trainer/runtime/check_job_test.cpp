@@ -18,6 +18,7 @@ spec::Job tiny_mixtral_job() {
   const Result<spec::Job> job = spec::parse_job(spec::default_library(), R"(
 model = "tiny-mixtral"
 cluster = "laptop"
+nodes = 2
 stack = "triplepoint-train"
 [plan]
 global_batch_size = 8

@@ -399,6 +399,14 @@ class Rank {
 
 }  // namespace
 
+std::vector<int> nodes_of_ranks(const spec::Job& job) {
+  const workload::RankGrid grid(job);
+  std::vector<int> nodes;
+  for (int64_t rank = 0; rank < grid.world_size(); ++rank)
+    nodes.push_back(static_cast<int>(grid.node_of(rank)));
+  return nodes;
+}
+
 EndpointSettings endpoint_settings(const spec::Job& job, double timeout_seconds) {
   const spec::Plan& plan = job.plan;
   EndpointSettings settings;

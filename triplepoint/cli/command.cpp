@@ -91,7 +91,7 @@ constexpr std::array table = {
         "calibrate", "Learn from your own runs, for --with; or measure this machine.",
         "Learns from measured steps in what your machines and software differ from what is\n"
         "shipped, says which run taught what and what to measure next. --this-machine times\n"
-        "the cores of this machine and describes them as a cluster.\n\n"
+        "the cores of this machine and describes them as an emulated cluster.\n\n"
         "  triplepoint calibrate runs.csv training.run -o mine\n"
         "  triplepoint calibrate --job job.toml train.log -o mine\n"
         "  triplepoint calibrate --this-machine\n",
@@ -125,8 +125,8 @@ constexpr std::array table = {
         "A transformer (GPT, Llama, mixture of experts) with tensor, pipeline, data and expert\n"
         "parallelism, on ranks that are processes of this machine, or of a Slurm allocation.\n"
         "Requires only MPI and a BLAS. The job format is that of simulate. The default job is "
-        "a\nsmall Llama on the cluster laptop (8 ranks on shared cores), "
-        "in\nfp32, 32 sequences per step in microbatches of 2, gradients not sharded. Open "
+        "a\nsmall Llama on the emulated cluster laptop (2 nodes of 4 ranks, 1 Gb/s between "
+        "them),\nin fp32, 32 sequences per step in microbatches of 2, gradients not sharded. Open "
         "MPI\nsettings are set automatically; under mpirun or srun the command is one rank.\n\n"
         "  triplepoint train\n"
         "  triplepoint train --model tiny-gpt --tp 2 --pp 4 --steps 20 -o gpt.run\n"

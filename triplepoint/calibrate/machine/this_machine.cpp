@@ -299,18 +299,25 @@ double link_seconds(const spec::Cluster& cluster, const Link& row) {
          unit::s;
 }
 
-spec::Cluster bare_cluster(int64_t ranks, int64_t cores) {
+spec::Cluster bare_cluster(const EmulatedCluster& emulated, int64_t cores) {
   spec::Cluster cluster;
-  cluster.name = "this-machine";
-  cluster.gpus_per_node = ranks;
+  cluster.name = emulated.name;
+  cluster.num_nodes = emulated.nodes;
+  cluster.gpus_per_node = emulated.ranks_per_node;
   cluster.shared_cores = cores;
   spec::ScaleUp& up = cluster.scale_up;
   up.kind =
       spec::ScaleUpKind::pcie;  // one memory: a rank's rate does not depend on whom it talks to
   up.efficiency = 1;
-  up.domain_size = ranks;
+  up.domain_size = emulated.ranks_per_node;
   up.local_copy_factor = 0;
   up.low_latency_efficiency = 0.01;  // there is one protocol
+  spec::ScaleOut& out = cluster.scale_out;
+  out.nics_per_node = 1;
+  out.nic_bandwidth = emulated.fabric_bandwidth;
+  out.efficiency = out.point_to_point_efficiency = out.all_to_all_efficiency =
+      emulated.fabric_efficiency;
+  out.latency = emulated.fabric_latency;
   return cluster;
 }
 
@@ -339,6 +346,7 @@ void fit_links(spec::Cluster& cluster, const std::vector<Link>& rows) {
                                  {"point_to_point", 1, 0.1, 4}},
                                 misses, 800);
   cluster = with(best.at);
+  cluster.scale_out.launch = cluster.scale_up.launch;
 }
 
 double step_seconds(spec::Job job, const spec::Gpu& gpu, const spec::Stack& stack) {
@@ -374,7 +382,7 @@ void fit_steps(spec::Gpu& gpu, spec::Stack& stack, const std::vector<Training>& 
 }
 
 /// From a core as each device to the equal parts of `shared_cores` that its ranks get where they
-/// are more: whatever a core does takes so much longer.
+/// are more: whatever a core does takes so much longer. The fabric is no core's work.
 void share_cores(spec::Cluster& cluster) {
   const double share = std::min(
       1.0, static_cast<double>(cluster.shared_cores) / static_cast<double>(cluster.num_gpus()));
@@ -383,8 +391,9 @@ void share_cores(spec::Cluster& cluster) {
   gpu.hbm_bandwidth = share * *gpu.hbm_bandwidth;
   gpu.memory = *gpu.memory / static_cast<double>(cluster.num_gpus());
   spec::KernelCoefficients& kernels = gpu.kernels;
-  for (Seconds* start : {&kernels.kernel_start, &kernels.attention_start, &kernels.kernel_floor,
-                         &cluster.scale_up.latency, &cluster.scale_up.launch})
+  for (Seconds* start :
+       {&kernels.kernel_start, &kernels.attention_start, &kernels.kernel_floor,
+        &cluster.scale_up.latency, &cluster.scale_up.launch, &cluster.scale_out.launch})
     *start = *start / share;
   cluster.scale_up.bandwidth = share * cluster.scale_up.bandwidth;
 }
@@ -402,7 +411,8 @@ MachineError errors_of(std::string rows_of, const std::vector<Row>& rows, const 
 
 }  // namespace
 
-Result<MachineFit> fit_machine(const Json& json, int64_t ranks, const spec::Library& library) {
+Result<MachineFit> fit_machine(const Json& json, const EmulatedCluster& emulated,
+                               const spec::Library& library) {
   const Rows rows = TPT_TRY(read_rows(json, library));
   MachineFit fit;
   fit.processor = json.value("processor", "unknown processor");
@@ -410,7 +420,7 @@ Result<MachineFit> fit_machine(const Json& json, int64_t ranks, const spec::Libr
   fit_gemms(gpu, rows.gemms);
   fit_attention(gpu, rows.attentions);
   const spec::Gpu alone = gpu;
-  fit.cluster = bare_cluster(ranks, json.value("cores", int64_t{1}));
+  fit.cluster = bare_cluster(emulated, json.value("cores", int64_t{1}));
   fit_links(fit.cluster, rows.links);
   fit.stack = TPT_TRY(spec::load_stack(library, "triplepoint-train"));
   fit_steps(gpu, fit.stack, rows.trainings);
@@ -474,10 +484,13 @@ std::string core_toml(const spec::Gpu& gpu) {
 std::string cluster_toml(const MachineFit& fit) {
   const spec::Cluster& cluster = fit.cluster;
   const spec::ScaleUp& up = cluster.scale_up;
+  const spec::ScaleOut& out = cluster.scale_out;
   std::string text = fmt::format(
       "# SPDX-License-Identifier: Apache-2.0\n# Written by triplepoint calibrate --this-machine.\n"
-      "[cluster]\ntitle = {}\ngpus_per_node = {}\nshared_cores = {}\n",
-      toml_text(fit.processor), cluster.gpus_per_node, cluster.shared_cores);
+      "[cluster]\ntitle = {}\nnum_nodes = {}\ngpus_per_node = {}\nshared_cores = "
+      "{}\n",
+      toml_text("Emulated on " + fit.processor), cluster.num_nodes, cluster.gpus_per_node,
+      cluster.shared_cores);
   text += core_toml(cluster.gpu);
   text += fmt::format(
       "\n[cluster.scale_up]\nkind = \"pcie\"\nbandwidth = \"{:.5g} GB/s\"\nefficiency = 1\n"
@@ -486,6 +499,15 @@ std::string cluster_toml(const MachineFit& fit) {
       "half_size = \"0 B\"\nnvls = false\ndomain_size = {}\n",
       up.bandwidth / (unit::GB / unit::s), up.all_to_all_efficiency, up.point_to_point_efficiency,
       up.low_latency_efficiency, up.launch / unit::us, up.latency / unit::us, up.domain_size);
+  text += fmt::format(
+      "\n[cluster.scale_out]\nkind = \"fat_tree\"\nnics_per_node = {}\nnic_bandwidth = \"{:.5g} "
+      "MB/s\"\nefficiency = {:.5g}\npoint_to_point_efficiency = {:.5g}\n"
+      "all_to_all_efficiency = {:.5g}\nlatency = \"{:.5g} us\"\nlaunch = \"{:.5g} us\"\nhalf_size "
+      "= \"0 B\"\noversubscription = "
+      "1\nnodes_per_leaf = {}\n",
+      out.nics_per_node, out.nic_bandwidth / (unit::MB / unit::s), out.efficiency,
+      out.point_to_point_efficiency, out.all_to_all_efficiency, out.latency / unit::us,
+      out.launch / unit::us, out.nodes_per_leaf);
   return text + sources(fit, "cluster.*");
 }
 
