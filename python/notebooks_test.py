@@ -75,8 +75,11 @@ def run_as_jupyter_does(file):
 
 
 def texts(notebook):
-    """What its cells print and show as text."""
-    return [["".join(output.get("text", output.get("data", {}).get("text/plain", []))) for output in cell.get("outputs", [])]
+    """What its cells print and show as text, but for progress, which the last "\\r" wipes out: slow machines show it."""
+    def text(output):
+        return "".join(output.get("text", output.get("data", {}).get("text/plain", []))).split("\r")[-1]
+
+    return [[shown for shown in map(text, cell.get("outputs", [])) if shown]
             for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 

@@ -120,13 +120,13 @@ DataTable gpu_table(const Snapshot& snapshot) {
                                 {"power", Align::right},
                                 {"limit", Align::right, 1},
                                 {"temp", Align::right},
-                                {"memory", Align::right},
+                                {"memory", Align::right, 3},
                                 {"SM MHz", Align::right},
-                                {"util", Align::right},
-                                {"memory used", Align::right},
+                                {"util", Align::right, 2},
+                                {"memory used", Align::right, 2},
                                 {"NVLink/xGMI", Align::right, 1},
                                 {"PCIe", Align::right, 1},
-                                {"slowed by", Align::left}});
+                                {"slowed by", Align::right}});
   for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
     const GpuView gpu = view_gpu(snapshot, static_cast<int32_t>(i));
     const std::string cause = gpu.answers ? gpu.cause() : "does not answer";

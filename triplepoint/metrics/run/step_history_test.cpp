@@ -172,9 +172,10 @@ TEST_CASE("131, 96, 40 and 25 thousand tokens a second are four levels") {
   });
   const StepPattern& sick = found(step_history(steps), Kind::slowdown);
   REQUIRE(sick.levels.size() == 4);
+  constexpr double thousands[] = {131, 96, 40, 25};  // of tokens a second
   for (size_t i = 0; i < 4; ++i)
     CHECK(training.step() / (sick.levels[i].time / unit::s) * 131 ==
-          Approx((double[]){131, 96, 40, 25}[i]).epsilon(0.02));
+          Approx(thousands[i]).epsilon(0.02));
 }
 
 TEST_CASE("speed that comes back by itself is no heat") {

@@ -593,13 +593,11 @@ TEST_CASE("a planted fault limits first, and undoing it is what to change") {
                                  .cause = run::Cause::power_limit,
                                  .cost = 3 * unit::s}};
   }
-  const Json json = json_of(study);
   for (const Group& group : groups_of(study)) {
     const Answers answers = answers_for(group);
     if (answers.fastest == nullptr || !has_fault(*answers.fastest)) continue;
     CHECK(answers.limit_text.text().starts_with("GPU 8 slows the others"));
     CHECK(answers.change_text.text().starts_with("Give it the power limit of its peers"));
-    CHECK(faults_of(answers.limit_text, json).empty());
   }
 }
 

@@ -358,13 +358,14 @@ class LogReader {
       const size_t next = find_marker(line, dialect.marker, at + 1);
       const std::string_view text =
           line.substr(at, next == std::string_view::npos ? next : next - at);
-      if (text.find(dialect.proof) != std::string_view::npos)
+      if (text.find(dialect.proof) != std::string_view::npos) {
         if (auto step = dialect.read(text)) {
           step->at = last_stamp(line.substr(0, at));
           keep(*step, dialect);
         } else {
           ++log_.unread;
         }
+      }
       at = next;
     }
   }
