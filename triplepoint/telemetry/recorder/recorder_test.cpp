@@ -79,12 +79,16 @@ struct CalmSecond {
 /// Where others keep the machine busy, stamps lie off their readings; then it is recorded again.
 CalmSecond record_in_a_calm_second(const Path& file) {
   for (int attempt = 0;; ++attempt) {
-    auto recorder = Recorder::begin(plan_for(file), one_gpu()).value();
-    const auto longest = record_a_second(*recorder);
-    const RecordingSummary summary = recorder->finish().value();
+    auto recorder = Recorder::begin(plan_for(file), one_gpu());
+    REQUIRE_MESSAGE(recorder, recorder.error().what);
+    const auto longest = record_a_second(**recorder);
+    const auto finished = (*recorder)->finish();
+    REQUIRE_MESSAGE(finished, finished.error().what);
+    const RecordingSummary summary = *finished;
     if (longest < std::chrono::milliseconds(25) || attempt == 9)
       return {summary,
               std::chrono::duration<double>(longest).count() / (summary.duration / unit::s)};
+    std::filesystem::remove(file);
   }
 }
 
