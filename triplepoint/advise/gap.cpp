@@ -26,9 +26,8 @@ using metrics::Metrics;
 using metrics::StepParts;
 using metrics::StepPattern;
 
-constexpr double least_part = 0.01;   // of the step; less is left unexplained
-constexpr double least_left = 0.02;   // of the step, for which settings are tried
-constexpr double most_of_idle = 0.4;  // in calls
+constexpr double least_part = 0.01;  // of the step; less is left unexplained
+constexpr double least_left = 0.02;  // of the step, for which settings are tried
 
 bool is_inside(const StepPattern& pattern) {
   using Kind = StepPattern::Kind;

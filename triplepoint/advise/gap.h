@@ -22,8 +22,7 @@ namespace triplepoint::advise {
 /// Parts are disjoint.
 struct Gap {
   Seconds measured, base, unexplained;
-  bool is_whole_trace =
-      false;  // no step is known: all that a mean rank's trace shows counts as one
+  bool is_whole_trace = false;  // no step is known: a mean rank's whole trace counts as one
   std::optional<Seconds> predicted;
   std::vector<GapPart> parts;       // largest first
   std::vector<std::string> unlike;  // what makes the prediction one of another training

@@ -73,7 +73,6 @@ void name_host_calls(const metrics::GapCalls& calls, GapPart& part, Calls of) {
 
 std::vector<GapPart> parts_of_idle(const std::vector<metrics::MeanStep>& ranks,
                                    const std::optional<metrics::GapCalls>& calls) {
-  constexpr double most_of_idle = 0.4;
   std::vector<GapPart> parts;
   for (const IdleWords& words : idle_words) {
     GapPart part{.cause = std::string(words.cause),

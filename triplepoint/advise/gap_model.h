@@ -75,6 +75,8 @@ std::vector<Seconds> costs_of(const spec::Job&, const std::vector<JobChange>&);
 /// at only where it launched late and the trace has its calls; else that the cause is not known.
 std::vector<GapPart> parts_of_idle(const std::vector<metrics::MeanStep>& ranks,
                                    const std::optional<metrics::GapCalls>&);
+/// Share of idle time in calls of one kind from which on they are named.
+inline constexpr double most_of_idle = 0.4;
 /// What the host was at during some idle time, or during a share of it.
 enum class Calls : uint8_t { all_of_it, share_of_it };
 void name_host_calls(const metrics::GapCalls&, GapPart&, Calls);

@@ -283,7 +283,7 @@ DataTable placements_table(const PlaceResult& result) {
   return table;
 }
 
-/// ", 12.80 % of it on GPUs that are all alike": what is no matter of heat.
+/// ", 12.80 % also on GPUs that are all alike": what is no matter of heat.
 std::string alike_text(const PlaceResult& result) {
   if (!result.parts) return "";
   const double alike = result.parts->layers.alike + result.parts->order.alike;
@@ -444,23 +444,24 @@ answers::ChassisPicture picture_of(const spec::Job& job) {
 
 /// Before and after with one scale, so that a colour is the same temperature in both.
 std::vector<answers::Figure> chassis_figures(const PlaceResult& result) {
-  answers::ChassisPicture before = picture_of(baseline_of(result).job),
-                          after = picture_of(result.best().job);
+  std::vector<answers::ChassisPicture> pictures = {picture_of(baseline_of(result).job)};
+  if (result.recommended > 0) pictures.push_back(picture_of(result.best().job));
   std::pair<double, double> range = {1e9, -1e9};
-  for (const answers::ChassisPicture* picture : {&before, &after})
-    for (const double value : metrics::measure(*picture->run).temperature_per_gpu_c)
+  for (const answers::ChassisPicture& picture : pictures)
+    for (const double value : metrics::measure(*picture.run).temperature_per_gpu_c)
       if (std::isfinite(value))
         range = {std::min(range.first, value), std::max(range.second, value)};
   if (range.first > range.second) return {};
-  before.range = after.range = range;
+  for (answers::ChassisPicture& picture : pictures)
+    picture.range = range;
   std::vector<answers::Figure> figures = {
       {.id = "before",
        .title = "Today: stages on their slots, and how warm they are",
-       .chart = std::move(before)}};
+       .chart = std::move(pictures.front())}};
   if (result.recommended > 0)
     figures.push_back({.id = "after",
                        .title = "After: the " + placement_name(result.best()) + " placement",
-                       .chart = std::move(after)});
+                       .chart = std::move(pictures.back())});
   return figures;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -270,7 +271,7 @@ using spec::FaultKind;
 
 constexpr double clear_share = 0.05;  // of time
 constexpr double least_rise_k = 2, least_path = 1.15, least_power = 0.96, least_clock = 0.97,
-                 least_steady_power = 0.8;
+                 least_steady_power = 0.8;  // of what a device drew at the baseline
 
 /// Of two digits, as one would write it.
 Fault fault_of(FaultKind kind, std::optional<int64_t> Fault::*place, std::size_t number,

@@ -185,8 +185,7 @@ std::vector<std::string> gap_sentences(const Gap& gap) {
 
 namespace {
 
-/// What is left where no pattern is clear: "5 of 23 steps take more than half longer than the
-/// median".
+/// What is left where no pattern is clear: "why 5 of 23 steps take more than 1.5 times the median".
 std::string slow_steps_text(const run::Run& run) {
   std::vector<double> times;
   for (const run::StepRecord& step : run.steps)

@@ -59,7 +59,8 @@ class Why : public Command {
           fmt::format("{}: it did not run ({}), so no step can be explained; triplepoint "
                       "show says what it needs",
                       sources_.front(), run::verdict_of(measured)));
-    if (!gap.predicted && gap.base > 1.2 * gap.measured)
+    constexpr double at_odds = 1.2;  // of what two clocks of one log say
+    if (!gap.predicted && gap.base > at_odds * gap.measured)
       return error(fmt::format(
           "{}: its time stamps say {} a step, its step times {} (they contradict each other); give "
           "a log of one clock",
@@ -75,7 +76,7 @@ class Why : public Command {
         }))
       answer.verdict.insert(
           0,
-          "Other programs used most of the processors meanwhile, which alone may explain it; "
+          "Other programs used the processors meanwhile, which alone may explain it; "
           "measure again without them. ");
     print_answer(console, answer, format_);
     if (output_) TPT_TRY(write_file_atomically(*output_, report::document_page(answer)));

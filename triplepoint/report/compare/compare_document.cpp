@@ -102,9 +102,10 @@ answers::Figure headline_figure(const Comparison& c) {
         bars.push_back({label_of(c, i, row.title), relative_of(row, i), difference_text(row, i),
                         judgement(row, i), i == 1 && c.sides.size() > 2});
   if (bars.empty()) return {};
-  const std::string title = c.sides.size() == 2
-                                ? fmt::format("{} against {}", c.sides[1].name, c.sides[0].name)
-                                : fmt::format("Against {}", c.sides[0].name);
+  const std::string title =
+      (c.sides.size() == 2 ? fmt::format("{} against {}", c.sides[1].name, c.sides[0].name)
+                           : fmt::format("Against {}", c.sides[0].name)) +
+      of_what;
   return {"differences",
           title,
           "Length: change in per cent; colour: improvement or regression.",
