@@ -15,9 +15,10 @@
 namespace triplepoint::advise {
 namespace {
 
-/// Of a device while training is paused.
-Watts idle_power(const spec::Job& job) {
-  return job.cluster.gpu.power ? job.cluster.gpu.power->idle : Watts();
+/// Of the devices (W) while training is paused.
+std::vector<double> idle_powers(const spec::Job& job) {
+  const Watts each = job.cluster.gpu.power ? job.cluster.gpu.power->idle : Watts();
+  return std::vector<double>(static_cast<std::size_t>(job.cluster.num_gpus()), each / unit::W);
 }
 
 /// "alarm: node=1,fan=0.2": what one list of faults has and the other lacks, as --fault takes it.
@@ -119,7 +120,7 @@ Decision Controller::think(const sim::TransientSimulation& machine, const SteerR
   for (SteerMove& move : moves) {
     move.then = foresee(machine, job_with(known, move.setting), options_.scope);
     const MoveCost cost{move.restarts ? options_.restart : Seconds(),
-                        search::scope_power(options_.scope, base_, idle_power(base_))};
+                        power_in(options_.scope, machine, idle_powers(base_))};
     move.ratio = worth(leave, move.then, cost, decision.horizon);
   }
   const SteerPolicy::Verdict verdict = policy_.choose(now, moves);
@@ -165,9 +166,13 @@ class Track {
     side_.totals.steps += static_cast<double>(window.steps.size());
     side_.ended = run::shutdown_text(window);
     const Seconds end = runs() ? now() : window.shutdown->time.value_or(now());
-    Joules drawn;
+    std::vector<double> drawn(static_cast<std::size_t>(world_.job().cluster.num_gpus()));
     for (const run::Series& series : window.series)
-      drawn += count(series, begin, end);
+      drawn[static_cast<std::size_t>(series.device)] += count(series, begin, end) / unit::J;
+    const double seconds = (end - begin) / unit::s;
+    if (seconds > 0)
+      for (double& each : drawn)
+        each /= seconds;
     add(drawn, end - begin);
     auto read = readings_of(window, world_.job());
     if (read) side_.looks.emplace_back(now(), *read);
@@ -178,7 +183,7 @@ class Track {
     world_.change(job);
     if (!(pause > Seconds())) return;
     world_.pause(pause);
-    add(static_cast<double>(job.world_size()) * idle_power(job) * pause, pause);
+    add(idle_powers(job), pause);
     step_begin_ = now();
   }
 
@@ -190,14 +195,12 @@ class Track {
   }
 
  private:
-  /// What the devices drew in some time, and the scope with them.
-  void add(Joules drawn, Seconds time) {
+  /// What the devices drew (W each) for some time, and the scope with them.
+  void add(const std::vector<double>& device_w, Seconds time) {
     side_.totals.time += time;
-    side_.totals.device_energy += drawn;
-    if (!(time > Seconds())) return;
-    const spec::Job& job = world_.job();
-    const Watts each = drawn / time / static_cast<double>(job.world_size());
-    side_.totals.energy += search::scope_power(scope_, job, each) * time;
+    for (const double each : device_w)
+      side_.totals.device_energy += each * unit::W * time;
+    side_.totals.energy += power_in(scope_, world_, device_w) * time;
   }
 
   /// Energy of a device; power_w is the mean since the stamp before.

@@ -232,6 +232,24 @@ std::vector<SteerMove> possible_moves(const spec::Job& base, const SteerSetting&
   return legal;
 }
 
+namespace {}  // namespace
+
+Watts power_in(metrics::EnergyScope scope, const sim::TransientSimulation& now,
+               std::span<const double> device_w) {
+  const spec::Cluster& cluster = now.job().cluster;
+  double devices = 0, nodes = 0;
+  for (int64_t n = 0; n < cluster.num_nodes; ++n) {
+    double of_node = 0;
+    for (int64_t g = 0; g < cluster.gpus_per_node; ++g)
+      of_node += device_w[static_cast<size_t>(n * cluster.gpus_per_node + g)];
+    devices += of_node;
+    nodes += now.node_power(n, of_node * unit::W) / unit::W;
+  }
+  return search::energy_in(scope, now.job(), devices,
+                           nodes / static_cast<double>(cluster.num_nodes), 1) *
+         unit::W;
+}
+
 namespace {
 
 /// A settled machine repeats itself: two of its steps say all. Nothing where heat ends the job.
@@ -248,8 +266,7 @@ Forecast settled_forecast(const sim::TransientSimulation& now, const spec::Job& 
   }
   const std::optional<SteerReadings> seen = readings_of(run, job);
   if (!seen || run.shutdown) return {};
-  return {run.steps.back().end - run.steps.back().begin,
-          search::scope_power(scope, job, seen->power() / static_cast<double>(job.world_size()))};
+  return {run.steps.back().end - run.steps.back().begin, power_in(scope, ahead, seen->power_w)};
 }
 
 }  // namespace

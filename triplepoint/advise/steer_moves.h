@@ -48,6 +48,10 @@ std::optional<SteerReadings> readings_of(const run::Run&, const spec::Job&,
 /// empty if nothing has moved.
 std::string change_words(const SteerReadings& before, const SteerReadings& now);
 
+/// In the scope, while the devices draw `device_w` (W) and fans stand as they do now.
+Watts power_in(metrics::EnergyScope, const sim::TransientSimulation& now,
+               std::span<const double> device_w);
+
 /// Where a setting leads.
 struct Forecast {
   Seconds step_time;  // zero: heat ends the job

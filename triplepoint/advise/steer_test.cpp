@@ -11,6 +11,9 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/advise/steer_moves.h"
+#include "triplepoint/sim/simulate.h"
+
 namespace triplepoint::advise {
 namespace {
 
@@ -246,6 +249,16 @@ TEST_CASE("over random disturbances the controller does not swing, and repeats i
     CHECK(again.steered.totals.steps == outcome.steered.totals.steps);
     CHECK(again.decisions.size() == outcome.decisions.size());
   }
+}
+
+TEST_CASE("the controller sees the power that a simulation of the same fault does") {
+  spec::Job job = small_job({"node=1,fan=0.5"});
+  job.environment.pue = 1.5;
+  const metrics::Metrics simulated =
+      metrics::measure(sim::simulate(job, {.duration = {}, .steps = {}}));
+  const Forecast seen = foresee(sim::TransientSimulation(job), job, metrics::EnergyScope::site);
+  CHECK(seen.power * seen.step_time / unit::J ==
+        doctest::Approx(*simulated.site_energy_j).epsilon(0.005));
 }
 
 SteerReadings settled(const spec::Job& job) {

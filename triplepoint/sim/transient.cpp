@@ -153,6 +153,10 @@ class TransientSimulation::State {
 
   const spec::Job& job() const { return model_->job; }
   Seconds now() const { return now_; }
+  Watts node_power(int64_t node, Watts devices) const {
+    const double flow = heat_ ? heat_->flow_share(node) : 1;
+    return power::node_power(model_->job.cluster, devices, flow, 1).total();
+  }
   void solve_steady_state();
   void pause(Seconds duration);
   void change(const spec::Job&);
@@ -548,6 +552,9 @@ const spec::Job& TransientSimulation::job() const {
 }
 Seconds TransientSimulation::now() const {
   return state_->now();
+}
+Watts TransientSimulation::node_power(int64_t node, Watts devices) const {
+  return state_->node_power(node, devices);
 }
 void TransientSimulation::solve_steady_state() {
   state_->solve_steady_state();

@@ -45,6 +45,8 @@ class TransientSimulation {
 
   const spec::Job& job() const;
   Seconds now() const;
+  /// At the wall, while its devices draw so much and its fans stand as they do now.
+  Watts node_power(int64_t node, Watts devices) const;
   /// Goes where the present job leads in the end, without time passing; faults of this moment hold.
   void solve_steady_state();
   /// Trains on: steps and series (power_w, die_c, sm_clock_mhz, throttled_share per device, and of
