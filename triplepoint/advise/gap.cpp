@@ -9,14 +9,17 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/advise/gap_model.h"
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/own_time.h"
 #include "triplepoint/metrics/trace/trace_steps.h"
+#include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::advise {
 
@@ -68,17 +71,22 @@ class Explainer {
     gap_.history = metrics::step_history(run.steps);
     look_at_ranks();
     if (predicted == nullptr) return;
+    if (!run.manifest.job && predicted->manifest.job)
+      gap_.predicted_of = answers::group_label(*predicted->manifest.job);
     gap_.unlike = unlike(run, *predicted);
-    if (!gap_.unlike.empty())
+    if (!gap_.unlike.empty()) {
       predicted_ = nullptr;
-    else
-      plain_ = metrics::measure(*predicted), gap_.set_up = set_up_apart(run, *predicted);
+      return;
+    }
+    plain_ = metrics::measure(*predicted);
+    gap_.predicted = plain_.step_time;
+    gap_.set_up = set_up_apart(run, *predicted);
+    if (!gap_.set_up.empty()) take_settings();
   }
 
   Gap explain() {
     const metrics::StepHistory& history = gap_.history;
     gap_.measured = history.steps > 0 ? history.mean : seen_.step_time.value_or(Seconds());
-    if (predicted_ != nullptr) gap_.predicted = plain_.step_time;
     const Seconds ordinary = history.steps > 0 ? history.ordinary() : gap_.measured;
     gap_.base = gap_.predicted.value_or(rank_steps_.empty() ? ordinary : gap_.measured);
     for (const StepPattern& pattern : history.patterns)
@@ -88,6 +96,7 @@ class Explainer {
       }
     name_restarts();
     left_ = ordinary - gap_.base;
+    if (settings_) take(*settings_);
     if (gap_.predicted) take_host_calls();
     for (GapPart& part : parts_of_others(run_, seen_)) {
       found_devices_ = true;
@@ -103,6 +112,35 @@ class Explainer {
   }
 
  private:
+  /// What settings that are known to differ cost, by simulation; what is measured is then compared
+  /// with its own job.
+  void take_settings() {
+    spec::Job job = *run_.manifest.job;
+    if (!(job.stack == predicted_->manifest.job->stack)) return;  // a learned one predicts better
+    job.environment.faults.clear();
+    own_ = sim::simulate(job, {.duration = {}, .steps = {}});
+    Metrics own = metrics::measure(own_);
+    if (!run::has_trained(own_) || !own.step_time || !gap_.predicted) return;
+    const Seconds cost = *own.step_time - *gap_.predicted;
+    if (cost < least_part * *gap_.predicted) return;
+    settings_ = GapPart{.cause = "settings",
+                        .what = fmt::format("set up otherwise: {}", fmt::join(gap_.set_up, "; ")),
+                        .seen_in = "prediction",
+                        .cost = cost,
+                        .advice = "set what differs as in the job that it is compared with"};
+    predicted_ = &own_;
+    plain_ = std::move(own);
+  }
+
+  /// What is seen in detail is of the last step; of the mean step it is as much less as that is
+  /// nearer to the prediction.
+  double share_of_mean_step() const {
+    if (!seen_.step_time || !plain_.step_time) return 1;
+    const Seconds seen = *seen_.step_time - *plain_.step_time;
+    const Seconds mean = gap_.measured - *plain_.step_time;
+    return mean > Seconds() && seen > mean ? mean / seen : 1;
+  }
+
   bool can_simulate() const { return gap_.predicted && predicted_->manifest.job.has_value(); }
 
   /// Steps of single ranks, where their kernels are known; of traces alone also how long they are.
@@ -317,7 +355,8 @@ class Explainer {
       for (const GapPart& part : named_[i].parts)
         bounds += part.cost;
       for (GapPart& part : named_[i].parts) {
-        part.cost = bounds > Seconds() ? part.cost / bounds * costs[i] : costs[i];
+        part.cost =
+            share_of_mean_step() * (bounds > Seconds() ? part.cost / bounds * costs[i] : costs[i]);
         part.at_most = false;
         if (part.cost < least_part * gap_.measured) continue;
         left_ = left_ - part.cost;
@@ -413,6 +452,8 @@ class Explainer {
   const run::Run& run_;
   const run::Run* predicted_;
   Metrics seen_, plain_;
+  run::Run own_;                     // the job as it was set up, where that differs
+  std::optional<GapPart> settings_;  // and what that costs
   std::optional<metrics::GapCalls> calls_;
   std::vector<metrics::MeanStep> rank_steps_;  // where the kernels of ranks are known
   Gap gap_;

@@ -589,6 +589,27 @@ TEST_CASE("a room or a limit that the prediction does not have is told") {
   CHECK(set_up_apart(other_layout, cool).size() == 2);  // and half the microbatches
 }
 
+TEST_CASE("a setting that is known to differ is a part, and what it costs is no other's") {
+  spec::Job slow = dense_job();
+  slow.plan.recompute = spec::Recompute::full;
+  const run::Run measured = sim::simulate(slow, {.duration = {}, .steps = {}});
+  const Gap gap = explain_gap(measured, &prediction_of(dense_job()));
+  REQUIRE(gap.parts.size() == 1);
+  CHECK(gap.parts[0].cause == "settings");
+  CHECK(gap.parts[0].what.find("recompute full, predicted") != std::string::npos);
+  CHECK(gap.parts[0].cost / (gap.measured - gap.base) == Approx(1).epsilon(0.01));
+}
+
+TEST_CASE("a fault that comes midway costs the mean step what it adds to it") {
+  spec::Job job = dense_job();
+  job.environment.faults = {*spec::parse_fault("node=1,fan=0.2@100s")};
+  const run::Run measured = sim::simulate(job, {.duration = 300 * unit::s, .steps = {}});
+  const Gap gap = explain_gap(measured, &prediction_of(dense_job()));
+  REQUIRE(gap.parts.size() == 1);
+  CHECK(gap.parts[0].cause == "heat");
+  CHECK(abs(gap.unexplained) < 0.15 * (gap.measured - gap.base));
+}
+
 TEST_CASE("a prediction of another training is refused in the first sentence") {
   run::Run run = recorded(dense_job(), 1, {.recording = true, .traces = false});
   const auto refused_for = [&](const char* why) {

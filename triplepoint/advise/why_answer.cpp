@@ -52,11 +52,14 @@ std::string first_sentence(const Gap& gap) {
     return fmt::format("{}; {} ({}) of it have a cause that can be seen.", takes, time_of(seen),
                        percent(seen / gap.measured));
   }
-  if (abs(over) < 0.01 * gap.measured)
-    return fmt::format("{}, as predicted ({}).", takes, time_of(gap.base));
+  const std::string base =
+      time_of(gap.base) + (gap.predicted_of.empty() ? "" : ", " + gap.predicted_of);
+  if (abs(over) < 0.01 * gap.measured) return fmt::format("{}, as predicted ({}).", takes, base);
   std::string text = fmt::format("{}, {} {} than predicted ({})", takes, time_of(abs(over)),
-                                 over > Seconds() ? "more" : "less", time_of(gap.base));
-  if (!gap.set_up.empty())
+                                 over > Seconds() ? "more" : "less", base);
+  const bool is_part =
+      std::ranges::any_of(gap.parts, [](const GapPart& part) { return part.cause == "settings"; });
+  if (!gap.set_up.empty() && !is_part)
     text += fmt::format("; the two are set up differently: {}", fmt::join(gap.set_up, "; "));
   return text + ".";
 }
@@ -104,12 +107,13 @@ constexpr std::array styles = {"k-memory",     "k-all_reduce", "k-send_recv",
 
 answers::Figure parts_figure(const Gap& gap) {
   answers::Bar bar{.label = "step", .parts = {}, .peak = {}, .text = time_of(gap.measured)};
-  answers::Figure figure{.id = "gap",
-                         .title = "A step, and what it loses",
-                         .note = "Parts are disjoint and add up to the measured step.",
-                         .chart = {},
-                         .legend = {},
-                         .table = {}};
+  answers::Figure figure{
+      .id = "gap",
+      .title = "A step, and what it loses",
+      .note = "Parts are disjoint; with what is unexplained they are the measured step.",
+      .chart = {},
+      .legend = {},
+      .table = {}};
   const auto add = [&](Seconds time, std::string style, const std::string& name) {
     if (time < least_told * gap.measured) return;
     bar.parts.push_back({time / unit::s, style, name + " " + time_of(time)});

@@ -11,6 +11,7 @@
 
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/quoting.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -40,8 +41,11 @@ bool is_study(const Path& folder) {
 /// A training's log tells when its steps were, not what ran in them: steps instead of a timeline,
 /// in which everything would be idle.
 void take_steps_from_log(run::Run& run) {
+  const auto fact = run.manifest.facts.find("samples_per_step");
+  const auto samples =
+      fact == run.manifest.facts.end() ? 0 : whole_number(fact->second).value_or(0);
   for (const run::Span& span : run.timeline.spans)
-    run.steps.push_back({.begin = span.begin, .end = span.end});
+    run.steps.push_back({.begin = span.begin, .end = span.end, .samples = samples});
   run.timeline = {};
   run.manifest.notes.emplace_back(
       "a training's log tells the time of each step, not what ran in it");
@@ -75,6 +79,9 @@ SourceKind kind_of_source(const std::string& source) {
 std::optional<std::string> use_of_trace(const std::string& file) {
   auto input = is_folder(file) ? Result<trace::Input>(error("")) : trace::Input::open(file);
   if (!input) return std::nullopt;
+  if (kind_of_source(file) == SourceKind::run)
+    return fmt::format("{} is a recording that names no job; see it with triplepoint report {}",
+                       file, shell_word(file));
   const auto head = input->peek(trace::recognized_by);
   if (!head) return std::nullopt;
   const auto reader = std::ranges::find_if(

@@ -37,6 +37,8 @@ class Why : public Command {
               "what it should take: a job, which is simulated, or another run (default: the job "
               "that the recording names)",
               into(against_), {.words = Words::files})
+        .flag("--cluster", "NAME", "GPUs of a --against file that names none", into(cluster_),
+              {.words = Words::clusters})
         .flag("--with", "FOLDER", "predict with what triplepoint calibrate learned", into(with_),
               {.words = Words::folders})
         .flag("-o,--output", "FILE.html", "write the page, too", into(output_),
@@ -60,11 +62,11 @@ class Why : public Command {
                       "show says what it needs",
                       sources_.front(), run::verdict_of(measured)));
     constexpr double at_odds = 1.2;  // of what two clocks of one log say
-    if (!gap.predicted && gap.base > at_odds * gap.measured)
+    if (gap.history.base > at_odds * gap.history.mean)
       return error(fmt::format(
           "{}: its time stamps say {} a step, its step times {} (they contradict each other); give "
           "a log of one clock",
-          sources_.front(), advise::time_of(gap.measured), advise::time_of(gap.base)));
+          sources_.front(), advise::time_of(gap.history.mean), advise::time_of(gap.history.base)));
     if (!(gap.measured > Seconds()))
       return error(sources_.front() +
                    ": it has no steps (why explains the time of a step); mark them while "
@@ -98,7 +100,7 @@ class Why : public Command {
     }
     spec::Job job = measured.manifest.job.value_or(spec::Job{});
     const spec::Library library = TPT_TRY(spec::require_library());
-    if (against_) job = TPT_TRY(formats::read_job(library, *against_));
+    if (against_) job = TPT_TRY(formats::read_job(library, *against_, {.cluster = cluster_}));
     job.environment.faults.clear();
     if (with_) job = TPT_TRY(learn::Calibration::read(*with_)).applied(job);
     TPT_TRY(spec::require_valid(job));
@@ -110,7 +112,7 @@ class Why : public Command {
   }
 
   std::vector<std::string> sources_;
-  std::optional<std::string> against_, with_, output_;
+  std::optional<std::string> against_, cluster_, with_, output_;
   ThreadsFlag threads_{"threads to simulate (default: all cores)"};
   FormatFlag format_{FormatFlag::Csv::yes};
 };

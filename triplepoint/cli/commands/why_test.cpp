@@ -148,6 +148,12 @@ TEST_CASE("why refuses what has no steps, and --with without a job") {
   const std::string file = logs.file("train.log", log_of(
                                                       megatron_line, [](int) { return 0; }, 30));
   CHECK(contains(call({"why", file, "--with", logs.path("mine")}).err, "--against JOB"));
+  const std::string job = logs.file(
+      "job.toml",
+      "model = \"llama3.2-1b\"\ncluster = \"hgx-h200\"\n[plan]\nglobal_batch_size = 16\n");
+  CHECK(contains(call({"why", file, "--against", job}).out, "256 samples a step, predicted 16"));
+  const Outcome other = call({"why", file, "--against", job, "--cluster", "hgx-h100"});
+  CHECK_MESSAGE(other.code == exit_ok, other.err);
   CHECK(call({"why", logs.path("nothing.log")}).code == exit_failed);
 }
 

@@ -520,9 +520,10 @@ class History {
 
   /// Stamps of whole seconds make pauses that are none.
   double resolution() const {
-    const bool whole = std::ranges::all_of(lines_, [](const Line& line) {
-      const double end = line.begin + line.time * line.steps;
-      return std::abs(end - std::round(end)) < 1e-6;
+    const auto end = [](const Line& line) { return line.begin + line.time * line.steps; };
+    const bool whole = std::ranges::all_of(lines_, [&](const Line& line) {
+      const double since_first = end(line) - end(lines_.front());
+      return std::abs(since_first - std::round(since_first)) < 1e-5;
     });
     return whole ? 1 : 0;
   }

@@ -81,6 +81,19 @@ TEST_CASE("200 fair trainings show no pattern") {
   }
 }
 
+TEST_CASE("stamps of whole seconds are no pauses") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    std::vector<run::StepRecord> steps = Training(seed).run();
+    for (run::StepRecord& step : steps) {
+      const int64_t length = step.end.nanoseconds() - step.begin.nanoseconds();
+      step.end = Instant(step.end.nanoseconds() / 1'000'000'000 * 1'000'000'000);
+      step.begin = Instant(step.end.nanoseconds() - length);
+    }
+    CHECK(step_history(steps).patterns.empty());
+  }
+}
+
 TEST_CASE("the first steps are told apart from the others") {
   for (uint64_t seed = 0; seed < trials; ++seed) {
     CAPTURE(seed);

@@ -564,6 +564,8 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
     builder.add(span, {.lane = lane, .sequence = placed.step});
   }
   builder.facts()["framework"] = log.framework;
+  if (const LoggedStep& last = log.steps.back(); last.samples)
+    builder.facts()["samples_per_step"] = std::to_string(*last.samples);
   if (log.restarts > 0) {
     builder.facts()["restarts"] = std::to_string(log.restarts);
     builder.facts()["steps_run_again"] = std::to_string(steps_run_again(log));
