@@ -64,7 +64,7 @@ class ClusterExamination : Findings {
 
   /// Block formats share the peak of their bits.
   static std::string peak_key(Precision precision) {
-    return precision == Precision::mxfp8   ? "peak_fp8"
+    return precision == Precision::mxfp8   ? "gemm_mxfp8_share"
            : precision == Precision::nvfp4 ? "peak_fp4"
                                            : fmt::format("peak_{}", enum_name(precision));
   }
@@ -72,6 +72,7 @@ class ClusterExamination : Findings {
   static std::string file_of(std::string_view key, const std::string& gpu) {
     if (key == "[power]" || key == "[thermal]" || key == "[governor]")
       return fmt::format("calibrations/{}/{}.toml", gpu, key.substr(1, key.size() - 2));
+    if (key.starts_with("gemm_")) return fmt::format("calibrations/{}/kernels.toml", gpu);
     return fmt::format("gpus/{}.toml", gpu);
   }
 

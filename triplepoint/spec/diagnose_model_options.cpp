@@ -9,6 +9,7 @@
 
 #include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
 
 namespace triplepoint::spec {
@@ -171,6 +172,7 @@ class OptionsExamination : Findings {
     options_have_effect();
     modules_without_a_part();
     training_options_in_inference();
+    stack_fits_task();
     return all();
   }
 
@@ -256,6 +258,14 @@ class OptionsExamination : Findings {
       warn(Code::inert_option,
            "{} with task {} (there is no backward pass and no gradient); leave {} out",
            fmt::join(inert, " and "), enum_name(job_.task), inert.size() > 1 ? "them" : "it");
+  }
+
+  void stack_fits_task() {
+    if (!is_inference(job_.task) && job_.stack.name == serving_stack)
+      error(Code::unsupported,
+            "stack {} serves models and does not train them (task {} has a backward pass); choose "
+            "another stack, or task prefill or decode",
+            job_.stack.name, enum_name(job_.task));
   }
 
   const Job& job_;

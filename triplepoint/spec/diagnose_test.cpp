@@ -157,6 +157,18 @@ TEST_CASE("a precision without a peak is refused") {
       "source");
 }
 
+TEST_CASE("block scales need a GPU that has them, training a stack that trains") {
+  refused(
+      sound_job(), [](Job& job) { job.plan.precision = Precision::mxfp8; }, Code::unsupported,
+      "the dense mxfp8 peak of h200 is unknown (its cores have none, or no source states it); "
+      "choose precision bf16 or fp16 or fp8 or fp32, or another GPU, or add gemm_mxfp8_share to "
+      "calibrations/h200/kernels.toml with its source");
+  refused(
+      sound_job(), [](Job& job) { job.stack.name = serving_stack; }, Code::unsupported,
+      "stack vllm serves models and does not train them (task pretrain has a backward pass); "
+      "choose another stack, or task prefill or decode");
+}
+
 TEST_CASE("a chassis has a slot for every GPU") {
   refused(
       sound_job(), [](Job& job) { job.cluster.chassis.slots.pop_back(); }, Code::inconsistent,

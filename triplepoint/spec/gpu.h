@@ -15,7 +15,7 @@ namespace triplepoint::spec {
 struct KernelCoefficients {
   double gemm_peak_share = 0.75;           // of the dense peak at max clock, large shapes
   double gemm_fp8_share = 0.6;             // the same with fp8 operands, of peak_fp8
-  std::optional<double> gemm_mxfp8_share;  // with block scales; absent: gemm_fp8_share
+  std::optional<double> gemm_mxfp8_share;  // with block scales; absent: has none
   std::optional<double> gemm_fp4_share;    // of peak_fp4; absent: gemm_fp8_share
   double gemm_half_k = 0;  // k at which a tile reaches half of its rate (prologue), 2-byte operands
   double gemm_half_tile = 0;  // tile side at which fetching operands takes as long as multiplying

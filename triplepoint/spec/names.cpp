@@ -62,8 +62,9 @@ std::optional<FlopsPerSecond> Gpu::peak(Precision precision) const {
     case Precision::fp16:
       return peak_fp16;
     case Precision::fp8:
-    case Precision::mxfp8:
       return peak_fp8;
+    case Precision::mxfp8:  // scaled in hardware, or not at all
+      return kernels.gemm_mxfp8_share ? peak_fp8 : std::nullopt;
     case Precision::nvfp4:
       return peak_fp4;
     case Precision::fp32:
