@@ -717,6 +717,8 @@ std::string reason_of(const ClockPlan& plan, const StageSlack& stage, double low
   if (slack >= most)
     return fmt::format("every pass may end {:.1f} % of a step later: other stages work longer",
                        100 * slack);
+  if (longest->stage == stage.stage && plan.stages.size() > 1)
+    return "works longest: it takes what steps may take longer (--slowdown)";
   if (stage.waited >= most)
     return fmt::format("waits for {:.1f} % of the step for {}", 100 * stage.waited,
                        stage.replica_waits ? "slower replicas" : "other stages");

@@ -19,7 +19,8 @@ using metrics::Metrics;
 
 // Of what is not known all these are empty.
 
-std::string with_unit(const std::optional<double>& value, const char* unit_name, int digits = 3) {
+std::string with_unit(const std::optional<double>& value, const std::string& unit_name,
+                      int digits = 3) {
   return value ? fmt::format("{} {}", significant(*value, digits), unit_name) : "";
 }
 
@@ -34,6 +35,19 @@ std::string share_text(const std::optional<double>& share) {
 /// "peak 710 W" of "peak " and "710 W".
 std::string after(const char* words, const std::string& text) {
   return text.empty() ? std::string() : words + text;
+}
+
+/// Where it is not bf16.
+std::string precision_text(const run::Run& run) {
+  const auto& job = run.manifest.job;
+  if (!job || job->plan.precision == spec::Precision::bf16) return "";
+  return std::string(spec::enum_name(job->plan.precision));
+}
+
+/// What a rank runs on.
+std::string device_word(const run::Run& run) {
+  const auto& job = run.manifest.job;
+  return job && job->cluster.gpu.dies_per_package > 1 ? "die" : "GPU";
 }
 
 /// Texts that are there, with commas.
@@ -160,7 +174,8 @@ std::string limit_beside_peak(const run::Run& run, const Metrics& m) {
 KeyFigure power_figure(const run::Run& run, const Metrics& m) {
   // Dies of one package share its sensor.
   const bool of_packages = run.manifest.facts.contains("power_counted_on");
-  return {of_packages ? "power of a package" : "power of a GPU", with_unit(m.power_mean_w, "W"),
+  return {"power of a " + (of_packages ? "package" : device_word(run)),
+          with_unit(m.power_mean_w, "W"),
           joined({after("peak ", with_unit(m.power_peak_w, "W by the sensor")),
                   with_unit(m.power_kernel_peak_w, "W in a kernel")}) +
               limit_beside_peak(run, m)};
@@ -168,8 +183,8 @@ KeyFigure power_figure(const run::Run& run, const Metrics& m) {
 
 /// "p95 - p5 of its power; 410 W within a microbatch; 61 % of the time at 90 % of the limit or
 /// above".
-KeyFigure swing_figure(const Metrics& m) {
-  return {"swing of a GPU", with_unit(m.bursts.swing_w, "W"),
+KeyFigure swing_figure(const run::Run& run, const Metrics& m) {
+  return {"swing of a " + device_word(run), with_unit(m.bursts.swing_w, "W"),
           joined({"p95 - p5 of its power",
                   with_unit(m.bursts.microbatch_swing_w, "W within a microbatch"),
                   m.bursts.duty ? fmt::format("{} of the time at {} of the limit or above",
@@ -255,12 +270,14 @@ std::vector<KeyFigure> key_figures(const run::Run& run, const Metrics& m) {
   figures.push_back(step_figure(run, m, !figures.empty()));
   if (!trains) add_inference(figures, run, m);
   figures.push_back({"speed", with_unit(m.tokens_per_second, "tokens/s"),
-                     with_unit(m.tokens_per_second_per_gpu, "a GPU")});
-  figures.push_back({"MFU", share_text(m.mfu),
-                     joined({trains ? after("HFU ", share_text(m.hfu)) : "",
-                             with_unit(m.model_tflops_per_gpu, "model TFLOP/s a GPU")})});
+                     with_unit(m.tokens_per_second_per_gpu, "a " + device_word(run))});
+  figures.push_back(
+      {"MFU", share_text(m.mfu),
+       joined({after("of the peak in ", precision_text(run)),
+               trains ? after("HFU ", share_text(m.hfu)) : "",
+               with_unit(m.model_tflops_per_gpu, "model TFLOP/s a " + device_word(run))})});
   figures.push_back(power_figure(run, m));
-  figures.push_back(swing_figure(m));
+  figures.push_back(swing_figure(run, m));
   figures.push_back(energy_figure(m, trains));
   figures.push_back({"die temperature", with_unit(m.temperature_mean_c, "°C"),
                      joined({after("peak ", with_unit(m.temperature_peak_c, "°C")), slots_text(m),
@@ -275,8 +292,9 @@ std::string title_of(const run::Run& run) {
   if (!run.manifest.job) return run.manifest.name;
   const spec::Job& job = *run.manifest.job;
   const std::string variant = variant_label(job);
-  return fmt::format("{}: {}{}, microbatch {}", group_label(job), configuration_label(job),
-                     variant == "base" ? "" : " + " + variant, job.plan.micro_batch_size);
+  return fmt::format("{}: {}{}, microbatch {}{}", group_label(job), configuration_label(job),
+                     variant == "base" ? "" : " + " + variant, job.plan.micro_batch_size,
+                     after(", ", precision_text(run)));
 }
 
 std::string likely_bill_text(const metrics::Bill& bill, double step_s,
@@ -330,12 +348,17 @@ DataTable stage_table(const Metrics& m) {
   // Classes of kernels that no stage runs go first where there is no room, power, heat and clock
   // last.
   std::vector<TextColumn> columns = {{"stage"}};
-  for (const metrics::KernelPart& part : metrics::kernel_parts()) {
+  const auto all = metrics::kernel_parts();
+  std::vector<metrics::KernelPart> parts(all.begin(), all.end());
+  // Waiting is a part of the others, and stands behind their sum.
+  std::ranges::stable_partition(
+      parts, [](const auto& part) { return part.key != std::string_view("waiting"); });
+  for (const metrics::KernelPart& part : parts) {
     const std::string_view key = part.key;
     const bool always = key == "compute" || key == "total";
     const int optional = always ? 0 : part.of(m.kernels) > Seconds() ? 2 : 3;
     columns.push_back({key == "memory"    ? "memory"
-                       : key == "waiting" ? "waiting"
+                       : key == "waiting" ? "of it waiting"
                        : key == "total"   ? "total s"
                                           : part.label,
                        Align::right, optional});
@@ -347,7 +370,7 @@ DataTable stage_table(const Metrics& m) {
   const auto add = [&](std::string name, const metrics::KernelSeconds& kernels,
                        std::initializer_list<std::string> rest) {
     std::vector<DataCell> cells = {std::move(name)};
-    for (const metrics::KernelPart& part : metrics::kernel_parts())
+    for (const metrics::KernelPart& part : parts)
       cells.emplace_back(significant(part.of(kernels) / unit::s));
     cells.insert(cells.end(), rest.begin(), rest.end());
     table.add(std::move(cells));

@@ -331,12 +331,18 @@ std::string verdict_of(const Learned& learned) {
         fmt::format("Learned from 1 run, whose steps take {:.0f} % {} than predicted as shipped.",
                     100 * std::abs(runs[0].measured / runs[0].shipped - 1),
                     runs[0].measured > runs[0].shipped ? "longer" : "less");
-  if (runs.size() > 1)
+  if (runs.size() > 1) {
+    constexpr double noticeable = 0.005;
+    const double left_out = median_error(runs, &learn::RunCheck::left_out);
+    const double shipped = median_error(runs, &learn::RunCheck::shipped);
     text = fmt::format(
-        "Learned from {} runs: each is predicted from the others within {:.0f} % "
-        "(median), as shipped within {:.0f} %.",
-        runs.size(), 100 * median_error(runs, &learn::RunCheck::left_out),
-        100 * median_error(runs, &learn::RunCheck::shipped));
+        "Learned from {} runs: each is predicted from the others within {:.1f} % (median), as "
+        "shipped within {:.1f} %{}.",
+        runs.size(), 100 * left_out, 100 * shipped,
+        shipped - left_out > noticeable
+            ? ""
+            : ": they teach little that the shipped numbers lack, see what to measure next");
+  }
   if (const auto& room = learned.calibration.room())
     text += fmt::format(
         "{}Learned the heat of {} GPUs: temperatures are met within {:.1f} K, as "

@@ -89,6 +89,26 @@ std::string idle_text(const std::vector<SweptJob>& jobs) {
   return fmt::format(" Of {} jobs {} ran.", jobs.size(), std::ssize(jobs) - idle);
 }
 
+/// What is met and not chosen: there is no best of it.
+bool is_condition(const SweptFlag& flag) {
+  return flag.name == "ambient" || flag.name == "seed" || flag.name == "fault";
+}
+
+std::string condition_text(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs,
+                           const SweptJob& fast, const SweptJob& slow) {
+  constexpr double small = 0.01;
+  std::string text = fmt::format("Steps take {} s with {} and {} longer, {} s, with {}",
+                                 significant(seconds_of(fast)), name_of(flags, fast),
+                                 percent(seconds_of(slow) / seconds_of(fast) - 1),
+                                 significant(seconds_of(slow)), name_of(flags, slow));
+  const auto last = std::ranges::find_if(jobs, [&](const SweptJob& job) {
+    return !known(job) || seconds_of(job) > (1 + small) * seconds_of(fast);
+  });
+  if (flags.size() == 1 && flags[0].name == "ambient" && last - jobs.begin() > 1)
+    text += fmt::format("; up to {} it is at most 1 %", name_of(flags, *(last - 1)));
+  return text;
+}
+
 std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {
   constexpr double noticeable = 5e-3;  // less is no difference worth naming
   const SweptJob* fast =
@@ -105,9 +125,10 @@ std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<Sw
     return known(job) && seconds_of(job) < (1 + noticeable) * seconds_of(*fast);
   });
   std::string text =
-      range < noticeable
-          ? fmt::format("The step takes {} s at every value that runs, within 0.5 %",
-                        significant(seconds_of(*fast)))
+      range < noticeable ? fmt::format("The step takes {} s at every value that runs, within 0.5 %",
+                                       significant(seconds_of(*fast)))
+      : std::ranges::all_of(flags, is_condition)
+          ? condition_text(flags, jobs, *fast, *slow)
           : fmt::format("Fastest: {}, {} s a step{} (the slowest, {}, takes {} longer)",
                         name_of(flags, *fast), significant(seconds_of(*fast)),
                         near == 1 ? ""
@@ -122,6 +143,7 @@ std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<Sw
   const char* const cooling =
       cools ? " The PUE is the same at each temperature: what cooling takes there is not modelled."
             : "";
+  if (std::ranges::all_of(flags, is_condition)) return text + "." + cooling;
   if (saved < noticeable)
     return text + fmt::format("; none takes 0.5 % less energy {}.{}", scope, cooling);
   return text + fmt::format("; least energy {}: {}, {} J/token, {} less at {} longer steps.{}",

@@ -50,6 +50,11 @@ Result<search::Space> SearchFlags::space(const spec::Job& base) const {
   const auto reach = reach_ == "everything" ? search::Reach::everything : search::Reach::launchable;
   search::Space space(base, reach, TPT_TRY(search::parse_fixed(fix_)));
   if (space.size() > 0) return space;
+  if (fix_.empty())
+    return error(fmt::format(
+        "no layout splits {} over {} GPUs at batch {} (data parallelism divides the batch, the "
+        "others heads and layers); take another number of nodes, or change the batch",
+        base.model.name, base.world_size(), base.plan.global_batch_size));
   return error(fmt::format(
       "no plan is left of the space (--fix {} and the sizes of {} on {} GPUs at batch {} "
       "exclude each other); fix less, or change the batch",
@@ -94,7 +99,8 @@ std::function<metrics::Bill(const search::Finalist&)> PlanFlags::bill_of(
 Result<search::PlanQuestion> PlanFlags::question(const spec::Library& library, spec::Job base,
                                                  const metrics::BillRates& rates) const {
   if (base.task != spec::Task::pretrain && base.task != spec::Task::lora)
-    return error("plan supports only training (the job has another task); leave its task out");
+    return error(
+        "plan supports only training (the job has another task); try triplepoint simulate --sweep");
   if (base.plan.sends && base.plan.sends->microbatches > 1)
     return error(
         "plan does not search with sends of several microbatches (its bounds are those of single "

@@ -247,7 +247,8 @@ Jobs jobs_beside(const spec::Job& job) {
   Jobs jobs;
   add_sizes(jobs, job, "TP", &spec::Plan::tensor_parallel_size);
   add_sizes(jobs, job, "PP", &spec::Plan::pipeline_parallel_size);
-  add_sizes(jobs, job, "VPP", &spec::Plan::virtual_pipeline_size);
+  if (job.plan.pipeline_parallel_size > 1)
+    add_sizes(jobs, job, "VPP", &spec::Plan::virtual_pipeline_size);
   add_sizes(jobs, job, "CP", &spec::Plan::context_parallel_size);
   add_sizes(jobs, job, "microbatch ", &spec::Plan::micro_batch_size);
   if (job.model.moe) add_sizes(jobs, job, "EP", &spec::Plan::expert_parallel_size);

@@ -131,7 +131,7 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
   const double gpus = static_cast<double>(outcome.asked.base.world_size());
   const Goal goal = outcome.asked.objective.goal;
   if (goal == Goal::cost || goal == Goal::edp)
-    table.columns.push_back({"objective", fmt::format("{} a step", name_of(goal)), 1, 3});
+    table.columns.push_back({"objective", goal == Goal::cost ? "cost a step" : "J s a step", 1, 3});
   for (const Finalist& plan : plans) {
     const bool is_first = table.rows.empty();
     const double probability = is_first ? 0.5 : slower(outcome, plan, plans[0]);
@@ -416,12 +416,12 @@ std::string ties_text(const PlanOutcome& outcome) {
   std::vector<std::string> ties;
   const auto& ranked = outcome.ranking.ranked;
   for (size_t i = 1; i < std::min(outcome.asked.top, ranked.size()); ++i)
-    if (metrics::is_tie(slower_than_first(outcome, ranked[i])))
-      ties.push_back(std::to_string(i + 1));
+    if (const double slower = slower_than_first(outcome, ranked[i]); metrics::is_tie(slower))
+      ties.push_back(fmt::format("{} ({})", i + 1, percent(slower)));
   if (ties.empty()) return "";
   return fmt::format(
-      "As fast as plan 1 within the error of predictions (a tie): plan{} {}. Choose by memory, "
-      "power or simplicity.",
+      "Too near to plan 1 for the error of predictions (a tie): plan{} {}, the probability that "
+      "plan 1 is faster in brackets. Choose by memory, power or simplicity.",
       ties.size() == 1 ? "" : "s", fmt::join(ties, ", "));
 }
 
@@ -431,7 +431,8 @@ std::string interval_sentence(const PlanOutcome& outcome) {
   if (!interval) return "";
   return fmt::format(
       "The interval is from {} measured jobs. P(slower): probability that a plan really is slower "
-      "than plan 1.",
+      "than plan 1. Front *: no plan found is better in time, energy, peak power and peak "
+      "temperature at once.",
       interval_rows(outcome));
 }
 
@@ -776,20 +777,19 @@ Result<Ranking> require_plans(Ranking ranking, const PlanQuestion& asked) {
     return error(fmt::format(
         "none of the {} best plans keeps within the limits ({}, of {}); raise the limit{}",
         ranking.refused.size(), nearest->refused, plan_text(*nearest),
-        ranking.refused.size() < most_finalists
+        ranking.refused.size() < most_finalists || nearest->power_limit
             ? ""
             : fmt::format(", or search further (a higher --top than {})", asked.top)));
   }
   const bool has_headroom = asked.limits.headroom > Bytes();
   return error(fmt::format(
       "none of {} plans fits in memory (states, activations and buffers of every one are larger "
-      "than a GPU's memory{}); use more nodes{}{}",
+      "than a GPU's memory{}); use more nodes{}",
       ranking.counts.plans,
       has_headroom ? fmt::format(" less a headroom of {} GiB",
                                  significant(asked.limits.headroom / unit::GiB))
                    : "",
-      asked.base.plan.global_batch_size > 1 ? ", or a smaller batch" : "",
-      has_headroom ? ", or less --memory-headroom" : ""));
+      has_headroom ? ", or less --memory-headroom where little is missing" : ""));
 }
 
 }  // namespace

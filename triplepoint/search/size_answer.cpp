@@ -98,6 +98,17 @@ std::string finer_text(const std::vector<Sized>& all) {
                      low, high, step, step == 1 ? "all between" : "more");
 }
 
+/// Where the nearest size is the last that was tried.
+std::string wider_text(const std::vector<Sized>& all, const Sized& nearest) {
+  const auto nodes = [](const Sized& each) { return each.base.cluster.num_nodes; };
+  const auto [fewest, most] = std::ranges::minmax(all, {}, nodes);
+  if (nodes(fewest) == nodes(most)) return " Other numbers of nodes: --nodes A..B.";
+  if (nodes(nearest) == nodes(most)) return " More nodes come nearer: raise the end of --nodes.";
+  if (nodes(nearest) == nodes(fewest))
+    return " Fewer nodes come nearer: lower the begin of --nodes.";
+  return finer_text(all);
+}
+
 std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
                        const metrics::BillRates& rates) {
   const std::string tried =
@@ -119,7 +130,7 @@ std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
                        all.size() == 1 ? tried + " does not" : "none of " + tried,
                        all.size() == 1 ? "" : "s", machines_text(*nearest),
                        broken_text(*nearest, limits, rates.currency), takes_text(*nearest, rates),
-                       finer_text(all));
+                       wider_text(all, *nearest));
   return fmt::format("No: there is no plan on {}{}.", all.size() == 1 ? "" : "any of ", tried);
 }
 
@@ -244,25 +255,29 @@ answers::Document size_answer(std::vector<Sized> all, const SizeLimits& limits,
                       return other.problem.empty() && beats(other, each);
                     });
   const spec::Job& first = all.front().base;
-  return {.kind = "size",
-          .title = fmt::format("{}, batch {}: which machines", first.model.name,
-                               first.plan.global_batch_size),
-          .facts = fmt::format("{} sizes, the best plan on each; energy {} at a PUE of {}; front: "
-                               "nothing takes less time, money, energy and power at once.",
-                               all.size(), metrics::scope_text(all.front().bill.scope),
-                               significant(first.environment.pue.value_or(1))),
-          .verdict = all.size() < asked
-                         ? fmt::format("Interrupted after {} of {} sizes, which concludes nothing; "
-                                       "run it again to its end, or with fewer sizes.",
-                                       all.size(), asked)
-                         : verdict_of(all, limits, rates),
-          .sections = {{.figures = {front_figure(all, rates)}},
-                       {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
-          .numbers = {
-              {"model", first.model.name},
-              {"global_batch_size", first.plan.global_batch_size},
-              {"energy_scope", metrics::energy_scopes[static_cast<size_t>(all.front().bill.scope)]},
-              {"currency", rates.currency}}};
+  return {
+      .kind = "size",
+      .title = fmt::format("{}, batch {}: which machines", first.model.name,
+                           first.plan.global_batch_size),
+      .facts = fmt::format("{} sizes, the best plan on each; energy {} at a PUE of {}; front: "
+                           "nothing takes less time, money, energy and power at once; a GPU "
+                           "hour costs {:.2f} {} on all clusters alike (--gpu-hour-price), a kWh "
+                           "{} (--price-kwh).",
+                           all.size(), metrics::scope_text(all.front().bill.scope),
+                           significant(first.environment.pue.value_or(1)), rates.price_per_gpu_hour,
+                           rates.currency, significant(rates.price_per_kwh)),
+      .verdict = all.size() < asked
+                     ? fmt::format("Interrupted after {} of {} sizes, which concludes nothing; "
+                                   "run it again to its end, or with fewer sizes.",
+                                   all.size(), asked)
+                     : verdict_of(all, limits, rates),
+      .sections = {{.figures = {front_figure(all, rates)}},
+                   {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
+      .numbers = {
+          {"model", first.model.name},
+          {"global_batch_size", first.plan.global_batch_size},
+          {"energy_scope", metrics::energy_scopes[static_cast<size_t>(all.front().bill.scope)]},
+          {"currency", rates.currency}}};
 }
 
 }  // namespace triplepoint::search

@@ -64,7 +64,7 @@ run::Run simulate_graph(const spec::Job& job, workload::WorkGraph graph, const H
 
 std::optional<std::string> unlimited_die_note(const spec::Gpu& gpu, Celsius hottest) {
   const auto& governor = gpu.governor;
-  if (!governor || clock::held_temperature(*governor) || governor->shutdown_temperature)
+  if (governor && (clock::held_temperature(*governor) || governor->shutdown_temperature))
     return std::nullopt;
   constexpr Celsius lowest_known_shutdown(90);  // of the GPUs whose limits are known
   if (hottest < lowest_known_shutdown) return std::nullopt;

@@ -79,7 +79,9 @@ Result<void> require_clocks(const spec::Job& job) {
         "--clocks plans no sends of several microbatches (its slacks are those of single sends); "
         "leave out sends.microbatches");
   if (job.task == spec::Task::pretrain || job.task == spec::Task::lora) return {};
-  return error("--clocks supports only training (the job has another task); leave its task out");
+  return error(
+      "--clocks supports only training (the job has another task); try triplepoint simulate "
+      "--sweep");
 }
 
 /// "2%" or "0.02".
@@ -132,7 +134,7 @@ class PlanCommand : public Command {
         .toggle("--clocks",
                 "keep the job's layout; plan clocks and power caps per GPU that use waiting time",
                 clocks_)
-        .flag("--slowdown", "SHARE", "allowed increase of step time, as in 2% (default 0)",
+        .flag("--slowdown", "SHARE", "allowed increase of step time, as in 2% (default 0.1%)",
               into(slowdown_, parse_slowdown))
         .add(plan_.ranking())
         .group("Output")

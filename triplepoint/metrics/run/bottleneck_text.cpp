@@ -206,7 +206,7 @@ std::string bottleneck_advice(const Bottleneck& bottleneck) {
     case Cause::clock_lock:
       return "Release the lock (nvidia-smi -rgc, amd-smi reset --clocks).";
     case Cause::heat:
-      return fmt::format("Check {} air or coolant, {} and paste, or give {} less work.", its,
+      return fmt::format("Cool {} inlet, check {} {} and paste, or give {} less work.", its, its,
                          many ? "heat sinks" : "heat sink", it);
     case Cause::board:
       return fmt::format("Give {} less work (triplepoint place), or exchange the {}.", it,

@@ -116,14 +116,12 @@ ComparedRow share_row(std::string key, std::string title) {
 
 ComparedSection heat_section(const Sides& sides) {
   ComparedSection section = section_of("heat", "Heat and clock", {"heat"}, sides);
-  // Reasons overlap: the largest is a lower bound of their union.
-  add(section, share_row("throttled", "throttled (most frequent reason)"), sides, [](S s) -> Value {
-    if (!throttled_share(s.metrics())) return std::nullopt;
-    double most = 0;
-    for (const auto& [reason, share] : s.metrics().throttle)
-      most = std::max(most, share);
-    return most;
-  });
+  add(section, share_row("throttled", "throttled by any reason, mean of GPUs"), sides,
+      [](S s) -> Value {
+        const std::vector<double>& each = s.metrics().throttled_per_gpu;
+        if (each.empty()) return std::nullopt;
+        return mean(each);
+      });
   return section;
 }
 
@@ -173,8 +171,10 @@ struct GpuExtreme {
   bool highest;
 };
 constexpr GpuExtreme gpu_extremes[] = {
-    {"hottest_gpu_c", "hottest GPU", "°C", less, absolute, &Metrics::temperature_per_gpu_c, true},
-    {"coolest_gpu_c", "coolest GPU", "°C", any, absolute, &Metrics::temperature_per_gpu_c, false},
+    {"hottest_gpu_c", "hottest GPU, its mean", "°C", less, absolute,
+     &Metrics::temperature_per_gpu_c, true},
+    {"coolest_gpu_c", "coolest GPU, its mean", "°C", any, absolute, &Metrics::temperature_per_gpu_c,
+     false},
     {"highest_power_gpu_w", "GPU with most power", "W", any, rel, &Metrics::power_per_gpu_w, true},
     {"lowest_power_gpu_w", "GPU with least power", "W", any, rel, &Metrics::power_per_gpu_w, false},
     {"slowest_clock_gpu_mhz", "slowest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
@@ -297,6 +297,12 @@ ComparedSection step_section(const Sides& sides) {
   return section;
 }
 
+/// What a recording does not know of itself.
+bool is_of_simulation(const std::string& setting) {
+  constexpr std::string_view known[] = {"faults", "horizon", "inlet", "producer", "seed"};
+  return std::ranges::find(known, setting) != std::end(known);
+}
+
 std::vector<std::pair<std::string, std::vector<std::string>>> differing_settings(
     const Sides& sides) {
   std::set<std::string> names;
@@ -309,9 +315,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> differing_settings
     values.reserve(sides.size());
     for (const Side& side : sides) {
       const auto found = side.settings.find(name);
-      values.push_back(found != side.settings.end() ? found->second
-                       : side.settings.empty()      ? "–"
-                                                    : "default");
+      const bool unknown = side.settings.empty() || (side.is_recorded() && is_of_simulation(name));
+      values.push_back(found != side.settings.end() ? found->second : unknown ? "–" : "default");
     }
     // A recording knows nothing of its job: that is no difference.
     std::set<std::string> known(values.begin(), values.end());

@@ -236,10 +236,11 @@ std::string heat_sentence(const Comparison& c, std::size_t side) {
   const ComparedRow* whole = c.find("whole_temperature_peak_c");
   const ComparedRow* row = whole != nullptr ? whole : c.find("hottest_gpu_c");
   if (!differs(row, side)) return "";
-  std::string text =
-      fmt::format("Its hottest GPU is {} {}: {}", size_text(*row, side),
-                  judgement(*row, side) > 0 ? "cooler" : "hotter", against(*row, side));
-  if (whole == nullptr) text += fmt::format(" ({} against {})", row->whose[side], row->whose[0]);
+  std::string text = fmt::format(
+      "Its hottest {} is {} {}: {}", whole != nullptr ? "die" : "GPU", size_text(*row, side),
+      judgement(*row, side) > 0 ? "cooler" : "hotter", against(*row, side));
+  if (whole == nullptr)
+    text += fmt::format(" on average ({} against {})", row->whose[side], row->whose[0]);
   const ComparedRow* clock = c.find("sm_clock_mean_mhz");
   if (whole == nullptr && differs(clock, side))
     text += fmt::format("; the mean clock is {} {}: {}", size_text(*clock, side),

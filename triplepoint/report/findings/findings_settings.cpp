@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What do the settings of a plan do, one at a time, where they do most?
+#include <cmath>
+
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/metrics.h"
@@ -265,7 +267,9 @@ MaybeFinding about_overlap(const Groups& groups) {
     finding.say(" and ")
         .difference(*best->to, *best->from, peak_heat, "°C")
         .say(" hotter at its peak");
-  if (least->to != best->to)
+  if (least->to != best->to && std::abs(*gain(*least) - 1) < 0.005)
+    finding.say("; it changes nothing of ").group_and_name(*least->from);
+  else if (least->to != best->to)
     finding.say("; at worst it makes ")
         .group_and_name(*least->from)
         .say(", ")
