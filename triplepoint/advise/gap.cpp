@@ -15,6 +15,7 @@
 
 #include "triplepoint/advise/gap_model.h"
 #include "triplepoint/answers/labels.h"
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/own_time.h"
@@ -249,7 +250,7 @@ class Explainer {
   void take_exposed() {
     constexpr double much = 0.1, alike = 0.1;
     if (!gap_.history.steps || !seen_.parts || rank_steps_.empty()) return;
-    const Seconds exposed = seen_.parts->exposed_communication;
+    const Seconds exposed = seen_.parts->exposed_communication - waits_in_collectives();
     if (abs(seen_.parts->total() - gap_.measured) > alike * gap_.measured) return;
     if (exposed < much * gap_.measured) return;
     take({.cause = "exposed_communication",
@@ -258,6 +259,18 @@ class Explainer {
           .cost = exposed,
           .at_most = true,
           .advice = "overlap them, or look at their sizes and bandwidth (triplepoint trace comm)"});
+  }
+
+  /// What a mean rank waits, in the kernels of collectives, for the last of the group.
+  Seconds waits_in_collectives() const {
+    const metrics::CollectiveMatch match =
+        metrics::match_collectives(run_.timeline, metrics::job_ranks_of(run_));
+    double waits = 0;
+    for (const metrics::ExposedWaits& rank : metrics::exposed_waits(run_.timeline, match))
+      waits += static_cast<double>(rank.late_peers);
+    return waits /
+           static_cast<double>(rank_steps_.size() * std::max<int64_t>(1, gap_.history.steps)) *
+           unit::ns;
   }
 
   /// Of ranks that are not late themselves: what these are late by is theirs.
@@ -382,12 +395,13 @@ class Explainer {
         excess = excess - of_ranks_ - of_clocks_ - waiting_in_calls_;
       if (words.of == idle_of) excess = excess - idle_in_calls_;
       if (excess < least_part * gap_.measured) continue;
-      more.push_back({.cause = words.cause,
-                      .what = fmt::format("{}: {}, predicted are {}", words.what, time_of(own),
-                                          time_of(usual)),
-                      .seen_in = "traces",
-                      .cost = excess,
-                      .advice = words.advice});
+      more.push_back(
+          {.cause = words.cause,
+           .what = fmt::format("{}: {}, predicted{} are {}", words.what, time_of(own),
+                               named_.empty() ? "" : " with what is named above", time_of(usual)),
+           .seen_in = "traces",
+           .cost = excess,
+           .advice = words.advice});
       if (words.of != idle_of) continue;
       if (has_stages() && 2 * excess_of([](const StepParts& p) { return p.bubble; }) > excess)
         name_stages(more.back());

@@ -315,8 +315,11 @@ class Placer {
       }
       return std::array{times[0] - times[1], times[1] - times[2]};
     };
-    const auto alike =
-        of_machine([](const spec::Job& job) { return with_equal_slots(on_expected_machine(job)); });
+    const auto alike = of_machine([](const spec::Job& job) {
+      spec::Job even = with_equal_slots(on_expected_machine(job));
+      even.environment.faults.clear();
+      return even;
+    });
     const auto slots = of_machine([](const spec::Job& job) { return on_expected_machine(job); });
     const auto own = of_machine([](const spec::Job& job) { return job; });
     if (!alike || !slots || !own) return;

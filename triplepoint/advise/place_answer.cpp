@@ -328,7 +328,8 @@ std::string parts_text(const PlaceResult& result) {
       "per "
       "stage and {:.3f} s from another order of GPUs and ranks. On GPUs that are all alike {:.3f} "
       "s "
-      "are gained; differences of cooling add {:.3f} s, those of boards (drawn, not measured) "
+      "are gained; differences of cooling and faults add {:.3f} s, those of boards (drawn, not "
+      "measured) "
       "{:.3f} s.",
       layers.total() + order.total(), placement_name(fastest_of(result)), layers.total(),
       order.total(), layers.alike + order.alike, layers.heat + order.heat,
@@ -340,7 +341,7 @@ DataTable parts_table(const GainParts& parts) {
                   .title = "Where the gain comes from (s a step, on this machine)",
                   .columns = {{"part", "part"},
                               {"alike_s", "on equal GPUs", 1, 3},
-                              {"heat_s", "cooling differs", 1, 3},
+                              {"heat_s", "cooling, faults", 1, 3},
                               {"boards_s", "boards differ", 1, 3},
                               {"total_s", "in all", 1, 3}},
                   .rows = {}};

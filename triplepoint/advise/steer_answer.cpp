@@ -150,10 +150,12 @@ std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
         moves_text(outcome), metrics::scope_text(outcome.scope), 100 * change,
         margin_text(job, fixed.totals, &steered.totals));
   const bool steers = better == "dynamic";
-  return fmt::format("{}: with {}, energy {} times delay {} by {:.1f} %.{}",
+  const double longer = steered.totals.step_time() / fixed.totals.step_time() - 1;
+  return fmt::format("{}: with {}, energy {} times delay {} by {:.1f} %{}.{}",
                      steers ? "Steer" : "Leave it", moves_text(outcome),
                      metrics::scope_text(outcome.scope), steers ? "falls" : "grows",
                      100 * std::abs(change),
+                     longer < 1e-3 ? "" : fmt::format("; steps are {} longer", percent(longer)),
                      steers ? margin_text(job, steered.totals, &fixed.totals)
                             : margin_text(job, fixed.totals, &steered.totals));
 }

@@ -78,6 +78,13 @@ std::string group_label(const spec::Job& job) {
   return fmt::format("{} on {} x {}{}", job.model.name, job.world_size(), gpu, what);
 }
 
+std::string network_label(const spec::Job& job) {
+  const spec::ScaleOut& network = job.cluster.scale_out;
+  if (job.cluster.num_nodes < 2) return "";
+  return fmt::format("; {} x {} Gb/s a node", network.nics_per_node,
+                     significant(8e-9 * (network.nic_bandwidth / (unit::B / unit::s))));
+}
+
 std::string throttle_reason_text(const std::string& reason) {
   if (reason == "software_power_cap") return "the power cap";
   if (reason == "software_thermal") return "the temperature limit";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -62,12 +63,42 @@ std::string name_of(const std::vector<SweptFlag>& flags, const SweptJob& job) {
 }
 
 const metrics::Metrics* known(const SweptJob& job) {
-  return job.problem.empty() && job.results.metrics.step_time ? &job.results.metrics : nullptr;
+  const metrics::Metrics& m = job.results.metrics;
+  return job.problem.empty() && m.step_time && m.tokens_per_second ? &m : nullptr;
 }
 
 double seconds_of(const SweptJob& job) {
   return *job.results.metrics.step_time / unit::s;
 }
+
+/// Seconds of a token: steps of different batches or lengths compare by them.
+double slowness(const SweptJob& job) {
+  return 1 / *job.results.metrics.tokens_per_second;
+}
+
+/// "6.83 s a step"; where steps are not of as many tokens, "117,061 tokens/s".
+class Speeds {
+ public:
+  explicit Speeds(const std::vector<SweptJob>& jobs) {
+    constexpr double rounding = 1e-3;
+    std::optional<double> first;
+    for (const SweptJob& job : jobs)
+      if (known(job)) {
+        const double tokens = seconds_of(job) / slowness(job);
+        same_ &= std::abs(tokens / first.value_or(tokens) - 1) < rounding;
+        first = first.value_or(tokens);
+      }
+  }
+
+  std::string text(const SweptJob& job) const {
+    return same_ ? significant(seconds_of(job)) + " s a step"
+                 : whole(std::llround(1 / slowness(job))) + " tokens/s";
+  }
+  const char* longer() const { return same_ ? "longer" : "longer for as many tokens"; }
+
+ private:
+  bool same_ = true;
+};
 
 /// The least of those that know it; null if none does.
 template <class Value>
@@ -94,62 +125,63 @@ bool is_condition(const SweptFlag& flag) {
   return flag.name == "ambient" || flag.name == "seed" || flag.name == "fault";
 }
 
-std::string condition_text(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs,
-                           const SweptJob& fast, const SweptJob& slow) {
-  constexpr double small = 0.01;
-  std::string text = fmt::format("Steps take {} s with {} and {} longer, {} s, with {}",
-                                 significant(seconds_of(fast)), name_of(flags, fast),
-                                 percent(seconds_of(slow) / seconds_of(fast) - 1),
-                                 significant(seconds_of(slow)), name_of(flags, slow));
-  const auto last = std::ranges::find_if(jobs, [&](const SweptJob& job) {
-    return !known(job) || seconds_of(job) > (1 + small) * seconds_of(fast);
+constexpr double noticeable = 5e-3;  // less is no difference worth naming
+
+std::string speed_text(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs,
+                       const SweptJob& fast, const SweptJob& slow) {
+  const Speeds speeds(jobs);
+  const double range = slowness(slow) / slowness(fast) - 1;
+  if (range < noticeable)
+    return fmt::format("All that run are as fast within 0.5 %, {}", speeds.text(fast));
+  if (std::ranges::all_of(flags, is_condition))
+    return fmt::format("With {}: {}; with {}: {}, {} {}", name_of(flags, fast), speeds.text(fast),
+                       name_of(flags, slow), speeds.text(slow), percent(range), speeds.longer());
+  const auto near = std::ranges::count_if(jobs, [&](const SweptJob& job) {
+    return known(job) && slowness(job) < (1 + noticeable) * slowness(fast);
   });
-  if (flags.size() == 1 && flags[0].name == "ambient" && last - jobs.begin() > 1)
-    text += fmt::format("; up to {} it is at most 1 %", name_of(flags, *(last - 1)));
-  return text;
+  return fmt::format(
+      "Fastest: {}, {}{} (the slowest, {}, takes {} {})", name_of(flags, fast), speeds.text(fast),
+      near == 1
+          ? ""
+          : fmt::format(", less than 0.5 % ahead of {} other{}", near - 1, near == 2 ? "" : "s"),
+      name_of(flags, slow), percent(range), speeds.longer());
+}
+
+/// Beside the speed: what saves energy, or that the fastest does.
+std::string energy_text(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs,
+                        const SweptJob& fast) {
+  const SweptJob* thrifty = least(jobs, energy_of);
+  if (!thrifty || !energy_of(fast)) return "";
+  const SweptJob* hungry = least(jobs, [](const SweptJob& job) -> std::optional<double> {
+    return energy_of(job) ? std::optional(-*energy_of(job)) : std::nullopt;
+  });
+  const auto scope = metrics::scope_text(thrifty->results.metrics.energy_scope);
+  const double most = *energy_of(*hungry) / *energy_of(*thrifty) - 1;
+  const double saved = 1 - *energy_of(*thrifty) / *energy_of(fast);
+  if (most < noticeable) return fmt::format("; energy {} is the same within 0.5 %", scope);
+  if (saved < noticeable || std::ranges::all_of(flags, is_condition))
+    return fmt::format("; energy {} is least with {}, {} J/token, and {} more with {}", scope,
+                       name_of(flags, *thrifty), significant(*energy_of(*thrifty)), percent(most),
+                       name_of(flags, *hungry));
+  return fmt::format("; least energy {}: {}, {} J/token, {} less in {} more time", scope,
+                     name_of(flags, *thrifty), significant(*energy_of(*thrifty)), percent(saved),
+                     percent(slowness(*thrifty) / slowness(fast) - 1));
 }
 
 std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {
-  constexpr double noticeable = 5e-3;  // less is no difference worth naming
-  const SweptJob* fast =
-      least(jobs, [](const SweptJob& job) { return std::optional(seconds_of(job)); });
+  const auto time = [](const SweptJob& job) { return std::optional(slowness(job)); };
+  const SweptJob* fast = least(jobs, time);
   if (!fast) return "None of these jobs runs: " + jobs.front().problem;
   const SweptJob* slow =
-      least(jobs, [](const SweptJob& job) { return std::optional(-seconds_of(job)); });
+      least(jobs, [](const SweptJob& job) { return std::optional(-slowness(job)); });
   if (jobs.size() > 1 && std::ranges::count(jobs, nullptr, known) == std::ssize(jobs) - 1)
-    return fmt::format("Only {} runs, with {} s a step.", name_of(flags, *fast),
-                       significant(seconds_of(*fast)));
-  const double range = seconds_of(*slow) / seconds_of(*fast) - 1;
-  const SweptJob* thrifty = least(jobs, energy_of);
-  const auto near = std::ranges::count_if(jobs, [&](const SweptJob& job) {
-    return known(job) && seconds_of(job) < (1 + noticeable) * seconds_of(*fast);
-  });
-  std::string text =
-      range < noticeable ? fmt::format("The step takes {} s at every value that runs, within 0.5 %",
-                                       significant(seconds_of(*fast)))
-      : std::ranges::all_of(flags, is_condition)
-          ? condition_text(flags, jobs, *fast, *slow)
-          : fmt::format("Fastest: {}, {} s a step{} (the slowest, {}, takes {} longer)",
-                        name_of(flags, *fast), significant(seconds_of(*fast)),
-                        near == 1 ? ""
-                                  : fmt::format(", less than 0.5 % ahead of {} other{}", near - 1,
-                                                near == 2 ? "" : "s"),
-                        name_of(flags, *slow), percent(range));
-  if (!thrifty) return text + ".";
-  const double saved = energy_of(*fast) ? 1 - *energy_of(*thrifty) / *energy_of(*fast) : 0;
-  const auto scope = metrics::scope_text(thrifty->results.metrics.energy_scope);
-  const bool cools = thrifty->results.metrics.energy_scope == metrics::EnergyScope::site &&
+    return fmt::format("Only {} runs, with {}.", name_of(flags, *fast), Speeds(jobs).text(*fast));
+  const bool cools = fast->results.metrics.energy_scope == metrics::EnergyScope::site &&
                      std::ranges::find(flags, "ambient", &SweptFlag::name) != flags.end();
-  const char* const cooling =
-      cools ? " The PUE is the same at each temperature: what cooling takes there is not modelled."
-            : "";
-  if (std::ranges::all_of(flags, is_condition)) return text + "." + cooling;
-  if (saved < noticeable)
-    return text + fmt::format("; none takes 0.5 % less energy {}.{}", scope, cooling);
-  return text + fmt::format("; least energy {}: {}, {} J/token, {} less at {} longer steps.{}",
-                            scope, name_of(flags, *thrifty), significant(*energy_of(*thrifty)),
-                            percent(saved), percent(seconds_of(*thrifty) / seconds_of(*fast) - 1),
-                            cooling);
+  return speed_text(flags, jobs, *fast, *slow) + energy_text(flags, jobs, *fast) +
+         (cools ? ". The PUE is the same at each temperature: what cooling takes there is not "
+                  "modelled."
+                : ".");
 }
 
 DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {

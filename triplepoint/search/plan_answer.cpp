@@ -745,9 +745,9 @@ answers::Document plan_answer(const PlanOutcome& outcome) {
   return {
       .kind = "plan",
       .title = fmt::format("{}, batch {}", answers::group_label(base), base.plan.global_batch_size),
-      .facts = fmt::format("All plans: {}; simulated to thermal steady state; objective {}; {}.",
+      .facts = fmt::format("All plans: {}; simulated to thermal steady state; objective {}; {}{}.",
                            base.notes.front(), name_of(outcome.asked.objective.goal),
-                           limits_text(outcome.asked.limits)),
+                           limits_text(outcome.asked.limits), answers::network_label(base)),
       .verdict = verdict_of(outcome),
       .key_figures = key_figures(outcome),
       .sections = sections_of(outcome),

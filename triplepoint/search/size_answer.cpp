@@ -222,6 +222,18 @@ Result<std::vector<int64_t>> parse_nodes(std::string_view text) {
   return nodes;
 }
 
+std::vector<int64_t> between_doubled(const std::vector<int64_t>& nodes) {
+  std::vector<int64_t> between;
+  for (size_t i = 1; i < nodes.size(); ++i)
+    if (nodes[i] == 2 * nodes[i - 1] && nodes[i - 1] % 2 == 0)
+      between.push_back(nodes[i - 1] + nodes[i - 1] / 2);
+  return between;
+}
+
+bool keeps(const Sized& sized, const SizeLimits& limits) {
+  return sized.problem.empty() && excess(sized, limits) <= 1;
+}
+
 Result<double> parse_money(std::string_view text) {
   double value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);

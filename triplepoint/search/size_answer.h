@@ -47,6 +47,11 @@ struct Sized {
 /// Marks the front and says which machines to take: of those that keep the limits the cheapest;
 /// without any the one that is nearest to keeping them. `asked`: sizes, with those that an
 /// interrupt left out; then nothing is concluded.
+/// Whether a size has a plan and keeps all limits.
+bool keeps(const Sized&, const SizeLimits&);
+/// Of a list of doubled numbers of nodes those halfway between two.
+std::vector<int64_t> between_doubled(const std::vector<int64_t>& nodes);
+
 answers::Document size_answer(std::vector<Sized>, const SizeLimits&, const metrics::BillRates&,
                               size_t asked);
 

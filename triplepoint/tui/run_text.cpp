@@ -11,6 +11,7 @@
 
 #include "triplepoint/spec/fault.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
@@ -24,8 +25,9 @@ namespace {
 std::string heading(const run::Run& run) {
   if (!run.manifest.job) return run.manifest.name;
   const spec::Job& job = *run.manifest.job;
-  return fmt::format("{}, batch {}, DP {}, stack {}", answers::title_of(run),
-                     job.plan.global_batch_size, job.data_parallel_size(), job.stack.name);
+  return fmt::format("{}, batch {}, DP {}, stack {}{}", answers::title_of(run),
+                     job.plan.global_batch_size, job.data_parallel_size(), job.stack.name,
+                     answers::network_label(job));
 }
 
 std::string verdict_line(const Console& console, const run::Run& run) {
@@ -88,7 +90,10 @@ std::string run_sparklines(const Console& console, const run::Run& run) {
 void print_results(Console& console, const flags::JobResults& results) {
   print_run(console, results.run, results.metrics);
   if (const auto fitting = flags::flags_that_fit(results); !fitting.flags.empty())
-    print_wrapped(console, fitting.text() + "; triplepoint plan finds the fastest plan that fits.");
+    print_wrapped(console,
+                  fitting.text() + (metrics::is_inference(results.run)
+                                        ? "."
+                                        : "; triplepoint plan finds the fastest plan that fits."));
   print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
   if (results.profile) print_section(console, answers::power_section(*results.profile));
   if (results.bill)

@@ -134,7 +134,8 @@ class PlanCommand : public Command {
         .toggle("--clocks",
                 "keep the job's layout; plan clocks and power caps per GPU that use waiting time",
                 clocks_)
-        .flag("--slowdown", "SHARE", "allowed increase of step time, as in 2% (default 0.1%)",
+        .flag("--slowdown", "SHARE",
+              "allowed increase of step time, as in 2% (least and default 0.1%)",
               into(slowdown_, parse_slowdown))
         .add(plan_.ranking())
         .group("Output")
@@ -331,24 +332,36 @@ class PlanCommand : public Command {
     if (clusters_.empty()) clusters_.emplace_back();
     if (nodes_.empty()) nodes_.push_back(0);
     std::vector<search::Sized> sizes;
-    for (const std::string& cluster : clusters_)
-      for (const int64_t nodes : nodes_) {
-        if (interrupted()) break;
-        if (!cluster.empty()) TPT_TRY(store_cluster_(cluster));
-        if (nodes > 0) TPT_TRY(store_nodes_(std::to_string(nodes)));
-        search::Sized next = TPT_TRY(
-            sized(library, TPT_TRY(flags_.job(library)), intervals, tui::watch_on(console)));
-        if (interrupted()) break;  // its search did not end
-        sizes.push_back(std::move(next));
-      }
+    size_t asked = 0;
+    const auto try_sizes = [&](const std::vector<int64_t>& all) -> Result<void> {
+      asked += clusters_.size() * all.size();
+      for (const std::string& cluster : clusters_)
+        for (const int64_t nodes : all) {
+          if (interrupted()) return {};
+          if (!cluster.empty()) TPT_TRY(store_cluster_(cluster));
+          if (nodes > 0) TPT_TRY(store_nodes_(std::to_string(nodes)));
+          search::Sized next = TPT_TRY(
+              sized(library, TPT_TRY(flags_.job(library)), intervals, tui::watch_on(console)));
+          if (interrupted()) return {};  // its search did not end
+          sizes.push_back(std::move(next));
+        }
+      return {};
+    };
+    TPT_TRY(try_sizes(nodes_));
+    if (!std::ranges::any_of(sizes,
+                             [&](const auto& each) { return search::keeps(each, size_limits_); }))
+      TPT_TRY(try_sizes(search::between_doubled(nodes_)));
+    std::ranges::stable_sort(sizes, {}, [](const search::Sized& each) {
+      return std::pair(each.base.cluster.name, each.base.cluster.num_nodes);
+    });
     if (sizes.empty()) {
       console.warn("triplepoint: interrupted before the first size was searched\n");
       return exit_interrupted;
     }
     const metrics::BillRates rates =
         TPT_TRY(plan_.billed().rates(library, sizes.front().base.environment));
-    const answers::Document answer = search::size_answer(std::move(sizes), size_limits_, rates,
-                                                         clusters_.size() * nodes_.size());
+    const answers::Document answer =
+        search::size_answer(std::move(sizes), size_limits_, rates, asked);
     print_answer(console, answer, format_, "sizes");
     if (output_) TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
     return interrupted() ? exit_interrupted : exit_ok;

@@ -175,6 +175,22 @@ TEST_CASE("verdicts: a sweep names the fastest and the thriftiest of its table")
           std::string::npos);
 }
 
+TEST_CASE("verdicts: a sweep of batches compares equal work, one of conditions names no best") {
+  const std::vector<std::string> job = {"simulate", "--model", "llama3-8b", "--cluster",
+                                        "dgx-h100", "--tp",    "2"};
+  const auto verdict = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = job;
+    words.insert(words.end(), more.begin(), more.end());
+    return verdict_of(ask(words));
+  };
+  const std::string batches = verdict({"--sweep", "gbs=8|64"});
+  CHECK(batches.starts_with("Fastest: gbs 64, "));
+  CHECK(batches.find("longer for as many tokens") != std::string::npos);
+  const std::string rooms = verdict({"--gbs", "32", "--sweep", "ambient=20 C|50 C"});
+  CHECK(rooms.starts_with("With ambient 20 C: "));
+  CHECK(rooms.find(" more with ambient 50 C") != std::string::npos);
+}
+
 TEST_CASE("verdicts: a sweep counts only jobs that ran") {
   const Json answer = ask({"simulate", "--model", "llama3-8b", "--cluster", "dgx-h100", "--tp", "8",
                            "--gbs", "8", "--sweep", "tp=7|8"});

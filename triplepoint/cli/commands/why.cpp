@@ -55,7 +55,7 @@ class Why : public Command {
     if (measured.steps.empty() && measured.timeline.instances.empty())
       measured.steps = advise::steps_of_traces(measured.timeline);
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
-    const advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr);
+    advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr);
     if (!run::has_trained(measured))
       return error(
           fmt::format("{}: it did not run ({}), so no step can be explained; triplepoint "
@@ -71,11 +71,15 @@ class Why : public Command {
       return error(sources_.front() +
                    ": it has no steps (why explains the time of a step); mark them while "
                    "recording, or give traces of kernels or a training's log");
+    const bool was_busy = std::ranges::any_of(measured.manifest.notes, [](const std::string& note) {
+      return note.starts_with(app::busy_machine_words);
+    });
+    if (was_busy)  // which shows as waiting and as late hosts
+      for (advise::GapPart& part : gap.parts)
+        part.advice.clear();
     answers::Document answer = advise::why_answer(
         gap, measured, "Why is a step of " + app::stem_of_source(sources_.front()) + " slow?");
-    if (std::ranges::any_of(measured.manifest.notes, [](const std::string& note) {
-          return note.starts_with(app::busy_machine_words);
-        }))
+    if (was_busy)
       answer.verdict.insert(
           0,
           "Other programs used the processors meanwhile, which alone may explain it; "

@@ -160,7 +160,8 @@ ScoreValues measure_for_score(const run::Run& run, Seconds warm_up) {
 
 std::vector<std::string> broken_rules(const spec::ScoreRules& rules, const spec::Job& wanted,
                                       const run::Run& run) {
-  if (run.steps.empty() || !run::has_trained(run)) return {"it did no step"};
+  if (run.steps.empty() || !run::has_trained(run))
+    return {fmt::format("it did no step ({})", run::verdict_of(run))};
   std::vector<std::string> broken;
   const spec::Job& job = *run.manifest.job;
   check_job(broken, wanted, job);

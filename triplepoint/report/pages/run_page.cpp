@@ -15,6 +15,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
@@ -39,9 +40,10 @@ std::string origin_sentence(const run::Run& run) {
   std::string text = fmt::format(
       "{} by {}", how, run.manifest.producer.empty() ? "triplepoint" : run.manifest.producer);
   if (run.manifest.job)
-    text += fmt::format("; stack {}, global batch {}, data parallelism {}",
+    text += fmt::format("; stack {}, global batch {}, data parallelism {}{}",
                         run.manifest.job->stack.name, run.manifest.job->plan.global_batch_size,
-                        run.manifest.job->data_parallel_size());
+                        run.manifest.job->data_parallel_size(),
+                        answers::network_label(*run.manifest.job));
   return text + ".";
 }
 
