@@ -294,6 +294,33 @@ TEST_CASE("in every reader a key that is taken out changes nothing, or is missed
   }
 }
 
+TEST_CASE("in every reader another number is another job, an error, or said") {
+  // Lengths of runs, data order, numerics, and what a stack has from elsewhere.
+  const std::vector<std::string> idle = split(
+      "steps train_iters train-iters max_position_embeddings max-position-embeddings "
+      "num_nextn_predict_layers CUDA_DEVICE_MAX_CONNECTIONS",
+      ' ');
+  for (const Example& example : examples()) {
+    const auto base = read(example.text, example.file, example.by_flags);
+    for (const Line& line : lines_with_keys(example)) {
+      const std::size_t after = line.key_at + line.key.size();
+      const std::size_t begin = example.text.find_first_not_of("\" :=", after);
+      if (begin >= line.end || std::ranges::count(idle, line.key) > 0) continue;
+      const std::size_t end = example.text.find_first_not_of("0123456789", begin);
+      const auto number = whole_number(example.text.substr(begin, end - begin));
+      if (number.value_or(0) < 1) continue;
+      const std::string text =
+          std::string(example.text).replace(begin, end - begin, std::to_string(2 * *number));
+      CAPTURE(example.file);
+      CAPTURE(line.key);
+      const auto imported = read(text, example.file, example.by_flags);
+      const bool told = !imported || spec::has_errors(imported->diagnoses) ||
+                        said_of(imported).find(line.key) != std::string::npos;
+      CHECK_MESSAGE((told || !is_told(imported, base, "zz9")), said_of(imported));
+    }
+  }
+}
+
 /// The job of an exported file, on the same machines.
 spec::Job again(const spec::Job& job, const char* file, const Exported& exported) {
   const ScratchFolder folder;
