@@ -137,12 +137,12 @@ TEST_CASE("Megatron's arguments are read where they are keys") {
   CHECK_FALSE(config.model.biases);
   CHECK_FALSE(config.model.tied_embeddings);
   CHECK(config.plan.precision == spec::Precision::bf16);
-  for (const auto& [recipe, precision] :
+  for (const auto& recipe :
        {std::pair("bf16_with_mxfp8_mixed", spec::Precision::mxfp8),
         std::pair("bf16_with_fp8_delayed_scaling_mixed", spec::Precision::fp8)}) {
     std::string text = bridge;
-    text.replace(text.find("bf16_mixed"), 10, recipe);
-    CHECK_MESSAGE(job(text).plan.precision == precision, recipe);
+    text.replace(text.find("bf16_mixed"), 10, recipe.first);
+    CHECK_MESSAGE(job(text).plan.precision == recipe.second, recipe.first);
   }
 }
 
@@ -152,13 +152,13 @@ TEST_CASE("Primus' files have its defaults, its models where they are ours, and 
   CHECK(read.model.sequence_length == 4096);
   CHECK(read.plan.sharding == spec::Sharding::optimizer);
   CHECK(read.plan.precision == spec::Precision::bf16);
-  for (const auto& [from, to] : std::map<std::string, std::string>{
+  for (const auto& change : std::map<std::string, std::string>{
            {"framework: megatron", "framework: maxtext"},
            {"mixtral_8x7B_v0.1.yaml", "gpt_oss_20B.yaml"},    // other sizes than the published ones
            {"gradient_accumulation_fusion", "qk_layernorm"},  // of the model's file
            {"train_iters: 5", "recompute_layer_ids: 5"}}) {
-    const auto changed = ::triplepoint::formats::read(with(primus, from, to));
-    CHECK_MESSAGE((!changed || spec::has_errors(changed->diagnoses)), to);
+    const auto changed = ::triplepoint::formats::read(with(primus, change.first, change.second));
+    CHECK_MESSAGE((!changed || spec::has_errors(changed->diagnoses)), change.second);
   }
   CHECK(job(with(primus, "train_iters: 5", "use_distributed_optimizer: false")).plan.sharding ==
         spec::Sharding::none);
