@@ -43,6 +43,8 @@ TEST_CASE("defaults stand in for what is not set, sums and products are worked o
   CHECK(words("N=4\nrun --a ${M:-7} --b ${N:-7} --c $((N * (2 + 1) / 2)) --d ${N:+x} --e ${P:=3} "
               "--f $P --g ${M-a b}") == Words{"run", "--a", "7", "--b", "4", "--c", "6", "--d", "x",
                                               "--e", "3", "--f", "3", "--g", "a", "b"});
+  CHECK(words("L=1000000000000000000\nrun --c $((L / 10))") ==
+        Words{"run", "--c", "100000000000000000"});
 }
 
 TEST_CASE("a command has the variables in front of it and the exported ones") {

@@ -82,7 +82,8 @@ class Arithmetic {
                                     rest_.begin()));
     rest_.remove_prefix(word.size());
     const auto known = names_.values.find(word);
-    if (known != names_.values.end()) word = known->second.empty() ? "" : known->second.front();
+    if (known != names_.values.end())
+      word = known->second.empty() ? std::string_view() : known->second.front();
     const bool octal = word.size() > 1 && word.front() == '0';
     return octal ? std::nullopt : whole_number(word);
   }
