@@ -111,7 +111,7 @@ function(triplepoint_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS;LABELS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
   triplepoint_unity(${name}_test ${ARG_SOURCES})
-  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O0>)  # the time of a test is that of what it tests
+  target_compile_options(${name}_test PRIVATE -O0)  # the time of a test is that of what it tests
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   triplepoint_link(${name}_test USES ${ARG_USES} LIBS ${ARG_LIBS} triplepoint_test_main)
   # A test that says "skipped" lacks its data or rights: ctest reports it as skipped, not as passed.

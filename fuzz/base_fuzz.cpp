@@ -21,7 +21,7 @@ std::string written(std::string_view cell) {
 }
 
 /// Whatever is read as a table is written and read back as the same table.
-int fuzz_csv(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_csv(const std::uint8_t* data, std::size_t size) {
   const auto table =
       CsvTable::parse(std::string(reinterpret_cast<const char*>(data), size), "fuzz");
   if (!table) return 0;
@@ -46,7 +46,7 @@ int fuzz_csv(const std::uint8_t* data, std::size_t size) {
 }  // namespace csv_target
 
 /// Whatever is read as JSON is written as JSON.
-int fuzz_json(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_json(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto json = triplepoint::parse_json(text, "fuzz");
   if (json) TPT_ENSURE(triplepoint::parse_json(triplepoint::json_text(*json), "again"));
@@ -58,7 +58,7 @@ namespace unit_text_target {
 namespace tpt = triplepoint;
 
 /// Whatever is read as a quantity is printed and read back as the same quantity.
-int fuzz_unit_text(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_unit_text(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   (void)tpt::parse_quantity<tpt::Celsius>(text);
   const tpt::Result<tpt::Measured> measured = tpt::parse_measured(text);
@@ -69,11 +69,3 @@ int fuzz_unit_text(const std::uint8_t* data, std::size_t size) {
 }
 
 }  // namespace unit_text_target
-
-using csv_target::fuzz_csv;
-using unit_text_target::fuzz_unit_text;
-
-// CMakeLists.txt makes a program of each target.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return TPT_FUZZ_TARGET(data, size);
-}

@@ -15,16 +15,20 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/system/process.h"
+
+#include "wasm/calls.h"
 
 namespace {
 
@@ -116,12 +120,31 @@ void run_command(const std::vector<std::string>& words, std::string_view content
   TPT_ENSURE(err.str().find("defect of triplepoint") == std::string::npos);
 }
 
+std::pair<std::string_view, std::string_view> first_line_and_rest(const std::uint8_t* data,
+                                                                  std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const std::size_t end = std::min(text.find('\n'), size);
+  return {text.substr(0, end), text.substr(std::min(end + 1, size))};
+}
+
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  const std::vector<std::string> words = command_words(text.substr(0, end));
-  if (is_harmless(words)) run_command(words, text.substr(std::min(end + 1, text.size())));
+extern "C" int fuzz_command(const std::uint8_t* data, std::size_t size) {
+  const auto [line, content] = first_line_and_rest(data, size);
+  const std::vector<std::string> words = command_words(line);
+  if (is_harmless(words)) run_command(words, content);
+  return 0;
+}
+
+extern "C" void tpt_progress(const char*, std::size_t, std::size_t, std::size_t) {}
+
+/// What the explorer's page asks: a call's name, then its request. The page's own types are right.
+extern "C" int fuzz_page_call(const std::uint8_t* data, std::size_t size) {
+  const auto [name, request] = first_line_and_rest(data, size);
+  const Interrupter interrupter;
+  try {
+    TPT_ENSURE(Json::parse(explore::call(name, request), nullptr, false).is_object());
+  } catch (const Json::type_error&) {
+  }
   return 0;
 }

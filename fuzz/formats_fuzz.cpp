@@ -9,10 +9,11 @@
 
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/formats/readers.h"
 
 /// A file either says what is wrong with it or becomes a job; a job can be written out, and what is
 /// written can be read.
-int fuzz_nemo_yaml(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_nemo_yaml(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   static const spec::Library library = spec::default_library();
   const std::string text(reinterpret_cast<const char*>(data), size);
@@ -27,7 +28,7 @@ int fuzz_nemo_yaml(const std::uint8_t* data, std::size_t size) {
 
 /// A command line either says what is wrong with it or becomes a job; a job can be written out, and
 /// what is written can be read.
-int fuzz_megatron_args(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_megatron_args(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   static const spec::Library library = spec::default_library();
   const std::string text(reinterpret_cast<const char*>(data), size);
@@ -40,7 +41,7 @@ int fuzz_megatron_args(const std::uint8_t* data, std::size_t size) {
 }
 
 /// A config.json either says what is wrong with it or becomes a model with every size positive.
-int fuzz_hf_config(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_hf_config(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   const std::string text(reinterpret_cast<const char*>(data), size);
   const auto imported = formats::import_hf_config(spec::default_library(), text, "config.json");
@@ -52,7 +53,13 @@ int fuzz_hf_config(const std::uint8_t* data, std::size_t size) {
   return 0;
 }
 
-// CMakeLists.txt makes a program of each target.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return TPT_FUZZ_TARGET(data, size);
+/// Another tool's launch file, in any notation, says what is wrong with it or becomes a job.
+extern "C" int fuzz_launch_file(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint;
+  static formats::LibraryCache cache(spec::default_library());
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  (void)formats::tool_of(text);
+  const auto imported = formats::import_tool(cache, text, "fuzz-h100.yaml", {.num_nodes = 2});
+  if (imported) (void)formats::export_megatron_args(imported->job);
+  return 0;
 }

@@ -73,7 +73,7 @@ void read_all(mark::Reader& reader) {
 }  // namespace
 }  // namespace triplepoint
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+extern "C" int fuzz_marks(const uint8_t* data, size_t size) {
   using namespace triplepoint;
   const Path file = folder() / "1-1.marks";
   std::ofstream(file, std::ios::binary) << ring_from(data, size);

@@ -67,24 +67,26 @@ std::string patched(std::string file, std::string_view patches) {
   return file;
 }
 
+void must_be_sound(const Result<run::Run>& run) {
+  if (!run) {
+    TPT_ENSURE(run.error().what.find("; ") != std::string::npos);
+    return;
+  }
+  metrics::measure(*run);
+  TPT_ENSURE(run::from_bytes(run::to_bytes(*run).value(), "again"));
+}
+
 }  // namespace
 }  // namespace triplepoint
 
 /// Bytes are a run that can be measured and saved again, or a sentence. Inputs are whole files, or
 /// patches to one.
-int fuzz_store(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_store(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   static const std::string good = run::to_bytes(small_run()).value();
   const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const auto run = run::from_bytes(
-      input.starts_with("SQLite") ? std::string(input) : patched(good, input), "fuzz");
-  if (!run) {
-    TPT_ENSURE(run.error().what.find("; ") != std::string::npos);
-    return 0;
-  }
-  metrics::measure(*run);
-  const std::string again = run::to_bytes(*run).value();
-  TPT_ENSURE(run::from_bytes(again, "again"));
+  must_be_sound(run::from_bytes(
+      input.starts_with("SQLite") ? std::string(input) : patched(good, input), "fuzz"));
   return 0;
 }
 
@@ -105,21 +107,12 @@ void append_any(run::JournalWriter& writer, std::string_view input) {
   }
 }
 
-void must_be_sound(const Result<run::Run>& run) {
-  if (!run) {
-    TPT_ENSURE(run.error().what.find("; ") != std::string::npos);
-    return;
-  }
-  metrics::measure(*run);
-  TPT_ENSURE(run::from_bytes(run::to_bytes(*run).value(), "again"));
-}
-
 }  // namespace
 }  // namespace triplepoint
 
 /// Bytes are a growing run that can be measured and saved, or a sentence: as a whole file, and as
 /// the records of blocks.
-int fuzz_growing_run(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_growing_run(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   must_be_sound(run::from_bytes("TPntGrow" + std::string(input), "fuzz"));
@@ -133,9 +126,4 @@ int fuzz_growing_run(const std::uint8_t* data, std::size_t size) {
   run::finish_growing(path, [](const run::SeriesLoader&) { return run::Run(); }, {});
   std::filesystem::remove(path);
   return 0;
-}
-
-// CMakeLists.txt makes a program of each target.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return TPT_FUZZ_TARGET(data, size);
 }

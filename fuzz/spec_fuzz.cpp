@@ -23,7 +23,7 @@ void simulate_job(const spec::Library& library, std::string_view text) {
 
 }  // namespace
 
-int fuzz_toml(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_toml(const std::uint8_t* data, std::size_t size) {
   static const triplepoint::spec::Library library = triplepoint::spec::default_library();
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   simulate_job(library, text);
@@ -34,7 +34,7 @@ int fuzz_toml(const std::uint8_t* data, std::size_t size) {
 }
 
 /// What reads as a fault is written as one that reads the same.
-int fuzz_fault_text(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_fault_text(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto fault = triplepoint::spec::parse_fault(text);
   if (!fault) return 0;
@@ -43,9 +43,4 @@ int fuzz_fault_text(const std::uint8_t* data, std::size_t size) {
   TPT_ENSURE(again.has_value());
   TPT_ENSURE(triplepoint::spec::to_text(*again) == written);
   return 0;
-}
-
-// CMakeLists.txt makes a program of each target.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return TPT_FUZZ_TARGET(data, size);
 }

@@ -29,9 +29,8 @@
 using namespace triplepoint;
 
 /// Labels that are accepted are names Prometheus accepts.
-int fuzz_job_labels(const std::uint8_t* data, std::size_t size) {
-  const auto labels =
-      triplepoint::telemetry::parse_job({reinterpret_cast<const char*>(data), size});
+extern "C" int fuzz_job_labels(const std::uint8_t* data, std::size_t size) {
+  const auto labels = telemetry::parse_job({reinterpret_cast<const char*>(data), size});
   if (!labels) return 0;
   for (const auto& [name, value] : *labels) {
     TPT_ENSURE(!name.empty() && name != "host" && !name.starts_with("__"));
@@ -69,8 +68,7 @@ void check(const run::Run& run) {
 }  // namespace
 }  // namespace triplepoint
 
-int fuzz_time_series(const std::uint8_t* data, std::size_t size) {
-  using namespace triplepoint;
+extern "C" int fuzz_time_series(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const char* name : {"series.csv", "other+gpu1.csv"}) {
     const Path file = folder() / name;
@@ -90,7 +88,7 @@ void check(const std::optional<double>& value, std::string_view signal) {
 }  // namespace
 
 /// Bytes are a snapshot whose every number is a plausible one, or an error.
-int fuzz_gpu_metrics(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_gpu_metrics(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint::telemetry;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto metrics = amd::parse_gpu_metrics(bytes);
@@ -114,7 +112,7 @@ int fuzz_gpu_metrics(const std::uint8_t* data, std::size_t size) {
 }
 
 /// Any text of the kernel, of ipmitool or of a user's --devices is read, or is nothing.
-int fuzz_sensor_texts(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_sensor_texts(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint::telemetry;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto number = leading_number(text)) TPT_ENSURE(std::isfinite(*number));
@@ -135,9 +133,4 @@ int fuzz_sensor_texts(const std::uint8_t* data, std::size_t size) {
   const auto selected = select_devices({device}, {std::string(text)});
   TPT_ENSURE(selected ? selected->size() == 1 : !selected.error().what.empty());
   return 0;
-}
-
-// CMakeLists.txt makes a program of each target.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return TPT_FUZZ_TARGET(data, size);
 }

@@ -45,12 +45,12 @@ inline int fuzz_reader(const std::uint8_t* data, std::size_t size,
 
 }  // namespace triplepoint::trace
 
-int fuzz_trace_kineto(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_trace_kineto(const std::uint8_t* data, std::size_t size) {
   return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_kineto);
 }
 
 /// Besides: a replay that changes nothing changes nothing.
-int fuzz_trace_chakra(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_trace_chakra(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   if (size == 0) return 0;
   const auto read = trace::parse_chakra({reinterpret_cast<const char*>(data) + 1, size - 1});
@@ -61,28 +61,28 @@ int fuzz_trace_chakra(const std::uint8_t* data, std::size_t size) {
   return trace::fuzz_reader(data, size, trace::read_chakra);
 }
 
-int fuzz_trace_flight_recorder(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_trace_flight_recorder(const std::uint8_t* data, std::size_t size) {
   return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_flight_recorder);
 }
 
-int fuzz_trace_nsys(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_trace_nsys(const std::uint8_t* data, std::size_t size) {
   return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_nsys);
 }
 
-int fuzz_trace_rocprofiler(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_trace_rocprofiler(const std::uint8_t* data, std::size_t size) {
   return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_rocprofiler);
 }
 
-int fuzz_trace_rocprof_csv(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_trace_rocprof_csv(const std::uint8_t* data, std::size_t size) {
   return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_rocprof_csv);
 }
 
-int fuzz_trace_training_log(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_trace_training_log(const std::uint8_t* data, std::size_t size) {
   return triplepoint::trace::fuzz_reader(data, size, triplepoint::trace::read_training_log);
 }
 
 /// A table is an error or rows without negative times and speeds.
-int fuzz_nccl_tests(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_nccl_tests(const std::uint8_t* data, std::size_t size) {
   using namespace triplepoint;
   if (size == 0) return 0;
   const auto tests = trace::read_in_pieces(data, size, trace::parse_nccl_tests);
@@ -90,9 +90,4 @@ int fuzz_nccl_tests(const std::uint8_t* data, std::size_t size) {
   for (const trace::NcclTestRow& row : tests->rows)
     TPT_ENSURE(row.time >= Seconds() && row.bus_bandwidth >= BytesPerSecond());
   return 0;
-}
-
-// CMakeLists.txt makes a program of each target.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return TPT_FUZZ_TARGET(data, size);
 }

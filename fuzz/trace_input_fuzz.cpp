@@ -27,7 +27,7 @@ std::optional<uint64_t> drain(trace::Input& input) {
 }  // namespace
 
 /// Packed files and tars, sound or not, end: in their bytes or in a sentence.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int fuzz_trace_input(const std::uint8_t* data, std::size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   const auto open = [&] { return trace::Input::of(trace::text_source(bytes), "fuzz"); };
   auto once = open(), again = open();

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails if a source file lacks its licence line, a header its guard, a test has a name ctest cannot carry, or a comment names a file
 that is not there."""
+import itertools
 import re
 import sys
 
@@ -45,6 +46,21 @@ NAMESPACE_BEGIN = re.compile(r"^\s*(?:inline )?namespace[^;{=]*\{", re.M)
 NAMESPACE_END = re.compile(r"^\}  // namespace", re.M)
 
 
+BINDING = re.compile(r"^( *)(for )?.*auto&{0,2} \[([\w, ]+)\]")
+MESSAGE = re.compile(r"\b(?:CAPTURE|INFO|[A-Z]+_MESSAGE)\((.*)\);")
+
+
+def captured_bindings(lines):
+    """Names of structured bindings that doctest's messages capture, which clang before version 16 does not compile."""
+    for number, line in enumerate(lines, 1):
+        if found := BINDING.match(line):
+            depth = len(found[1]) + bool(found[2])
+            inside = itertools.takewhile(lambda later: not later or len(later) - len(later.lstrip()) >= depth, lines[number:])
+            for offset, message in enumerate(map(MESSAGE.search, inside), 1):
+                shown = re.sub(r'"[^"]*"', "", message[1]) if message else ""
+                yield from ((number + offset, each) for each in found[3].split(", ") if re.search(rf"(?<![\w.>]){each}\b", shown))
+
+
 def comments(text):
     for number, line in enumerate(text.splitlines(), 1):
         if "//" in line:
@@ -74,6 +90,8 @@ def problems_of(file, text, seen):
             yield f"{name(file)}:{line}: std::filesystem::{call} throws; give it an error code, or use base/files.h"
     if not file.name.endswith("_test.cpp"):
         return
+    for line, captured in captured_bindings(text.splitlines()):
+        yield f"{name(file)}:{line}: the message captures the structured binding {captured} (clang 14 cannot); name its value before"
     for line, title in test_names(text):
         if UNFIT.search(title):
             yield f"{name(file)}:{line}: the test name has one of ; * [ ] \" \\ in it (ctest could not run it)"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Choosing among the configurations that a public sweep measured on H100: how much slower is the
-// one we would take than the best measured one?
+// one we would take than the best measured one? A job that is wrongly called out of memory counts
+// in the regret, where its speed is 0 since no planner takes it, and in the share of right
+// verdicts. It has no predicted speed, so the order of speeds is that of the others (0.936; with
+// zeros, which would count the verdict twice, 0.860).
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -57,7 +60,7 @@ TEST_CASE("plans chosen from a public sweep of H100 jobs lose little against the
     regrets.push_back(regret(pairs));
     std::vector<double> measured, predicted;
     for (const auto& [m, p] : pairs)
-      measured.push_back(m), predicted.push_back(p);
+      if (p > 0) measured.push_back(m), predicted.push_back(p);
     ranks.push_back(*calibrate::rank_correlation(measured, predicted));
   }
   REQUIRE(regrets.size() > 10);

@@ -125,11 +125,12 @@ TEST_CASE("lists among settings are words") {
 TEST_CASE("the schema has a place for every key of an object") {
   const Json schema = results_schema();
   const Json json = results_json(two_stages(), measure(two_stages()));
-  for (const auto& [key, value] : json.items()) {
-    REQUIRE_MESSAGE(schema["properties"].contains(key), key);
-    if (!value.is_object() || !schema["properties"][key].contains("properties")) continue;
-    for (const auto& [inner, number] : value.items())
-      CHECK_MESSAGE(schema["properties"][key]["properties"].contains(inner), key, ".", inner);
+  for (const auto& outer : json.items()) {
+    REQUIRE_MESSAGE(schema["properties"].contains(outer.key()), outer.key());
+    const Json& described = schema["properties"][outer.key()];
+    if (!outer.value().is_object() || !described.contains("properties")) continue;
+    for (const auto& inner : outer.value().items())
+      CHECK_MESSAGE(described["properties"].contains(inner.key()), outer.key(), ".", inner.key());
   }
 }
 

@@ -231,15 +231,26 @@ std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t st
 
 namespace {
 
-/// Nothing where dense and MoE layers alternate.
-std::optional<int64_t> leading_dense_layers(std::string_view pattern, int64_t num_layers) {
-  pattern = trimmed(pattern);
-  if (pattern == "1") return 0;
-  const auto layers = PatternReader(pattern, 100'000).read();
-  if (!layers || static_cast<int64_t>(layers->size()) != num_layers) return std::nullopt;
-  const std::size_t dense = std::min(layers->find('1'), layers->size());
-  if (layers->find('0', dense) != std::string::npos) return std::nullopt;
+/// One letter a layer, 1 with experts; nothing for a pattern of another number of
+/// layers.
+std::optional<std::string> expert_layers(std::string_view pattern, int64_t num_layers) {
+  auto layers = PatternReader(pattern, 100'000).read();
+  return layers && std::ssize(*layers) == num_layers ? layers : std::nullopt;
+}
+
+/// How many dense layers come first; nothing where one follows a layer with experts.
+std::optional<int64_t> leading_dense_layers(std::string_view layers) {
+  const std::size_t dense = std::min(layers.find('1'), layers.size());
+  if (layers.find('0', dense) != layers.npos) return std::nullopt;
   return static_cast<int64_t>(dense);
+}
+
+/// n, where exactly every n-th layer has experts.
+std::optional<int64_t> expert_period(std::string_view layers) {
+  const std::size_t period = layers.find('1') + 1;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if ((layers[i] == '1') != (period > 0 && (i + 1) % period == 0)) return std::nullopt;
+  return static_cast<int64_t>(period);
 }
 
 }  // namespace
@@ -248,8 +259,11 @@ void read_expert_layers(Settings& settings, std::string_view key, spec::Model& m
   auto pattern = settings.text(key);
   if (!pattern) return;
   std::erase(*pattern, ' ');
-  const auto every = whole_number(*pattern);
-  const auto dense = leading_dense_layers(*pattern, model.num_layers);
+  const auto layers = expert_layers(*pattern, model.num_layers);
+  const auto dense = layers            ? leading_dense_layers(*layers)
+                     : *pattern == "1" ? std::optional<int64_t>(0)
+                                       : std::nullopt;
+  const auto every = layers && !dense ? expert_period(*layers) : whole_number(*pattern);
   if (every.value_or(0) > 1 && model.num_layers % *every == 0) {
     if (model.moe) model.moe->layer_period = every;
   } else if (dense) {
@@ -326,7 +340,7 @@ std::optional<Result<OptimizerState>> find_optimizer(LibraryCache& cache, std::s
 namespace {
 
 struct Tokenizer {
-  std::string_view name;  // the part of the name that tells it, in lower case
+  std::string_view name;  // the part of the name that tells it, in lower case; * is any letters
   int64_t vocabulary = 0;
 };
 
@@ -346,6 +360,10 @@ constexpr std::array tokenizers{
     Tokenizer{"mistral-7b", 32000},                   // mistralai/Mistral-7B-v0.1
     Tokenizer{"deepseek-v3", 129280},                 // deepseek-ai/DeepSeek-V3
     Tokenizer{"deepseek-v2", 102400},                 // deepseek-ai/DeepSeek-V2
+    Tokenizer{"qwen2*-0.5b", 151936},                 // Qwen/Qwen2.5-0.5B, Qwen2-0.5B
+    Tokenizer{"qwen2*-1.5b", 151936},                 // Qwen/Qwen2.5-1.5B, Qwen2.5-Math-1.5B
+    Tokenizer{"qwen2*-3b", 151936},                   // Qwen/Qwen2.5-3B
+    Tokenizer{"qwen2-", 152064},                      // Qwen/Qwen2-7B
     Tokenizer{"qwen2.5", 152064},                     // Qwen/Qwen2.5-7B
     Tokenizer{"qwen3", 151936},                       // Qwen/Qwen3-8B
     Tokenizer{"gpt2", 50257},                         // openai-community/gpt2
@@ -357,7 +375,7 @@ constexpr std::array tokenizers{
 std::optional<int64_t> vocabulary_of(std::string_view tokenizer) {
   const std::string name = lower_case(tokenizer);
   for (const Tokenizer& each : tokenizers)
-    if (name.find(each.name) != name.npos) return each.vocabulary;
+    if (matches_pattern(fmt::format("*{}*", each.name), name)) return each.vocabulary;
   return std::nullopt;
 }
 

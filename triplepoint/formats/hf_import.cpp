@@ -117,7 +117,11 @@ class Reader {
     };
     const auto kinds = static_cast<int64_t>(k_.list("layers_block_type").size());
     const Names layers{"num_hidden_layers", "n_layer", "n_layers", "num_layers"};
-    m.num_layers = kinds > 0 && !k_.s.has(k_.s.first(layers)) ? kinds : required(layers);
+    // Where layers have parts, num_hidden_layers may count each attention.
+    if (!k_.family_text("layer_parts").empty() && k_.s.has("num_layers"))
+      m.num_layers = required({"num_layers"}), k_.s.has("num_hidden_layers");
+    else
+      m.num_layers = kinds > 0 && !k_.s.has(k_.s.first(layers)) ? kinds : required(layers);
     m.hidden_size = required({"hidden_size", "n_embd", "n_embed", "d_model"});
     m.num_attention_heads = required({"num_attention_heads", "n_head", "n_heads", "num_heads"});
     m.vocabulary_size = required({"vocab_size", "padded_vocab_size"}, "vocabulary_size");
@@ -273,6 +277,8 @@ class Reader {
     spec::MixtureOfExperts moe;
     moe.num_experts = *experts;
     moe.router_topk = topk.value_or(1);
+    if (const auto idle = k_.count({"zero_expert_num"}); idle.value_or(0) > 0)
+      moe.router_topk = used_of(moe.router_topk, *experts, *idle);
     const bool llama4 = k_.family_truth("shared_expert", false);
     moe.ffn_hidden_size =
         width && *width > 0 ? *width
@@ -281,6 +287,19 @@ class Reader {
     moe.latent_size = latent;
     m.moe = moe;
     k_.s.assume("no token is dropped and experts are balanced");
+  }
+
+  /// Of a token's experts, those that compute: as many as if all were chosen alike.
+  int64_t used_of(int64_t topk, int64_t experts, int64_t idle) {
+    constexpr std::array<std::string_view, 1> kinds{"identity"};
+    k_.s.one_of("zero_expert_type", kinds);
+    const double share = static_cast<double>(experts) / static_cast<double>(experts + idle);
+    const int64_t used = std::llround(static_cast<double>(topk) * share);
+    k_.s.assume(
+        fmt::format("of {} experts of a token {} compute on average: {} of {} pass it on "
+                    "(zero_expert_num)",
+                    topk, used, idle, experts + idle));
+    return std::max<int64_t>(1, used);
   }
 
   /// Of all shared experts together: stated, or a number of experts of the usual width.

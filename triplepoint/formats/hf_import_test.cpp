@@ -130,6 +130,23 @@ std::string first_problem(const std::string& keys) {
   return read.diagnoses.empty() ? "none" : read.diagnoses.front().what;
 }
 
+TEST_CASE("layers of two attentions and experts that compute nothing count as what they compute") {
+  const ImportedModel read = import(
+      R"({"model_type": "longcat_flash", "num_layers": 28, "num_hidden_layers": 56,
+          "hidden_size": 6144, "ffn_hidden_size": 12288, "expert_ffn_hidden_size": 2048,
+          "moe_topk": 12, "n_routed_experts": 512, "zero_expert_num": 256, "zero_expert_type":
+          "identity", "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+          "qk_rope_head_dim": 64, "v_head_dim": 128, "num_attention_heads": 64,
+          "vocab_size": 131072, "attention_method": "MLA", "mla_scale_q_lora": true,
+          "max_position_embeddings": 131072, "tie_word_embeddings": false})");
+  CHECK(read.diagnoses.empty());
+  CHECK(told(read, "of 12 experts of a token 8 compute on average"));
+  const spec::ParameterCount count = spec::count_parameters(read.model);
+  // The published sizes: 560 billion, 18.6 to 31.3 of them active, 27 on average.
+  CHECK(count.total() == doctest::Approx(560e9).epsilon(0.01));
+  CHECK(count.active() == doctest::Approx(27e9).epsilon(0.04));
+}
+
 TEST_CASE("experts are found under the names that families give them") {
   for (
       const char* keys :

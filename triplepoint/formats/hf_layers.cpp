@@ -42,7 +42,7 @@ class LayerReader {
   LayerReader(HfKeys& keys, spec::Model& model) : k_(keys), m_(model) {}
 
   void read() {
-    if (read_written_pattern()) return;
+    if (read_written_pattern() || read_parts()) return;
     std::vector<Layer> layers(static_cast<std::size_t>(m_.num_layers));
     read_mixers(layers);
     read_expert_layers(layers);
@@ -81,6 +81,21 @@ class LayerReader {
       if (k_.s.has(of_experts))
         k_.s.assume(
             fmt::format("{} is not used: the pattern says which layers have experts", of_experts));
+    return true;
+  }
+
+  /// LongCat-Flash: each layer has several parts, and all layers are alike.
+  bool read_parts() {
+    const std::string parts = k_.family_text("layer_parts");
+    if (parts.empty()) return false;
+    m_.layer_pattern.emplace();
+    for (int64_t layer = 0; layer < m_.num_layers; ++layer)
+      *m_.layer_pattern += parts;
+    m_.num_layers = std::ssize(*m_.layer_pattern);
+    k_.s.assume(
+        fmt::format("a layer counts as {}, one behind the other (* attention, E experts, - "
+                    "MLP): {} in all",
+                    parts, m_.num_layers));
     return true;
   }
 

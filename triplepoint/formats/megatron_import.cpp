@@ -16,6 +16,7 @@
 #include "triplepoint/formats/readers.h"
 #include "triplepoint/formats/settings.h"
 #include "triplepoint/formats/shell_command.h"
+#include "triplepoint/formats/shell_words.h"
 
 namespace triplepoint::formats {
 namespace {
@@ -143,6 +144,10 @@ void add_launcher(const ShellCommand& command, Settings& settings,
     const bool is_value = (whole || name.starts_with('-')) && !holds_arguments(word);
     if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
     const std::string key(meaning_of(name));
+    if (key == devices_key && word.doubt == counts_gpus) {
+      settings.assume("--nproc-per-node counts the GPUs of the machine: all of a node");
+      continue;
+    }
     if (!word.doubt.empty() && (!is_value || !key.empty()))
       doubtful.push_back({is_value ? key : "", &word});
     if (key.empty() || value == "auto" || value == "gpu") continue;      // chosen by torchrun
@@ -299,6 +304,16 @@ void complete_arguments(const ShellCommand& command, Settings& s) {
   usual("seq-length", s.text("max-position-embeddings").value_or("4096"));
 }
 
+/// What the first argument that this program has and Megatron-LM lacks says.
+std::optional<std::string> first_refused(const Settings& s, const KeyTable& table) {
+  for (const Setting& setting : s.all())
+    if (const KeyTable::Group* group = table.refused(setting.key); group && !setting.is_off)
+      if (!s.is_ignored(setting.key))
+        return fmt::format("{}{}: {}{}{}", s.place(setting.key), s.shown(setting.key), group->why,
+                           group->instead.empty() ? "" : "; ", group->instead);
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
@@ -326,9 +341,11 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
   complete_arguments(command, settings);
   for (const std::string& remark : command.remarks)
     settings.assume(remark);
+  const std::optional<std::string> refused = first_refused(settings, table);
   Result<Imported> imported = import_arguments(cache, settings, command, table, hints);
-  // What is not certain is the better reason than the value that is not there.
+  // What is not certain, or not read, is the better reason than the value that is not there.
   if (!imported && !doubts.empty()) return error(doubts.front().what);
+  if (!imported && refused) return error(*refused);
   return imported;
 }
 

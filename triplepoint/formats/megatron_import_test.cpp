@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/formats/fixtures_testing.h"
 #include "triplepoint/formats/pipeline_layout.h"
@@ -140,7 +141,9 @@ TEST_CASE("leading dense layers of a mixture of experts are read from Megatron's
                   "--moe-token-dispatcher-type alltoall"));
   REQUIRE(imported.job.model.moe.has_value());
   CHECK(imported.job.model.moe->num_dense_layers == 3);
-  CHECK(import(line("--num-experts 8 --moe-layer-freq 2")).job.model.moe->layer_period == 2);
+  for (const char* every : {"2", "'([0,1]*16)'"})
+    CHECK(import(line(fmt::format("--num-experts 8 --moe-layer-freq {}", every)))
+              .job.model.moe->layer_period == 2);
   CHECK(import(line("--num-experts 8 --moe-layer-freq \"[0]*1 + [1]*31\""))
             .job.model.moe->num_dense_layers == 1);
   CHECK(finds(import(line("--num-experts 8 --moe-layer-freq '([1]*3+[0]*29)'")), unsupported,
@@ -238,6 +241,11 @@ TEST_CASE("nodes and devices are read of every launcher and scheduler") {
   CHECK(machines("#SBATCH -N 4\n", "torchrun --nnodes $SLURM_NNODES --nproc-per-node 8") ==
         Pair(4, 8));
   CHECK(machines("#SBATCH -N 4\n", "srun -n 16 python") == Pair(4, 4));
+  for (const char* count : {"`nvidia-smi --query-gpu=name --format=csv,noheader | wc -l`",
+                            "${GPUS:-$(python -c 'import torch; "
+                            "print(torch.cuda.device_count())')}"})
+    CHECK(machines(fmt::format("GPUS={}\n", count), "torchrun --nnodes 4 --nproc_per_node $GPUS") ==
+          Pair(4, 8));
   CHECK(
       finds(import("srun -N 3 -n 8 python " +
                    with(line(""), "torchrun --nnodes 4 --nproc-per-node 8 ", "")),

@@ -53,7 +53,8 @@ int64_t read_vocabulary(Settings& s) {
                          !path.ends_with("tokenizer.model");
   for (const std::string& name : {file.value_or(""), any_model ? "" : type})
     if (const auto size = vocabulary_of(name)) {
-      s.assume(fmt::format("vocabulary of {} tokens after the tokenizer's name, {}", *size, name));
+      s.assume(fmt::format("vocabulary of {} tokens after the tokenizer's name, {}{}", *size, name,
+                           s.has("tokenizer-type") || file ? "" : ", which stands for none"));
       return *size + extra;
     }
   s.note(DiagnosisCode::unsupported, Severity::error, "tokenizer-type",
@@ -95,6 +96,11 @@ Result<void> read_dimensions(Settings& s, Model& model) {
   const bool grouped = s.flag("group-query-attention");
   const int64_t groups = s.count("num-query-groups", 1, largest_dimension).value_or(1);
   model.num_query_groups = grouped ? groups : model.num_attention_heads;
+  if (!grouped && groups > 1 && groups != model.num_attention_heads)
+    s.assume(
+        fmt::format("num-query-groups {} has no effect without group-query-attention: every "
+                    "head has its own keys and values",
+                    groups));
   const auto kv_channels = s.count("kv-channels", 1, largest_dimension);
   model.kv_channels =
       kv_channels.value_or(std::max<int64_t>(1, model.hidden_size / model.num_attention_heads));

@@ -71,6 +71,25 @@ TEST_CASE("the hparams.yaml of NeMo's logger is the job but for nodes and names"
   CHECK(import(hparams_of("lora.yaml"), "hparams.yaml", hints).job.task == spec::Task::lora);
 }
 
+TEST_CASE("functions of numbers in a NeMo file are worked out, others are refused by name") {
+  const auto width = [](const std::string& value) {
+    const std::string yaml = fixture("pretrain-h200.yaml");
+    const std::size_t at = yaml.find("ffn_hidden_size: ") + 17;
+    return import_nemo_yaml(spec::default_library(),
+                            std::string(yaml).replace(at, yaml.find('\n', at) - at, value),
+                            "run.yaml", {});
+  };
+  const int64_t hidden = import_fixture("pretrain-h200.yaml").job.model.hidden_size;
+  for (const auto& [value, wide] :
+       {std::pair("${multiply:4, ${.hidden_size}}", 4 * hidden),
+        std::pair("${training.model.hidden_size}", hidden),
+        std::pair("${add:${model.hidden_size},${divide_ceil:7,2}}", hidden + 4),
+        std::pair("${divide_floor:${multiply:8,${.hidden_size}},3}", 8 * hidden / 3)})
+    CHECK(width(value)->job.model.ffn_hidden_size == wide);
+  for (const char* value : {"${eval:1+2}", "${multiply:4,${.none}}", "${multiply:4}"})
+    CHECK(spec::has_errors(width(value)->diagnoses));
+}
+
 TEST_CASE("a NeMo job on one replica has nothing to shard") {
   const std::string text = with(fixture("pretrain-h200.yaml"), "num_nodes: 4", "num_nodes: 2");
   CHECK(import(text, "h200.yaml").job.plan.sharding == spec::Sharding::none);

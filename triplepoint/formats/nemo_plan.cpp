@@ -170,6 +170,8 @@ Result<void> read_optimizer(LibraryCache& cache, Settings& s, spec::StatedJob& s
   const std::string name = s.text("model.optim.name").value_or("fused_adam");
   if (!s.has("model.optim.name")) stated.of_launcher.push_back("optimizer " + name);
   const bool fsdp = s.boolean("model.fsdp").value_or(false);
+  if (s.has("model.fsdp_sharding_strategy") && !fsdp)
+    s.assume("model.fsdp_sharding_strategy has no effect without model.fsdp");
   TPT_TRY(read_optimizer_bytes(cache, s, fsdp, name, plan));
   const bool distributed = name == "distributed_fused_adam" || name == "mcore_distributed_optim";
   // Ranks of a context group hold the same parameters, too. Without peers it shards nothing, until

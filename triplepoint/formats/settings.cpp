@@ -77,6 +77,35 @@ std::string absolute_reference(std::string_view reference, std::string_view from
   return parent.empty() ? std::string(reference) : fmt::format("{}.{}", parent, reference);
 }
 
+/// "4, ${.hidden_size}": parts between commas that stand in no brackets.
+std::vector<std::string> arguments_of(std::string_view text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '{') ++depth;
+    if (c == '}') --depth;
+    if (c == ',' && depth == 0)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  for (std::string& part : parts)
+    part = trimmed(part, " '\"");
+  return parts;
+}
+
+/// NeMo's functions of whole numbers; nothing for others.
+std::optional<int64_t> applied(std::string_view function, const std::vector<int64_t>& numbers) {
+  if (numbers.size() != 2) return std::nullopt;
+  const auto [a, b] = std::pair(numbers[0], numbers[1]);
+  if (function == "multiply") return a * b;
+  if (function == "add") return a + b;
+  if (b <= 0 || a < 0) return std::nullopt;
+  if (function == "divide_floor") return a / b;
+  if (function == "divide_ceil") return (a + b - 1) / b;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Settings::Settings(std::string file, std::string prefix)
@@ -179,21 +208,43 @@ std::optional<std::string> Settings::resolved(const Setting& setting, int depth)
   if (setting.words.size() != 1) return std::nullopt;
   const std::string& word = setting.words.front();
   if (word.starts_with("\\${")) return word.substr(1);  // escaped: no reference
-  if (!word.starts_with("${") || !word.ends_with("}")) return word;
-  const std::string target =
-      absolute_reference(std::string_view(word).substr(2, word.size() - 3), setting.key);
-  const Setting* other = find(target);
-  // ${NAME:4096}: a variable of the environment, and what holds without it.
-  const std::size_t colon = word.find(':');
-  if (other == nullptr && colon != word.npos && colon > 2 &&
-      word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", 2) == colon) {
+  if (!word.starts_with("${") || !word.ends_with("}") || depth >= deepest_reference) return word;
+  const std::string inside = word.substr(2, word.size() - 3);
+  std::string target = absolute_reference(inside, setting.key);
+  // NeMo's launcher puts a file under the name of its stage: training.model.x is model.x of it.
+  if (find(target) == nullptr && target.find(".model.") < target.size())
+    target.erase(0, target.find(".model.") + 1);
+  if (const Setting* other = find(target)) {
+    asked_.insert(target);
+    return other->is_null ? std::nullopt : resolved(*other, depth + 1);
+  }
+  return called(setting, inside, depth);
+}
+
+/// ${function:a,b}, and ${NAME:4096} or ${oc.env:NAME,4096}: a variable of the environment, and
+/// what holds without it.
+std::string Settings::called(const Setting& setting, const std::string& inside, int depth) {
+  const std::string& word = setting.words.front();
+  const std::size_t colon = inside.find(':');
+  if (colon == inside.npos || colon == 0) return word;
+  const std::string name = inside.substr(0, colon), rest = inside.substr(colon + 1);
+  const std::vector<std::string> parts = arguments_of(rest);
+  const bool variable = inside.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == colon;
+  if (variable || (name == "oc.env" && parts.size() == 2)) {
     std::string told = fmt::format("{} {}: as in an empty environment", shown(setting.key), word);
     if (std::find(assumed_.begin(), assumed_.end(), told) == assumed_.end()) assume(told);
-    return word.substr(colon + 1, word.size() - colon - 2);
+    return variable ? rest : parts.back();
   }
-  if (other == nullptr || depth >= deepest_reference) return word;
-  asked_.insert(target);
-  return other->is_null ? std::nullopt : resolved(*other, depth + 1);
+  std::vector<int64_t> numbers;
+  constexpr int64_t largest = 1'000'000'000;
+  for (const std::string& part : parts) {
+    const auto value = resolved({setting.key, {part}, setting.line}, depth + 1);
+    const auto number = value ? read_count(*value) : std::nullopt;
+    if (!number || *number < 0 || *number > largest) return word;
+    numbers.push_back(*number);
+  }
+  const auto result = applied(name, numbers);
+  return result ? std::to_string(*result) : word;
 }
 
 std::optional<std::string> Settings::text(std::string_view key) {

@@ -100,6 +100,7 @@ class Settings {
   const Setting* ask(std::string_view key);  // only present and not null
   /// The value with ${other.key} followed.
   std::optional<std::string> resolved(const Setting& setting, int depth);
+  std::string called(const Setting& setting, const std::string& inside, int depth);
   void malformed(std::string_view key, std::string_view value, std::string_view expected);
 
   std::string file_, prefix_;

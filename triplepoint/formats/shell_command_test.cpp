@@ -43,6 +43,8 @@ TEST_CASE("defaults stand in for what is not set, sums and products are worked o
   CHECK(words("N=4\nrun --a ${M:-7} --b ${N:-7} --c $((N * (2 + 1) / 2)) --d ${N:+x} --e ${P:=3} "
               "--f $P --g ${M-a b}") == Words{"run", "--a", "7", "--b", "4", "--c", "6", "--d", "x",
                                               "--e", "3", "--f", "3", "--g", "a", "b"});
+  CHECK(words("L=1000000000000000000\nrun --c $((L / 10))") ==
+        Words{"run", "--c", "100000000000000000"});
 }
 
 TEST_CASE("a command has the variables in front of it and the exported ones") {
@@ -124,7 +126,7 @@ TEST_CASE("what may or may not run puts in doubt what it sets, and no more") {
 
 TEST_CASE("tests of known words choose, loops over known words repeat, texts are read") {
   const std::string set = "M=7B; N=2; ";
-  for (const auto& [script, last] : std::map<std::string, std::string>{
+  for (const auto& [text, last] : std::map<std::string, std::string>{
            {"if [ $M = 7B ]; then A=1; elif [ $M = 70B ]; then A=2; else A=3; fi", "1"},
            {"if [ -z $M ]; then A=1; elif [[ $N -gt 1 && -n $M ]]; then A=2; else A=3; fi", "$A"},
            {"if ! [ $N -le 1 ] && [[ $M != *B ]]; then A=1; else A=1; fi", "1"},
@@ -136,8 +138,9 @@ TEST_CASE("tests of known words choose, loops over known words repeat, texts are
            {"while [ $# -gt 0 ]; do A=$1; shift; done; A=${A:-6}", "6"},
            {"CMD='A=$N; eval A=1$A'; eval $CMD", "12"},
            {"f() { if [ $M = 8B ]; then A=9; fi; }; A=1; f", "$A"}}) {
+    const std::string script = set + text + "\nrun --a $A";
     CAPTURE(script);
-    const auto command = find_command(set + script + "\nrun --a $A", "x.sh");
+    const auto command = find_command(script, "x.sh");
     REQUIRE_MESSAGE(command.has_value(), command.error().what);
     CHECK(command->words.back().text == last);
     CHECK(command->words.back().doubt.empty() == (last != "$A"));
@@ -193,7 +196,7 @@ TEST_CASE("names with a default are taken as unset, which is told, unless they a
 }
 
 TEST_CASE("what launches and is not read is refused with its line and the way out") {
-  for (const auto& [script, what] : std::map<std::string, std::string>{
+  for (const auto& refused : std::map<std::string, std::string>{
            {"\neval $RUN", "x.sh:2: 'eval $RUN' runs what does not stand here"},
            {"srun bash -c \"$RUN\"", "x.sh:1: bash -c runs a text"},
            {"source train.sh", "x.sh:1: 'source train.sh' runs what does not stand here"},
@@ -208,10 +211,10 @@ TEST_CASE("what launches and is not read is refused with its line and the way ou
            {"if true; then run --a", "x.sh:1: no end of what line 1 begins"},
            {"fi; run --a", "x.sh:1: 'fi' closes nothing"},
            {"exit 0\nrun --a", "x.sh:1: the script ends here"}}) {
-    CAPTURE(script);
-    const auto command = find_command(script, "x.sh");
+    CAPTURE(refused.first);
+    const auto command = find_command(refused.first, "x.sh");
     REQUIRE_FALSE(command.has_value());
-    CHECK_MESSAGE(command.error().what.starts_with(what), command.error().what);
+    CHECK_MESSAGE(command.error().what.starts_with(refused.second), command.error().what);
     CHECK(command.error().what.find("--run-script") != std::string::npos);
   }
 }

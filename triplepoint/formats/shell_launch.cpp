@@ -56,14 +56,29 @@ std::string ShellCommand::started_text() const {
   return {};
 }
 
+namespace {
+
+/// Started by what starts one process a device; others prepare data and the like.
+bool is_distributed(const ShellCommand& command) {
+  return std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+    const std::string name = word.text.substr(word.text.rfind('/') + 1);
+    return name == "torchrun" || name == "deepspeed" || name == "accelerate" ||
+           name.starts_with("torch.distributed.");
+  });
+}
+
+}  // namespace
+
 Result<ShellCommand> choose_launch(std::vector<Launch> launches, std::string_view name) {
   std::vector<Launch> chosen;
-  enum class Needs { sizes, program, anything };
-  for (const Needs needs : {Needs::sizes, Needs::program, Needs::anything}) {
+  enum class Needs { sizes, launcher, program, anything };
+  for (const Needs needs : {Needs::sizes, Needs::launcher, Needs::program, Needs::anything}) {
     for (const Launch& launch : launches) {
-      const bool fits = needs == Needs::sizes     ? launch.command.is_training()
-                        : needs == Needs::program ? launch.command.first_argument() > 0
-                                                  : true;
+      const bool program = launch.command.first_argument() > 0;
+      const bool fits = needs == Needs::sizes      ? launch.command.is_training()
+                        : needs == Needs::launcher ? program && is_distributed(launch.command)
+                        : needs == Needs::program  ? program
+                                                   : true;
       const bool twice = std::any_of(chosen.begin(), chosen.end(), [&](const Launch& other) {
         return other.command.words == launch.command.words;
       });

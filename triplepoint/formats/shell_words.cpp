@@ -82,7 +82,8 @@ class Arithmetic {
                                     rest_.begin()));
     rest_.remove_prefix(word.size());
     const auto known = names_.values.find(word);
-    if (known != names_.values.end()) word = known->second.empty() ? "" : known->second.front();
+    if (known != names_.values.end())
+      word = known->second.empty() ? std::string_view() : known->second.front();
     const bool octal = word.size() > 1 && word.front() == '0';
     return octal ? std::nullopt : whole_number(word);
   }
@@ -186,8 +187,8 @@ class WordReader {
   void read_expansion(Quotes quotes) {
     const std::string_view rest = text_.rest();
     if (text_.starts("$((")) return read_arithmetic();
-    if (text_.starts("$(")) return leave(1 + matching_end(rest.substr(1), '(', ')'), output);
-    if (text_.peek() == '`') return leave(std::min(rest.find('`', 1), rest.size() - 1) + 1, output);
+    if (text_.starts("$(")) return leave_output(1 + matching_end(rest.substr(1), '(', ')'));
+    if (text_.peek() == '`') return leave_output(std::min(rest.find('`', 1), rest.size() - 1) + 1);
     if (text_.starts("${")) return read_braced(quotes);
     std::size_t length = name_length(rest.substr(1));
     if (length == 0 && rest.size() > 1 && has("0123456789@*#?!$-", text_.peek(1))) length = 1;
@@ -198,7 +199,14 @@ class WordReader {
     text_.advance(length + 1);
     expand(name, name == "@" || name == "*" ? name : "", rest.substr(0, length + 1), quotes);
   }
-  static constexpr const char* output = "it is the output of a command";
+
+  void leave_output(std::size_t length) {
+    const std::string_view command = text_.rest().substr(0, length);
+    const auto says = [&](std::string_view part) { return command.find(part) != command.npos; };
+    const bool counts =
+        (says("nvidia-smi") && says("wc -l")) || says("print(torch.cuda.device_count())");
+    leave(length, counts ? counts_gpus : "it is the output of a command");
+  }
 
   void read_arithmetic() {
     const std::string_view rest = text_.rest();

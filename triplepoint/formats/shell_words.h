@@ -87,6 +87,9 @@ class ShellNames {
   std::string all_in_doubt_;
 };
 
+/// Why a word is not certain that asks nvidia-smi or torch.
+inline constexpr const char* counts_gpus = "it counts the GPUs of the machine";
+
 enum class Splitting { yes, no };  // of expansions without quotes, at blanks
 
 /// Reads one word as the shell does; it becomes none or several where variables are expanded.

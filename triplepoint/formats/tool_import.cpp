@@ -245,13 +245,32 @@ std::string job_text(const Said& said) {
   return text;
 }
 
+/// Data-parallel ranks: stated, or what the parts of the batch or of the parameters come to.
+std::optional<int64_t> ranks_said(const Said& said, Settings& settings) {
+  if (const auto ranks = number_said(said, "data_parallel", settings)) return ranks;
+  if (const auto shards = number_said(said, "shards", settings))
+    return *shards * number_said(said, "replicas", settings).value_or(1);
+  for (const char* size : {"global-batch-size", "micro-batch-size", "nodes"})
+    if (settings.is_by_flags(size)) return std::nullopt;
+  const auto global = number_said(said, "plan.global_batch_size", settings);
+  const auto micro = number_said(said, "plan.micro_batch_size", settings);
+  const auto accumulation = number_said(said, "accumulation", settings);
+  if (!global || !micro || !accumulation) return std::nullopt;
+  if (*global % (*micro * *accumulation) != 0)
+    settings.note(DiagnosisCode::inconsistent, Severity::error, {},
+                  fmt::format("a batch of {} is no multiple of {} sequences in {} steps of "
+                              "accumulation (each rank has as many); make them fit",
+                              *global, *micro, *accumulation));
+  return std::max<int64_t>(1, *global / (*micro * *accumulation));
+}
+
 /// Sizes that depend on how many ranks there are.
 void settle_batch(const Said& said, Settings& settings, spec::StatedJob& stated) {
   spec::Job& job = stated.job;
   spec::Plan& plan = job.plan;
   const auto local = number_said(said, "local_batch", settings);
   const auto accumulation = number_said(said, "accumulation", settings);
-  const auto ranks = number_said(said, "data_parallel", settings);
+  const auto ranks = ranks_said(said, settings);
   if (local) plan.micro_batch_size = *local;
   const auto stage = number_said(said, "stage_batch", settings);
   if (local && plan.pipeline_parallel_size > 1) plan.micro_batch_size = stage.value_or(1);
@@ -261,6 +280,9 @@ void settle_batch(const Said& said, Settings& settings, spec::StatedJob& stated)
     job.cluster.num_nodes = std::max<int64_t>(1, all / job.cluster.gpus_per_node);
     if (all < job.cluster.gpus_per_node) spec::use_devices(job.cluster, all);
     stated.stated.insert(spec::JobSetting::nodes);
+    std::erase_if(settings.assumed(), [](const std::string& each) {
+      return each.starts_with("the file has no number of nodes");
+    });
   }
   const int64_t data = std::max<int64_t>(1, job.data_parallel_size());
   if (ranks && *ranks != data)

@@ -137,12 +137,12 @@ TEST_CASE("Megatron's arguments are read where they are keys") {
   CHECK_FALSE(config.model.biases);
   CHECK_FALSE(config.model.tied_embeddings);
   CHECK(config.plan.precision == spec::Precision::bf16);
-  for (const auto& [recipe, precision] :
+  for (const auto& recipe :
        {std::pair("bf16_with_mxfp8_mixed", spec::Precision::mxfp8),
         std::pair("bf16_with_fp8_delayed_scaling_mixed", spec::Precision::fp8)}) {
     std::string text = bridge;
-    text.replace(text.find("bf16_mixed"), 10, recipe);
-    CHECK_MESSAGE(job(text).plan.precision == precision, recipe);
+    text.replace(text.find("bf16_mixed"), 10, recipe.first);
+    CHECK_MESSAGE(job(text).plan.precision == recipe.second, recipe.first);
   }
 }
 
@@ -152,13 +152,13 @@ TEST_CASE("Primus' files have its defaults, its models where they are ours, and 
   CHECK(read.model.sequence_length == 4096);
   CHECK(read.plan.sharding == spec::Sharding::optimizer);
   CHECK(read.plan.precision == spec::Precision::bf16);
-  for (const auto& [from, to] : std::map<std::string, std::string>{
+  for (const auto& change : std::map<std::string, std::string>{
            {"framework: megatron", "framework: maxtext"},
            {"mixtral_8x7B_v0.1.yaml", "gpt_oss_20B.yaml"},    // other sizes than the published ones
            {"gradient_accumulation_fusion", "qk_layernorm"},  // of the model's file
            {"train_iters: 5", "recompute_layer_ids: 5"}}) {
-    const auto changed = ::triplepoint::formats::read(with(primus, from, to));
-    CHECK_MESSAGE((!changed || spec::has_errors(changed->diagnoses)), to);
+    const auto changed = ::triplepoint::formats::read(with(primus, change.first, change.second));
+    CHECK_MESSAGE((!changed || spec::has_errors(changed->diagnoses)), change.second);
   }
   CHECK(job(with(primus, "train_iters: 5", "use_distributed_optimizer: false")).plan.sharding ==
         spec::Sharding::none);
@@ -290,6 +290,33 @@ TEST_CASE("in every reader a key that is taken out changes nothing, or is missed
       CAPTURE(line.key);
       const auto imported = read(text, example.file, example.by_flags);
       CHECK_MESSAGE(is_told(imported, base, line.key), said_of(imported));
+    }
+  }
+}
+
+TEST_CASE("in every reader another number is another job, an error, or said") {
+  // Lengths of runs, data order, numerics, and what a stack has from elsewhere.
+  const std::vector<std::string> idle = split(
+      "steps train_iters train-iters max_position_embeddings max-position-embeddings "
+      "num_nextn_predict_layers CUDA_DEVICE_MAX_CONNECTIONS",
+      ' ');
+  for (const Example& example : examples()) {
+    const auto base = read(example.text, example.file, example.by_flags);
+    for (const Line& line : lines_with_keys(example)) {
+      const std::size_t after = line.key_at + line.key.size();
+      const std::size_t begin = example.text.find_first_not_of("\" :=", after);
+      if (begin >= line.end || std::ranges::count(idle, line.key) > 0) continue;
+      const std::size_t end = example.text.find_first_not_of("0123456789", begin);
+      const auto number = whole_number(example.text.substr(begin, end - begin));
+      if (number.value_or(0) < 1) continue;
+      const std::string text =
+          std::string(example.text).replace(begin, end - begin, std::to_string(2 * *number));
+      CAPTURE(example.file);
+      CAPTURE(line.key);
+      const auto imported = read(text, example.file, example.by_flags);
+      const bool told = !imported || spec::has_errors(imported->diagnoses) ||
+                        said_of(imported).find(line.key) != std::string::npos;
+      CHECK_MESSAGE((told || !is_told(imported, base, "zz9")), said_of(imported));
     }
   }
 }

@@ -199,10 +199,6 @@ class Learning {
   std::vector<std::pair<std::string, std::string>> left_out_;
 };
 
-}  // namespace
-
-namespace {
-
 /// Coefficients of times and power.
 Learned learn_times(const Priors& priors, const std::vector<OwnRun>& runs, int threads) {
   Learned learned = Learning(priors, runs, threads).learn();

@@ -377,9 +377,9 @@ TEST_CASE("NCCL tables are met: 6 % median above 16 MiB, 20 % below 1 MiB") {
        {std::tuple{"dgx-a100", "a100_sxm", "2.27.3"}, std::tuple{"hgx-h100", "h100_sxm", "2.29.2"},
         std::tuple{"dgx-b200", "b200_sxm", "2.29.2"},
         std::tuple{"dgx-b300", "b300_sxm", "2.29.2"}}) {
-    CAPTURE(name);
     Cluster cluster = spec::load_cluster(spec::default_library(), name).value();
-    cluster.scale_up.nvls = std::string_view(name) == "hgx-h100";
+    CAPTURE(cluster.name);
+    cluster.scale_up.nvls = cluster.name == "hgx-h100";
     const NcclErrors errors = nccl_errors(measured, cluster, system, version);
     REQUIRE(errors.small.size() > 20);
     REQUIRE(errors.large.size() > 20);

@@ -193,10 +193,11 @@ SeriesIndex::SeriesIndex(const Run& run) {
 }
 
 const Series* SeriesIndex::find(std::string_view signal, int32_t device, bool of_node) const {
-  const auto own = std::ranges::equal_range(series_, std::pair(of_node, device), {}, owner_of);
-  const auto found =
-      std::ranges::find_if(own, [&](const Series* series) { return series->signal == signal; });
-  return found == own.end() ? nullptr : *found;
+  const std::pair owner(of_node, device);
+  for (auto at = std::ranges::lower_bound(series_, owner, {}, owner_of);
+       at != series_.end() && owner_of(*at) == owner; ++at)
+    if ((*at)->signal == signal) return *at;
+  return nullptr;
 }
 
 }  // namespace triplepoint::run

@@ -218,7 +218,7 @@ std::vector<RecomputeChoice> Space::recomputes(int64_t parts) const {
   if (allows(fixed_.recompute, Recompute::selective))
     for (const ModuleSet& modules : module_sets())
       found.push_back({.kind = Recompute::selective, .modules = modules});
-  std::ranges::stable_partition(found, std::not_fn(&RecomputeChoice::has_experts));
+  std::stable_partition(found.begin(), found.end(), std::not_fn(&RecomputeChoice::has_experts));
   if (!allows(fixed_.recompute, Recompute::full)) return found;
   const int64_t layers = (base_.model.num_layers + parts - 1) / parts;
   // Part of the layers run again and part offloaded is not modelled.

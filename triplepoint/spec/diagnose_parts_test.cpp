@@ -59,7 +59,7 @@ std::string found_in_records(const Job& job) {
 
 TEST_CASE("a table of records has a share for each length, and only training reads it") {
   CHECK(found_in_records(with_records({100, 300}, {1, 2})).empty());
-  for (const auto& [lengths, shares, word] :
+  for (const auto& [lengths, shares, named] :
        std::vector<std::tuple<std::vector<int64_t>, std::vector<double>, const char*>>{
            {{}, {}, "0 lengths"},
            {{100}, {1, 2}, "1 lengths and 2 shares"},
@@ -67,6 +67,7 @@ TEST_CASE("a table of records has a share for each length, and only training rea
            {{100, 200}, {1, -1}, "negative"},
            {{100}, {0}, "none is above 0"},
            {{4096}, {1}, "cut at sequence_length 2048"}}) {
+    const char* const word = named;
     CAPTURE(word);
     CHECK(found_in_records(with_records(lengths, shares)).find(word) != std::string::npos);
   }
@@ -132,7 +133,8 @@ TEST_CASE("windows and patterns that do not fit are refused for their reason") {
        [](Job& job) { job.model.multi_token_prediction = MultiTokenPrediction(); }},
       {windowed(), "size 0", [](Job& job) { job.model.sliding_window->size = 0; }},
       {windowed(), "layer_pattern", pattern("**")}};
-  for (auto [job, word, spoil] : cases) {
+  for (auto [job, named, spoil] : cases) {
+    const char* const word = named;
     CAPTURE(word);
     spoil(job);
     CHECK(refuses(job, word));
@@ -249,7 +251,7 @@ TEST_CASE("possible faults are not objected to") {
 }
 
 TEST_CASE("a fault is somewhere, leaves something, takes its time, and is of this world") {
-  for (const auto& [fault, what] : std::vector<std::pair<const char*, const char*>>{
+  for (const auto& fault : std::vector<std::pair<const char*, const char*>>{
            {"gpu=32,power=0.5",
             "fault 1 (power) names gpu 32 (hgx-h200 has GPUs 0 to 31); choose one of them"},
            {"node=4,fan=0.5",
@@ -270,10 +272,10 @@ TEST_CASE("a fault is somewhere, leaves something, takes its time, and is of thi
            {"host=1e6", "surely a typing error"},
            {"link=1e-12", "surely a typing error"},
            {"gpu=3,power=1e-300", "surely a typing error"}}) {
-    CAPTURE(fault);
+    CAPTURE(fault.first);
     Job job = sound_job();
-    job.environment.faults = {*parse_fault(fault)};
-    CHECK(holds(refusal(job), what));
+    job.environment.faults = {*parse_fault(fault.first)};
+    CHECK(holds(refusal(job), fault.second));
   }
 }
 

@@ -12,7 +12,7 @@
 // for many stages.
 //
 // Approximations: tensors have no addresses, so fragmentation is one factor of the stack
-// (memory_fragmentation); temporaries of the optimizer step and workspaces are not modelled.
+// (memory_fragmentation); of the optimizer step only gathered copies are modelled; no workspaces.
 #include "triplepoint/workload/memory.h"
 
 #include <algorithm>
@@ -92,10 +92,6 @@ double last_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   if (recomputed_layers(context.job, chunk).total() == chunk.layers())
     return checkpoint_bytes(context) - offloaded;
   return layer_activation_bytes(context, last_kind(chunk)) - offloaded;
-}
-
-bool is_op_by_op(const LayerContext& context) {
-  return context.stack().loss_kernels == spec::LossKernels::op_by_op;
 }
 
 /// Bytes per logit of the microbatch whose loss is at work.
@@ -317,11 +313,8 @@ double reserved_beside_loss(const LayerContext& context, const Chunks& chunks) {
   for (const ChunkLayers& chunk : chunks)
     for (const LayerKind kind : all_layer_kinds)
       if (chunk.count[kind] > 0) layer = std::max(layer, served_layer_bytes(context, kind));
-  return layer + (is_op_by_op(context) ? context.share.element * logits : 0);
-}
-
-bool is_last(const ChunkLayers& chunk) {
-  return chunk.has_head;
+  const bool op_by_op = context.stack().loss_kernels == spec::LossKernels::op_by_op;
+  return layer + (op_by_op ? context.share.element * logits : 0);
 }
 
 /// Bytes of every parameter divided by the ranks that share one copy of that state.
@@ -404,7 +397,7 @@ void add_inference_activations(const LayerContext& context, const Chunks& chunks
     }
   }
   memory.activations = (cache + at_work) * unit::B;
-  if (is_last(chunks.back()))
+  if (chunks.back().has_head)
     memory.logits = 4 * real(context.share.sequences * context.share.vocabulary) * unit::B;
 }
 
@@ -430,6 +423,14 @@ void add_training_peak(const LayerContext& context, const Chunks& chunks,
   memory.buffers = peak.buffers * unit::B;
 }
 
+/// While an optimizer steps that gathers parameters from a 16-bit copy of its part (master_bytes
+/// above 4): the parts of all ranks, and the whole that they are gathered into.
+/// Source: huggingface/nanotron, optim/zero.py.
+Bytes gathered_copies(const spec::Plan& plan, const StageMemory& memory) {
+  const bool copies = plan.sharding == Sharding::optimizer && plan.optimizer.master_bytes > 4;
+  return copies ? 2 * memory.weights : Bytes();
+}
+
 /// Weights of four bytes with a master copy beside them are rounded numbers in floats: so is all
 /// that is computed with them.
 LayerContext as_held(LayerContext context) {
@@ -447,10 +448,13 @@ StageMemory stage_memory(const LayerContext& computed, const Chunks& chunks,
   const LayerContext context = as_held(computed);
   StageMemory memory;
   add_states(context, chunks, memory);
-  memory.step = memory.weights + memory.gradients + memory.optimizer;
+  const Bytes copies = gathered_copies(context.plan(), memory);
+  memory.step = memory.weights + memory.gradients + memory.optimizer + copies;
   double beside = 0;  // of the peak, in the allocator
   if (context.share.training) {
     add_training_peak(context, chunks, program, memory);
+    if (copies > memory.activations + memory.logits + memory.buffers)
+      memory.activations = memory.logits = Bytes(), memory.buffers = copies;
     if (memory.logits > Bytes()) beside = reserved_beside_loss(context, chunks);
     if (context.plan().sharding == Sharding::parameters)
       // Reserved but not used: the allocator gives it back where memory ends, so no verdict counts

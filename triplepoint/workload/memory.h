@@ -22,7 +22,7 @@ struct StageMemory {
   Bytes buffers;      // FSDP gathers, all-to-all, gradient buckets
   Bytes reserve;      // CUDA context, NCCL, framework; and fragmentation of the rest
   Bytes step;         // by tensors while the optimizer steps, not part of the sum: what lies there
-                      // for good
+                      // for good and gathered copies
   Bytes reserved;     // of the driver by the allocator, not part of the sum
   Bytes total() const;
 };

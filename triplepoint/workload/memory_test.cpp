@@ -159,6 +159,19 @@ TEST_CASE(
   check(Sharding::parameters, 2 / n, 4 / n, 12 / n);
 }
 
+TEST_CASE("copies that parameters are gathered through are there while the optimizer steps") {
+  spec::Job job = test::on_nodes(test::gpt(16, 2048, 16, 2048), 1);
+  job.plan.sharding = Sharding::optimizer;
+  job.plan.optimizer.master_bytes = 6;  // with a 16-bit copy of the part
+  const StageMemory small = estimate_memory(job).stages.front();
+  const Bytes bytes = 0.5 * small.weights;  // one of each parameter
+  CHECK(small.step / bytes == Approx(10 + 14. / 8));
+  CHECK(small.buffers >= 4 * bytes);
+  const StageMemory large = estimate_memory(with_recompute(job, Recompute::none, 8)).stages.front();
+  CHECK(large.step == small.step);
+  CHECK(large.buffers < 4 * bytes);
+}
+
 TEST_CASE("expert states are shared by expert-data ranks only") {
   spec::Job job = test::with(test::on_nodes(test::mixtral_8x22b(), 4), {1, 1, 8});
   job.plan.sharding = Sharding::optimizer;

@@ -15,6 +15,12 @@ using namespace testing;
 
 constexpr int64_t ms = 1'000'000;
 
+struct Level {
+  const char* label;
+  double watts;
+};
+constexpr Level levels[] = {{"compute", 620}, {"communication", 310}, {"idle", 95}};
+
 /// Steps of gemm, all-reduce, norm and a gap, with known lengths; length 12.9 ms keeps the sampling
 /// at 100 ms from locking onto the steps.
 struct Signal {
@@ -33,10 +39,10 @@ struct Signal {
       now += length;
     };
     for (int64_t i = 0; i < steps; ++i) {
-      add_span(gemm, scale * 6'100'000, 620);
-      add_span(all_reduce, scale * 2'700'000, 310);
-      add_span(norm, scale * 3'000'000, 620);
-      add_span(-1, scale * 1'100'000, 95);
+      add_span(gemm, scale * 6'100'000, levels[0].watts);
+      add_span(all_reduce, scale * 2'700'000, levels[1].watts);
+      add_span(norm, scale * 3'000'000, levels[0].watts);
+      add_span(-1, scale * 1'100'000, levels[2].watts);
     }
   }
 
@@ -95,22 +101,21 @@ TEST_CASE("phases by activity and by label fill the time from first begin to las
 TEST_CASE("folding finds the power of phases far shorter than the sensor's period") {
   const Signal signal(2000);
   const auto phases = phases_of(signal.timeline, PhasesBy::activity);
-  for (const auto& [name, window] :
+  for (const auto& reading :
        {std::pair("power_w", 100 * ms), std::pair("power_instant_w", int64_t{0}),
         std::pair("power_average_w", 1000 * ms)}) {
-    CAPTURE(name);
-    const auto costs = cost_of_phases(phases, signal.recorded(name, 100 * ms, window));
-    for (const auto& [label, watts] :
-         {std::pair("compute", 620.0), std::pair("communication", 310.0),
-          std::pair("idle", 95.0)}) {
-      const PhaseCost& cost = find(costs, label);
-      CAPTURE(label);
+    CAPTURE(reading.first);
+    const auto costs =
+        cost_of_phases(phases, signal.recorded(reading.first, 100 * ms, reading.second));
+    for (const Level& level : levels) {
+      const PhaseCost& cost = find(costs, level.label);
+      CAPTURE(level.label);
       CHECK(cost.method == "folded");
       CHECK(cost.occurrences >= 1999);
       REQUIRE(cost.power_mean_w);
-      CHECK(*cost.power_mean_w == doctest::Approx(watts).epsilon(0.01));
+      CHECK(*cost.power_mean_w == doctest::Approx(level.watts).epsilon(0.01));
       CHECK(*cost.energy_j ==
-            doctest::Approx(watts * 1e-9 * static_cast<double>(cost.time)).epsilon(0.01));
+            doctest::Approx(level.watts * 1e-9 * static_cast<double>(cost.time)).epsilon(0.01));
     }
   }
 }
@@ -119,10 +124,9 @@ TEST_CASE("an instant reading that is a mean over a short window is found to be 
   const Signal signal(2000);
   const auto phases = phases_of(signal.timeline, PhasesBy::activity);
   const auto costs = cost_of_phases(phases, signal.recorded("power_instant_w", 100 * ms, 25 * ms));
-  for (const auto& [label, watts] :
-       {std::pair("compute", 620.0), std::pair("communication", 310.0), std::pair("idle", 95.0)}) {
-    CAPTURE(label);
-    CHECK(*find(costs, label).power_mean_w == doctest::Approx(watts).epsilon(0.01));
+  for (const Level& level : levels) {
+    CAPTURE(level.label);
+    CHECK(*find(costs, level.label).power_mean_w == doctest::Approx(level.watts).epsilon(0.01));
   }
 }
 
@@ -132,12 +136,11 @@ TEST_CASE("noise widens the folded uncertainty, and the truth stays within four 
   for (size_t i = 0; i < run.series[0].values.size(); ++i)
     run.series[0].values[i] += 15 * random_normal({.seed = 5}, i);
   const auto costs = cost_of_phases(phases_of(signal.timeline, PhasesBy::activity), run);
-  for (const auto& [label, watts] :
-       {std::pair("compute", 620.0), std::pair("communication", 310.0), std::pair("idle", 95.0)}) {
-    const PhaseCost& cost = find(costs, label);
+  for (const Level& level : levels) {
+    const PhaseCost& cost = find(costs, level.label);
     REQUIRE(cost.power_uncertainty_w);
     CHECK(*cost.power_uncertainty_w > 1);
-    CHECK(std::abs(*cost.power_mean_w - watts) < 4 * *cost.power_uncertainty_w);
+    CHECK(std::abs(*cost.power_mean_w - level.watts) < 4 * *cost.power_uncertainty_w);
   }
 }
 
@@ -146,15 +149,14 @@ TEST_CASE("long phases are integrated, and the error stays within what is stated
   const auto phases = phases_of(signal.timeline, PhasesBy::activity);
   const auto costs = cost_of_phases(phases, signal.recorded("power_w", 100 * ms, 100 * ms));
   double sum = 0;
-  for (const auto& [label, watts] :
-       {std::pair("compute", 620.0), std::pair("communication", 310.0), std::pair("idle", 95.0)}) {
-    const PhaseCost& cost = find(costs, label);
-    CAPTURE(label);
+  for (const Level& level : levels) {
+    const PhaseCost& cost = find(costs, level.label);
+    CAPTURE(level.label);
     CHECK(cost.method == "integrated");
-    const double truth = watts * 1e-9 * static_cast<double>(cost.time);
+    const double truth = level.watts * 1e-9 * static_cast<double>(cost.time);
     CHECK(std::abs(*cost.energy_j - truth) <= 1.1 * *cost.energy_uncertainty_j);
     CHECK(*cost.energy_uncertainty_j < 0.2 * truth);
-    CHECK(*cost.power_peak_w == doctest::Approx(watts));
+    CHECK(*cost.power_peak_w == doctest::Approx(level.watts));
     sum += *cost.energy_j;
   }
   CHECK(sum == doctest::Approx(signal.energy_until(signal.phases.back().begin)).epsilon(1e-3));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ranges>
 #include <string>
 #include <vector>
 
@@ -265,11 +264,11 @@ bool is_detail(const ComparedSection& section) {
 
 /// No side differs from the first by it.
 bool tells_nothing(const ComparedRow& row, const Comparison& c) {
-  const auto sides = std::views::iota(std::size_t(1), c.sides.size());
-  return std::ranges::all_of(sides, [&](auto side) {
+  for (std::size_t side = 1; side < c.sides.size(); ++side) {
     const std::string text = difference_text(row, side);
-    return text == "same" || text == "–";
-  });
+    if (text != "same" && text != "–") return false;
+  }
+  return true;
 }
 
 /// The first sentence is the verdict; the others are left.

@@ -253,14 +253,14 @@ TEST_CASE("a first time that is broken leaves all other rows") {
 }
 
 TEST_CASE("counters, shares and bits of dcgm-exporter are what they are") {
-  for (const auto& [metric, kind] :
+  for (const auto& metric :
        {std::pair("DCGM_FI_DEV_POWER_VIOLATION", run::ReadingKind::counter),
         std::pair("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", run::ReadingKind::counter),
         std::pair("DCGM_FI_PROF_SM_ACTIVE", run::ReadingKind::average),
         std::pair("DCGM_FI_DEV_POWER_USAGE", run::ReadingKind::average),
         std::pair("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", run::ReadingKind::bits),
         std::pair("DCGM_FI_DEV_GPU_TEMP", run::ReadingKind::instant)})
-    CHECK_MESSAGE(column_of(metric).kind == kind, metric);
+    CHECK_MESSAGE(column_of(metric.first).kind == metric.second, metric.first);
 }
 
 TEST_CASE("reasons are read as bits or as words") {
