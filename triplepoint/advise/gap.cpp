@@ -93,6 +93,7 @@ class Explainer {
     for (const StepPattern& pattern : history.patterns)
       if (!is_inside(pattern)) {
         gap_.parts.push_back(part_of(pattern, history.base));
+        name_marked_region(run_, pattern, gap_.parts.back());
         if (!gap_.predicted && !rank_steps_.empty()) gap_.base = gap_.base - pattern.cost;
       }
     name_restarts();

@@ -67,14 +67,39 @@ bool is_of_power(run::Cause cause) {
          cause == Cause::power_delivery || cause == Cause::board;
 }
 
-/// Of devices in lockstep each costs what it is slower than the next.
+/// By how much longer a device takes than its peers.
+double slowdown_of(const Bottleneck& one) {
+  const run::Evidence* const clock = metrics::find(one.evidence, run::Evidence::Kind::clock);
+  return clock->value > 0 ? clock->peers / clock->value - 1 : 0;
+}
+
+/// Where all of several cost the same, which is then a bound, clocks tell who costs how much of it.
+void share_bound(std::vector<std::pair<Seconds, const Bottleneck*>>& all) {
+  constexpr double alike = 0.01;
+  if (all.size() < 2 || all.front().first > (1 + alike) * all.back().first) return;
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) {
+    return slowdown_of(*a.second) > slowdown_of(*b.second);
+  });
+  const double most = slowdown_of(*all.front().second);
+  for (auto& [cost, one] : all)
+    if (most > 0) cost = slowdown_of(*one) / most * cost;
+}
+
+/// Of devices in lockstep each costs what it is slower than the next, once the slower ones are
+/// mended.
 ClockCause slow_devices(const run::Run& run, const Metrics& seen) {
   ClockCause cause;
-  const auto all = slow_ones(run, seen, true);
+  auto all = slow_ones(run, seen, true);
+  share_bound(all);
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& [cost, one] = all[i];
     const Seconds next = i + 1 < all.size() ? all[i + 1].first : Seconds();
     if (cost > next) cause.parts.push_back(part_of(*one, cost - next));
+    if (cost > next && i > 0 && !cause.parts.back().advice.empty()) {
+      std::string& advice = cause.parts.back().advice;
+      advice.front() = lower_case(advice.front());
+      advice.insert(0, "Once the slower ones are mended, ");
+    }
     for (size_t d = 0; d < run.devices.size(); ++d) {
       const run::Device& device = run.devices[d];
       const int32_t own = one->of == Bottleneck::Of::node ? device.node : device.index;

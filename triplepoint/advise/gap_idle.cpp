@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/advise/gap_model.h"
@@ -69,6 +71,85 @@ void name_host_calls(const metrics::GapCalls& calls, GapPart& part, Calls of) {
   part.what += fmt::format("{}, mostly {}", words->in, calls.name);
   part.cause = words->cause;
   part.advice = words->advice;
+}
+
+namespace {
+
+/// A step, or the time behind it.
+struct Stretch {
+  int64_t begin = 0, end = 0;
+  bool is_long = false;
+};
+
+std::vector<Stretch> stretches_of(const run::Run& run, const metrics::StepPattern& pattern) {
+  const bool between = pattern.is_pause || pattern.kind == metrics::StepPattern::Kind::pauses;
+  std::vector<Stretch> all;
+  std::vector<double> lengths;
+  for (size_t i = 0; i + (between ? 1 : 0) < run.steps.size(); ++i) {
+    const run::StepRecord& step = run.steps[i];
+    const Stretch one = between
+                            ? Stretch{step.end.nanoseconds(), run.steps[i + 1].begin.nanoseconds()}
+                            : Stretch{step.begin.nanoseconds(), step.end.nanoseconds()};
+    all.push_back(one);
+    lengths.push_back(static_cast<double>(one.end - one.begin));
+  }
+  if (all.empty()) return all;
+  const double least = median(std::move(lengths)) + 0.5 * (pattern.excess / unit::ns);
+  for (Stretch& one : all)
+    one.is_long = static_cast<double>(one.end - one.begin) > least;
+  return all;
+}
+
+/// Nanoseconds of a region in a rank's long stretches and in the others.
+struct RegionTime {
+  double in_long = 0, in_others = 0;
+};
+
+std::map<std::pair<std::string, int32_t>, RegionTime> times_of_regions(
+    const run::Run& run, const std::vector<Stretch>& stretches) {
+  std::map<std::pair<std::string, int32_t>, RegionTime> times;
+  for (const run::Span& span : run.timeline.spans) {
+    const run::SpanType& type = run.timeline.types[static_cast<size_t>(span.type)];
+    if (type.kind != run::SpanKind::pass) continue;
+    const int64_t begin = span.begin.nanoseconds(), end = span.end.nanoseconds();
+    auto stretch = std::ranges::upper_bound(stretches, begin, {}, &Stretch::end);
+    for (; stretch != stretches.end() && stretch->begin < end; ++stretch) {
+      RegionTime& time = times[{type.name, span.rank}];
+      (stretch->is_long ? time.in_long : time.in_others) +=
+          static_cast<double>(std::min(end, stretch->end) - std::max(begin, stretch->begin));
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
+void name_marked_region(const run::Run& run, const metrics::StepPattern& pattern, GapPart& part) {
+  constexpr double most = 0.6;
+  if (run.manifest.origin != run::Origin::measured) return;
+  const std::vector<Stretch> stretches = stretches_of(run, pattern);
+  const auto longer = static_cast<double>(std::ranges::count_if(stretches, &Stretch::is_long));
+  const double others = static_cast<double>(stretches.size()) - longer;
+  if (longer == 0 || others == 0) return;
+  const double excess = pattern.excess / unit::ns;
+  const std::string* name = nullptr;
+  double share = 0, usual = 0;
+  const auto times = times_of_regions(run, stretches);
+  for (const auto& [of, time] : times) {
+    const double here = time.in_others / others, more = time.in_long / longer - here;
+    if (more < most * excess || (name != nullptr && here >= usual)) continue;
+    name = &of.first, usual = here, share = std::min(1.0, more / excess);
+  }
+  if (name == nullptr) return;
+  part.what.erase(std::min(part.what.size(), part.what.rfind(" (")));  // guesses without marks
+  part.what += fmt::format("; {} of it in the marked region \"{}\"", percent(share), *name);
+  const std::string word = lower_case(*name);
+  const auto has = [&](const char* text) { return word.find(text) != word.npos; };
+  if (has("checkpoint") || has("ckpt") || has("save")) return void(part.cause = "checkpoint");
+  const auto words =
+      std::ranges::find(call_words, metrics::host_call_kind(*name), &CallWords::kind);
+  part.cause = words == call_words.end() ? "region" : words->cause;
+  part.advice = words == call_words.end() ? "look at what this region does then" : words->advice;
 }
 
 std::vector<GapPart> parts_of_idle(const std::vector<metrics::MeanStep>& ranks,

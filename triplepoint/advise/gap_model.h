@@ -80,6 +80,9 @@ inline constexpr double most_of_idle = 0.4;
 /// What the host was at during some idle time, or during a share of it.
 enum class Calls : uint8_t { all_of_it, share_of_it };
 void name_host_calls(const metrics::GapCalls&, GapPart&, Calls);
+/// Of a recording's long steps, or of its pauses: the innermost marked region that takes most of
+/// what they are longer than usual, in the rank where it takes most.
+void name_marked_region(const run::Run&, const metrics::StepPattern&, GapPart&);
 
 // ---- gap_clocks.cpp
 

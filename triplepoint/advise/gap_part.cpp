@@ -21,11 +21,6 @@ namespace {
 
 using metrics::StepPattern;
 
-/// "once", "3 times".
-std::string times(int64_t count) {
-  return count == 1 ? "once" : fmt::format("{} times", count);
-}
-
 struct PatternWords {
   std::string cause, what, advice, confirm;
 };
@@ -101,7 +96,9 @@ PatternWords words_of(const StepPattern& pattern, Seconds base) {
               "idle GPUs, a busy core"};
     case Kind::pauses:
       return {"pauses",
-              fmt::format("the training stood still {}, {} each", times(pattern.count), each),
+              pattern.count == 1
+                  ? fmt::format("the training stood still once, for {}", each)
+                  : fmt::format("the training stood still {} times, {} each", pattern.count, each),
               "look for restarts, evaluation and failures at these times", "idle GPUs"};
   }
   return {};

@@ -648,5 +648,46 @@ TEST_CASE("the answer's table adds up, and its verdict is short") {
   CHECK(answer.verdict.find("every 6 steps") != std::string::npos);
 }
 
+TEST_CASE("long steps are at what the recording marks then") {
+  const auto cause_of = [](const char* region) {
+    run::Run run;
+    run.manifest.origin = run::Origin::measured;
+    const int32_t forward = run.timeline.intern({.name = "forward", .kind = run::SpanKind::pass}),
+                  other = run.timeline.intern({.name = region, .kind = run::SpanKind::pass});
+    run.timeline.num_ranks = 2;
+    Instant time;
+    for (size_t i = 0; i < recorded_steps; ++i) {
+      const Seconds in_region = (i % 12 == 11 ? 3.0 : 0.1) * unit::s,
+                    own = (0.9 + 0.004 * random_normal({3, 9}, i)) * unit::s;
+      const Instant middle = time + own, end = middle + in_region;
+      run.steps.push_back({time, end, 0, 0});
+      for (const int32_t rank : {0, 1})
+        run.timeline.spans.push_back({time, middle, forward, rank});
+      run.timeline.spans.push_back({middle, end, other, 1});  // the other rank waits
+      time = end;
+    }
+    run::sort(run.timeline);
+    const Gap gap = explain_gap(run, nullptr);
+    return gap.parts.empty() ? std::string() : gap.parts.front().cause;
+  };
+  CHECK(cause_of("data") == "data_loader");
+  CHECK(cause_of("save_checkpoint") == "checkpoint");
+  CHECK(cause_of("evaluate") == "region");
+}
+
+TEST_CASE("two slow GPUs in lockstep are both named, and cost what they are slower than the next") {
+  spec::Job job = dense_job();
+  job.environment.faults = {spec::parse_fault("gpu=3,power=0.5").value(),
+                            spec::parse_fault("gpu=12,heat_path=4").value()};
+  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}});
+  const Gap gap = explain_gap(run, &prediction_of(dense_job()));
+  std::set<std::string> causes;
+  for (const GapPart& part : gap.parts)
+    causes.insert(part.cause);
+  CHECK(causes.contains("heat"));
+  CHECK(causes.contains("power_limit"));
+  CHECK(abs(gap.unexplained) < 0.03 * gap.measured);
+}
+
 }  // namespace
 }  // namespace triplepoint::advise

@@ -199,10 +199,11 @@ std::string slow_steps_text(const run::Run& run) {
   const double usual = median(times);
   const auto slow = std::ranges::count_if(times, [&](double time) { return time > clear * usual; });
   if (slow == 0) return "";
-  return fmt::format(
-      "why {} of {} steps take more than {} times the median ({}): triplepoint report shows power, "
-      "heat and clocks meanwhile",
-      slow, times.size(), clear, time_of(usual * unit::s));
+  return fmt::format("why {} of {} steps take more than {} times the median ({}): {}", slow,
+                     times.size(), clear, time_of(usual * unit::s),
+                     run.devices.empty()
+                         ? "record such steps, or trace them"
+                         : "triplepoint report shows power, heat and clocks meanwhile");
 }
 
 }  // namespace

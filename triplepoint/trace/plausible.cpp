@@ -174,10 +174,16 @@ class Strays {
     std::vector<int64_t> delays;
     for (size_t i = 0; i < spans_.size(); ++i) {
       if (is_out(i) || !on_device(i) || timeline_.details[i].correlation < 0) continue;
+      // Captures in one file number their calls alike: the last one before the kernel is meant.
       const Call key{spans_[i].rank, timeline_.details[i].correlation, INT64_MIN};
-      const auto call = std::lower_bound(all.begin(), all.end(), key);
-      if (call == all.end() || call->rank != key.rank || call->correlation != key.correlation)
-        continue;
+      auto call = std::lower_bound(all.begin(), all.end(), key);
+      const auto is_same = [&] {
+        return call != all.end() && call->rank == key.rank && call->correlation == key.correlation;
+      };
+      if (!is_same()) continue;
+      for (++call; is_same() && call->begin <= spans_[i].begin.nanoseconds();)
+        ++call;
+      --call;
       launched.push_back(i);
       const double delay = distance(call->begin, spans_[i].begin.nanoseconds());
       delays.push_back(static_cast<int64_t>(std::clamp(delay, -4e18, 4e18)));

@@ -4,11 +4,15 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
+#include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/tui/document_text.h"
@@ -39,6 +43,80 @@ constexpr std::array analyses = {Analysis{"breakdown", trace_report::trace_break
                                  Analysis{"merge", trace_report::trace_merge},
                                  Analysis{"join", trace_report::trace_join}};
 
+/// Operators that compute, over their flops per byte; ringed and joined, what the GPU could do with
+/// as many, in the data type of the longest. None where nothing computes.
+std::vector<answers::Figure> roofline(const DataTable& operators) {
+  const auto cell = [&](const std::vector<DataCell>& row, const char* key) -> const DataCell& {
+    return row[static_cast<size_t>(std::ranges::find(operators.columns, key, &DataColumn::key) -
+                                   operators.columns.begin())];
+  };
+  const auto text = [&](const std::vector<DataCell>& row, const char* key) {
+    return std::get<std::string>(cell(row, key));
+  };
+  answers::ScatterChart chart{.title = "Operators against the roof",
+                              .x_unit = "FLOP/B",
+                              .y_unit = "TFLOP/s",
+                              .colour_unit = "% of kernel time",
+                              .points = {}};
+  std::string type;
+  for (const std::vector<DataCell>& row : operators.rows) {
+    const auto flop = number_in(cell(row, "flop")), bytes = number_in(cell(row, "bytes")),
+               rate = number_in(cell(row, "flop_per_s")),
+               share = number_in(cell(row, "share_percent")),
+               of_roof = number_in(cell(row, "roof_percent"));
+    if (!flop || !bytes || !rate || *bytes <= 0 || *rate <= 0) continue;
+    const double x = *flop / *bytes, y = *rate * 1e-12;
+    const std::string name = fmt::format("{} {} ({})", text(row, "operator"), text(row, "shapes"),
+                                         text(row, "direction"));
+    if (type.empty()) type = text(row, "dtype");
+    chart.points.push_back(
+        {.x = x,
+         .y = y,
+         .colour = share,
+         .job = "",
+         .hint = fmt::format("{}: {} TFLOP/s{}", name, significant(y),
+                             of_roof ? ", " + percent(*of_roof / 100) + " of the roof" : ""),
+         .label = ""});
+    if (of_roof && *of_roof > 0 && text(row, "dtype") == type)
+      chart.points.push_back(
+          {.x = x,
+           .y = 100 * y / *of_roof,
+           .colour = {},
+           .job = "",
+           .hint = fmt::format("the roof of {}: {} TFLOP/s", name, significant(100 * y / *of_roof)),
+           .label = "",
+           .on_front = true});
+  }
+  if (chart.points.empty()) return {};
+  return {{.id = "roofline",
+           .title = chart.title,
+           .note = fmt::format("FLOP and bytes from shapes, each argument and result moved once. "
+                               "Ringed: the roof, of {}.",
+                               type),
+           .chart = std::move(chart),
+           .legend = {},
+           .table = {}}};
+}
+
+answers::Document page_of(const trace_report::TraceReport& report,
+                          const std::vector<const DataTable*>& tables,
+                          const trace_report::TraceOptions& options) {
+  answers::Section section{.id = options.analysis, .title = ""};
+  const auto operators = std::ranges::find(report.tables, "operators", &DataTable::name);
+  if (options.analysis == "operators" && operators != report.tables.end())
+    section.figures = roofline(*operators);
+  for (const DataTable* table : tables)
+    section.tables.push_back(*table);
+  for (const std::string& remark : report.remarks)
+    section.remarks.push_back({remark, answers::Remark::Kind::note});
+  return {.kind = "trace " + options.analysis,
+          .title =
+              fmt::format("{} of {}", options.analysis, app::stem_of_source(options.files.front())),
+          .facts = "",
+          .verdict = joined(report.headlines),
+          .sections = {std::move(section)}};
+}
+
 std::vector<std::string> analysis_words() {
   std::vector<std::string> words;
   words.reserve(analyses.size());
@@ -62,7 +140,7 @@ class Trace : public Command {
               into(options_.show))
         .flag("--top", "N", "rows of tables by kernel name (default 10)", into(options_.top))
         .flag("-o,--output", "FILE",
-              "merge: what to write: .pftrace, .json (Chrome), .run; one per rank: "
+              "a page, .html; of merge: .pftrace, .json (Chrome), .run; one per rank: "
               ".pt.trace.json (PyTorch profiler)",
               into(options_.output), {.words = Words::files})
         .flag("--by", "WHAT", "join: how to divide a rank's time (default activity)",
@@ -82,6 +160,12 @@ class Trace : public Command {
     trace_report::TraceReport report = TPT_TRY(analysis->run(options_));
     const std::vector<const DataTable*> tables =
         TPT_TRY(trace_report::chosen_tables(report, options_));
+    if (options_.output && options_.analysis != "merge") {
+      TPT_TRY(require_other_file(*options_.output, options_.files));
+      TPT_TRY(write_file_atomically(*options_.output,
+                                    report::document_page(page_of(report, tables, options_))));
+      report.written.push_back(*options_.output);
+    }
     if (options_.format == "json")
       print_json(console, trace_report::report_json(report, options_));
     else if (options_.format == "csv") {
@@ -98,7 +182,8 @@ class Trace : public Command {
         return error(fmt::format("{} goes with {} only", flag, analysis));
       return {};
     };
-    TPT_TRY(only(options_.output.has_value(), "--output", "merge"));
+    if (options_.output && options_.analysis != "merge" && !options_.output->ends_with(".html"))
+      return error(fmt::format("--output: {} writes a page; name it FILE.html", options_.analysis));
     TPT_TRY(only(options_.by.has_value(), "--by", "join"));
     if (options_.top && *options_.top < 1) return error("--top: at least 1");
     return check_trace_flags(options_);

@@ -385,6 +385,16 @@ TEST_CASE("report: traces as they are become a page that says what the analyses 
         std::string::npos);
 }
 
+TEST_CASE("trace: every analysis but merge writes a page that says what it prints") {
+  const TwoRanks traces;
+  const std::string page = traces.scratch.path("late.html");
+  const Outcome outcome = traces.ask("stragglers", {"-o", page, "--format", "json"});
+  CHECK(outcome.json()["written"][0] == page);
+  const std::string html = report::with_plain_blanks(read_file(page).value());
+  CHECK(html.find(outcome.json()["headlines"][0].get<std::string>()) != std::string::npos);
+  CHECK(traces.ask("breakdown", {"-o", traces.rank0}).code == exit_usage);
+}
+
 TEST_CASE("kernel rules: a file decides, and mistakes in it are named with their line") {
   const TwoRanks traces;
   const std::string rules =

@@ -177,7 +177,7 @@ class History {
     if (lines_.empty()) return history;
     const Line& last = lines_.back();
     history.mean = (last.begin + last.time * last.steps) / all_ * unit::s;
-    model_.assign(lines_.size(), median(times_));
+    model_.assign(lines_.size(), usual_time());
     if (lines_.size() >= fewest) {
       find_start();
       find_outliers();
@@ -186,6 +186,7 @@ class History {
       find_tails();
       find_pauses();
     } else {
+      find_long_first();
       find_clear_pauses();
     }
     history.base = base_or_median() * unit::s;
@@ -204,7 +205,31 @@ class History {
   }
 
  private:
-  double base_or_median() const { return base_ > 0 ? base_ : median(times_); }
+  /// Of a step, not of a line, which may stand for many.
+  double usual_time() const {
+    std::vector<std::pair<double, double>> order;  // time, steps
+    for (const Line& line : lines_)
+      order.emplace_back(line.time, line.steps);
+    std::ranges::sort(order);
+    double steps = 0;
+    auto usual = order.begin();
+    while (usual + 1 != order.end() && 2 * (steps += usual->second) < all_)
+      ++usual;
+    return usual->first;
+  }
+  double base_or_median() const { return base_ > 0 ? base_ : usual_time(); }
+
+  /// Of many steps in few lines: the first, where it is clearly longer than all others.
+  void find_long_first() {
+    constexpr double clear = 1.5;
+    if (all_ < static_cast<double>(fewest) || lines_.size() < 2 || lines_[0].steps > 1) return;
+    const double longest = *std::max_element(times_.begin() + 1, times_.end());
+    if (times_[0] < clear * longest) return;
+    const double excess = times_[0] - usual_time();
+    StepPattern& pattern = add(Kind::start, excess);
+    pattern.count = 1;
+    pattern.excess = excess * unit::s;
+  }
 
   StepPattern& add(Kind kind, double seconds, std::optional<double> probability = {}) {
     patterns_.push_back(

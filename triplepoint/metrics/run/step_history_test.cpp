@@ -326,5 +326,16 @@ TEST_CASE("few steps have a mean and nothing else") {
   CHECK(step_history(steps).base / unit::s == Approx(2));
 }
 
+TEST_CASE("a line that stands for many steps counts as many") {
+  std::vector<run::StepRecord> steps = {{Instant(), instant_at(30 * unit::s), 0, 0}};
+  for (int i = 0; i < 49; ++i)
+    steps.push_back(
+        {instant_at((30 + 10 * i) * unit::s), instant_at((40 + 10 * i) * unit::s), 0, 0});
+  const StepHistory history = step_history(steps);
+  CHECK(history.base / unit::s == Approx(10));
+  CHECK(found(history, Kind::start).excess / unit::s == Approx(20));
+  CHECK(history.mean / unit::s == Approx(10.4));
+}
+
 }  // namespace
 }  // namespace triplepoint::metrics

@@ -51,7 +51,7 @@ struct HangReport {
   std::vector<PendingCollective> pending;  // by group
   std::vector<int32_t> missing;            // ranks, ascending
   std::vector<int32_t> differing;          // ranks that issued another collective than most
-  int64_t waiting = 0;                     // issues that are scheduled or started
+  int64_t waiting = 0;                     // collectives and messages that have not ended
   /// Of what all given ranks of a group issued: where the last came most after the first.
   std::optional<PendingCollective> latest;
 };

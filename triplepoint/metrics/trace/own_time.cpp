@@ -283,13 +283,15 @@ std::map<int32_t, const LaneOfSpans*> busiest_lanes(const std::vector<LaneOfSpan
 }  // namespace
 
 HostCallKind host_call_kind(std::string_view name) {
-  constexpr std::array loaders = {"DataLoader", "dataloader", "data_loader",
-                                  "_next_data", "load_batch", "get_batch"};
+  constexpr std::array loaders = {"DataLoader", "dataloader", "data_loader", "data loader",
+                                  "_next_data", "load_batch", "get_batch",   "next_batch",
+                                  "load_data",  "data_load",  "fetch_batch"};
   constexpr std::array allocators = {"cudaMalloc", "cudaFree", "hipMalloc",
                                      "hipFree",    "cuMem",    "empty_cache"};
   const auto has = [&](const char* part) { return name.find(part) != std::string_view::npos; };
   constexpr std::array waits = {"Synchronize", "_local_scalar_dense", "aten::item"};
-  if (std::ranges::any_of(loaders, has)) return HostCallKind::data_loader;
+  const bool is_mark = name == "data" || name == "load" || name == "loading";
+  if (is_mark || std::ranges::any_of(loaders, has)) return HostCallKind::data_loader;
   if (std::ranges::any_of(allocators, has)) return HostCallKind::allocator;
   return std::ranges::any_of(waits, has) ? HostCallKind::synchronization : HostCallKind::other;
 }

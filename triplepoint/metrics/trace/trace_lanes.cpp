@@ -86,7 +86,7 @@ std::vector<int32_t> launches_of(const run::Timeline& timeline) {
   if (timeline.details.empty()) return launches;
   struct Call {
     int32_t rank;
-    int64_t correlation, end;
+    int64_t correlation, begin, end;
     int32_t span;
     auto key() const { return std::pair(rank, correlation); }
   };
@@ -95,8 +95,8 @@ std::vector<int32_t> launches_of(const run::Timeline& timeline) {
     const run::Span& span = timeline.spans[i];
     if (timeline.details[i].correlation < 0 || type_of(timeline, span).kind != run::SpanKind::host)
       continue;
-    calls.push_back({span.rank, timeline.details[i].correlation, span.end.nanoseconds(),
-                     static_cast<int32_t>(i)});
+    calls.push_back({span.rank, timeline.details[i].correlation, span.begin.nanoseconds(),
+                     span.end.nanoseconds(), static_cast<int32_t>(i)});
   }
   std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) {
     return std::tuple(a.rank, a.correlation, a.end, a.span) <
@@ -106,9 +106,13 @@ std::vector<int32_t> launches_of(const run::Timeline& timeline) {
     const run::Span& span = timeline.spans[i];
     if (timeline.details[i].correlation < 0 || !is_kernel(type_of(timeline, span).kind)) continue;
     const auto key = std::pair(span.rank, timeline.details[i].correlation);
-    const auto call = std::lower_bound(calls.begin(), calls.end(), key,
-                                       [](const Call& c, const auto& k) { return c.key() < k; });
-    if (call != calls.end() && call->key() == key) launches[i] = call->span;
+    auto call = std::lower_bound(calls.begin(), calls.end(), key,
+                                 [](const Call& c, const auto& k) { return c.key() < k; });
+    if (call == calls.end() || call->key() != key) continue;
+    // Captures in one file number their calls alike: the last one before the kernel is meant.
+    for (auto later = call + 1; later != calls.end() && later->key() == key; ++later)
+      if (later->begin > call->end && later->begin <= span.begin.nanoseconds()) call = later;
+    launches[i] = call->span;
   }
   return launches;
 }

@@ -169,10 +169,9 @@ class StepClock {
   std::map<int32_t, std::vector<Entry>> ranks_;
 };
 
-std::vector<int32_t> steps_of_spans(const run::Timeline& timeline, const TraceSteps& found) {
+std::vector<int32_t> steps_of_spans(const run::Timeline& timeline, const TraceSteps& found,
+                                    const std::vector<int32_t>& launches) {
   const StepClock clock(found.steps);
-  std::vector<int32_t> launches;
-  if (found.source == StepSource::annotations) launches = launches_of(timeline);
   std::vector<int32_t> steps;
   steps.reserve(timeline.spans.size());
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
@@ -185,6 +184,46 @@ std::vector<int32_t> steps_of_spans(const run::Timeline& timeline, const TraceSt
   return steps;
 }
 
+/// Begin and end on the device of each step of a rank, in order; those without kernels are empty.
+using DeviceExtents = std::map<int32_t, std::vector<std::pair<int64_t, int64_t>>>;
+
+DeviceExtents device_extents(const run::Timeline& timeline, const TraceSteps& found) {
+  DeviceExtents extents;
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    const run::Span& span = timeline.spans[i];
+    if (found.step_of_span[i] < 0 || !is_kernel(type_of(timeline, span).kind)) continue;
+    auto& own = extents[span.rank];
+    own.resize(found.steps.size(), {INT64_MAX, INT64_MIN});
+    auto& [begin, end] = own[static_cast<size_t>(found.step_of_span[i])];
+    begin = std::min(begin, span.begin.nanoseconds());
+    end = std::max(end, span.end.nanoseconds());
+  }
+  return extents;
+}
+
+/// Where a rank's device takes clearly longer for the steps than their marks on the host, which
+/// runs ahead, a step lasts from the end of the one before on the device to its own.
+bool follow_device(const run::Timeline& timeline, TraceSteps& found) {
+  constexpr double clear = 1.2;
+  bool any = false;
+  for (const auto& [rank, extents] : device_extents(timeline, found)) {
+    int64_t marked = 0, begin = INT64_MAX, end = INT64_MIN;
+    std::vector<std::pair<size_t, TraceStep::OfRank*>> own;
+    for (size_t s = 0; s < found.steps.size(); ++s)
+      for (TraceStep::OfRank& of : found.steps[s].ranks)
+        if (of.rank == rank) own.emplace_back(s, &of), marked += of.end - of.begin;
+    for (const auto& extent : extents)
+      begin = std::min(begin, extent.first), end = std::max(end, extent.second);
+    if (static_cast<double>(end - begin) < clear * static_cast<double>(marked)) continue;
+    any = true;
+    for (const auto& [step, of] : own) {
+      of->begin = begin;
+      of->end = begin = std::max(begin, extents[step].second);
+    }
+  }
+  return any;
+}
+
 }  // namespace
 
 TraceSteps find_steps(const run::Timeline& timeline) {
@@ -194,7 +233,17 @@ TraceSteps find_steps(const run::Timeline& timeline) {
     found.steps = repeating_steps(timeline);
   }
   if (found.steps.empty()) found.source = StepSource::none;
-  found.step_of_span = steps_of_spans(timeline, found);
+  std::vector<int32_t> launches;
+  const bool is_marked = found.source == StepSource::annotations;
+  if (is_marked) launches = launches_of(timeline);
+  found.step_of_span = steps_of_spans(timeline, found, launches);
+  if (!is_marked || !follow_device(timeline, found)) return found;
+  // Kernels whose launch is not known lie in the device's step.
+  const StepClock clock(found.steps);
+  for (size_t i = 0; i < timeline.spans.size(); ++i)
+    if (launches[i] < 0 && is_kernel(type_of(timeline, timeline.spans[i]).kind))
+      found.step_of_span[i] =
+          clock.step_at(timeline.spans[i].rank, timeline.spans[i].begin.nanoseconds());
   return found;
 }
 
@@ -253,6 +302,14 @@ namespace {
 MeanStep mean_of(const RankBreakdown& whole, const std::vector<IdleTime>& steps, int64_t extent) {
   MeanStep mean{.rank = whole.rank, .steps = static_cast<int64_t>(steps.size())};
   mean.length = extent / mean.steps;
+  int64_t inside = 0;
+  for (const IdleTime& step : steps)
+    inside += step.total();
+  if (inside > whole.idle_time.total()) {  // kernels of others run in the gaps of a step
+    for (const auto of : idle_classes)
+      mean.idle.*of = whole.idle_time.*of / mean.steps;
+    return mean;
+  }
   for (const auto of : idle_classes) {
     for (const IdleTime& step : steps)
       mean.idle.*of += step.*of;

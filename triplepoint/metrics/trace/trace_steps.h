@@ -38,7 +38,7 @@ struct TraceSteps {
 ///
 /// Marked steps: a device span belongs to the step in which its launch began; where the launch is
 /// not known, and for host spans, its own begin decides. Marks on the device repeat those of the
-/// host and are used only where the host has none.
+/// host and are used only where it has none. Where the host runs ahead, the device tells lengths.
 ///
 /// Without marks: the names of the kernels of each rank's busiest lane, in order, are searched for
 /// the shortest period with which at least nine of ten names repeat; steps begin at the place of

@@ -2,9 +2,11 @@
 #include "triplepoint/metrics/trace/trace_steps.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"
+#include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -124,6 +126,42 @@ TEST_CASE("a queue is as deep as the host is ahead") {
   CHECK(queues[0].longest_delay == 100 + 150 - 36);
   // Depth 1, 2, 3 for 10 ns each, 4 for 70, then 3, 2, 1 for 50 each.
   CHECK(queues[0].mean_depth == doctest::Approx((60 + 280 + 300) / 250.0));
+}
+
+TEST_CASE("where the host runs ahead, steps and their idle time are the device's") {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = 1;
+  for (int64_t step : {0, 1, 2}) {
+    const int32_t mark = timeline.intern({.name = fmt::format("ProfilerStep#{}", step),
+                                          .kind = run::SpanKind::step,
+                                          .stream = run::Stream::host});
+    add(timeline, 100 * step, 100 * step + 100, mark);
+    for (int64_t half : {0, 1}) {  // halves of two steps lie between each other
+      const int64_t begin = 500 * step + 1000 * half;
+      add(timeline, 100 * step + 50, 100 * step + 52, launch, {.correlation = 2 * step + half});
+      add(timeline, begin + 200, begin + 690, gemm, {.correlation = 2 * step + half});
+    }
+  }
+  run::sort(timeline);
+  const std::vector<MeanStep> means = mean_steps(timeline, find_steps(timeline));
+  REQUIRE(means.size() == 1);
+  CHECK(means[0].length == (2690 - 200) / 3);
+  CHECK(means[0].idle.total() == 40 / 3);  // four gaps of 10, while two kernels overlap
+}
+
+TEST_CASE("of captures in one file that number their calls alike, each kernel has its own") {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = 1;
+  for (int64_t capture : {0, 1}) {
+    add(timeline, 1000 * capture, 1000 * capture + 5, launch, {.correlation = 7});
+    add(timeline, 1000 * capture + 1, 1000 * capture + 4, launch, {.correlation = 7});  // inside
+    add(timeline, 1000 * capture + 20, 1000 * capture + 30, gemm, {.correlation = 7});
+  }
+  const std::vector<int32_t> launches = launches_of(timeline);
+  CHECK(launches[2] == 1);
+  CHECK(launches[5] == 4);
 }
 
 }  // namespace

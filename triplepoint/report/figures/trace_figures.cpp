@@ -173,7 +173,7 @@ std::string path_title(const metrics::CriticalPath& path, bool knows_launches) {
   std::string title = fmt::format("{} of the critical path is {}",
                                   percent(ratio(most.on_path, path.length())), most.label);
   if (knows_launches)
-    title += fmt::format("; without it the step would be {} {} shorter",
+    title += fmt::format("; without it what is traced would be {} {} shorter",
                          in_unit(static_cast<double>(most.saved_if_free), unit), unit.name);
   return title;
 }

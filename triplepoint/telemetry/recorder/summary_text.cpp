@@ -146,7 +146,7 @@ std::string energy_coverage(const RecordingSummary& summary) {
     text +=
         fmt::format("; {} {}", whose({.device = gpu.device, .rank = gpu.rank}),
                     gpu.lost ? fmt::format("lost at {:.1f} s", (*gpu.lost - Instant(0)) / unit::s)
-                             : "had no readings");
+                             : "had no readings of power or energy");
   return text;
 }
 

@@ -255,6 +255,7 @@ void Collector::straighten(Track& track) {
       continue;
     }
     sorted.ns.push_back(ns[i]);
+    restarts_ += counts && i > 0 && track.values[i] < track.values[i - 1] ? 1 : 0;
     constexpr double milli = 1e3;  // counters count in whole numbers
     sorted.values.push_back(
         counts ? counter.update(static_cast<uint64_t>(track.values[i] * milli), ns[i]) / milli
@@ -330,6 +331,10 @@ void Collector::time_untimed_rows() {
 /// address, else as they appear.
 void Collector::number_gpus(run::Run& run, std::vector<Owner*>& order) const {
   std::map<std::string, int64_t> without_number;
+  // AMD's tools see one host, whose partitions may be 64.
+  const bool is_one_host =
+      run.manifest.producer == "amd-smi" || run.manifest.producer == "rocm-smi";
+  const int64_t per_node = is_one_host ? most_gpus : per_node_;
   std::ranges::sort(order, [](const Owner* a, const Owner* b) {
     return std::tuple(a->host, a->number.value_or(-1), a->number ? "" : a->pci, a->place) <
            std::tuple(b->host, b->number.value_or(-1), b->number ? "" : b->pci, b->place);
@@ -339,8 +344,8 @@ void Collector::number_gpus(run::Run& run, std::vector<Owner*>& order) const {
   for (Owner* const gpu : order) {
     const int64_t number = gpu->number ? *gpu->number : without_number[gpu->host]++;
     const auto host = std::ranges::find(hosts_, gpu->host) - hosts_.begin();
-    const auto local = static_cast<int32_t>(number % per_node_);
-    devices.push_back({{.node = static_cast<int32_t>(has_hosts ? host : number / per_node_),
+    const auto local = static_cast<int32_t>(number % per_node);
+    devices.push_back({{.node = static_cast<int32_t>(has_hosts ? host : number / per_node),
                         .local = local,
                         .slot = local,
                         .name = gpu->model,
@@ -357,9 +362,37 @@ void Collector::number_gpus(run::Run& run, std::vector<Owner*>& order) const {
     order.push_back(gpu);
   }
   if (has_hosts) run.manifest.hosts = hosts_;
+  if (!has_hosts && !run.devices.empty() && run.devices.back().node > 0)
+    run.manifest.notes.push_back(
+        fmt::format("no column names the node: {} GPUs each are taken to be of one", per_node_));
   if (!without_number.empty())
     run.manifest.notes.emplace_back(
         "GPUs are numbered by bus address, or as they appear: the rows have no index");
+}
+
+/// Partitions of a package, or its dies, of which the first tells the power of all: those without
+/// a reading stand behind it, equally many behind each of several.
+void Collector::count_on_packages(run::Run& run, const std::vector<Owner*>& order) {
+  std::vector<std::size_t> tell;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (const auto& [signal, track] : order[i]->tracks) {
+      if (track.column.scope != run::Scope::package || track.column.of_node) continue;
+      if (!track.ns.empty() && (tell.empty() || tell.back() != i)) tell.push_back(i);
+    }
+  if (tell.size() < 2 || order.size() % tell.size() != 0) return;
+  const std::size_t each = order.size() / tell.size();
+  for (std::size_t i = 0; i < tell.size(); ++i)
+    if (each < 2 || tell[i] != i * each) return;
+  std::string pairs;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (i % each != 0)
+      pairs += fmt::format("{}{}:{}", pairs.empty() ? "" : " ", run.devices[i].local,
+                           run.devices[i - i % each].local);
+  run.manifest.facts["power_counted_on"] = pairs;
+  run.manifest.notes.push_back(
+      fmt::format("power is that of packages: every {} GPUs are parts of one, whose power the "
+                  "first of them tells",
+                  each));
 }
 
 void Collector::add_series(run::Run& run, Owner& owner, int32_t index, int64_t epoch) {
@@ -406,6 +439,10 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) {
       fmt::runtime("no readings for {}, from {} on: what happened then is unknown, and the "
                    "reading before stands for it"),
       seconds_text(gap_s_), seconds_text(gap_at_s_));
+  say(restarts_ > 0,
+      fmt::runtime("counters began again {} times: what they counted between the two readings is "
+                   "not known, and counts as nothing"),
+      restarts_);
   say(repeated_ > 0,
       fmt::runtime("{} readings have another's time and a different value: the first counts"),
       repeated_);
@@ -506,6 +543,7 @@ run::Run Collector::finish(const Path& source, std::string producer) {
         end = std::max(end, track.ns.back());
       }
   add_notes(run, order);
+  count_on_packages(run, order);
   if (end < begin) return run;
   epoch_ = begin;
   if (!lacks_times_ && !is_relative) run.manifest.epoch_unix_ns = begin;

@@ -72,6 +72,7 @@ class Collector {
   void time_untimed_rows();
   void straighten(Track&);
   void number_gpus(run::Run&, std::vector<Owner*>&) const;
+  static void count_on_packages(run::Run&, const std::vector<Owner*>&);
   void add_series(run::Run&, Owner&, int32_t index, int64_t epoch);
   void add_notes(run::Run&, const std::vector<Owner*>&);
 
@@ -86,7 +87,7 @@ class Collector {
   int64_t relative_rows_ = 0, dated_rows_ = 0, untimed_rows_ = 0;
   std::optional<int64_t> epoch_;
   bool lacks_times_ = false, row_lacks_time_ = false, has_no_zone_ = false;
-  int64_t rows_ = 0, left_out_ = 0, no_gpu_ = 0, repeated_ = 0;
+  int64_t rows_ = 0, left_out_ = 0, no_gpu_ = 0, repeated_ = 0, restarts_ = 0;
   std::string example_, example_gpu_;
   struct Loss {
     int64_t lines = 0;

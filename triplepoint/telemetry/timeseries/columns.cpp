@@ -113,13 +113,13 @@ constexpr std::array known = {
           "temperature_sensor_edge temperature_edge edge edge_temperature core_temp "
           "gpu_core_temperature "
           "gpu_#_temp "
-          "gpu_#_temperature temp#",
+          "gpu_#_temperature gpu#_temp gpu#_temperature temp#",
           "die_c"},
     Known{"temperature_sensor_junction hotspot temperature_hotspot hotspot_temperature junction "
-          "junction_temperature temperature_junction temperature_hot_spot",
+          "junction_temperature temperature_junction temperature_hot_spot gpu_t",
           "junction_c"},
     Known{"temperature_memory temperature_sensor_memory mem_temp memory_temp memory_temperature "
-          "mtemp mmtmp temperature_mem mem memory gpu_#_memory_temp gpu_#_memory_temperature",
+          "mtemp mmtmp mem_t temperature_mem mem memory gpu_#_memory_temp gpu_#_memory_temperature",
           "memory_c"},
     Known{"power_draw_instant power_instant power pwr gpu_power gpu_power_draw power_usage "
           "power_draw_watts gpu_#_powerwatts gpu_#_power gpu#_power power# powinst",
@@ -134,7 +134,8 @@ constexpr std::array known = {
     Known{"module_power_draw_instant module_power_draw module_power", "module_power_w", 1,
           ReadingKind::instant, Scope::module},
     Known{"module_power_draw_average", "module_power_w", 1, ReadingKind::average, Scope::module},
-    Known{"power_limit enforced_power_limit pmlmt max_graphics_package_power power_cap powerlimit "
+    Known{"power_limit enforced_power_limit pmlmt max_graphics_package_power power_cap pwr_cap "
+          "powerlimit "
           "gpu_#_enforcedpowerlimitwatts",
           "power_limit_w"},
     Known{
@@ -142,11 +143,12 @@ constexpr std::array known = {
         "energy_j", 1, ReadingKind::counter},
     Known{"totec", "energy_j", 1e-3, ReadingKind::counter},
     Known{"sm gpu_#_gpu utilization_gpu gpu_utilization gpu_util utilization gputl gfx_activity "
-          "gpu_use gpu_busy gfx usage_gfx_activity",
+          "gpu_use gpu_busy gfx usage_gfx_activity gpu#_util gpu#_utilization",
           "utilization", 0.01, ReadingKind::average},
     Known{"clocks_sm clocks_current_sm sm_clock sm_clk clocks_gr clocks_current_graphics sm smclk "
           "graphics_clock gfx_0_clk gfx_clk gfx_clock gpu_clock gpu_clk sclk sclk_clock_speed pclk "
-          "clock clock_gfx_0_clk clocks_current_sm_clock gpu_#_smclock gpu_frequency",
+          "clock clock_gfx_0_clk clocks_current_sm_clock gpu_#_smclock gpu#_clock "
+          "gpu_frequency",
           "sm_clock_mhz"},
     Known{"clocks_mem clocks_current_memory mem_clock memory_clock mmclk mclk mclk_clock_speed "
           "mem_clk mem_0_clk clock_mem_0_clk gpu_#_memoryclock",
@@ -208,6 +210,10 @@ std::string plain(std::string_view title) {
 /// Takes "[W]" or "(W)" off a title.
 const Unit* take_unit(std::string_view& title) {
   title = trimmed(title, " \t:");
+  if (title.size() > 1 && title.ends_with('%') && is_letter(title[title.size() - 2])) {
+    title.remove_suffix(1);  // "GFX%"
+    return unit_of("%");
+  }
   for (const auto& [open, close] : {std::pair('[', ']'), std::pair('(', ')')}) {
     const std::size_t begin = title.rfind(open);
     if (!title.ends_with(close) || begin == title.npos) continue;
@@ -355,7 +361,8 @@ bool is_plausible(double value, const Column& column) {
 std::string other_unit(std::string_view cell, const Column& column) {
   const auto value = number_in(cell, column, false);
   const char measure = measure_of(column.signal);
-  if (!value) return "";
+  constexpr double blank = 2147483632;  // and above: DCGM's words for "none"
+  if (!value || *value >= blank) return "";
   for (const auto& [of, scale, name] : {std::tuple('W', 1e3, "mW"), std::tuple('W', 1e6, "uW"),
                                         std::tuple('C', 1e3, "millidegrees"),
                                         std::tuple('H', 1e3, "kHz"), std::tuple('H', 1e6, "Hz")})

@@ -2,6 +2,7 @@
 #include "triplepoint/telemetry/timeseries/reader.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
 #include <set>
@@ -39,11 +40,15 @@ std::vector<Column> columns_of(const TableHead& head) {
   std::vector<Column> columns;
   for (std::size_t i = 0; i < head.titles.size(); ++i)
     columns.push_back(column_of(head.titles[i], i < head.units.size() ? head.units[i] : ""));
-  // amd-smi calls the memory's temperature "mem", beside that of the hot spot.
-  if (std::ranges::any_of(columns, [](const Column& c) { return c.signal == "junction_c"; }))
+  // amd-smi calls the memory's temperature "mem", beside that of the hot spot, or, where that has a
+  // column, how busy the memory is.
+  const auto has_signal = [&](std::string_view signal) {
+    return std::ranges::find(columns, signal, &Column::signal) != columns.end();
+  };
+  if (has_signal("junction_c"))
     for (std::size_t i = 0; i < columns.size(); ++i)
       if (columns[i].is == Is::unknown && lower_case(head.titles[i]) == "mem")
-        columns[i] = column_of("mem", "C");
+        columns[i] = column_of("mem", has_signal("memory_c") ? "%" : "C");
   return columns;
 }
 
@@ -188,17 +193,37 @@ class FileReader {
     cells.erase(cells.begin());
   }
 
+  /// "175 W" and "34 °C" of amd-smi monitor are two words.
+  static void join_units(std::vector<std::string_view>& cells, std::size_t wanted) {
+    constexpr std::array words = {"W", "°C", "C", "MHz", "GHz", "%", "GB", "MB", "J", "V", "RPM"};
+    for (std::size_t i = 1; i < cells.size() && cells.size() > wanted;) {
+      if (std::ranges::find(words, cells[i]) == words.end()) {
+        ++i;
+        continue;
+      }
+      const char* const begin = cells[i - 1].data();
+      cells[i - 1] = {begin, static_cast<std::size_t>(cells[i].data() + cells[i].size() - begin)};
+      cells.erase(cells.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
   void read_rows(const TableHead& head, const std::vector<Column>& columns) {
     std::vector<std::string_view> cells;
     std::string_view rows = head.rows, line;
     std::size_t longest_last = 0;
+    int64_t of_instances = 0;
     while (next_line(rows, line)) {
       const std::string_view all = trimmed(line);
       // Loggers that start again write their titles again; a sampler's lines of # are no rows.
       if (all.empty() || all == head.line || all.starts_with('#') || is_units_line(head, all))
         continue;
       split_cells(line, head.form, cells);
+      if (head.form.separator == ' ' && all.starts_with("GPU-")) {
+        ++of_instances;
+        continue;
+      }
       if (head.form.separator == ' ') join_entity(cells, columns.size());
+      if (head.form.separator == ' ') join_units(cells, columns.size());
       if (cells.size() != columns.size()) {
         // "600,95 W" in a table of commas.
         const bool is_comma = head.form.separator == ',' && cells.size() > columns.size();
@@ -222,6 +247,10 @@ class FileReader {
       }
       collector_.add(columns, cells, head.form.decimal_comma);
     }
+    if (of_instances > 0)
+      collector_.note(
+          fmt::format("{} rows are of MIG instances, which are parts of a GPU, and are left out",
+                      of_instances));
   }
 
   static const char* end_of(const TableHead& head) { return head.rows.data() + head.rows.size(); }
@@ -448,9 +477,9 @@ std::string producer_of(Form form, std::string_view text) {
         std::pair("\"resultType\"", "Prometheus"), std::pair("#Entity", "dcgmi"),
         std::pair("# Entity", "dcgmi"), std::pair("card0", "rocm-smi"),
         std::pair("socket_power", "amd-smi"), std::pair("hotspot", "amd-smi"),
-        std::pair("temperature.gpu", "nvidia-smi"), std::pair("power.draw", "nvidia-smi"),
-        std::pair("clocks.", "nvidia-smi"), std::pair("# gpu", "nvidia-smi"),
-        std::pair("#Date", "nvidia-smi")})
+        std::pair("GFX_CLK", "amd-smi"), std::pair("temperature.gpu", "nvidia-smi"),
+        std::pair("power.draw", "nvidia-smi"), std::pair("clocks.", "nvidia-smi"),
+        std::pair("# gpu", "nvidia-smi"), std::pair("#Date", "nvidia-smi")})
     if (head.find(word) != head.npos) return name;
   return "another sampler";
 }

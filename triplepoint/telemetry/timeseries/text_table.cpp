@@ -95,6 +95,8 @@ TableHead head_of(std::string_view text) {
   } else if (count(';') > 0 || count('\t') > 0) {
     head.form.separator = count(';') > 0 ? ';' : '\t';
     head.form.decimal_comma = head.form.separator == ';';
+  } else if (count(',') == 0 && titles.find("  ") != titles.npos) {
+    head.form.separator = ' ';  // amd-smi monitor
   }
   split_cells(titles, head.form, cells);
   head.titles.assign(cells.begin(), cells.end());
@@ -110,9 +112,10 @@ TableHead head_of(std::string_view text) {
     }
   }
   head.rows = text;
+  const bool is_tab = head.form.separator == '\t';
   for (std::string_view sample = text.substr(0, 4096);
-       head.form.separator == ',' && next_line(sample, line);)
-    if (line.find('"') != line.npos) {
+       (head.form.separator == ',' || is_tab) && next_line(sample, line);)
+    if (is_tab || line.find('"') != line.npos) {
       split_cells(line, head.form, cells);
       head.form.decimal_comma |= std::ranges::any_of(cells, has_decimal_comma);
     }

@@ -414,5 +414,76 @@ TEST_CASE("tables of processes, of several runs and of unknown times are refused
   CHECK(seconds(*run::find_series(run, "power_instant_w", 0), 1) == doctest::Approx(0.5));
 }
 
+TEST_CASE("cells with commas are numbers where tabs part them") {
+  const run::Run run = read(
+      "timestamp\tindex\tpower.draw [W]\n"
+      "2026/09/08 07:20:00.250\t0\t\"412,50 W\"\n"
+      "2026/09/08 07:20:01.250\t0\t\"413,50 W\"\n");
+  CHECK(values_of(run, "power_average_w", 0) == Values{412.5, 413.5});
+}
+
+TEST_CASE("amd-smi's monitor: units stand apart, and its memory's share is no temperature") {
+  const run::Run table = read(
+      "TIMESTAMP  GPU  XCP  POWER  PWR_CAP  GPU_T  MEM_T  GFX_CLK  GFX%  MEM%  VRAM_USAGE\n"
+      "1740823200  0  0  600 W  750 W  61 °C  N/A  2100 MHz  99 %  40 %  10.1/192.0 GB\n"
+      "1740823201  0  0  610 W  750 W  62 °C  52 °C  2100 MHz  99 %  41 %  10.1/192.0 GB\n");
+  const run::Run csv = read(
+      "timestamp,gpu,xcp,power_usage,power_cap,hotspot_temperature,memory_temperature,gfx_clk,gfx,"
+      "mem\n1740823200,0,0,600,750,61,N/A,2100,99,40\n1740823201,0,0,610,750,62,52,2100,99,41\n");
+  for (const run::Run* run : {&table, &csv}) {
+    CHECK(values_of(*run, "power_instant_w", 0) == Values{600, 610});
+    CHECK(values_of(*run, "junction_c", 0) == Values{61, 62});
+    CHECK(values_of(*run, "memory_c", 0) == Values{52});
+    CHECK(values_of(*run, "memory_utilization", 0) == Values{40 * 0.01, 41 * 0.01});
+  }
+}
+
+TEST_CASE("partitions of a package have its power, and one that lacks it by chance has none") {
+  const auto table = [](const std::vector<int>& silent) {
+    std::string text = "timestamp,gpu,socket_power,hotspot\n";
+    for (int second = 0; second < 20; ++second)
+      for (int gpu = 0; gpu < 16; ++gpu)
+        text += fmt::format("{},{},{},70\n", 1740823200 + second, gpu,
+                            std::ranges::find(silent, gpu) != silent.end() ? "N/A" : "900");
+    return text;
+  };
+  std::vector<int> most;
+  for (int gpu = 0; gpu < 16; ++gpu)
+    if (gpu % 8 != 0) most.push_back(gpu);
+  const run::Run packages = read(table(most));
+  CHECK(packages.devices.back().node == 0);
+  CHECK(says(packages, "every 8 GPUs are parts of one"));
+  CHECK_FALSE(says(packages, "of 2 of 16 GPUs"));
+  const run::Run lost = read(table({3}));
+  CHECK(says(lost, "of 15 of 16 GPUs; GPU 3 had no readings of power"));
+}
+
+TEST_CASE("rows of MIG instances are no GPUs', and a counter that begins again is told") {
+  std::string mig = "#Entity   POWER      GRACT\nID\n", reset = "timestamp,index,energy [J]\n";
+  for (int i = 0; i < 20; ++i) {
+    mig += "GPU 0  612.2  0.91\nGPU-I 0  N/A  0.95\nGPU-CI 0  N/A  0.95\n";
+    reset += fmt::format("{},0,{}\n", 1740823200 + i, 600 * (i < 10 ? 5000 + i : i - 10));
+  }
+  const run::Run instances = read(mig);
+  CHECK(instances.devices.size() == 1);
+  CHECK(says(instances, "40 rows are of MIG instances"));
+  CHECK(says(read(reset), "counters began again 1 times"));
+}
+
+TEST_CASE("windows and runs without the energy of a GPU are in no sum") {
+  const run::Run zeus = read(
+      "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n"
+      "1740823200,step_0,10,5000,5100\n1740823210,step_1,10,nan,5100\n"
+      "1740823220,step_2,10,5000,5100\n");
+  CHECK(*zeus.numbers.recording_energy_j == 20200);
+  CHECK(*zeus.numbers.recording_s == 20);
+  CHECK(says(zeus, "1 windows lack"));
+  const run::Run carbon = read(
+      "timestamp,run_id,duration,emissions,cpu_energy,gpu_energy\n"
+      "2026-09-08T07:20:00,a,100,0.1,0.01,0.1\n2026-09-08T07:22:00,b,50,0.2,0.02,\n");
+  CHECK(*carbon.numbers.recording_s == 100);
+  CHECK(says(carbon, "1 of 2 runs tell no energy"));
+}
+
 }  // namespace
 }  // namespace triplepoint::telemetry

@@ -56,7 +56,7 @@ Result<void> Windows::read_zeus(std::string_view text, std::string_view name) {
   const std::vector<std::string>& titles = head.titles;
   std::vector<std::string_view> cells;
   std::string_view rows = head.rows, line;
-  int64_t empty = 0, lost = 0;
+  int64_t empty = 0, lost = 0, partial = 0;
   while (next_line(rows, line)) {
     if (trimmed(line).empty() || trimmed(line) == head.line) continue;
     split_cells(line, head.form, cells);
@@ -78,14 +78,17 @@ Result<void> Windows::read_zeus(std::string_view text, std::string_view name) {
     is_relative_ |= begin->is_relative;
     window.begin_ns = begin->ns;
     window.end_ns = begin->ns + std::llround(*elapsed * 1e9);
+    bool lacks_gpu = false;
     for (std::size_t i = 3; i < titles.size(); ++i) {
       const auto joules = number(cells[i + more]);
+      lacks_gpu |= number_behind(titles[i], "gpu") && (!joules || *joules < 0);
       if (!joules || *joules < 0) continue;
       if (const auto gpu = number_behind(titles[i], "gpu")) window.joules[*gpu] = *joules;
       if (number_behind(titles[i], "cpu")) window.apart["recording_cpu_energy_j"] += *joules;
       if (number_behind(titles[i], "dram")) window.apart["recording_dram_energy_j"] += *joules;
     }
-    windows_.push_back(std::move(window));
+    partial += lacks_gpu ? 1 : 0;
+    if (!lacks_gpu) windows_.push_back(std::move(window));
   }
   if (windows_.empty())
     return error(
@@ -95,6 +98,8 @@ Result<void> Windows::read_zeus(std::string_view text, std::string_view name) {
   if (empty > 0)
     notes_.push_back(fmt::format("{} windows have no duration and are left out", empty));
   if (lost > 0) notes_.push_back(fmt::format("{} lines are no windows and are left out", lost));
+  if (partial > 0)
+    notes_.push_back(fmt::format("{} windows lack the energy of a GPU and are left out", partial));
   return {};
 }
 
@@ -127,6 +132,14 @@ Result<void> Windows::read_emissions(std::string_view text, std::string_view nam
     if (more && *more > 0) sum = sum.value_or(0) + *more * kwh;
   };
   std::optional<double> cpu, ram;
+  // The energy of a run that does not tell that of its GPUs is not known.
+  const auto tells_gpus = [](const auto& run) { return run.second.gpu.has_value(); };
+  const std::size_t all = runs.size();
+  if (std::ranges::any_of(runs, tells_gpus))
+    std::erase_if(runs, [&](const auto& run) { return !tells_gpus(run); });
+  if (runs.size() < all)
+    notes_.push_back(fmt::format("{} of {} runs tell no energy of GPUs and are left out",
+                                 all - runs.size(), all));
   for (const auto& [id, row] : runs) {
     seconds_ = seconds_.value_or(0) + *row.seconds;
     add(gpu_j_, row.gpu);

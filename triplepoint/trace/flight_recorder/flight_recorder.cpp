@@ -106,6 +106,7 @@ Entry entry_of(JsonView json) {
   entry.group = group.is_array() ? group.at(size_t{0}).text() : group.text();
   entry.frame = frame_of(json.at("frames"));
   entry.number_of_group = json.at("pg_id").integer_or(0);
+  if (entry.group.empty()) entry.group = std::to_string(entry.number_of_group);  // version 1
   entry.record = json.at("record_id").integer_or(-1);
   entry.is_message = json.at("is_p2p").is_true();
   // seq_id was one number for both before version 2.
@@ -193,9 +194,10 @@ class Dump {
       }
       before = entry.created;
       const bool ended = entry.state == run::IssueState::completed && is_near(entry.completed);
-      if (!ended || !placed || entry.completed < entry.created)
+      if (!ended || (placed && entry.completed < entry.created))
         entry.duration_ns.reset();
-      else if (entry.duration_ns && *entry.duration_ns > entry.completed - entry.created + slack) {
+      else if (placed && entry.duration_ns &&
+               *entry.duration_ns > entry.completed - entry.created + slack) {
         builder_.note("a duration is longer than from issue to end: it is not used");
         entry.duration_ns.reset();
       }
@@ -377,6 +379,7 @@ Result<Trace> read_json(Input& input, const ReadOptions& options) {
 bool looks_like_flight_recorder(std::string_view head) {
   const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
   if (looks_like_pickle(head)) return has("entries") || has("pg_config") || has("nccl_comm_state");
+  if (has("\"nccl_version\"") && has("\"pg_config\"")) return true;  // perhaps without entries
   return has("\"entries\"") && has("\"record_id\"") && has("\"profiling_name\"");
 }
 

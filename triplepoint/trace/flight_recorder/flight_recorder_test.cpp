@@ -305,4 +305,14 @@ TEST_CASE("the walk through JSON gives each value once, and steps over what is n
   }
 }
 
+TEST_CASE("a dump without entries is one, and groups without a name have their number") {
+  CHECK(looks_like_flight_recorder(
+      R"({"version":"2.10","nccl_version":"2.27","pg_config":{},"entries":[]})"));
+  std::string first = entry(1, start, "started", "");
+  const std::string_view group = R"("process_group":["0","default_pg"],)";
+  first.erase(first.find(group), group.size());
+  Input input = Input::of_text("{\"entries\":[" + first + "]}", "x");
+  CHECK(read_flight_recorder(input, {}).value().timeline.communicators.at(0).name == "0");
+}
+
 }  // namespace triplepoint::trace

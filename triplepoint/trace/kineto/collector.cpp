@@ -402,6 +402,7 @@ int32_t Collector::type_of(const Event& event, const CollectiveCall& call) {
   if (event.category == Category::kernel) role = Role::kernel;
   if (event.category == Category::copy || event.category == Category::set) role = Role::copy;
   if (event.category == Category::device) role = Role::device;
+  if (on_device(event.category) && event.name == "dma_request") role = Role::copy;  // MTIA's
   if (is_step(event)) role = Role::step;
   const uint32_t salt = static_cast<uint32_t>(role) | static_cast<uint32_t>(event.category) << 8 |
                         (call.collective ? static_cast<uint32_t>(*call.collective) + 1 : 0) << 16 |
@@ -449,6 +450,8 @@ CollectiveCall Collector::call_of(const Event& event) {
     call.collective = collective_of(said.name);
   else if (event.name.starts_with("nccl:"))
     call.collective = collective_of(event.name.substr(5));
+  else if (event.name.starts_with("symm_mem::"))
+    call.collective = collective_of(event.name);
   call.communicator = communicator_of(said);
   call.sequence = said.sequence;
   call.in_elements = said.in_elements;
@@ -574,6 +577,7 @@ bool Collector::add(const Event& event) {
   if (event.phase == 'B' || event.phase == 'E') return add_pair(event);
   if (event.phase != 'X') return true;
   if (event.category == Category::none) return ++unknown_, true;
+  if (on_device(event.category) && waits_on_device(event.name)) return true;
   const bool is_timed = has_sound_time(event);
   if (!is_timed && !on_device(event.category)) return true;
   const bool is_kept = keeps(event);

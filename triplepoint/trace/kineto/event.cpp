@@ -250,7 +250,13 @@ Category category_of(std::string_view cat) {
 }
 
 bool names_collective(std::string_view name) {
-  return name == "record_param_comms" || name.starts_with("nccl:") || name.starts_with("c10d::");
+  // Fused with a product, an operator of symmetric memory does not tell what its kernels are.
+  return name == "record_param_comms" || name.starts_with("nccl:") || name.starts_with("c10d::") ||
+         (name.starts_with("symm_mem::") && name.find("matmul") == std::string_view::npos);
+}
+
+bool waits_on_device(std::string_view name) {
+  return name == "event_wait" || name == "event_record";
 }
 
 Outcome read_event(const char*& at, const char* end, Event& event, const char*& why, bool shapes) {

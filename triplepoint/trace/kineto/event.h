@@ -66,5 +66,7 @@ Outcome read_event(const char*& at, const char* end, Event&, const char*& why, b
 
 /// Whether a name is of an operator or annotation that starts a collective.
 bool names_collective(std::string_view name);
+/// Of an event on a device: whether its stream waits there, or only notes the time (MTIA).
+bool waits_on_device(std::string_view name);
 
 }  // namespace triplepoint::trace::kineto

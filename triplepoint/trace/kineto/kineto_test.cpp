@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 
@@ -583,6 +584,49 @@ TEST_CASE("ranks that other tools merged into one file are ranks, and so are sev
   CHECK(read(ranked + ranked).timeline.spans.size() == 24);
   CHECK(read(ranked + ranked).skipped.notes.size() == 1);
   CHECK(read(ranked + ranked.substr(700)).skipped.notes.size() == 1);  // over a longer file
+}
+
+TEST_CASE("a stream that waits for another does nothing, and DMA copies (MTIA)") {
+  std::string events;
+  for (int i = 0; i < 4; ++i)
+    for (const auto& [name, begin, length] :
+         {std::tuple("event_wait", 0, 90), {"pe_exe", 90, 50}, {"dma_request", 140, 10}})
+      events += fmt::format(
+          R"({{"ph":"X","cat":"mtia_ccp_events","name":"{}","pid":9,"tid":4,"ts":{},"dur":{}}},)",
+          name, 1000 + 200 * i + begin, length);
+  events.pop_back();
+  const Trace trace = read(file_of({events}));
+  CHECK(trace.timeline.spans.size() == 8);
+  for (const run::Span& span : trace.timeline.spans) {
+    const run::SpanType& type = trace.timeline.types[static_cast<size_t>(span.type)];
+    CHECK((type.kind == run::SpanKind::copy) == (type.name == "dma_request"));
+  }
+}
+
+TEST_CASE("copies that a collective launches itself are its own, those of tensors inside are not") {
+  const auto op = [](const char* name, int id, const char* more) {
+    return fmt::format(
+        R"({{"ph":"X","cat":"cpu_op","name":"{}","pid":1,"tid":1,"ts":{},"dur":40,"args":{{"External id":{}{}}}}})",
+        name, 100 * id, id, more);
+  };
+  const auto copy = [](const char* name, int correlation, int id) {
+    return fmt::format(
+        R"({{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":1,"tid":1,"ts":{0},"dur":2,"args":{{"correlation":{1},"External id":{2}}}}},)"
+        R"({{"ph":"X","cat":"gpu_memcpy","name":"{3}","pid":0,"tid":7,"ts":{4},"dur":10,"args":{{"device":0,"stream":7,"correlation":{1},"bytes":64}}}})",
+        100 * id + 10, correlation, id, name, 1000 + 20 * correlation);
+  };
+  constexpr const char* of_two =
+      R"(,"Collective name":"_allgather_base","Group size":2,"Process Group Name":"0")";
+  constexpr const char* of_one =
+      R"(,"Collective name":"_allgather_base","Group size":1,"Process Group Name":"1")";
+  const Trace trace = read(
+      file_of({op("nccl:_all_gather_base", 1, of_two), copy("Memcpy DtoD (Device -> Device)", 1, 1),
+               copy("Memcpy DtoD (Device -> Device)", 2, 9), op("nccl:_all_gather_base", 3, of_one),
+               copy("Memcpy DtoD (Device -> Device)", 3, 3),
+               op("symm_mem::_low_contention_all_gather", 5, ""),
+               copy("Memcpy PtoP (Device -> Device)", 4, 9)}));
+  CHECK(spans_of(trace, SpanKind::communication).size() == 1);
+  CHECK(spans_of(trace, SpanKind::copy).size() == 3);
 }
 
 }  // namespace triplepoint::trace::kineto

@@ -18,10 +18,18 @@ bool is_collective(const run::Timeline& timeline, const run::Span& span) {
   return timeline.types[static_cast<size_t>(span.type)].kind == SpanKind::communication;
 }
 
+/// A copy on the device, which may be one to a peer whose memory is mapped.
+bool is_device_copy(const run::SpanType& type) {
+  return type.kind == SpanKind::copy && (type.name.find("DtoD") != std::string::npos ||
+                                         type.name.find("DeviceToDevice") != std::string::npos);
+}
+
 /// What may be a collective although its name does not say so: if an operator of one launched it.
-/// Copies between devices are, where the copy engine gathers.
+/// Copies between devices are, where the copy engine gathers; those on a device only if the
+/// collective itself launched them, and no copy of a tensor inside of it.
 bool may_be_collective(const run::SpanType& type) {
-  if (type.kind == SpanKind::copy) return type.name.find("PtoP") != std::string::npos;
+  if (type.kind == SpanKind::copy)
+    return type.name.find("PtoP") != std::string::npos || is_device_copy(type);
   return type.kind == SpanKind::other ||
          (type.kind == SpanKind::memory && collective_of(type.name).has_value());
 }
@@ -82,13 +90,16 @@ class OpIndex {
   }
 
   bool empty() const { return ops_.empty(); }
+  /// The collective that is the innermost operator around a launch.
+  const CollectiveOp* around(const Launch& launch) const {
+    const auto named = by_external_id_.find({launch.process, launch.external_id});
+    return launch.external_id < 0 || named == by_external_id_.end() ? nullptr : named->second;
+  }
   /// Of the operator that the launch names, and of those that enclose it on its thread, the
   /// innermost first: each says what the ones before do not.
   CollectiveCall call_of(const Launch& launch) const {
     CollectiveCall call;
-    if (const auto named = by_external_id_.find({launch.process, launch.external_id});
-        launch.external_id >= 0 && named != by_external_id_.end())
-      complete(call, named->second->call);
+    if (const CollectiveOp* const own = around(launch)) complete(call, own->call);
     auto after = std::upper_bound(ops_.begin(), ops_.end(),
                                   CollectiveOp{.lane = launch.lane, .begin = launch.begin},
                                   by_lane_and_begin);
@@ -228,6 +239,11 @@ void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
     if (!may_be[static_cast<size_t>(span.type)]) continue;
     const Launch* const launch = launch_of.find(timeline.details[i]);
     if (launch == nullptr) continue;
+    if (is_device_copy(timeline.types[static_cast<size_t>(span.type)])) {
+      const CollectiveOp* const own = op_of.around(*launch);
+      const int32_t group = own == nullptr ? -1 : own->call.communicator;
+      if (group < 0 || timeline.communicators[static_cast<size_t>(group)].size == 1) continue;
+    }
     const CollectiveCall call = op_of.call_of(*launch);
     if (call.collective) span.type = type_with(span.type, *call.collective);
   }
@@ -243,7 +259,8 @@ void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
     if (known) call.collective = known;
     const Bytes copied = span.bytes;
     apply(call, span, detail);
-    if (timeline.types[static_cast<size_t>(span.type)].name.starts_with("Memcpy")) {
+    const std::string& name = timeline.types[static_cast<size_t>(span.type)].name;
+    if (name.starts_with("Memcpy") || name.starts_with("Copy")) {
       span.bytes = copied;  // a part of what is gathered
       detail.in_elements = detail.out_elements = -1;
     }

@@ -228,7 +228,13 @@ std::optional<LoggedStep> read_own(std::string_view text) {
           if (has_unit && unit == "ms" && logged->time) logged->time = *logged->time * 1e-3;
           return logged;
         }
-  return std::nullopt;
+  // "| 310.21 ms |" (llm.c)
+  const auto step = integer_after(text, "step");
+  const size_t end = text.find(" ms |"), begin = text.rfind(' ', std::min(end, text.size()) - 1);
+  if (!step || end == text.npos || begin >= end) return std::nullopt;
+  LoggedStep logged{.step = *step};
+  logged.time = scaled(leading_number(text.substr(begin + 1, end - begin - 1)), unit::ms);
+  return logged.time ? std::optional(logged) : std::nullopt;
 }
 
 /// Where the marker stands with a number behind it, at or after `from`.
@@ -380,9 +386,11 @@ class LogReader {
 
   /// The first that speaks of a step is kept; later ones add what it left out.
   void keep(LoggedStep step, const Dialect& dialect) {
-    if (step.step < 0 || (step.time && !(*step.time > Seconds() && *step.time < longest))) {
+    const bool has_time = step.time && *step.time > Seconds() && *step.time < longest;
+    if (step.step < 0 || (step.time && !has_time)) {
       ++log_.unread;
-      return;
+      if (step.step < 0 || !step.at) return;
+      step.time.reset();  // the stamps tell
     }
     if (log_.framework.empty()) log_.framework = dialect.framework;
     if (back_ && step.step > last_.step) {
@@ -475,9 +483,11 @@ struct Placed {
 std::vector<Placed> place(const TrainingLog& log) {
   constexpr size_t most = 5'000'000;
   std::vector<Placed> all;
-  const bool stamped = std::all_of(log.steps.begin(), log.steps.end(), [](const LoggedStep& step) {
-    return step.at.has_value() || !step.time;
-  });
+  // Stamps that stand still are none.
+  const bool stamped = (log.steps.size() == 1 || log.steps.front().at != log.steps.back().at) &&
+                       std::all_of(log.steps.begin(), log.steps.end(), [](const LoggedStep& step) {
+                         return step.at.has_value() || !step.time;
+                       });
   Instant end;
   const LoggedStep* before = nullptr;
   for (const LoggedStep& step : log.steps) {
@@ -575,7 +585,9 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
                              log.restarts));
   if (log.unread > 0)
     builder.note(fmt::format(
-        "{} lines of steps tell no plausible number or time: they are left out", log.unread));
+        "{} lines of steps tell no plausible number or time: they are left out, or timed by their "
+        "stamps",
+        log.unread));
   if (log.framework == "hugging face")
     builder.note(
         "steps are the mean of the whole run (train_runtime), evaluation and saving included");

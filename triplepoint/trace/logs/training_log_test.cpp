@@ -306,4 +306,26 @@ TEST_CASE("time stamps are read to the microsecond, and impossible dates are non
   CHECK_FALSE(number_after("xloss: 3", "loss"));
 }
 
+TEST_CASE("a broken time is the stamps', and stamps that stand still are none") {
+  std::string broken, still;
+  for (int step = 1; step < 20; ++step) {
+    broken += fmt::format(" [2024-03-14 23:{:02}:{:02}]", step / 6, step % 6 * 10) +
+              megatron_step(step, step == 5 ? 0 : 10'000, false);
+    still += " [1970-01-01 00:00:00]" + megatron_step(step, 10'000, false);
+  }
+  for (const std::string& text : {broken, still}) {
+    const std::vector<run::Span> spans = spans_of(text);
+    CHECK(spans.size() == 19);
+    CHECK((spans.back().end - spans.front().begin) / unit::s == doctest::Approx(190));
+  }
+}
+
+TEST_CASE("a loop that ends its columns in bars tells its milliseconds") {
+  const TrainingLog log = parsed(
+      "step    1/18865 | loss 7.5 (+0.2z)| norm 2.2 | lr 1.2e-5 | 310.21 ms | 51.3% bf16 MFU |\n"
+      "step    2/18865 | loss 7.4 (+0.2z)| norm 2.2 | lr 1.2e-5 | 308.00 ms | 51.3% bf16 MFU |\n");
+  REQUIRE(log.steps.size() == 2);
+  CHECK(*log.steps[1].time / unit::ms == doctest::Approx(308));
+}
+
 }  // namespace triplepoint::trace

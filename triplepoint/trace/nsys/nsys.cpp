@@ -37,6 +37,7 @@ constexpr int64_t first_event_type = 33, push_pop_range = 59, start_end_range = 
 
 // Ids of processes and threads: hardware, machine, process and thread, 24 bits for each of the
 // last.
+constexpr int64_t no_process = -1;
 int64_t process_of(int64_t global_id) {
   return static_cast<int64_t>(static_cast<uint64_t>(global_id) / 0x1000000 % 0x1000000);
 }
@@ -94,19 +95,22 @@ class NsysReader {
   Result<void> find_ranks() {
     std::map<int64_t, int64_t> device_of, records;
     for (const char* table : {kernels, copies, fills, graphs})
-      TPT_TRY(tables_.for_each(table, {"globalPid", "deviceId"}, 2, [&](const Row& row) {
-        const int64_t device = row.integer_or(1, 0);
-        ++records[process_of(row.integer_or(0, 0))];
-        const auto [known, is_new] =
-            device_of.try_emplace(process_of(row.integer_or(0, 0)), device);
+      TPT_TRY(tables_.for_each(table, {"deviceId", "globalPid"}, 1, [&](const Row& row) {
+        const int64_t device = row.integer_or(0, 0);
+        const int64_t process = row.integer(1) ? process_of(*row.integer(1)) : no_process;
+        ++records[process];
+        const auto [known, is_new] = device_of.try_emplace(process, device);
         known->second = std::min(known->second, device);
       }));
     drop_strays(device_of, records);
+    auto unnamed = device_of.extract(no_process);
     if (device_of.empty())
       for (const char* table : {calls, "NVTX_EVENTS"})
         TPT_TRY(tables_.for_each(table, {"globalTid"}, 1, [&](const Row& row) {
           device_of.try_emplace(process_of(row.integer_or(0, 0)), 0);
         }));
+    if (unnamed && device_of.empty()) device_of.emplace(0, unnamed.mapped());
+    if (device_of.size() == 1) only_process_ = device_of.begin()->first;
     std::vector<std::pair<int64_t, int64_t>> order;  // device, process
     order.reserve(device_of.size());
     for (const auto& [process, device] : device_of)
@@ -119,8 +123,13 @@ class NsysReader {
     return {};
   }
 
-  std::optional<int32_t> rank_of(std::optional<int64_t> global_id) {
-    const auto found = global_id ? rank_of_.find(process_of(*global_id)) : rank_of_.end();
+  /// Exports of one process may lack the column.
+  int64_t process_in(const Row& row, size_t column) const {
+    return row.integer(column) ? process_of(*row.integer(column)) : only_process_;
+  }
+
+  std::optional<int32_t> rank_of(int64_t process) {
+    const auto found = rank_of_.find(process);
     if (found != rank_of_.end()) return found->second;
     ++of_no_rank_;
     return std::nullopt;
@@ -171,7 +180,7 @@ class NsysReader {
         {"start", "end", "globalPid", "deviceId", "streamId", "correlationId", "demangledName",
          "shortName", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"},
         2, [&](const Row& row) {
-          const auto rank = rank_of(row.integer(2));
+          const auto rank = rank_of(process_in(row, 2));
           auto span = rank ? span_of(row, *rank, true) : std::nullopt;
           if (!span) return;
           std::string name = tables_.string(row, 6);
@@ -183,10 +192,9 @@ class NsysReader {
           detail.threads_per_block =
               threads > 0 && threads < 65536 ? static_cast<int32_t>(threads) : -1;
           if (detail.correlation >= 0)
-            kernels_of_calls_.insert({process_of(row.integer_or(2, 0)), detail.correlation});
+            kernels_of_calls_.insert({process_in(row, 2), detail.correlation});
           if (builder_.type_at(span->type).kind == run::SpanKind::communication)
-            collectives_.push_back(
-                {builder_.size(), process_of(row.integer_or(2, 0)), detail.correlation});
+            collectives_.push_back({builder_.size(), process_in(row, 2), detail.correlation});
           builder_.add(*span, detail);
         });
   }
@@ -208,7 +216,7 @@ class NsysReader {
 
   Result<void> read_copies() {
     const auto add = [&](const Row& row, const std::string& name) {
-      const auto rank = rank_of(row.integer(2));
+      const auto rank = rank_of(process_in(row, 2));
       auto span = rank ? span_of(row, *rank, true) : std::nullopt;
       if (!span) return;
       span->type = builder_.type({.name = name, .kind = run::SpanKind::copy});
@@ -231,8 +239,8 @@ class NsysReader {
     TPT_TRY(tables_.for_each(
         graphs, {"start", "end", "globalPid", "deviceId", "streamId", "correlationId", "graphId"},
         2, [&](const Row& row) {
-          const auto rank = rank_of(row.integer(2));
-          const std::pair call(process_of(row.integer_or(2, 0)), row.integer_or(5, -1));
+          const auto rank = rank_of(process_in(row, 2));
+          const std::pair call(process_in(row, 2), row.integer_or(5, -1));
           if (kernels_of_calls_.contains(call)) return;
           auto span = rank ? span_of(row, *rank) : std::nullopt;
           if (!span) return;
@@ -257,8 +265,8 @@ class NsysReader {
       wanted.insert({kernel.process, kernel.correlation});
     return tables_.for_each(
         calls, {"start", "end", "globalTid", "correlationId", "nameId"}, 3, [&](const Row& row) {
-          const auto rank = rank_of(row.integer(2));
-          const std::pair call(process_of(row.integer_or(2, 0)), row.integer_or(3, -1));
+          const auto rank = rank_of(process_in(row, 2));
+          const std::pair call(process_in(row, 2), row.integer_or(3, -1));
           if (wanted.contains(call) && row.integer(0))
             launch_of_.try_emplace(call, row.integer_or(2, 0), row.integer_or(0, 0));
           if (options_.host < HostSpans::launches) return;
@@ -278,7 +286,7 @@ class NsysReader {
         {"start", "end", "globalTid", "eventType", "text", "textId", "jsonText", "jsonTextId"}, 3,
         [&](const Row& row) {
           const int64_t type = row.integer_or(3, push_pop_range);
-          const auto rank = rank_of(row.integer(2));
+          const auto rank = rank_of(process_in(row, 2));
           if (type < first_event_type || type > last_event_type)
             return builder_.skip("a range is of no known type");
           if (!rank || !row.integer(1) || (type != push_pop_range && type != start_end_range))
@@ -394,7 +402,8 @@ class NsysReader {
   const ReadOptions& options_;
   TraceBuilder builder_{"nsys"};
   std::map<int64_t, int32_t> rank_of_;  // process -> rank
-  int64_t of_no_rank_ = 0;              // records
+  int64_t only_process_ = no_process;
+  int64_t of_no_rank_ = 0;  // records
   std::set<std::pair<int64_t, int64_t>> kernels_of_calls_;
   std::vector<CollectiveKernel> collectives_;
   std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>> launch_of_;  // thread, begin

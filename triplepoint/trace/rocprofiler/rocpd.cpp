@@ -218,7 +218,7 @@ class RocpdReader {
 Result<Trace> read_rocpd(run::Database database, const std::string& name,
                          const ReadOptions& options) {
   Tables tables = TPT_TRY(Tables::open(std::move(database), "rocpd_string", "string"));
-  std::vector<std::string> processes = tables.processes("rocpd_event");
+  std::vector<std::string> processes = tables.processes("rocpd_string");
   if (processes.empty()) processes.emplace_back();
   // Ids count from 1 in the tables of each process.
   std::vector<NamedTrace> all;
