@@ -125,8 +125,10 @@ class Filters {
   private apply(): void {
     const words = (this.field?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
     const left = new Set(this.jobs.filter((job) => this.passes(job, words)).map((job) => job.name));
+    const known = new Set(this.jobs.map((job) => job.name)); // what is no job of the list is not filtered
     for (const mark of document.querySelectorAll<HTMLElement | SVGElement>("[data-job]")) {
-      const off = !left.has(mark.dataset.job ?? "");
+      const name = mark.dataset.job ?? "";
+      const off = known.has(name) && !left.has(name);
       if (mark instanceof HTMLTableRowElement) mark.hidden = off;
       else mark.classList.toggle("off", off);
     }
