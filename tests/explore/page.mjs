@@ -79,14 +79,16 @@ async function drop(page) {
   await settle(page, () => give("train.sh", "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 " +
     "--num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 128 --vocab-size 32000 " +
     "--tensor-model-parallel-size 2 --bf16\n"));
-  check("a launch script is not read", (await page.evaluate(() => location.hash)).includes("tp=2"));
+  check("a launch script is not read", (await page.textContent(".answer h1")).includes("on 16 x H200: TP2"));
   const hostile = { "broken.toml": "model = [", "deep.json": "[".repeat(100000), "bomb.yaml": "a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b", "nothing.json": "",
     "noise.bin": "\u0000\u0001\ufffd".repeat(1000), "<img src=x onerror=alert(1)>.toml": "x = 1" };
   for (const [name, text] of Object.entries(hostile)) {
     await give(name, text);
-    await page.waitForFunction((told) => document.querySelector(".answer.failed .verdict")?.textContent.includes(told), name, { timeout: 10000 })
+    const told = name.replace(/[^\w.-]/g, "_"); // as it is called in the page
+    await page.waitForFunction((word) => document.querySelector(".answer.failed .verdict")?.textContent.includes(word), told, { timeout: 10000 })
       .catch(() => failures.push(`${name} has no sentence`));
   }
+  check("a file's name became markup", (await page.locator("img").count()) === 0);
 }
 
 async function barriers(page) {
