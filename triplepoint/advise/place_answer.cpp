@@ -287,8 +287,9 @@ DataTable placements_table(const PlaceResult& result) {
 std::string alike_text(const PlaceResult& result) {
   if (!result.parts) return "";
   const double alike = result.parts->layers.alike + result.parts->order.alike;
-  return fmt::format(", {:.2f} % also on GPUs that are all alike",
-                     100 * alike / (baseline_of(result).outcome.step_time - alike));
+  const double gain = 100 * alike / (baseline_of(result).outcome.step_time - alike);
+  if (gain < 0) return fmt::format(", though {:.2f} % slower on GPUs that are all alike", -gain);
+  return fmt::format(", {:.2f} % also on GPUs that are all alike", gain);
 }
 
 std::string verdict_of(const PlaceResult& result) {
