@@ -103,9 +103,10 @@ std::string wider_text(const std::vector<Sized>& all, const Sized& nearest) {
   const auto nodes = [](const Sized& each) { return each.base.cluster.num_nodes; };
   const auto [fewest, most] = std::ranges::minmax(all, {}, nodes);
   if (nodes(fewest) == nodes(most)) return " Other numbers of nodes: --nodes A..B.";
-  if (nodes(nearest) == nodes(most)) return " More nodes come nearer: raise the end of --nodes.";
+  if (nodes(nearest) == nodes(most))
+    return " It is the largest size tried; raise the end of --nodes.";
   if (nodes(nearest) == nodes(fewest))
-    return " Fewer nodes come nearer: lower the begin of --nodes.";
+    return " It is the smallest size tried; lower the begin of --nodes.";
   return finer_text(all);
 }
 

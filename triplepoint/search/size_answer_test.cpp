@@ -34,6 +34,12 @@ TEST_CASE("money is a number with its thousands or millions, in whatever currenc
     CHECK_FALSE(parse_money(wrong));
 }
 
+TEST_CASE("between doubled numbers of nodes lie others, between steps none") {
+  CHECK(between_doubled({32, 64, 128}) == std::vector<int64_t>{48, 96});
+  CHECK(between_doubled({1, 2, 3}).empty());
+  CHECK(between_doubled({8, 16, 20}) == std::vector<int64_t>{12});
+}
+
 TEST_CASE("of the sizes that keep all limits the cheapest is taken, of none the nearest is named") {
   const std::vector<Sized> all = {sized(1, 40, 1e6), sized(2, 20, 1.1e6), sized(4, 10, 1.2e6),
                                   sized(8, 11, 2e6)};

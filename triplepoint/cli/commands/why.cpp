@@ -93,8 +93,11 @@ class Why : public Command {
  private:
   /// Nothing where neither flag nor recording names a job.
   Result<std::optional<run::Run>> prediction(const run::Run& measured) const {
-    if (against_ && !with_ && app::kind_of_source(*against_) == app::SourceKind::run)
-      return std::optional(TPT_TRY(app::load_run_source({*against_}, {})));
+    const bool against_run = against_ && app::kind_of_source(*against_) == app::SourceKind::run;
+    if (cluster_ && (!against_ || against_run))
+      return error(
+          "--cluster names the GPUs of a job (there is none that lacks them); add --against JOB");
+    if (against_run && !with_) return std::optional(TPT_TRY(app::load_run_source({*against_}, {})));
     if (!against_ && !measured.manifest.job) {
       if (with_)
         return error(

@@ -154,6 +154,7 @@ TEST_CASE("why refuses what has no steps, and --with without a job") {
   CHECK(contains(call({"why", file, "--against", job}).out, "256 samples a step, predicted 16"));
   const Outcome other = call({"why", file, "--against", job, "--cluster", "hgx-h100"});
   CHECK_MESSAGE(other.code == exit_ok, other.err);
+  CHECK(contains(call({"why", file, "--cluster", "hgx-h100"}).err, "add --against JOB"));
   CHECK(call({"why", logs.path("nothing.log")}).code == exit_failed);
 }
 

@@ -299,7 +299,8 @@ ComparedSection step_section(const Sides& sides) {
 
 /// What a recording does not know of itself.
 bool is_of_simulation(const std::string& setting) {
-  constexpr std::string_view known[] = {"faults", "horizon", "inlet", "producer", "seed"};
+  constexpr std::string_view known[] = {"cooling", "faults",   "horizon",
+                                        "inlet",   "producer", "seed"};
   return std::ranges::find(known, setting) != std::end(known);
 }
 
