@@ -197,7 +197,9 @@ Opened open_ring(const Path& path) {
     opened.state = State::unready;
     return opened;
   }
-  if (std::memcmp(header.magic, TRIPLEPOINT_WIRE_MAGIC, sizeof header.magic) != 0 ||
+  // Its size is complete since its magic is: the one from before may be that of an empty file.
+  if (fstat(file.descriptor(), &about) != 0 ||
+      std::memcmp(header.magic, TRIPLEPOINT_WIRE_MAGIC, sizeof header.magic) != 0 ||
       !is_sound(header, static_cast<std::size_t>(about.st_size)))
     return opened;
   opened.state = State::ring;
