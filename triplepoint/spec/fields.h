@@ -326,6 +326,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("fp8_gate_inputs", stack.fp8_gate_inputs);
   visit("recompute_stops_early", stack.recompute_stops_early);
   visit("fsdp_promotes_residual", stack.fsdp_promotes_residual);
+  visit("sharded_tensors", stack.sharded_tensors);
   visit("gradient_sync_accumulates", stack.gradient_sync_accumulates);
 }
 

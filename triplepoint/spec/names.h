@@ -129,6 +129,10 @@ struct EnumNames<LossKernels> {
   static constexpr auto names = words({"fused", "megatron", "floats", "op_by_op", "none"});
 };
 template <>
+struct EnumNames<ShardedTensors> {
+  static constexpr auto names = words({"in_place", "flat", "per_parameter"});
+};
+template <>
 struct EnumNames<FaultKind> {
   static constexpr auto names =
       words({"power", "fan", "inlet", "heat_path", "link", "host", "node_lost"});

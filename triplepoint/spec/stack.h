@@ -18,6 +18,12 @@ enum class AttentionKernels { unfused, flash_1, flash_2, native };
 /// no logits.
 enum class LossKernels { fused, megatron, floats, op_by_op, none };
 
+/// Where sharded parameters lie while they compute (FSDP, ZeRO-3): where the collectives read and
+/// write them (XLA, Megatron); as views of one tensor per unit (PyTorch's FSDP1); as separate
+/// tensors, copied out of what was gathered and into what is reduced (its fully_shard, DeepSpeed).
+/// Bytes and sources: workload/data_parallel.h.
+enum class ShardedTensors { in_place, flat, per_parameter };
+
 /// The software that runs the job. Its costs are properties of the software, never of one job.
 struct Stack {
   std::string name;       // "nemo-profiled"
@@ -74,6 +80,7 @@ struct Stack {
   // What tensor-parallel ranks hold alike stays outside of FSDP, in fp32 (NeMo without O2): biases
   // and positions then promote the residual stream.
   bool fsdp_promotes_residual = false;
+  ShardedTensors sharded_tensors = ShardedTensors::in_place;
   bool gradient_sync_accumulates = false;  // ZeRO-2 reduces each microbatch
   bool has_flash_attention() const { return attention_kernels != AttentionKernels::unfused; }
   friend bool operator==(const Stack&, const Stack&) = default;

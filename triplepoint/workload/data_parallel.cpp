@@ -14,7 +14,7 @@
 namespace triplepoint::workload {
 namespace {
 
-constexpr std::string_view shard_cast = "fsdp_cast";
+constexpr std::string_view shard_cast = "fsdp_cast", gathered_copy = "fsdp_copy_out";
 
 using spec::Collective;
 using spec::GroupKind;
@@ -182,8 +182,8 @@ Op update_parameters(const LayerContext& context, const RankParameters& paramete
                    update * updated + state.gradient_bytes * zeroed, 4);
 }
 
-/// FSDP keeps fp32 shards: cast before they are gathered, and gradients scaled before, and added
-/// to their shard after they are reduced.
+/// FSDP keeps fp32 shards: cast before they are gathered, and gradients added to their shard after
+/// they are reduced.
 double shard_of(const LayerContext& context, double dense, double experts) {
   return dense / real(context.share.shard) + experts / real(context.share.expert_data);
 }
@@ -193,13 +193,42 @@ Op cast_shard(const LayerContext& context, const RankParameters& parameters) {
   return streaming(context, shard_cast, OpClass::elementwise, (4 + context.share.element) * shard);
 }
 
+/// A gathered buffer holds the part of every rank in turn; separate parameters are copied out.
+void copy_gathered(const LayerContext& context, const RankParameters& parameters,
+                   std::vector<Op>& ops) {
+  if (context.stack().sharded_tensors != spec::ShardedTensors::per_parameter) return;
+  const auto gathered = [](const Copies& copies, double count) {
+    return copies.ranks > 1 ? count : 0;
+  };
+  const double copied = gathered(dense_copies(context), parameters.dense) +
+                        gathered(expert_copies(context), parameters.experts);
+  if (copied > 0)
+    ops.push_back(streaming(context, gathered_copy, OpClass::elementwise,
+                            2 * context.share.element * copied));
+}
+
+/// Of a whole gradient, per parameter, before it is reduced (table: data_parallel.h).
+double reduction_copy_bytes(const LayerContext& context) {
+  const double computed = context.share.element;
+  const double reduced = context.plan().optimizer.gradient_sync_bytes;
+  switch (context.stack().sharded_tensors) {
+    case spec::ShardedTensors::in_place:
+      break;
+    case spec::ShardedTensors::flat:
+      return 2 * computed + (reduced > computed ? computed + reduced : 0) + 2 * reduced;
+    case spec::ShardedTensors::per_parameter:
+      return computed + reduced;
+  }
+  return 2 * computed;
+}
+
 Op add_to_shard(const LayerContext& context, const RankParameters& parameters) {
   const double element = context.share.element;
   const double whole = parameters.trained_dense + parameters.trained_experts;
   const double shard = shard_of(context, parameters.trained_dense, parameters.trained_experts);
   const double added = element + 2 * context.plan().optimizer.gradient_bytes;
   return streaming(context, "fsdp_gradient", OpClass::elementwise,
-                   2 * element * whole + added * shard, 3);
+                   reduction_copy_bytes(context) * whole + added * shard, 3);
 }
 
 /// Inference: the last stage knows the next tokens, the first one embeds them. It stands where
@@ -215,7 +244,7 @@ void send_tokens_back(const LayerContext& context, std::vector<Op>& ops) {
 }  // namespace
 
 bool gathers_parameters(const Op& op) {
-  return op.overlap == Overlap::prefetch || op.name == shard_cast;
+  return op.overlap == Overlap::prefetch || op.name == shard_cast || op.name == gathered_copy;
 }
 
 void open_sharded_part(const LayerContext& context, const RankParameters& parameters,
@@ -223,6 +252,7 @@ void open_sharded_part(const LayerContext& context, const RankParameters& parame
   if (context.plan().sharding != Sharding::parameters) return;
   passes.forward.push_back(cast_shard(context, parameters));
   gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch, passes.forward);
+  copy_gathered(context, parameters, passes.forward);
   if (!context.share.training) return;
   if (parameters.trained_dense + parameters.trained_experts > 0)
     passes.backward_weight.push_back(add_to_shard(context, parameters));
@@ -237,6 +267,7 @@ void close_sharded_part(const LayerContext& context, const RankParameters& param
   const bool gathers_again = context.plan().sharding == Sharding::parameters &&
                              context.plan().reshard_after_forward && context.share.training;
   if (!gathers_again) return;
+  copy_gathered(context, parameters, passes.backward_input);
   std::vector<Op> gathers;
   gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch, gathers);
   for (Op& gather : gathers) {

@@ -30,7 +30,17 @@ struct StepWork {
 ///
 /// Hybrid sharding: the above inside `shard`, and an all-reduce of the shard over `replica`.
 /// Experts travel over `expert_data`. LoRA gathers all parameters and reduces the adapters' only.
-/// Sources: Rajbhandari et al. 2020 (ZeRO), section 7; Zhao et al. 2023 (PyTorch FSDP).
+///
+/// Bytes that memory-bound kernels read and write per parameter of a sharded layer, by
+/// stack.sharded_tensors (e: of compute; s: gradient_sync_bytes):
+///
+///   in_place       gather 0      reduction 2 e (scaled)
+///   flat           gather 0      reduction 2 e (joined) + e + s (cast, where s > e) + 2 s (scaled)
+///   per_parameter  gather 2 e    reduction e + s (cast while copied; the collective averages)
+///
+/// Sources: Rajbhandari et al. 2020 (ZeRO), section 7; Zhao et al. 2023 (PyTorch FSDP), section 4;
+/// PyTorch, torch/distributed/fsdp/_runtime_utils.py (flat) and
+/// _fully_shard/_fsdp_collectives.py (all_gather_copy_out, reduce_scatter_copy_in).
 void open_sharded_part(const LayerContext&, const RankParameters&, Passes&);   // before its ops
 void close_sharded_part(const LayerContext&, const RankParameters&, Passes&);  // after them
 

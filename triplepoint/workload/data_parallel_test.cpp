@@ -76,6 +76,27 @@ TEST_CASE(
     if (group.is_layer) CHECK(group.ops.at(1).payload / unit::B == Approx(2 * layer).epsilon(1e-3));
 }
 
+TEST_CASE("copies around FSDP's collectives, in bytes per parameter") {
+  using spec::ShardedTensors;
+  spec::Job job = test::gpt3_fsdp_on_32();
+  job.plan.optimizer.gradient_sync_bytes = 4;
+  const double parameters = build_work_graph(job).parameters;
+  const auto bytes = [&](ShardedTensors tensors, std::string_view name) {
+    job.stack.sharded_tensors = tensors;
+    double sum = 0;
+    for (const auto& [op, times] : test::ops_of_layers(job))
+      if (op.name == name) sum += times * (op.hbm_bytes / unit::B);
+    return Approx(sum / parameters).epsilon(0.01);  // embedding and head are gathered once
+  };
+  CHECK(bytes(ShardedTensors::in_place, "fsdp_copy_out") == 0);
+  CHECK(bytes(ShardedTensors::flat, "fsdp_copy_out") == 0);
+  CHECK(bytes(ShardedTensors::per_parameter, "fsdp_copy_out") == 2 * 4);
+  const double shard = (2 + 2 * 4) / 4.0;  // added to the shard of four data ranks
+  CHECK(bytes(ShardedTensors::in_place, "fsdp_gradient") == 4 + shard);
+  CHECK(bytes(ShardedTensors::flat, "fsdp_gradient") == 4 + 6 + 8 + shard);
+  CHECK(bytes(ShardedTensors::per_parameter, "fsdp_gradient") == 6 + shard);
+}
+
 TEST_CASE("ZeRO-2 that accumulates shards reduces every microbatch") {
   spec::Job job = data_parallel(Sharding::gradients);
   const double once = ring_bytes(build_work_graph(job));
