@@ -251,12 +251,11 @@ void JobFlags::set_environment(spec::Job& job) const {
   set_fabric(job.cluster.scale_out);
 }
 
-/// Another kind of fabric has other groups and rings, and no uplinks of the one before.
+/// Another kind of fabric has other groups, and no uplinks of the one before.
 void JobFlags::set_fabric(spec::ScaleOut& fabric) const {
   if (fabric_ && *fabric_ != fabric.kind) {
     fabric.kind = *fabric_;
     fabric.nodes_per_group = 0;
-    fabric.torus_shape.clear();
     fabric.oversubscription = 1;
   }
   set(fabric.oversubscription, oversubscription_);

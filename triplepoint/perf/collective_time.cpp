@@ -29,7 +29,7 @@ using spec::Collective;
 struct Layout {
   double ranks, domains, ranks_per_domain;
   double groups_per_node;
-  double nodes_per_domain, nodes, node_stride;
+  double nodes_per_domain, nodes;
 };
 
 /// What a stream of data meets on its way out of one rank.
@@ -59,12 +59,11 @@ Layout layout_of(const Cluster& cluster, const GroupPlacement& group) {
           .ranks_per_domain = count(group.ranks) / domains,
           .groups_per_node = count(group.groups_per_node),
           .nodes_per_domain = nodes / domains,
-          .nodes = nodes,
-          .node_stride = count(group.node_stride)};
+          .nodes = nodes};
 }
 
 FabricPath path_of(const Cluster& cluster, const Layout& layout, Traffic traffic) {
-  return fabric_path(cluster, {layout.nodes, layout.node_stride}, traffic);
+  return fabric_path(cluster, layout.nodes, traffic);
 }
 
 /// In a mesh a group drives the links to its own members only.
@@ -95,8 +94,8 @@ Pipe out_pipe(const Cluster& cluster, const Layout& layout, const FabricPath& pa
   const double ranks_on_node = layout.ranks_per_domain / layout.nodes_per_domain;
   // Two bounds: the NICs next to the group's devices, and its part of those that all groups of the
   // node use at the same time.
-  const double nics =
-      std::min(reachable_nics(cluster, ranks_on_node), path.nics / layout.groups_per_node);
+  const double nics = std::min(reachable_nics(cluster, ranks_on_node),
+                               count(fabric.nics_per_node) / layout.groups_per_node);
   return {.bytes_per_s = nics * layout.nodes_per_domain * fabric.nic_bandwidth.in_base_units() *
                          efficiency / path.taper,
           // half_size is measured over one hop and one NIC; a chunk must be in flight on each of
@@ -239,37 +238,24 @@ CollectiveTime stream_over_nodes(const Cluster& cluster, const Layout& layout, c
           .algorithm = algorithm};
 }
 
-/// Hops between domains in one pass of a ring. On a torus, rings run in all dimensions at once.
-double pass_steps(const Cluster& cluster, const Layout& layout) {
-  if (cluster.scale_out.kind != spec::FabricKind::torus) return layout.domains - 1;
-  return path_of(cluster, layout, Traffic::neighbours).steps;
-}
-
-/// Of an all-reduce over the domains, there and back. A torus has no short ways for a tree.
-double tree_steps(const Cluster& cluster, const Layout& layout) {
-  if (cluster.scale_out.kind == spec::FabricKind::torus) return 2 * pass_steps(cluster, layout);
-  return 2 * std::ceil(std::log2(layout.domains));
-}
-
 CollectiveTime ring_over_nodes(const Cluster& cluster, Collective collective, double size,
                                const Layout& layout) {
-  const double out_steps = pass_steps(cluster, layout);
-  // On a torus rings run in all dimensions at once, so one pass visits only the domains along them.
-  const double missed =
-      layout.domains - 1 - out_steps;  // domains that a way in one pass leaves out
-  const double ranks_on_the_way = layout.ranks - missed * layout.ranks_per_domain;
-  const Work work{.up_steps = passes(collective) * (ranks_on_the_way - 1 - out_steps),
+  const double out_steps = layout.domains - 1;
+  const Work work{.up_steps = passes(collective) * (layout.ranks - 1 - out_steps),
                   .out_steps = passes(collective) * out_steps,
                   .bytes = ring_bytes(collective, size, layout.ranks)};
   return stream_over_nodes(cluster, layout, work, Algorithm::ring);
 }
 
+/// Of an all-reduce over the domains, there and back.
+double tree_steps(const Layout& layout) {
+  return 2 * std::ceil(std::log2(layout.domains));
+}
+
 /// What the busiest node sends in trees: of the two that carry half of the array each, a node is a
 /// leaf of one (half up) and inside of the other (half up, half down to each of two); between two
-/// nodes there is one edge a tree. A torus has rings instead.
-double tree_bytes(const Cluster& cluster, double size, const Layout& layout) {
-  if (cluster.scale_out.kind == spec::FabricKind::torus)
-    return 2 * (layout.domains - 1) / layout.domains * size;
+/// nodes there is one edge a tree.
+double tree_bytes(double size, const Layout& layout) {
   return (layout.domains > 2 ? 2 : 1) * size;
 }
 
@@ -279,11 +265,11 @@ constexpr double tree_share = 0.92;
 /// Inside a node each tree is a chain: a rank passes the array up once and down once.
 CollectiveTime tree_all_reduce(const Cluster& cluster, double size, const Layout& layout) {
   const double r = layout.ranks_per_domain, passed_in_node = r > 1 ? 2 * size : 0;
-  const Work work{.up_steps = 2 * (r - 1), .out_steps = tree_steps(cluster, layout), .bytes = 0};
+  const Work work{.up_steps = 2 * (r - 1), .out_steps = tree_steps(layout), .bytes = 0};
   const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
   const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, work.out_steps);
   const Pipe up = up_pipe(cluster, std::max(2.0, r), cluster.scale_up.efficiency * tree_share);
-  const double sent_by_node = tree_bytes(cluster, size, layout);
+  const double sent_by_node = tree_bytes(size, layout);
   return {.latency = latency_over_nodes(cluster, work, path),
           .transfer = streamed_seconds(out, sent_by_node, up, passed_in_node) * unit::s,
           .scale_up_bytes = passed_in_node * unit::B,
@@ -294,11 +280,11 @@ CollectiveTime tree_all_reduce(const Cluster& cluster, double size, const Layout
 /// Reduce in each node's switch, all-reduce the result over the nodes, spread it by the switch; the
 /// phases stream through each other, so the slower one sets the pace.
 CollectiveTime switch_tree_all_reduce(const Cluster& cluster, double size, const Layout& layout) {
-  const Work work{.up_steps = 2, .out_steps = tree_steps(cluster, layout), .bytes = 0};
+  const Work work{.up_steps = 2, .out_steps = tree_steps(layout), .bytes = 0};
   const FabricPath path = path_of(cluster, layout, Traffic::neighbours);
   const Pipe out = out_pipe(cluster, layout, path, cluster.scale_out.efficiency, work.out_steps);
   const Pipe up = up_pipe(cluster, layout.ranks_per_domain, cluster.scale_up.nvls_efficiency);
-  const double sent_by_node = tree_bytes(cluster, size, layout);
+  const double sent_by_node = tree_bytes(size, layout);
   return {.latency = latency_over_nodes(cluster, work, path) + cluster.scale_up.nvls_latency,
           .transfer = streamed_seconds(out, sent_by_node, up, size) * unit::s,
           .scale_up_bytes = size * unit::B,
@@ -333,8 +319,7 @@ CollectiveTime time_over_nodes(const Cluster& cluster, Collective collective, do
   if (collective == Collective::all_to_all) return all_to_all_over_nodes(cluster, size, layout);
   CollectiveTime best = ring_over_nodes(cluster, collective, size, layout);
   if (collective != Collective::all_reduce) return best;
-  if (cluster.scale_out.kind != spec::FabricKind::torus)
-    best = chosen(best, tree_all_reduce(cluster, size, layout));
+  best = chosen(best, tree_all_reduce(cluster, size, layout));
   if (!reduces_in_switch(cluster, layout.ranks_per_domain)) return best;
   return shorter(best, switch_tree_all_reduce(cluster, size, layout));
 }
@@ -349,15 +334,9 @@ CollectiveTime message_in_domain(const Cluster& cluster, double size, double sha
   return shorter(in_domain(links, 1, transfer_seconds(pipe, size), size, Algorithm::direct), quick);
 }
 
-/// What messages that leave a node for the same other one share.
-double nics_of_one_way(const Cluster& cluster) {
-  if (cluster.scale_out.kind == spec::FabricKind::torus) return torus_link(cluster);
-  return count(cluster.scale_out.nics_per_node);
-}
-
 CollectiveTime message_over_nic(const Cluster& cluster, double size, double sharers) {
   const spec::ScaleOut& fabric = cluster.scale_out;
-  const double nics = std::min(1.0, nics_of_one_way(cluster) / sharers);
+  const double nics = std::min(1.0, count(fabric.nics_per_node) / sharers);
   const Pipe pipe{
       .bytes_per_s = nics * fabric.nic_bandwidth.in_base_units() * fabric.point_to_point_efficiency,
       .half_bytes = fabric.half_size.in_base_units()};

@@ -16,7 +16,6 @@ enum class Algorithm { ring, tree, hierarchical, nvls, pairwise, direct };
 struct GroupPlacement {
   int64_t ranks = 1, nodes = 1, ranks_per_node = 1;
   int64_t groups_per_node = 1;  // groups that use one node's NICs at the same time
-  int64_t node_stride = 1;      // from one of its nodes to the next; counts on a torus only
 };
 
 /// Peers that keep all channels of a device busy with small point-to-point messages: each gets a
@@ -53,7 +52,6 @@ struct CollectiveTime {
 ///   hierarchical (NVLS trees): reduce in the node's switch, trees over N nodes, broadcast; of both
 ///             kinds of trees t = max(W_up/B_up, W_out/B_out) + the longer filling
 ///   pairwise  all_to_all: the part for the own node and the part over the NICs side by side
-///   torus     instead of ring and tree over nodes, rings in all dimensions at once
 ///
 /// b: bandwidth out of one rank; c: local_copy_factor (a ring kernel also copies the rank's own
 /// part); half: message at which half of the bandwidth is reached (a pipeline of chunks costs
@@ -68,8 +66,7 @@ CollectiveTime collective_time(const spec::Cluster&, spec::Collective, Bytes pay
 /// same time.
 ///
 ///   in a domain  t = launch + latency + bulk + S sharers / (b e) * (1 + sqrt(half/S))
-///   over a NIC   the same with the NIC's numbers; a message uses one NIC, and its share of all; on
-///                a torus, of the links in one direction
+///   over a NIC   the same with the NIC's numbers; a message uses one NIC, and its share of all
 CollectiveTime point_to_point_time(const spec::Cluster&, Bytes payload, bool same_domain,
                                    double sharers);
 

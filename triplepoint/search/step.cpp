@@ -54,7 +54,6 @@ PhaseParts parts_of(sim::PhaseTable& table, size_t recomputed_groups, double hos
 bool shares_links(const spec::Cluster& cluster) {
   return cluster.scale_out.nics_per_node < cluster.gpus_per_node ||
          cluster.scale_out.oversubscription > 1 ||
-         cluster.scale_out.kind == spec::FabricKind::torus ||
          cluster.scale_out.kind == spec::FabricKind::dragonfly;
 }
 

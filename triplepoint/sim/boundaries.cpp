@@ -71,13 +71,6 @@ class LinkMap {
   perf::FabricTopology fabric_;
 };
 
-/// Of one message over a torus, in NICs: a router's ports in one direction can be less than a NIC.
-double widest_way(const spec::Cluster& cluster) {
-  return cluster.scale_out.kind == spec::FabricKind::torus
-             ? std::min(1.0, perf::torus_link(cluster))
-             : 1;
-}
-
 /// Whether ranks of a tensor group that all hold a boundary's tensor send a part each.
 bool sends_by_parts(const spec::Job& job) {
   return job.plan.sends && job.plan.sends->scatter_gather && !job.plan.sequence_parallel &&
@@ -109,8 +102,8 @@ class BoundaryEstimator {
         outside_(send_time(job.cluster, false)) {
     const bool sends = outside_.transfer > Seconds();
     // A send over several NICs puts its share on each; capacities count in whole sends.
-    capacities_ = links_.capacities(sends ? bytes_ / outside_.transfer / widest_way(job.cluster)
-                                          : job.cluster.scale_out.nic_bandwidth);
+    capacities_ =
+        links_.capacities(sends ? bytes_ / outside_.transfer : job.cluster.scale_out.nic_bandwidth);
     if (conditions) links_.slow_down(conditions->scale_out_share, capacities_);
   }
 

@@ -29,7 +29,7 @@ struct BoundaryEstimates {
 };
 
 /// Links are the NICs of every node, outwards and inwards apart, and those of the fabric beyond
-/// them which can bind (perf::FabricTopology): uplinks of leaf switches, rings of a torus, local
+/// them which can bind (perf::FabricTopology): uplinks of leaf switches, local
 /// and global links of a dragonfly. A device sends and receives over the NIC next to it,
 /// floor(local * nics / devices of the node), or over its peer's rail where it hands its tensor
 /// over. Inside a domain every device has its own port, and no other tensors are on it.

@@ -116,26 +116,6 @@ double flow_seconds(const TestBoundaries& test, size_t stage) {
   return (wire.alone - wire.latency) / unit::s;
 }
 
-TEST_CASE("eight tensors to the next node of a ring share the ports in that direction") {
-  spec::Job job = job_on(8, 8, 8);
-  const double over_four_nics = flow_seconds(TestBoundaries(job), 3);
-  job.cluster.scale_out.kind = spec::FabricKind::torus;
-  job.cluster.scale_out.torus_shape = {8};
-  CHECK(flow_seconds(TestBoundaries(job), 3) / over_four_nics == Approx(2));
-  job.cluster.scale_out.torus_shape = {2, 2, 2};  // two cables of a sixth each
-  CHECK(flow_seconds(TestBoundaries(job), 2) / over_four_nics == Approx(3));
-}
-
-TEST_CASE("replicas whose tensors pass over one ring are simulated together") {
-  spec::Job job = job_on(4, 8, 2);  // two replicas, from node 0 to 2 and from 1 to 3
-  CHECK(TestBoundaries(job).wiring().clusters().size() == 2);
-  job.cluster.scale_out.kind = spec::FabricKind::torus;
-  job.cluster.scale_out.torus_shape = {4};
-  const Wiring ring = TestBoundaries(job).wiring();
-  CHECK(ring.clusters().size() == 1);
-  CHECK(ring.clusters()[0].has_flows);
-}
-
 TEST_CASE("tensors between groups of a dragonfly share the global links, others the local ones") {
   spec::Job job = job_on(8, 8, 8);
   const double over_four_nics = flow_seconds(TestBoundaries(job), 3);

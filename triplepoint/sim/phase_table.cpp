@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -57,24 +56,10 @@ bool hides(const spec::Op& op, const spec::Plan& plan) {
   return false;
 }
 
-/// From one node of the first rank's group to the next one.
-int64_t node_stride(const spec::Job& job, const workload::WorkGraph& graph, spec::GroupKind kind) {
-  const int64_t per_node = job.cluster.gpus_per_node;
-  const std::vector<int64_t> ranks = graph.grid.members(kind, 0);
-  for (const int64_t rank : ranks)
-    if (rank / per_node != ranks.front() / per_node)
-      return std::abs(rank / per_node - ranks.front() / per_node);
-  return 1;
-}
-
 perf::GroupPlacement placement_of(const spec::Job& job, const workload::WorkGraph& graph,
                                   spec::GroupKind kind) {
   const workload::GroupShape shape = graph.grid.shape(kind);
-  perf::GroupPlacement placement{shape.ranks, shape.nodes, shape.ranks_per_node,
-                                 shape.groups_per_node};
-  if (job.cluster.scale_out.kind == spec::FabricKind::torus && shape.nodes > 1)
-    placement.node_stride = node_stride(job, graph, kind);
-  return placement;
+  return {shape.ranks, shape.nodes, shape.ranks_per_node, shape.groups_per_node};
 }
 
 /// Speed of the stack's attention kernels over the best ones for the chip.

@@ -13,7 +13,7 @@
 namespace triplepoint::spec {
 
 enum class ScaleUpKind { nvswitch, mesh, pcie };
-enum class FabricKind { fat_tree, rail_optimized, torus, dragonfly };
+enum class FabricKind { fat_tree, rail_optimized, dragonfly };
 enum class Cooling { air, liquid, immersion };
 
 /// Links inside a node (or an NVLink domain of several nodes). Parameters of
@@ -47,12 +47,11 @@ struct ScaleOut {
   double all_to_all_efficiency = 0.5;      // many small uncoordinated messages
   Seconds latency;                         // per protocol step, small messages
   Seconds launch;                          // fixed cost of one collective
-  Bytes half_size;                   // message per rank at which half of the bandwidth is reached
-  double oversubscription = 1;       // of the layer above the leaf switches
-  int64_t nodes_per_leaf = 32;       // nodes below one leaf switch (or rail group)
-  Seconds hop_latency;               // of one switch, or of one node that a torus passes through
-  int64_t nodes_per_group = 0;       // dragonfly: nodes whose leaves are wired all to all
-  std::vector<int64_t> torus_shape;  // nodes around each ring; empty: as near a cube as they allow
+  Bytes half_size;              // message per rank at which half of the bandwidth is reached
+  double oversubscription = 1;  // of the layer above the leaf switches
+  int64_t nodes_per_leaf = 32;  // nodes below one leaf switch (or rail group)
+  Seconds hop_latency;          // of one switch
+  int64_t nodes_per_group = 0;  // dragonfly: nodes whose leaves are wired all to all
   friend bool operator==(const ScaleOut&, const ScaleOut&) = default;
 };
 

@@ -252,7 +252,6 @@ class FabricExamination : Findings {
   std::vector<Diagnosis> run() {
     numbers_are_possible();
     keys_are_of_this_kind();
-    if (fabric_.kind == FabricKind::torus) torus_is_whole();
     if (fabric_.kind == FabricKind::dragonfly) groups_are_of_whole_leaves();
     return all();
   }
@@ -275,44 +274,11 @@ class FabricExamination : Findings {
   }
 
   void keys_are_of_this_kind() {
-    if (!fabric_.torus_shape.empty() && fabric_.kind != FabricKind::torus)
-      error(Code::inconsistent,
-            "scale_out.torus_shape is given for a {} fabric (only a torus has rings); leave it out "
-            "or set kind = \"torus\"",
-            enum_name(fabric_.kind));
     if (fabric_.nodes_per_group > 0 && fabric_.kind != FabricKind::dragonfly)
       error(Code::inconsistent,
             "scale_out.nodes_per_group is given for a {} fabric (only a dragonfly has groups); "
             "leave it out or set kind = \"dragonfly\"",
             enum_name(fabric_.kind));
-  }
-
-  void torus_is_whole() {
-    const std::vector<int64_t>& shape = fabric_.torus_shape;
-    if (!shape.empty() && !holds_all_nodes(shape))
-      error(Code::inconsistent,
-            "scale_out.torus_shape {} does not hold {} nodes (each node has one place in the "
-            "rings); make its product the number of nodes, or leave it out",
-            fmt::join(shape, " x "), cluster_.num_nodes);
-    if (fabric_.oversubscription > 1)
-      error(Code::inconsistent,
-            "scale_out.oversubscription is {} on a torus (it has no switches to save on); set it "
-            "to 1",
-            fabric_.oversubscription);
-    if (cluster_.scale_up.domain_size > cluster_.gpus_per_node)
-      error(Code::unsupported,
-            "a torus of nodes that share NVLink domains of {} devices is not modelled (which of "
-            "them has the ring's port?); choose another kind of fabric",
-            cluster_.scale_up.domain_size);
-  }
-
-  bool holds_all_nodes(const std::vector<int64_t>& shape) const {
-    int64_t left = std::max<int64_t>(1, cluster_.num_nodes);
-    for (const int64_t around : shape) {
-      if (around < 1 || left % around != 0) return false;
-      left /= around;
-    }
-    return left == 1;
   }
 
   void groups_are_of_whole_leaves() {

@@ -168,31 +168,9 @@ bool holds(const std::string& text, const char* part) {
 
 TEST_CASE("fabrics of every kind are fine as they come") {
   for (const FabricKind kind :
-       {FabricKind::fat_tree, FabricKind::rail_optimized, FabricKind::torus, FabricKind::dragonfly})
+       {FabricKind::fat_tree, FabricKind::rail_optimized, FabricKind::dragonfly})
     for (const int64_t nodes : {1, 6, 32, 97})
       CHECK(diagnose_fabric(job_on(kind, nodes)).empty());
-}
-
-TEST_CASE("a torus holds its nodes exactly") {
-  Job job = job_on(FabricKind::torus, 32);
-  for (const std::vector<int64_t>& shape :
-       {std::vector<int64_t>{4, 8}, std::vector<int64_t>{2, 4, 4}, std::vector<int64_t>{32}}) {
-    job.cluster.scale_out.torus_shape = shape;
-    CHECK(diagnose_fabric(job).empty());
-  }
-  job.cluster.scale_out.torus_shape = {4, 4};
-  CHECK(holds(fabric_refusal(job), "4 x 4 does not hold 32 nodes"));
-  job.cluster.scale_out.torus_shape = {0, 32};
-  CHECK(holds(fabric_refusal(job), "does not hold 32 nodes"));
-}
-
-TEST_CASE("a torus has no layer that could be oversubscribed, and no domains across nodes") {
-  Job job = job_on(FabricKind::torus, 32);
-  job.cluster.scale_out.oversubscription = 2;
-  CHECK(holds(fabric_refusal(job), "no switches to save on"));
-  job.cluster.scale_out.oversubscription = 1;
-  job.cluster.scale_up.domain_size = 2 * job.cluster.gpus_per_node;
-  CHECK(holds(fabric_refusal(job), "is not modelled"));
 }
 
 TEST_CASE("a group of a dragonfly is made of whole leaf switches") {
@@ -207,9 +185,6 @@ TEST_CASE("a group of a dragonfly is made of whole leaf switches") {
 
 TEST_CASE("keys of another kind of fabric are refused") {
   Job job = job_on(FabricKind::fat_tree, 32);
-  job.cluster.scale_out.torus_shape = {32};
-  CHECK(holds(fabric_refusal(job), "kind = \"torus\""));
-  job.cluster.scale_out.torus_shape.clear();
   job.cluster.scale_out.nodes_per_group = 8;
   CHECK(holds(fabric_refusal(job), "kind = \"dragonfly\""));
 }

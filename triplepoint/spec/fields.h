@@ -191,7 +191,6 @@ void visit_fields(Visitor& visit, Gpu& gpu) {
   visit("tdp", gpu.tdp);
   visit("min_power_limit", gpu.min_power_limit);
   visit("max_clock", gpu.max_clock);
-  visit("base_clock", gpu.base_clock);
   visit("boost_clock", gpu.boost_clock);
   visit("compute_units", gpu.compute_units);
   visit("l2_cache", gpu.l2_cache);
@@ -240,7 +239,6 @@ void visit_fields(Visitor& visit, ScaleOut& fabric) {
   visit("nodes_per_leaf", fabric.nodes_per_leaf, Need::required);
   visit("hop_latency", fabric.hop_latency);
   visit("nodes_per_group", fabric.nodes_per_group);
-  visit("torus_shape", fabric.torus_shape);
 }
 
 template <class Visitor>
@@ -310,7 +308,6 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("overlap_transfer_stretch", stack.overlap_transfer_stretch, Need::required);
   visit("memory_fragmentation", stack.memory_fragmentation, Need::required);
   visit("framework_reserve", stack.framework_reserve, Need::required);
-  visit("extra_in_flight", stack.extra_in_flight);
   visit("loss_kernels", stack.loss_kernels);
   visit("gradients_in_place", stack.gradients_in_place);
   visit("moe_layer_host", stack.moe_layer_host);

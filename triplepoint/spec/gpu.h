@@ -119,10 +119,10 @@ struct Gpu {
   std::optional<BytesPerSecond> hbm_bandwidth;                                        // datasheet
   std::optional<Bytes> memory;  // what the driver reports
   std::optional<Watts> tdp;     // of the device; a two-die package has dies_per_package times this
-  std::optional<Watts> min_power_limit;          // lowest that the driver takes
-  std::optional<Hertz> max_clock;                // of the SMs
-  std::optional<Hertz> base_clock, boost_clock;  // of the data sheet
-  std::optional<int64_t> compute_units;          // SMs or CUs
+  std::optional<Watts> min_power_limit;  // lowest that the driver takes
+  std::optional<Hertz> max_clock;        // of the SMs
+  std::optional<Hertz> boost_clock;      // of the data sheet
+  std::optional<int64_t> compute_units;  // SMs or CUs
   std::optional<Bytes> l2_cache;
   std::optional<BytesPerSecond> scale_up_bandwidth;  // NVLink / xGMI, one direction
   // Copies between its memory and the host's, each way, as all GPUs of a node reach it at once.

@@ -85,7 +85,7 @@ struct EnumNames<ScaleUpKind> {
 };
 template <>
 struct EnumNames<FabricKind> {
-  static constexpr auto names = words({"fat_tree", "rail_optimized", "torus", "dragonfly"});
+  static constexpr auto names = words({"fat_tree", "rail_optimized", "dragonfly"});
 };
 template <>
 struct EnumNames<Cooling> {

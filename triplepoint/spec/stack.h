@@ -46,8 +46,6 @@ struct Stack {
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
-  // Microbatches that a stage of its pipelines holds beyond what the schedule asks for.
-  int64_t extra_in_flight = 0;
   // What computes the cross entropy: fused 16-bit logits, Megatron's that is not fused, floats
   // (XLA), op by op (PyTorch), or none that makes logits.
   LossKernels loss_kernels = LossKernels::fused;

@@ -62,11 +62,11 @@ TEST_CASE("what differs tells rooms and machines apart, and nothing else is said
 }
 
 TEST_CASE("fabrics are told by kind and by what is saved on uplinks") {
-  spec::Job torus = plain_job(), tapered = plain_job();
-  torus.cluster.scale_out.kind = spec::FabricKind::torus;
+  spec::Job rails = plain_job(), tapered = plain_job();
+  rails.cluster.scale_out.kind = spec::FabricKind::rail_optimized;
   tapered.cluster.scale_out.oversubscription = 4;
-  CHECK(told({plain_job(), torus, tapered}) ==
-        std::vector<std::string>{"fat tree", "torus", "fat tree 4:1"});
+  CHECK(told({plain_job(), rails, tapered}) ==
+        std::vector<std::string>{"fat tree", "rail optimized", "fat tree 4:1"});
 }
 
 TEST_CASE("a difference without words is told by the clusters' names") {
@@ -517,7 +517,7 @@ Study study_on(spec::ScaleOut other, double first_share, double second_share) {
 }
 
 TEST_CASE("fabrics are compared job by job, and who minds least is named") {
-  const Study kinds = study_on({.kind = spec::FabricKind::torus}, 0.5, 0.98);
+  const Study kinds = study_on({.kind = spec::FabricKind::dragonfly}, 0.5, 0.98);
   const std::vector<Finding> findings = find_findings(kinds);
   CHECK(any_says(findings, "The kind of fabric, with the same NICs"));
   CHECK(any_says(findings, "100 %"));
