@@ -36,6 +36,9 @@ void visit_fields(Visitor& visit, LatentAttention& latent) {
   visit("key_value_rank", latent.key_value_rank, Need::required);
   visit("rope_head_dim", latent.rope_head_dim, Need::required);
   visit("value_head_dim", latent.value_head_dim, Need::required);
+  visit("indexer_heads", latent.indexer_heads);
+  visit("indexer_head_dim", latent.indexer_head_dim);
+  visit("indexer_topk", latent.indexer_topk);
 }
 
 template <class Visitor>

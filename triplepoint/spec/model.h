@@ -33,6 +33,9 @@ struct LatentAttention {
   int64_t query_rank = 0,
           key_value_rank = 0;  // widths of the compressed vectors; query_rank 0: queries are not
   int64_t rope_head_dim = 0, value_head_dim = 0;  // of a head: rotary part of its key; its value
+  // Sparse attention (DeepSeek-V3.2): small heads score all previous tokens, and attention reads
+  // the `indexer_topk` best. 0: all are read.
+  int64_t indexer_heads = 0, indexer_head_dim = 0, indexer_topk = 0;
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
