@@ -499,7 +499,8 @@ answers::Document place_answer(const spec::Job& job, const GroupedMachine& seen,
                                const PlaceResult& result, bool pictured) {
   answers::Document answer{
       .kind = "place",
-      .title = fmt::format("{}, {}", answers::group_label(job), answers::configuration_label(job)),
+      .title = fmt::format("{}{}, {}", answers::group_label(job), answers::task_label(job),
+                           answers::configuration_label(job)),
       .facts = fmt::format(
           "Which stages on which slots, as warm as {}. Every placement is simulated to thermal "
           "steady state on the same boards. Tokens a joule count energy {}.",

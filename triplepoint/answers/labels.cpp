@@ -78,6 +78,10 @@ std::string group_label(const spec::Job& job) {
   return fmt::format("{} on {} x {}{}", job.model.name, job.world_size(), gpu, what);
 }
 
+std::string task_label(const spec::Job& job) {
+  return job.task == spec::Task::pretrain ? "" : fmt::format(" ({})", spec::name_of(job.task));
+}
+
 std::string network_label(const spec::Job& job) {
   const spec::ScaleOut& network = job.cluster.scale_out;
   if (job.cluster.num_nodes < 2) return "";

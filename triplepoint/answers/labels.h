@@ -19,6 +19,8 @@ std::string throttle_reason_text(const std::string& reason);
 
 /// "gpt3-175b on 32 x H200"
 std::string group_label(const spec::Job& job);
+/// " (lora)"; empty for pretraining.
+std::string task_label(const spec::Job& job);
 
 /// "; 4 x 100 Gb/s a node": the NICs that join nodes; empty where there is one.
 std::string network_label(const spec::Job& job);

@@ -84,13 +84,20 @@ std::string part_text(const Metrics& m, const char* words, Seconds metrics::Step
 
 /// Of all of a run over time, with the phase in which steps take longest; nothing of a steady
 /// state.
-std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
+std::optional<KeyFigure> whole_run_figure(const run::Run& run, metrics::EnergyScope scope) {
   const std::vector<metrics::FaultPhase> phases = metrics::fault_phases_of(run);
   if (phases.empty()) return std::nullopt;
-  const auto text = [](const metrics::FaultSpan& span, const char* die) {
-    return fmt::format("hottest die {} °C{}, {} W a GPU, {} MJ of the GPUs",
-                       significant(span.peak_c), die, significant(span.power_w),
-                       significant(span.energy_j.value_or(0) / 1e6));
+  if (!phases.front().span.node_energy_j) scope = metrics::EnergyScope::gpu;
+  const auto joules = [&](const metrics::FaultSpan& span) {
+    return scope == metrics::EnergyScope::gpu ? span.energy_j.value_or(0)
+           : scope == metrics::EnergyScope::node
+               ? *span.node_energy_j
+               : *span.node_energy_j * run.manifest.job->environment.pue.value_or(1);
+  };
+  const auto text = [&](const metrics::FaultSpan& span, const char* die) {
+    return fmt::format("hottest die {} °C{}, {} W a GPU, {} MJ {}", significant(span.peak_c), die,
+                       significant(span.power_w), significant(joules(span) / 1e6),
+                       metrics::scope_text(scope));
   };
   const auto [whole, time_per_step, joules_per_token] = *whole_run_of(run);
   // Where training stood still, or steps were lost with a node, time goes by without any.
@@ -99,7 +106,8 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run) {
       "a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
       stood ? ", or " + seconds_text(time_per_step) + " with the time lost" : "", text(whole, ""));
   if (joules_per_token)
-    detail += fmt::format(", {} J/token of them", significant(*joules_per_token));
+    detail += fmt::format(", {} J/token",
+                          significant(*joules_per_token * joules(whole) / *whole.energy_j));
   const auto rank = [](const metrics::FaultPhase& phase) {
     return std::pair(phase.span.step_time.value_or(Seconds()), phase.span.peak_c);
   };
@@ -266,7 +274,7 @@ std::optional<metrics::Interval> interval_of(const run::Run& run) {
 std::vector<KeyFigure> key_figures(const run::Run& run, const Metrics& m) {
   const bool trains = !metrics::is_inference(run);
   std::vector<KeyFigure> figures;
-  if (auto whole = whole_run_figure(run)) figures.push_back(*std::move(whole));
+  if (auto whole = whole_run_figure(run, m.energy_scope)) figures.push_back(*std::move(whole));
   figures.push_back(step_figure(run, m, !figures.empty()));
   if (!trains) add_inference(figures, run, m);
   figures.push_back({"speed", with_unit(m.tokens_per_second, "tokens/s"),
@@ -300,12 +308,11 @@ std::string title_of(const run::Run& run) {
 std::string likely_bill_text(const metrics::Bill& bill, double step_s,
                              const std::optional<metrics::Interval>& step_time) {
   if (!step_time || !(step_s > 0) || !std::isfinite(bill.total / unit::s)) return "";
-  const auto range = [&](double value) {
-    return fmt::format("{}-{}", significant(value * step_time->low / step_s),
-                       significant(value * step_time->high / step_s));
-  };
-  return fmt::format(" Likely {} days and {} MWh (80 % interval).",
-                     range(bill.total / (24 * unit::h)), range(bill.energy / unit::MWh));
+  const double low = step_time->low / step_s, high = step_time->high / step_s;
+  const double mwh = bill.energy / unit::MWh;
+  return fmt::format(" Likely {} to {} and {}-{} MWh (80 % interval).",
+                     duration_text(low * bill.total), duration_text(high * bill.total),
+                     significant(low * mwh), significant(high * mwh));
 }
 
 std::string memory_text(const run::Run& run) {
@@ -366,7 +373,8 @@ DataTable stage_table(const Metrics& m) {
   for (const char* title : {"W", "°C", "MHz"})
     columns.push_back({title, Align::right, 1});
   DataTable table = text_table(std::move(columns));
-  table.title = "Kernel seconds of a GPU in one step, waiting inside collectives included";
+  table.title =
+      "Kernel seconds of a GPU in one step; overlapping kernels count twice, waiting included";
   const auto add = [&](std::string name, const metrics::KernelSeconds& kernels,
                        std::initializer_list<std::string> rest) {
     std::vector<DataCell> cells = {std::move(name)};

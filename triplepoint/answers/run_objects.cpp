@@ -174,7 +174,7 @@ RunResult result_of(const run::Run& run, const metrics::Metrics& metrics) {
           .memory = run.memory,
           .memory_limit = run.memory_limit,
           .has_trained = trained,
-          .knows_kernels = trained && !run.timeline.empty(),
+          .knows_kernels = trained && metrics.kernels.total() > Seconds(),
           .run = &run};
 }
 

@@ -47,6 +47,7 @@ Result<PlaceMachine> machine_to_place(const spec::Job& job, const Telemetry& tel
         "the cluster is emulated on shared cores (its ranks have no separate heat); place a "
         "job on GPUs");
   TPT_TRY(require_same_size(job, telemetry.samples));
+  const run::Run at_rest = TPT_TRY(run_at_rest(job));
   if (telemetry.measured) {
     // Placements are judged on the machine as it was read: all of it is believed.
     constexpr learn::RoomPriors as_read = {
@@ -64,7 +65,7 @@ Result<PlaceMachine> machine_to_place(const spec::Job& job, const Telemetry& tel
                                       job.world_size())
                         : "")};
   }
-  std::vector<ThermalSample> samples = advise::thermal_samples(TPT_TRY(run_at_rest(job)));
+  std::vector<ThermalSample> samples = advise::thermal_samples(at_rest);
   return PlaceMachine{job, std::move(samples), {}};
 }
 

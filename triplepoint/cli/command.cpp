@@ -181,7 +181,8 @@ constexpr std::array table = {
         "compare", "Show runs or studies side by side, with what changed and by how much.",
         "Simulated, measured and traced runs alike; studies are joined by the names of their "
         "jobs.\n"
-        "The first source is the baseline. Differences within the step-to-step scatter of one\nrun "
+        "The first source is the baseline. Differences within twice the standard error of "
+        "the\nmeans "
         "are marked.\n\n"
         "  triplepoint compare before.run after.run\n"
         "  triplepoint compare simulated.run measured.run -o compare.html\n"

@@ -226,8 +226,10 @@ Result<void> JobFlags::set_overlap(spec::Plan& plan) const {
   for (const std::string& word : TPT_TRY(split_list(*overlap_))) {
     const std::vector<std::string> known = {"tp", "dp", "pp", "ep", "none"};
     if (std::find(known.begin(), known.end(), word) == known.end())
-      return error(fmt::format("--overlap: \"{}\" is no communication; {}", word,
-                               did_you_mean(word, known)));
+      return error(
+          fmt::format("--overlap: \"{}\" is no dimension of parallelism (what is named is "
+                      "hidden behind computing); {}",
+                      word, did_you_mean(word, known)));
     plan.overlap_tensor |= word == "tp";
     plan.overlap_gradient |= word == "dp";
     plan.overlap_parameter |= word == "dp";

@@ -180,6 +180,7 @@ std::optional<Room> learn_room(const RoomPriors& priors, const std::vector<HeatR
   });
   Room room{.cluster = runs.front().job.cluster.name, .slots_k = std::vector<double>(slots)};
   Seen seen = look(runs, room, slots);
+  if (std::ranges::all_of(seen.runs, [](int64_t count) { return count == 0; })) return std::nullopt;
   const double before = seen.rms_k;
   for (int round = 0; round < rounds; ++round) {
     room = room_of(priors, seen, std::move(room), powers_known, runs.size());

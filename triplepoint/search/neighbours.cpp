@@ -160,7 +160,8 @@ std::vector<std::pair<int64_t, int64_t>> larger_layouts(const spec::Job& job, in
 
 namespace {
 
-/// Of the job as it is and its ways to save activations the fastest that fits.
+/// Of the job as it is and its ways to save activations (smaller microbatches too) the fastest that
+/// fits.
 std::optional<spec::Job> fastest_that_fits(const spec::Job& job) {
   std::vector<spec::Job> ways = {job};
   const auto add = [&](const auto& save) {
@@ -170,6 +171,10 @@ std::optional<spec::Job> fastest_that_fits(const spec::Job& job) {
       if (next.plan != ways[i].plan) ways.push_back(std::move(next));
     }
   };
+  for (int64_t size = job.plan.micro_batch_size; size % 2 == 0; size /= 2) {
+    ways.push_back(job);
+    ways.back().plan.micro_batch_size = size / 2;
+  }
   if (!spec::is_inference(job.task)) {
     if (job.plan.tensor_parallel_size > 1)
       add([](spec::Plan& plan) { plan.sequence_parallel = true; });
@@ -218,6 +223,7 @@ std::string flags_between(const spec::Job& job, const spec::Job& other) {
   add("--nodes", job.cluster.num_nodes, other.cluster.num_nodes);
   add("--tp", job.plan.tensor_parallel_size, other.plan.tensor_parallel_size);
   add("--pp", job.plan.pipeline_parallel_size, other.plan.pipeline_parallel_size);
+  add("--mbs", job.plan.micro_batch_size, other.plan.micro_batch_size);
   if (job.plan.sequence_parallel != other.plan.sequence_parallel)
     flags.emplace_back("--sequence-parallel");
   if (job.plan.recompute != other.plan.recompute) flags.emplace_back("--recompute full");

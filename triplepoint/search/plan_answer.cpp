@@ -386,6 +386,10 @@ std::string rank_text(const PlanOutcome& outcome) {
   const auto better =
       std::ranges::count_if(ranked, [&](const Finalist& plan) { return plan.value < own.value; });
   if (better == 0) return " No plan found is better.";
+  if (better == std::ssize(ranked))
+    return fmt::format(
+        " All {} best plans found are better; plan 1 is faster with a probability of {}.", better,
+        percent(slower_than_first(outcome, own)));
   return fmt::format(
       " Of the {} best plans found {} {} better; plan 1 is faster with a probability of {}.",
       ranked.size(), better, better == 1 ? "is" : "are", percent(slower_than_first(outcome, own)));
@@ -429,17 +433,19 @@ std::string interval_sentence(const PlanOutcome& outcome) {
   const Finalist& first = first_of(outcome);
   const auto interval = step_time_interval(outcome, first);
   if (!interval) return "";
-  return fmt::format(
-      "The interval is from {} measured jobs. P(slower): probability that a plan really is slower "
-      "than plan 1. Front *: no plan found is better in time, energy, peak power and peak "
-      "temperature at once.",
-      interval_rows(outcome));
+  return fmt::format("The interval is from {} measured jobs.{}", interval_rows(outcome),
+                     std::min(outcome.asked.top, outcome.ranking.ranked.size()) < 2
+                         ? ""
+                         : " P(slower): probability that a plan really is slower than plan 1. "
+                           "Front *: no plan found is better in time, energy, peak power and peak "
+                           "temperature at once.");
 }
 
 std::string refused_text(const std::vector<Finalist>& refused) {
   if (refused.empty()) return "";
   return fmt::format(
-      "Plans that break a limit are left out or get a lower power limit; without one {} does ({}).",
+      "Plans that break a limit are left out, or get a lower power limit. Without a lower one, for "
+      "example, {} breaks it: {}.",
       plan_text(refused.front()), refused.front().refused);
 }
 
@@ -744,7 +750,8 @@ answers::Document plan_answer(const PlanOutcome& outcome) {
   const spec::Job& base = outcome.asked.base;
   return {
       .kind = "plan",
-      .title = fmt::format("{}, batch {}", answers::group_label(base), base.plan.global_batch_size),
+      .title = fmt::format("{}{}, batch {}", answers::group_label(base), answers::task_label(base),
+                           base.plan.global_batch_size),
       .facts = fmt::format("All plans: {}; simulated to thermal steady state; objective {}; {}{}.",
                            base.notes.front(), name_of(outcome.asked.objective.goal),
                            limits_text(outcome.asked.limits), answers::network_label(base)),

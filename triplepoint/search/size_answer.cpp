@@ -110,22 +110,34 @@ std::string wider_text(const std::vector<Sized>& all, const Sized& nearest) {
   return finer_text(all);
 }
 
+/// Of the sizes that keep all limits, where it is another than the cheapest.
+std::string fastest_text(const Sized& cheapest, const Sized& fastest,
+                         const metrics::BillRates& rates) {
+  if (&cheapest == &fastest) return "";
+  return fmt::format(" The fastest that keeps them is {}: {:.1f} days, {} ({} more).",
+                     machines_text(fastest), fastest.bill.total / day,
+                     metrics::money_text(fastest.bill.money(), rates.currency),
+                     percent(fastest.bill.money() / cheapest.bill.money() - 1));
+}
+
 std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
                        const metrics::BillRates& rates) {
   const std::string tried =
       all.size() == 1 ? "the only size tried" : fmt::format("the {} sizes tried", all.size());
-  const Sized *best = nullptr, *nearest = nullptr;
+  const Sized *best = nullptr, *fastest = nullptr, *nearest = nullptr;
   for (const Sized& each : all) {
     if (!each.problem.empty()) continue;
     const double over = excess(each, limits);
     if (over <= 1 && (!best || each.bill.money() < best->bill.money())) best = &each;
+    if (over <= 1 && (!fastest || each.bill.total < fastest->bill.total)) fastest = &each;
     if (!nearest || over < excess(*nearest, limits)) nearest = &each;
   }
   if (best)
-    return fmt::format("Take {}, {}: {}{}.{}", machines_text(*best),
+    return fmt::format("Take {}, {}: {}{}.{}{}", machines_text(*best),
                        all.size() == 1 ? tried + ", which keeps all limits"
                                        : "of " + tried + " the cheapest that keeps all limits",
-                       takes_text(*best, rates), risk_text(*best, limits), finer_text(all));
+                       takes_text(*best, rates), risk_text(*best, limits),
+                       fastest_text(*best, *fastest, rates), finer_text(all));
   if (nearest)
     return fmt::format("No: {} keep{} the limits. Nearest is {} ({}): {}.{}",
                        all.size() == 1 ? tried + " does not" : "none of " + tried,

@@ -61,8 +61,8 @@ bool shares_links(const spec::Cluster& cluster) {
 
 std::string_view name_of(Term term) {
   static constexpr std::array<std::string_view, term_count> names = {
-      "compute", "recompute", "exposed communication", "launch",    "throttling",
-      "sends",   "bubble",    "data-parallel sync",    "optimizer", "overhead"};
+      "compute", "recompute",          "communication in layers", "launch",    "throttling",
+      "sends",   "waiting for stages", "data-parallel sync",      "optimizer", "overhead"};
   return names[static_cast<size_t>(term)];
 }
 

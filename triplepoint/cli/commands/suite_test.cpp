@@ -68,7 +68,7 @@ TEST_CASE("a suite scores clusters, alone and beside recordings, and studies of 
   const Outcome again =
       call({"characterize", suite, "--cluster", "hgx-h200", "--cluster", "dgx-h100", "-o", both});
   CHECK(contains(again.out, "2 from before"));
-  CHECK(contains(again.out, "hgx-h200 x 1 scores 1.00 against hgx-h200 x 1"));
+  CHECK(contains(again.out, "hgx-h200 x 1 is the reference; this run of it scores 1.00"));
 
   // Its runs are recordings like others.
   const std::string runs = folder.path("from-runs");

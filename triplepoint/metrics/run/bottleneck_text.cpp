@@ -206,8 +206,9 @@ std::string bottleneck_advice(const Bottleneck& bottleneck) {
     case Cause::clock_lock:
       return "Release the lock (nvidia-smi -rgc, amd-smi reset --clocks).";
     case Cause::heat:
-      return fmt::format("Cool {} inlet, check {} {} and paste, or give {} less work.", its, its,
-                         many ? "heat sinks" : "heat sink", it);
+      return fmt::format(
+          "Check the fans and the inlet of {} node, {} {} and paste, or give {} less work.", its,
+          its, many ? "heat sinks" : "heat sink", it);
     case Cause::board:
       return fmt::format("Give {} less work (triplepoint place), or exchange the {}.", it,
                          many ? "boards" : "board");

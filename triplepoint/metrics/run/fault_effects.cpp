@@ -97,8 +97,11 @@ std::optional<FaultSpan> look_at(const run::Run& run, const TimeRange& stretch,
   if (stretch.empty()) return std::nullopt;
   devices = devices_over(run, stretch);
   FaultSpan span = span_of(devices, stretch);
-  span.energy_j = span.power_w * static_cast<double>(devices.size()) *
-                  ((stretch.end - stretch.begin) / unit::s);
+  const double seconds = (stretch.end - stretch.begin) / unit::s;
+  span.energy_j = span.power_w * static_cast<double>(devices.size()) * seconds;
+  for (const run::Series& series : run.series)
+    if (series.of_node && series.signal == "node_power_w")
+      span.node_energy_j = span.node_energy_j.value_or(0) + mean_over(&series, stretch) * seconds;
   Seconds ended, whole;
   int64_t wholes = 0;
   for (const run::StepRecord& step : run.steps) {
@@ -197,6 +200,7 @@ Json span_json(const std::optional<FaultSpan>& span, const std::vector<DeviceSpa
                {"hottest_c", span->hottest_c},
                {"temperature_peak_c", span->peak_c},
                {"energy_j", span->energy_j ? Json(*span->energy_j) : Json()},
+               {"node_energy_j", span->node_energy_j ? Json(*span->node_energy_j) : Json()},
                {"hottest_gpu", span->hottest},
                {"sm_clock_mhz", span->clock_mhz},
                {"slowest_mhz", span->slowest_mhz},

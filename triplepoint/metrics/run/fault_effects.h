@@ -15,11 +15,12 @@ namespace triplepoint::metrics {
 /// How a job went over some time.
 struct FaultSpan {
   Seconds begin, end;
-  int64_t steps = 0;                      // that ended in it
-  std::optional<Seconds> step_time;       // their mean; absent: none ended
-  double power_w = 0;                     // mean of the devices
-  double hottest_c = 0, peak_c = 0;       // of any die: at the end, highest
-  std::optional<double> energy_j;         // of all devices; absent of a steady state
+  int64_t steps = 0;                 // that ended in it
+  std::optional<Seconds> step_time;  // their mean; absent: none ended
+  double power_w = 0;                // mean of the devices
+  double hottest_c = 0, peak_c = 0;  // of any die: at the end, highest
+  // Of all devices, and behind the nodes' supplies; absent of a steady state.
+  std::optional<double> energy_j, node_energy_j;
   double clock_mhz = 0, slowest_mhz = 0;  // mean; of one device
   int64_t hottest = 0, slowest = 0;       // devices
 };

@@ -49,6 +49,14 @@ Value recorded_number(S side, std::string_view group, std::string_view name) {
   return is_class && *value == 0 ? Value() : value;
 }
 
+/// ", site"; empty where sides count energy at several places.
+std::string scope_of(const Sides& sides) {
+  const auto scope = [](S s) { return s.metrics().energy_scope; };
+  const auto first = scope(sides.front());
+  const bool same = std::ranges::all_of(sides, [&](S s) { return scope(s) == first; });
+  return same ? ", " + std::string(metrics::energy_scopes[static_cast<size_t>(first)]) : "";
+}
+
 /// The groups of the catalogue under one heading. Temperatures and shares differ by so much, other
 /// numbers by per cent.
 ComparedSection section_of(const char* name, const char* title,
@@ -62,7 +70,8 @@ ComparedSection section_of(const char* name, const char* title,
       const bool by_points = quantity.unit == "°C" || quantity.unit == "share";
       add(section,
           {.key = std::string(quantity.name),
-           .title = std::string(quantity.label),
+           .title = std::string(quantity.label) +
+                    (quantity.key == "joules_per_token" ? scope_of(sides) : ""),
            .unit = std::string(unit_name),
            .scale = scale,
            .better = quantity.better,

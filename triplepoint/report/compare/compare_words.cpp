@@ -145,15 +145,16 @@ std::string speed_sentence(const Comparison& c, std::size_t side) {
   return text + ".";
 }
 
-/// How far the middle 80 % of steps lie apart, over the median.
-Value spread_of_steps(const Side& side) {
-  if (side.step_s.size() < 5) return std::nullopt;
-  std::vector<double> sorted = side.step_s;
-  std::sort(sorted.begin(), sorted.end());
-  const auto at = [&](double share) {
-    return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
-  };
-  return (at(0.9) - at(0.1)) / at(0.5);
+/// Two standard errors of the mean step, over it. Steps are taken as independent.
+Value error_of_mean(const Side& side) {
+  const auto count = static_cast<double>(side.step_s.size());
+  if (count < 5) return std::nullopt;
+  double sum = 0, squares = 0;
+  for (const double step : side.step_s)
+    sum += step;
+  for (const double step : side.step_s)
+    squares += (step - sum / count) * (step - sum / count);
+  return 2 * std::sqrt(squares / (count - 1) / count) / (sum / count);
 }
 
 std::string noise_sentence(const Comparison& c, std::size_t side) {
@@ -161,15 +162,13 @@ std::string noise_sentence(const Comparison& c, std::size_t side) {
   if (!differs(step, side) || c.find("whole_step_time_s") != nullptr) return "";
   const auto by = difference(*step, side);
   if (!by->relative) return "";
-  for (const std::size_t i : {std::size_t{0}, side}) {
-    const Value spread = spread_of_steps(c.sides[i]);
-    if (spread && std::abs(*by->relative) < *spread)
-      return fmt::format(
-          " That is within the step-to-step scatter of {} of {} (its middle 80 %), so not "
-          "significant.",
-          percent(*spread), c.sides[i].name);
-  }
-  return "";
+  const double error =
+      std::hypot(error_of_mean(c.sides[0]).value_or(0), error_of_mean(c.sides[side]).value_or(0));
+  if (std::abs(*by->relative) >= error) return "";
+  return fmt::format(
+      " That is within the error of the two means, {} (twice the standard error), so not "
+      "significant.",
+      percent(error));
 }
 
 /// How sure a predicted difference of two layouts of one job is; settings of the room or of limits
@@ -179,7 +178,8 @@ std::string prediction_sentence(const Comparison& c, std::size_t side) {
   const bool predicted = !c.sides[0].is_recorded() && !c.sides[side].is_recorded();
   const ComparedRow* step = c.find("step_time_s");
   if (!predicted || !a.has_job || !b.has_job || a.job.model != b.job.model ||
-      a.job.cluster != b.job.cluster || a.job.plan == b.job.plan || !differs(step, side))
+      a.job.task != b.job.task || a.job.cluster != b.job.cluster || a.job.plan == b.job.plan ||
+      !differs(step, side))
     return "";
   const Result<spec::Library> library = spec::require_library();
   if (!library) return "";
@@ -259,10 +259,10 @@ std::string waiting_text(const Comparison& c, std::size_t side) {
 }
 
 /// What a recording does not hold, or counts in another way than its job.
-std::string recording_sentence(const Side& side) {
+std::string recording_sentence(const Side& side, bool names_no_gpu) {
   if (!side.is_recorded()) return "";
   std::string text;
-  if (side.row.slots.empty())
+  if (side.row.slots.empty() && !names_no_gpu)
     text = fmt::format("{} recorded no GPU: its power, heat and clocks are not known. ", side.name);
   if (const auto tokens = side.unmarked_job_tokens())
     text += fmt::format(
@@ -457,8 +457,11 @@ std::vector<std::string> sentences_of(const Comparison& c) {
       add(speed_sentence(c, i) + (compares ? noise_sentence(c, i) : "") +
           prediction_sentence(c, i));
     if (i == 1) {
+      const bool no_gpu = std::ranges::all_of(
+          c.sides, [](const Side& s) { return s.is_recorded() && s.row.slots.empty(); });
+      if (no_gpu) add("No GPU was recorded: power, heat and clocks are not known.");
       for (const Side& side : c.sides)
-        add(recording_sentence(side));
+        add(recording_sentence(side, no_gpu));
       for (std::string& sentence : bottleneck_sentences(c, 0))
         add(std::move(sentence));
     }

@@ -2,6 +2,8 @@
 #include "triplepoint/report/findings/findings.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -225,14 +227,24 @@ std::string_view verb_of(const StudyRow& row) {
   return row.job.task == spec::Task::decode ? " generates " : " trains ";
 }
 
-/// The two layouts, alike in all else, whose speeds differ most.
+/// Of each group the layouts, each at its best, whose speeds differ most; full sharding has its own
+/// sentence.
 MaybeFinding about_speed(const Groups& groups) {
-  std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::layout);
-  std::erase_if(pairs, [](const Pair& pair) {  // full sharding has its own sentence
-    return pair.from->job.plan.sharding == spec::Sharding::parameters;
-  });
-  const auto pair = strongest(pairs, [](const Pair& p) { return ratio_at(p, "tokens_per_s"); });
-  if (!pair || *ratio_at(*pair, "tokens_per_s") < min_decisive_ratio) return std::nullopt;
+  std::optional<Pair> pair;
+  double most = min_decisive_ratio;
+  for (const Group& group : groups) {
+    std::map<std::string, const StudyRow*> best;  // by layout
+    for (const StudyRow* row : group.that_ran()) {
+      if (row->job.plan.sharding == spec::Sharding::parameters) continue;
+      const StudyRow*& known = best[layout_label(*row)];
+      if (known == nullptr || ratio_at(*row, *known, "tokens_per_s").value_or(0) > 1) known = row;
+    }
+    for (const auto& [layout, from] : best)
+      for (const auto& [other, to] : best)
+        if (const auto ratio = ratio_at(*to, *from, "tokens_per_s"); ratio && *ratio > most)
+          pair = Pair{from, to, PlanSetting::layout}, most = *ratio;
+  }
+  if (!pair) return std::nullopt;
   Finding finding(anchor_of("throughput", *pair->to));
   finding.say("Layout decides speed: ")
       .group(*pair->to)
@@ -244,7 +256,8 @@ MaybeFinding about_speed(const Groups& groups) {
       .times(*pair->to, *pair->from, "tokens_per_s")
       .say(" what ")
       .name(*pair->from)
-      .say(" reaches.");
+      .say(" reaches, each layout at its best.");
+  add_default_stack(finding, *pair->from, *pair->to);
   return finding;
 }
 
@@ -324,23 +337,68 @@ MaybeFinding about_memory(const Study& study) {
   return finding;
 }
 
+namespace {
+
+using Look = MaybeFinding (*)(const Groups&);
+
+/// Of how many of its jobs.
+bool is_most(const Study& study, bool (*holds)(const StudyRow&)) {
+  return 2 * std::ranges::count_if(study.rows, holds) >= std::ssize(study.rows);
+}
+
+/// Kinds of GPUs, and sizes of clusters of one kind.
+std::size_t kinds_of_gpus(const Study& study) {
+  std::set<std::string> kinds;
+  for (const StudyRow& row : study.rows)
+    kinds.insert(row.job.cluster.gpu.name);
+  return kinds.size();
+}
+std::size_t sizes_of_clusters(const Study& study) {
+  std::set<int64_t> sizes;
+  for (const StudyRow& row : study.rows)
+    sizes.insert(row.job.world_size());
+  return sizes.size();
+}
+
+/// What the study was made to vary, by what tells its jobs apart: settings that at least half of
+/// its jobs have, rooms and limits, machines, sizes.
+std::vector<Look> questions_of(const Study& study) {
+  std::vector<Look> asked;
+  if (is_most(study, [](const StudyRow& row) { return !row.job.plan.device_order.empty(); }))
+    asked = {about_placement, about_rank_order};
+  if (is_most(study, [](const StudyRow& row) { return row.job.plan.sends.has_value(); }))
+    asked.push_back(about_sends);
+  if (std::ranges::any_of(study.rows, [](const StudyRow& row) { return !row.condition.empty(); }))
+    asked.push_back(about_conditions);
+  if (kinds_of_gpus(study) > 1)
+    asked.push_back(about_machines);
+  else if (sizes_of_clusters(study) > 2)
+    asked.push_back(about_scaling);
+  if (is_most(study, [](const StudyRow& row) {
+        return row.job.task == spec::Task::pretrain && row.job.plan.micro_batch_size > 1;
+      }))
+    asked.push_back(about_faster_microbatches);
+  return asked;
+}
+
+}  // namespace
+
 std::vector<Finding> find_findings(const Study& study) {
   const Groups groups = groups_of(study);
   std::vector<Finding> findings;
-  // Where a study varies room, limits or faults, what they do is its question.
-  const bool varies =
-      std::ranges::any_of(study.rows, [](const StudyRow& row) { return !row.condition.empty(); });
-  if (varies)
-    if (auto finding = about_conditions(groups)) findings.push_back(std::move(*finding));
-  for (auto look : {about_token_latency,
+  const auto asked = questions_of(study);
+  for (auto look : asked)
+    if (auto finding = look(groups)) findings.push_back(std::move(*finding));
+  for (auto look : {about_decode_microbatches,
+                    about_token_latency,
                     about_prompt_latency,
                     about_decode_energy,
-                    about_decode_microbatches,
                     about_fine_tuning,
                     about_speed,
                     about_energy,
                     about_slots,
                     about_placement,
+                    about_rank_order,
                     about_throttling,
                     about_lost_clocks,
                     about_faster_microbatches,
@@ -353,11 +411,13 @@ std::vector<Finding> find_findings(const Study& study) {
                     about_overlap_in_vain,
                     about_full_sharding,
                     about_sends,
+                    about_scaling,
                     about_machines,
                     about_machines_per_watt,
                     about_fabrics,
                     about_oversubscription,
                     about_communication}) {
+    if (std::ranges::find(asked, look) != asked.end()) continue;
     if (auto finding = look(groups)) findings.push_back(std::move(*finding));
   }
   if (auto finding = about_memory(study)) findings.push_back(std::move(*finding));

@@ -100,6 +100,7 @@ MaybeFinding about_memory(const Study&);
 // findings_heat.cpp
 MaybeFinding about_slots(const Groups&);
 MaybeFinding about_placement(const Groups&);
+MaybeFinding about_rank_order(const Groups&);
 MaybeFinding about_throttling(const Groups&);
 MaybeFinding about_lost_clocks(const Groups&);
 /// The device for which all others of the step wait because heat lowers its clock.
@@ -120,6 +121,7 @@ MaybeFinding about_sends(const Groups&);
 /// What another room, limit, network or fault does to steps of the same job, each where it does
 /// most.
 MaybeFinding about_conditions(const Groups&);
+MaybeFinding about_scaling(const Groups&);
 MaybeFinding about_machines(const Groups&);
 MaybeFinding about_machines_per_watt(const Groups&);
 MaybeFinding about_fabrics(const Groups&);

@@ -173,6 +173,25 @@ MaybeFinding about_placement(const Groups& groups) {
   return finding;
 }
 
+/// Other devices for the same ranks, and nothing else.
+MaybeFinding about_rank_order(const Groups& groups) {
+  constexpr std::string_view speed = "tokens_per_s";
+  const auto most = strongest(pairs_that_ran(groups, PlanSetting::placement),
+                              [&](const Pair& pair) { return ratio_at(pair, speed); });
+  if (!most) return std::nullopt;
+  Finding finding(anchor_of("heat-temperature", *most->to));
+  finding.say("Which rank runs in which slot is worth at most ")
+      .more(*most->to, *most->from, speed)
+      .say(" of the speed: ")
+      .group(*most->to)
+      .say(", ")
+      .name(*most->to, most->to->name)
+      .say(" against ")
+      .name(*most->from, most->from->name)
+      .say(".");
+  return finding;
+}
+
 /// Hot and cool slots: where they lie furthest apart.
 MaybeFinding about_slots(const Groups& groups) {
   const auto heat = [](const StudyRow& row) { return std::optional<double>(gap_of(row)); };

@@ -56,13 +56,6 @@ std::optional<Pair> fastest_layout(const Groups& groups, spec::Task task, std::s
   return pair;
 }
 
-/// What goes with it.
-std::string_view why_faster(const Pair& pair, std::string_view otherwise) {
-  return pair.to->job.plan.tensor_parallel_size > pair.from->job.plan.tensor_parallel_size
-             ? "The latency is shorter with more tensor parallelism: in "
-             : otherwise;
-}
-
 /// The thriftiest decoding job of each group beside its layout with fewer sequences at a time.
 std::vector<Pair> shared_weights(const Groups& groups) {
   std::vector<Pair> pairs;
@@ -83,6 +76,7 @@ bool trains_the_same(const spec::Job& a, const spec::Job& b) {
   return a.model == b.model && a.cluster == b.cluster && a.environment == b.environment &&
          a.stack == b.stack && a.records == b.records &&
          a.plan.micro_batch_size == b.plan.micro_batch_size &&
+         a.plan.global_batch_size == b.plan.global_batch_size &&
          a.plan.recompute == b.plan.recompute &&
          answers::configuration_label(a) == answers::configuration_label(b);
 }
@@ -146,7 +140,7 @@ MaybeFinding about_token_latency(const Groups& groups) {
   const auto pair = fastest_layout(groups, spec::Task::decode, token_time);
   if (!pair) return std::nullopt;
   Finding finding(anchor_of("next-token", *pair->to));
-  finding.say(why_faster(*pair, "The layout sets the time per output token: in "))
+  finding.say("The layout sets the time per output token: in ")
       .group(*pair->to)
       .say(", ")
       .name(*pair->to)
@@ -164,7 +158,7 @@ MaybeFinding about_prompt_latency(const Groups& groups) {
   const auto pair = fastest_layout(groups, spec::Task::prefill, first_token_time);
   if (!pair) return std::nullopt;
   Finding finding(anchor_of("first-token", *pair->to));
-  finding.say(why_faster(*pair, "The layout sets the time to the first token: in "))
+  finding.say("The layout sets the time to the first token: in ")
       .group(*pair->to)
       .say(", ")
       .name(*pair->to)

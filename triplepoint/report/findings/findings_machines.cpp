@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
@@ -177,8 +181,11 @@ std::optional<Evidence> memory_ratio(const StudyRow& winner, const StudyRow& los
              memory = ratio_at(loser, winner, "memory_gib.limit");
   if (!speed || !gpus || !memory) return std::nullopt;
   const double ratio = *speed * *gpus * *memory;
-  const double change = ratio >= 1 ? ratio - 1 : 1 - ratio;
-  return Evidence{ratio >= 1 ? Evidence::Form::more : Evidence::Form::less,
+  const double change = ratio >= 2 ? ratio : ratio >= 1 ? ratio - 1 : 1 - ratio;
+  using enum Evidence::Form;
+  return Evidence{ratio >= 2   ? value
+                  : ratio >= 1 ? more
+                               : less,
                   {{winner.name, "tokens_per_s"},
                    {loser.name, "configuration.num_gpus"},
                    {loser.name, "memory_gib.limit"}},
@@ -186,14 +193,16 @@ std::optional<Evidence> memory_ratio(const StudyRow& winner, const StudyRow& los
                    {winner.name, "configuration.num_gpus"},
                    {winner.name, "memory_gib.limit"}},
                   change,
-                  percent(change)};
+                  ratio >= 2 ? significant(change) + " times" : percent(change)};
 }
 
 void add_raw_comparison(Finding& finding, const StudyRow& winner, const StudyRow& loser) {
   const auto ratio = ratio_at(winner, loser, "tokens_per_s");
   if (!ratio) return;
   finding.say(", and for the whole machines ");
-  if (*ratio >= 1)
+  if (*ratio >= 2)
+    finding.times(winner, loser, "tokens_per_s").say(" as many");
+  else if (*ratio >= 1)
     finding.more(winner, loser, "tokens_per_s").say(" more");
   else
     finding.less(winner, loser, "tokens_per_s").say(" fewer");
@@ -201,42 +210,143 @@ void add_raw_comparison(Finding& finding, const StudyRow& winner, const StudyRow
 
 }  // namespace
 
+namespace {
+
+/// "3.4 times as long", "12 % longer", "3 % less time".
+void add_step_change(Finding& finding, const StudyRow& row, const StudyRow& base) {
+  const double ratio = ratio_at(row, base, "step_time_s").value_or(1);
+  if (ratio >= 2)
+    finding.times(row, base, "step_time_s").say(" as long");
+  else if (ratio >= 1)
+    finding.more(row, base, "step_time_s").say(" longer");
+  else
+    finding.less(row, base, "step_time_s").say(" less time");
+}
+
+/// Where it changes by half a per cent or more. Of one job's steps, fans and hosts with it.
+void add_node_energy(Finding& finding, const StudyRow& row, const StudyRow& base) {
+  constexpr std::string_view key = "node_energy_j";
+  const double ratio = ratio_at(row, base, key).value_or(1);
+  if (ratio >= 1.005) finding.say(" and ").more(row, base, key).say(" more node energy");
+  if (ratio <= 0.995) finding.say(" and ").less(row, base, key).say(" less node energy");
+}
+
+/// Whether the condition changes what one would choose: the fastest job of a model.
+void add_choice(Finding& finding, const std::vector<const StudyRow*>& rows) {
+  std::map<std::string, std::map<std::string, const StudyRow*>> fastest;  // of model, by condition
+  std::map<std::string, std::set<std::string>> plans;
+  for (const StudyRow* row : rows) {
+    const std::string model = answers::group_label(row->job) + answers::task_label(row->job);
+    const StudyRow*& best = fastest[model][row->condition];
+    if (best == nullptr || ratio_at(*row, *best, "tokens_per_s").value_or(0) > 1) best = row;
+    plans[model].insert(short_label(*row));
+  }
+  bool has_choice = false;
+  for (const auto& [model, by_condition] : fastest) {
+    if (plans[model].size() < 2) continue;
+    has_choice = true;
+    const StudyRow& one = *by_condition.begin()->second;
+    for (const auto& [condition, other] : by_condition)
+      if (short_label(*other) != short_label(one)) {
+        finding.say("; it changes the choice: of ")
+            .group(one)
+            .say(", ")
+            .name(one)
+            .say(" is fastest with ");
+        finding.name(one, one.condition).say(", ").name(*other).say(" with ");
+        finding.name(*other, condition);
+        return;
+      }
+  }
+  if (has_choice) finding.say("; the fastest job of each model stays the same");
+}
+
+}  // namespace
+
 MaybeFinding about_conditions(const Groups& groups) {
-  struct Effect {
-    const StudyRow *row, *base;
-    double size;
+  struct Effects {
+    const StudyRow* base;
+    std::vector<const StudyRow*> rows;  // of each other condition, in the order of the study
+    double largest = 0;                 // change of the step, logarithm
   };
-  std::vector<Effect> effects;  // of each condition, in the order of the study
+  std::vector<Effects> jobs;
   const std::vector<const StudyRow*> rows = all_that_ran(groups);
-  for (const StudyRow* base : rows)
+  for (const StudyRow* base : rows) {
+    if (base->condition != rows.front()->condition) continue;
+    Effects job{base, {}};
     for (const StudyRow* row : rows) {
-      if (base->condition != rows.front()->condition || row->condition == base->condition ||
-          !same_job(base->job, row->job) || base->job.stack != row->job.stack ||
+      const auto ratio = ratio_at(*row, *base, "step_time_s");
+      if (row->condition == base->condition || !ratio || !same_job(base->job, row->job) ||
+          base->job.stack != row->job.stack ||
           base->job.cluster.gpu.name != row->job.cluster.gpu.name ||
           base->job.world_size() != row->job.world_size())
         continue;
-      const auto ratio = ratio_at(*row, *base, "step_time_s");
-      if (!ratio) continue;
-      const Effect effect{row, base, std::abs(std::log(*ratio))};
-      const auto same = std::ranges::find_if(
-          effects, [&](const Effect& one) { return one.row->condition == row->condition; });
-      if (same == effects.end())
-        effects.push_back(effect);
-      else if (effect.size > same->size)
-        *same = effect;
+      job.rows.push_back(row);
+      job.largest = std::max(job.largest, std::abs(std::log(*ratio)));
     }
-  if (effects.empty()) return std::nullopt;
+    if (!job.rows.empty()) jobs.push_back(std::move(job));
+  }
+  if (jobs.empty()) return std::nullopt;
+  // Of those that run under most of the conditions.
+  const auto widest = std::ranges::max(jobs, {}, [](const Effects& e) { return e.rows.size(); });
+  std::erase_if(jobs, [&](const Effects& e) { return e.rows.size() < widest.rows.size(); });
+  const auto [least, most] = std::ranges::minmax_element(jobs, {}, &Effects::largest);
+  const auto name = [&](const StudyRow& row) { return model_title(row) + ", " + full_label(row); };
   Finding finding("machines-equal-gpus");
-  finding.say("Against ")
-      .name(*effects.front().base, effects.front().base->condition)
-      .say(", the job whose step changes most takes ");
-  for (const Effect& effect : effects) {
-    if (&effect != &effects.front()) finding.say(", ");
-    if (ratio_at(*effect.row, *effect.base, "step_time_s").value_or(1) >= 1)
-      finding.more(*effect.row, *effect.base, "step_time_s").say(" longer with ");
-    else
-      finding.less(*effect.row, *effect.base, "step_time_s").say(" less time with ");
-    finding.name(*effect.row, effect.row->condition);
+  finding.say("Against ").name(*most->base, most->base->condition).say(", ");
+  finding.name(*most->base, name(*most->base));
+  finding.say(jobs.size() > 1 ? ", the job that changes most, takes " : " takes ");
+  for (const StudyRow* row : most->rows) {
+    if (row != most->rows.front()) finding.say(", ");
+    add_step_change(finding, *row, *most->base);
+    add_node_energy(finding, *row, *most->base);
+    finding.say(" with ").name(*row, row->condition);
+  }
+  if (least->base != most->base && least->largest < 0.5 * most->largest) {
+    const StudyRow* row = *std::ranges::max_element(least->rows, {}, [&](const StudyRow* each) {
+      return std::abs(std::log(*ratio_at(*each, *least->base, "step_time_s")));
+    });
+    finding.say("; ").name(*least->base, name(*least->base)).say(" at most ");
+    add_step_change(finding, *row, *least->base);
+    finding.say(" (").name(*row, row->condition).say(")");
+  }
+  add_choice(finding, rows);
+  return std::move(finding.say("."));
+}
+
+/// The same job on fewest and on most GPUs: what is left of each GPU's speed, of the job that loses
+/// most and of the one that loses least.
+MaybeFinding about_scaling(const Groups& groups) {
+  constexpr std::string_view speed = "tokens_per_s_per_gpu";
+  std::map<std::string, std::pair<const StudyRow*, const StudyRow*>> ends;  // by job
+  for (const StudyRow* row : all_that_ran(groups)) {
+    if (!number_at(*row, speed)) continue;
+    auto& [least, most] = ends[model_title(*row) + short_label(*row) + row->condition];
+    if (least == nullptr || row->job.world_size() < least->job.world_size()) least = row;
+    if (most == nullptr || row->job.world_size() > most->job.world_size()) most = row;
+  }
+  std::erase_if(ends, [](const auto& end) {
+    const auto& [least, most] = end.second;
+    return least == most || least->job.cluster.gpu.name != most->job.cluster.gpu.name;
+  });
+  if (ends.empty()) return std::nullopt;
+  const auto [worst, best] = std::ranges::minmax_element(ends, {}, [&](const auto& end) {
+    return ratio_at(*end.second.second, *end.second.first, speed).value_or(1);
+  });
+  const auto add = [&](Finding& finding, const StudyRow& few, const StudyRow& many) {
+    const double kept = *ratio_at(many, few, speed);
+    finding.group_and_name(many).say(" keeps ").add({Evidence::Form::value,
+                                                     {{many.name, std::string(speed)}},
+                                                     {{few.name, std::string(speed)}},
+                                                     kept,
+                                                     percent(kept)});
+    finding.say(" of each GPU's speed on ").name(few, machine_title(few));
+  };
+  Finding finding("machines-equal-gpus");
+  add(finding, *worst->second.first, *worst->second.second);
+  if (worst != best) {
+    finding.say(", the most that any job loses; ");
+    add(finding, *best->second.first, *best->second.second);
   }
   return std::move(finding.say("."));
 }
@@ -255,7 +365,9 @@ MaybeFinding about_machines(const Groups& groups) {
   if (const auto memory = memory_ratio(*winner, *loser))
     finding.say(", for equal memory ")
         .add(*memory)
-        .say(memory->form == Evidence::Form::more ? " more" : " fewer");
+        .say(memory->form == Evidence::Form::value  ? " as many"
+             : memory->form == Evidence::Form::more ? " more"
+                                                    : " fewer");
   add_raw_comparison(finding, *winner, *loser);
   finding.say(".");
   return finding;

@@ -124,6 +124,8 @@ MaybeFinding about_slower_microbatches(const Groups& groups) {
   Finding finding(anchor_of("microbatch-throughput", *worst->to));
   if (is_most_of_change(*worst, bubble_seconds))
     finding.say("Fewer microbatches lengthen the bubble, and with it the step: ");
+  else
+    finding.say("Larger microbatches can be slower: ");
   finding.name(*worst->to, microbatch_name(*worst->to))
       .say(" instead of ")
       .name(*worst->from, microbatch_name(*worst->from))
@@ -131,9 +133,11 @@ MaybeFinding about_slower_microbatches(const Groups& groups) {
       .name(*worst->to, layout_with_options(*worst->to))
       .say(" of ")
       .group(*worst->to)
-      .say(" ")
-      .more(*worst->to, *worst->from, step_time)
-      .say(" longer.");
+      .say(" ");
+  if (*ratio_at(*worst, step_time) >= 2)
+    finding.times(*worst->to, *worst->from, step_time).say(" as long.");
+  else
+    finding.more(*worst->to, *worst->from, step_time).say(" longer.");
   add_default_stack(finding, *worst->from, *worst->to);
   return finding;
 }
@@ -269,12 +273,18 @@ MaybeFinding about_overlap(const Groups& groups) {
         .say(" hotter at its peak");
   if (least->to != best->to && std::abs(*gain(*least) - 1) < 0.005)
     finding.say("; it changes nothing of ").group_and_name(*least->from);
+  else if (least->to != best->to && *gain(*least) > 1)
+    finding.say("; at worst ")
+        .group_and_name(*least->from)
+        .say(", ")
+        .more(*least->to, *least->from, speed)
+        .say(" faster");
   else if (least->to != best->to)
     finding.say("; at worst it makes ")
         .group_and_name(*least->from)
         .say(", ")
-        .times(*least->to, *least->from, speed)
-        .say(" as fast");
+        .less(*least->to, *least->from, speed)
+        .say(" slower");
   finding.say(".");
   add_default_stack(finding, *best->from, *best->to);
   return finding;

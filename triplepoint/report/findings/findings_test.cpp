@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/findings/findings.h"
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 
@@ -267,7 +270,8 @@ Study study_in(void (*change)(spec::Job&)) {
 TEST_CASE("what other conditions do to the same job comes first, and is no other machine") {
   const Study warm = study_in([](spec::Job& job) { job.environment.ambient = Celsius(45); });
   CHECK(find_findings(warm).front().text() ==
-        "Against inlet 25 °C, the job whose step changes most takes 50 % longer with inlet 45 °C.");
+        "Against inlet 25 °C, gpt3-175b, TP8-PP4, microbatch 1 takes 50 % longer with "
+        "inlet 45 °C.");
   CHECK(study_document(warm).verdict == find_findings(warm).front().text());
   const Study faulty = study_in([](spec::Job& job) {
     job.environment.faults = {spec::parse_fault("node=1,power=0.25").value()};
@@ -278,6 +282,40 @@ TEST_CASE("what other conditions do to the same job comes first, and is no other
   for (const Study* study : {&warm, &faulty})
     CHECK_FALSE(any_says(find_findings(*study), "GPU for GPU"));
   CHECK(study_document(sample_study()).verdict == find_findings(sample_study()).front().text());
+}
+
+TEST_CASE("of a study of sizes the first sentence says what is left of a GPU's speed") {
+  Study study = sample_study();
+  std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics; });
+  study.rows.resize(1);
+  for (const int64_t times : {2, 4}) {
+    StudyRow row = study.rows.front();
+    row.name += fmt::format("-{}", times);
+    row.job.cluster.num_nodes *= times;
+    *row.metrics->tokens_per_second_per_gpu /= static_cast<double>(times);
+    study.rows.push_back(row);
+  }
+  const Finding first = find_findings(study).front();
+  CHECK(first.text().find(" keeps 25 % of each GPU's speed on ") != std::string::npos);
+  CHECK(faults_of(first, json_of(study)).empty());
+}
+
+TEST_CASE("layouts are compared each at its best") {
+  Study study = sample_study();
+  std::map<std::string, double> best;  // of a group's layout
+  for (const StudyRow& row : study.rows)
+    if (row.metrics && row.metrics->tokens_per_second)
+      best[group_title(row) + layout_label(row)] =
+          std::max(best[group_title(row) + layout_label(row)], *row.metrics->tokens_per_second);
+  for (const Finding& finding : find_findings(study)) {
+    if (!finding.text().starts_with("Layout decides speed")) continue;
+    for (const Name& name : finding.names())
+      for (const StudyRow& row : study.rows)
+        if (row.name == name.job && name.text == full_label(row))
+          CHECK(*row.metrics->tokens_per_second == best[group_title(row) + layout_label(row)]);
+    return;
+  }
+  FAIL("no finding speaks of layouts");
 }
 
 TEST_CASE("speeds of several models are not summed up in one figure") {

@@ -117,10 +117,7 @@ std::string model_title(const StudyRow& row) {
 
 std::string group_title(const StudyRow& row) {
   if (!row.has_job) return machine_title(row) + ", job not known";
-  std::string title = answers::group_label(row.job) + spelled_condition(row);
-  if (row.job.task != spec::Task::pretrain)
-    title += fmt::format(" ({})", spec::name_of(row.job.task));
-  return title;
+  return answers::group_label(row.job) + spelled_condition(row) + answers::task_label(row.job);
 }
 
 std::string layout_label(const StudyRow& row) {

@@ -269,9 +269,9 @@ std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics
   Findings findings;
   if (!run::has_trained(run)) return findings;
   add_bottlenecks(findings, metrics);
-  add_uneven_stages(findings, metrics);
   add_faults(findings, run);
   add_time(findings, run, metrics);
+  add_uneven_stages(findings, metrics);
   add_clock(findings, run, metrics);
   if (std::string text = limit_not_kept(run, metrics); !text.empty())
     findings.push_back({std::move(text), "timeline-figure"});

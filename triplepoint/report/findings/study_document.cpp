@@ -124,10 +124,10 @@ Section answers_of(const Study& study, const std::vector<Group>& groups) {
   return section;
 }
 
-/// All but the first, which is the verdict.
-Section findings_of(const std::vector<Finding>& findings) {
+/// All but the first where it is the verdict.
+Section findings_of(const std::vector<Finding>& findings, bool is_suite) {
   Section section{"findings", "Findings"};
-  for (std::size_t i = 1; i < findings.size(); ++i)
+  for (std::size_t i = is_suite ? 0 : 1; i < findings.size(); ++i)
     section.remarks.push_back({findings[i].text(), Remark::Kind::finding, findings[i].anchor()});
   return section;
 }
@@ -218,17 +218,23 @@ const Group* group_with_most_jobs(const std::vector<Group>& groups) {
   return most == groups.end() || most->that_ran().empty() ? nullptr : &*most;
 }
 
+/// Of a suite, its scores; else what stands out most.
+std::string verdict_of(const Study& study, const std::vector<Finding>& findings) {
+  if (study.score) return fmt::format("{}", fmt::join(score_sentences(*study.score), " "));
+  return findings.empty() ? "" : findings.front().text();
+}
+
 answers::Document study_document(const Study& study) {
   const std::vector<Group> groups = groups_of(study);
   const std::vector<Finding> findings = find_findings(study);
   answers::Document document{.kind = "study",
                              .title = study.title,
                              .facts = facts_of(study),
-                             .verdict = findings.empty() ? "" : findings.front().text()};
+                             .verdict = verdict_of(study, findings)};
   document.key_figures = key_figures_of(groups);
   if (study.score) document.sections.push_back(score_section(*study.score));
   document.sections.push_back(answers_of(study, groups));
-  document.sections.push_back(findings_of(findings));
+  document.sections.push_back(findings_of(findings, study.score.has_value()));
   Section jobs{"jobs", "All jobs"};
   jobs.tables = {jobs_table(study)};
   document.sections.push_back(std::move(jobs));
@@ -247,9 +253,13 @@ std::vector<std::string> score_sentences(const metrics::SuiteScore& suite) {
         card.is_official ? "all rules kept"
                          : fmt::format("unofficial: {} of {} jobs scored, rules broken in {}",
                                        card.scored, card.jobs.size(), broken);
-    sentences.push_back(card.score ? fmt::format("{} scores {} against {} ({}).", card.name,
-                                                 significant(card.score), suite.reference, status)
-                                   : fmt::format("{} has no score ({}).", card.name, status));
+    if (card.name == suite.reference && card.score)
+      sentences.push_back(fmt::format("{} is the reference; this run of it scores {} ({}).",
+                                      card.name, significant(card.score), status));
+    else
+      sentences.push_back(card.score ? fmt::format("{} scores {} against {} ({}).", card.name,
+                                                   significant(card.score), suite.reference, status)
+                                     : fmt::format("{} has no score ({}).", card.name, status));
   }
   return sentences;
 }

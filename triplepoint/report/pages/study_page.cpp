@@ -240,7 +240,7 @@ std::string study_page(const Study& study) {
   const std::vector<Group> groups = groups_of(study);
   std::vector<Finding> findings = find_findings(study);
   const answers::Document document = study_document(study);
-  if (!findings.empty()) findings.erase(findings.begin());  // the verdict
+  if (!findings.empty() && !study.score) findings.erase(findings.begin());  // the verdict
   const std::string picture = overview(groups, findings);
   std::string body = head_html(document) + picture, jobs;
   for (const answers::Section& section : document.sections)
