@@ -310,9 +310,9 @@ std::string likely_bill_text(const metrics::Bill& bill, double step_s,
   if (!step_time || !(step_s > 0) || !std::isfinite(bill.total / unit::s)) return "";
   const double low = step_time->low / step_s, high = step_time->high / step_s;
   const double mwh = bill.energy / unit::MWh;
-  return fmt::format(" Likely {} to {} and {}-{} MWh (80 % interval).",
-                     duration_text(low * bill.total), duration_text(high * bill.total),
-                     significant(low * mwh), significant(high * mwh));
+  return fmt::format(
+      " Likely {} to {} and {}-{} MWh (80 % interval).", metrics::duration_text(low * bill.total),
+      metrics::duration_text(high * bill.total), significant(low * mwh), significant(high * mwh));
 }
 
 std::string memory_text(const run::Run& run) {

@@ -153,17 +153,17 @@ std::string money_text(double money, const std::string& currency) {
   return fmt::format("{} {}", whole(std::llround(money)), currency);
 }
 
+std::string duration_text(Seconds time) {
+  if (time >= 48 * unit::h) return fmt::format("{:.1f} days", time / (24 * unit::h));
+  if (time >= 2 * unit::h) return fmt::format("{:.1f} h", time / unit::h);
+  return fmt::format("{:.0f} min", time / unit::min);
+}
+
 namespace {
 
 /// "3,200 t", and below one tonne "478 kg".
 std::string mass_text(double tonnes) {
   return tonnes < 1 ? significant(tonnes * 1000) + " kg" : significant(tonnes) + " t";
-}
-
-std::string duration_text(Seconds time) {
-  if (time >= 48 * unit::h) return fmt::format("{:.1f} days", time / (24 * unit::h));
-  if (time >= 2 * unit::h) return fmt::format("{:.1f} h", time / unit::h);
-  return fmt::format("{:.0f} min", time / unit::min);
 }
 
 }  // namespace

@@ -110,6 +110,9 @@ Seconds best_checkpoint_interval(Seconds write, Seconds job_mtbf);
 /// "1.23 M USD", "61,234 USD".
 std::string money_text(double money, const std::string& currency);
 
+/// "412.0 days", "16.2 h", "55 min".
+std::string duration_text(Seconds);
+
 /// "412 days, 8,630 MWh, 3.1 M USD, 3,200 t CO2", and what failures take.
 std::string bill_text(const Bill&, const BillRates&);
 Json bill_json(const Bill&, const BillRates&);
