@@ -222,7 +222,7 @@ DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJ
 /// A curve over the first flag for each combination of the others.
 answers::Figure curve(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs,
                       const char* id, const std::string& what, const auto& value_of) {
-  answers::LineChart chart{.title = what + " over " + flags[0].name,
+  answers::LineChart chart{.title = what.substr(0, what.rfind(" (")) + " over " + flags[0].name,
                            .x_name = flags[0].name,
                            .y_unit = what,
                            .positions = flags[0].values,
@@ -287,6 +287,9 @@ answers::Document sweep_answer(const std::vector<SweptFlag>& flags,
                            fmt::join(names, " and ")),
       .facts = fmt::format("{} jobs, one for each value.", jobs.size()),
       .verdict = verdict_of(flags, jobs) + idle_text(jobs)};
+  const auto one = std::ranges::find_if(jobs, known);
+  const std::string scope(
+      one == jobs.end() ? "" : metrics::scope_text(one->results.metrics.energy_scope));
   const size_t curves = jobs.size() / flags[0].values.size();
   constexpr size_t most_curves = 10;
   answers::Section section{
@@ -294,7 +297,7 @@ answers::Document sweep_answer(const std::vector<SweptFlag>& flags,
   if (curves <= most_curves && flags[0].values.size() > 1)
     section.figures = {curve(flags, jobs, "steps", "step time (s)",
                              [](const SweptJob& job) { return std::optional(seconds_of(job)); }),
-                       curve(flags, jobs, "energy", "energy (J/token)", energy_of),
+                       curve(flags, jobs, "energy", "energy " + scope + " (J/token)", energy_of),
                        curve(flags, jobs, "heat", "hottest die (°C)", [](const SweptJob& job) {
                          return job.results.metrics.temperature_peak_c;
                        })};

@@ -49,7 +49,7 @@ struct ClockRequest {
   metrics::EnergyScope scope = metrics::EnergyScope::site;
   double slowdown = 0;  // the point that is written may be so much slower
   FormatFlag format{FormatFlag::Csv::yes};
-  std::optional<std::string> output;  // folder
+  std::optional<std::string> output;  // folder, or a page
   int threads = 1;
 };
 
@@ -112,13 +112,16 @@ Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                                 .threads = request.threads,
                                 .watch = tui::watch_on(console)});
   const ClockPoint* chosen = advise::chosen_point(plan, request.slowdown);
-  print_answer(console, advise::clock_answer(job, plan, chosen), request.format);
-  if (request.output && chosen == nullptr && !plan.interrupted)
+  const answers::Document answer = advise::clock_answer(job, plan, chosen);
+  print_answer(console, answer, request.format);
+  if (request.output && request.output->ends_with(".html"))
+    TPT_TRY(write_file_atomically(Path(*request.output), report::document_page(answer)));
+  else if (request.output && chosen == nullptr && !plan.interrupted)
     return error(
         fmt::format("nothing was written (no setting within --slowdown saves energy {}); allow "
                     "more, as in --slowdown 5%",
                     metrics::scope_text(plan.scope)));
-  if (request.output && chosen)
+  else if (request.output && chosen)
     TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*request.output)));
   return interrupted() ? exit_interrupted : exit_ok;
 }

@@ -55,7 +55,6 @@ Axis axis_from_zero(double highest, int most) {
 namespace {
 
 // In the drawing's own units, about one CSS pixel each (svg_begin).
-constexpr double width = 360;
 constexpr double least_right_margin = 52;  // room for the text at the end of the longest bar
 constexpr double row_height = 19;
 constexpr double bar_height = 13;
@@ -77,7 +76,7 @@ double reach_of(const Bar& bar) {
 
 /// Where things are in one chart.
 struct Layout {
-  double left = 0, plot = 0, height = 0;
+  double width = 0, left = 0, plot = 0, height = 0;
   Axis axis;
   double x(double value) const { return left + plot * axis.share(value); }
 };
@@ -90,8 +89,8 @@ double right_margin(const BarChart& chart) {
   return std::max(least_right_margin, static_cast<double>(longest) * character + 8);
 }
 
-Layout lay_out(const BarChart& chart) {
-  Layout layout;
+Layout lay_out(const BarChart& chart, double width) {
+  Layout layout{.width = width};
   std::size_t longest = 4;
   std::vector<double> lengths;
   double rows = 4;
@@ -100,7 +99,7 @@ Layout lay_out(const BarChart& chart) {
     if (bar.status.empty() || !bar.parts.empty()) lengths.push_back(reach_of(bar));
     rows += row_height + (bar.begins_group ? group_gap : 0);
   }
-  layout.left = std::min(180.0, static_cast<double>(longest) * character + 8);
+  layout.left = std::min(width / 2, static_cast<double>(longest) * character + 8);
   layout.plot = width - layout.left - right_margin(chart);
   layout.height = rows + axis_height;
   double highest = chart.cuts || lengths.empty()
@@ -193,8 +192,8 @@ double cut_above(std::vector<double> lengths) {
   return 1.15 * cut;
 }
 
-std::string bar_chart_svg(const BarChart& chart) {
-  const Layout layout = lay_out(chart);
+std::string bar_chart_svg(const BarChart& chart, double width) {
+  const Layout layout = lay_out(chart, width);
   std::string svg = svg_begin(width, layout.height, chart.title) + grid(chart, layout) +
                     limit_rule(chart, layout);
   double y = 4;
@@ -253,7 +252,14 @@ std::string frame(const LineChart& chart, const LineLayout& layout) {
         left, layout.y(tick), line_width - right, left - 6, layout.y(tick) + 4,
         layout.axis.tick_text(tick));
   }
-  for (std::size_t i = 0; i < chart.positions.size(); ++i) {
+  // Names of positions that have room beside each other.
+  std::size_t longest = 1;
+  for (const std::string& name : chart.positions)
+    longest = std::max(longest, name.size());
+  const double room = (line_width - left - right) / static_cast<double>(layout.positions);
+  const auto every =
+      static_cast<std::size_t>(std::ceil((static_cast<double>(longest) + 1) * character / room));
+  for (std::size_t i = 0; i < chart.positions.size(); i += every) {
     if (!chart.positions[i].empty())
       svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}</text>", layout.x(i),
                          line_height - bottom + 15, escape(chart.positions[i]));

@@ -14,8 +14,11 @@ namespace {
 using answers::Remark;
 
 struct Draw {
+  bool in_wide_card = false;
   std::string operator()(std::monostate) const { return ""; }
-  std::string operator()(const answers::BarChart& chart) const { return bar_chart_svg(chart); }
+  std::string operator()(const answers::BarChart& chart) const {
+    return in_wide_card ? bar_chart_svg(chart, 480) : bar_chart_svg(chart);
+  }
   std::string operator()(const answers::LineChart& chart) const { return line_chart_svg(chart); }
   std::string operator()(const answers::ScatterChart& chart) const {
     return scatter_chart_svg(chart);
@@ -58,7 +61,7 @@ std::string notes_html(const answers::Section& section) {
 std::string section_html(const answers::Section& section) {
   std::string html = findings_html(section), figures;
   for (const answers::Figure& figure : section.figures)
-    if (const Figure picture = drawn(figure); !picture.drawing.empty())
+    if (const Figure picture = drawn(figure, section.figures.size() <= 2); !picture.drawing.empty())
       figures += html_figure(picture);
   if (!figures.empty()) html += "<div class=\"figures\">" + figures + "</div>";
   std::string tables;
@@ -80,20 +83,20 @@ std::string section_html(const answers::Section& section) {
   return html_section(section.id, section.title, html);
 }
 
-Figure drawn(const answers::Figure& figure) {
+Figure drawn(const answers::Figure& figure, bool in_wide_card) {
   if (const auto* chassis = std::get_if<answers::ChassisPicture>(&figure.chart))
     return chassis_figure(*chassis->run, metrics::measure(*chassis->run),
                           {.id = figure.id,
                            .title = figure.title,
                            .slot_words = chassis->slot_words,
                            .range = chassis->range});
-  return {
-      figure.id,
-      figure.title,
-      figure.note,
-      (figure.legend.empty() ? "" : html_legend(figure.legend)) + std::visit(Draw(), figure.chart),
-      shown_table(figure.table),
-      figure.wide};
+  return {figure.id,
+          figure.title,
+          figure.note,
+          (figure.legend.empty() ? "" : html_legend(figure.legend)) +
+              std::visit(Draw{in_wide_card}, figure.chart),
+          shown_table(figure.table),
+          figure.wide};
 }
 
 std::string head_html(const answers::Document& document) {

@@ -105,7 +105,7 @@ std::string svg_begin(double width, double height, std::string_view title) {
   return fmt::format(
       "<svg viewBox=\"0 0 {:.0f} {:.0f}\" style=\"min-width:{:.0f}px;max-width:{:.0f}px\" "
       "role=\"img\" aria-label=\"{}\">",
-      width, height, 0.92 * width, 1.25 * width, escape(title));
+      width, height, 0.8 * width, 1.25 * width, escape(title));
 }
 
 void DataTable::add(std::vector<std::string> cells, std::string job) {

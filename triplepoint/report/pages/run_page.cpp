@@ -376,11 +376,14 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const std::vector<answers::Plot> plots = answers::plots_of(run);
   const Json timeline = timeline_data(run);
   const RunHead head = run_head(run, metrics);
-  std::string body =
-      html_header("run", head.title, escape(head.facts) + escape(assumed_text(numbers)));
-  if (run::has_trained(run)) body += html_tiles(head.tiles);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
   std::vector<RunFinding> findings = run_findings(run, metrics);
+  std::string body =
+      html_header("run", head.title,
+                  (findings.empty() ? "" : "<b>" + escape(findings.front().text) + "</b> ") +
+                      escape(head.facts) + escape(assumed_text(numbers)));
+  if (!findings.empty()) findings.erase(findings.begin());  // the verdict
+  if (run::has_trained(run)) body += html_tiles(head.tiles);
   if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)
     findings.push_back(*swing);
   // The first screen: what holds the run up, and when; the rest below the timeline.
