@@ -68,7 +68,7 @@ DataTable frontier_table(const ClockPlan& plan) {
                    {"temperature_peak_c", "peak °C", 1, 1},
                    {"clock_mhz", "locked MHz"},
                    {"cap_w", "or capped W"},
-                   {"capped_slowdown", "slower %", 0.01, 2},
+                   {"capped_slowdown", "capped: slower %", 0.01, 2},
                    {"capped_saving", "saved %", 0.01, 2}};
   const auto add = [&](int64_t number, const ClockPoint& point) {
     const JudgedStep& step = point.step;

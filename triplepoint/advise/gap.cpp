@@ -79,6 +79,7 @@ class Explainer {
       predicted_ = nullptr;
       return;
     }
+    gap_.against_recording = predicted->manifest.origin != run::Origin::simulated;
     plain_ = metrics::measure(*predicted);
     gap_.predicted = plain_.step_time;
     gap_.set_up = set_up_apart(run, *predicted);

@@ -24,6 +24,7 @@ struct Gap {
   Seconds measured, base, unexplained;
   bool is_whole_trace = false;  // no step is known: a mean rank's whole trace counts as one
   std::optional<Seconds> predicted;
+  bool against_recording = false;   // what is taken as predicted is another recording
   std::string predicted_of;         // where it is not the measured run's own job
   std::vector<GapPart> parts;       // largest first
   std::vector<std::string> unlike;  // what makes the prediction one of another training

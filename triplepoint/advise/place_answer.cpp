@@ -491,6 +491,10 @@ answers::Document groups_answer(const GroupedMachine& seen, const std::vector<st
     answer.sections.front().remarks.push_back({"Cold first: " + slots_text(seen)});
   for (const std::string& note : notes)
     answer.sections.front().remarks.push_back({note + ".", Remark::Kind::note});
+  answer.sections.front().remarks.push_back(
+      {"Inlet and power limits of this room: triplepoint calibrate --job JOB TABLE -o mine, then "
+       "triplepoint simulate JOB --with mine --sweep \"power-limit=400 W..700 W/50 W\"",
+       Remark::Kind::note});
   answer.numbers = {{"thermal_groups", groups_json(seen)}, {"notes", notes}};
   return answer;
 }

@@ -54,9 +54,11 @@ std::string first_sentence(const Gap& gap) {
   }
   const std::string base =
       time_of(gap.base) + (gap.predicted_of.empty() ? "" : ", " + gap.predicted_of);
-  if (abs(over) < 0.01 * gap.measured) return fmt::format("{}, as predicted ({}).", takes, base);
-  std::string text = fmt::format("{}, {} {} than predicted ({})", takes, time_of(abs(over)),
-                                 over > Seconds() ? "more" : "less", base);
+  const char* const reference = gap.against_recording ? "in the other recording" : "predicted";
+  if (abs(over) < 0.01 * gap.measured)
+    return fmt::format("{}, as {} ({}).", takes, reference, base);
+  std::string text = fmt::format("{}, {} {} than {} ({})", takes, time_of(abs(over)),
+                                 over > Seconds() ? "more" : "less", reference, base);
   const bool is_part =
       std::ranges::any_of(gap.parts, [](const GapPart& part) { return part.cause == "settings"; });
   if (!gap.set_up.empty() && !is_part)
@@ -92,7 +94,10 @@ DataTable parts_table(const Gap& gap) {
     table.add({std::string(cause), cost / unit::s, share(cost), "", "", std::string(evidence), "",
                "", ""});
   };
-  add("base", gap.base, gap.predicted ? "the predicted step" : "the step without the parts below");
+  add("base", gap.base,
+      !gap.predicted          ? "the step without the parts below"
+      : gap.against_recording ? "the step of the other recording"
+                              : "the predicted step");
   for (const GapPart& part : gap.parts)
     table.add({part.cause, part.cost / unit::s, share(part.cost),
                part.probability ? DataCell(*part.probability) : DataCell(""), part.seen_in,
@@ -119,7 +124,10 @@ answers::Figure parts_figure(const Gap& gap) {
     bar.parts.push_back({time / unit::s, style, name + " " + time_of(time)});
     figure.legend.push_back({std::move(style), name});
   };
-  add(gap.base, "k-compute", gap.predicted ? "predicted" : "undisturbed");
+  add(gap.base, "k-compute",
+      !gap.predicted          ? "undisturbed"
+      : gap.against_recording ? "other recording"
+                              : "predicted");
   for (size_t i = 0; i < gap.parts.size(); ++i)
     add(gap.parts[i].cost, styles[i % styles.size()], words_of(gap.parts[i].cause));
   add(gap.unexplained, "k-other", "unexplained");
@@ -215,7 +223,10 @@ answers::Document why_answer(const Gap& gap, const run::Run& measured, std::stri
                          gap.history.steps > 1 ? fmt::format("mean of {} steps", gap.history.steps)
                          : gap.history.steps == 1 ? "one step"
                                                   : "of the traces"}};
-  if (gap.predicted) answer.key_figures.push_back({"predicted step", time_of(*gap.predicted), ""});
+  if (gap.predicted)
+    answer.key_figures.push_back(
+        {gap.against_recording ? "step of the other recording" : "predicted step",
+         time_of(*gap.predicted), ""});
   if (!gap.parts.empty())
     answer.key_figures.push_back(
         {"largest cause", time_of(gap.parts.front().cost), words_of(gap.parts.front().cause)});

@@ -46,9 +46,9 @@ DataTable level_table(const PowerProfile& profile) {
 
 std::string smoothing_text(const PowerProfile& profile) {
   const metrics::Smoothing& s = profile.smoothing;
-  const std::string storage =
-      fmt::format("Smoothing: a battery or capacitors of {} kJ and {} kW make their power flat.",
-                  kilojoules(s.storage), kilowatts(s.storage_power));
+  const std::string storage = fmt::format(
+      "Smoothing: a battery or capacitors of {} kJ and {} kW make the power of all nodes flat.",
+      kilojoules(s.storage), kilowatts(s.storage_power));
   if (profile.levels.back().swing() <= s.allowed_swing)
     return storage + fmt::format(
                          " It swings by no more than the allowed {} kW: no floor and no "

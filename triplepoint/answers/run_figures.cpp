@@ -47,6 +47,7 @@ std::string precision_text(const run::Run& run) {
 /// What a rank runs on.
 std::string device_word(const run::Run& run) {
   const auto& job = run.manifest.job;
+  if (job && job->cluster.shared_cores > 0) return "rank";
   return job && job->cluster.gpu.dies_per_package > 1 ? "die" : "GPU";
 }
 
@@ -318,8 +319,8 @@ std::string likely_bill_text(const metrics::Bill& bill, double step_s,
 std::string memory_text(const run::Run& run) {
   if (run.memory.empty()) return "";
   const std::size_t fullest = metrics::fullest_stage(run.memory);
-  std::string text = fmt::format("the fullest GPU (stage {}) needs {} GiB", fullest,
-                                 significant(run.memory[fullest].total() / unit::GiB));
+  std::string text = fmt::format("the fullest {} (stage {}) needs {} GiB", device_word(run),
+                                 fullest, significant(run.memory[fullest].total() / unit::GiB));
   if (run.memory_limit)
     text += fmt::format(" of {} GiB", significant(*run.memory_limit / unit::GiB));
   return text;
@@ -337,7 +338,7 @@ DataTable memory_table(const run::Run& run) {
                                 {"buffers", Align::right, 1},
                                 {"reserve", Align::right, 1},
                                 {"total GiB"}});
-  table.title = "Memory of a GPU (GiB)";
+  table.title = fmt::format("Memory of a {} (GiB)", device_word(run));
   for (std::size_t i = 0; i < run.memory.size(); ++i) {
     const run::MemoryUse& use = run.memory[i];
     std::vector<DataCell> cells = {std::to_string(i)};
@@ -351,7 +352,7 @@ DataTable memory_table(const run::Run& run) {
   return table;
 }
 
-DataTable stage_table(const Metrics& m) {
+DataTable stage_table(const run::Run& run, const Metrics& m) {
   // Classes of kernels that no stage runs go first where there is no room, power, heat and clock
   // last.
   std::vector<TextColumn> columns = {{"stage"}};
@@ -373,8 +374,9 @@ DataTable stage_table(const Metrics& m) {
   for (const char* title : {"W", "°C", "MHz"})
     columns.push_back({title, Align::right, 1});
   DataTable table = text_table(std::move(columns));
-  table.title =
-      "Kernel seconds of a GPU in one step; overlapping kernels count twice, waiting included";
+  table.title = fmt::format(
+      "Kernel seconds of a {} in one step; overlapping kernels count twice, waiting included",
+      device_word(run));
   const auto add = [&](std::string name, const metrics::KernelSeconds& kernels,
                        std::initializer_list<std::string> rest) {
     std::vector<DataCell> cells = {std::move(name)};

@@ -50,7 +50,7 @@ DataTable phases_table(const run::Run&, const run::Run* without = nullptr);
 std::string fault_sentence(const run::Run&, const std::vector<spec::Fault>&,
                            const metrics::FaultEffect&, bool steady);
 DataTable memory_table(const run::Run&);
-DataTable stage_table(const metrics::Metrics&);
+DataTable stage_table(const run::Run&, const metrics::Metrics&);
 
 /// Swing, ramps and peaks of a node, a rack and all nodes within a step, and what smoothing would
 /// cost. power_section.cpp.

@@ -11,6 +11,7 @@
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
+#include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/fault.h"
 
 #include "triplepoint/flags/bind.h"
@@ -143,6 +144,7 @@ Result<double> ScopeFlags::pue(const spec::Environment& site, double usual) cons
 Result<void> ScopeFlags::count_energy(spec::Job& job, double usual_pue) const {
   const double ratio = TPT_TRY(pue(job.environment, usual_pue));
   std::optional<double>& known = job.environment.pue;
+  if (spec::predicted_without_power(job)) return {};
   if (scope_ == metrics::EnergyScope::site && !known && !pue_)
     job.notes.push_back(
         fmt::format("energy is the site's, with a PUE of {} (the average of data centers); yours "

@@ -131,7 +131,9 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
   const double gpus = static_cast<double>(outcome.asked.base.world_size());
   const Goal goal = outcome.asked.objective.goal;
   if (goal == Goal::cost || goal == Goal::edp)
-    table.columns.push_back({"objective", goal == Goal::cost ? "cost a step" : "J s a step", 1, 3});
+    table.columns.push_back({"objective",
+                             goal == Goal::cost ? outcome.rates.currency + " a step" : "J s a step",
+                             1, 3});
   for (const Finalist& plan : plans) {
     const bool is_first = table.rows.empty();
     const double probability = is_first ? 0.5 : slower(outcome, plan, plans[0]);
@@ -265,6 +267,7 @@ answers::Bar terms_bar(const OtherPlan& other) {
         {std::max(0.0, other.plan.terms[t]), styles[t],
          fmt::format("{}: {} s", name_of(static_cast<Term>(t)), significant(other.plan.terms[t]))});
   bar.text = significant(other.plan.time) + " s";
+  if (other.missing_headroom > Bytes()) bar.text += " (too little memory free)";
   return bar;
 }
 

@@ -99,12 +99,17 @@ std::string finer_text(const std::vector<Sized>& all) {
 }
 
 /// Where the nearest size is the last that was tried.
-std::string wider_text(const std::vector<Sized>& all, const Sized& nearest) {
+std::string wider_text(const std::vector<Sized>& all, const Sized& nearest, double over) {
   const auto nodes = [](const Sized& each) { return each.base.cluster.num_nodes; };
   const auto [fewest, most] = std::ranges::minmax(all, {}, nodes);
   if (nodes(fewest) == nodes(most)) return " Other numbers of nodes: --nodes A..B.";
   if (nodes(nearest) == nodes(most))
-    return " It is the largest size tried; raise the end of --nodes.";
+    return fmt::format(
+        " It is the largest size tried; as speed and power grow with the nodes, that takes about "
+        "{} "
+        "nodes and {} MW at the site (--nodes, --max-power).",
+        whole(std::llround(std::ceil(over * static_cast<double>(nodes(nearest))))),
+        significant(over * nearest.site_watts() / 1e6));
   if (nodes(nearest) == nodes(fewest))
     return " It is the smallest size tried; lower the begin of --nodes.";
   return finer_text(all);
@@ -143,7 +148,7 @@ std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
                        all.size() == 1 ? tried + " does not" : "none of " + tried,
                        all.size() == 1 ? "" : "s", machines_text(*nearest),
                        broken_text(*nearest, limits, rates.currency), takes_text(*nearest, rates),
-                       wider_text(all, *nearest));
+                       wider_text(all, *nearest, excess(*nearest, limits)));
   return fmt::format("No: there is no plan on {}{}.", all.size() == 1 ? "" : "any of ", tried);
 }
 

@@ -137,8 +137,9 @@ Result<Job> with_defaults(const Library& library, StatedJob stated) {
   if (left_out(JobSetting::task) && job.plan.lora) job.task = Task::lora;
   if (left_out(JobSetting::nodes)) job.cluster.num_nodes = default_nodes;
   if (left_out(JobSetting::stack))
-    job.stack =
-        TPT_TRY(load_stack(library, is_inference(job.task) ? serving_stack : default_stack));
+    job.stack = TPT_TRY(load_stack(library, is_inference(job.task)         ? serving_stack
+                                            : job.cluster.shared_cores > 0 ? trainer_stack
+                                                                           : default_stack));
   if (left_out(JobSetting::optimizer))
     job.plan.optimizer = TPT_TRY(load_optimizer(library, default_optimizer(job.stack)));
   if (left_out(JobSetting::sharding)) job.plan.sharding = default_sharding(job);

@@ -54,7 +54,7 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
     if (const std::string text = report::limit_not_kept(run, metrics); !text.empty())
       console.print(wrap(text, console.abilities().width.value_or(100)) + "\n\n");
     if (!run.timeline.empty())
-      console.print(table_text(answers::stage_table(metrics), console) + "\n");
+      console.print(table_text(answers::stage_table(run, metrics), console) + "\n");
   }
   if (run::has_trained(run))
     if (const std::string lines = run_sparklines(console, run); !lines.empty())

@@ -83,6 +83,8 @@ class Compare : public Command {
                         "simulate {0} -o {1}.run",
                         source, Path(source).stem().string()));
     const std::vector<std::string> names = TPT_TRY(chosen_names());
+    for (const std::string& source : sources_)
+      if (!path_exists(source)) return error(fmt::format("{}: no such file or folder", source));
     const auto studies = std::count_if(sources_.begin(), sources_.end(), is_study);
     if (studies == 0) return finish(console, TPT_TRY(runs(names)));
     if (studies == static_cast<std::ptrdiff_t>(sources_.size()))

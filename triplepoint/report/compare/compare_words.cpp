@@ -240,7 +240,9 @@ std::string heat_sentence(const Comparison& c, std::size_t side) {
       "Its hottest {} is {} {}: {}", whole != nullptr ? "die" : "GPU", size_text(*row, side),
       judgement(*row, side) > 0 ? "cooler" : "hotter", against(*row, side));
   if (whole == nullptr)
-    text += fmt::format(" on average ({} against {})", row->whose[side], row->whose[0]);
+    text += row->whose[side] == row->whose[0]
+                ? fmt::format(" on average ({})", row->whose[0])
+                : fmt::format(" on average ({} against {})", row->whose[side], row->whose[0]);
   const ComparedRow* clock = c.find("sm_clock_mean_mhz");
   if (whole == nullptr && differs(clock, side))
     text += fmt::format("; the mean clock is {} {}: {}", size_text(*clock, side),

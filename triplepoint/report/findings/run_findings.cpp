@@ -233,7 +233,7 @@ void add_faults(Findings& findings, const run::Run& run) {
     const std::optional<double> longer = metrics::slowdown(effect);
     if (!longer || !effect.during || (std::abs(*longer) < 0.0005 && run.shutdown)) continue;
     std::string text =
-        fmt::format("Fault {}: {} The hottest die was at {} °C at the end.", spec::to_text(fault),
+        fmt::format("Fault {}: {} The hottest die was at {} °C at its end.", spec::to_text(fault),
                     answers::fault_sentence(run, {fault}, effect, false),
                     significant(effect.during->hottest_c));
     findings.push_back({std::move(text), "time"});

@@ -117,7 +117,8 @@ Section answers_of(const Study& study, const std::vector<Group>& groups) {
   }
   if (is_compared)
     section.remarks = {{fmt::format("What to change gains about as much with stack {}, unless "
-                                    "another gain is named.",
+                                    "another gain is named, and leaves out jobs in which memory "
+                                    "is tight.",
                                     spec::default_stack),
                         Remark::Kind::note}};
   if (!table.rows.empty()) section.tables = {std::move(table)};

@@ -152,7 +152,7 @@ std::string findings_list(const std::vector<RunFinding>& findings, std::size_t f
   return fmt::format("<ol class=\"findings\" start=\"{}\">{}</ol>", from + 1, html);
 }
 
-Figure kernel_figure(const Metrics& metrics) {
+Figure kernel_figure(const run::Run& run, const Metrics& metrics) {
   BarChart chart{"Kernel seconds of each pipeline stage in one step",
                  "kernel seconds, mean over the stage's GPUs (s)",
                  {},
@@ -169,7 +169,7 @@ Figure kernel_figure(const Metrics& metrics) {
   return {"kernels", chart.title,
           "Waiting for a late peer is inside the collective's kernel, as NCCL shows it.",
           html_legend(legend_of(kernel_parts({}))) + bar_chart_svg(chart),
-          shown_table(answers::stage_table(metrics))};
+          shown_table(answers::stage_table(run, metrics))};
 }
 
 Figure memory_figure(const run::Run& run) {
@@ -301,7 +301,7 @@ std::string devices_section(const run::Run& run, const Metrics& metrics) {
 
 std::string charts_section(const run::Run& run, const Metrics& metrics) {
   std::vector<Figure> figures;
-  if (!metrics.stages.empty()) figures.push_back(kernel_figure(metrics));
+  if (!metrics.stages.empty()) figures.push_back(kernel_figure(run, metrics));
   if (!run.memory.empty()) figures.push_back(memory_figure(run));
   const std::string html =
       figures.empty() ? "" : html_section("parts", "Kernel time and memory", html_figures(figures));
@@ -360,7 +360,7 @@ std::string bottleneck_section(const Metrics& metrics) {
 
 std::vector<Figure> run_figures(const run::Run& run, const Metrics& metrics) {
   std::vector<Figure> figures{pipeline_figure(run)};
-  if (!metrics.stages.empty()) figures.push_back(kernel_figure(metrics));
+  if (!metrics.stages.empty()) figures.push_back(kernel_figure(run, metrics));
   if (!run.memory.empty()) figures.push_back(memory_figure(run));
   figures.push_back(chassis_figure(run, metrics));
   if (!metrics.energy_ledger_j.empty())
