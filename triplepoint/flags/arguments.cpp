@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::flags {
@@ -62,7 +63,10 @@ Result<void> store_choice(const Argument& argument, std::string_view text) {
     return error("the name is empty (is a shell variable not set?); give a name");
   const std::vector<std::string>& choices = argument.choices;
   if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end())
-    return error(fmt::format("\"{}\" is no choice; {}", text, did_you_mean(text, choices)));
+    return error(
+        fmt::format("\"{}\" is no choice{}; {}", text,
+                    path_exists(Path(text)) ? " (it is a path; a choice comes before it)" : "",
+                    did_you_mean(text, choices)));
   return argument.store(text);
 }
 

@@ -35,6 +35,7 @@ struct StudyRow {
       inferred_machine;  // what devices tell of one without a job: "32 x H200"; empty: nothing
   run::Origin origin = run::Origin::simulated;
   std::string page;       // relative link to the page of its run; empty: there is none
+  std::string batch;      // ", batch 64" where others of its group have another
   std::string condition;  // what tells its room or machine from others' (conditions.h)
 };
 

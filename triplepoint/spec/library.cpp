@@ -368,7 +368,8 @@ std::string about_records(const spec::Records& records) {
 }
 
 std::string about_study(const spec::StudyPlan& study) {
-  return fmt::format("{} ({} jobs)", study.title, study.jobs.size());
+  return fmt::format("{} ({} jobs{})", study.title, study.jobs.size(),
+                     study.score ? fmt::format(", each {} times", study.score->repeats) : "");
 }
 
 namespace {

@@ -35,7 +35,7 @@ export function addSorting(): void {
 
 /** On a phone the rows of the answers become cards, in which each cell says what it is. */
 export function addCellHeadings(): void {
-  for (const table of document.querySelectorAll<HTMLTableElement>(".answers table")) {
+  for (const table of document.querySelectorAll<HTMLTableElement>(":is(.answers, .parts) table")) {
     const headings = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) => cell.textContent ?? "");
     for (const row of table.tBodies[0]?.rows ?? []) {
       [...row.cells].forEach((cell, i) => (cell.dataset.heading = headings[i] ?? ""));

@@ -247,9 +247,9 @@ std::string mark(const Point& point, const Layout& layout) {
         x, y, radius + 2.5);
   const std::string look =
       !point.style.empty() ? fmt::format("class=\"dot {}\"", point.style)
-      : point.colour
-          ? fmt::format("style=\"fill:{}\"", heat_colour(layout.colours.share(*point.colour)))
-          : "style=\"fill:var(--grey)\"";
+      : point.colour       ? fmt::format("style=\"fill:{};stroke:var(--soft);stroke-width:0.5\"",
+                                         heat_colour(layout.colours.share(*point.colour)))
+                           : "style=\"fill:var(--grey)\"";
   svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" {}/>", x, y,
                      point.style.empty() ? radius : 0.7 * radius, look);
   if (!point.label.empty()) {

@@ -149,7 +149,7 @@ std::vector<Group> groups_of(const Study& study) {
 
 std::string full_label(const StudyRow& row) {
   if (!row.has_job) return row.name;
-  return layout_with_options(row) + ", " + microbatch_name(row);
+  return layout_with_options(row) + ", " + microbatch_name(row) + row.batch;
 }
 
 std::string energy_scope_of(const StudyRow& row) {
@@ -177,7 +177,8 @@ bool is_tight(const StudyRow& row) {
 
 std::string short_label(const StudyRow& row) {
   if (!row.has_job) return row.name;
-  return fmt::format("{}, mbs {}", layout_with_options(row), row.job.plan.micro_batch_size);
+  return fmt::format("{}, mbs {}{}", layout_with_options(row), row.job.plan.micro_batch_size,
+                     row.batch);
 }
 
 std::string microbatch_name(const StudyRow& row) {
@@ -427,10 +428,16 @@ void tell(const std::vector<StudyRow*>& rows, const std::vector<Property>& told)
 
 void label_conditions(Study& study) {
   std::map<std::string, std::vector<StudyRow*>> machines;
+  std::map<std::string, std::set<int64_t>> batches;
   for (StudyRow& row : study.rows) {
-    row.condition.clear();
-    if (row.has_job) machines[machine_title(row)].push_back(&row);
+    row.condition.clear(), row.batch.clear();
+    if (!row.has_job) continue;
+    machines[machine_title(row)].push_back(&row);
+    batches[group_title(row)].insert(row.job.plan.global_batch_size);
   }
+  for (StudyRow& row : study.rows)
+    if (row.has_job && batches[group_title(row)].size() > 1)
+      row.batch = fmt::format(", batch {}", row.job.plan.global_batch_size);
   std::vector<Property> told;
   for (const Property property : properties)
     if (std::any_of(machines.begin(), machines.end(),

@@ -19,7 +19,8 @@ std::string link(const std::string& to, const std::string& words) {
 }
 
 std::string scope_of(const IndexEntry& entry) {
-  return std::string(metrics::energy_scopes[static_cast<std::size_t>(entry.energy_scope)]);
+  const auto scope = metrics::energy_scopes[static_cast<std::size_t>(entry.energy_scope)];
+  return entry.energy_scope == metrics::EnergyScope::gpu ? "GPUs" : std::string(scope);
 }
 
 std::string row_of(const IndexEntry& entry, bool with_numbers) {
