@@ -300,7 +300,7 @@ std::string verdict_of(const PlaceResult& result) {
         "The search was interrupted and concludes nothing (the fastest until then is the {} "
         "placement); run it again to its end, or with a lower --judge.",
         placement_name(fastest_of(result)));
-  if (result.fastest == 0) return "Leave the job as it is: no placement is faster.";
+  if (result.fastest == 0) return "Leave the job as it is: no placement is faster on its boards.";
   const Placement& fastest = fastest_of(result);
   const MachineGains& over = fastest.over;
   const std::string gain = fmt::format(

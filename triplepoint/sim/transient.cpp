@@ -58,11 +58,27 @@ std::vector<const char*> signals_of(const spec::Job& job) {
   return signals;
 }
 
+/// Steps in which a signal is kept.
+double steps_per_unit(std::string_view signal) {
+  return signal == "throttled_share" || signal == "utilization" ? 1e6 : 1e3;
+}
+
 /// Readings of all devices, then of all nodes, window by window. They become series at the end: to
-/// lengthen a hundred thousand series in turn takes longer than to simulate the window.
+/// lengthen a hundred thousand series in turn takes longer than to simulate the window. They are
+/// kept in whole steps and in blocks of neighbouring series, which end one after the other: half a
+/// double's memory, and never beside all series.
 struct Readings {
+  static constexpr size_t series_of_block = 4096;
   std::vector<Instant> times;
-  std::vector<double> values;  // [window][device, signal] and then [node]
+  std::vector<std::vector<int32_t>> blocks;  // [series / series_of_block][window, series]
+  size_t next = 0;                           // series, in this window
+
+  void begin_window(Instant now) { times.push_back(now), next = 0; }
+  void add(double value, double steps) {
+    const size_t block = next++ / series_of_block;
+    if (block == blocks.size()) blocks.emplace_back();
+    blocks[block].push_back(static_cast<int32_t>(std::lround(value * steps)));
+  }
 };
 
 run::Series empty_series(const char* signal, size_t device, bool of_node) {
@@ -74,19 +90,24 @@ run::Series empty_series(const char* signal, size_t device, bool of_node) {
 }
 
 void write_series(run::Run& run, const std::vector<const char*>& signals, int64_t num_nodes,
-                  const Readings& readings) {
+                  Readings& readings) {
   for (size_t d = 0; d < run.devices.size(); ++d)
     for (const char* signal : signals)
       run.series.push_back(empty_series(signal, d, false));
   for (int64_t node = 0; node < num_nodes; ++node)
     run.series.push_back(empty_series("inlet_c", static_cast<size_t>(node), true));
-  const size_t width = run.series.size();
-  for (size_t i = 0; i < width; ++i) {
-    run::Series& series = run.series[i];
-    series.times = readings.times;
-    series.values.reserve(readings.times.size());
-    for (size_t at = i; at < readings.values.size(); at += width)
-      series.values.push_back(readings.values[at]);
+  for (size_t b = 0, first = 0; b < readings.blocks.size(); ++b) {
+    const std::vector<int32_t> block = std::exchange(readings.blocks[b], {});
+    const size_t width = block.size() / readings.times.size();
+    for (size_t i = 0; i < width; ++i) {
+      run::Series& series = run.series[first + i];
+      const double steps = steps_per_unit(series.signal);
+      series.times = readings.times;
+      series.values.reserve(readings.times.size());
+      for (size_t at = i; at < block.size(); at += width)
+        series.values.push_back(block[at] / steps);
+    }
+    first += width;
   }
 }
 
@@ -451,10 +472,12 @@ std::vector<Celsius> TransientSimulation::State::memories(Activity activity) con
 void TransientSimulation::State::read(Activity activity, const std::vector<Watts>& power,
                                       Readings& readings) const {
   if (!heat_) return;
-  readings.times.push_back(instant_at(now_));
+  readings.begin_window(instant_at(now_));
   const spec::Gpu& gpu = model_->job.cluster.gpu;
   const std::vector<Celsius> dies = this->dies();
-  const size_t count = signals_of(model_->job).size();
+  std::vector<double> steps;
+  for (const char* signal : signals_of(model_->job))
+    steps.push_back(steps_per_unit(signal));
   const bool all = dies.size() <= most_profiled_devices;  // as in signals_of()
   const std::vector<Celsius> memories = all ? this->memories(activity) : std::vector<Celsius>();
   for (size_t d = 0; d < dies.size(); ++d) {
@@ -466,16 +489,17 @@ void TransientSimulation::State::read(Activity activity, const std::vector<Watts
       throttled = (device.throttled_power + device.throttled_thermal) / step_.timeline.step_time;
       if (all) in_use = mean_utilization(device, step_.accounted.groups[pipeline][stage]);
     }
-    const double values[] = {rounded_reading(power[d] / unit::W),
-                             rounded_reading(dies[d].degrees()),
-                             rounded_reading(mhz),
-                             rounded_share(throttled),
-                             rounded_share(in_use),
-                             memories.empty() ? 0 : rounded_reading(memories[d].degrees())};
-    readings.values.insert(readings.values.end(), values, values + count);
+    const double values[] = {power[d] / unit::W,
+                             dies[d].degrees(),
+                             mhz,
+                             throttled,
+                             in_use,
+                             memories.empty() ? 0 : memories[d].degrees()};
+    for (size_t s = 0; s < steps.size(); ++s)
+      readings.add(values[s], steps[s]);
   }
   for (int64_t node = 0; node < heat_->num_nodes(); ++node)
-    readings.values.push_back(rounded_reading(heat_->inlet(node).degrees()));
+    readings.add(heat_->inlet(node).degrees(), steps_per_unit("inlet_c"));
 }
 
 /// When the last of the steps asked for ends, at the present clocks.

@@ -182,6 +182,14 @@ Result<Run> load(const std::string& path) {
   return read_run(database);
 }
 
+Result<Manifest> load_manifest(const std::string& path) {
+  if (is_growing(path)) return TPT_TRY(load_growing(path)).manifest;
+  const Database database = TPT_TRY(open_run(path));
+  Run run;
+  TPT_TRY(read_manifest(database, run));
+  return std::move(run.manifest);
+}
+
 Result<RunHeader> peek(const std::string& path) {
   if (is_growing(path)) return header_of(TPT_TRY(load_growing(path)));
   const Database database = TPT_TRY(open_run(path));

@@ -40,6 +40,8 @@ struct RunHeader {
   int64_t num_spans = 0, num_instances = 0;
 };
 Result<RunHeader> peek(const std::string& path);
+/// What was run, and how; nothing else is read.
+Result<Manifest> load_manifest(const std::string& path);
 
 /// A run file in memory; `name` is used in messages.
 Result<std::string> to_bytes(const Run&, const HeadlineMetrics& = {});

@@ -277,10 +277,11 @@ class Simulate : public Command {
   /// A run of another job that is there is kept under another name, as record does.
   Result<void> write(tui::Console& console, const run::Run& run) const {
     if (!output_) return {};
-    const auto old = path_exists(*output_) ? run::load(*output_) : Result<run::Run>(error(""));
-    const auto &job = run.manifest.job, &before = old ? old->manifest.job : job;
+    const auto old =
+        path_exists(*output_) ? run::load_manifest(*output_) : Result<run::Manifest>(error(""));
+    const auto &job = run.manifest.job, &before = old ? old->job : job;
     if (old &&
-        (old->manifest.origin != run.manifest.origin ||
+        (old->origin != run.manifest.origin ||
          (job && before && (job->model.name != before->model.name || job->plan != before->plan))))
       if (const auto kept = TPT_TRY(telemetry::keep_old_recording(*output_)))
         console.warn(fmt::format("triplepoint: the run of another job that was there is now {}\n",
