@@ -348,7 +348,7 @@ TEST_CASE("a peek shows everything but the values") {
   const Run run = full_run();
   REQUIRE(save(run, folder.path("a.run"), {{"step_time_s", 2.5}}));
   const RunHeader header = peek(folder.path("a.run")).value();
-  CHECK(load_manifest(folder.path("a.run")).value() == header.run.manifest);
+  CHECK(load_manifest(folder.path("a.run")).value().job == run.manifest.job);
   CHECK(header.run.manifest.job == run.manifest.job);
   CHECK(header.run.summaries == run.summaries);
   CHECK(header.run.series.empty());
