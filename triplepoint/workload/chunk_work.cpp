@@ -228,9 +228,9 @@ void add_prediction(const LayerContext& context, Passes& passes) {
 PartWork make_prediction(const LayerContext& context) {
   const RankParameters parameters = prediction_parameters(context.job, context.share);
   PartWork part;
-  open_sharded_part(context, parameters, part.passes);
+  open_sharded_part(context, parameters, context.share.element, part.passes);
   add_prediction(context, part.passes);
-  close_sharded_part(context, parameters, part.passes);
+  close_sharded_part(context, parameters, context.share.element, part.passes);
   part.passes.turn_backward();
   return part;
 }
@@ -239,7 +239,7 @@ PartWork make_prediction(const LayerContext& context) {
 PartWork make_end(const LayerContext& context, const RankParameters& parameters,
                   void (*add)(const LayerContext&, Passes&)) {
   PartWork part;
-  open_sharded_part(context, parameters, part.passes);
+  open_sharded_part(context, parameters, context.share.element, part.passes);
   add(context, part.passes);
   part.passes.turn_backward();
   return part;
@@ -296,9 +296,10 @@ Passes make_passes(const LayerContext& model, LayerKind kind) {
   const LayerContext context = model.of_kind(kind);
   const RankParameters parameters = layer_parameters(context.job, context.share, kind);
   Passes passes;
-  open_sharded_part(context, parameters, passes);
+  const double element = gathered_element(context);
+  open_sharded_part(context, parameters, element, passes);
   add_layer(context, kind, passes);
-  close_sharded_part(context, parameters, passes);
+  close_sharded_part(context, parameters, element, passes);
   passes.turn_backward();
   return passes;
 }

@@ -58,11 +58,11 @@ int gradient_buckets(const LayerContext& context, double parameters) {
 }
 
 void gather_parameters(const LayerContext& context, const RankParameters& parameters,
-                       std::string_view name, Overlap overlap, std::vector<Op>& ops) {
+                       double element, std::string_view name, Overlap overlap,
+                       std::vector<Op>& ops) {
   const bool in_buckets = context.plan().sharding != Sharding::parameters;
   const auto gather = [&](const Copies& copies, double count) {
-    Op op = collective(name, Collective::all_gather, copies.group, context.share.element * count,
-                       overlap);
+    Op op = collective(name, Collective::all_gather, copies.group, element * count, overlap);
     if (in_buckets) op.kernels = gradient_buckets(context, count);
     push_collective(ops, op, copies);
   };
@@ -188,23 +188,27 @@ double shard_of(const LayerContext& context, double dense, double experts) {
   return dense / real(context.share.shard) + experts / real(context.share.expert_data);
 }
 
-Op cast_shard(const LayerContext& context, const RankParameters& parameters) {
+bool are_separate(const LayerContext& context) {
+  return context.stack().sharded_tensors == spec::ShardedTensors::per_parameter;
+}
+
+Op cast_shard(const LayerContext& context, const RankParameters& parameters, double element) {
   const double shard = shard_of(context, parameters.dense, parameters.experts);
-  return streaming(context, shard_cast, OpClass::elementwise, (4 + context.share.element) * shard);
+  const double copied_in = are_separate(context) ? 2 * element : 0;
+  return streaming(context, shard_cast, OpClass::elementwise, (4 + element + copied_in) * shard);
 }
 
 /// A gathered buffer holds the part of every rank in turn; separate parameters are copied out.
-void copy_gathered(const LayerContext& context, const RankParameters& parameters,
+void copy_gathered(const LayerContext& context, const RankParameters& parameters, double element,
                    std::vector<Op>& ops) {
-  if (context.stack().sharded_tensors != spec::ShardedTensors::per_parameter) return;
+  if (!are_separate(context)) return;
   const auto gathered = [](const Copies& copies, double count) {
     return copies.ranks > 1 ? count : 0;
   };
   const double copied = gathered(dense_copies(context), parameters.dense) +
                         gathered(expert_copies(context), parameters.experts);
   if (copied > 0)
-    ops.push_back(streaming(context, gathered_copy, OpClass::elementwise,
-                            2 * context.share.element * copied));
+    ops.push_back(streaming(context, gathered_copy, OpClass::elementwise, 2 * element * copied));
 }
 
 /// Of a whole gradient, per parameter, before it is reduced (table: data_parallel.h).
@@ -248,11 +252,12 @@ bool gathers_parameters(const Op& op) {
 }
 
 void open_sharded_part(const LayerContext& context, const RankParameters& parameters,
-                       Passes& passes) {
+                       double element, Passes& passes) {
   if (context.plan().sharding != Sharding::parameters) return;
-  passes.forward.push_back(cast_shard(context, parameters));
-  gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch, passes.forward);
-  copy_gathered(context, parameters, passes.forward);
+  passes.forward.push_back(cast_shard(context, parameters, element));
+  gather_parameters(context, parameters, element, "fsdp_all_gather", Overlap::prefetch,
+                    passes.forward);
+  copy_gathered(context, parameters, element, passes.forward);
   if (!context.share.training) return;
   if (parameters.trained_dense + parameters.trained_experts > 0)
     passes.backward_weight.push_back(add_to_shard(context, parameters));
@@ -263,18 +268,18 @@ void open_sharded_part(const LayerContext& context, const RankParameters& parame
 }
 
 void close_sharded_part(const LayerContext& context, const RankParameters& parameters,
-                        Passes& passes) {
+                        double element, Passes& passes) {
   const bool gathers_again = context.plan().sharding == Sharding::parameters &&
                              context.plan().reshard_after_forward && context.share.training;
   if (!gathers_again) return;
-  copy_gathered(context, parameters, passes.backward_input);
+  copy_gathered(context, parameters, element, passes.backward_input);
   std::vector<Op> gathers;
-  gather_parameters(context, parameters, "fsdp_all_gather", Overlap::prefetch, gathers);
+  gather_parameters(context, parameters, element, "fsdp_all_gather", Overlap::prefetch, gathers);
   for (Op& gather : gathers) {
     gather.backward = true;
     passes.backward_input.push_back(std::move(gather));
   }
-  passes.backward_input.push_back(cast_shard(context, parameters));
+  passes.backward_input.push_back(cast_shard(context, parameters, element));
 }
 
 std::vector<Op> reduce_each_microbatch(const LayerContext& context,
@@ -304,7 +309,7 @@ StepWork build_step_work(const LayerContext& context, const RankParameters& of_s
     // LoRA's frozen base does not change, so only the adapters are gathered after the step.
     trained.dense = of_stage.trained_dense;
     trained.experts = of_stage.trained_experts;
-    gather_parameters(context, trained, "parameter_all_gather",
+    gather_parameters(context, trained, context.share.element, "parameter_all_gather",
                       context.plan().overlap_parameter ? Overlap::parameter : Overlap::none,
                       work.parameter_sync);
   }

@@ -36,13 +36,16 @@ struct StepWork {
 ///
 ///   in_place       gather 0      reduction 2 e (scaled)
 ///   flat           gather 0      reduction 2 e (joined) + e + s (cast, where s > e) + 2 s (scaled)
-///   per_parameter  gather 2 e    reduction e + s (cast while copied; the collective averages)
+///   per_parameter  gather 2 e    reduction e + s (cast while copied; the collective averages);
+///                  and 2 e of the shard, into the collective's buffer
 ///
 /// Sources: Rajbhandari et al. 2020 (ZeRO), section 7; Zhao et al. 2023 (PyTorch FSDP), section 4;
 /// PyTorch, torch/distributed/fsdp/_runtime_utils.py (flat) and
 /// _fully_shard/_fsdp_collectives.py (all_gather_copy_out, reduce_scatter_copy_in).
-void open_sharded_part(const LayerContext&, const RankParameters&, Passes&);   // before its ops
-void close_sharded_part(const LayerContext&, const RankParameters&, Passes&);  // after them
+///
+/// `element`: bytes of a parameter as it is gathered.
+void open_sharded_part(const LayerContext&, const RankParameters&, double element, Passes&);
+void close_sharded_part(const LayerContext&, const RankParameters&, double element, Passes&);
 
 /// Is the op part of gathering parameters?
 bool gathers_parameters(const spec::Op&);

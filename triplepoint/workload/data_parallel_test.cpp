@@ -80,7 +80,7 @@ TEST_CASE("copies around FSDP's collectives, in bytes per parameter") {
   using spec::ShardedTensors;
   spec::Job job = test::gpt3_fsdp_on_32();
   job.plan.optimizer.gradient_sync_bytes = 4;
-  const double parameters = build_work_graph(job).parameters;
+  const double parameters = build_work_graph(job).parameters / 8;  // of a rank
   const auto bytes = [&](ShardedTensors tensors, std::string_view name) {
     job.stack.sharded_tensors = tensors;
     double sum = 0;
@@ -95,6 +95,20 @@ TEST_CASE("copies around FSDP's collectives, in bytes per parameter") {
   CHECK(bytes(ShardedTensors::in_place, "fsdp_gradient") == 4 + shard);
   CHECK(bytes(ShardedTensors::flat, "fsdp_gradient") == 4 + 6 + 8 + shard);
   CHECK(bytes(ShardedTensors::per_parameter, "fsdp_gradient") == 6 + shard);
+}
+
+TEST_CASE("separate parameters of 8-bit layers are gathered in 8 bits, cast as shards") {
+  spec::Job job = test::gpt3_fsdp_on_32();
+  job.plan.precision = spec::Precision::fp8;
+  job.stack.fused_casts = false;
+  const auto payload_of_layer = [&] {
+    return build_work_graph(job).works.front().forward.at(1).ops.at(1).payload;
+  };
+  const Bytes in_16_bits = payload_of_layer();
+  job.stack.sharded_tensors = spec::ShardedTensors::per_parameter;
+  CHECK(payload_of_layer() / in_16_bits == Approx(0.5));
+  job.stack.rowwise_scales = true;  // whose scales need whole rows of both layouts
+  CHECK(payload_of_layer() / in_16_bits == Approx(1));
 }
 
 TEST_CASE("ZeRO-2 that accumulates shards reduces every microbatch") {

@@ -70,6 +70,13 @@ Op quantize(const LayerContext& context, double elements) {
   return cast;
 }
 
+/// The weight's cast for a microbatch. Gathered in 8 bits, only its transpose is missing.
+Op quantize_weight(const LayerContext& context, double elements) {
+  if (gathered_element(context) == context.share.element) return quantize(context, elements);
+  return streaming(context, "fp8_transpose", OpClass::elementwise,
+                   2 * gathered_element(context) * elements);
+}
+
 /// The part of a 4-bit product that stays in bf16 (nvfp4_bf16_share).
 Op take_share_in_bf16(Op& op) {
   Op kept = op;
@@ -167,6 +174,15 @@ Op collective(std::string_view name, spec::Collective kind, spec::GroupKind grou
   return op;
 }
 
+double gathered_element(const LayerContext& context) {
+  const spec::Stack& stack = context.stack();
+  const bool one_scale =
+      context.plan().precision == Precision::fp8 && !stack.fused_casts && !stack.rowwise_scales;
+  const bool separate = stack.sharded_tensors == spec::ShardedTensors::per_parameter &&
+                        context.plan().sharding == spec::Sharding::parameters;
+  return one_scale && separate ? operand_bytes(Precision::fp8) : context.share.element;
+}
+
 bool is_adapted(const LayerContext& context, std::string_view lora_target) {
   if (!context.plan().lora || lora_target.empty()) return false;
   const auto& targets = context.plan().lora->targets;
@@ -192,7 +208,7 @@ void add_linear(const LayerContext& context, const Linear& linear, Passes& passe
     passes.forward.push_back(quantize(context, rows * real(linear.in)));
   // Transformer Engine keeps the cast weights of a step; others cast them for each microbatch.
   if (quantized && !fused)
-    passes.forward.push_back(quantize(context, real(linear.in * linear.out * count)));
+    passes.forward.push_back(quantize_weight(context, real(linear.in * linear.out * count)));
   push(passes.forward, gemm(linear.name, {t, linear.out, linear.in, count}, precision, bytes));
   if (is_adapted(context, linear.lora_target)) add_adapter(context, linear, passes);
   if (!context.share.training) return;

@@ -91,6 +91,11 @@ inline constexpr double nvfp4_bf16_share = 0.15;
 /// A bias is added by the kernel that follows; its gradient is a sum over rows, its own kernel.
 void add_linear(const LayerContext&, const Linear&, Passes&);
 
+/// Bytes of a linear layer's parameter as FSDP gathers it: one in 8 bits of one scale per tensor
+/// where each parameter is its own tensor (torchao casts the shards: enable_fsdp_float8_all_gather,
+/// WeightWithDynamicFloat8CastTensor), else those of an activation.
+double gathered_element(const LayerContext&);
+
 /// Has the linear layer of this name a LoRA adapter?
 bool is_adapted(const LayerContext&, std::string_view lora_target);
 
