@@ -184,13 +184,14 @@ Result<TraceComparison> trace_what_if(const std::vector<std::string>& traces,
   sim::TraceWhatIf replayed = sim::what_if_from_trace(input.timeline(), scaling);
   const Summary before = summarize(input.timeline()), after = summarize(replayed.timeline);
   TraceComparison answer;
-  const bool of_steps = before.steps > 0 && after.steps > 0;
+  // The mark of a single step is its host's, which may end before the device does.
+  const bool of_steps = before.steps_of_a_rank > 1 && after.steps > 0;
   const double was = of_steps ? before.step : before.length,
                is = of_steps ? after.step : after.length;
   const std::string origin(run::name_of(input.run.manifest.origin));
-  answer.headline =
-      fmt::format("{}{:.3f} ms {}, {:.3f} ms what-if ({:+.2f} %).", of_steps ? "A step: " : "",
-                  was * 1e3, origin, is * 1e3, was > 0 ? 100 * (is / was - 1) : 0.);
+  answer.headline = fmt::format("{}{:.3f} ms {}, {:.3f} ms what-if ({:+.2f} %).",
+                                of_steps ? "A step: " : "The trace: ", was * 1e3, origin, is * 1e3,
+                                was > 0 ? 100 * (is / was - 1) : 0.);
   answer.table = comparison(before, after, origin);
   answer.remarks = remarks_of(input, replayed);
   if (after.has_overlapping_steps() && !before.has_overlapping_steps())
