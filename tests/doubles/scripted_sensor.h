@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ctime>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,35 @@
 #include <vector>
 
 #include "triplepoint/telemetry/sensor.h"
+
+namespace triplepoint::telemetry {
+
+inline const Channel* channel(const Sensor& sensor, const std::string& signal, int device = 0) {
+  for (const Channel& one : sensor.channels())
+    if (one.about.signal == signal && one.about.device == device) return &one;
+  return nullptr;
+}
+
+/// Readings by signal; of one device.
+inline std::map<std::string, Reading> readings_of(Sensor& sensor, bool slow = true,
+                                                  int device = 0) {
+  std::vector<Reading> readings;
+  sensor.read(slow, readings);
+  std::map<std::string, Reading> found;
+  for (const Reading& reading : readings) {
+    const auto& about = sensor.channels().at(static_cast<std::size_t>(reading.channel)).about;
+    if (about.device == device) found[about.signal] = reading;
+  }
+  return found;
+}
+
+inline bool says_missing(const Sensor& sensor, const std::string& words) {
+  return std::ranges::any_of(sensor.gaps(), [&](const Gap& gap) {
+    return (gap.what + ": " + gap.why + "; " + gap.remedy).find(words) != std::string::npos;
+  });
+}
+
+}  // namespace triplepoint::telemetry
 
 namespace triplepoint::doubles {
 

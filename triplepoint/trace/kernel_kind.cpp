@@ -30,71 +30,39 @@ bool communicates(std::string_view name) {
          name.find("ncclDevKernel") != std::string_view::npos;
 }
 
-struct NamePart {
-  std::string_view part;  // of the name in lower case
+struct NameParts {
   OpClass op_class;
+  std::string_view parts;  // of the name in lower case, apart by blanks
 };
 // The first that the name contains decides. Names of the libraries of both vendors: cuBLAS, cuDNN,
 // CUTLASS, Tensile ("Cijk_"), composable kernel, MIOpen ("igemm_", "gtcx"), flash attention,
 // Triton.
-constexpr std::array<NamePart, 47> parts = {{
-    {"splitkreduce", OpClass::gemm},
-    {"flash", OpClass::attention},
-    {"fmha", OpClass::attention},
-    {"attention", OpClass::attention},
-    {"attn", OpClass::attention},
-    {"sdpa", OpClass::attention},
-    {"sage_fwd", OpClass::attention},
-    {"sage_bwd", OpClass::attention},
-    {"multi_tensor_apply", OpClass::optimizer},
-    {"adam", OpClass::optimizer},
-    {"embedding", OpClass::embedding},
-    {"gmm", OpClass::grouped_gemm},
-    {"grouped_gemm", OpClass::grouped_gemm},
-    {"groupedgemm", OpClass::grouped_gemm},
-    {"elementwise", OpClass::elementwise},
-    {"softmax", OpClass::loss},
-    {"nll_loss", OpClass::loss},
-    {"cross_entropy", OpClass::loss},
-    {"batch_norm", OpClass::norm},
-    {"layer_norm", OpClass::norm},
-    {"layernorm", OpClass::norm},
-    {"rmsnorm", OpClass::norm},
-    {"rms_norm", OpClass::norm},
-    {"ln_fwd", OpClass::norm},
-    {"ln_bwd", OpClass::norm},
-    {"::bn_", OpClass::norm},
-    {"norm", OpClass::norm},
-    {"topk", OpClass::router},
-    {"permute", OpClass::router},
-    {"nchwtonhwc", OpClass::elementwise},
-    {"nhwctonchw", OpClass::elementwise},
-    {"transpose", OpClass::elementwise},
-    {"gemm", OpClass::gemm},
-    {"gemv", OpClass::gemm},
-    {"bmm", OpClass::gemm},
-    {"cijk_", OpClass::gemm},
-    {"matmul", OpClass::gemm},
-    {"cutlass", OpClass::gemm},
-    {"xmma", OpClass::gemm},
-    {"nvjet", OpClass::gemm},
-    {"cublas", OpClass::gemm},
-    {"xdl", OpClass::gemm},
-    {"conv_fwd", OpClass::gemm},
-    {"conv_bwd", OpClass::gemm},
-    {"convolve", OpClass::gemm},
-    {"wgrad", OpClass::gemm},
-    {"dgrad", OpClass::gemm},
-}};
-// Kernels that only move or map memory, told by a part of their name.
-constexpr std::array<std::string_view, 17> mapping = {
-    "reduce",       "copy",      "scan",     "sort", "scatter",    "gather",
-    "index",        "fill",      "cat",      "rand", "triton",     "dropout",
-    "distribution", "op_tensor", "optensor", "pool", "subtensorop"};
+constexpr std::array classes = {
+    NameParts{OpClass::gemm, "splitkreduce"},
+    NameParts{OpClass::attention, "flash fmha attention attn sdpa sage_fwd sage_bwd"},
+    NameParts{OpClass::optimizer, "multi_tensor_apply adam"},
+    NameParts{OpClass::embedding, "embedding"},
+    NameParts{OpClass::grouped_gemm, "gmm grouped_gemm groupedgemm"},
+    NameParts{OpClass::elementwise, "elementwise"},
+    NameParts{OpClass::loss, "softmax nll_loss cross_entropy"},
+    NameParts{OpClass::norm, "batch_norm ln_fwd ln_bwd ::bn_ norm"},
+    NameParts{OpClass::router, "topk permute"},
+    NameParts{OpClass::elementwise, "nchwtonhwc nhwctonchw transpose"},
+    NameParts{OpClass::gemm,
+              "gemm gemv bmm cijk_ matmul cutlass xmma nvjet cublas xdl conv_fwd conv_bwd convolve "
+              "wgrad dgrad"},
+    // These only move or map memory.
+    NameParts{OpClass::elementwise,
+              "reduce copy scan sort scatter gather index fill cat rand triton dropout "
+              "distribution op_tensor optensor pool subtensorop"}};
 
-bool computes(OpClass op_class) {
-  return op_class == OpClass::gemm || op_class == OpClass::grouped_gemm ||
-         op_class == OpClass::attention;
+bool has_any(std::string_view name, std::string_view parts) {
+  while (!parts.empty()) {
+    const size_t end = std::min(parts.find(' '), parts.size());
+    if (name.find(parts.substr(0, end)) != name.npos) return true;
+    parts.remove_prefix(std::min(end + 1, parts.size()));
+  }
+  return false;
 }
 
 }  // namespace
@@ -125,15 +93,13 @@ KernelKind kernel_kind(std::string_view name) {
   for (size_t at = low.find("fbgemm"); at != std::string::npos; at = low.find("fbgemm"))
     low.erase(at, std::string_view("fbgemm").size());
   if (low.starts_with("fc-")) return {run::SpanKind::compute, OpClass::gemm, std::nullopt};  // MTIA
-  const auto has = [&](std::string_view part) { return low.find(part) != std::string::npos; };
   const auto found =
-      std::find_if(parts.begin(), parts.end(), [&](const NamePart& p) { return has(p.part); });
-  if (found != parts.end())
-    return {computes(found->op_class) ? run::SpanKind::compute : run::SpanKind::memory,
-            found->op_class, std::nullopt};
-  if (std::any_of(mapping.begin(), mapping.end(), has))
-    return {run::SpanKind::memory, OpClass::elementwise, std::nullopt};
-  return {};
+      std::ranges::find_if(classes, [&](const NameParts& of) { return has_any(low, of.parts); });
+  if (found == classes.end()) return {};
+  const OpClass of = found->op_class;
+  const bool computes =
+      of == OpClass::gemm || of == OpClass::grouped_gemm || of == OpClass::attention;
+  return {computes ? run::SpanKind::compute : run::SpanKind::memory, of, std::nullopt};
 }
 
 run::SpanType kernel_type(std::string_view name) {

@@ -173,7 +173,10 @@ tl::unexpected<Error> nothing_found(const std::vector<File>& files, const std::s
   const std::string what = files.size() == 1
                                ? fmt::format("{} is no trace", files[0].path.string())
                                : fmt::format("no trace is among the {} files", files.size());
-  return error(fmt::format("{} ({}); known are {}", what, why, known_formats()));
+  return error(fmt::format(
+      "{} ({}); known are {}; report and place --from also read tables of readings with titles, as "
+      "of nvidia-smi --query-gpu",
+      what, why, known_formats()));
 }
 
 /// The traces of all files, in their order.

@@ -63,7 +63,7 @@ Result<void> Tables::list_columns() {
     run::Statement info =
         TPT_TRY(database_.prepare(fmt::format("PRAGMA table_info({})", name).c_str()));
     while (TPT_TRY(info.next()))
-      columns_[name].push_back(info.text(1));
+      columns_[name].push_back(lower_case(info.text(1)));  // as SQL compares them
   }
   return {};
 }
@@ -89,7 +89,7 @@ std::vector<std::string> Tables::all() const {
 bool Tables::has(const std::string& table, const std::string& column) const {
   const auto found = columns_.find(table);
   return found != columns_.end() &&
-         std::find(found->second.begin(), found->second.end(), column) != found->second.end();
+         std::ranges::find(found->second, lower_case(column)) != found->second.end();
 }
 
 Result<void> Tables::for_each(const std::string& table, std::initializer_list<const char*> columns,
@@ -102,9 +102,15 @@ Result<void> Tables::for_each(const std::string& table, std::initializer_list<co
       places.push_back(known ? static_cast<int>(present.size()) : -1);
       if (known) present.push_back(fmt::format("\"{}\"", column));
     }
-    if (std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(required), -1) !=
-        places.begin() + static_cast<std::ptrdiff_t>(required))
+    const auto lacking =
+        std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(required), -1) -
+        places.begin();
+    if (lacking < static_cast<std::ptrdiff_t>(required)) {
+      if (std::string_view(*columns.begin()) == "start")
+        unread_.insert(fmt::format("the table {} has no column \"{}\": nothing of it is read", name,
+                                   columns.begin()[lacking]));
       continue;
+    }
     const std::string sql = fmt::format("SELECT {} FROM {}", fmt::join(present, ","), name);
     run::Statement statement = TPT_TRY(database_.prepare(sql.c_str()));
     while (TPT_TRY(statement.next()))

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -51,6 +52,8 @@ class Tables {
   /// Only the tables of this one are read from now on, its texts among them.
   Result<void> choose(const std::string& process);
   std::vector<std::string> all() const;
+  /// Sentences of those with spans that lack a begin or an end.
+  const std::set<std::string>& unread() const { return unread_; }
   /// Visits the rows of a table in the order they lie; nothing if there is none, or if it lacks a
   /// column of `required`. Later versions of a schema add _V2 to the name, the newest of which is
   /// read; rocprofv3 adds the id of each process.
@@ -73,6 +76,7 @@ class Tables {
   run::Database database_;
   std::unordered_map<std::string, std::vector<std::string>> columns_;
   std::unordered_map<int64_t, std::string> strings_;
+  mutable std::set<std::string> unread_;
 };
 
 /// A process with one record beside others with ten and more is a broken id, no rank: it is erased

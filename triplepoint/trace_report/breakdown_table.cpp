@@ -268,14 +268,15 @@ DataTable overlap_by_label(const run::Timeline& timeline) {
   return in_one_unit(std::move(table));
 }
 
-tl::unexpected<Error> nothing_on_devices(const run::Timeline& timeline) {
-  if (metrics::find_hang(timeline))
+tl::unexpected<Error> nothing_on_devices(const TraceInput& input) {
+  if (metrics::find_hang(input.timeline()))
     return error(
         "no collective of the dumps has a measured length (TORCH_NCCL_ENABLE_TIMING=1 measures "
         "them), so no time is known; see who waits in what with trace stragglers");
   return error(
-      "nothing runs on a device in what was read (host work alone has no breakdown); name traces "
-      "with kernels");
+      fmt::format("nothing runs on a device in what was read ({}); name traces with kernels",
+                  input.remarks.empty() ? "host work alone has no breakdown"
+                                        : fmt::format("{}", fmt::join(input.remarks, "; "))));
 }
 
 /// A process with several devices is one rank: what runs on one of them is no cover for another.
@@ -311,7 +312,7 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
       TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
   const run::Timeline& timeline = input.timeline();
   const auto ranks = metrics::breakdown_of_ranks(timeline);
-  if (ranks.empty()) return nothing_on_devices(timeline);
+  if (ranks.empty()) return nothing_on_devices(input);
   const auto classes =
       metrics::kernel_table(timeline, metrics::KernelTableBy::label, -1, input.warp_size);
   const auto kernels =

@@ -2,7 +2,6 @@
 #include "triplepoint/metrics/trace/late_ranks.h"
 
 #include <array>
-#include <map>
 
 #include <doctest/doctest.h>
 
@@ -63,40 +62,15 @@ std::optional<run::Evidence::Kind> part_of(const Verdict& verdict) {
   return found[0].evidence[1].kind;
 }
 
-/// How many verdicts were right, by the training's parallelism and cause.
-class Tally {
- public:
-  void count(const Training& training, bool right) {
-    constexpr std::array words = {"none", "slow kernels", "late host", "stall"};
-    auto& [cases, good] =
-        table_[parallelism_of(training)][words[static_cast<size_t>(training.cause)]];
-    ++cases;
-    good += right;
-  }
-  std::string text() const {
-    std::string lines;
-    for (const auto& [parallelism, causes] : table_)
-      for (const auto& [cause, cases] : causes)
-        lines += fmt::format("\n  {:<20} {:<13} {:>2} of {:>2}", parallelism, cause, cases.second,
-                             cases.first);
-    return lines;
-  }
-
- private:
-  std::map<std::string, std::map<std::string, std::pair<int, int>>> table_;
-};
-
 TEST_CASE("a planted straggler of a random training is found, with its cause") {
   int found = 0, causes = 0;
   std::string misses;
-  Tally tally;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     constexpr std::array kinds = {Cause::slow_kernels, Cause::late_host, Cause::stall};
     const Training training = random_training(seed, kinds[seed % 3]);
     const Verdict verdict = verdict_on(training);
     const bool is_right = verdict.late.straggler == training.culprit;
     found += is_right;
-    tally.count(training, is_right);
     if (!is_right)
       misses += fmt::format("{}: {}, said {}\n", seed, text_of(training),
                             verdict.late.straggler.value_or(-1));
@@ -106,7 +80,6 @@ TEST_CASE("a planted straggler of a random training is found, with its cause") {
     causes += is_cause;
     if (is_right && !is_cause) misses += fmt::format("{}: {}, cause\n", seed, text_of(training));
   }
-  MESSAGE("planted stragglers found, by parallelism and cause" << tally.text());
   CAPTURE(misses);
   CHECK(found >= 95);
   CHECK(causes >= 95);
@@ -115,16 +88,13 @@ TEST_CASE("a planted straggler of a random training is found, with its cause") {
 TEST_CASE("no rank is blamed in a random training whose ranks are alike") {
   int blamed = 0;
   std::string misses;
-  Tally tally;
   for (uint64_t seed = 1001; seed <= 1100; ++seed) {
     const Training training = random_training(seed, Cause::none);
     const Verdict verdict = verdict_on(training);
-    tally.count(training, !verdict.late.straggler);
     if (!verdict.late.straggler) continue;
     ++blamed;
     misses += fmt::format("{}: {}, said {}\n", seed, text_of(training), *verdict.late.straggler);
   }
-  MESSAGE("random trainings in which no rank is blamed, by parallelism" << tally.text());
   CAPTURE(misses);
   CHECK(blamed <= 5);
 }
@@ -189,8 +159,7 @@ TEST_CASE("broken stamps make no straggler and hide none") {
   MESSAGE(found, " of ", planted, " found, ", blamed, " of 200 blamed");
   CAPTURE(misses);
   CHECK(blamed == 0);
-  // A single stall beside a left-out collective is gone with it.
-  CHECK(found >= 0.96 * planted);
+  CHECK(found >= 0.97 * planted);
 }
 
 TEST_CASE("clocks of a random training are found to within the scatter of ends") {

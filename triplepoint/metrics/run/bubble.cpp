@@ -7,9 +7,10 @@
 
 // How much communication hides behind computation, and how much does not?
 //
-//   exposed    = time with a collective transferring and no other kernel on that GPU
+//   exposed    = time with a collective transferring and no other kernel on that GPU, and what a
+//                rank waits for slower transfers of other stages (below)
 //   waiting    = time with a collective that waits for a late peer, and no other kernel, and what
-//                a rank waits for slower stages (below)
+//                a rank waits for slower work of other stages
 //   overlapped = time with a collective and another kernel running
 //   idle       = time of the step without any kernel; launch gaps: the part of it inside passes
 // Per rank, mean over ranks, one step. Exact: unions of intervals in whole nanoseconds.
@@ -22,9 +23,10 @@
 //
 // The rank with least sets the pace: it waits for the schedule alone. The others wait for it as
 // well, because its stage has more layers, its device is slower or its links are: that is no
-// bubble. A pipeline kernel that spins for its peer has no work either: the wait inside send/recv,
-// inside the all-reduce over the model group at the end of the step (gradient norm), and inside
-// that of a tied embedding. Waiting in the collectives of the tensor, context, expert and data
+// bubble. As much of it as the pace-setter's own transfers are longer is communication. A pipeline
+// kernel that spins for its peer has no work either: the wait inside send/recv, inside the
+// all-reduce over the model group at the end of the step (gradient norm), and inside that of a tied
+// embedding. Waiting in the collectives of the tensor, context, expert and data
 // groups is for late peers in any case. Gaps between the kernels of a pass are the host's, see
 // launch_gaps. So the bubble of 1F1B is its closed form (p-1)/(m+p-1) as long as nothing else
 // happens in the step. A timeline without passes cannot tell launch gaps from bubbles; there, all
@@ -67,28 +69,44 @@ double share_without_work(const View& view, int32_t rank) {
   return std::max(0.0, 1 - at_work / view.duration());
 }
 
-double bubble_of(const View& view) {
-  double least = 1;
-  for (const int32_t rank : view.ranks)
-    least = std::min(least, share_without_work(view, rank));
-  return least;
+/// The rank with most work sets the pace: what it lacks is the bubble.
+struct Pace {
+  double bubble = 1;
+  Seconds transfers;  // of that rank, that nothing hides
+};
+
+Seconds exposed_transfers(const Occupancy& doing) {
+  using A = DeviceActivity;
+  return doing.time(A::exchanging, A::computing | A::copying | A::awaiting);
 }
 
-/// `bubble`: of the step.
-StepParts parts_of(const View& view, int32_t rank, double bubble) {
+Pace pace_of(const View& view) {
+  Pace pace;
+  for (const int32_t rank : view.ranks)
+    if (const double idle = share_without_work(view, rank); idle < pace.bubble)
+      pace = {idle, exposed_transfers(view.occupancy[static_cast<size_t>(rank)])};
+  return pace;
+}
+
+StepParts parts_of(const View& view, int32_t rank, const Pace& pace) {
   using A = DeviceActivity;
   const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
   constexpr unsigned busy = A::computing | A::copying;
   StepParts parts;
   parts.computing = doing.time(A::computing);
   parts.copying = doing.time(A::copying, A::computing);
-  parts.exposed_communication = doing.time(A::exchanging, busy | A::awaiting);
+  parts.exposed_communication = exposed_transfers(doing);
   parts.waiting = doing.time(A::awaiting, busy);
   // Without a pipeline, what ties stages together waits for peers as any other collective does.
   if (view.pipeline != Pipeline::stages)
     parts.waiting += doing.time(A::communicating, busy | A::exchanging | A::awaiting);
-  parts.bubble = bubble * view.duration();
-  parts.waiting += (share_without_work(view, rank) - bubble) * view.duration();
+  parts.bubble = pace.bubble * view.duration();
+  const Seconds beyond =
+      std::max(Seconds(), share_without_work(view, rank) * view.duration() - parts.bubble);
+  const Seconds transfers =
+      std::clamp(pace.transfers - parts.exposed_communication, Seconds(), beyond);
+  parts.exposed_communication += transfers;
+  parts.waiting += beyond - transfers;
   parts.gaps = std::max(Seconds(), view.duration() - parts.total());
   return parts;
 }
@@ -129,11 +147,11 @@ void answer_overlap(const View& view, Metrics& answer) {
   if (view.ranks.empty() || !has_kernels) return;
   Seconds overlapped, idle, gaps;
   StepParts sum;
-  const double parts = static_cast<double>(view.ranks.size()) * view.num_steps(),
-               bubble = bubble_of(view);
+  const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();
+  const Pace pace = pace_of(view);
   for (int32_t rank : view.ranks) {
     const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
-    add_share(sum, parts_of(view, rank, bubble), 1 / parts);
+    add_share(sum, parts_of(view, rank, pace), 1 / parts);
     overlapped += doing.time(DeviceActivity::communicating | DeviceActivity::computing);
     const Seconds busy = doing.time_with_any(DeviceActivity::on_device);
     idle += std::max(Seconds(), view.duration() - busy);
@@ -148,18 +166,18 @@ void answer_overlap(const View& view, Metrics& answer) {
 
 std::vector<RankParts> step_parts_of_ranks(const run::Run& run) {
   const View view = look_at(run);
-  const double bubble = bubble_of(view);
+  const Pace pace = pace_of(view);
   std::vector<RankParts> ranks;
   for (int32_t rank : view.ranks) {
     ranks.push_back({.rank = rank});
-    add_share(ranks.back().parts, parts_of(view, rank, bubble), 1 / view.num_steps());
+    add_share(ranks.back().parts, parts_of(view, rank, pace), 1 / view.num_steps());
   }
   return ranks;
 }
 
 void answer_bubble(const View& view, Metrics& answer) {
   if (view.ranks.empty() || view.pipeline == Pipeline::unknown) return;
-  answer.bubble_fraction = bubble_of(view);
+  answer.bubble_fraction = pace_of(view).bubble;
 }
 
 }  // namespace triplepoint::metrics

@@ -116,6 +116,19 @@ TEST_CASE("waiting for a slower stage is no bubble") {
   }
 }
 
+TEST_CASE("waiting for longer transfers of another stage is communication, not lateness") {
+  run::Run run = OneForwardOneBackward(4, 32, 1, 5).schedule();
+  run.timeline.types.push_back({.name = "all_reduce",
+                                .kind = run::SpanKind::communication,
+                                .collective = spec::Collective::all_reduce,
+                                .group = spec::GroupKind::tensor});
+  for (const size_t slow : {2, 3})
+    run.timeline.patterns[slow].pieces[0].spans[0].type = 3;
+  const Metrics m = measure(run);
+  CHECK(m.parts->waiting / unit::ns == doctest::Approx(0));
+  CHECK(m.parts->total() / unit::ns == doctest::Approx(m.step_time.value() / unit::ns));
+}
+
 TEST_CASE("waiting for data-parallel peers is no bubble") {
   run::Run run = OneForwardOneBackward(4, 8).schedule();
   run.timeline.types[1].group = spec::GroupKind::data;

@@ -14,8 +14,11 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <tuple>
 
 #include "triplepoint/base/statistics.h"
+
+#include "triplepoint/run/issued.h"
 
 #include "triplepoint/metrics/trace/own_time.h"
 
@@ -29,13 +32,67 @@ constexpr size_t most_kept = 16;          // delays of other ranks that a rank c
 /// What a rank's present lag consists of: nanoseconds by the rank they come from.
 using Delays = std::map<int32_t, int64_t>;
 
+/// Collectives of which stamps are left out, as far as those of their other ranks tell.
+class LeftOut {
+ public:
+  LeftOut(const SpanList& spans, const CollectiveMatch& match) : spans_(spans) {
+    for (int32_t i = 0; i < spans.size(); ++i) {
+      const run::SpanDetail* const detail = spans.detail(i);
+      if (detail != nullptr && detail->communicator >= 0 && detail->sequence >= 0 &&
+          run::is_untimed(spans.type(i)) && spans.type(i).collective != spec::Collective::send_recv)
+        spans_of_[{detail->communicator, detail->sequence}].push_back(i);
+    }
+    if (spans_of_.empty()) return;
+    for (const Collective& one : match.collectives)
+      if (one.across_ranks()) transfers_[kind_of(one)].push_back(*one.transfer());
+    collectives = match.collectives;
+    for (Collective& one : collectives)
+      complete(one);
+  }
+
+  std::vector<Collective> collectives;  // empty: nothing is left out
+  std::map<int32_t, int64_t> ended;     // ns, by span
+
+ private:
+  using Kind = std::tuple<std::string_view, int32_t, Bytes>;
+  static Kind kind_of(const Collective& one) { return {one.label, one.group_size, one.size}; }
+
+  /// A collective ends on all of its ranks at once. Where it took longer than usual after all
+  /// others had begun, the one rank that is not seen began last; else it began as the others.
+  void complete(Collective& one) {
+    const auto found = spans_of_.find({one.communicator, one.sequence});
+    if (one.is_message || found == spans_of_.end()) return;
+    const int64_t end = one.last_end();
+    for (const int32_t span : found->second)
+      ended[span] = end;
+    const auto usual = transfers_.find(kind_of(one));
+    const bool is_one =
+        found->second.size() == 1 && static_cast<int32_t>(one.parts.size()) + 1 == one.group_size;
+    if (!is_one || usual == transfers_.end()) return;
+    const int32_t span = found->second.front(), rank = spans_.rank(span);
+    const int64_t transfer = lower_median(usual->second), latest = end - transfer;
+    std::vector<int64_t> begins;
+    for (const CollectivePart& part : one.parts)
+      begins.push_back(part.begin);
+    const bool is_late = latest > one.last_begin() + transfer / 2;
+    const int64_t begin = is_late ? latest : lower_median(std::move(begins));
+    one.parts.insert(std::ranges::upper_bound(one.parts, rank, {}, &CollectivePart::rank),
+                     {rank, span, begin, end});
+  }
+
+  const SpanList& spans_;
+  std::map<std::pair<int32_t, int64_t>, std::vector<int32_t>> spans_of_;  // communicator, number
+  std::map<Kind, std::vector<int64_t>> transfers_;                        // ns
+};
+
 class Propagation {
  public:
   Propagation(const SpanList& spans, const CollectiveMatch& match)
       : spans_(spans),
         match_(match),
-        collectives_(match.collectives),
-        kernels_(spans),
+        left_out_(spans, match),
+        collectives_(left_out_.collectives.empty() ? match.collectives : left_out_.collectives),
+        kernels_(spans, left_out_.ended),
         delays_(static_cast<size_t>(spans.timeline().num_ranks)),
         sums_(delays_.size()),
         since_(delays_.size()),
@@ -355,6 +412,7 @@ class Propagation {
 
   const SpanList& spans_;
   const CollectiveMatch& match_;
+  const LeftOut left_out_;
   const std::vector<Collective>& collectives_;
   RankKernels kernels_;
   int64_t begin_ = 0, length_ = 0;

@@ -55,10 +55,11 @@ class RankKernels::Durations {
   std::vector<double> variances_;
 };
 
-RankKernels::RankKernels(const SpanList& spans)
+RankKernels::RankKernels(const SpanList& spans, std::map<int32_t, int64_t> ended)
     : spans_(spans),
       of_rank_(static_cast<size_t>(spans.timeline().num_ranks)),
-      gap_(static_cast<size_t>(spans.size()), 0) {
+      gap_(static_cast<size_t>(spans.size()), 0),
+      ended_(std::move(ended)) {
   std::vector<Durations> durations, gaps;
   int64_t covered = 0;
   int32_t last_rank = -1;
@@ -105,7 +106,9 @@ void RankKernels::find_untimed() {
   std::map<int32_t, std::vector<Untimed>> open;  // by lane
   const auto close = [&](auto found, int64_t end) {
     for (Untimed& one : found->second) {
-      one.end = end;
+      const auto ended = ended_.find(one.span);
+      one.is_ended = ended != ended_.end() && ended->second <= end;
+      one.end = one.is_ended ? std::max(one.begin, ended->second) : end;
       of_rank_[static_cast<size_t>(spans_.rank(one.span))].untimed.push_back(one);
     }
     return open.erase(found);
@@ -147,7 +150,7 @@ void RankKernels::for_each(int32_t rank, int64_t begin, int64_t end, Visit visit
 
 OwnTime RankKernels::before(const CollectivePart& part, int64_t begin) const {
   OwnTime own = between(part.rank, begin, part.begin);
-  add_gap(part.span, begin, own);
+  if (!run::is_untimed(spans_.type(part.span))) add_gap(part.span, begin, own);
   own.is_untimed = for_untimed(part.rank, begin, part.begin, [](const Untimed&) {});
   return own;
 }
@@ -185,13 +188,18 @@ void RankKernels::add_gap(int32_t span, int64_t begin, OwnTime& own) const {
   if (start < begin || !usual) return;
   // Before what is seen first of a rank, a profiler shows no gap.
   if (spans_.detail(span) != nullptr && start == first_.at(spans_.rank(span))) return;
-  const int64_t gap = std::min(gap_[static_cast<size_t>(span)], start - begin);
-  // A kernel in it whose stamps are left out is taken to be as long as usual; a collective waits.
+  int64_t gap = std::min(gap_[static_cast<size_t>(span)], start - begin);
+  // A kernel in it whose stamps are left out is taken to be as long as usual; a collective waits,
+  // until it ended on its peers.
   int64_t usual_kernels = 0;
   double variance = usual->variance;
   bool is_known = true;
   const bool has_untimed =
       for_untimed(spans_.rank(span), start - gap, start, [&](const Untimed& one) {
+        if (one.is_ended) {
+          gap = std::min(gap, start - one.end);
+          return;
+        }
         const int32_t type = timed_type_[static_cast<size_t>(spans_.work(one.span).type)];
         const auto work = works_.find({type, spans_.detail(one.span)->blocks});
         is_known =

@@ -35,7 +35,8 @@ struct OwnTime {
 /// The kernels of every rank, with how long each kind of them, and the gap before it, usually is.
 class RankKernels {
  public:
-  explicit RankKernels(const SpanList&);
+  /// `ended`: when collectives whose stamps are left out have ended, ns, by span.
+  explicit RankKernels(const SpanList&, std::map<int32_t, int64_t> ended = {});
 
   /// Of the rank's own time from `begin` until its communication span begins.
   OwnTime before(const CollectivePart&, int64_t begin) const;
@@ -50,6 +51,7 @@ class RankKernels {
   struct Untimed {
     int64_t begin = 0, end = 0;
     int32_t span = 0;
+    bool is_ended = false;  // at `end`; else at most then
   };
   struct OfRank {
     std::vector<int32_t> spans;  // by begin
@@ -82,6 +84,7 @@ class RankKernels {
   std::map<Work, size_t> works_;
   std::vector<int32_t> timed_type_;  // by type: itself, or of those of its name that have lengths
   std::vector<std::optional<Usual>> usual_, usual_gap_;  // by work; absent: none is known
+  std::map<int32_t, int64_t> ended_;
   std::map<int32_t, int64_t> first_;  // when anything was first seen on the rank's device
 };
 

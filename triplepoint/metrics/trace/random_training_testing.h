@@ -30,17 +30,6 @@ struct Training {
   int32_t ranks() const { return tp * pp * dp; }
 };
 
-/// "TP PP EP": more than one rank wide.
-inline std::string parallelism_of(const Training& training) {
-  std::string words;
-  for (const auto& [word, size] : {std::pair("TP", training.tp),
-                                   {"PP", training.pp},
-                                   {"DP", training.dp},
-                                   {"EP", training.ep}})
-    if (size > 1) words += (words.empty() ? "" : " x ") + std::string(word);
-  return words;
-}
-
 constexpr int64_t most_jitter = 5000;  // ns, of the ends of a collective
 
 /// Simulates ranks that compute, wait in collectives, and exchange messages in 1F1B order.

@@ -310,14 +310,19 @@ std::string charts_section(const run::Run& run, const Metrics& metrics) {
 
 // ---- tables
 
-/// States that a measured run without power readings has no power chart.
+/// States what a measured run has no chart of.
 std::string missing_sensors_section(const run::Run& run, const Metrics& metrics) {
-  const bool any = metrics.power_mean_w || metrics.temperature_mean_c ||
-                   metrics.sm_clock_mean_mhz || metrics.node_energy_j;
-  if (any || run.manifest.origin != run::Origin::measured) return "";
-  return html_section("sensors", "Power and heat",
-                      "<p>No sensor reported power, energy, temperature or clocks during this run. "
-                      "<code>triplepoint doctor</code> lists the reasons and remedies.</p>");
+  std::vector<std::string> missing;
+  if (!metrics.power_mean_w && !metrics.node_energy_j) missing.emplace_back("power or energy");
+  if (!metrics.temperature_mean_c) missing.emplace_back("temperature");
+  if (!metrics.sm_clock_mean_mhz) missing.emplace_back("clocks");
+  const bool expected = missing.size() == 3 || !run.devices.empty();
+  if (missing.empty() || !expected || run.manifest.origin != run::Origin::measured) return "";
+  return html_section(
+      "sensors", "Power and heat",
+      fmt::format("<p>Not measured during this run: {}. <code>triplepoint doctor</code> lists the "
+                  "reasons and remedies.</p>",
+                  joined(missing, ", ")));
 }
 
 std::string all_numbers_section(const run::Run& run, const Metrics& metrics) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <map>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -15,6 +13,7 @@
 
 #include "tests/doubles/fake_drivers.h"
 #include "tests/doubles/gpu_metrics_blob.h"
+#include "tests/doubles/scripted_sensor.h"
 
 namespace triplepoint::telemetry::amd {
 namespace {
@@ -189,29 +188,6 @@ struct Machine {
   std::unique_ptr<Node> node;
 };
 
-const Channel* channel(const Sensor& sensor, const std::string& signal, int gpu = 0) {
-  for (const Channel& one : sensor.channels())
-    if (one.about.signal == signal && one.about.device == gpu) return &one;
-  return nullptr;
-}
-
-std::map<std::string, Reading> read(Sensor& sensor, int gpu = 0, bool slow = true) {
-  std::vector<Reading> readings;
-  sensor.read(slow, readings);
-  std::map<std::string, Reading> found;
-  for (const Reading& reading : readings) {
-    const auto& about = sensor.channels().at(static_cast<std::size_t>(reading.channel)).about;
-    if (about.device == gpu) found[about.signal] = reading;
-  }
-  return found;
-}
-
-bool says_missing(const Sensor& sensor, const std::string& words) {
-  return std::any_of(sensor.gaps().begin(), sensor.gaps().end(), [&](const Gap& gap) {
-    return (gap.what + ": " + gap.why).find(words) != std::string::npos;
-  });
-}
-
 TEST_CASE("an MI210 is read from its snapshot, with edge, junction and memory apart") {
   Machine machine;
   machine.add(1, "0000:c1:00.0", "0x740f", blob::bytes_of(mi210()));
@@ -220,7 +196,7 @@ TEST_CASE("an MI210 is read from its snapshot, with edge, junction and memory ap
   CHECK(sensor->devices()[0].name == "AMD Instinct MI210");
   CHECK(sensor->devices()[0].pci == "0000:c1:00.0");
   CHECK(sensor->devices()[0].uuid == "GPU-000000000000abc1");
-  const auto now = read(*sensor);
+  const auto now = readings_of(*sensor);
   CHECK(now.at("die_c").value == 41);
   CHECK(now.at("junction_c").value == 47);
   CHECK(now.at("memory_c").value == 52);
@@ -234,12 +210,12 @@ TEST_CASE("the same snapshot has the same stamp, a new one a later stamp") {
   Machine machine;
   machine.add(0, "0000:c1:00.0", "0x740f", blob::bytes_of(mi210()));
   const auto sensor = machine.open();
-  const auto first = read(*sensor), again = read(*sensor);
+  const auto first = readings_of(*sensor), again = readings_of(*sensor);
   CHECK(first.at("die_c").time_ns == again.at("die_c").time_ns);
   auto next = mi210();
   next.firmware_timestamp += 100;
   machine.tree.write(machine.folder(0) / "gpu_metrics", blob::bytes_of(next));
-  CHECK(read(*sensor).at("die_c").time_ns > first.at("die_c").time_ns);
+  CHECK(readings_of(*sensor).at("die_c").time_ns > first.at("die_c").time_ns);
 }
 
 TEST_CASE("a package of two dies has its power once, on the die that says it") {
@@ -308,12 +284,12 @@ TEST_CASE("time throttled is counted by cause on gpu_metrics 1.6") {
   Machine machine;
   machine.add(0, "0000:05:00.0", "0x74a1", blob::bytes_of(mi300x()));
   const auto sensor = machine.open();
-  CHECK(read(*sensor).at("throttle_ns_sw_power_cap").value == 0);
+  CHECK(readings_of(*sensor).at("throttle_ns_sw_power_cap").value == 0);
   auto next = mi300x();
   next.accumulation_counter += 100, next.ppt += 50, next.hbm_thm += 100;
   next.firmware_timestamp += 1;
   machine.tree.write(machine.folder(0) / "gpu_metrics", blob::bytes_of(next));
-  const auto now = read(*sensor);
+  const auto now = readings_of(*sensor);
   CHECK(now.at("throttle_ns_sw_power_cap").value > 0);
   CHECK(now.at("throttle_ns_hw_thermal_slowdown").value ==
         doctest::Approx(2 * now.at("throttle_ns_sw_power_cap").value));
@@ -324,12 +300,12 @@ TEST_CASE("xGMI bytes count from the first reading, all links together") {
   Machine machine;
   machine.add(0, "0000:05:00.0", "0x74a1", blob::bytes_of(mi300x()));
   const auto sensor = machine.open();
-  CHECK(read(*sensor).at("scale_up_tx_bytes").value == 0);
+  CHECK(readings_of(*sensor).at("scale_up_tx_bytes").value == 0);
   auto next = mi300x();
   next.xgmi_write[3] += 500, next.xgmi_read[0] += 100;
   next.firmware_timestamp += 1;
   machine.tree.write(machine.folder(0) / "gpu_metrics", blob::bytes_of(next));
-  const auto now = read(*sensor);
+  const auto now = readings_of(*sensor);
   CHECK(now.at("scale_up_tx_bytes").value == 500 * 1024);
   CHECK(now.at("scale_up_rx_bytes").value == 100 * 1024);
 }
@@ -341,10 +317,10 @@ TEST_CASE("bits that a board shows when idle are not throttling") {
   idle.indep_throttle_status = 1ULL << 36U;
   machine.add(0, "0000:c1:00.0", "0x740f", blob::bytes_of(idle));
   const auto sensor = machine.open();
-  CHECK(read(*sensor).at("throttle_reasons").value == 0);
+  CHECK(readings_of(*sensor).at("throttle_reasons").value == 0);
   idle.indep_throttle_status |= 1;
   machine.tree.write(machine.folder(0) / "gpu_metrics", blob::bytes_of(idle));
-  CHECK(read(*sensor).at("throttle_reasons").value == 4);
+  CHECK(readings_of(*sensor).at("throttle_reasons").value == 4);
 }
 
 TEST_CASE("without a snapshot the single files are read, each with its label") {
@@ -364,7 +340,7 @@ TEST_CASE("without a snapshot the single files are read, each with its label") {
   tree.write(machine.folder(0) / "pp_dpm_sclk", "0: 500Mhz\n1: 2105Mhz *\n2: 2475Mhz\n");
   tree.write(machine.folder(0) / "current_link_speed", "16.0 GT/s PCIe\n");
   const auto sensor = machine.open();
-  const auto now = read(*sensor);
+  const auto now = readings_of(*sensor);
   CHECK(now.at("die_c").value == 45);
   CHECK(now.at("junction_c").value == 52);
   CHECK(now.at("power_average_w").value == 30);
@@ -372,7 +348,7 @@ TEST_CASE("without a snapshot the single files are read, each with its label") {
   CHECK(now.at("utilization").value == doctest::Approx(0.64));
   CHECK(now.at("memory_used_b").value == 17179869184.0);
   CHECK(now.at("power_limit_w").value == 203);
-  CHECK(read(*sensor, 0, false).count("power_limit_w") == 0);
+  CHECK(readings_of(*sensor, false).count("power_limit_w") == 0);
   CHECK(says_missing(*sensor, "gpu_metrics cannot be read; single files are read"));
   const auto facts = machine.node->facts({true}).at(0);
   CHECK(facts.slowdown == Celsius(110));
@@ -387,12 +363,12 @@ TEST_CASE("a GPU that goes away is said once, and read again when it is back") {
   const auto sensor = machine.open();
   machine.tree.write(machine.folder(0) / "gpu_metrics", "");
   for (int i = 0; i < 40; ++i)
-    CHECK(read(*sensor).empty());
+    CHECK(readings_of(*sensor).empty());
   const auto troubles = sensor->take_troubles();
   REQUIRE(troubles.size() == 1);
   CHECK(troubles[0] == "GPU 0 (0000:c1:00.0) cannot be read any more; its series have a gap");
   machine.tree.write(machine.folder(0) / "gpu_metrics", blob::bytes_of(mi210()));
-  CHECK(read(*sensor).at("die_c").value == 41);
+  CHECK(readings_of(*sensor).at("die_c").value == 41);
 }
 
 TEST_CASE("cards are numbered by PCI address, and those of other vendors are left alone") {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/telemetry/host/host.h"
 
-#include <algorithm>
 #include <chrono>
-#include <map>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -15,36 +13,12 @@
 #include "triplepoint/telemetry/host/node_power.h"
 
 #include "tests/doubles/fake_drivers.h"
+#include "tests/doubles/scripted_sensor.h"
 
 namespace triplepoint::telemetry::host {
 namespace {
 
 using doubles::ScratchTree;
-
-std::map<std::string, Reading> read(Sensor& sensor, bool slow = true) {
-  std::vector<Reading> readings;
-  sensor.read(slow, readings);
-  std::map<std::string, Reading> found;
-  for (const Reading& reading : readings) {
-    const auto& about = sensor.channels().at(static_cast<std::size_t>(reading.channel)).about;
-    CHECK(about.of_node);
-    CHECK(found.count(about.signal) == 0);
-    found[about.signal] = reading;
-  }
-  return found;
-}
-
-const Channel* channel(const Sensor& sensor, const std::string& signal) {
-  for (const Channel& one : sensor.channels())
-    if (one.about.signal == signal) return &one;
-  return nullptr;
-}
-
-bool says_missing(const Sensor& sensor, const std::string& words) {
-  return std::any_of(sensor.gaps().begin(), sensor.gaps().end(), [&](const Gap& gap) {
-    return (gap.what + ": " + gap.why + "; " + gap.remedy).find(words) != std::string::npos;
-  });
-}
 
 void add_zone(const ScratchTree& tree, const std::string& zone, const std::string& name,
               uint64_t energy_uj, uint64_t range_uj = 262143328850) {
@@ -68,9 +42,9 @@ TEST_CASE("packages and DRAM of two sockets are added, and nothing inside them t
   };
   write(10);
   const auto sensor = open_rapl(tree.root());
-  read(*sensor);
+  readings_of(*sensor);
   write(110);
-  const auto now = read(*sensor, false);
+  const auto now = readings_of(*sensor, false);
   CHECK(now.at("cpu_energy_j").value == doctest::Approx(300));
   CHECK(now.at("dram_energy_j").value == doctest::Approx(50));
   CHECK(now.at("platform_energy_j").value == doctest::Approx(900));
@@ -84,9 +58,9 @@ TEST_CASE("an energy counter that wraps at its range goes on counting") {
   constexpr uint64_t range = 65532610987;
   add_zone(tree, "intel-rapl:0", "package-0", range - 999'999, range);
   const auto sensor = open_rapl(tree.root());
-  read(*sensor);
+  readings_of(*sensor);
   add_zone(tree, "intel-rapl:0", "package-0", 2'000'000, range);
-  CHECK(read(*sensor).at("cpu_energy_j").value == doctest::Approx(3));
+  CHECK(readings_of(*sensor).at("cpu_energy_j").value == doctest::Approx(3));
   CHECK(sensor->take_troubles().empty());
 }
 
@@ -115,11 +89,11 @@ TEST_CASE("a machine without any sensor still has CPU time and memory") {
   tree.write("stat", "cpu  100 20 30 4000 5 6 7 8 0 0\ncpu0 1 2 3\n");
   tree.write("meminfo", "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n");
   const auto sensor = open_proc(tree.root());
-  CHECK(read(*sensor, false).empty());
-  CHECK(read(*sensor).at("cpu_user_s").value == 0);
+  CHECK(readings_of(*sensor, false).empty());
+  CHECK(readings_of(*sensor).at("cpu_user_s").value == 0);
   const double per_s = static_cast<double>(sysconf(_SC_CLK_TCK));
   tree.write("stat", "cpu  300 20 43 3990 15 6 7 8 0 0\n");
-  const auto now = read(*sensor);
+  const auto now = readings_of(*sensor);
   CHECK(now.at("cpu_user_s").value == doctest::Approx(200 / per_s));
   CHECK(now.at("cpu_system_s").value == doctest::Approx(13 / per_s));
   CHECK(now.at("cpu_idle_s").value == 0);  // the kernel's idle time may step back; ours does not
@@ -129,7 +103,7 @@ TEST_CASE("a machine without any sensor still has CPU time and memory") {
 
 TEST_CASE("this machine's own proc is read") {
   const auto sensor = open_proc("/proc");
-  CHECK(read(*sensor).size() == 5);
+  CHECK(readings_of(*sensor).size() == 5);
   CHECK(sensor->gaps().empty());
 }
 
@@ -147,7 +121,7 @@ TEST_CASE("the CPU's temperature is that of its hottest package, not of a core o
     tree.write(chip / "temp2_input", "80000\n");
   }
   const auto sensor = open_hwmon(tree.root());
-  CHECK(read(*sensor).at("cpu_c").value == 65);
+  CHECK(readings_of(*sensor).at("cpu_c").value == 65);
 }
 
 TEST_CASE("Grace's meters are labelled by what they measure, and not taken for the node") {
@@ -161,7 +135,7 @@ TEST_CASE("Grace's meters are labelled by what they measure, and not taken for t
     tree.write(chip / "power1_average_interval", "50\n");
   }
   const auto sensor = open_hwmon(tree.root());
-  const auto now = read(*sensor);
+  const auto now = readings_of(*sensor);
   CHECK(now.at("cpu_power_w").value == 210);
   CHECK(now.at("module_power_w").value == 880);
   CHECK(channel(*sensor, "module_power_w")->about.scope == run::Scope::module);
@@ -183,7 +157,7 @@ TEST_CASE("an ACPI power meter without a label is the node's") {
   std::vector<Gap> gaps;
   const auto sensor = open_node_power(options, gaps);
   REQUIRE(sensor != nullptr);
-  CHECK(read(*sensor).at("node_power_w").value == 5400);
+  CHECK(readings_of(*sensor).at("node_power_w").value == 5400);
   CHECK(channel(*sensor, "node_power_w")->about.kind == run::ReadingKind::average);
   CHECK(channel(*sensor, "node_power_w")->about.scope == run::Scope::node);
 }
@@ -201,12 +175,12 @@ TEST_CASE("InfiniBand counts words of four bytes, over all adapters") {
   ScratchTree tree;
   add_port(tree, "mlx5_0", 1000), add_port(tree, "mlx5_1", 7);
   const auto sensor = open_network(tree.root());
-  read(*sensor);
+  readings_of(*sensor);
   add_port(tree, "mlx5_0", 1100), add_port(tree, "mlx5_1", 57);
-  const auto now = read(*sensor);
+  const auto now = readings_of(*sensor);
   CHECK(now.at("scale_out_tx_bytes").value == 600);
   CHECK(now.at("scale_out_rx_bytes").value == 1200);
-  CHECK(read(*sensor, false).empty());
+  CHECK(readings_of(*sensor, false).empty());
   NodeFacts facts;
   node_facts({.sysfs = tree.root(), .proc = tree.root()}, facts);
   REQUIRE(facts.nics.size() == 2);
@@ -234,9 +208,9 @@ TEST_CASE("Ethernet counts what has hardware behind it, so that bonds do not cou
   };
   write(0);
   const auto sensor = open_network(tree.root());
-  read(*sensor);
+  readings_of(*sensor);
   write(500);
-  CHECK(read(*sensor).at("ethernet_tx_bytes").value == 1000);
+  CHECK(readings_of(*sensor).at("ethernet_tx_bytes").value == 1000);
   NodeFacts facts;
   node_facts({.sysfs = tree.root(), .proc = tree.root()}, facts);
   REQUIRE(facts.nics.size() == 2);
@@ -247,10 +221,10 @@ TEST_CASE("a sum that lacks one of its parts is no reading, and said once") {
   ScratchTree tree;
   add_port(tree, "mlx5_0", 1000), add_port(tree, "mlx5_1", 7);
   const auto sensor = open_network(tree.root());
-  CHECK(read(*sensor).count("scale_out_tx_bytes") == 1);
+  CHECK(readings_of(*sensor).count("scale_out_tx_bytes") == 1);
   tree.write("class/infiniband/mlx5_1/ports/1/counters/port_xmit_data", "");
   for (int i = 0; i < 30; ++i)
-    CHECK(read(*sensor).count("scale_out_tx_bytes") == 0);
+    CHECK(readings_of(*sensor).count("scale_out_tx_bytes") == 0);
   CHECK(sensor->take_troubles().size() == 1);
 }
 
@@ -268,11 +242,11 @@ TEST_CASE("a Cray node's counters come with their own stamps, and RAPL is not re
   const auto sensor = open_cray(tree.root(), {"cpu_energy_j"});
   REQUIRE(sensor != nullptr);
   CHECK(channel(*sensor, "cpu_energy_j") == nullptr);
-  CHECK(read(*sensor).at("node_power_w").value == 2150);
-  const int64_t age_ns = monotonic_now_ns() - read(*sensor).at("node_power_w").time_ns;
+  CHECK(readings_of(*sensor).at("node_power_w").value == 2150);
+  const int64_t age_ns = monotonic_now_ns() - readings_of(*sensor).at("node_power_w").time_ns;
   CHECK(age_ns > 190'000'000);
   write(1'000'500);
-  CHECK(read(*sensor).at("node_energy_j").value == 500);
+  CHECK(readings_of(*sensor).at("node_energy_j").value == 500);
   ScratchTree none;
   CHECK(open_cray(none.root(), {}) == nullptr);
 }
@@ -294,11 +268,11 @@ TEST_CASE("a BMC's power is asked for by a thread, and the sampler finds the las
   const auto sensor = open_node_power(options, gaps);
   REQUIRE(sensor != nullptr);
   CHECK(gaps.empty());
-  CHECK(read(*sensor, false).empty());
+  CHECK(readings_of(*sensor, false).empty());
   CHECK(channel(*sensor, "node_power_w")->about.sensor == "ipmi dcmi");
   bool found = false;
   for (int i = 0; i < 500 && !found; ++i) {
-    const auto now = read(*sensor);
+    const auto now = readings_of(*sensor);
     found = now.count("node_power_w") > 0 && now.at("node_power_w").value == 5230;
     if (!found) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -328,7 +302,7 @@ TEST_CASE("a site's own command gives the node's power") {
   std::vector<Gap> gaps;
   const auto sensor = open_node_power(options, gaps);
   REQUIRE(sensor != nullptr);
-  CHECK(read(*sensor).at("node_power_w").value == 3300);
+  CHECK(readings_of(*sensor).at("node_power_w").value == 3300);
   for (const char* const bad : {"echo none", "exit 4", "echo -5"}) {
     options.node_power_command = bad;
     CHECK(open_node_power(options, gaps) == nullptr);

@@ -59,7 +59,7 @@ SignalSources power(std::string signal, uint32_t id, std::string what, bool is_a
   SignalSources wanted{.signal = std::move(signal),
                        .sources = {gauge({id, gpu_scope}, milli)},
                        .what = std::move(what),
-                       .remedy = "a driver of series 535 or newer"};
+                       .from_driver = 535};
   if (is_average)
     for (Source& source : wanted.sources)
       source = averaged(std::move(source));
@@ -72,8 +72,7 @@ SignalSources module_power() {
           .sources = {gauge({power_instant, module_scope}, milli, Scope::module, "module scope"),
                       averaged(gauge({power_average, module_scope}, milli, Scope::module,
                                      "module scope"))},
-          .what = "power of the module",
-          .remedy = ""};
+          .what = "power of the module"};
 }
 
 SignalSources memory_power() {
@@ -81,8 +80,7 @@ SignalSources memory_power() {
           .sources = {gauge({power_instant, memory_scope}, milli, Scope::memory, "memory scope"),
                       averaged(gauge({power_average, memory_scope}, milli, Scope::memory,
                                      "memory scope"))},
-          .what = "power of the memory",
-          .remedy = ""};
+          .what = "power of the memory"};
 }
 
 /// Payload over all NVLinks. Blackwell counts bytes per link; the older fields read zero there.
@@ -92,8 +90,7 @@ SignalSources link_bytes(bool out, unsigned architecture, const std::vector<unsi
   SignalSources wanted{.signal = out ? "scale_up_tx_bytes" : "scale_up_rx_bytes",
                        .sources = {count(data, kibi, all_links, "all links"),
                                    count(raw, kibi, all_links, "all links, with protocol")},
-                       .what = out ? "NVLink bytes sent" : "NVLink bytes received",
-                       .remedy = ""};
+                       .what = out ? "NVLink bytes sent" : "NVLink bytes received"};
   const auto newer = architecture >= blackwell ? wanted.sources.begin() : wanted.sources.end();
   if (!links.empty()) wanted.sources.insert(newer, over_links(bytes, 1, links));
   return wanted;
@@ -103,7 +100,7 @@ SignalSources residency(const std::string& reason, std::vector<Source> sources) 
   return {.signal = "throttle_ns_" + reason,
           .sources = std::move(sources),
           .what = "time throttled by " + reason,
-          .remedy = "a driver of series 575 or newer"};
+          .from_driver = 575};
 }
 
 void add_residency(std::vector<SignalSources>& wanted, Numbering numbering) {
@@ -145,11 +142,8 @@ void add_errors(std::vector<SignalSources>& wanted) {
   for (const ErrorField& field : error_fields) {
     Source source = count(field.id, 1);
     source.kind = field.kind;
-    wanted.push_back({.signal = field.signal,
-                      .sources = {std::move(source)},
-                      .what = "",
-                      .remedy = "",
-                      .rare = true});
+    wanted.push_back(
+        {.signal = field.signal, .sources = {std::move(source)}, .what = "", .rare = true});
   }
 }
 
@@ -186,14 +180,12 @@ std::vector<SignalSources> wanted_fields(unsigned architecture, const std::vecto
       power("power_average_w", power_average, "average power", true),
       module_power(),
       memory_power(),
-      SignalSources{
-          "energy_j", {count(total_energy, milli)}, "energy counter", "a Volta GPU or newer"},
-      SignalSources{"memory_c", {gauge({memory_temperature, 0}, 1)}, "memory temperature", ""},
+      SignalSources{"energy_j", {count(total_energy, milli)}, "energy counter"},
+      SignalSources{"memory_c", {gauge({memory_temperature, 0}, 1)}, "memory temperature"},
       link_bytes(true, architecture, links),
       link_bytes(false, architecture, links),
-      SignalSources{"pcie_tx_bytes", {count(pcie_tx, 1)}, "PCIe bytes sent", "driver 555 or newer"},
-      SignalSources{
-          "pcie_rx_bytes", {count(pcie_rx, 1)}, "PCIe bytes received", "driver 555 or newer"}};
+      SignalSources{"pcie_tx_bytes", {count(pcie_tx, 1)}, "PCIe bytes sent", 555},
+      SignalSources{"pcie_rx_bytes", {count(pcie_rx, 1)}, "PCIe bytes received", 555}};
   add_residency(wanted, numbering);
   add_errors(wanted);
   return wanted;

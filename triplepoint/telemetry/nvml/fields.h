@@ -32,9 +32,9 @@ struct Source {
 struct SignalSources {
   std::string signal;
   std::vector<Source> sources;
-  std::string what;    // for people, if none works: "instant power"; "": nothing is said
-  std::string remedy;  // what would help
-  bool rare = false;   // read at the slow pace
+  std::string what;     // for people, if none works: "instant power"; "": nothing is said
+  int from_driver = 0;  // series of drivers that have it
+  bool rare = false;    // read at the slow pace
 };
 
 /// Which numbers NVML gives the residency counters of thermal slowdown and power brake: drivers of

@@ -15,6 +15,7 @@
 #include "triplepoint/telemetry/nvml/sensor.h"
 
 #include "tests/doubles/fake_drivers.h"
+#include "tests/doubles/scripted_sensor.h"
 
 namespace triplepoint::telemetry::nvml {
 namespace {
@@ -35,9 +36,7 @@ struct Bench {
   }
 
   const Channel* channel(const std::string& signal, int gpu = 0) const {
-    for (const Channel& channel : sensor->channels())
-      if (channel.about.signal == signal && channel.about.device == gpu) return &channel;
-    return nullptr;
+    return telemetry::channel(*sensor, signal, gpu);
   }
   /// All readings at this time, by signal and GPU.
   std::map<std::pair<std::string, int>, Reading> at(double time, bool slow = true) {
@@ -58,9 +57,7 @@ struct Bench {
     return reading == found.end() ? std::nan("") : reading->second.value;
   }
   bool says_missing(const std::string& words) const {
-    return std::any_of(sensor->gaps().begin(), sensor->gaps().end(), [&](const Gap& gap) {
-      return (gap.what + ": " + gap.why).find(words) != std::string::npos;
-    });
+    return telemetry::says_missing(*sensor, words);
   }
 
   FakeNvml fake;
@@ -154,6 +151,8 @@ TEST_CASE("what a driver lacks is a gap with its reason, and its older calls are
   CHECK(bench.channel("power_average_w")->about.sensor == "nvmlDeviceGetPowerUsage");
   CHECK(bench.says_missing("instant power of GPU 0"));
   CHECK(bench.says_missing("PCIe bytes sent"));
+  CHECK(bench.says_missing("; a driver of series 535 or newer"));
+  CHECK_FALSE(bench.says_missing("Volta"));
   CHECK(bench.value(3, "die_c") == 35);
   CHECK(bench.value(4, "throttle_reasons") == 1);
 }

@@ -108,6 +108,14 @@ class Opener {
     return std::atoi(text.data());
   }
 
+  /// What would help: a newer driver, where this one is too old; a Volta GPU counts energy.
+  std::string remedy_of(const SignalSources& wanted) const {
+    constexpr unsigned volta = 5;
+    if (wanted.signal == "energy_j" && gpu_.architecture < volta) return "a Volta GPU or newer";
+    if (driver_major() >= wanted.from_driver) return "";
+    return fmt::format("a driver of series {} or newer", wanted.from_driver);
+  }
+
   void open_fields() {
     std::vector<FieldValue> answers;
     const bool asked = ask(numbering_fields(), answers) == Code::success;
@@ -122,7 +130,7 @@ class Opener {
                       [&](const Source& source) { return open_source(wanted, source, code); });
       if (works && wanted.rare) channels_.back().pace = Pace::slow;
       if (works || wanted.what.empty()) continue;
-      missing_fields_.push_back({wanted.what, driver_.words(code), wanted.remedy});
+      missing_fields_.push_back({wanted.what, driver_.words(code), remedy_of(wanted)});
       missing_signals_.push_back(wanted.signal);
     }
     set_paces();

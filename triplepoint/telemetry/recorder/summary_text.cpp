@@ -84,9 +84,12 @@ std::string power_line(const RecordingSummary& summary) {
 
 std::string heat_line(const RecordingSummary& summary) {
   std::string line;
-  if (summary.die_mean_c)
-    line += fmt::format("die {:.0f}/{:.0f} C mean/max ({} max)", *summary.die_mean_c,
-                        summary.die_max_c->value, whose(*summary.die_max_c));
+  if (summary.die_mean_c) {
+    line +=
+        fmt::format("die {:.0f}/{:.0f} C mean/max", *summary.die_mean_c, summary.die_max_c->value);
+    if (summary.die_max_c->value > *summary.die_mean_c + 0.5)
+      line += fmt::format(" ({} max)", whose(*summary.die_max_c));
+  }
   if (summary.memory_mean_c)
     line += fmt::format("   memory {:.0f}/{:.0f} C", *summary.memory_mean_c,
                         summary.memory_max_c->value);
@@ -96,9 +99,9 @@ std::string heat_line(const RecordingSummary& summary) {
 std::string clock_line(const RecordingSummary& summary) {
   if (!summary.clock_mean_mhz) return "";
   std::string line = fmt::format("SM {:.0f} MHz mean", *summary.clock_mean_mhz);
-  if (summary.num_devices > 1 && *summary.clock_mean_mhz > 0)
-    line += fmt::format(", slowest {} ({:+.1f} %)", whose(*summary.slowest_clock_mhz),
-                        100 * (summary.slowest_clock_mhz->value / *summary.clock_mean_mhz - 1));
+  const double slowest = 100 * (summary.slowest_clock_mhz->value / *summary.clock_mean_mhz - 1);
+  if (summary.num_devices > 1 && slowest < -0.05)
+    line += fmt::format(", slowest {} ({:+.1f} %)", whose(*summary.slowest_clock_mhz), slowest);
   return line;
 }
 

@@ -104,6 +104,13 @@ struct Bench {
     all.push_back(std::move(made));
     round = std::make_unique<SensorRound>(std::move(all), [this] { return now; });
   }
+  /// Calls of the sensor in `count` ticks, once its period may be known.
+  int64_t reads_at(int64_t tick, int64_t asked, int64_t count) {
+    round->set_pace(tick, asked);
+    const int64_t before = sensor->reads();
+    poll(tick, count);
+    return sensor->reads() - before;
+  }
   std::vector<Sample> poll(int64_t tick, int64_t count) {
     std::vector<Sample> samples;
     for (int64_t i = 0; i < count; ++i, now += tick)
@@ -112,13 +119,20 @@ struct Bench {
   }
 };
 
+/// New every 100 ms.
+void power_alone(ScriptedSensor& sensor) {
+  sensor.add_device();
+  sensor.add(
+      "power_instant_w", 0, ReadingKind::instant, [](double t) { return t; }, 0.1);
+}
+void power_and_clock(ScriptedSensor& sensor) {
+  power_alone(sensor);
+  sensor.add("sm_clock_mhz", 0, ReadingKind::instant, [](double) { return 1980; });
+}
+
 TEST_CASE("a reading with the stamp of the one before is dropped, each update is kept once") {
   Bench bench;
-  bench.build([](ScriptedSensor& sensor) {
-    sensor.add_device();
-    sensor.add(
-        "power_instant_w", 0, ReadingKind::instant, [](double t) { return t; }, 0.1);
-  });
+  bench.build(power_alone);
   const auto samples = bench.poll(20 * ms, 500);  // ten seconds
   CHECK(samples.size() == 100);
   for (size_t i = 1; i < samples.size(); ++i)
@@ -142,11 +156,7 @@ TEST_CASE("slow channels are read when it is their turn only") {
 
 TEST_CASE("a sensor slower than the ticks is read at half of its period, and misses no update") {
   Bench bench;
-  bench.build([](ScriptedSensor& sensor) {
-    sensor.add_device();
-    sensor.add(
-        "power_instant_w", 0, ReadingKind::instant, [](double t) { return t; }, 0.1);
-  });
+  bench.build(power_alone);
   bench.poll(10 * ms, 150);
   CHECK(bench.round->periods()[0].value() / unit::ms == doctest::Approx(100));
   bench.round->set_pace(20 * ms, 20 * ms);
@@ -159,17 +169,9 @@ TEST_CASE("a sensor slower than the ticks is read at half of its period, and mis
 
 TEST_CASE("a sensor with a channel of unknown period is read at every tick") {
   Bench bench;
-  bench.build([](ScriptedSensor& sensor) {
-    sensor.add_device();
-    sensor.add(
-        "power_instant_w", 0, ReadingKind::instant, [](double t) { return t; }, 0.1);
-    sensor.add("sm_clock_mhz", 0, ReadingKind::instant, [](double) { return 1980; });
-  });
+  bench.build(power_and_clock);
   bench.poll(10 * ms, 150);
-  bench.round->set_pace(20 * ms, 20 * ms);
-  const int64_t reads = bench.sensor->reads();
-  bench.poll(20 * ms, 100);
-  CHECK(bench.sensor->reads() - reads == 100);
+  CHECK(bench.reads_at(20 * ms, 20 * ms, 100) == 100);
 }
 
 TEST_CASE("where sensors set the pace, others are read as often as was asked for") {
@@ -179,27 +181,16 @@ TEST_CASE("where sensors set the pace, others are read as often as was asked for
     sensor.add("cpu_user_s", -1, ReadingKind::counter, [](double t) { return t; });
   });
   bench.poll(10 * ms, 150);
-  bench.round->set_pace(50 * ms, 100 * ms);
-  const int64_t reads = bench.sensor->reads();
-  bench.poll(50 * ms, 100);
-  CHECK(bench.sensor->reads() - reads == 50);
+  CHECK(bench.reads_at(50 * ms, 100 * ms, 100) == 50);
 }
 
 TEST_CASE("a sensor with a known period sets the pace, whatever else it reads") {
   Bench bench;
-  bench.build([](ScriptedSensor& sensor) {
-    sensor.add_device();
-    sensor.add(
-        "power_instant_w", 0, ReadingKind::instant, [](double t) { return t; }, 0.1);
-    sensor.add("sm_clock_mhz", 0, ReadingKind::instant, [](double) { return 1980; });
-  });
+  bench.build(power_and_clock);
   CHECK(bench.round->shortest_period_ns() == 0);
   bench.poll(10 * ms, 150);
   CHECK(bench.round->shortest_period_ns() == 100 * ms);
-  bench.round->set_pace(50 * ms, 100 * ms);
-  const int64_t reads = bench.sensor->reads();
-  bench.poll(50 * ms, 100);
-  CHECK(bench.sensor->reads() - reads == 100);
+  CHECK(bench.reads_at(50 * ms, 100 * ms, 100) == 100);
 }
 
 TEST_CASE("what is no number, and what is stamped by another clock, does no harm") {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <tuple>
 
@@ -17,6 +16,8 @@
 #include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/exporter/exposition.h"
 #include "triplepoint/telemetry/live/snapshot.h"
+#include "triplepoint/telemetry/timeseries/text_table.h"
+#include "triplepoint/trace/logs/lines.h"
 
 namespace triplepoint::telemetry {
 namespace {
@@ -26,65 +27,58 @@ using run::ReadingKind;
 using run::Scope;
 
 struct Unit {
-  std::string_view word;  // in lower case, but for mega
-  char of;                // what it measures: the letter of its basic unit
-  double scale;           // in the unit of signals
+  std::string_view words;  // apart by commas, in lower case but for mega
+  char of;                 // what it measures: the letter of its basic unit
+  double scale;            // in the unit of signals
 };
-constexpr std::array units = {
-    Unit{"w", 'W', 1},
-    Unit{"mw", 'W', 1e-3},
-    Unit{"MW", 'W', 1e6},
-    Unit{"uw", 'W', 1e-6},
-    Unit{"kw", 'W', 1e3},
-    Unit{"watts", 'W', 1},
-    Unit{"watt", 'W', 1},
-    Unit{"c", 'C', 1},
-    Unit{"\xc2\xb0"
-         "c",
-         'C', 1},
-    Unit{"celsius", 'C', 1},
-    Unit{"celsius degree", 'C', 1},
-    Unit{"degrees c", 'C', 1},
-    Unit{"mhz", 'H', 1},
-    Unit{"ghz", 'H', 1e3},
-    Unit{"hz", 'H', 1e-6},
-    Unit{"hertz", 'H', 1e-6},
-    Unit{"%", '%', 0.01},
-    Unit{"percent", '%', 0.01},
-    Unit{"pct", '%', 0.01},
-    Unit{"ratio", '%', 1},
-    Unit{"b", 'B', 1},
-    Unit{"bytes", 'B', 1},
-    Unit{"kib", 'B', 1024},
-    Unit{"mib", 'B', 1048576},
-    Unit{"gib", 'B', 1073741824},
-    Unit{"kb", 'B', 1e3},
-    Unit{"mb", 'B', 1e6},
-    Unit{"gb", 'B', 1e9},
-    Unit{"j", 'J', 1},
-    Unit{"mj", 'J', 1e-3},
-    Unit{"MJ", 'J', 1e6},
-    Unit{"uj", 'J', 1e-6},
-    Unit{"joules", 'J', 1},
-    Unit{"kj", 'J', 1e3},
-    Unit{"wh", 'J', 3600},
-    Unit{"kwh", 'J', 3.6e6},
-    Unit{"f", 'F', 1},
-    Unit{"\xc2\xb0"
-         "f",
-         'F', 1},
-    Unit{"fahrenheit", 'F', 1},
-    Unit{"v", 'V', 1},
-    Unit{"s", 's', 1},
-    Unit{"ms", 's', 1e-3},
-    Unit{"mv", 'V', 1e-3},
-    Unit{"rpm", 'R', 1},
-};
+constexpr std::array units = {Unit{"w,watts,watt", 'W', 1},
+                              Unit{"mw", 'W', 1e-3},
+                              Unit{"MW", 'W', 1e6},
+                              Unit{"uw", 'W', 1e-6},
+                              Unit{"kw", 'W', 1e3},
+                              Unit{"c,\u00b0c,celsius,celsius degree,degrees c", 'C', 1},
+                              Unit{"mhz", 'H', 1},
+                              Unit{"ghz", 'H', 1e3},
+                              Unit{"hz,hertz", 'H', 1e-6},
+                              Unit{"%,percent,pct", '%', 0.01},
+                              Unit{"ratio", '%', 1},
+                              Unit{"b,bytes", 'B', 1},
+                              Unit{"kib", 'B', 1024},
+                              Unit{"mib", 'B', 1048576},
+                              Unit{"gib", 'B', 1073741824},
+                              Unit{"kb", 'B', 1e3},
+                              Unit{"mb", 'B', 1e6},
+                              Unit{"gb", 'B', 1e9},
+                              Unit{"j,joules", 'J', 1},
+                              Unit{"mj", 'J', 1e-3},
+                              Unit{"MJ", 'J', 1e6},
+                              Unit{"uj", 'J', 1e-6},
+                              Unit{"kj", 'J', 1e3},
+                              Unit{"wh", 'J', 3600},
+                              Unit{"kwh", 'J', 3.6e6},
+                              Unit{"f,\u00b0f,fahrenheit", 'F', 1},
+                              Unit{"v", 'V', 1},
+                              Unit{"mv", 'V', 1e-3},
+                              Unit{"s", 's', 1},
+                              Unit{"ms", 's', 1e-3},
+                              Unit{"rpm", 'R', 1}};
+
+bool lists(std::string_view words, std::string_view word) {
+  for (std::size_t at = words.find(word); at != words.npos; at = words.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || words[at - 1] == ',') && (end == words.size() || words[end] == ','))
+      return true;
+  }
+  return false;
+}
 
 const Unit* unit_of(std::string_view word) {
-  const auto* found = std::ranges::find(units, trimmed(word), &Unit::word);
-  if (found == units.end())
-    found = std::ranges::find(units, std::string_view(lower_case(trimmed(word))), &Unit::word);
+  word = trimmed(word);
+  const auto spelled = [](std::string_view as) {
+    return std::ranges::find_if(units, [&](const Unit& unit) { return lists(unit.words, as); });
+  };
+  const auto* found = spelled(word);
+  if (found == units.end()) found = spelled(lower_case(word));
   return found == units.end() ? nullptr : found;
 }
 
@@ -180,10 +174,11 @@ struct Named {
 };
 constexpr std::array named = {
     Named{"date", Is::date},
-    Named{"timestamp timestamp_ns timestamp_us timestamp_ms timestampus ts time unix_time "
-          "unix_timestamp datetime date_time runtime elapsed elapsed_time "
-          "relative_time relative_time_process relative_time_wall time_s elapsed_s",
-          Is::time},
+    Named{
+        "timestamp timestamp_ns timestamp_us timestamp_ms timestampus ts time unix_time query_time "
+        "unix_timestamp datetime date_time runtime elapsed elapsed_time "
+        "relative_time relative_time_process relative_time_wall time_s elapsed_s",
+        Is::time},
     Named{"index gpu_index index_gpu gpuid deviceid device local_rank gpu gpu_id entity idx "
           "device_id uuid gpu_uuid "
           "pci_bus_id pci_bus bus_id bdf gpu_bdf gpu_pci_bus_id",
@@ -373,61 +368,40 @@ std::string other_unit(std::string_view cell, const Column& column) {
 
 namespace {
 
-/// "2026/09/08 07:20:00.279", "2025-09-24T03:48:00Z", "20260908 07:20:00 +02:00".
+/// A stamp with its time zone: "2025-09-24T03:48:00Z", "20260908 07:20:00 +02:00".
 std::optional<Moment> calendar_moment(std::string_view text) {
-  std::size_t at = 0;
-  const auto digits = [&](std::size_t most) -> std::optional<int> {
-    int value = 0;
-    const std::size_t begin = at;
-    while (at < text.size() && at - begin < most && is_digit(text[at]))
-      value = 10 * value + (text[at++] - '0');
-    return at > begin ? std::optional(value) : std::nullopt;
-  };
-  const auto skip = [&](std::string_view any) {
-    if (at < text.size() && any.find(text[at]) != any.npos) ++at;
-  };
-  const auto year = digits(4);
-  skip("-/");
-  const auto month = digits(2);
-  skip("-/");
-  const auto day = digits(2);
-  skip("T ");
-  skip(" ");
-  const auto hour = digits(2);
-  skip(":");
-  const auto minute = digits(2);
-  skip(":");
-  const auto second = digits(2);
-  if (!year || !month || !day || !hour || !minute || !second || *year < 1970 || *year > 2090)
-    return std::nullopt;
-  int64_t ns = 0;
-  if (at < text.size() && (text[at] == '.' || text[at] == ',')) {
-    int64_t unit = 100'000'000;
-    for (++at; at < text.size() && is_digit(text[at]); ++at, unit /= 10)
-      ns += unit * (text[at] - '0');
-  }
-  namespace chrono = std::chrono;
-  const chrono::year_month_day date{chrono::year(*year),
-                                    chrono::month(static_cast<unsigned>(*month)),
-                                    chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
-  int64_t seconds = chrono::sys_days(date).time_since_epoch().count() * 86400 + *hour * 3600 +
-                    *minute * 60 + *second;
-  std::string_view zone = trimmed(text.substr(at));
-  Moment moment;
+  const auto stamp = trace::stamp_of(text);
+  if (!stamp) return std::nullopt;
+  Moment moment{.ns = stamp->time.nanoseconds()};
+  const std::string_view zone = trimmed(text.substr(stamp->size));
   if (zone.starts_with('+') || zone.starts_with('-')) {
-    const int64_t sign = zone.front() == '-' ? 1 : -1;
-    at = text.size() - zone.size() + 1;
-    const auto hours = digits(2);
-    skip(":");
-    seconds += sign * (hours.value_or(0) * 3600 + digits(2).value_or(0) * 60);
+    const std::string_view hours = zone.substr(1, 2), minutes = zone.substr(zone.size() - 2);
+    const int64_t seconds = whole_number(hours).value_or(0) * 3600 +
+                            (zone.size() > 3 ? whole_number(minutes).value_or(0) * 60 : 0);
+    moment.ns += (zone.front() == '-' ? 1 : -1) * seconds * 1'000'000'000;
   } else if (zone.empty()) {
     moment.has_no_zone = true;
   } else if (zone != "Z" && zone != "UTC" && zone != "GMT") {
     return std::nullopt;
   }
-  moment.ns = seconds * 1'000'000'000 + ns;
   return moment;
+}
+
+/// "Tue Sep  8 07:20:00 UTC 2026" as calendar_moment() takes it; "07:20:00" is since midnight.
+std::optional<Moment> spoken_moment(std::string_view text) {
+  constexpr std::string_view months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  std::vector<std::string_view> words;
+  split_cells(text, {.separator = ' '}, words);
+  if (words.size() == 1 && text.find(':') <= 2) {
+    auto moment = calendar_moment(fmt::format("1970-01-01 {}Z", text));
+    if (moment) moment->is_relative = true;
+    return moment;
+  }
+  if (words.size() < 5) return std::nullopt;
+  const std::size_t month = months.find(words[1]);
+  if (words[1].size() != 3 || month == months.npos) return std::nullopt;
+  return calendar_moment(fmt::format("{}-{:02}-{:0>2} {} {}", words.back(), month / 3 + 1, words[2],
+                                     words[3], words.size() > 5 ? words[4] : ""));
 }
 
 }  // namespace
@@ -436,7 +410,10 @@ std::optional<Moment> moment_in(std::string_view cell) {
   cell = trimmed(cell, " \t\r\"'");
   double value = 0;
   const auto read = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (read.ec != std::errc() || read.ptr != cell.data() + cell.size()) return calendar_moment(cell);
+  if (read.ec != std::errc() || read.ptr != cell.data() + cell.size()) {
+    const auto moment = calendar_moment(cell);
+    return moment ? moment : spoken_moment(cell);
+  }
   if (!std::isfinite(value) || value < 0) return std::nullopt;
   constexpr double earliest_s = 1e9, scales[] = {1e9, 1e6, 1e3, 1};  // 2001, in ns a count
   if (value < earliest_s) return Moment{std::llround(value * 1e9), true, false};

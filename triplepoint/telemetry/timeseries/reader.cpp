@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
 #include <set>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "triplepoint/telemetry/timeseries/columns.h"
 #include "triplepoint/telemetry/timeseries/text_table.h"
 #include "triplepoint/telemetry/timeseries/windows.h"
+#include "triplepoint/trace/input.h"
 
 namespace triplepoint::telemetry {
 namespace {
@@ -26,14 +26,17 @@ using Is = Column::Is;
 
 enum class Form : uint8_t { none, table, bare_power, windows, emissions, json };
 
-constexpr std::size_t sniffed = 64 * 1024;
+constexpr std::size_t sniffed = 64 * 1024, most_bytes = std::size_t{4} << 30U;
 
-std::string beginning_of(const Path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(sniffed, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
-  return as_utf8(std::move(text));
+/// Unpacked, at least `most` bytes if there are. Of a packed file that is cut, what there is.
+Result<std::string> text_of(const Path& path, std::size_t most, std::string* fault = nullptr) {
+  trace::Input file = TPT_TRY(trace::Input::open(path));
+  Result<bool> more = true;
+  while (more.value_or(false) && file.ahead().size() < most)
+    more = file.fill();
+  if (!more && file.ahead().empty()) return tl::unexpected(more.error());
+  if (!more && fault != nullptr) *fault = more.error().what;
+  return plain_text(std::string(file.ahead()));
 }
 
 std::vector<Column> columns_of(const TableHead& head) {
@@ -76,9 +79,10 @@ Form form_of(std::string_view text) {
   if (start.starts_with('{') || start.starts_with('[')) {
     const std::string_view head = text.substr(0, sniffed);
     if (head.find("traceEvents") != head.npos) return Form::none;
-    for (const char* const word : {"\"resultType\"", "\"card0\"", "\"card1\"", "system.gpu.",
-                                   "system/gpu.", "\"gfx_activity\"", "\"socket_power\"",
-                                   "\"power_usage\"", "\"hotspot_temperature\"", "\"hotspot\""})
+    for (const char* const word :
+         {"\"resultType\"", "\"card0\"", "\"card1\"", "system.gpu.", "system/gpu.",
+          "\"gfx_activity\"", "\"socket_power\"", "\"power_usage\"", "\"hotspot_temperature\"",
+          "\"hotspot\"", "\"temperature.gpu\"", "\"power.draw\""})
       if (head.find(word) != head.npos) return Form::json;
     return Form::none;
   }
@@ -380,7 +384,7 @@ class FileReader {
   /// Of a path the end that is known: usage.gfx_activity.
   const Column& known_column(const std::string& path) {
     const auto [at, fresh] = titles_.try_emplace(path);
-    if (!fresh) return at->second;
+    if (!fresh || path.find(".process.") != path.npos) return at->second;  // a process is no GPU
     for (std::string_view title = path; at->second.is == Is::unknown;) {
       at->second = column_of(title);
       const std::size_t point = title.find('.');
@@ -474,12 +478,13 @@ std::string producer_of(Form form, std::string_view text) {
   for (const auto& [word, name] :
        {std::pair("Time,Power", "Zeus"), std::pair("time,power", "Zeus"),
         std::pair("system.gpu", "wandb"), std::pair("system/gpu", "wandb"),
-        std::pair("\"resultType\"", "Prometheus"), std::pair("#Entity", "dcgmi"),
-        std::pair("# Entity", "dcgmi"), std::pair("card0", "rocm-smi"),
-        std::pair("socket_power", "amd-smi"), std::pair("hotspot", "amd-smi"),
-        std::pair("GFX_CLK", "amd-smi"), std::pair("temperature.gpu", "nvidia-smi"),
-        std::pair("power.draw", "nvidia-smi"), std::pair("clocks.", "nvidia-smi"),
-        std::pair("# gpu", "nvidia-smi"), std::pair("#Date", "nvidia-smi")})
+        std::pair("\"query_time\"", "gpustat"), std::pair("\"resultType\"", "Prometheus"),
+        std::pair("#Entity", "dcgmi"), std::pair("# Entity", "dcgmi"),
+        std::pair("card0", "rocm-smi"), std::pair("socket_power", "amd-smi"),
+        std::pair("hotspot", "amd-smi"), std::pair("GFX_CLK", "amd-smi"),
+        std::pair("temperature.gpu", "nvidia-smi"), std::pair("power.draw", "nvidia-smi"),
+        std::pair("clocks.", "nvidia-smi"), std::pair("# gpu", "nvidia-smi"),
+        std::pair("#Date", "nvidia-smi")})
     if (head.find(word) != head.npos) return name;
   return "another sampler";
 }
@@ -498,7 +503,8 @@ std::optional<int32_t> gpu_in_name(const Path& path) {
 bool looks_like_time_series(const Path& source) {
   const std::vector<Path> files = files_of(source);
   return !files.empty() && std::ranges::all_of(files, [](const Path& path) {
-    return path_exists(path) && !is_folder(path) && form_of(beginning_of(path)) != Form::none;
+    return path_exists(path) && !is_folder(path) &&
+           form_of(text_of(path, sniffed).value_or("")) != Form::none;
   });
 }
 
@@ -507,7 +513,9 @@ Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& o
   Windows windows(options.gpus_per_node);
   std::string producer;
   for (const Path& path : files_of(source)) {
-    const std::string text = as_utf8(TPT_TRY(read_file(path)));
+    std::string fault;
+    const std::string text = TPT_TRY(text_of(path, most_bytes, &fault));
+    if (!fault.empty()) collector.note(fault + ": what was there is read");
     const Form form = form_of(text);
     if (form == Form::none)
       return error(fmt::format(

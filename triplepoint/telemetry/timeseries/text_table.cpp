@@ -35,8 +35,7 @@ bool has_decimal_comma(std::string_view cell) {
   return digits == 1 || digits == 2;
 }
 
-}  // namespace
-
+/// Of a file that may be UTF-16 (PowerShell writes it so) or begin with a byte order mark.
 std::string as_utf8(std::string text) {
   if (text.starts_with("\xef\xbb\xbf")) return text.substr(3);
   const bool little = text.starts_with("\xff\xfe"), big = text.starts_with("\xfe\xff");
@@ -49,6 +48,8 @@ std::string as_utf8(std::string text) {
   }
   return utf8;
 }
+
+}  // namespace
 
 void split_cells(std::string_view line, const TableForm& form,
                  std::vector<std::string_view>& cells) {
@@ -79,12 +80,20 @@ bool next_line(std::string_view& text, std::string_view& line) {
   return true;
 }
 
+std::string plain_text(std::string text) {
+  text = as_utf8(std::move(text));
+  std::string_view rest = text, line;
+  const auto is_message = [&] { return line.starts_with("WARNING") || line.starts_with("="); };
+  std::size_t begin = 0;
+  while (next_line(rest, line) && (trimmed(line).empty() || is_message()))
+    begin = text.size() - rest.size();
+  return text.substr(begin);
+}
+
 TableHead head_of(std::string_view text) {
   TableHead head;
   std::string_view line;
-  const auto is_message = [&] { return line.starts_with("WARNING") || line.starts_with("="); };
-  while (next_line(text, line) && (trimmed(line).empty() || is_message())) {
-  }
+  next_line(text, line);
   head.line = trimmed(line);
   std::string_view titles = head.line;
   std::vector<std::string_view> cells;

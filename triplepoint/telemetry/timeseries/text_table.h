@@ -7,8 +7,8 @@
 
 namespace triplepoint::telemetry {
 
-/// UTF-8 of a file that may be UTF-16 (PowerShell writes it so) or begin with a byte order mark.
-std::string as_utf8(std::string text);
+/// What a file says: in UTF-8, without blank lines and messages (WARNING) before the first of it.
+std::string plain_text(std::string text);
 
 /// How the cells of a table are told apart.
 struct TableForm {
@@ -30,7 +30,7 @@ struct TableHead {
   std::string_view rows;                   // what follows
 };
 /// The first line that may be one of titles: "timestamp, index, power.draw [W]", "# gpu pwr gtemp",
-/// "#Entity POWER TMPTR". Lines before it are none.
+/// "#Entity POWER TMPTR".
 TableHead head_of(std::string_view text);
 
 }  // namespace triplepoint::telemetry

@@ -378,7 +378,8 @@ Result<Trace> read_json(Input& input, const ReadOptions& options) {
 
 bool looks_like_flight_recorder(std::string_view head) {
   const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
-  if (looks_like_pickle(head)) return has("entries") || has("pg_config") || has("nccl_comm_state");
+  if (looks_like_pickle(head))
+    return has("entries") || has("pg_config") || has("nccl_comm_state") || has("profiling_name");
   if (has("\"nccl_version\"") && has("\"pg_config\"")) return true;  // perhaps without entries
   return has("\"entries\"") && has("\"record_id\"") && has("\"profiling_name\"");
 }
@@ -388,6 +389,7 @@ Result<Trace> read_flight_recorder(Input& input, const ReadOptions& options) {
   const std::string bytes = TPT_TRY(input.rest(most_pickle));
   Result<std::string> json = pickle_to_json(bytes);
   if (!json) return error(fmt::format("{}: {}", input.name(), json.error().what));
+  if (json->starts_with('[')) *json = "{\"entries\": " + *json + "}";  // of PyTorch 2.2
   Input text = Input::of_text(*std::move(json), input.name());
   return read_json(text, options);
 }

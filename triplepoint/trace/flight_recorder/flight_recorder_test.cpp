@@ -163,33 +163,6 @@ TEST_CASE("what ends as a part of a coalesced operation takes the state of the w
   }
 }
 
-TEST_CASE("whatever value of an entry is absent, none or absurd, no other entry changes") {
-  const std::string whole = dump();
-  const Trace before = read(whole);
-  for (const char* key : {"time_created_ns", "duration_ms", "time_discovered_completed_ns"})
-    for (const std::string value :
-         {"null", "0", "-5", "NaN", "9223372036854775807", "1e300", "\"\""}) {
-      std::string changed = whole;
-      const size_t at = changed.find(key) + std::string_view(key).size() + 2;  // of the first entry
-      changed.replace(at, changed.find_first_of(",}", at) - at, value);
-      CAPTURE(key);
-      CAPTURE(value);
-      const Trace after = read(changed);
-      const auto& a = before.timeline;
-      const auto& b = after.timeline;
-      REQUIRE(b.spans.size() == a.spans.size());
-      CHECK(after.skipped.events == 0);
-      for (size_t i = 1; i < a.spans.size(); ++i) {
-        const run::Span& span = b.spans[i];
-        CHECK(*before.epoch_unix_ns + a.spans[i].begin.nanoseconds() ==
-              *after.epoch_unix_ns + span.begin.nanoseconds());
-        CHECK(a.spans[i].end - a.spans[i].begin == span.end - span.begin);
-      }
-      const run::Span& first = b.spans[0];
-      CHECK((first.end == first.begin || first.end - first.begin == 1.5 * unit::ms));
-    }
-}
-
 TEST_CASE("a size that is no list of sizes is not known, and a dump without times has no date") {
   std::string text = dump();
   for (size_t at = 0; (at = text.find("[[3,4],[2]]", at)) != std::string::npos;)
@@ -230,6 +203,14 @@ TEST_CASE("a pickled dump is read as its JSON is") {
   REQUIRE(trace.timeline.spans.size() == 1);
   CHECK(trace.timeline.spans[0].bytes == 12. * 4 * unit::B);
   CHECK(trace.timeline.spans[0].end == trace.timeline.spans[0].begin);  // no length was measured
+}
+
+TEST_CASE("a dump of PyTorch 2.2 is the list of its entries") {
+  Pickler p;
+  p.op("](}(").text("profiling_name").text("nccl:all_reduce").text("seq_id").integer(3);
+  p.op("ue.");
+  CHECK(looks_like_flight_recorder(p.bytes));
+  CHECK(read(p.bytes).timeline.details.at(0).sequence == 3);
 }
 
 TEST_CASE("what Python pickles in protocols 2, 3 and 4 comes out as the same JSON") {

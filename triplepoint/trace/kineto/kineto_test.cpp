@@ -431,16 +431,6 @@ TEST_CASE("a file cut off anywhere gives the events before the cut") {
   CHECK(before + 2 >= whole);
 }
 
-TEST_CASE("an event that lies years away from the others is skipped") {
-  const Trace trace =
-      read(file_of({event("\"name\": \"a\", \"ts\": 1700000000000000, \"dur\": 2"),
-                    event("\"name\": \"a\", \"ts\": 0, \"dur\": 2"),
-                    event("\"name\": \"a\", \"ts\": 1700000000000005, \"dur\": 2")}));
-  CHECK(timed_spans(trace.timeline).size() == 2);
-  CHECK(trace.skipped.events == 1);
-  CHECK(trace.epoch_unix_ns == 1'700'000'000'000'000'000);
-}
-
 TEST_CASE("an endless event costs bounded memory and is skipped") {
   const std::string good = event("\"name\": \"a\", \"ts\": 1, \"dur\": 2");
   const std::string text = file_of(

@@ -97,54 +97,45 @@ std::optional<int64_t> integer_after(std::string_view text, std::string_view key
   return std::llround(*number);
 }
 
-namespace {
-
-constexpr std::string_view stamp_form = "dddd-dd-dd?dd:dd:dd";
-
-bool is_stamp(std::string_view text) {
-  if (text.size() < stamp_form.size()) return false;
-  for (size_t i = 0; i < stamp_form.size(); ++i) {
-    const char want = stamp_form[i];
-    if (want == 'd' && !is_digit(text[i])) return false;
-    if (want == '?' && text[i] != ' ' && text[i] != 'T') return false;
-    if (want != 'd' && want != '?' && text[i] != want) return false;
-  }
-  return true;
+std::optional<Stamp> stamp_of(std::string_view text) {
+  size_t at = 0;
+  const auto digits = [&](size_t most) -> std::optional<int> {
+    int value = 0;
+    const size_t begin = at;
+    while (at < text.size() && at - begin < most && is_digit(text[at]))
+      value = 10 * value + (text[at++] - '0');
+    return at > begin ? std::optional(value) : std::nullopt;
+  };
+  const auto part = [&](std::string_view before) {
+    while (at < text.size() && before.find(text[at]) != before.npos)
+      ++at;
+    return digits(2);
+  };
+  const auto year = digits(4), month = part("-/"), day = part("-/"), hour = part("T "),
+             minute = part(":"), second = part(":");
+  const bool is_whole = year && month && day && hour && minute && second;
+  // Nanoseconds of 64 bits end in 2262.
+  if (!is_whole || *year < 1970 || *year > 2200) return std::nullopt;
+  int64_t ns = 0, unit = 100'000'000;
+  if (at < text.size() && (text[at] == '.' || text[at] == ','))
+    for (++at; at < text.size() && is_digit(text[at]); ++at, unit /= 10)
+      ns += unit * (text[at] - '0');
+  namespace chrono = std::chrono;
+  const chrono::year_month_day date{chrono::year(*year),
+                                    chrono::month(static_cast<unsigned>(*month)),
+                                    chrono::day(static_cast<unsigned>(*day))};
+  if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
+  const chrono::seconds time = chrono::sys_days(date).time_since_epoch() + chrono::hours(*hour) +
+                               chrono::minutes(*minute) + chrono::seconds(*second);
+  return Stamp{Instant(time.count() * 1'000'000'000 + ns), at};
 }
-
-int number_in(std::string_view text, size_t from, size_t count) {
-  int value = 0;
-  for (const char c : text.substr(from, count))
-    value = value * 10 + (c - '0');
-  return value;
-}
-
-/// Nanoseconds of ",123" or ".123456" behind the seconds.
-int64_t fraction_ns(std::string_view text) {
-  if (text.empty() || (text[0] != ',' && text[0] != '.')) return 0;
-  int64_t value = 0, unit = 100'000'000;
-  for (size_t i = 1; i < text.size() && is_digit(text[i]) && unit > 0; ++i, unit /= 10)
-    value += (text[i] - '0') * unit;
-  return value;
-}
-
-}  // namespace
 
 std::optional<Instant> last_stamp(std::string_view text) {
-  for (size_t at = text.size() >= stamp_form.size() ? text.size() - stamp_form.size() + 1 : 0;
-       at-- > 0;) {
+  constexpr size_t shortest = 19;  // dddd-dd-dd dd:dd:dd
+  for (size_t at = text.size() < shortest ? 0 : text.size() - shortest + 1; at-- > 0;) {
     const std::string_view here = text.substr(at);
-    if (!is_stamp(here)) continue;
-    using namespace std::chrono;
-    const year_month_day date = year(number_in(here, 0, 4)) /
-                                month(static_cast<unsigned>(number_in(here, 5, 2))) /
-                                day(static_cast<unsigned>(number_in(here, 8, 2)));
-    // Nanoseconds of 64 bits end in 2262.
-    if (!date.ok() || number_in(here, 0, 4) < 1970 || number_in(here, 0, 4) > 2200)
-      return std::nullopt;
-    const seconds time = sys_days(date).time_since_epoch() + hours(number_in(here, 11, 2)) +
-                         minutes(number_in(here, 14, 2)) + seconds(number_in(here, 17, 2));
-    return Instant(time.count() * 1'000'000'000 + fraction_ns(here.substr(stamp_form.size())));
+    if (here[4] != '-' || here[7] != '-' || here[13] != ':' || here[16] != ':') continue;
+    if (const auto stamp = stamp_of(here)) return stamp->time;
   }
   return std::nullopt;
 }

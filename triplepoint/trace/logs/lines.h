@@ -29,8 +29,15 @@ std::optional<double> leading_number(std::string_view text);
 std::optional<double> number_after(std::string_view text, std::string_view key);
 std::optional<int64_t> integer_after(std::string_view text, std::string_view key);
 
-/// The last "2024-03-14 18:01:24", "...T18:01:24", with ",123" or ".123456" behind it if there is,
-/// as nanoseconds since 1970 in whatever time zone that is.
+/// A date and time that a text begins with: "2026/09/08 07:20:00.279", "2025-09-24T03:48:00,5",
+/// "20260908 07:20:00".
+struct Stamp {
+  Instant time;     // since 1970, in whatever time zone that is
+  size_t size = 0;  // characters
+};
+std::optional<Stamp> stamp_of(std::string_view text);
+
+/// The last "2024-03-14 18:01:24" or "...T18:01:24" of a text.
 std::optional<Instant> last_stamp(std::string_view text);
 
 }  // namespace triplepoint::trace

@@ -35,33 +35,6 @@ auto scaled(std::optional<double> number, Unit unit) {
   return number ? std::optional(*number * unit) : std::nullopt;
 }
 
-std::optional<LoggedStep> read_megatron(std::string_view text) {
-  const auto step = integer_after(text, "iteration");
-  if (!step) return std::nullopt;
-  LoggedStep logged{.step = *step};
-  logged.time = scaled(number_after(text, "elapsed time per iteration (ms)"), unit::ms);
-  if (!logged.time)
-    logged.time = scaled(number_after(text, "elapsed time per iteration (s)"), unit::s);
-  logged.samples = integer_after(text, "global batch size");
-  return logged;
-}
-
-std::optional<LoggedStep> read_nemo(std::string_view text) {
-  const auto step = integer_after(text, "global_step");
-  if (!step) return std::nullopt;
-  LoggedStep logged{.step = *step};
-  logged.time = scaled(number_after(text, "train_step_timing in s"), unit::s);
-  logged.samples = integer_after(text, "global_batch_size");
-  return logged;
-}
-
-std::optional<LoggedStep> read_torchtitan(std::string_view text) {
-  const auto step = integer_after(text, "step");
-  if (!step) return std::nullopt;
-  LoggedStep logged{.step = *step};
-  return logged;
-}
-
 std::optional<LoggedStep> step_with_time(std::string_view text, std::string_view step,
                                          std::string_view time, Seconds scale) {
   const auto number = integer_after(text, step);
@@ -71,10 +44,28 @@ std::optional<LoggedStep> step_with_time(std::string_view text, std::string_view
   return logged;
 }
 
+std::optional<LoggedStep> read_megatron(std::string_view text) {
+  auto logged = step_with_time(text, "iteration", "elapsed time per iteration (ms)", unit::ms);
+  if (!logged) return logged;
+  if (!logged->time)
+    logged->time = scaled(number_after(text, "elapsed time per iteration (s)"), unit::s);
+  logged->samples = integer_after(text, "global batch size");
+  return logged;
+}
+
+std::optional<LoggedStep> read_nemo(std::string_view text) {
+  auto logged = step_with_time(text, "global_step", "train_step_timing in s", unit::s);
+  if (logged) logged->samples = integer_after(text, "global_batch_size");
+  return logged;
+}
+
 std::optional<LoggedStep> read_deepspeed(std::string_view text) {
   return step_with_time(text, "steps", "iter time (s)", unit::s);
 }
 /// Their times are those of the stamps, where no other line tells them.
+std::optional<LoggedStep> read_torchtitan(std::string_view text) {
+  return step_with_time(text, "step", "time of a step", unit::s);
+}
 std::optional<LoggedStep> read_deepspeed_rank(std::string_view text) {
   return step_with_time(text, text.starts_with("global_") ? "global_step" : "step",
                         "time of a step", unit::s);
@@ -223,9 +214,8 @@ std::optional<LoggedStep> read_own(std::string_view text) {
       if (number_after(text, word))
         if (auto logged = step_with_time(text, name, word, seconds * unit::s)) {
           const std::string_view unit = unit_behind(text, word);
-          const bool has_unit = word == "dt" || word == "step_avg" || word == "time";
           if (word == "time" && unit != "ms" && unit != "s") continue;  // perhaps of all steps
-          if (has_unit && unit == "ms" && logged->time) logged->time = *logged->time * 1e-3;
+          if (seconds == 1 && unit == "ms" && logged->time) logged->time = *logged->time * 1e-3;
           return logged;
         }
   // "| 310.21 ms |" (llm.c)

@@ -267,6 +267,7 @@ TEST_CASE("steps of nanotron, OLMo-core, plain loops and the Trainer's files are
   mean_is(nanotron, 2.05);
   mean_is(olmo, 2);
   mean_is(plain, 0.1352);
+  mean_is("Epoch 1 | iter 1 | loss: 2.3 | iter time: 350.25 ms\n", 0.35025);
   mean_is(average, 0.1401);
   mean_is(seconds, 10.5);
   mean_is(

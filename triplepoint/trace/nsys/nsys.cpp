@@ -85,6 +85,8 @@ class NsysReader {
           fmt::format("{} records are of processes without kernels, or of none, and are "
                       "left out",
                       of_no_rank_));
+    for (const std::string& sentence : tables_.unread())
+      builder_.note(sentence);
     const std::optional<int64_t> epoch = TPT_TRY(session_start());
     TPT_TRY(read_facts());
     return std::move(builder_).finish(epoch);

@@ -257,14 +257,14 @@ TEST_CASE("other databases and damaged exports are errors in a sentence") {
   CHECK_FALSE(read_nsys(input, {}));
 }
 
-TEST_CASE("an export without ids of processes is of one") {
+TEST_CASE("an export without ids of processes is of one, and columns may be written in capitals") {
   auto made = run::Database::create();
   REQUIRE(made);
   run::Database& db = *made;
   must(db, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)");
   must(db, "INSERT INTO StringIds VALUES (1,'ampere_gemm')");
   must(db,
-       "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, "
+       "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (Start INT, END INT, DEVICEID INT, streamId INT, "
        "correlationId INT, shortName INT)");
   must(db, "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100,200,0,7,1,1),(300,400,0,7,2,1)");
   Input input = Input::of_text(*db.bytes(), "x.sqlite");

@@ -61,7 +61,16 @@ bool looks_like_rocprof_csv(std::string_view head) {
 
 Result<Trace> read_rocprof_csv(Input& input, const ReadOptions& options) {
   std::string text = TPT_TRY(input.rest(most_bytes));
-  const CsvTable table = TPT_TRY(CsvTable::parse(std::move(text), input.name()));
+  const auto parse = [&] {
+    return CsvTable::parse(text, input.name(), CsvTable::BadRows::leave_out);
+  };
+  Result<CsvTable> parsed = parse();
+  const bool is_cut = !parsed && !text.ends_with('\n');  // inside of quotes
+  if (is_cut) {
+    text.resize(text.rfind('\n') + 1);
+    parsed = parse();
+  }
+  const CsvTable table = TPT_TRY(std::move(parsed));
   const Columns columns(table);
   if (!columns.name || !columns.begin || !columns.end)
     return error(
@@ -69,6 +78,9 @@ Result<Trace> read_rocprof_csv(Input& input, const ReadOptions& options) {
                     "give *_kernel_trace.csv",
                     input.name()));
   TraceBuilder builder("rocprof_csv");
+  if (is_cut) builder.skip("the last row is cut");
+  for (const CsvTable::BadRow& row : table.left_out())
+    builder.skip(row.what);
   const int32_t rank = options.rank.value_or(options.rank_if_unknown.value_or(0));
   for (size_t row = 0; row < table.rows(); ++row) {
     const auto begin = whole(table, row, columns.begin), end = whole(table, row, columns.end);
