@@ -277,6 +277,7 @@ double chunk_activation_bytes(const LayerContext& context, const ChunkLayers& ch
 }
 
 double offloaded_layer_bytes(const LayerContext& context, LayerKind kind) {
+  if (context.plan().activation_offload == 0) return 0;
   const bool again = context.plan().recompute == spec::Recompute::full;
   return context.plan().activation_offload *
          (again ? checkpoint_bytes(context) : layer_activation_bytes(context, kind));
