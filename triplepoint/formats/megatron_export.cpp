@@ -68,6 +68,11 @@ void write_attention(ArgumentWriter& out, const Model& model) {
   out.count("qk-head-dim", model.kv_channels);
   out.count("qk-pos-emb-head-dim", latent.rope_head_dim);
   out.count("v-head-dim", latent.value_head_dim);
+  if (latent.indexer_topk == 0) return;
+  out.word("experimental-attention-variant", "dsa");
+  out.count("dsa-indexer-n-heads", latent.indexer_heads);
+  out.count("dsa-indexer-head-dim", latent.indexer_head_dim);
+  out.count("dsa-indexer-topk", latent.indexer_topk);
 }
 
 void write_model(ArgumentWriter& out, const Model& model) {

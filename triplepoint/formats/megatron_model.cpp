@@ -78,10 +78,19 @@ void read_latent_attention(Settings& s, Model& model) {
   const auto rope = s.count("qk-pos-emb-head-dim", 0, largest_dimension);
   const auto value = s.count("v-head-dim", 1, largest_dimension);
   if (!on) return;
-  model.latent_attention = spec::LatentAttention{.query_rank = query.value_or(0),
-                                                 .key_value_rank = key_value.value_or(32),
-                                                 .rope_head_dim = rope.value_or(64),
-                                                 .value_head_dim = value.value_or(128)};
+  constexpr std::array<std::string_view, 1> sparse{"dsa"};
+  const bool indexed = s.one_of("experimental-attention-variant", sparse).has_value();
+  const auto indexer = [&](std::string_view key) {
+    return indexed ? s.count(key, 1, largest_dimension).value_or(0) : 0;
+  };
+  model.latent_attention =
+      spec::LatentAttention{.query_rank = query.value_or(0),
+                            .key_value_rank = key_value.value_or(32),
+                            .rope_head_dim = rope.value_or(64),
+                            .value_head_dim = value.value_or(128),
+                            .indexer_heads = indexer("dsa-indexer-n-heads"),
+                            .indexer_head_dim = indexer("dsa-indexer-head-dim"),
+                            .indexer_topk = indexer("dsa-indexer-topk")};
   model.kv_channels = head.value_or(128);
 }
 

@@ -26,6 +26,7 @@ class ModelExamination : Findings {
   std::vector<Diagnosis> run() {
     if (model_.layer_pattern) pattern_is_whole(*model_.layer_pattern);
     window_fits();
+    indexer_fits();
     state_space_fits();
     experts_fit();
     prediction_fits();
@@ -76,6 +77,20 @@ class ModelExamination : Findings {
             "sliding_window on {} (no published model has both, and it is not modelled); leave one "
             "of them out",
             model_.latent_attention ? "latent attention" : "a layer_pattern");
+  }
+
+  void indexer_fits() {
+    if (!model_.latent_attention) return;
+    const LatentAttention& latent = *model_.latent_attention;
+    const auto sizes = {latent.indexer_heads, latent.indexer_head_dim, latent.indexer_topk};
+    if (std::min(sizes) < 0 || (std::min(sizes) == 0 && std::max(sizes) > 0))
+      error(Code::inconsistent,
+            "indexer_heads {}, indexer_head_dim {} and indexer_topk {} (sparse attention has all "
+            "three); set all, or none",
+            latent.indexer_heads, latent.indexer_head_dim, latent.indexer_topk);
+    if (latent.indexer_topk > 0 && latent.query_rank == 0)
+      error(Code::unsupported,
+            "an indexer without query_rank (its queries come from the low rank); set query_rank");
   }
 
   void state_space_fits() {

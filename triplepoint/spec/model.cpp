@@ -47,6 +47,14 @@ double latent_attention(const Model& model, const LatentAttention& latent) {
          norm(model, rank);
 }
 
+/// DeepSeek-V3.2, section 2.1: queries of the indexer's heads from their low rank; one key for all
+/// of them, with a layer norm, and a weight of each head from the trunk.
+double indexer(const Model& model, const LatentAttention& latent) {
+  const double heads = real(latent.indexer_heads), width = real(latent.indexer_head_dim);
+  return real(latent.query_rank) * heads * width + real(model.hidden_size) * (width + heads) +
+         2 * width;
+}
+
 /// In: gate z, x, B, C and step of every head, in one matrix; the convolution over x, B and C; A, D
 /// and the step's bias of every head; the gain of the gated norm; and out again. No biases, but the
 /// convolution's.
@@ -122,6 +130,8 @@ LayerParameters count_layer_parameters(const Model& model, LayerKind kind) {
   if (has_attention(kind))
     count.attention = model.latent_attention ? latent_attention(model, *model.latent_attention)
                                              : grouped_attention(model);
+  if (has_attention(kind) && model.latent_attention)
+    count.latent = indexer(model, *model.latent_attention);
   count.norms = (has_attention(kind) && kind != LayerKind::attention ? 2 : 1) * one_norm;
   if (has_dense_mlp(kind))
     count.mlp = feed_forward(model, model.hidden_size, model.ffn_hidden_size);
@@ -130,7 +140,7 @@ LayerParameters count_layer_parameters(const Model& model, LayerKind kind) {
   const int64_t width = moe.latent_size.value_or(model.hidden_size);
   count.router = real(model.hidden_size * moe.num_experts);
   count.experts = real(moe.num_experts) * feed_forward(model, width, moe.ffn_hidden_size);
-  if (moe.latent_size) count.latent = 2 * real(model.hidden_size * width);
+  if (moe.latent_size) count.latent += 2 * real(model.hidden_size * width);
   if (moe.shared_expert_ffn_hidden_size > 0)
     count.shared_expert = feed_forward(model, model.hidden_size, moe.shared_expert_ffn_hidden_size);
   return count;

@@ -14,13 +14,13 @@ enum class PositionEmbedding { learned, rope, none };
 
 /// Mixture of experts. Counts are per MoE layer.
 struct MixtureOfExperts {
-  int64_t num_experts = 8;                    // routed ones of a layer
-  int64_t router_topk = 2;                    // routed experts that a token passes
-  int64_t ffn_hidden_size = 0;                // of one expert
-  std::optional<double> capacity_factor;      // absent: dropless
-  bool pad_to_capacity = false;               // every expert gets exactly its capacity
-  double load_imbalance = 1.0;                // busiest expert rank over the mean, >= 1
-  bool grouped_gemm = true;                   // false: one GEMM launch per local expert
+  int64_t num_experts = 8;                // routed ones of a layer
+  int64_t router_topk = 2;                // routed experts that a token passes
+  int64_t ffn_hidden_size = 0;            // of one expert
+  std::optional<double> capacity_factor;  // absent: dropless
+  bool pad_to_capacity = false;           // every expert gets exactly its capacity
+  double load_imbalance = 1.0;  // busiest expert rank over the mean; balanced 1, natural > 1
+  bool grouped_gemm = true;     // false: one GEMM launch per local expert
   int64_t shared_expert_ffn_hidden_size = 0;  // 0: no shared expert
   int64_t num_dense_layers = 0;               // leading layers with a dense MLP (DeepSeek)
   std::optional<int64_t> layer_period;        // every n-th layer has experts (Llama 4: 2)
@@ -144,7 +144,7 @@ ParameterCount count_parameters(const Model&);
 struct LayerParameters {
   double attention = 0, mlp = 0, norms = 0, router = 0, shared_expert = 0, experts = 0;
   double state_space = 0;
-  double latent = 0;  // into the experts' width and back
+  double latent = 0;  // into the experts' width and back; the indexer; not split by TP
   double without_experts() const {
     return attention + mlp + norms + router + shared_expert + state_space + latent;
   }

@@ -142,6 +142,15 @@ TEST_CASE("experts in a narrow width pay for the way there and back") {
   CHECK(narrow.router == wide.router);
 }
 
+TEST_CASE("the indexer of sparse attention adds its matrices and a norm to each layer") {
+  const Model dense = load_model(default_library(), "deepseek-v3").value();
+  const Model sparse = load_model(default_library(), "deepseek-v3.2").value();
+  const double queries = 1536.0 * 64 * 128, key_and_weights = 7168.0 * (128 + 64), norm = 2 * 128;
+  CHECK(count_parameters(sparse).total() - count_parameters(dense).total() ==
+        Approx(61 * (queries + key_and_weights + norm)));
+  CHECK(count_layer_parameters(sparse, 0).attention == count_layer_parameters(dense, 0).attention);
+}
+
 TEST_CASE("a depth of prediction adds a layer, a projection and norms, and shares the rest") {
   Model model = gpt(4, 768);
   const ParameterCount before = count_parameters(model);

@@ -70,9 +70,13 @@ double score_bytes(const LayerContext& context) {
 double latent_bytes(const LayerContext& context) {
   if (!context.model().latent_attention) return 0;
   const spec::LatentAttention& latent = *context.model().latent_attention;
-  // Before and after the norms of the low ranks.
-  return 2 * context.share.element *
-         real(context.share.tokens * (latent.query_rank + latent.key_value_rank));
+  // Before and after the norms of the low ranks; the indexer's queries, key and weights, and the
+  // numbers of the keys that it chose.
+  const int64_t ranks = 2 * (latent.query_rank + latent.key_value_rank);
+  const int64_t indexer =
+      (latent.indexer_heads + 1) * latent.indexer_head_dim + latent.indexer_heads;
+  return real(context.share.tokens) *
+         (context.share.element * real(ranks + indexer) + 4 * real(latent.indexer_topk));
 }
 
 /// Bytes of an element of what attention's backward pass reads.
@@ -365,7 +369,8 @@ double layer_cache_bytes(const LayerContext& context, LayerKind kind, int64_t se
   const double tokens = real(sequences * divide_up(kept, share.context));
   if (!context.model().latent_attention) return share.element * tokens * key_value_width(context);
   const spec::LatentAttention& latent = *context.model().latent_attention;
-  return share.element * tokens * real(latent.key_value_rank + latent.rope_head_dim);
+  return share.element * tokens *
+         real(latent.key_value_rank + latent.rope_head_dim + latent.indexer_head_dim);
 }
 
 }  // namespace triplepoint::workload

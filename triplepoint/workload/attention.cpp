@@ -63,8 +63,10 @@ double scores(const LayerContext& context) {
 
 /// Keys that a query sees at most; 0: all before it.
 int64_t window_of(const LayerContext& context) {
-  const int64_t keys = documents_of(context).key_length;
-  const int64_t window = context.windowed ? context.model().sliding_window->size : keys;
+  const int64_t keys = documents_of(context).key_length, topk = indexer_topk(context.model());
+  const int64_t window = context.windowed ? context.model().sliding_window->size
+                         : topk > 0       ? topk
+                                          : keys;
   // A window as long as the document hides nothing: then it is plain causal attention.
   return window < keys ? window : 0;
 }
@@ -247,6 +249,43 @@ void add_grouped_query_projection(const LayerContext& context, Passes& passes) {
   add_rotary(context, passes);
 }
 
+/// One product of d for each score is, to a kernel, two of d/2. Every rank scores with all heads.
+/// `keys`: a query sees at most; 0: all before it.
+Op indexer_op(const LayerContext& context, std::string_view name, double flops_per_score,
+              int64_t keys) {
+  const RankShare& share = context.share;
+  const spec::LatentAttention& latent = *context.model().latent_attention;
+  const double query = real(share.tokens * latent.indexer_heads * latent.indexer_head_dim);
+  const double key = real(share.sequences * share.key_length * latent.indexer_head_dim);
+  const double chosen = 4 * real(share.tokens * latent.indexer_topk);
+  Op op = streaming(context, name, OpClass::attention, share.element * (query + key) + chosen);
+  const Documents documents = documents_of(context);
+  op.attention = {.batch = documents.count,
+                  .heads = latent.indexer_heads,
+                  .query_groups = 1,
+                  .query_length = documents.query_length,
+                  .key_length = documents.key_length,
+                  .head_dim = latent.indexer_head_dim / 2,
+                  .causal = is_causal(context),
+                  .window = keys < documents.key_length ? keys : 0};
+  const double seen =
+      is_causal(context) ? mean_keys(documents.key_length, keys) : real(documents.key_length);
+  op.flops = flops_per_score * real(share.tokens * latent.indexer_heads) * seen * unit::FLOP;
+  return op;
+}
+
+/// Backward over the keys that attention read: the indexer learns its weights on them, and its
+/// inputs have no gradient of it.
+void add_indexer_scores(const LayerContext& context, Passes& passes) {
+  const spec::LatentAttention& latent = *context.model().latent_attention;
+  const double products = 2 * real(latent.indexer_head_dim);
+  passes.forward.push_back(indexer_op(context, "indexer", products, 0));
+  if (!context.share.training) return;
+  Op backward = indexer_op(context, "indexer_backward", 2 * products, latent.indexer_topk);
+  backward.backward = true;
+  passes.backward_input.push_back(backward);
+}
+
 void add_latent_projection(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
   const spec::LatentAttention& latent = *context.model().latent_attention;
@@ -265,6 +304,13 @@ void add_latent_projection(const LayerContext& context, Passes& passes) {
                passes);
   };
   linear("qkv_down", "qkv_down_dgrad", "qkv_down_wgrad", share.hidden, down);
+  if (latent.indexer_topk > 0) {
+    linear("indexer_key", "indexer_key_dgrad", "indexer_key_wgrad", share.hidden,
+           latent.indexer_head_dim + latent.indexer_heads);
+    linear("indexer_query", "indexer_query_dgrad", "indexer_query_wgrad", latent.query_rank,
+           latent.indexer_heads * latent.indexer_head_dim);
+    add_indexer_scores(context, passes);
+  }
   add_module(context, RecomputeModule::mla_up_proj, passes, [&] {
     add_norm(context, "latent_norm",
              real(share.tokens * (latent.query_rank + latent.key_value_rank)), passes);
@@ -280,6 +326,10 @@ double mean_keys(int64_t key_length, int64_t window) {
   const double all = real(key_length), seen = real(window);
   if (window <= 0 || window >= key_length) return all / 2;
   return seen - seen * (seen - 1) / (2 * all);
+}
+
+int64_t indexer_topk(const spec::Model& model) {
+  return model.latent_attention ? model.latent_attention->indexer_topk : 0;
 }
 
 int64_t core_head_dim(const spec::Model& model) {

@@ -22,11 +22,21 @@ void add_attention(const LayerContext&, Passes&);
 /// Under context parallelism each rank has s/CP queries, dealt out so that causal work is equal.
 /// A window of w keys: a query at position p sees min(w, p), on the mean w - w (w - 1) / 2 s, which
 /// takes the place of s/2; unfused scores are computed whole and masked.
+///
+/// Sparse attention (indexer_topk k) reads min(k, p) keys, counted as a window of k. Its indexer
+/// first scores all p with H small heads of D: forward 2 t H D s/2, backward twice that of the
+/// min(k, p); not split by tensor parallelism. Keys of the indexer are not exchanged under context
+/// parallelism (D of 2 a d numbers a token). Kernels that read the latent vectors as they are do
+/// (rank + rope/2) / d times the core's products; that is not counted.
+/// Source: DeepSeek-AI 2025 (DeepSeek-V3.2), section 2.1.
 /// Source: Dao et al. 2022 and 2023 (FlashAttention); Korthikanti et al. 2022 for the unfused core.
 void add_attention_core(const LayerContext&, Passes&);
 
 /// Head size that gives the core's flops: d, or for latent attention (query + value) / 2.
 int64_t core_head_dim(const spec::Model&);
+
+/// Keys that sparse attention reads for a query; 0: it is not sparse.
+int64_t indexer_topk(const spec::Model&);
 
 /// Mean number of keys that a causal query sees in a sequence: half of them, or fewer
 /// where a window ends before.

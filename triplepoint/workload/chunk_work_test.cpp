@@ -227,6 +227,42 @@ double kept(const spec::Job& job) {
 
 using Names = std::set<std::string_view>;
 
+/// Flops of a layer's forward op of that name on one rank.
+double forward_flops(const spec::Job& job, std::string_view name) {
+  const ChunkWork work = work_of(job);
+  for (const OpGroup& group : work.forward)
+    for (const spec::Op& op : group.ops)
+      if (op.name == name) return op.flops / unit::FLOP;
+  return 0;
+}
+
+spec::Job sparse_deepseek(int64_t length, int64_t topk) {
+  spec::Job job = small_deepseek();
+  job.model.sequence_length = length;
+  job.model.latent_attention->indexer_heads = 16;
+  job.model.latent_attention->indexer_head_dim = 128;
+  job.model.latent_attention->indexer_topk = topk;
+  return job;
+}
+
+TEST_CASE("sparse attention grows with its keys, its indexer with the square of the length") {
+  const double shorter = forward_flops(sparse_deepseek(8192, 512), "attention");
+  const double longer = forward_flops(sparse_deepseek(65536, 512), "attention");
+  CHECK(longer / shorter == Approx(8).epsilon(0.04));
+  const double tokens = 65536;
+  CHECK(forward_flops(sparse_deepseek(65536, 512), "indexer") ==
+        Approx(2 * 16 * 128 * tokens * tokens / 2));
+  CHECK(kept(sparse_deepseek(8192, 512)) > kept(sparse_deepseek(8192, 0)));
+}
+
+TEST_CASE("an indexer that chooses all keys leaves attention as it is") {
+  const spec::Job all = sparse_deepseek(4096, 4096);
+  CHECK(forward_flops(all, "attention") == forward_flops(small_deepseek(), "attention"));
+  const StepFlops sparse = count_step_flops(sparse_deepseek(65536, 512));
+  CHECK(sparse.core < count_step_flops(sparse_deepseek(65536, 65536)).core);
+  CHECK(sparse.core * 65 > count_step_flops(sparse_deepseek(65536, 65536)).core);
+}
+
 TEST_CASE("a module of selective recompute repeats its own ops and no others") {
   CHECK(recomputed(again({})) == Names{"attention"});
   CHECK(recomputed(again({RecomputeModule::core_attn})) == Names{"attention"});

@@ -39,7 +39,9 @@ double attention_weights(const spec::Model& model) {
     return hidden * d * (2 * heads + 2 * real(model.num_query_groups));
   }
   const spec::LatentAttention& latent = *model.latent_attention;
-  return hidden * real(latent.query_rank + latent.key_value_rank + latent.rope_head_dim) +
+  const double indexer = hidden * real(latent.indexer_head_dim + latent.indexer_heads) +
+                         real(latent.query_rank * latent.indexer_heads * latent.indexer_head_dim);
+  return hidden * real(latent.query_rank + latent.key_value_rank + latent.rope_head_dim) + indexer +
          latent_up_weights(model) + heads * real(latent.value_head_dim) * hidden;
 }
 
@@ -72,6 +74,12 @@ double layer_weights(const spec::Model& model, LayerKind kind) {
   return weights;
 }
 
+/// The convention of full attention, which counts twice what a causal mask leaves, for a window
+/// too.
+double counted_keys(double keys, int64_t window) {
+  return window == 0 ? keys : 2 * mean_keys(std::llround(keys), window);
+}
+
 /// Per token that attends to `keys`: attention in full, twice what a causal kernel does, windows
 /// too; the scan of a state space as Megatron-LM counts it.
 double core_flops(const spec::Model& model, LayerKind kind, double keys) {
@@ -79,14 +87,20 @@ double core_flops(const spec::Model& model, LayerKind kind, double keys) {
     return 7 * real(model.state_space->inner_width() * model.state_space->state_size);
   if (!spec::has_attention(kind)) return 0;
   const double heads = real(model.num_attention_heads), width = real(core_head_dim(model));
-  if (!spec::is_windowed(kind)) return 4 * (keys * heads) * width;
-  // The factor 2 keeps the convention of full attention, which counts twice what a causal mask
-  // leaves.
-  return 4 * 2 * mean_keys(std::llround(keys), model.sliding_window->size) * heads * width;
+  const int64_t seen = spec::is_windowed(kind) ? model.sliding_window->size : indexer_topk(model);
+  return 4 * (counted_keys(keys, seen) * heads) * width;
+}
+
+/// Per token and score: the indexer's product, of all keys or of those that attention reads.
+double indexer_flops(const spec::Model& model, LayerKind kind, double keys, int64_t seen) {
+  if (!spec::has_attention(kind) || indexer_topk(model) == 0) return 0;
+  const spec::LatentAttention& latent = *model.latent_attention;
+  return 2 * counted_keys(keys, seen) * real(latent.indexer_heads * latent.indexer_head_dim);
 }
 
 double forward_flops(const spec::Model& model, LayerKind kind, double keys) {
-  return 2 * layer_weights(model, kind) + core_flops(model, kind, keys);
+  return 2 * layer_weights(model, kind) + core_flops(model, kind, keys) +
+         indexer_flops(model, kind, keys, 0);
 }
 
 /// Per token and layer: the products of what selective recompute repeats.
@@ -131,9 +145,12 @@ double passes_over_core(const spec::Job& job) {
 
 /// One layer and token, in all passes.
 double trained_flops(const spec::Job& job, LayerKind kind, double keys) {
-  const double core = core_flops(job.model, kind, keys);
-  return passes_over_matrices(job) * (forward_flops(job.model, kind, keys) - core) +
-         passes_over_core(job) * core;
+  const spec::Model& model = job.model;
+  const bool backward = passes_over_core(job) > 1;
+  return passes_over_matrices(job) * 2 * layer_weights(model, kind) +
+         passes_over_core(job) * core_flops(model, kind, keys) +
+         indexer_flops(model, kind, keys, 0) +
+         (backward ? 2 * indexer_flops(model, kind, keys, indexer_topk(model)) : 0);
 }
 
 /// Per token, of all depths of multi-token prediction.

@@ -15,9 +15,10 @@ namespace triplepoint::workload {
 /// For GPT this is 72 B s l h^2 (1 + s/6h + V/12lh). Attention counts in full, although causal
 /// kernels do half; experts count top-k of them, whatever capacity or padding adds; the embedding
 /// lookup, norms and optimizer count nothing. A window of w tokens counts 8 a d (w - w (w-1) / 2 s)
-/// in the place of 4 s a d; a state-space layer of inner width I its matrices and 7 I N; each depth
-/// of multi-token prediction a layer, 4 h^2 and the logits again. V is the padded vocabulary
-/// without tensor parallelism.
+/// in the place of 4 s a d; so do the k keys of sparse attention, whose indexer adds 2 H D s, and
+/// backward 2 2 H D of twice the mean of min(k, p); a state-space layer of inner width I its
+/// matrices and 7 I N; each depth of multi-token prediction a layer, 4 h^2 and the logits again. V
+/// is the padded vocabulary without tensor parallelism.
 ///
 /// Of a job that states its records, padding counts nothing, and s is sum l^2 / sum l over records
 /// of l tokens.
