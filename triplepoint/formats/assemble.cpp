@@ -185,6 +185,24 @@ void refuse_unknown(Settings& settings, const Setting& setting, const KeyTable& 
 
 }  // namespace
 
+namespace {
+
+std::string refusal(const Settings& settings, const Setting& setting,
+                    const KeyTable::Group& group) {
+  return fmt::format("{}: {}{}{}", settings.shown(setting.key.substr(0, 100)), group.why,
+                     group.instead.empty() ? "" : "; ", group.instead);
+}
+
+}  // namespace
+
+std::optional<std::string> first_refused(const Settings& settings, const KeyTable& table) {
+  for (const Setting& setting : settings.all())
+    if (const KeyTable::Group* group = table.refused(setting.key))
+      if (is_on(setting) && !setting.is_off && !settings.is_ignored(setting.key))
+        return settings.place(setting.key) + refusal(settings, setting, *group);
+  return std::nullopt;
+}
+
 void report_unknown_keys(Settings& settings, const KeyTable& table) {
   std::set<std::string> told;
   for (const Setting& setting : settings.all()) {
@@ -199,10 +217,8 @@ void report_unknown_keys(Settings& settings, const KeyTable& table) {
                                 settings.shown(parent->substr(0, 100))));
     } else if (const KeyTable::Group* refused = table.refused(setting.key)) {
       if (is_on(setting))
-        settings.note(
-            DiagnosisCode::unsupported, Diagnosis::Severity::error, setting.key,
-            fmt::format("{}: {}{}{}", settings.shown(setting.key.substr(0, 100)), refused->why,
-                        refused->instead.empty() ? "" : "; ", refused->instead));
+        settings.note(DiagnosisCode::unsupported, Diagnosis::Severity::error, setting.key,
+                      refusal(settings, setting, *refused));
     } else if (const KeyTable::Group* known = table.told(setting.key)) {
       if (is_on(setting))
         told.insert(fmt::format("{}: {}", settings.shown(reported_part(setting.key, *known, table)),

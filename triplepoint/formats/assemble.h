@@ -36,6 +36,10 @@ Result<Imported> assemble(Settings& settings, const spec::Library& library, spec
 /// because the user says so; any other is an error.
 void report_unknown_keys(Settings& settings, const KeyTable& table);
 
+/// What the first key that the table refuses says: where what is required is missing, it is the
+/// better reason.
+std::optional<std::string> first_refused(const Settings& settings, const KeyTable& table);
+
 /// Layers of each stage when the first or last has its own number; nothing if the rest cannot be
 /// shared evenly.
 std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t stages,

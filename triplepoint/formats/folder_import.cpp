@@ -187,7 +187,8 @@ Result<Imported> import_file(const spec::Library& library, const Path& path, Imp
     return error(
         fmt::format("{}: the file is empty (a job was expected); see triplepoint simulate --help",
                     path.string()));
-  const FileKind kind = recognize(text);
+  FileKind kind = recognize(text);
+  if (kind == FileKind::unknown && is_shell_script(path.string())) kind = FileKind::job_script;
   if (kind == FileKind::hf_config) return import_hf_job(library, text, path.string(), hints);
   if (kind == FileKind::unknown)
     return error(fmt::format(

@@ -46,7 +46,8 @@ class Reader {
 
   Result<ImportedModel> read() {
     TPT_TRY(refuse_other_kinds());
-    TPT_TRY(read_dimensions());
+    if (const Result<void> read = read_dimensions(); !read)
+      return error(first_refused(k_.s, table_).value_or(read.error().what));
     read_family();
     read_experts();
     read_latent_attention();
@@ -123,7 +124,8 @@ class Reader {
     else
       m.num_layers = kinds > 0 && !k_.s.has(k_.s.first(layers)) ? kinds : required(layers);
     m.hidden_size = required({"hidden_size", "n_embd", "n_embed", "d_model"});
-    m.num_attention_heads = required({"num_attention_heads", "n_head", "n_heads", "num_heads"});
+    m.num_attention_heads =
+        required({"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"});
     m.vocabulary_size = required({"vocab_size", "padded_vocab_size"}, "vocabulary_size");
     if (!problems.empty()) return error(fmt::format("{}", fmt::join(problems, "\n")));
     m.num_query_groups = k_.positive({"num_key_value_heads", "num_kv_heads", "n_head_kv",
@@ -145,6 +147,10 @@ class Reader {
                     "max_sequence_length", "model_max_length"});
     const auto longest = k_.s.count(length, 1, 1'000'000'000);
     m.sequence_length = longest ? *longest : k_.usual(length, 2048);
+    if (k_.count({"word_embed_proj_dim"}).value_or(m.hidden_size) != m.hidden_size)
+      k_.refuse("word_embed_proj_dim",
+                "word_embed_proj_dim is not the width of the layers (embeddings of another width "
+                "are not modelled)");
     k_.s.assume("vocabulary padded to a multiple of 128");
     return {};
   }
@@ -165,13 +171,15 @@ class Reader {
     m.activation = activation(k_.family_word("activation", Activation::swiglu));
     m.normalization = k_.family_word("normalization", spec::Normalization::rms_norm);
     m.position_embedding = k_.family_word("position_embedding", spec::PositionEmbedding::rope);
-    constexpr std::array<std::string_view, 3> positions{"rope", "nope", "rope_gptj"};
-    if (k_.s.one_of("position_embedding_type", positions) == "nope")
+    constexpr std::array<std::string_view, 4> positions{"rope", "nope", "rope_gptj", "alibi"};
+    const auto position = k_.s.one_of("position_embedding_type", positions);
+    if (position == "nope" || position == "alibi")
       m.position_embedding = spec::PositionEmbedding::none;
     const auto tied = k_.boolean({"tie_word_embeddings"});
     const bool ties = k_.family_truth("tied_embeddings", false);
     m.tied_embeddings = tied ? *tied : k_.usual_truth("tie_word_embeddings", ties);
-    const auto none = k_.boolean({"no_bias"}), some = k_.boolean({"mlp_bias", "bias", "use_bias"});
+    const auto none = k_.boolean({"no_bias"}),
+               some = k_.boolean({"mlp_bias", "bias", "use_bias", "add_bias_linear"});
     m.biases = some.value_or(none ? !*none : k_.family_truth("biases", false));
     if (!some && !none && m.biases) k_.usual_truth("bias", true);
     m.dropout =
@@ -283,6 +291,9 @@ class Reader {
     moe.ffn_hidden_size =
         width && *width > 0 ? *width
                             : (llama4 ? k_.positive({"intermediate_size"}, 1) : m.ffn_hidden_size);
+    if (moe.ffn_hidden_size == 0)
+      k_.refuse("moe_intermediate_size",
+                "no width of the experts (moe_intermediate_size, or intermediate_size); add it");
     moe.shared_expert_ffn_hidden_size = shared_width.value_or(llama4 ? moe.ffn_hidden_size : 0);
     moe.latent_size = latent;
     m.moe = moe;
@@ -342,7 +353,22 @@ class Reader {
         spec::LatentAttention{.query_rank = query.value_or(0),
                               .key_value_rank = *key_value,
                               .rope_head_dim = rope ? *rope : k_.usual("qk_rope_head_dim", 64),
-                              .value_head_dim = k_.positive({"v_head_dim"}, 128)};
+                              .value_head_dim = k_.positive({"v_head_dim"}, 128),
+                              .indexer_heads = k_.count({"index_n_heads"}).value_or(0),
+                              .indexer_head_dim = k_.count({"index_head_dim"}).value_or(0),
+                              .indexer_topk = k_.count({"index_topk"}).value_or(0)};
+    const spec::LatentAttention& latent = *m.latent_attention;
+    const auto sizes = {latent.indexer_heads, latent.indexer_head_dim, latent.indexer_topk};
+    if (std::min(sizes) == 0 && std::max(sizes) > 0)
+      k_.refuse("index_topk",
+                "index_n_heads, index_head_dim and index_topk go together (sparse attention has "
+                "all three); add what is missing");
+    const std::vector<std::string> types = k_.list("indexer_types");
+    if (k_.count({"index_topk_freq"}).value_or(1) > 1 ||
+        std::count(types.begin(), types.end(), "full") != std::ssize(types))
+      k_.refuse("indexer_types",
+                "some layers attend to the keys that the indexer of another chose "
+                "(index_topk_freq, indexer_types), which is not modelled");
     if (query.value_or(0) > 0) return;
     const double wide = static_cast<double>(m.num_attention_heads *
                                             (m.kv_channels + m.latent_attention->rope_head_dim));

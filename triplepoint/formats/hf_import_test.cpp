@@ -40,6 +40,23 @@ TEST_CASE("a DeepSeek config.json gives the library's mixture with latent attent
   CHECK(imported.model == library_model("deepseek-v3", imported.model));
 }
 
+TEST_CASE("a DeepSeek config.json with an indexer gives sparse attention, or says what lacks") {
+  const auto sparse = [](const std::string& more) {
+    return import(
+        with(fixture("deepseek.json"), "{",
+             R"({"index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048, )" + more));
+  };
+  const ImportedModel imported = sparse("");
+  CHECK(imported.diagnoses.empty());
+  CHECK(imported.model == library_model("deepseek-v3.2", imported.model));
+  const ImportedModel parts = import(with(fixture("deepseek.json"), "{", "{\"index_topk\": 2048,"));
+  REQUIRE(parts.diagnoses.size() == 1);
+  CHECK(parts.diagnoses[0].what.find("go together") != std::string::npos);
+  const ImportedModel shared = sparse(R"("index_topk_freq": 4, )");
+  REQUIRE(shared.diagnoses.size() == 1);
+  CHECK(shared.diagnoses[0].what.find("the indexer of another chose") != std::string::npos);
+}
+
 TEST_CASE("a Nemotron-H config.json gives the library's hybrid") {
   const ImportedModel imported = import(
       R"({"model_type": "nemotron_h", "num_hidden_layers": 52, "hidden_size": 4096,
@@ -97,7 +114,7 @@ TEST_CASE(
       "config.json: hidden_size is missing (the model's size depends on it); add it, also as "
       "n_embd or n_embed or d_model\n"
       "config.json: num_attention_heads is missing (the model's size depends on it); add it, also "
-      "as n_head or n_heads or num_heads\n"
+      "as n_head or n_heads or num_heads or attention_heads\n"
       "config.json: vocab_size is missing (the model's size depends on it); add it, also as "
       "padded_vocab_size");
   const std::string other =

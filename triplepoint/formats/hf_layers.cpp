@@ -114,8 +114,22 @@ class LayerReader {
     return true;
   }
 
+  /// Bamba numbers its layers of attention.
+  std::vector<std::string> layer_types() {
+    std::vector<std::string> types = k_.list("layer_types");
+    const std::vector<std::string> attention = layer_numbers("attn_layer_indices");
+    if (attention.empty() || !types.empty()) return types;
+    for (int64_t layer = 0; layer < m_.num_layers; ++layer)
+      types.emplace_back(names(attention, layer) ? "attention" : "mamba");
+    return types;
+  }
+
+  static bool names(const std::vector<std::string>& all, int64_t layer) {
+    return std::find(all.begin(), all.end(), std::to_string(layer)) != all.end();
+  }
+
   void read_mixers(std::vector<Layer>& layers) {
-    const std::vector<std::string> types = k_.list("layer_types");
+    const std::vector<std::string> types = layer_types();
     if (!types.empty() && types.size() != layers.size())
       k_.refuse("layer_types",
                 fmt::format("layer_types has {} entries for {} layers; make them equal",
@@ -138,7 +152,9 @@ class LayerReader {
     const bool window = on && size && *size > 0 && *size < m_.sequence_length;
     if (window) m_.sliding_window = spec::SlidingWindow{.size = *size, .full_every = 0};
     const bool by_window = window && types.empty() && !linear;
-    if (by_window && every > 0 && !k_.s.has("sliding_window_pattern"))
+    if (by_window && every > 0 &&
+        !k_.s.has(
+            k_.s.first({"sliding_window_pattern", "layer_switch", "global_attn_every_n_layers"})))
       k_.usual("sliding_window_pattern", every);
     if (size && *size > 0 && types.empty() && !k_.s.has("use_sliding_window"))
       k_.usual_truth("use_sliding_window", on);
@@ -158,18 +174,18 @@ class LayerReader {
 
   /// As a number, or in a text of letters: "LLLG".
   int64_t read_full_every() {
-    const auto words = k_.s.text("sliding_window_pattern");
+    const std::string_view key =
+        k_.s.first({"sliding_window_pattern", "layer_switch", "global_attn_every_n_layers"});
+    const auto words = k_.s.text(key);
     const int64_t usual = k_.family_number("full_every").value_or(0);
     if (!words) return usual;
     if (const auto number = whole_number(*words)) return *number;
     const bool letters = words->find_first_not_of("LG") == words->npos && words->ends_with('G') &&
                          words->find('G') + 1 == words->size();
     if (!letters)
-      k_.refuse(
-          "sliding_window_pattern",
-          fmt::format("sliding_window_pattern is '{}' (it must be a whole number, or letters as in "
-                      "LLLG); correct the value",
-                      words->substr(0, 60)));
+      k_.refuse(key, fmt::format("{} is '{}' (it must be a whole number, or letters as in LLLG); "
+                                 "correct the value",
+                                 key, words->substr(0, 60)));
     return static_cast<int64_t>(words->size());
   }
 
@@ -178,6 +194,9 @@ class LayerReader {
         word == "chunked_attention")
       return Mixer::full;
     if (word == "sliding_attention") return window ? Mixer::window : Mixer::full;
+    if (word == "deepseek_sparse_attention" && m_.latent_attention &&
+        m_.latent_attention->indexer_topk > 0)
+      return Mixer::full;
     if (word == "linear_attention") return Mixer::linear;
     if (word == "mamba" || word == "mamba2") return Mixer::mamba;
     k_.refuse("layer_types",
@@ -194,7 +213,7 @@ class LayerReader {
             .value_or(0);
     const auto last = k_.count({"moe_layer_end_index"});
     const int64_t step = k_.count({"decoder_sparse_step", "interleave_moe_layer_step",
-                                   "moe_layer_interval", "moe_every_n_layers"},
+                                   "moe_layer_interval", "moe_every_n_layers", "moe_frequency"},
                                   1)
                              .value_or(1);
     const std::vector<std::string> words = k_.list("mlp_layer_types");
@@ -213,14 +232,12 @@ class LayerReader {
                        "mlp_layer_types has other than one entry a layer; correct it");
     const bool by_layer = frequency.size() == layers.size();
     const int64_t period = by_layer || frequency.empty() ? 1 : k_.positive({"moe_layer_freq"}, 1);
-    const auto has = [](const std::vector<std::string>& all, int64_t layer) {
-      return std::find(all.begin(), all.end(), std::to_string(layer)) != all.end();
-    };
     if (!m_.moe) return;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const auto at = static_cast<int64_t>(i);
       layers[i].experts = at >= first && (!last || at <= *last) && (at + 1) % step == 0 &&
-                          at % period == 0 && !has(dense, at) && (named.empty() || has(named, at));
+                          at % period == 0 && !names(dense, at) &&
+                          (named.empty() || names(named, at));
       if (by_layer) layers[i].experts = frequency[i] != "0";
       if (i < words.size()) layers[i].experts = words[i] == "sparse" || words[i] == "moe";
     }

@@ -265,24 +265,35 @@ void read_connections(const ShellCommand& command, spec::Plan& plan) {
 
 namespace {
 
-/// What the program is, by its path; nothing where it trains a GPT.
-std::optional<std::string> other_program(const KeyTable& table, const ShellCommand& command) {
-  const std::size_t first = command.first_argument();
-  if (first == 0) return std::nullopt;
-  const std::string path = lower_case(command.words[first - 1].text);
+/// What a program is that trains no GPT, by its path or command.
+std::optional<std::string> other_program(const KeyTable& table, const std::string& path) {
   if (const spec::TomlValue* programs = table.file().find("other_program"))
     for (const spec::TomlValue& group : programs->items)
       for (const std::string& pattern : words_at(group, "names"))
-        if (matches_pattern(pattern, path)) return group.find("why")->text;
-  for (const std::string& pattern : words_at(table.file(), "programs"))
-    if (matches_pattern(pattern, path)) return std::nullopt;
-  return "not known to train a GPT";
+        if (matches_pattern(pattern, lower_case(path))) return group.find("why")->text;
+  return std::nullopt;
+}
+
+bool trains_a_gpt(const KeyTable& table, const std::string& path) {
+  const std::vector<std::string> programs = words_at(table.file(), "programs");
+  return std::any_of(programs.begin(), programs.end(), [&](const std::string& pattern) {
+    return matches_pattern(pattern, lower_case(path));
+  });
 }
 
 Result<void> check_program(const KeyTable& table, const ShellCommand& command, Settings& s) {
-  const auto other = other_program(table, command);
-  if (!other) return {};
-  const ShellWord& program = command.words[command.first_argument() - 1];
+  const std::size_t first = command.first_argument();
+  const auto found =
+      first > 0
+          ? command.words.begin() + static_cast<std::ptrdiff_t>(first) - 1
+          : std::find_if(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
+              return is_option(word.text) || other_program(table, word.text);
+            });
+  if (found == command.words.end() || is_option(found->text)) return {};
+  const ShellWord& program = *found;
+  auto other = other_program(table, program.text);
+  if (!other && trains_a_gpt(table, program.text)) return {};
+  if (!other) other = "not known to train a GPT";
   const std::string name = std::filesystem::path(program.text).filename().string();
   if (s.is_ignored(name)) return {};
   return error(
@@ -302,16 +313,6 @@ void complete_arguments(const ShellCommand& command, Settings& s) {
   };
   usual("micro-batch-size", "1");
   usual("seq-length", s.text("max-position-embeddings").value_or("4096"));
-}
-
-/// What the first argument that this program has and Megatron-LM lacks says.
-std::optional<std::string> first_refused(const Settings& s, const KeyTable& table) {
-  for (const Setting& setting : s.all())
-    if (const KeyTable::Group* group = table.refused(setting.key); group && !setting.is_off)
-      if (!s.is_ignored(setting.key))
-        return fmt::format("{}{}: {}{}{}", s.place(setting.key), s.shown(setting.key), group->why,
-                           group->instead.empty() ? "" : "; ", group->instead);
-  return std::nullopt;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace triplepoint::formats {
 namespace {
 
 constexpr std::size_t largest_text = std::size_t{1} << 20;
-constexpr int most_rounds = 10'000, most_nested = 4;
+constexpr int most_nested = 4;
 constexpr std::size_t most_written = std::size_t{1} << 22;  // of all values together
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
@@ -27,9 +27,9 @@ bool has_any(std::string_view text, std::string_view letters) {
   return text.find_first_of(letters) != text.npos;
 }
 
-/// Reads commands one after the other. Tests of known words choose, loops over known words repeat;
-/// of other conditions all outcomes are read, and where they differ a value is in doubt. What other
-/// loops and functions set is in doubt.
+/// Reads commands one after the other. Tests of known words choose; of other conditions, cases and
+/// loops all branches are read, and what they set is in doubt. A function that is called may set
+/// anything.
 class ScriptReader {
  public:
   ScriptReader(std::string_view text, const ScriptWorld& world) : text_(text) {
@@ -71,19 +71,11 @@ class ScriptReader {
   struct Block {
     std::string begin;
     int line;
-    bool runs = false;  // as often as is known
-    // Of if and case: the names before, and after each branch that may have run.
-    std::optional<ShellNames> before = {};
-    std::vector<ShellNames> outcomes = {};
-    bool taken = false;                       // the branches that follow do not run
-    bool ends = false;                        // the branch leaves the script
-    bool skipped = false;                     // it was passed over
-    bool by_absence = false;                  // it was chosen as nothing sets a name
-    std::optional<std::string> subject = {};  // of a case whose next word is a pattern
-    // Of a loop over known words: what is left of them, and where its commands begin.
-    std::string name = {};
-    MarkedWords left = {};
-    std::optional<ShellText> body = {};
+    bool runs = false;          // as often as is known
+    bool taken = false;         // the branches that follow do not run
+    bool may_have_run = false;  // one of those before
+    bool by_absence = false;    // the branch was chosen as nothing sets a name
+    bool at_pattern = false;    // of a case
   };
 
   /// X=1 in front of the command that is read, and what X was.
@@ -92,22 +84,10 @@ class ScriptReader {
     std::optional<MarkedWords> before;
   };
 
-  bool in_function() const {
-    return std::any_of(blocks_.begin(), blocks_.end(),
-                       [](const Block& block) { return block.begin == "function"; });
-  }
   /// Why what is read now may not run; empty: it runs.
   std::string doubt() const {
-    return doubt([](const Block&) { return true; });
-  }
-  /// The same for what it sets: branches have their own names.
-  std::string doubt_of_values() const {
-    return doubt([](const Block& block) { return !block.before; });
-  }
-  std::string doubt(bool (*counts)(const Block&)) const {
     for (const Block& block : blocks_)
-      if (!block.runs && counts(block))
-        return fmt::format("in the '{}' of line {}", block.begin, block.line);
+      if (!block.runs) return fmt::format("in the '{}' of line {}", block.begin, block.line);
     return joined_ ? fmt::format("if line {} says so", text_.line()) : "";
   }
 
@@ -126,15 +106,13 @@ class ScriptReader {
 
   void read_next() {
     text_.skip_blanks();
-    if (!blocks_.empty() && blocks_.back().subject && text_.bare_word() != "esac")
-      return read_pattern();
+    if (!blocks_.empty() && blocks_.back().at_pattern && text_.bare_word() != "esac")
+      return skip_pattern();
     const bool both = text_.starts("&&"), either = text_.starts("||");
     if (text_.starts(";;") && !blocks_.empty() && blocks_.back().begin == "case") {
       text_.advance(2);
-      if (text_.peek() == '&') return refuse("an arm of a case goes on in the next");
       joined_ = false;
-      end_branch();
-      blocks_.back().subject = blocks_.back().name;
+      blocks_.back().at_pattern = true;
     } else if (both || either) {
       joined_ = joined_ || either || tests_;
       text_.advance(2);
@@ -164,10 +142,9 @@ class ScriptReader {
   void begin(const std::string& word) {
     blocks_.push_back({word, text_.line()});
     text_.advance(word == "function" ? 1 : word.size());
-    if (word == "if" || word == "case") blocks_.back().before = names_;
     if (word == "if") choose(read_condition());
-    if (word == "while" && read_condition() == false) skip_branch();
-    if (word == "case") read_subject();
+    if (word == "while" && read_condition() == false) skip_block(blocks_.size());
+    if (word == "case") skip_pattern("in");
   }
 
   bool read_keyword() {
@@ -177,20 +154,17 @@ class ScriptReader {
       if (word == "for" || word == "select") read_loop_variable();
     } else if (is_one_of(word, {"fi", "done", "esac", "}"})) {
       if (blocks_.empty()) return refuse(fmt::format("'{}' closes nothing", word)), true;
-      if (word == "done" && repeats()) return true;
-      leave_block();
+      blocks_.pop_back();
       text_.advance(word.size());
       for (text_.skip_blanks(); read_redirection(); text_.skip_blanks())
         tests_ = true;
     } else if (is_one_of(word, {"else", "elif"})) {
-      if (blocks_.empty() || !blocks_.back().before)
+      if (blocks_.empty() || blocks_.back().begin != "if")
         return refuse(fmt::format("'{}' without an if", word)), true;
-      end_branch();
       text_.advance(word.size());
       choose(word == "else" ? std::optional(true) : read_condition());
     } else if (is_one_of(word, {"then", "do", "!"})) {
       text_.advance(word.size());
-      if (word == "do" && !blocks_.empty()) blocks_.back().body = text_;
     } else if (text_.starts("((")) {
       read_arithmetic();
     } else if (text_.starts("[[")) {
@@ -208,33 +182,9 @@ class ScriptReader {
     const std::string name(text_.rest().substr(0, name_length(text_.rest())));
     text_.advance(name.size());
     put_in_doubt(name);
-    text_.skip_blanks();
-    if (text_.bare_word() != "in") return;
-    text_.advance(2);
     MarkedWords values;
     for (text_.skip_blanks(); !text_.at_end_of_command(); text_.skip_blanks())
-      read_word(text_, names_, Splitting::yes, values);
-    const bool known = std::none_of(values.begin(), values.end(), [&](const std::string& word) {
-      return has_any(word, "*?[") || !names_.doubt(word).empty();
-    });
-    Block& loop = blocks_.back();
-    if (!known || loop.begin != "for" || in_function()) return;
-    if (values.empty()) return skip_branch();
-    loop.runs = true;
-    loop.name = name;
-    loop.left.assign(values.rbegin(), values.rend());
-    names_.values[name] = {loop.left.back()};
-  }
-
-  /// At the end of a loop over known words: the next of them.
-  bool repeats() {
-    Block& loop = blocks_.back();
-    if (!loop.runs || loop.begin != "for" || !loop.body || loop.left.size() < 2) return false;
-    if (++rounds_ > most_rounds) return refuse("a loop of many rounds"), true;
-    loop.left.pop_back();
-    names_.values[loop.name] = {loop.left.back()};
-    text_ = *loop.body;
-    return true;
+      read_word(text_, names_, Splitting::no, values);
   }
 
   // Branches ------------------------------------------------------------------------------------
@@ -242,28 +192,20 @@ class ScriptReader {
   /// The next branch begins; `runs`: whether it does, where that is known.
   void choose(std::optional<bool> runs) {
     Block& block = blocks_.back();
-    if (in_function()) runs = std::nullopt;  // names are those of the call
-    if (block.taken || runs == false) return skip_branch();
+    block.runs = false;
+    if (block.taken || runs == false) return void(skip_block(blocks_.size()));
     if (block.begin == "if") block.by_absence = names_.met_outside;
     block.taken = runs.has_value();
-    block.runs = block.taken && block.outcomes.empty();
+    block.runs = block.taken && !block.may_have_run;
+    block.may_have_run = block.may_have_run || !block.taken;
   }
 
-  void end_branch() {
-    Block& block = blocks_.back();
-    const bool ends = std::exchange(block.ends, false), runs = std::exchange(block.runs, false);
-    if (runs && !ends) block.before = names_;
-    if (!runs && !ends && !block.skipped) block.outcomes.push_back(names_);
-    block.skipped = false;
-    names_ = *block.before;
-  }
-
-  /// To the end of a branch, or of a loop, that does not run: read and forgotten.
-  void skip_branch() {
-    const std::size_t depth = blocks_.size();
+  /// Reads on and forgets, up to what ends the branch or the block; whether the block ended.
+  bool skip_block(std::size_t depth) {
     ScriptReader other = *this;
     other.blocks_.back().runs = false;
-    for (other.text_.skip_blanks(); !other.text_.is_at_end(); other.text_.skip_blanks()) {
+    for (other.text_.skip_blanks(); !other.text_.is_at_end() && other.blocks_.size() >= depth;
+         other.text_.skip_blanks()) {
       const std::string word(other.text_.bare_word());
       if (other.blocks_.size() == depth &&
           (is_one_of(word, {"else", "elif", "fi", "esac", "done"}) || other.text_.starts(";;")))
@@ -272,66 +214,26 @@ class ScriptReader {
     }
     text_ = other.text_;
     problem_ = other.problem_;
-    blocks_.back().skipped = true;
+    return other.blocks_.size() < depth;
   }
 
-  void leave_block() {
-    if (blocks_.back().before) {
-      if (!blocks_.back().subject) end_branch();  // the last arm of a case may end without ;;
-      Block& block = blocks_.back();
-      if (!block.outcomes.empty() && !block.taken) block.outcomes.push_back(*block.before);
-      if (!block.outcomes.empty())
-        names_ = ShellNames::merged(block.outcomes,
-                                    fmt::format("in the '{}' of line {}", block.begin, block.line));
-    }
-    blocks_.pop_back();
-  }
-
-  /// case WORD in
-  void read_subject() {
-    text_.skip_blanks();
-    MarkedWords words;
-    names_.met_outside = false;
-    names_.outside_is_unset = true;
-    read_word(text_, names_, Splitting::no, words);
-    names_.outside_is_unset = false;
-    blocks_.back().by_absence = names_.met_outside;
-    skip_lines();
-    if (text_.bare_word() != "in") return refuse("a case without 'in'");
-    text_.advance(2);
-    blocks_.back().name = words.empty() ? "" : words.front();
-    blocks_.back().subject = blocks_.back().name;
-  }
-
-  /// a | b) and (a | b): in doubt where a star is in it, but for a lone one.
-  void read_pattern() {
+  /// Over "WORD in", and then over each "a | b)": which arm of a case runs is not worked out.
+  void skip_pattern(std::string_view end = ")") {
     skip_lines();
     if (text_.bare_word() == "esac") return;
-    const std::string subject = *std::exchange(blocks_.back().subject, std::nullopt);
-    std::optional<bool> fits = false;
-    if (text_.peek() == '(') text_.advance();
-    for (;;) {
-      text_.skip_blanks();
-      MarkedWords words;
-      if (!text_.at_end_of_command()) read_word(text_, names_, Splitting::no, words);
-      const std::string pattern = words.empty() ? "" : words.front();
-      if (pattern == "*" || pattern == subject)
-        fits = true;
-      else if (fits == false && has_any(pattern, "*?["))
-        fits = std::nullopt;
-      if (!names_.doubt(pattern + subject).empty() && pattern != "*") fits = std::nullopt;
-      text_.skip_blanks();
-      if (text_.peek() != '|') break;
-      text_.advance();
-    }
-    if (text_.peek() != ')') return refuse("a pattern of a case without ')'");
-    text_.advance();
-    choose(fits);
+    MarkedWords words;
+    while (!text_.is_at_end() && text_.bare_word() != end && !(end == ")" && text_.peek() == ')'))
+      if (text_.at_blank() || text_.at_end_of_command() || text_.peek() == '(')
+        text_.advance();
+      else
+        read_word(text_, names_, Splitting::no, words);
+    text_.advance(end.size());
+    blocks_.back().at_pattern = end == "in";
+    if (end == ")") choose(std::nullopt);
   }
 
   /// [ a = b ] && [ c = d ]; then. Where it is not known, nothing is read.
   std::optional<bool> read_condition() {
-    if (in_function()) return std::nullopt;
     const ShellText before = text_;
     names_.met_outside = false;
     text_.skip_blanks();
@@ -413,7 +315,7 @@ class ScriptReader {
     tests_ = true;
   }
 
-  /// name() { and function name {: what functions set is in doubt once one is called.
+  /// name() { and function name {: what stands in it is forgotten.
   bool read_function() {
     const ShellText before = text_;
     std::string_view name = text_.bare_word();
@@ -431,8 +333,9 @@ class ScriptReader {
     text_.advance(brackets ? 2 : 0);
     skip_lines();
     if (text_.peek() != '{') return refuse("a function without { }"), true;
-    begin("function");
     functions_.emplace(name);
+    begin("function");
+    if (skip_block(blocks_.size())) blocks_.pop_back();
     return true;
   }
 
@@ -441,7 +344,7 @@ class ScriptReader {
   void read_simple() {
     const int line = text_.line();
     std::vector<ShellWord> words;  // with marks
-    names_.may_not_run = in_function() ? "in a function" : doubt_of_values();
+    names_.may_not_run = doubt();
     own_.clear();
     bool declares = false, execs = false;
     for (;;) {
@@ -554,13 +457,12 @@ class ScriptReader {
   }
 
   void assign(const std::string& name, MarkedWords value, bool append, bool is_array) {
-    if (in_function()) return void(set_by_functions_.insert(name));
     const MarkedWords old = names_.values.contains(name) ? names_.values[name] : MarkedWords();
     // Where a value goes on from the old one, only what it adds can be in doubt.
     const bool goes_on =
         append || (!is_array && !old.empty() && value.front().starts_with(old.front()));
     if (!append && goes_on) value.front().erase(0, old.front().size());
-    const std::string why = doubt_of_values();
+    const std::string why = doubt();
     if (!why.empty() && !goes_on && !old.empty()) return put_in_doubt(name);
     if (!why.empty())
       for (std::string& word : value)
@@ -585,8 +487,7 @@ class ScriptReader {
 
   void put_in_doubt(const std::string& name) {
     if (name.empty()) return;
-    if (in_function()) return void(set_by_functions_.insert(name));
-    const std::string block = doubt_of_values();
+    const std::string block = doubt();
     const std::string why = block.empty() ? fmt::format("in line {}", text_.line()) : block;
     names_.values[name] = {names_.marked("$" + name, fmt::format("{} is set {}", name, why))};
   }
@@ -595,21 +496,12 @@ class ScriptReader {
   void run_command(std::vector<ShellWord> words, int line) {
     const std::string name = words.front().text;
     const bool starts = starts_program(words);
-    if (in_function()) return void(functions_start_ = functions_start_ || starts);
     if (functions_.contains(name)) {
-      for (const std::string& variable : set_by_functions_)
-        put_in_doubt(variable);
-      if (functions_start_)
-        pass_over(fmt::format("{} is a function, and one starts a program", name));
-    } else if (name == "exit" && !blocks_.empty() && !joined_ &&
-               (blocks_.back().by_absence || (blocks_.back().before && !blocks_.back().runs))) {
-      blocks_.back().ends = true;  // what it misses is given, or the branch is not taken
-    } else if (name == "exit" && doubt().empty()) {
-      exit_line_ = line;
-    } else if (is_one_of(name, {"break", "continue"}) &&
-               std::any_of(blocks_.begin(), blocks_.end(),
-                           [](const Block& b) { return b.runs && b.begin == "for"; })) {
-      refuse(name + " in a loop");
+      names_.doubt_all(fmt::format("the function {} of line {} may set it", name, line));
+      pass_over(fmt::format("{} is a function", name));
+    } else if (name == "exit" && doubt().empty() &&
+               (blocks_.empty() || !blocks_.back().by_absence)) {
+      exit_line_ = line;  // else what it misses is given, or the branch is not taken
     } else if (name == "eval" && words.size() > 1 &&
                names_.doubt(words[1].text.substr(0, words[1].text.find(' '))).empty()) {
       std::string text;
@@ -621,8 +513,11 @@ class ScriptReader {
     } else if (name == "set" && words.size() > 1 && !words[1].text.starts_with('+') &&
                (words[1].text == "--" || !words[1].text.starts_with('-'))) {
       refuse("set changes the arguments");
-    } else if (name == "shift" && !names_.arguments.empty()) {
-      names_.arguments.erase(names_.arguments.begin());
+    } else if (name == "shift") {
+      const auto by = words.size() > 1 ? whole_number(words[1].text) : std::optional<int64_t>(1);
+      const auto all = std::ssize(names_.arguments);
+      const auto gone = by && doubt().empty() ? std::min<std::ptrdiff_t>(*by, all) : all;
+      names_.arguments.erase(names_.arguments.begin(), names_.arguments.begin() + gone);
     } else if (is_one_of(name, {"read", "let", "mapfile", "readarray", "getopts", "unset"}) ||
                (name == "printf" && words.size() > 2 && words[1].text == "-v")) {
       for (const ShellWord& word : words)
@@ -748,7 +643,7 @@ class ScriptReader {
   ShellText text_;
   ShellNames names_;
   std::vector<Block> blocks_;
-  Words functions_, set_by_functions_;
+  Words functions_;
   std::vector<Launch> launches_;
   std::vector<std::string> passed_over_;  // "7: eval runs ..."
   std::set<std::string> exported_;
@@ -756,8 +651,7 @@ class ScriptReader {
   std::string problem_;
   bool tests_ = false;   // the last command is a condition
   bool joined_ = false;  // whether the next command runs, it says
-  bool functions_start_ = false;
-  int exit_line_ = 0, rounds_ = 0, nested_ = 0;
+  int exit_line_ = 0, nested_ = 0;
   std::size_t written_ = 0;
 };
 

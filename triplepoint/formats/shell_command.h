@@ -60,8 +60,8 @@ struct ScriptWorld {
 };
 
 /// Finds the training that a shell text launches, read literally: assignments, arrays, defaults,
-/// sums and products, conditions whose sides are known, one launch. Loops, functions that are
-/// called, eval, files that are sourced and outputs of commands are not run: what they may set or
+/// sums and products, conditions whose sides are known, one launch. Loops, cases, functions that
+/// are called, files that are sourced and outputs of commands are not run: what they may set or
 /// launch is refused where it reaches the training. A text without any command, e.g. a file of
 /// arguments, is one command. `name`: its path.
 Result<ShellCommand> find_command(std::string_view text, std::string_view name,

@@ -225,7 +225,7 @@ class WordReader {
     text_.advance(end);
   }
 
-  /// ${A}, ${A[@]}, ${A[0]}, ${A:-word}, ${A:=word}, ${A:+word}, ${A:?word}
+  /// ${A}, ${A[@]}, ${A[0]}, ${A:-word}, ${A:=word}
   void read_braced(Quotes quotes) {
     const std::string_view rest = text_.rest();
     const std::size_t end = 1 + matching_end(rest.substr(1), '{', '}');
@@ -242,9 +242,9 @@ class WordReader {
       tail.remove_prefix(close + 1);
     }
     const std::size_t colon = tail.starts_with(':') ? 1 : 0;
-    const char op = tail.size() > colon ? tail[colon] : '\0';
-    if (name.empty() || depth_ > deepest || !(tail.empty() || (op != '\0' && has("-=+?", op))))
-      return leave(end, "its form is not worked out");
+    const bool sets = tail.substr(colon).starts_with('=');
+    const bool known = tail.empty() || sets || tail.substr(colon).starts_with('-');
+    if (name.empty() || depth_ > deepest || !known) return leave(end, "its form is not worked out");
     text_.advance(end);
     if (tail.empty()) return expand(name, index, whole, quotes);
     const ShellNames::Meaning meaning = names_.meaning(name);
@@ -253,16 +253,14 @@ class WordReader {
     const bool set = meaning.value && !(colon > 0 && value.empty());
     const std::string why = meaning.outside ? "" : meaning.doubt + names_.doubt(value);
     if (!why.empty()) return doubt(whole, why);
-    if (set && op != '+') return expand(name, index, whole, quotes);
-    if (set != (op == '+')) return;
-    if (op == '?') return doubt(whole, fmt::format("{} has no value", name));
+    if (set) return expand(name, index, whole, quotes);
     const MarkedWords words = words_of_text(tail.substr(colon + 1), quotes);
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (i > 0) quotes == Quotes::none&& splitting_ == Splitting::yes ? finish() : put(" ");
       put(words[i]);
     }
     const std::string& run = names_.may_not_run;
-    if (op == '=')
+    if (sets)
       names_.values[std::string(name)] = {
           run.empty() ? joined(words)
                       : names_.marked(whole, fmt::format("{} is set {}", name, run))};
@@ -430,48 +428,6 @@ ShellNames::Meaning ShellNames::meaning(std::string_view name) const {
                               "LANG", "SHELL", "BASH_SOURCE", "OSTYPE", "LINENO"})
     if (name == machine) return {std::nullopt, fmt::format("{} is the machine's", name)};
   return {std::nullopt, fmt::format("{} has no value in this file", name), true};
-}
-
-ShellNames ShellNames::merged(const std::vector<ShellNames>& outcomes, const std::string& where) {
-  ShellNames all = outcomes.front();
-  for (const ShellNames& other : outcomes) {
-    all.values.insert(other.values.begin(), other.values.end());
-    all.reasons_.insert(other.reasons_.begin(), other.reasons_.end());
-    all.taken_as_unset.insert(other.taken_as_unset.begin(), other.taken_as_unset.end());
-    if (all.all_in_doubt_.empty()) all.all_in_doubt_ = other.all_in_doubt_;
-    if (other.arguments != all.arguments) all.arguments.clear();
-  }
-  for (auto& [name, value] : all.values) {
-    std::vector<MarkedWords> each;
-    bool plain = true;
-    for (const ShellNames& other : outcomes) {
-      const auto found = other.values.find(name);
-      each.push_back(found == other.values.end() ? MarkedWords() : found->second);
-      plain = plain && each.back().size() < 2;
-    }
-    if (std::adjacent_find(each.begin(), each.end(), std::not_equal_to<>()) == each.end()) continue;
-    for (MarkedWords& words : each)
-      if (plain && !words.empty()) words = split(words.front(), ' ');
-    std::size_t same = each.front().size();
-    for (const MarkedWords& words : each)
-      same = static_cast<std::size_t>(
-          std::mismatch(words.begin(), words.end(), each.front().begin(),
-                        each.front().begin() + static_cast<std::ptrdiff_t>(same))
-              .first -
-          words.begin());
-    value.assign(each.front().begin(), each.front().begin() + static_cast<std::ptrdiff_t>(same));
-    const std::string why = fmt::format("{} is set {}", name, where);
-    bool adds = true;
-    for (const MarkedWords& words : each)
-      for (std::size_t i = same; i < words.size(); ++i) {
-        if (words[i].empty()) continue;
-        adds = adds && (i > same || words[i].starts_with("--") || words[i][0] == opens);
-        value.push_back(all.doubt(words[i]).empty() ? all.marked(words[i], why) : words[i]);
-      }
-    if (!adds) value = {all.marked(fmt::format("${}", name), why)};
-    if (plain) value = {joined(value)};
-  }
-  return all;
 }
 
 void ShellNames::doubt_all(const std::string& why) {

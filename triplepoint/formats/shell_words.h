@@ -75,10 +75,6 @@ class ShellNames {
   };
   Meaning meaning(std::string_view name) const;
 
-  /// What is known after one of several outcomes: values that are equal, and what they begin with;
-  /// arguments that only some add are in doubt one by one.
-  static ShellNames merged(const std::vector<ShellNames>& outcomes, const std::string& where);
-
   /// From here on any name may have any value: a file that is not read may set it.
   void doubt_all(const std::string& why);
 

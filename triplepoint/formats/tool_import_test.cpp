@@ -190,6 +190,27 @@ std::string said_of(const Result<Imported>& imported) {
   return said;
 }
 
+constexpr const char* hybrid =
+    "{\n\"model_type\": \"granitemoehybrid\",\n\"num_hidden_layers\": 4,\n\"hidden_size\": 4096,\n"
+    "\"intermediate_size\": 768,\n\"shared_intermediate_size\": 1536,\n"
+    "\"num_attention_heads\": 32,\n\"num_key_value_heads\": 8,\n\"vocab_size\": 100352,\n"
+    "\"num_local_experts\": 72,\n\"num_experts_per_tok\": 10,\n\"mamba_n_heads\": 128,\n"
+    "\"mamba_d_head\": 64,\n\"mamba_d_state\": 128,\n\"mamba_n_groups\": 1,\n"
+    "\"max_position_embeddings\": 4096,\n"
+    "\"layer_types\": [\"mamba\", \"mamba\", \"mamba\", \"attention\"]\n}\n";
+
+constexpr const char* shell =
+    "#!/bin/bash\nGPUS=8\nTP=4\nLAYERS=32\nMBS=1\ntorchrun --nproc_per_node $GPUS --nnodes 2 "
+    "pretrain_gpt.py --num-layers $LAYERS --hidden-size 4096 --num-attention-heads 32 --seq-length "
+    "4096 --max-position-embeddings 4096 --micro-batch-size $MBS --global-batch-size 64 "
+    "--tensor-model-parallel-size $TP --bf16 --vocab-size 32000 --use-distributed-optimizer\n";
+
+/// DeepSeek-V3.2.
+std::string sparse() {
+  return with(fixture("deepseek.json"), "{",
+              "{\n\"index_n_heads\": 64,\n\"index_head_dim\": 128,\n\"index_topk\": 2048,");
+}
+
 struct Example {
   const char* file;
   std::string text;
@@ -209,6 +230,9 @@ const std::vector<Example>& examples() {
                                            {"llama.json", fixture("llama.json")},
                                            {"deepseek.json", fixture("deepseek.json")},
                                            {"nemo.yaml", fixture("fsdp-h200.yaml")},
+                                           {"hybrid.json", hybrid},
+                                           {"sparse.json", sparse()},
+                                           {"launch.sh", shell},
                                            {"arguments.txt", fixture("arguments.txt")}};
   return all;
 }
@@ -279,7 +303,7 @@ TEST_CASE("in every reader a key that is taken out changes nothing, or is missed
       "tensor_parallel_degree tensor-model-parallel-size tensor_model_parallel_size tp "
       "pp cutoff_len sequence_length max_position_embeddings num_key_value_heads "
       "group-query-attention n_shared_experts first_k_dense_replace q_lora_rank "
-      "exp_manager vocab-size vocab_size",
+      "exp_manager vocab-size vocab_size shared_intermediate_size mamba_n_groups",
       ' ');
   for (const Example& example : examples()) {
     const auto base = read(example.text, example.file, example.by_flags);

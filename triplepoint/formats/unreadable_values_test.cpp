@@ -173,8 +173,8 @@ TEST_CASE("a broken value of any config.json key that is read is refused or name
       "_name_or_path", "name_or_path", "architectures", "vision_config", "audio_config"};
   // An empty list of layers is as good as none.
   const std::set<std::string, std::less<>> lists = {
-      "layer_types", "layers_block_type", "mlp_only_layers", "mlp_layer_types",
-      "moe_layers",  "attn_type_list",    "moe_layer_freq"};
+      "layer_types",    "layers_block_type", "mlp_only_layers", "mlp_layer_types",   "moe_layers",
+      "attn_type_list", "moe_layer_freq",    "indexer_types",   "attn_layer_indices"};
   for (const char* name : {"llama.json", "deepseek.json"}) {
     const Json config = parse_json(fixture(name), name).value();
     const auto base = import_hf_config(spec::default_library(), json_text(config), name);
