@@ -33,6 +33,9 @@ struct Line {
   double begin = 0, time = 0;  // s
   double pause = 0;            // before it, s
   double steps = 1;
+  double idle = 0;  // s of an outlier beyond the usual step: it waits, and nothing gets warmer
+
+  double busy() const { return time * steps - idle; }
 };
 
 int64_t length_of(const run::StepRecord& step) {
@@ -135,7 +138,9 @@ double against_chance(double k, double m, double share) {
 }
 
 /// `done`: steps before the first of the `count`. Half of all periods are taken to be at multiples
-/// of their length, as saving and evaluation are; so such a place is no choice of many.
+/// of their length, as saving and evaluation are, and a quarter beside these, as programs count
+/// from 0 or 1 and stamps do not tell the length of the first step; so such a place is no choice of
+/// many.
 std::optional<Period> find_period(const std::vector<size_t>& highs, size_t count, size_t done) {
   constexpr size_t least_times = 3;
   constexpr double least_share = 0.7;
@@ -153,10 +158,13 @@ std::optional<Period> find_period(const std::vector<size_t>& highs, size_t count
           static_cast<double>(hits[first]) < least_share * static_cast<double>(members))
         continue;
       const bool is_multiple = (done + first + 1) % length == 0;
-      const double tried = 2.0 * static_cast<double>(longest * (is_multiple ? 1 : length));
+      const bool is_beside = (done + first + 2) % length <= 2;
+      const double weight = is_multiple ? 0.5
+                            : is_beside ? 0.125
+                                        : 0.25 / static_cast<double>(length);
       const double evidence =
           against_chance(static_cast<double>(hits[first]), static_cast<double>(members), share) -
-          std::log(tried);
+          std::log(static_cast<double>(longest) / weight);
       if (evidence > best.evidence) best = {length, first, evidence};
     }
   }
@@ -170,6 +178,7 @@ class History {
       times_.push_back(line.time);
       all_ += line.steps;
     }
+    least_pause_ = 2.5 * resolution();
   }
 
   StepHistory read() {
@@ -262,9 +271,13 @@ class History {
     const Values later(times_.begin() + static_cast<std::ptrdiff_t>(start_), times_.end());
     const Values middle = running_median(later);
     scatter_ = std::max(scatter_of(later), 1e-3 * median(later));
+    for (size_t i = 0; i < start_; ++i)
+      lines_[i].idle = lines_[i].steps * std::max(0.0, times_[i] - middle.front());
     for (size_t i = 0; i < later.size(); ++i)
       if (std::abs(later[i] - middle[i]) < std::max(outlier * scatter_, 0.05 * middle[i]))
         ordinary_.push_back(start_ + i);
+      else
+        lines_[start_ + i].idle = lines_[start_ + i].steps * std::max(0.0, later[i] - middle[i]);
   }
 
   // ---- drift and levels
@@ -275,11 +288,11 @@ class History {
     double x = 0;
     size_t next = 0;
     for (size_t i = 0; i < lines_.size(); ++i) {
-      x *= std::exp(-std::max(0.0, lines_[i].pause) / time_constant);
-      const double length = lines_[i].time * lines_[i].steps;
-      const double middle = 1 - (1 - x) * std::exp(-length / 2 / time_constant);
-      if (next < ordinary_.size() && ordinary_[next] == i) all.push_back(middle), ++next;
-      x = 1 - (1 - x) * std::exp(-length / time_constant);
+      const double pause = lines_[i].pause > least_pause_ ? lines_[i].pause : 0;
+      x *= std::exp(-(pause + lines_[i].idle) / time_constant);
+      const double cold = (1 - x) * std::exp(-lines_[i].busy() / 2 / time_constant);
+      if (next < ordinary_.size() && ordinary_[next] == i) all.push_back(1 - cold), ++next;
+      x = 1 - cold * std::exp(-lines_[i].busy() / 2 / time_constant);
     }
     return all;
   }
@@ -428,15 +441,22 @@ class History {
     pattern.amplitude = drift.slope / drift.base;
     pattern.time_constant = drift.time_constant * unit::s;
     size_t pause = 1;
-    while (pause < ordinary_.size() && lines_[ordinary_[pause]].pause < pause_s)
+    while (pause < ordinary_.size() && !is_behind_pause(pause))
       ++pause;
     pattern.after_pauses = pause < ordinary_.size() && find_drift(pause).has_value();
   }
 
-  /// Whether the training stood still just before this ordinary line.
+  /// Whether the training stood still between the ordinary line before and this one.
+  bool is_behind_pause(size_t place) const {
+    double still = 0;
+    for (size_t i = place == 0 ? start_ : ordinary_[place - 1] + 1; i <= ordinary_[place]; ++i)
+      still += lines_[i].pause + lines_[i].idle;
+    return still >= pause_s;
+  }
+  /// About here, as jumps are found to within two lines.
   bool follows_pause(size_t place) const {
     for (size_t i = place < 2 ? 0 : place - 2; i < std::min(place + 3, ordinary_.size()); ++i)
-      if (lines_[ordinary_[i]].pause >= pause_s) return true;
+      if (is_behind_pause(i)) return true;
     return false;
   }
 
@@ -559,7 +579,7 @@ class History {
       pauses.push_back(lines_[i].pause);
     const double deviation = robust_deviation(pauses), usual = median(pauses);
     const double least =
-        std::max({usual + outlier * deviation, usual + 0.2 * base_or_median(), 2.5 * resolution()});
+        std::max({usual + outlier * deviation, usual + 0.2 * base_or_median(), least_pause_});
     Values short_ones;
     for (const double pause : pauses)
       if (pause <= least) short_ones.push_back(pause);
@@ -595,6 +615,7 @@ class History {
   Values excess_;  // over it, from start_ on
   std::vector<size_t> ordinary_;
   double all_ = 0, base_ = 0, scatter_ = 0;
+  double least_pause_ = 0;  // that stamps can tell, s
   size_t start_ = 0;
   std::vector<StepPattern> patterns_;
 };

@@ -72,7 +72,7 @@ struct StepHistory {
 ///   levels  jumps of the mean of log d over six lines, of 4 % and four deviations at least
 ///   period  steps more than three deviations longer lie on one residue class modulo N; by the
 ///           Chernoff bound against chance over all N, and over residues, of which multiples of N
-///           have half the weight
+///           have half the weight and their neighbours a quarter
 ///
 /// Sources: G. Schwarz, "Estimating the dimension of a model", Annals of Statistics 1978; D. Leahy
 /// et al., ApJ 1983 (epoch folding).

@@ -114,28 +114,31 @@ TEST_CASE("warm-up drift and its time constant are found, with and without pause
   for (uint64_t seed = 0; seed < trials; ++seed) {
     CAPTURE(seed);
     Training training(seed);
-    const double amplitude = std::max(training.between(0.015, 0.035), 4 * training.scatter());
-    const double tau = training.between(20, 90);
-    const bool pauses = seed % 2 == 0;
+    const double amplitude = std::max(training.between(0.015, 0.035), 5 * training.scatter());
+    const double tau = std::max(training.between(20, 90), 10 * training.step());
+    // Nothing gets warm while a first step compiles. Where stamps alone are logged, a pause is part
+    // of a step.
+    const double first = seed % 3 == 0 ? 0 : training.between(5, 40) * training.step();
+    const bool pauses = seed % 2 == 0, inside = seed % 4 == 0;
+    const auto pause_behind = [&](int i) { return pauses && i % 150 == 149 ? 120.0 : 0.0; };
     double warm = 0;
     double cost = 0;
     const auto steps = training.run(
-        [&](int, double) {
-          const double more = training.step() * amplitude * warm;
-          warm = 1 - (1 - warm) * std::exp(-training.step() / tau);
+        [&](int i, double) {
+          const double cold = (1 - warm) * std::exp(-training.step() / 2 / tau);
+          const double more = training.step() * amplitude * (1 - cold);
+          warm = 1 - cold * std::exp(-training.step() / 2 / tau);
+          warm *= std::exp(-pause_behind(i) / tau);
           cost += more;
-          return more;
+          return more + (i == 0 ? first : 0) + (inside ? pause_behind(i) : 0);
         },
-        [&](int i) {
-          if (!pauses || i % 150 != 149) return 0.0;
-          warm *= std::exp(-120 / tau);
-          return 120.0;
-        });
+        [&](int i) { return inside ? 0 : pause_behind(i); });
     const StepHistory history = step_history(steps);
     const StepPattern& drift = found(history, Kind::drift);
     // What a cold step takes is known from few steps, and they scatter by up to 1 %.
     const double miss = std::abs(drift.cost / unit::s - cost / training.steps());
-    CHECK(miss < 0.15 * cost / training.steps() + 0.003 * training.step());
+    CHECK(miss <
+          std::max(0.15 * cost / training.steps(), 2 * training.scatter() * training.step()));
     CHECK(drift.amplitude == Approx(amplitude).epsilon(0.4));
     CHECK(drift.after_pauses == pauses);
     check_sum(history);
@@ -245,7 +248,8 @@ TEST_CASE("three checkpoints are a period, and three long steps elsewhere are no
       return step_history(
           training.run([&](int i, double) { return is_long(i) ? 3 * training.step() : 0; }));
     };
-    const StepHistory saving = with([&](int i) { return i % save == save - 1; });
+    const int missing = seed % 2 == 0 ? 0 : 1;  // the first step, where stamps alone are logged
+    const StepHistory saving = with([&](int i) { return (i + 1 + missing) % save == 0; });
     CHECK(found(saving, Kind::periodic).period == save);
     CHECK(saving.find(Kind::tails) == nullptr);
     const int shift = 2 + static_cast<int>(training.between(0, save / 3.0));
