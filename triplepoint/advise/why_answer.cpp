@@ -107,8 +107,8 @@ DataTable parts_table(const Gap& gap) {
 }
 
 /// Colours of the parts, from the largest on.
-constexpr std::array styles = {"k-memory",     "k-all_reduce", "k-send_recv",
-                               "k-all_gather", "k-all_to_all", "k-reduce_scatter"};
+constexpr std::array styles = {"k-memory",    "k-allreduce", "k-sendrecv",
+                               "k-allgather", "k-alltoall",  "k-reducescatter"};
 
 answers::Figure parts_figure(const Gap& gap) {
   answers::Bar bar{.label = "step", .parts = {}, .peak = {}, .text = time_of(gap.measured)};
@@ -136,33 +136,40 @@ answers::Figure parts_figure(const Gap& gap) {
   return figure;
 }
 
-/// Medians of as many neighbouring steps as make sixty points.
-answers::Figure steps_figure(const run::Run& run) {
+/// Medians of as many neighbouring steps as make sixty points. First steps that take much longer
+/// would leave the others no height.
+answers::Figure steps_figure(const run::Run& run, const metrics::StepHistory& history) {
   answers::LineChart chart{.title = "Step times", .x_name = "step", .y_unit = "step (s)"};
   answers::Line middle{.name = "median", .style = "k-compute", .values = {}},
       longest{.name = "longest", .style = "k-memory", .values = {}};
-  const size_t each = (run.steps.size() + most_points - 1) / most_points;
+  const metrics::StepPattern* const start = history.find(metrics::StepPattern::Kind::start);
+  const size_t first = start == nullptr ? 0 : static_cast<size_t>(start->count);
+  const size_t each = (run.steps.size() - first + most_points - 1) / most_points;
   if (each == 1) middle.name = "step";
-  for (size_t from = 0; from < run.steps.size(); from += each) {
+  DataTable table = text_table({{"from step"}, {"median s"}});
+  for (size_t from = first; from < run.steps.size(); from += each) {
     std::vector<double> times;
     for (size_t i = from; i < std::min(run.steps.size(), from + each); ++i)
       times.push_back((run.steps[i].end - run.steps[i].begin) / unit::s);
-    const bool has_label = chart.positions.size() % label_every == 0;
-    chart.positions.push_back(has_label ? fmt::format("{}", from + 1) : "");
+    const std::string number = fmt::format("{}", from + 1);
+    chart.positions.push_back(chart.positions.size() % label_every == 0 ? number : "");
     longest.values.emplace_back(*std::ranges::max_element(times));
     middle.values.emplace_back(median(std::move(times)));
+    table.add({number, significant(middle.values.back(), 4)});
   }
-  chart.lines = {std::move(middle)};
   if (each > 1) chart.lines.push_back(std::move(longest));
+  chart.lines.push_back(std::move(middle));  // drawn last, so on top
   std::vector<answers::LegendEntry> legend;
   for (const answers::Line& line : chart.lines)
     legend.push_back({line.style, line.name});
-  DataTable table = text_table({{"from step"}, {"median s"}});
-  for (size_t i = 0; i < chart.positions.size(); ++i)
-    table.add({fmt::format("{}", i * each + 1), significant(chart.lines.front().values[i], 4)});
+  std::string note = each > 1 ? fmt::format("A point is {} steps. ", each) : "";
+  if (first == 1) note += fmt::format("The first, {} longer, is left out.", time_of(start->excess));
+  if (first > 1)
+    note +=
+        fmt::format("The first {}, {} longer each, are left out.", first, time_of(start->excess));
   return {.id = "steps",
           .title = "Step times",
-          .note = each > 1 ? fmt::format("A point is {} steps.", each) : "",
+          .note = std::move(note),
           .chart = std::move(chart),
           .legend = std::move(legend),
           .table = std::move(table)};
@@ -249,7 +256,7 @@ answers::Document why_answer(const Gap& gap, const run::Run& measured, std::stri
   answer.sections.push_back(std::move(parts));
   if (measured.steps.size() > 1) {
     answers::Section steps{.id = "steps", .title = "Steps over time"};
-    steps.figures = {steps_figure(measured)};
+    steps.figures = {steps_figure(measured, gap.history)};
     for (const metrics::StepPattern& pattern : gap.history.patterns)
       if (pattern.levels.size() > 1) steps.tables.push_back(levels_table(pattern));
     answer.sections.push_back(std::move(steps));

@@ -313,7 +313,8 @@ class Operators {
             rate(row.flops),
             rate(row.bytes),
             row.least > 0 && seconds > 0 ? DataCell(100 * row.least / seconds)
-                                         : Missing{"the GPU's roof is not known"}};
+            : roof_.name.empty()         ? Missing{"the GPU's roof is not known"}
+                                         : not_known};
   }
 
   template <class Key>

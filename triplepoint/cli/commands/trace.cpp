@@ -43,8 +43,27 @@ constexpr std::array analyses = {Analysis{"breakdown", trace_report::trace_break
                                  Analysis{"merge", trace_report::trace_merge},
                                  Analysis{"join", trace_report::trace_join}};
 
-/// Operators that compute, over their flops per byte; ringed and joined, what the GPU could do with
-/// as many, in the data type of the longest. None where nothing computes.
+/// min(peak, bandwidth x), in TFLOP/s and TB/s.
+struct RoofLine {
+  double peak = 0, bandwidth = 0;
+  double knee() const { return peak / bandwidth; }
+
+  /// From well before the knee to well behind it, so that axes are logarithmic, and as far as there
+  /// are points.
+  void add_to(answers::ScatterChart& chart, const std::string& type) const {
+    if (!(peak > 0) || !(bandwidth > 0)) return;
+    double low = knee() / 4, high = 4 * knee();
+    for (const answers::Point& point : chart.points)
+      low = std::min(low, point.x), high = std::max(high, point.x);
+    const std::string hint = fmt::format("the roof of {}: {} TFLOP/s, {} TB/s", type,
+                                         significant(peak), significant(bandwidth));
+    for (const double x : {low, knee(), high})
+      chart.points.push_back({x, std::min(peak, bandwidth * x), {}, "", hint, "", true});
+  }
+};
+
+/// Operators that compute, over their flops per byte, longest first, that with its name; and
+/// what the GPU could do in the data type of the longest. None where nothing computes.
 std::vector<answers::Figure> roofline(const DataTable& operators) {
   const auto cell = [&](const std::vector<DataCell>& row, const char* key) -> const DataCell& {
     return row[static_cast<size_t>(std::ranges::find(operators.columns, key, &DataColumn::key) -
@@ -58,40 +77,33 @@ std::vector<answers::Figure> roofline(const DataTable& operators) {
                               .y_unit = "TFLOP/s",
                               .colour_unit = "% of kernel time",
                               .points = {}};
+  RoofLine roof;
   std::string type;
   for (const std::vector<DataCell>& row : operators.rows) {
     const auto flop = number_in(cell(row, "flop")), bytes = number_in(cell(row, "bytes")),
                rate = number_in(cell(row, "flop_per_s")),
                share = number_in(cell(row, "share_percent")),
                of_roof = number_in(cell(row, "roof_percent"));
+    // At the roof an operator reaches one of the two.
+    if (const auto moved = number_in(cell(row, "bytes_per_s")); moved && of_roof && *of_roof > 0)
+      roof.bandwidth = std::max(roof.bandwidth, 1e-10 * *moved / *of_roof);
     if (!flop || !bytes || !rate || *bytes <= 0 || *rate <= 0) continue;
-    const double x = *flop / *bytes, y = *rate * 1e-12;
-    const std::string name = fmt::format("{} {} ({})", text(row, "operator"), text(row, "shapes"),
-                                         text(row, "direction"));
+    const double y = *rate * 1e-12;
+    const std::string name = text(row, "operator");
     if (type.empty()) type = text(row, "dtype");
-    chart.points.push_back(
-        {.x = x,
-         .y = y,
-         .colour = share,
-         .job = "",
-         .hint = fmt::format("{}: {} TFLOP/s{}", name, significant(y),
-                             of_roof ? ", " + percent(*of_roof / 100) + " of the roof" : ""),
-         .label = ""});
     if (of_roof && *of_roof > 0 && text(row, "dtype") == type)
-      chart.points.push_back(
-          {.x = x,
-           .y = 100 * y / *of_roof,
-           .colour = {},
-           .job = "",
-           .hint = fmt::format("the roof of {}: {} TFLOP/s", name, significant(100 * y / *of_roof)),
-           .label = "",
-           .on_front = true});
+      roof.peak = std::max(roof.peak, 100 * y / *of_roof);
+    const std::string hint =
+        fmt::format("{} {} ({}): {} TFLOP/s{}", name, text(row, "shapes"), text(row, "direction"),
+                    significant(y), of_roof ? ", " + percent(*of_roof / 100) + " of the roof" : "");
+    chart.points.push_back({*flop / *bytes, y, share, "", hint, chart.points.empty() ? name : ""});
   }
   if (chart.points.empty()) return {};
+  roof.add_to(chart, type);
   return {{.id = "roofline",
            .title = chart.title,
            .note = fmt::format("FLOP and bytes from shapes, each argument and result moved once. "
-                               "Ringed: the roof, of {}.",
+                               "Line: the roof, of {}.",
                                type),
            .chart = std::move(chart),
            .legend = {},
