@@ -32,6 +32,7 @@ using metrics::StepPattern;
 
 constexpr double least_part = 0.01;  // of the step; less is left unexplained
 constexpr double least_left = 0.02;  // of the step, for which settings are tried
+constexpr double near = 0.15;  // of the step, within which a simulated job is as a measured one
 
 bool is_inside(const StepPattern& pattern) {
   using Kind = StepPattern::Kind;
@@ -106,6 +107,7 @@ class Explainer {
       of_ranks_ += part.cost;
       take(std::move(part));
     }
+    take_core_waits();
     if (can_simulate())
       explain_by_job();
     else
@@ -124,13 +126,18 @@ class Explainer {
     own_ = sim::simulate(job, {.duration = {}, .steps = {}});
     Metrics own = metrics::measure(own_);
     if (!run::has_trained(own_) || !own.step_time || !gap_.predicted) return;
-    const Seconds cost = *own.step_time - *gap_.predicted;
+    const bool is_simulated = predicted_->manifest.origin == run::Origin::simulated;
+    const Metrics other = is_simulated ? plain_ : simulated_metrics(*predicted_->manifest.job);
+    if (!other.step_time) return;
+    // Beside a measured run the simulation tells by which factor steps differ.
+    const Seconds cost = (*own.step_time / *other.step_time - 1) * *gap_.predicted;
     if (cost < least_part * *gap_.predicted) return;
     settings_ = GapPart{.cause = "settings",
                         .what = fmt::format("set up otherwise: {}", fmt::join(gap_.set_up, "; ")),
                         .seen_in = "prediction",
                         .cost = cost,
                         .advice = "set what differs as in the job that it is compared with"};
+    if (!is_simulated) return;
     predicted_ = &own_;
     plain_ = std::move(own);
   }
@@ -142,6 +149,18 @@ class Explainer {
     const Seconds seen = *seen_.step_time - *plain_.step_time;
     const Seconds mean = gap_.measured - *plain_.step_time;
     return mean > Seconds() && seen > mean ? mean / seen : 1;
+  }
+
+  /// What most ranks wait for cores, beyond what they did in the run that it is compared with.
+  void take_core_waits() {
+    const Seconds own = usual_core_wait(core_waits(run_));
+    const Seconds before = gap_.predicted ? usual_core_wait(core_waits(*predicted_)) : Seconds();
+    if (own - before < least_left * gap_.measured) return;
+    of_cores_ = own - before;
+    GapPart part = part_of_core_waits(
+        fmt::format("most ranks wait {} of a step for a core", time_of(own)), of_cores_);
+    part.at_most = !gap_.predicted;
+    take(std::move(part));
   }
 
   bool can_simulate() const { return gap_.predicted && predicted_->manifest.job.has_value(); }
@@ -201,8 +220,16 @@ class Explainer {
     gap_.parts.push_back(std::move(part));
   }
 
+  /// Two runs of one training differ by some per cent, and no part of them is to blame.
+  bool is_as_other_run() const {
+    constexpr double run_to_run = 0.05;
+    return gap_.predicted && predicted_->manifest.origin == run::Origin::measured &&
+           left_ < run_to_run * gap_.measured;
+  }
+
   /// Of a log they are what is known; a recording or traces say what is behind them.
   void take_patterns_inside() {
+    if (is_as_other_run()) return;
     for (const StepPattern& pattern : gap_.history.patterns)
       if (is_inside(pattern) && !found_devices_) take(part_of(pattern, gap_.history.base));
   }
@@ -302,7 +329,10 @@ class Explainer {
     const std::vector<ClockCause> clocks = name_clocks(job);
     take_patterns_inside();
     Metrics now = named_.empty() ? simulated : simulated_metrics(changed(job));
-    name_settings(changed(job), simulated, now);
+    // What settings change in a simulated job says nothing unless that is as the measured one.
+    if (simulated.step_time &&
+        abs(*simulated.step_time - *plain_.step_time) < near * *plain_.step_time)
+      name_settings(changed(job), simulated, now);
     if (named_.empty()) return take_rest(plain_, plain_);
     if (named_.size() > clocks.size()) {
       fit_clocks_again(clocks, job);
@@ -350,7 +380,7 @@ class Explainer {
     if (left < least_left * *gap_.predicted) return;
     seen = difference_of(difference_of(seen, plain), difference_of(here, marks_of(simulated)));
     // What is explained already: slow devices compute longer or are waited for.
-    seen[computing_mark] -= (of_ranks_ + of_clocks_ + waiting_in_calls_) / unit::s;
+    seen[computing_mark] -= (of_ranks_ + of_clocks_ + of_cores_ + waiting_in_calls_) / unit::s;
     seen[idle_mark] -= idle_in_calls_ / unit::s;
     for (const Match& match : matching_variants(job, here, seen, *now.step_time))
       named_.push_back({[match](spec::Job& other) { match.apply_to(other); },
@@ -386,6 +416,7 @@ class Explainer {
   /// expected: the prediction, and what the named changes make of it by simulation.
   void take_rest(const Metrics& before, const Metrics& after) {
     if (!seen_.parts || !plain_.parts || !before.parts || !after.parts) return;
+    if (is_as_other_run()) return;
     const auto excess_of = [&](Seconds (*of)(const StepParts&)) {
       return of(*seen_.parts) - of(*plain_.parts) - of(*after.parts) + of(*before.parts);
     };
@@ -396,6 +427,7 @@ class Explainer {
       if (words.cause == std::string_view("waiting"))
         excess = excess - of_ranks_ - of_clocks_ - waiting_in_calls_;
       if (words.of == idle_of) excess = excess - idle_in_calls_;
+      if (words.cause == std::string_view("computing")) excess = excess - of_cores_;
       if (excess < least_part * gap_.measured) continue;
       more.push_back(
           {.cause = words.cause,
@@ -473,9 +505,9 @@ class Explainer {
   std::optional<metrics::GapCalls> calls_;
   std::vector<metrics::MeanStep> rank_steps_;  // where the kernels of ranks are known
   Gap gap_;
-  // Of the ordinary step: not explained yet; of slow ranks; of clocks that cannot be simulated; in
-  // host calls.
-  Seconds left_, of_ranks_, of_clocks_, idle_in_calls_, waiting_in_calls_;
+  // Of the ordinary step: not explained yet; of slow ranks; of clocks that cannot be simulated; of
+  // waits for cores; in host calls.
+  Seconds left_, of_ranks_, of_clocks_, of_cores_, idle_in_calls_, waiting_in_calls_;
   std::vector<Named> named_;
   bool found_devices_ = false;
 };

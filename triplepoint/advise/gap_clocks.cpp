@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -206,12 +207,29 @@ std::vector<Watts> limits_for(spec::Job job, const std::vector<double>& clocks) 
   return limits;
 }
 
+/// Whether a late rank waited for a core meanwhile. The others may do so too: who waits in a
+/// collective lets other programs run.
+void name_core_wait(const run::Run& run, const Bottleneck& late, GapPart& part) {
+  constexpr double most = 0.5;  // of its cost
+  if (late.of != Bottleneck::Of::rank) return;
+  const std::map<int32_t, Seconds> waits = core_waits(run);
+  Seconds own;
+  for (const int32_t rank : late.who)
+    if (const auto found = waits.find(rank); found != waits.end())
+      own = std::max(own, found->second);
+  if (own < most * part.cost) return;
+  part = part_of_core_waits(
+      fmt::format("{}; it waits {} of a step for a core", part.what, time_of(own)), part.cost);
+}
+
 }  // namespace
 
 std::vector<GapPart> parts_of_others(const run::Run& run, const Metrics& seen) {
   std::vector<GapPart> parts;
-  for (const auto& [cost, one] : slow_ones(run, seen, false))
+  for (const auto& [cost, one] : slow_ones(run, seen, false)) {
     parts.push_back(part_of(*one, cost));
+    name_core_wait(run, *one, parts.back());
+  }
   return parts;
 }
 

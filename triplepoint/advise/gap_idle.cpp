@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -150,6 +151,36 @@ void name_marked_region(const run::Run& run, const metrics::StepPattern& pattern
       std::ranges::find(call_words, metrics::host_call_kind(*name), &CallWords::kind);
   part.cause = words == call_words.end() ? "region" : words->cause;
   part.advice = words == call_words.end() ? "look at what this region does then" : words->advice;
+}
+
+std::map<int32_t, Seconds> core_waits(const run::Run& run) {
+  std::map<int32_t, Seconds> waits;
+  const auto fact = run.manifest.facts.find("core_waits_s");
+  if (fact == run.manifest.facts.end()) return waits;
+  std::istringstream words(fact->second);
+  int32_t rank = 0;
+  char colon = 0;
+  double seconds = 0;
+  while (words >> rank >> colon >> seconds)
+    waits[rank] = seconds * unit::s;
+  return waits;
+}
+
+Seconds usual_core_wait(const std::map<int32_t, Seconds>& waits) {
+  std::vector<double> all;
+  for (const auto& [rank, wait] : waits)
+    all.push_back(wait / unit::s);
+  return all.empty() ? Seconds() : lower_median(std::move(all)) * unit::s;
+}
+
+GapPart part_of_core_waits(std::string what, Seconds cost) {
+  return {.cause = "processor",
+          .what = std::move(what),
+          .seen_in = "recording",
+          .cost = cost,
+          .advice =
+              "give each rank a separate core: look for other programs there, how ranks are "
+              "bound to cores (taskset, --bind-to), and CPU limits of the container"};
 }
 
 std::vector<GapPart> parts_of_idle(const std::vector<metrics::MeanStep>& ranks,

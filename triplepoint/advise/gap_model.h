@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,6 +84,13 @@ void name_host_calls(const metrics::GapCalls&, GapPart&, Calls);
 /// Of a recording's long steps, or of its pauses: the innermost marked region that takes most of
 /// what they are longer than usual, in the rank where it takes most.
 void name_marked_region(const run::Run&, const metrics::StepPattern&, GapPart&);
+
+/// Seconds of a step that ranks waited for a core, by rank; where marks of the recording tell.
+std::map<int32_t, Seconds> core_waits(const run::Run&);
+/// What at least half of the ranks waited.
+Seconds usual_core_wait(const std::map<int32_t, Seconds>&);
+/// A part that ranks lose to other programs on their cores.
+GapPart part_of_core_waits(std::string what, Seconds cost);
 
 // ---- gap_clocks.cpp
 

@@ -230,6 +230,20 @@ static void write_entry(struct triplepoint_wire_header* header,
   __atomic_store_n(&place->sequence, entry->sequence, __ATOMIC_RELEASE);
 }
 
+/* Seconds that this thread has waited for a core since it began, as the kernel counts them; -1: it
+   does not. Some microseconds, once a step. */
+static double seconds_waited_for_core(void) {
+  const int problem = errno;
+  char text[96] = "";
+  const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  const ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : -1;
+  if (file >= 0) close(file);
+  errno = problem;
+  long long ran = 0, waited = 0;
+  const int is_known = length > 0 && sscanf(text, "%lld %lld", &ran, &waited) == 2 && waited >= 0;
+  return is_known ? (double)waited * 1e-9 : -1;
+}
+
 EXPORT int triplepoint_mark_open(void) {
   return ring() != NULL;
 }
@@ -249,6 +263,7 @@ EXPORT void triplepoint_mark_put(int kind, const char* name, const char* group, 
       .kind = (uint16_t)kind,
   };
   entry.end_ns = end_ns != 0 || kind != triplepoint_mark_span ? end_ns : triplepoint_now();
+  if (kind == triplepoint_mark_step_end) entry.amount = seconds_waited_for_core();
   write_entry(header, &entry);
 }
 

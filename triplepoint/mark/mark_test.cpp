@@ -43,6 +43,7 @@ TEST_CASE("what a program says arrives whole and in its order") {
   CHECK(events[2].end_ns - events[2].begin_ns == 1500);
   CHECK(events[4].name == "tokens");
   CHECK(events[4].value == 512.5);
+  CHECK((events[5].value >= 0) == (access("/proc/thread-self/schedstat", R_OK) == 0));
   CHECK(events[0].begin_ns <= events[5].begin_ns);
   CHECK(events[0].thread ==
         reader.processes().at(0).pid);  // the first thread's id is the process's

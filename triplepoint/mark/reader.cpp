@@ -270,7 +270,9 @@ bool Ring::event_of(const Entry& entry, Names& names, Event& event) {
   event.group = name_at(entry.group, names);
   event.bytes = is_span ? known_or_minus_one(entry.amount) : -1;
   event.flops = is_span ? known_or_minus_one(entry.flops) : -1;
-  event.value = event.kind == EventKind::value ? entry.amount : 0;
+  event.value = event.kind == EventKind::value      ? entry.amount
+                : event.kind == EventKind::step_end ? known_or_minus_one(entry.amount)
+                                                    : 0;
   return true;
 }
 

@@ -31,7 +31,9 @@ struct Event {
   std::string_view name;          // of region, span, value; lives as long as the reader
   std::string_view group;         // of a span: "tp", "dp", ...
   double bytes = -1, flops = -1;  // of a span
-  double value = 0;               // of a value: tokens, samples, loss
+  // Of a value: tokens, samples, loss. Of a step's end: seconds that its thread has waited for a
+  // core since it began, -1: not known.
+  double value = 0;
 };
 
 /// A process that marks: what it said of itself when it began.

@@ -70,7 +70,8 @@ struct triplepoint_wire_entry {
   int64_t begin_ns;        /* CLOCK_MONOTONIC */
   int64_t end_ns;          /* of a span */
   int64_t number;          /* of a step; -1: not counted */
-  double amount, flops;    /* bytes and flops of a span (-1: unknown); amount: what a value is */
+  double amount, flops;    /* bytes and flops of a span (-1: unknown); amount: what a value is, and
+                              of a step's end the s that its thread has waited for a core */
   uint32_t thread;         /* the kernel's id */
   uint16_t name, group;    /* places in the table of names */
   uint16_t kind, reserved; /* see mark.h */

@@ -205,6 +205,21 @@ TEST_CASE("ranks that take turns at being late are told as that, and what it cos
   CHECK(said.find("4 ranks take turns") != std::string::npos);
 }
 
+TEST_CASE(
+    "who is late again and again is named though all once paused, and who was late once not") {
+  const auto straggler = [](int64_t each, int64_t once) {
+    std::vector<std::vector<int64_t>> begins;
+    for (int64_t step = 0; step < 24; ++step) {
+      const int64_t begin = 1'400'000 * step + (step > 5 ? 30'000'000 : 0);
+      begins.push_back({begin, begin + each + 10'000 * (step % 3) + (step == 9 ? once : 0)});
+    }
+    const run::Timeline timeline = collective_timeline(begins);
+    return find_late_ranks(timeline, match_collectives(timeline)).straggler;
+  };
+  CHECK(straggler(200'000, 0) == 1);
+  CHECK_FALSE(straggler(0, 3'000'000));
+}
+
 TEST_CASE("each half of a refused match keeps its own size, count and group") {
   run::Timeline timeline = collective_timeline({{0, 70}});
   timeline.details[1].in_elements = 2048;

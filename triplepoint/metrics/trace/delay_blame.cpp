@@ -27,7 +27,10 @@ namespace {
 
 constexpr double times_noise = 6;         // of the sums of delays
 constexpr double min_cost_share = 0.005;  // of the timeline; a smaller cost is not reported
-constexpr size_t most_kept = 16;          // delays of other ranks that a rank carries
+constexpr double steady_cost_share = 0.02;
+constexpr double fewest_windows = 20;  // that show that a rank is late again and again
+constexpr double steady_errors = 5;    // standard errors of the mean of its delays
+constexpr size_t most_kept = 16;       // delays of other ranks that a rank carries
 
 /// What a rank's present lag consists of: nanoseconds by the rank they come from.
 using Delays = std::map<int32_t, int64_t>;
@@ -144,6 +147,21 @@ class Propagation {
   };
   struct Sum {
     double delay = 0, variance = 0;  // ns, ns^2
+    // Of windows before collectives that others take part in.
+    double windows = 0, shared = 0, squares = 0;
+
+    void add_shared(double more) {
+      windows += 1;
+      shared += more;
+      squares += more * more;
+    }
+    /// The mean over its standard error, beyond `usual` for all windows.
+    double steadiness(double usual) const {
+      if (windows < fewest_windows) return 0;
+      const double mean = shared / windows;
+      const double error = std::sqrt((squares / windows - mean * mean) / (windows - 1));
+      return (mean - usual / windows) / error;
+    }
   };
 
   /// What a rank's windows before communication that it shows alone add up to, between two
@@ -328,8 +346,10 @@ class Propagation {
       const int64_t delay = by_length ? own[p].length - usual : own[p].excess();
       delays_[static_cast<size_t>(part.rank)][part.rank] += delay;
       Sum& sum = sums_[static_cast<size_t>(part.rank)];
-      sum.delay +=
+      const double more =
           by_length ? static_cast<double>(own[p].length) - middle : static_cast<double>(delay);
+      sum.delay += more;
+      if (collective.across_ranks()) sum.add_shared(more);
       sum.variance += own[p].variance;
       Since& since = since_[static_cast<size_t>(part.rank)];
       since.add(delay, own[p]);
@@ -404,9 +424,11 @@ class Propagation {
     for (size_t r = 0; r < sums_.size(); ++r) {
       DelayBlame::Rank& rank = blame_.ranks[r];
       rank.delay = std::max<int64_t>(0, std::llround(sums_[r].delay));
+      const double cost = static_cast<double>(rank.blamed) / others / static_cast<double>(length_);
+      const bool is_large = sums_[r].delay - middle > times_noise * std::sqrt(sums_[r].variance);
+      const bool is_steady = sums_[r].steadiness(middle) > steady_errors;
       rank.beyond_noise =
-          rank.blamed > 0 && sums_[r].delay - middle > times_noise * std::sqrt(sums_[r].variance) &&
-          static_cast<double>(rank.blamed) > min_cost_share * others * static_cast<double>(length_);
+          (is_large && cost > min_cost_share) || (is_steady && cost > steady_cost_share);
     }
   }
 

@@ -48,7 +48,10 @@ struct DelayBlame {
 ///
 /// Beyond noise: the rank's delays, summed, exceed those of the median rank by six times what the
 /// scatter of single kernels, gaps and ends adds up to, and what they cost each other rank exceeds
-/// 0.5 % of the timeline.
+/// 0.5 % of the timeline. Or it is late again and again: over twenty windows or more their mean
+/// exceeds its standard error five times, and what they cost is 2 % or more. One long pause of all
+/// ranks makes the scatter of gaps too large for the first; one of a single rank is not the second.
+///
 /// Source: Boehme, Geimer, Wolf, Voigtlaender, "Identifying the root causes of wait states in
 /// large-scale parallel applications", ICPP 2010.
 DelayBlame blame_delays(const SpanList&, const CollectiveMatch&);

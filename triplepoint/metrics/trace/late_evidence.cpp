@@ -223,9 +223,26 @@ std::vector<Bottleneck> late_bottlenecks(const SpanList& spans, const Collective
   return all;
 }
 
+namespace {
+
+/// Without what a recorded program does before its first measured step, such as to connect and warm
+/// up. Profilers' traces have details, and what they show first is known as that.
+run::Timeline measured_part(const run::Run& run) {
+  run::Timeline timeline = run.timeline;
+  if (run.manifest.origin != run::Origin::measured || run.steps.empty() ||
+      !timeline.details.empty())
+    return timeline;
+  std::erase_if(timeline.spans,
+                [&](const run::Span& span) { return span.begin < run.steps.front().begin; });
+  return timeline;
+}
+
+}  // namespace
+
 std::optional<std::vector<Bottleneck>> late_bottlenecks(const run::Run& run) {
   if (run::count_spans(run.timeline) > most_spans_to_blame) return std::nullopt;
-  const SpanList spans(run.timeline);
+  const run::Timeline timeline = measured_part(run);
+  const SpanList spans(timeline);
   const CollectiveMatch match = match_collectives(spans, job_ranks_of(run));
   const LateRanks late = find_late_ranks(spans, match);
   if (late.starts.empty() || !late.has_all_ranks) return std::nullopt;

@@ -181,6 +181,7 @@ void MarksToRun::begin_step(Marker& marker, const mark::Event& event) {
 }
 
 void MarksToRun::end_step(Marker& marker, const mark::Event& event) {
+  take_core_wait(marker.rank, event.value);
   if (!marker.step) return;  // its begin was lost, or before the recording
   const auto found = steps_.find(*marker.step);
   marker.step.reset();
@@ -188,6 +189,15 @@ void MarksToRun::end_step(Marker& marker, const mark::Event& event) {
   if (found == steps_.end()) return;
   found->second.end_ns = std::max(found->second.end_ns, event.begin_ns);
   ++found->second.ended;
+}
+
+void MarksToRun::take_core_wait(int32_t rank, double seconds) {
+  if (seconds < 0) return;
+  CoreWait& wait = core_waits_[rank];
+  // Another thread or another process of the rank counts from 0.
+  if (wait.steps == 0 || seconds < wait.last) wait = {.first = seconds};
+  wait.last = seconds;
+  ++wait.steps;
 }
 
 /// Regions that were begun inside and never ended end with it.
@@ -289,6 +299,12 @@ void MarksToRun::keep_finished_steps(int64_t now_ns) {
 void MarksToRun::finish() {
   while (!steps_.empty())
     emit(steps_.begin());
+  std::string waits;
+  for (const auto& [rank, wait] : core_waits_)
+    if (wait.steps > 1)
+      waits += fmt::format("{}{}:{:.4g}", waits.empty() ? "" : " ", rank,
+                           (wait.last - wait.first) / static_cast<double>(wait.steps - 1));
+  if (!waits.empty()) run_.fact("core_waits_s", waits);
 }
 
 }  // namespace triplepoint::telemetry

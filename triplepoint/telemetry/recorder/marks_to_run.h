@@ -28,6 +28,8 @@ namespace triplepoint::telemetry {
 ///   value      tokens and samples are added to the step they are said in, over all ranks; any
 ///   other
 ///              is a series mark_<name> of the rank's device, or of the node
+///   step's end the seconds of a step that each rank waited for a core, as the fact core_waits_s:
+///              "0:0.0012 1:0.3"
 ///
 /// A process without a rank counts as the next free one. Its device is found by its local rank and
 /// visible devices. A thread that says the value `rank` is that rank: ranks may be threads.
@@ -78,6 +80,7 @@ class MarksToRun {
   Marker& marker_of(const mark::Event& event, const std::vector<mark::Process>& processes);
   void begin_step(Marker& marker, const mark::Event& event);
   void end_step(Marker& marker, const mark::Event& event);
+  void take_core_wait(int32_t rank, double seconds);
   void end_region(Marker& marker, const mark::Event& event);
   void add_span(const Marker& marker, const mark::Event& event);
   void add_value(Marker& marker, const mark::Event& event);
@@ -95,6 +98,11 @@ class MarksToRun {
   std::map<std::pair<int32_t, int32_t>, Marker> threads_;  // that are ranks; by process and thread
   // By the texts' addresses, which the reader keeps once each.
   std::map<std::tuple<const char*, const char*, bool>, int32_t> types_;
+  struct CoreWait {
+    double first = 0, last = 0;  // since the thread began, at the ends of steps, s
+    int64_t steps = 0;
+  };
+  std::map<int32_t, CoreWait> core_waits_;  // by rank
   std::map<int64_t, PendingStep> steps_;
   std::map<std::pair<std::string, int32_t>, size_t> series_;  // of values; -1: the node's
   int64_t last_kept_ = -1;                                    // key

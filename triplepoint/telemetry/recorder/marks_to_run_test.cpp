@@ -226,6 +226,20 @@ TEST_CASE("threads of one process may be their own ranks") {
   CHECK(run.series.empty());
 }
 
+TEST_CASE("what a rank waits for cores is told per step, from its first step's end on") {
+  Bench bench;
+  for (int64_t i = 0; i < 5; ++i)
+    for (const int32_t process : {0, 1}) {
+      const auto step = static_cast<double>(i);
+      bench.say({.kind = EventKind::step_end,
+                 .process = process,
+                 .begin_ns = (i + 1) * s,
+                 .number = i,
+                 .value = process == 0 ? 7 + 0.5 * step : -1});  // -1: the kernel does not count
+    }
+  CHECK(bench.load().manifest.facts.at("core_waits_s") == "8:0.5");
+}
+
 TEST_CASE("a rank's device is the one its process sees") {
   Bench bench;
   bench.processes = {{.pid = 1, .rank = 3, .local_rank = 0, .visible_devices = "1,0"},
