@@ -46,7 +46,8 @@ def run_cell(source, name, names):
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, name, "exec"), names)
         value = eval(compile(ast.Expression(last.value), name, "eval"), names) if last is not None else None
-    stream = [{"output_type": "stream", "name": "stdout", "text": lines(printed.getvalue())}] if printed.getvalue() else []
+    text = printed.getvalue().split("\r")[-1]  # without progress, which slow machines show
+    stream = [{"output_type": "stream", "name": "stdout", "text": lines(text)}] if text else []
     return stream + shown(value)
 
 
@@ -75,9 +76,9 @@ def run_as_jupyter_does(file):
 
 
 def texts(notebook):
-    """What its cells print and show as text, but for progress, which the last "\\r" wipes out: slow machines show it."""
+    """What its cells print and show as text."""
     def text(output):
-        return "".join(output.get("text", output.get("data", {}).get("text/plain", []))).split("\r")[-1]
+        return "".join(output.get("text", output.get("data", {}).get("text/plain", [])))
 
     return [[shown for shown in map(text, cell.get("outputs", [])) if shown]
             for cell in notebook["cells"] if cell["cell_type"] == "code"]
