@@ -308,7 +308,8 @@ TEST_CASE("a study's job keeps its optimizer with other software") {
 
 const char* family_of(const spec::Model& m) {
   using enum spec::PositionEmbedding;
-  if (m.latent_attention) return "deepseek_v3";
+  if (m.latent_attention)
+    return m.latent_attention->indexer_topk > 0 ? "deepseek_v32" : "deepseek_v3";
   const bool gated = m.activation == spec::Activation::swiglu;
   if (m.layer_pattern) return gated ? "granitemoehybrid" : "nemotron_h";
   if (m.sliding_window && m.sliding_window->full_every == 2) return "gpt_oss";
@@ -346,6 +347,10 @@ void add_attention(Json& config, const spec::Model& m) {
   config["qk_rope_head_dim"] = m.latent_attention->rope_head_dim;
   config["v_head_dim"] = m.latent_attention->value_head_dim;
   config["qk_nope_head_dim"] = m.kv_channels;
+  if (m.latent_attention->indexer_topk == 0) return;
+  config["index_n_heads"] = m.latent_attention->indexer_heads;
+  config["index_head_dim"] = m.latent_attention->indexer_head_dim;
+  config["index_topk"] = m.latent_attention->indexer_topk;
 }
 
 void add_state_space(Json& config, const spec::Model& m) {
