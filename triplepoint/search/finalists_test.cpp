@@ -228,6 +228,10 @@ TEST_CASE("a plan that fits but for the headroom is simulated, and says what it 
         std::string::npos);
 }
 
+TEST_CASE("on an emulated cluster nothing is judged: what does not fit has no remedy") {
+  CHECK_FALSE(nearest_that_fits(test::job_on("llama3-8b", "laptop", {.nodes = 1, .batch = 8})));
+}
+
 TEST_CASE("for a job out of memory the fastest way to save is named") {
   spec::Job job = test::job_on("llama3-70b", "dgx-h100", {.nodes = 8, .batch = 64});
   job.plan.tensor_parallel_size = 8;

@@ -10,6 +10,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/diagnose_parts.h"
+
 #include "triplepoint/search/layout_scan.h"
 #include "triplepoint/workload/memory.h"
 
@@ -198,6 +200,7 @@ std::optional<spec::Job> fastest_that_fits(const spec::Job& job) {
 }  // namespace
 
 std::optional<spec::Job> nearest_that_fits(const spec::Job& job) {
+  if (spec::predicted_without_power(job)) return std::nullopt;  // plans are judged with power
   const int64_t now = job.cluster.num_nodes;
   std::optional<spec::Job> best;
   double best_time = 0;
