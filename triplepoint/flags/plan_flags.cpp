@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/spec/diagnose_parts.h"
-
 #include "triplepoint/flags/bind.h"
 
 namespace triplepoint::flags {
@@ -103,10 +101,7 @@ Result<search::PlanQuestion> PlanFlags::question(const spec::Library& library, s
   if (base.task != spec::Task::pretrain && base.task != spec::Task::lora)
     return error(
         "plan supports only training (the job has another task); try triplepoint simulate --sweep");
-  if (spec::predicted_without_power(base))
-    return error(
-        "plan needs a machine with power and heat (this cluster is emulated on shared cores); "
-        "triplepoint characterize laptop compares its layouts");
+  TPT_TRY(require_power(base, "plan"));
   if (base.plan.sends && base.plan.sends->microbatches > 1)
     return error(
         "plan does not search with sends of several microbatches (its bounds are those of single "

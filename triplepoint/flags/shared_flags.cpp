@@ -58,6 +58,15 @@ Result<void> require_lasting_faults(const spec::Job& job, std::string_view inste
   return {};
 }
 
+Result<void> require_power(const spec::Job& job, std::string_view what) {
+  if (!spec::predicted_without_power(job)) return {};
+  return error(
+      fmt::format("{} needs a machine with power and heat (this cluster is emulated on shared "
+                  "cores); name a cluster of GPUs, or compare layouts with triplepoint "
+                  "characterize laptop",
+                  what));
+}
+
 Result<void> add_faults(spec::Job& job, const std::vector<std::string>& faults) {
   for (const std::string& text : faults) {
     Result<spec::Fault> fault = spec::parse_fault(text);

@@ -16,7 +16,6 @@
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
 
@@ -75,10 +74,7 @@ Result<bool> write_setting(tui::Console& console, const spec::Library& library,
 
 Result<void> require_clocks(const spec::Job& job) {
   TPT_TRY(spec::require_valid(job));
-  if (spec::predicted_without_power(job))
-    return error(
-        "--clocks needs a machine with power and heat (this cluster is emulated on shared cores); "
-        "name a cluster of GPUs");
+  TPT_TRY(flags::require_power(job, "--clocks"));
   if (job.plan.sends && job.plan.sends->microbatches > 1)
     return error(
         "--clocks plans no sends of several microbatches (its slacks are those of single sends); "

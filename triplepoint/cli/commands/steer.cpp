@@ -32,6 +32,7 @@ namespace {
 Result<void> require_steerable(const spec::Job& job) {
   TPT_TRY(spec::require_valid(job));
   TPT_TRY(spec::require_training(job, "jobs are steered"));
+  TPT_TRY(flags::require_power(job, "steer"));
   if (job.environment.faults.empty())
     return error(
         "the job has no faults (nothing would disturb it); add one, as in --fault "
