@@ -256,7 +256,9 @@ namespace {
 std::string taking_turns(const run::Run& run, const LateRanks& late) {
   constexpr double least_share = 0.01;  // of the ranks' time; less is not worth a sentence
   int64_t waits = 0, times = 0;
+  bool leaves_out = false;
   for (const LateStart& start : late.starts) {
+    leaves_out |= start.is_first && start.waits > 0;
     if (start.is_first || start.by_order) continue;
     waits += start.waits;
     times += start.lead > 0;
@@ -271,10 +273,12 @@ std::string taking_turns(const run::Run& run, const LateRanks& late) {
   const auto most = std::ranges::max_element(late.ranks, {}, &RankLateness::caused);
   return fmt::format(
       "No single rank is late beyond the noise, but waiting for the last to begin costs {} of the "
-      "ranks' time: {} ranks take turns, rank {} most, last into {} of {} collectives, for which "
+      "ranks' time{}: {} ranks take turns, rank {} most, last into {} of {} collectives, for which "
       "the others waited {}. See the causes by collective.",
-      percent(share), std::ranges::count_if(late.ranks, last), most->rank, most->times_last,
-      most->collectives, time_text(most->caused));
+      percent(share),
+      leaves_out ? " (first collectives aside, which profilers may have missed in part)" : "",
+      std::ranges::count_if(late.ranks, last), most->rank, most->times_last, most->collectives,
+      time_text(most->caused));
 }
 
 std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
