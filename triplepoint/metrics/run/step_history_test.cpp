@@ -56,7 +56,7 @@ class Training {
   int steps_ = 0;
 };
 
-const StepPattern& found(const StepHistory& history, Kind kind) {
+StepPattern found(const StepHistory& history, Kind kind) {
   const StepPattern* pattern = history.find(kind);
   REQUIRE(pattern != nullptr);
   CHECK(pattern->probability.value_or(1) > 0.95);
