@@ -147,10 +147,6 @@ std::optional<std::string> asked_table(const Settings& settings, std::string_vie
   return std::nullopt;
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether a value says that something is there.
 bool is_on(const Setting& setting) {
   constexpr std::array<std::string_view, 9> off{"false", "False", "0", "0.0", "none",
@@ -182,10 +178,6 @@ void refuse_unknown(Settings& settings, const Setting& setting, const KeyTable& 
                   idle ? fmt::format("did you mean \"{}\"? Else ", settings.shown(*idle)) : "",
                   name));
 }
-
-}  // namespace
-
-namespace {
 
 std::string refusal(const Settings& settings, const Setting& setting,
                     const KeyTable::Group& group) {

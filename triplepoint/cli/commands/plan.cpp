@@ -117,13 +117,13 @@ Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
   print_answer(console, answer, request.format);
   if (request.output && request.output->ends_with(".html"))
     TPT_TRY(write_file_atomically(Path(*request.output), report::document_page(answer)));
-  else if (request.output && chosen == nullptr && !plan.interrupted)
+  else if (request.output && chosen)
+    TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*request.output)));
+  else if (request.output && !plan.interrupted)
     return error(
         fmt::format("nothing was written (no setting within --slowdown saves energy {}); allow "
                     "more, as in --slowdown 5%",
                     metrics::scope_text(plan.scope)));
-  else if (request.output && chosen)
-    TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*request.output)));
   return interrupted() ? exit_interrupted : exit_ok;
 }
 

@@ -208,10 +208,6 @@ void add_raw_comparison(Finding& finding, const StudyRow& winner, const StudyRow
     finding.less(winner, loser, "tokens_per_s").say(" fewer");
 }
 
-}  // namespace
-
-namespace {
-
 /// "3.4 times as long", "12 % longer", "3 % less time".
 void add_step_change(Finding& finding, const StudyRow& row, const StudyRow& base) {
   const double ratio = ratio_at(row, base, "step_time_s").value_or(1);
