@@ -33,8 +33,7 @@ constexpr std::array table = {
         "  triplepoint simulate job.toml --mbs 2 --format json\n"
         "  triplepoint simulate --task decode --model llama3-70b --cluster hgx-h200 --tp 8 --mbs "
         "64\n"
-        "  triplepoint simulate job.toml --duration 10min --fault gpu=3,power=0.25@120s..300s\n"
-        "  triplepoint simulate --replay ranks.tar.gz --clock-scale 0.9\n",
+        "  triplepoint simulate job.toml --duration 10min --fault gpu=3,power=0.25@120s..300s\n",
         make_simulate},
     CommandEntry{
         "plan", "Find the best layout of a training job.",
