@@ -159,12 +159,7 @@ Result<void> write_series_rows(const Database& database, const std::vector<Serie
   Statement insert = TPT_TRY(
       database.prepare("INSERT INTO series(id, signal, device, of_node, axis) VALUES(?,?,?,?,?)"));
   for (size_t i = 0; i < all.size(); ++i)
-    TPT_TRY(insert.bind(static_cast<int64_t>(i))
-                .bind(std::string_view(all[i].signal))
-                .bind(int64_t{all[i].device})
-                .bind(int64_t{all[i].of_node ? 1 : 0})
-                .bind(static_cast<int64_t>(owners[i]))
-                .run());
+    TPT_TRY(insert_row(insert, i, all[i].signal, all[i].device, all[i].of_node, owners[i]));
   return {};
 }
 
@@ -180,8 +175,9 @@ SeriesLoader loader_of(ColumnReader& reader, const std::vector<Series>& all,
     const auto found = std::find_if(all.begin(), all.end(), same);
     if (found == all.end()) return series;
     const auto number = static_cast<size_t>(found - all.begin());
-    const auto times = reader.integers({"axis", static_cast<int64_t>(owners[number]), "time_ns"});
-    auto values = reader.doubles({"series", static_cast<int64_t>(number), "value"});
+    const auto times =
+        reader.read<int64_t>({"axis", static_cast<int64_t>(owners[number]), "time_ns"});
+    auto values = reader.read<double>({"series", static_cast<int64_t>(number), "value"});
     if (!times || !values || times->size() != values->size()) return series;
     series.times.reserve(times->size());
     for (int64_t time : *times)

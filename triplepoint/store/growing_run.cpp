@@ -266,6 +266,11 @@ void GrowingRun::set_world_size(int64_t ranks) {
   put([&](RecordWriter& out) { write_number(out, "world_size", ranks); });
 }
 
+void GrowingRun::set_core_wait(int32_t rank, Seconds wait) {
+  head_.core_waits[rank] = wait;
+  put([&](RecordWriter& out) { out.core_wait(rank, wait); });
+}
+
 void GrowingRun::set_device(size_t position, const Device& device) {
   if (position == head_.devices.size()) head_.devices.emplace_back();
   head_.devices[position] = device;

@@ -31,7 +31,7 @@ Run start_of_recording() {
                   .anchors = {{.instant = Instant(0), .unix_ns = 1'700'000'000'000'000'000}}};
   run.numbers = {.recording_s = 1.5, .epoch_monotonic_ns = 9'007'199'254'740'993};
   run.devices = {{.index = 0, .name = "gpu", .uuid = "GPU-1", .pci = "1b:00.0"},
-                 {.index = 1, .local = 1, .name = "gpu"}};
+                 {.index = 1, .local = 1, .name = "gpu", .power_counted_on = 0}};
   return run;
 }
 
