@@ -54,7 +54,7 @@ void write_device(Writer& write, const DeviceFacts& facts) {
   write("shutdown_c", facts.shutdown);
   write("memory_b", facts.memory, unit::B);
   write("max_sm_clock_mhz", facts.max_sm_clock, unit::MHz);
-  write("power_counted_on", facts.power_counted_on);
+  write("power_counted_on", facts.device.power_counted_on);
 }
 
 void write_node(Writer& write, const NodeFacts& facts) {

@@ -120,7 +120,6 @@ struct Recorder::State {
   std::map<int32_t, NodeRank> ranks;
   std::map<int32_t, std::vector<int64_t>> processes_seen;  // of each device, by the driver
   std::string not_measured;                                // as the run has it
-  std::string power_counted_on;  // "1:0 3:2": dies whose package's power another one says
   // Of what did not fit on the disk, nor into memory:
   int64_t last_drain_ns = 0, last_safe_ns = 0, dropped_ns = 0, dropped_when_safe_ns = 0;
   int64_t dropped = 0;
@@ -161,12 +160,6 @@ void Recorder::State::adopt(Sensors part) {
   std::vector<run::Device> silent;
   for (const DeviceFacts& facts : part.devices)
     if (facts.sensor < 0) silent.push_back(facts.device);
-  for (const DeviceFacts& facts : part.devices)
-    if (facts.power_counted_on)
-      power_counted_on +=
-          fmt::format("{}{}:{}", power_counted_on.empty() ? "" : " ", facts.device.local,
-                      part.devices[static_cast<size_t>(*facts.power_counted_on)].device.local);
-  if (!power_counted_on.empty()) run->fact("power_counted_on", power_counted_on);
   plan.gaps.insert(plan.gaps.end(), part.gaps.begin(), part.gaps.end());
   sampler.add(std::move(part.all), silent);
   series.resize(sampler.channels().size());

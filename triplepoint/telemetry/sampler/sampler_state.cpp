@@ -40,16 +40,10 @@ std::string name_of_lane(const Sensor& sensor) {
   return fmt::format("GPU {}{}", only.local, only.pci.empty() ? "" : " (" + only.pci + ")");
 }
 
-std::vector<std::unique_ptr<Sensor>> alone(std::unique_ptr<Sensor> sensor) {
-  std::vector<std::unique_ptr<Sensor>> one;
-  one.push_back(std::move(sensor));
-  return one;
-}
-
 }  // namespace
 
 SensorLane::SensorLane(std::unique_ptr<Sensor> sensor, int32_t first_channel_of_it)
-    : round(alone(std::move(sensor)), monotonic_now_ns), first_channel(first_channel_of_it) {}
+    : round(std::move(sensor), monotonic_now_ns), first_channel(first_channel_of_it) {}
 
 bool SensorReader::is_stuck(int64_t now_ns) const {
   return calling != nullptr && now_ns - calling->call_began_ns > isolate_after_ns;
@@ -251,13 +245,13 @@ void SamplerState::list_processes(SensorLane& lane) {
 
 void SamplerState::read_lane(SensorLane& lane, const Tick& tick, Batch& batch) {
   const size_t before = batch.samples.size();
-  const SensorRound::Calls calls = lane.round.read(tick.index, tick.slow, batch.samples);
+  const int64_t took = lane.round.read(tick.index, tick.slow, batch.samples);
   for (size_t i = before; i < batch.samples.size(); ++i)
     batch.samples[i].channel += lane.first_channel;
-  batch.all_ns += calls.all_ns;
-  if (calls.longest_ns > batch.longest_ns) {
-    batch.longest_ns = calls.longest_ns;
-    batch.slowest = lane.round.sensor_name(0);
+  batch.all_ns += took;
+  if (took > batch.longest_ns) {
+    batch.longest_ns = took;
+    batch.slowest = lane.round.name();
   }
   if (!tick.slow) return;
   if (plan.list_processes && !lane.devices.empty()) list_processes(lane);

@@ -90,7 +90,7 @@ TEST_CASE("what changes with every reading or now and then has no period that co
   }));
 }
 
-/// A round of sensors on a clock that the test turns.
+/// A sensor's rounds on a clock that the test turns.
 struct Bench {
   int64_t now = 1000 * ms;
   ScriptedSensor* sensor = nullptr;
@@ -100,9 +100,7 @@ struct Bench {
     auto made = std::make_unique<ScriptedSensor>("scripted", [this] { return now; });
     sensor = made.get();
     fill(*sensor);
-    std::vector<std::unique_ptr<Sensor>> all;
-    all.push_back(std::move(made));
-    round = std::make_unique<SensorRound>(std::move(all), [this] { return now; });
+    round = std::make_unique<SensorRound>(std::move(made), [this] { return now; });
   }
   /// Calls of the sensor in `count` ticks, once its period may be known.
   int64_t reads_at(int64_t tick, int64_t asked, int64_t count) {
@@ -216,9 +214,7 @@ TEST_CASE("what is no number, and what is stamped by another clock, does no harm
     std::vector<Channel> channels_;
     std::vector<Gap> gaps_;
   };
-  std::vector<std::unique_ptr<Sensor>> all;
-  all.push_back(std::make_unique<MalformedSensor>(now));
-  SensorRound round(std::move(all), [&] { return now; });
+  SensorRound round(std::make_unique<MalformedSensor>(now), [&] { return now; });
   std::vector<Sample> samples;
   for (now = 2600 * ms; now < 2700 * ms; now += 10 * ms)
     round.read(0, true, samples);
