@@ -254,9 +254,6 @@ const Series* find_series(const Run&, std::string_view signal, int32_t device,
 /// timeline.
 std::vector<StepRecord> detailed_steps(const Run&);
 
-/// Numbers worth reading without the rest, such as "step_time_s".
-using HeadlineMetrics = std::map<std::string, double>;
-
 /// Keeps it, and says it in a note.
 void record_shutdown(Run&, const Shutdown&, Celsius shutdown_temperature);
 

@@ -336,10 +336,10 @@ Result<void> GrowingRun::fold() {
   return tail_.clear();
 }
 
-Result<void> GrowingRun::finish(const Closing& closing, const HeadlineMetrics& metrics) {
+Result<void> GrowingRun::finish(const Closing& closing) {
   TPT_TRY(sync());
   if (buffered_ > 0 || !since_fold_.empty()) TPT_TRY(fold());
-  return finish_growing(path(), closing, metrics);
+  return finish_growing(path(), closing);
 }
 
 }  // namespace triplepoint::run

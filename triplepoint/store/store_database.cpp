@@ -16,7 +16,6 @@ constexpr const char* tables = R"sql(
 CREATE TABLE manifest(key TEXT PRIMARY KEY, value);
 CREATE TABLE note(position INTEGER PRIMARY KEY, text TEXT);
 CREATE TABLE fact(key TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE metric(name TEXT PRIMARY KEY, value REAL);
 CREATE TABLE device(position INTEGER PRIMARY KEY, number INTEGER, node INTEGER, local INTEGER, slot INTEGER,
   name TEXT, rank INTEGER, uuid TEXT DEFAULT '', pci TEXT DEFAULT '', power_counted_on INTEGER);
 CREATE TABLE step(position INTEGER PRIMARY KEY, begin_ns INTEGER, end_ns INTEGER, samples INTEGER, tokens INTEGER);

@@ -162,19 +162,4 @@ Result<bool> read_manifest(const Database& database, Run& run) {
   return true;
 }
 
-Result<bool> write_metrics(const Database& database, const std::map<std::string, double>& metrics) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO metric VALUES(?,?)"));
-  for (const auto& [name, value] : metrics)
-    TPT_TRY(insert_row(insert, name, value));
-  return true;
-}
-
-Result<std::map<std::string, double>> read_metrics(const Database& database) {
-  Statement row = TPT_TRY(database.prepare("SELECT name, value FROM metric"));
-  std::map<std::string, double> metrics;
-  while (TPT_TRY(row.next()))
-    if (!row.is_null(1)) metrics[row.text(0)] = row.real(1);
-  return metrics;
-}
-
 }  // namespace triplepoint::run

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -241,9 +240,6 @@ Result<bool> read_steps(const Database&, Run&);
 // Who holds a step up. Runs of before have none.
 Result<bool> write_bottlenecks(const Database&, const Run&);
 Result<bool> read_bottlenecks(const Database&, Run&);
-
-Result<bool> write_metrics(const Database&, const std::map<std::string, double>&);
-Result<std::map<std::string, double>> read_metrics(const Database&);
 
 // Spans, patterns, instances and series as columns of chunks, with the plain tables that describe
 // them.

@@ -232,11 +232,7 @@ TEST_CASE("a run of many devices is kept compactly, and what is loaded equals it
   CHECK(loaded.series == run.series);
   CHECK(loaded.summaries == run.summaries);
   CHECK(loaded.devices == run.devices);
-  const RunHeader header = peek(folder.path("many.run")).value();
-  CHECK(header.run.summaries == run.summaries);
-  REQUIRE(header.series.size() == run.series.size());
-  CHECK(header.series[100].device == run.series[100].device);
-  CHECK(header.series[100].maximum == statistics(run.series[100]).maximum);
+  CHECK(peek(folder.path("many.run")).value().summaries == run.summaries);
   const Database database = Database::open(folder.path("many.run")).value();
   CHECK(database.ask("SELECT count(*) FROM series").value() < 10);
   CHECK(database.ask("SELECT count(*) FROM summary_share").value() == 0);
@@ -350,26 +346,14 @@ TEST_CASE("saving replaces the old file and leaves nothing beside it") {
   CHECK(std::distance(fs::directory_iterator(folder.folder()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("a peek shows everything but the values") {
+TEST_CASE("a peek shows everything but timeline and series") {
   const ScratchFolder folder;
-  const Run run = full_run();
-  REQUIRE(save(run, folder.path("a.run"), {{"step_time_s", 2.5}}));
-  const RunHeader header = peek(folder.path("a.run")).value();
+  Run run = full_run();
+  REQUIRE(save(run, folder.path("a.run")));
   CHECK(load_manifest(folder.path("a.run")).value().job == run.manifest.job);
-  CHECK(header.run.manifest.job == run.manifest.job);
-  CHECK(header.run.summaries == run.summaries);
-  CHECK(header.run.series.empty());
-  CHECK(header.metrics.at("step_time_s") == 2.5);
-  CHECK(header.num_spans == 3);
-  CHECK(header.num_instances == 2);
-  REQUIRE(header.series.size() == run.series.size());
-  for (size_t i = 0; i < run.series.size(); ++i) {
-    const SeriesStatistics all = statistics(run.series[i]);
-    CHECK(header.series[i].count == all.count);
-    if (all.count == 0) continue;
-    CHECK(header.series[i].minimum == all.minimum);
-    CHECK(header.series[i].maximum == all.maximum);
-  }
+  run.timeline = {};
+  run.series.clear();
+  check_equal(peek(folder.path("a.run")).value(), run);
 }
 
 std::string why(const Result<Run>& result) {
