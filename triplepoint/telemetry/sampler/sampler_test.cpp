@@ -380,7 +380,7 @@ struct BlockedNode {
   }
 };
 
-TEST_CASE("a GPU in whose call the thread is stuck is left to it, and the others are read on") {
+TEST_CASE("a GPU whose call does not return is said once, and the others are read on") {
   BlockedNode node(4);
   node.sampler.start();
   REQUIRE(BlockedNode::comes([&] { return node.count(3) > 5; }));
@@ -425,7 +425,7 @@ TEST_CASE("no call holds up the end of sampling, nor a reading on request") {
   *released = false;  // the thread ends
 }
 
-TEST_CASE("sensors that come later are read by the same thread, and keep the place of their GPU") {
+TEST_CASE("sensors that come later are read as well, and keep the place of their GPU") {
   BlockedNode node(2);
   node.sampler.start();
   run::Device listed;
