@@ -1,11 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/telemetry/nvml/api.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::telemetry::nvml {
+
+Result<std::unique_ptr<Library>> Library::open(const std::string& name) {
+  if (name.empty()) return error("no library (its name is empty); give one");
+  void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle != nullptr) return std::unique_ptr<Library>(new Library(handle));
+  const char* const why = dlerror();
+  return error(std::string(why != nullptr ? why : "dlopen failed"));
+}
+
+Library::~Library() {
+  dlclose(handle_);
+}
+
+void* Library::symbol(std::initializer_list<const char*> names) const {
+  for (const char* const name : names)
+    if (void* const found = dlsym(handle_, name)) return found;
+  return nullptr;
+}
 
 Driver::Driver(std::unique_ptr<Library> library) : library_(std::move(library)), api_{*library_} {
   library_->find(error_string_, {"nvmlErrorString"});

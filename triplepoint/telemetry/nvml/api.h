@@ -10,8 +10,6 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/telemetry/library.h"
-
 /// NVIDIA's management library, declared by us: names, numbers and layouts are facts of its binary
 /// interface (x86-64 and AArch64 Linux). Source: NVML API reference,
 /// docs.nvidia.com/deploy/nvml-api; sizes and offsets as the NVML of CUDA 11 to 13 has them.
@@ -19,6 +17,28 @@ namespace triplepoint::telemetry::nvml {
 
 struct OpaqueDevice;
 using Handle = OpaqueDevice*;
+
+/// A shared library opened at run time: nothing of a vendor is linked.
+class Library {
+ public:
+  static Result<std::unique_ptr<Library>> open(const std::string& name);
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  Library(Library&&) = delete;
+  Library& operator=(Library&&) = delete;
+  ~Library();
+
+  /// The first of these symbols that the library has, newest name first; null if it has none.
+  template <class Function>
+  void find(Function*& function, std::initializer_list<const char*> names) const {
+    function = reinterpret_cast<Function*>(symbol(names));
+  }
+
+ private:
+  explicit Library(void* handle) : handle_(handle) {}
+  void* symbol(std::initializer_list<const char*> names) const;
+  void* handle_;
+};
 
 /// What a call returns, as far as we tell answers apart.
 struct Code {
