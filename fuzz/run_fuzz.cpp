@@ -123,7 +123,7 @@ extern "C" int fuzz_growing_run(const std::uint8_t* data, std::size_t size) {
     append_any(writer, input);
   }
   must_be_sound(run::load(path.string()));
-  run::finish_growing(path, [](const run::SeriesLoader&) { return run::Run(); }, {});
+  run::finish_growing(path, [](const run::SeriesLoader&) { return run::Run(); });
   std::filesystem::remove(path);
   return 0;
 }

@@ -35,10 +35,13 @@ inline std::map<std::string, Reading> readings_of(Sensor& sensor, bool slow = tr
   return found;
 }
 
-inline bool says_missing(const Sensor& sensor, const std::string& words) {
-  return std::ranges::any_of(sensor.gaps(), [&](const Gap& gap) {
+inline bool says_missing(const std::vector<Gap>& gaps, const std::string& words) {
+  return std::ranges::any_of(gaps, [&](const Gap& gap) {
     return (gap.what + ": " + gap.why + "; " + gap.remedy).find(words) != std::string::npos;
   });
+}
+inline bool says_missing(const Sensor& sensor, const std::string& words) {
+  return says_missing(sensor.gaps(), words);
 }
 
 }  // namespace triplepoint::telemetry

@@ -155,8 +155,8 @@ class Explainer {
 
   /// What most ranks wait for cores, beyond what they did in the run that it is compared with.
   void take_core_waits() {
-    const Seconds own = usual_core_wait(core_waits(run_));
-    const Seconds before = gap_.predicted ? usual_core_wait(core_waits(*predicted_)) : Seconds();
+    const Seconds own = usual_core_wait(run_.core_waits);
+    const Seconds before = gap_.predicted ? usual_core_wait(predicted_->core_waits) : Seconds();
     if (own - before < least_left * gap_.measured) return;
     of_cores_ = own - before;
     GapPart part = part_of_core_waits(
@@ -200,14 +200,12 @@ class Explainer {
 
   /// Where the log says that the training began again, its pauses are restarts.
   void name_restarts() {
-    const auto& facts = run_.manifest.facts;
-    const auto restarts = facts.find("restarts"), again = facts.find("steps_run_again");
-    if (restarts == facts.end() || again == facts.end()) return;
+    const auto &restarts = run_.numbers.restarts, &again = run_.numbers.steps_run_again;
+    if (!restarts || !again) return;
     for (GapPart& part : gap_.parts)
       if (part.cause == "pauses") {
         part.cause = "restarts";
-        part.what += fmt::format("; it began again ({}) and ran {} steps twice", restarts->second,
-                                 again->second);
+        part.what += fmt::format("; it began again ({}) and ran {} steps twice", *restarts, *again);
         part.advice = "find why it stopped, and save checkpoints as often as that warrants";
       }
   }

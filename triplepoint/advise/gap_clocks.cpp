@@ -212,7 +212,7 @@ std::vector<Watts> limits_for(spec::Job job, const std::vector<double>& clocks) 
 void name_core_wait(const run::Run& run, const Bottleneck& late, GapPart& part) {
   constexpr double most = 0.5;  // of its cost
   if (late.of != Bottleneck::Of::rank) return;
-  const std::map<int32_t, Seconds> waits = core_waits(run);
+  const std::map<int32_t, Seconds>& waits = run.core_waits;
   Seconds own;
   for (const int32_t rank : late.who)
     if (const auto found = waits.find(rank); found != waits.end())

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -151,19 +150,6 @@ void name_marked_region(const run::Run& run, const metrics::StepPattern& pattern
       std::ranges::find(call_words, metrics::host_call_kind(*name), &CallWords::kind);
   part.cause = words == call_words.end() ? "region" : words->cause;
   part.advice = words == call_words.end() ? "look at what this region does then" : words->advice;
-}
-
-std::map<int32_t, Seconds> core_waits(const run::Run& run) {
-  std::map<int32_t, Seconds> waits;
-  const auto fact = run.manifest.facts.find("core_waits_s");
-  if (fact == run.manifest.facts.end()) return waits;
-  std::istringstream words(fact->second);
-  int32_t rank = 0;
-  char colon = 0;
-  double seconds = 0;
-  while (words >> rank >> colon >> seconds)
-    waits[rank] = seconds * unit::s;
-  return waits;
 }
 
 Seconds usual_core_wait(const std::map<int32_t, Seconds>& waits) {

@@ -85,8 +85,6 @@ void name_host_calls(const metrics::GapCalls&, GapPart&, Calls);
 /// what they are longer than usual, in the rank where it takes most.
 void name_marked_region(const run::Run&, const metrics::StepPattern&, GapPart&);
 
-/// Seconds of a step that ranks waited for a core, by rank; where marks of the recording tell.
-std::map<int32_t, Seconds> core_waits(const run::Run&);
 /// What at least half of the ranks waited.
 Seconds usual_core_wait(const std::map<int32_t, Seconds>&);
 /// A part that ranks lose to other programs on their cores.

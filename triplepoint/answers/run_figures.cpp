@@ -182,7 +182,8 @@ std::string limit_beside_peak(const run::Run& run, const Metrics& m) {
 
 KeyFigure power_figure(const run::Run& run, const Metrics& m) {
   // Dies of one package share its sensor.
-  const bool of_packages = run.manifest.facts.contains("power_counted_on");
+  const bool of_packages = std::ranges::any_of(
+      run.devices, [](const run::Device& device) { return device.power_counted_on.has_value(); });
   return {"power of a " + (of_packages ? "package" : device_word(run)),
           with_unit(m.power_mean_w, "W"),
           joined({after("peak ", with_unit(m.power_peak_w, "W by the sensor")),

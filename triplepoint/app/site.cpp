@@ -201,10 +201,10 @@ HttpResponse Site::answer(const HttpRequest& request) {
 report::IndexEntry Site::entry_of_run(const std::string& address, const Item& item) {
   CachedEntry& peeked = peeked_[address];
   if (peeked.stamp == item.stamp) return peeked.entry;
-  const Result<run::RunHeader> header = run::peek(item.path.string());
+  const Result<run::Run> header = run::peek(item.path.string());
   report::IndexEntry entry;
   if (header) {
-    entry = report::index_entry(header->run);
+    entry = report::index_entry(*header);
   } else {
     entry.state = header.error().what;
     entry.is_broken = true;

@@ -11,7 +11,6 @@
 
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/quoting.h"
-#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -41,11 +40,10 @@ bool is_study(const Path& folder) {
 /// A training's log tells when its steps were, not what ran in them: steps instead of a timeline,
 /// in which everything would be idle.
 void take_steps_from_log(run::Run& run) {
-  const auto fact = run.manifest.facts.find("samples_per_step");
-  const auto samples =
-      fact == run.manifest.facts.end() ? 0 : whole_number(fact->second).value_or(0);
   for (const run::Span& span : run.timeline.spans)
-    run.steps.push_back({.begin = span.begin, .end = span.end, .samples = samples});
+    run.steps.push_back({.begin = span.begin,
+                         .end = span.end,
+                         .samples = run.numbers.samples_per_step.value_or(0)});
   run.timeline = {};
   run.manifest.notes.emplace_back(
       "a training's log tells the time of each step, not what ran in it");
@@ -148,6 +146,10 @@ Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
   std::move(traced.manifest.notes.begin(), traced.manifest.notes.end(),
             std::back_inserter(recording.manifest.notes));
   recording.manifest.facts.merge(traced.manifest.facts);
+  run::visit_numbers(recording.numbers, traced.numbers,
+                     [](const char*, auto& own, const auto& of_traces) {
+                       if (!own) own = of_traces;
+                     });
   return recording;
 }
 

@@ -119,8 +119,9 @@ void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts&
     cluster.num_nodes = nodes;
   } else if (!own) {
     cluster.num_nodes = spec::default_nodes;
-    settings.assume(fmt::format("the file has no number of nodes: {}; give --nodes for another",
-                                cluster.num_nodes));
+    if (!facts.has_ranks)
+      settings.assume(fmt::format("the file has no number of nodes: {}; give --nodes for another",
+                                  cluster.num_nodes));
   }
   if (file > 0 && script > 0 && file != script)
     settings.note(DiagnosisCode::node_count_mismatch, Severity::error, facts.nodes_key,

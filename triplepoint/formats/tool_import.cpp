@@ -264,13 +264,13 @@ std::optional<int64_t> ranks_said(const Said& said, Settings& settings) {
   return std::max<int64_t>(1, *global / (*micro * *accumulation));
 }
 
-/// Sizes that depend on how many ranks there are.
-void settle_batch(const Said& said, Settings& settings, spec::StatedJob& stated) {
+/// Sizes that depend on how many data-parallel ranks there are.
+void settle_batch(const Said& said, std::optional<int64_t> ranks, Settings& settings,
+                  spec::StatedJob& stated) {
   spec::Job& job = stated.job;
   spec::Plan& plan = job.plan;
   const auto local = number_said(said, "local_batch", settings);
   const auto accumulation = number_said(said, "accumulation", settings);
-  const auto ranks = ranks_said(said, settings);
   if (local) plan.micro_batch_size = *local;
   const auto stage = number_said(said, "stage_batch", settings);
   if (local && plan.pipeline_parallel_size > 1) plan.micro_batch_size = stage.value_or(1);
@@ -280,9 +280,6 @@ void settle_batch(const Said& said, Settings& settings, spec::StatedJob& stated)
     job.cluster.num_nodes = std::max<int64_t>(1, all / job.cluster.gpus_per_node);
     if (all < job.cluster.gpus_per_node) spec::use_devices(job.cluster, all);
     stated.stated.insert(spec::JobSetting::nodes);
-    std::erase_if(settings.assumed(), [](const std::string& each) {
-      return each.starts_with("the file has no number of nodes");
-    });
   }
   const int64_t data = std::max<int64_t>(1, job.data_parallel_size());
   if (ranks && *ranks != data)
@@ -319,7 +316,8 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
   if (const auto length = number_said(said, "sequence_length", settings))
     model->sequence_length = *length;
   stated.job.model = *std::move(model);
-  MachineFacts facts;
+  const auto ranks = ranks_said(said, settings);
+  MachineFacts facts{.has_ranks = ranks.has_value()};
   facts.num_nodes = number_said(said, "nodes", settings);
   facts.gpus_per_node = number_said(said, "devices", settings);
   facts.processes = number_said(said, "processes", settings);
@@ -329,7 +327,7 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
   const std::string usual = stack != said.end() ? stack->second : text_at(tool, "stack");
   facts.plain_stack = facts.profiled_stack = usual;
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, facts, stated));
-  settle_batch(said, settings, stated);
+  settle_batch(said, ranks, settings, stated);
   report_unknown_keys(settings, KeyTable::of(tool));
   return assemble(settings, cache.library(), std::move(stated), {});
 }

@@ -17,49 +17,58 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "triplepoint/base/descriptor.h"
+
 #include "triplepoint/mark/wire.h"
 
 namespace triplepoint::mark {
 namespace {
 
+/// How many bytes the character at the head of `text` has; 0 if it is none that may be shown.
+std::size_t character_size(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
+  const std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || size > text.size()) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
+  }
+  const auto second = static_cast<unsigned char>(text[1]);  // too long, surrogate, beyond Unicode
+  const bool outside = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+                       (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
+  return outside ? 0 : size;
+}
+
+/// As valid UTF-8 without control characters: it goes into tables and JSON.
+std::string showable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    size > 0 ? void(shown.append(text, 0, size)) : shown.push_back('?');
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return shown;
+}
+
 /// Texts that live as long as the reader, each kept once.
 class Names {
  public:
-  /// The text as valid UTF-8 without control characters: it goes into tables and JSON.
-  std::string_view keep(std::string_view text);
+  std::string_view keep(std::string_view text) {
+    const auto found = texts_.find(text);
+    return found != texts_.end() ? *found : *texts_.insert(showable(text)).first;
+  }
 
  private:
   std::set<std::string, std::less<>> texts_;
 };
 
-/// An open file that closes itself.
-class File {
- public:
-  File() = default;
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  File& operator=(File&& other) noexcept;
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() { close(); }
-
-  explicit operator bool() const { return descriptor_ >= 0; }
-  int descriptor() const { return descriptor_; }
-  void close();
-  /// Reads all of it, or nothing.
-  bool read(void* bytes, std::size_t size, std::size_t offset) const;
-
- private:
-  int descriptor_ = -1;
-};
-
-/// One process's file, as transport.h describes it, read with pread: a file that is cut short while
+/// One process's file, as wire.h describes it, read with pread: a file that is cut short while
 /// it is read yields less, never a signal.
 struct Ring {
   int32_t index = 0;  // of its process
   int64_t pid = 0;
   uint32_t entry_count = 0, name_count = 0;
-  File file;  // closed when its process is gone and all is read
+  Descriptor file;  // closed when its process is gone and all is read
 
   /// Visits what is new; how many entries were lost on the way.
   int64_t drain(Names&, const std::function<void(const Event&)>& visit);
@@ -121,31 +130,6 @@ bool is_sound(const Header& header, std::size_t file_size) {
          size_of(header.entry_count, header.name_count) <= file_size;
 }
 
-/// How many bytes the character at the head of `text` has; 0 if it is none that may be shown.
-std::size_t character_size(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
-  const std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || size > text.size()) return 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
-  }
-  const auto second = static_cast<unsigned char>(text[1]);  // too long, surrogate, beyond Unicode
-  const bool outside = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
-                       (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
-  return outside ? 0 : size;
-}
-
-std::string showable(std::string_view text) {
-  std::string shown;
-  while (!text.empty()) {
-    const std::size_t size = character_size(text);
-    size > 0 ? void(shown.append(text, 0, size)) : shown.push_back('?');
-    text.remove_prefix(std::max<std::size_t>(size, 1));
-  }
-  return shown;
-}
-
 Process process_of(const Header& header) {
   const auto& devices = header.visible_devices;
   return {.pid = header.pid,
@@ -159,24 +143,10 @@ double known_or_minus_one(double amount) {
   return std::isfinite(amount) && amount >= 0 ? amount : -1;
 }
 
-std::string_view Names::keep(std::string_view text) {
-  const auto found = texts_.find(text);
-  if (found != texts_.end()) return *found;
-  return *texts_.insert(showable(text)).first;
-}
-
-File& File::operator=(File&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-void File::close() {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-}
-
-bool File::read(void* bytes, std::size_t size, std::size_t offset) const {
+/// Reads all of it, or nothing.
+bool read_at(const Descriptor& file, void* bytes, std::size_t size, std::size_t offset) {
   for (std::size_t done = 0; done < size;) {
-    const ssize_t count = pread(descriptor_, static_cast<char*>(bytes) + done, size - done,
+    const ssize_t count = pread(file.number(), static_cast<char*>(bytes) + done, size - done,
                                 static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
@@ -188,17 +158,17 @@ bool File::read(void* bytes, std::size_t size, std::size_t offset) const {
 Opened open_ring(const Path& path) {
   using State = Opened::State;
   Opened opened;
-  File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat about {};
-  if (!file || fstat(file.descriptor(), &about) != 0 || !S_ISREG(about.st_mode)) return opened;
+  if (!file || fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode)) return opened;
   Header header{};
-  const bool is_read = file.read(&header, sizeof header, 0);
+  const bool is_read = read_at(file, &header, sizeof header, 0);
   if (!is_read || header.magic[0] == 0) {
     opened.state = State::unready;
     return opened;
   }
   // Its size is complete since its magic is: the one from before may be that of an empty file.
-  if (fstat(file.descriptor(), &about) != 0 ||
+  if (fstat(file.number(), &about) != 0 ||
       std::memcmp(header.magic, TRIPLEPOINT_WIRE_MAGIC, sizeof header.magic) != 0 ||
       !is_sound(header, static_cast<std::size_t>(about.st_size)))
     return opened;
@@ -223,7 +193,7 @@ bool Ring::writer_is_gone() const {
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  const bool is_free = fcntl(file.descriptor(), F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+  const bool is_free = fcntl(file.number(), F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
   const auto number = static_cast<pid_t>(pid);
   return is_free && (number <= 0 || (kill(number, 0) != 0 && errno == ESRCH));
 }
@@ -250,7 +220,8 @@ std::string_view Ring::name_at(uint16_t place, Names& names) {
   if (names_[place].data()) return names_[place];
   Name name{};
   const std::size_t offset = triplepoint_wire_header_bytes + (place - std::size_t{1}) * sizeof name;
-  const bool is_whole = file.read(&name, sizeof name, offset) && name.length <= sizeof name.text &&
+  const bool is_whole = read_at(file, &name, sizeof name, offset) &&
+                        name.length <= sizeof name.text &&
                         name.hash == triplepoint_wire_hash(name.text, name.length);
   return names_[place] = names.keep(is_whole ? std::string_view(name.text, name.length) : "?");
 }
@@ -280,7 +251,7 @@ bool Ring::event_of(const Entry& entry, Names& names, Event& event) {
 std::vector<Entry> Ring::read_from(uint64_t number, uint64_t head) const {
   const uint64_t until_end = entry_count - number % entry_count;
   std::vector<Entry> entries(std::min({head - number, until_end, entries_at_once}));
-  if (!file.read(entries.data(), entries.size() * sizeof(Entry), offset_of(number)))
+  if (!read_at(file, entries.data(), entries.size() * sizeof(Entry), offset_of(number)))
     entries.clear();
   return entries;
 }
@@ -289,7 +260,7 @@ int64_t Ring::drain(Names& names, const std::function<void(const Event&)>& visit
   if (!file) return 0;
   const bool is_over = writer_is_gone();  // asked before the head is read: it is the last one
   uint64_t head = 0;
-  if (!file.read(&head, sizeof head, offsetof(Header, head)) || head > largest_head) return 0;
+  if (!read_at(file, &head, sizeof head, offsetof(Header, head)) || head > largest_head) return 0;
   note_overdue(head);
   const uint64_t overdue = is_over ? head : overdue_;
   int64_t lost = 0;

@@ -332,6 +332,8 @@ void add_devices(Run& all, const Run& run, const Numbers& numbers) {
     all.devices.push_back(std::move(device));
     all.summaries.push_back(i < run.summaries.size() ? run.summaries[i] : DeviceSummary());
   }
+  for (const auto& [rank, wait] : run.core_waits)
+    all.core_waits[rank + numbers.first_rank] = wait;
 }
 
 template <class Item>

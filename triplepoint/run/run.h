@@ -74,6 +74,9 @@ struct Device {
   std::string name;
   std::optional<int32_t> rank;
   std::string uuid, pci;  // empty: not known
+  /// Dies of a package say the same power: `local` of the one of its node on which this one's is
+  /// counted.
+  std::optional<int32_t> power_counted_on;
   friend bool operator==(const Device&, const Device&) = default;
 };
 
@@ -171,29 +174,49 @@ struct ProducerNumbers {
   std::optional<double> recording_s, recording_energy_j, recording_energy_uncertainty_j;
   std::optional<int64_t> epoch_monotonic_ns;  // CLOCK_MONOTONIC at instant 0
   std::optional<int64_t> world_size;          // ranks of the job, as its launcher or trace says
-  std::optional<int64_t> warp_size;           // threads, of the traced GPUs
+  // Of traces: threads of a warp and memory of their GPUs, and hosts, where they are several.
+  std::optional<int64_t> warp_size;
+  std::optional<double> gpu_memory_b;
+  std::optional<int64_t> num_hosts;
+  // Of a training's log: samples of a step; how often it began again, and steps that it then ran
+  // twice.
+  std::optional<int64_t> samples_per_step, restarts, steps_run_again;
   friend bool operator==(const ProducerNumbers&, const ProducerNumbers&) = default;
 };
-/// Calls visit(key, member) for each.
+/// Calls visit(key, member) for each; of two ones visit(key, member, member of the other).
+template <class Numbers, class... Others, class Visit>
+void visit_all_numbers(const Visit& visit, Numbers& n, Others&... others) {
+  const auto each = [&](const char* key, auto member) { visit(key, n.*member, others.*member...); };
+  each("duration_s", &ProducerNumbers::duration_s);
+  each("num_steps", &ProducerNumbers::num_steps);
+  each("power_peak_w", &ProducerNumbers::power_peak_w);
+  each("microbatch_swing_w", &ProducerNumbers::microbatch_swing_w);
+  each("clock_in_passes_mhz", &ProducerNumbers::clock_in_passes_mhz);
+  each("clock_lost_to_power_mhz", &ProducerNumbers::clock_lost_to_power_mhz);
+  each("clock_lost_to_temperature_mhz", &ProducerNumbers::clock_lost_to_temperature_mhz);
+  each("step_without_heat_s", &ProducerNumbers::step_without_heat_s);
+  each("step_time_low_s", &ProducerNumbers::step_time_low_s);
+  each("step_time_high_s", &ProducerNumbers::step_time_high_s);
+  each("own_runs", &ProducerNumbers::own_runs);
+  each("recording_s", &ProducerNumbers::recording_s);
+  each("recording_energy_j", &ProducerNumbers::recording_energy_j);
+  each("recording_energy_uncertainty_j", &ProducerNumbers::recording_energy_uncertainty_j);
+  each("epoch_monotonic_ns", &ProducerNumbers::epoch_monotonic_ns);
+  each("world_size", &ProducerNumbers::world_size);
+  each("warp_size", &ProducerNumbers::warp_size);
+  each("gpu_memory_b", &ProducerNumbers::gpu_memory_b);
+  each("num_hosts", &ProducerNumbers::num_hosts);
+  each("samples_per_step", &ProducerNumbers::samples_per_step);
+  each("restarts", &ProducerNumbers::restarts);
+  each("steps_run_again", &ProducerNumbers::steps_run_again);
+}
 template <class Numbers, class Visit>
-void visit_numbers(Numbers& n, Visit&& visit) {
-  visit("duration_s", n.duration_s);
-  visit("num_steps", n.num_steps);
-  visit("power_peak_w", n.power_peak_w);
-  visit("microbatch_swing_w", n.microbatch_swing_w);
-  visit("clock_in_passes_mhz", n.clock_in_passes_mhz);
-  visit("clock_lost_to_power_mhz", n.clock_lost_to_power_mhz);
-  visit("clock_lost_to_temperature_mhz", n.clock_lost_to_temperature_mhz);
-  visit("step_without_heat_s", n.step_without_heat_s);
-  visit("step_time_low_s", n.step_time_low_s);
-  visit("step_time_high_s", n.step_time_high_s);
-  visit("own_runs", n.own_runs);
-  visit("recording_s", n.recording_s);
-  visit("recording_energy_j", n.recording_energy_j);
-  visit("recording_energy_uncertainty_j", n.recording_energy_uncertainty_j);
-  visit("epoch_monotonic_ns", n.epoch_monotonic_ns);
-  visit("world_size", n.world_size);
-  visit("warp_size", n.warp_size);
+void visit_numbers(Numbers& n, const Visit& visit) {
+  visit_all_numbers(visit, n);
+}
+template <class Numbers, class Visit>
+void visit_numbers(Numbers& n, const ProducerNumbers& other, const Visit& visit) {
+  visit_all_numbers(visit, n, other);
 }
 
 /// What happened: the one type that simulating, measuring and importing all yield.
@@ -213,6 +236,8 @@ struct Run {
   std::optional<Flops> model_flops, hardware_flops;
   std::optional<FlopsPerSecond> peak_flops;  // of one device, dense, of the precision used
   ProducerNumbers numbers;
+  /// Of a recording with marks, by rank: how long it waits for a processor core in a step, mean.
+  std::map<int32_t, Seconds> core_waits;
   std::optional<Shutdown> shutdown;
 };
 
@@ -228,9 +253,6 @@ const Series* find_series(const Run&, std::string_view signal, int32_t device,
 /// The steps the timeline shows: those it covers by at least half. All steps if the run has no
 /// timeline.
 std::vector<StepRecord> detailed_steps(const Run&);
-
-/// Numbers worth reading without the rest, such as "step_time_s".
-using HeadlineMetrics = std::map<std::string, double>;
 
 /// Keeps it, and says it in a note.
 void record_shutdown(Run&, const Shutdown&, Celsius shutdown_temperature);

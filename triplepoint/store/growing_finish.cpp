@@ -159,12 +159,7 @@ Result<void> write_series_rows(const Database& database, const std::vector<Serie
   Statement insert = TPT_TRY(
       database.prepare("INSERT INTO series(id, signal, device, of_node, axis) VALUES(?,?,?,?,?)"));
   for (size_t i = 0; i < all.size(); ++i)
-    TPT_TRY(insert.bind(static_cast<int64_t>(i))
-                .bind(std::string_view(all[i].signal))
-                .bind(int64_t{all[i].device})
-                .bind(int64_t{all[i].of_node ? 1 : 0})
-                .bind(static_cast<int64_t>(owners[i]))
-                .run());
+    TPT_TRY(insert_row(insert, i, all[i].signal, all[i].device, all[i].of_node, owners[i]));
   return {};
 }
 
@@ -180,8 +175,9 @@ SeriesLoader loader_of(ColumnReader& reader, const std::vector<Series>& all,
     const auto found = std::find_if(all.begin(), all.end(), same);
     if (found == all.end()) return series;
     const auto number = static_cast<size_t>(found - all.begin());
-    const auto times = reader.integers({"axis", static_cast<int64_t>(owners[number]), "time_ns"});
-    auto values = reader.doubles({"series", static_cast<int64_t>(number), "value"});
+    const auto times =
+        reader.read<int64_t>({"axis", static_cast<int64_t>(owners[number]), "time_ns"});
+    auto values = reader.read<double>({"series", static_cast<int64_t>(number), "value"});
     if (!times || !values || times->size() != values->size()) return series;
     series.times.reserve(times->size());
     for (int64_t time : *times)
@@ -191,18 +187,15 @@ SeriesLoader loader_of(ColumnReader& reader, const std::vector<Series>& all,
   };
 }
 
-Result<void> write_tables(const Database& database, const Run& closing,
-                          const HeadlineMetrics& metrics) {
+Result<void> write_tables(const Database& database, const Run& closing) {
   TPT_TRY(write_manifest(database, closing));
   TPT_TRY(write_devices(database, closing));
   TPT_TRY(write_sources(database, closing));
   TPT_TRY(write_steps(database, closing));
-  TPT_TRY(write_metrics(database, metrics));
   return {};
 }
 
-Result<void> write_file(const Path& growing, const Path& target, const Closing& close,
-                        const HeadlineMetrics& metrics) {
+Result<void> write_file(const Path& growing, const Path& target, const Closing& close) {
   AxisSurvey survey;
   Run head = TPT_TRY(replay_journal(growing, survey));
   const std::vector<size_t> owners = survey.owners(head.series.size());
@@ -219,17 +212,16 @@ Result<void> write_file(const Path& growing, const Path& target, const Closing& 
   }
   {
     ColumnReader reader = TPT_TRY(ColumnReader::create(database));
-    TPT_TRY(write_tables(database, close(loader_of(reader, head.series, owners)), metrics));
+    TPT_TRY(write_tables(database, close(loader_of(reader, head.series, owners))));
   }
   TPT_TRY(database.execute("COMMIT"));
   return {};
 }
 
 Result<void> sync_and_rename(const Path& from, const Path& to) {
-  const int file = ::open(from.c_str(), O_RDWR | O_CLOEXEC);
-  const bool synced = file >= 0 && (::fsync(file) == 0 || errno == EINVAL);
+  const Descriptor file(::open(from.c_str(), O_RDWR | O_CLOEXEC));
+  const bool synced = file && (::fsync(file.number()) == 0 || errno == EINVAL);
   int code = synced ? 0 : errno;
-  if (file >= 0) ::close(file);
   if (synced && ::rename(from.c_str(), to.c_str()) != 0) code = errno;
   if (code == 0) return {};
   return error(fmt::format("cannot finish {} ({}); free some space or check the folder",
@@ -238,12 +230,11 @@ Result<void> sync_and_rename(const Path& from, const Path& to) {
 
 }  // namespace
 
-Result<void> finish_growing(const Path& growing, const Closing& closing,
-                            const HeadlineMetrics& metrics) {
+Result<void> finish_growing(const Path& growing, const Closing& closing) {
   const Path target = fmt::format("{}.{}.tmp", growing.string(), ::getpid());
   std::error_code ignored;
   std::filesystem::remove(target, ignored);
-  Result<void> done = write_file(growing, target, closing, metrics);
+  Result<void> done = write_file(growing, target, closing);
   if (!done)
     done = error(fmt::format("cannot finish {} ({}); free some space beside it", growing.string(),
                              done.error().what.substr(0, done.error().what.find(';'))));

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "triplepoint/store/store_tables.h"
-
 namespace triplepoint::run {
 
 namespace {
@@ -13,31 +11,33 @@ namespace {
 constexpr uint64_t most_series = 1U << 20U, most_devices = 1U << 20U, most_hosts = 1U << 16U;
 constexpr int32_t most_ranks = 1 << 20;
 
-std::optional<double> in_seconds(const std::optional<Seconds>& time) {
-  if (!time) return std::nullopt;
-  return *time / unit::s;
-}
-std::optional<Seconds> as_seconds(const std::optional<double>& number) {
-  if (!number) return std::nullopt;
-  return *number * unit::s;
-}
-
-/// A time that a run can have.
-Instant read_instant(ByteReader& in) {
-  Instant instant;
-  if (!set_instant(instant, in.integer())) in.fail();
-  return instant;
+/// Calls visit(field) for those from the `first` on, before `end`.
+template <class Item, class Visit>
+void for_fields(size_t first, size_t end, const Visit& visit) {
+  size_t number = 0;
+  for_each_field<Item>([&](const auto& field) {
+    if (number >= first && number < end) visit(field);
+    ++number;
+  });
 }
 
-template <class Enum>
-std::optional<Enum> read_enum_or_nothing(ByteReader& in, int count) {
-  const uint64_t code = in.below(static_cast<uint64_t>(count) + 1);
-  if (code == 0) return std::nullopt;
-  return static_cast<Enum>(code - 1);
+constexpr size_t to_the_end = SIZE_MAX;
+// Members of a device that its record has, and of a source those that its series has as well.
+constexpr size_t fields_of_device = 8, fields_of_series = 3;
+
+template <class Item>
+void put_fields(ByteWriter& out, const Item& item, size_t first = 0, size_t end = to_the_end) {
+  for_fields<Item>(first, end, [&](const auto& field) { out.put(field.of(item)); });
 }
-template <class Enum>
-uint64_t code_of(const std::optional<Enum>& value) {
-  return value ? static_cast<uint64_t>(*value) + 1 : 0;
+template <class Item>
+void get_fields(ByteReader& in, Item& item, size_t first = 0, size_t end = to_the_end) {
+  for_fields<Item>(first, end, [&](const auto& field) {
+    const auto get = [&](auto& target) {
+      in.get(target);
+      return in.is_good();
+    };
+    if (!in.is_good() || !field.set(item, get)) in.fail();
+  });
 }
 
 }  // namespace
@@ -60,9 +60,7 @@ void RecordWriter::host(int32_t node, std::string_view name) {
 
 void RecordWriter::add(const ClockAnchor& anchor) {
   kind(RecordKind::anchor);
-  out_.integer(int64_t{anchor.node});
-  out_.integer(anchor.instant.nanoseconds());
-  out_.integer(anchor.unix_ns);
+  put_fields(out_, anchor);
 }
 
 void RecordWriter::note(std::string_view text) {
@@ -87,57 +85,44 @@ void RecordWriter::number(std::string_view key, std::optional<int64_t> whole,
     out_.real(real.value_or(0));
 }
 
+void RecordWriter::core_wait(int32_t rank, Seconds wait) {
+  kind(RecordKind::core_wait);
+  out_.put(rank);
+  out_.put(wait);
+}
+
 void RecordWriter::add(size_t position, const Device& device) {
   kind(RecordKind::device);
   out_.count(position);
-  for (int32_t number : {device.index, device.node, device.local, device.slot})
-    out_.integer(int64_t{number});
-  out_.integer(device.rank);
-  for (const std::string& text : {device.name, device.uuid, device.pci})
-    out_.text(text);
+  put_fields(out_, device, 0, fields_of_device);
+  if (!device.power_counted_on) return;
+  kind(RecordKind::package);
+  out_.count(position);
+  out_.put(*device.power_counted_on);
 }
 
 void RecordWriter::add(const Series& without_values, const SeriesSource* source) {
   kind(RecordKind::series);
-  out_.text(without_values.signal);
-  out_.integer(int64_t{without_values.device});
-  out_.count(without_values.of_node ? 1 : 0);
-  out_.count(source != nullptr ? 1 : 0);
-  if (source == nullptr) return;
-  out_.count(static_cast<uint64_t>(source->scope));
-  out_.count(static_cast<uint64_t>(source->kind));
-  out_.text(source->sensor);
-  out_.real(in_seconds(source->period));
-  out_.real(in_seconds(source->window));
+  out_.put(without_values.signal);
+  out_.put(without_values.device);
+  out_.put(without_values.of_node);
+  out_.put(source != nullptr);
+  if (source != nullptr) put_fields(out_, *source, fields_of_series);
 }
 
 void RecordWriter::add(const SpanType& type) {
   kind(RecordKind::span_type);
-  out_.text(type.name);
-  out_.count(static_cast<uint64_t>(type.kind));
-  out_.count(static_cast<uint64_t>(type.stream));
-  out_.count(static_cast<uint64_t>(type.op_class));
-  out_.count(code_of(type.collective));
-  out_.count(code_of(type.group));
+  put_fields(out_, type);
 }
 
 void RecordWriter::add(const Span& span) {
   kind(RecordKind::span);
-  out_.integer(span.begin.nanoseconds());
-  out_.integer(span.end.nanoseconds() - span.begin.nanoseconds());
-  for (int32_t number : {span.type, span.rank, span.stage, span.microbatch, span.layer})
-    out_.integer(int64_t{number});
-  out_.real(span.wait.in_base_units());
-  out_.real(span.bytes.in_base_units());
-  out_.real(span.flops.in_base_units());
+  put_fields(out_, span);
 }
 
 void RecordWriter::add(const StepRecord& step) {
   kind(RecordKind::step);
-  out_.integer(step.begin.nanoseconds());
-  out_.integer(step.end.nanoseconds());
-  out_.integer(step.samples);
-  out_.integer(step.tokens);
+  put_fields(out_, step);
 }
 
 void RecordWriter::add(const Values& all) {
@@ -175,9 +160,8 @@ void RecordWriter::chunk(uint64_t series, uint64_t axis, const Chunk& values) {
   kind(RecordKind::chunk);
   out_.count(series);
   out_.count(axis);
-  out_.real(values.minimum);
-  out_.real(values.maximum);
-  out_.real(values.sum);
+  for (const auto& statistic : {values.minimum, values.maximum, values.sum})
+    out_.put(statistic);
   encoded(values);
 }
 
@@ -198,26 +182,34 @@ bool RecordReader::read_record(ByteReader& in, RecordVisitor& visitor) {
     case RecordKind::anchor:
     case RecordKind::note:
     case RecordKind::fact:
+    case RecordKind::core_wait:
       read_manifest_record(kind, in);
       break;
     case RecordKind::number:
       read_number(in);
       break;
     case RecordKind::device:
-      read_device(in);
+    case RecordKind::package:
+      read_device(kind, in);
       break;
     case RecordKind::series:
       read_series(in);
       break;
-    case RecordKind::span_type:
-      read_span_type(in);
+    case RecordKind::span_type: {
+      SpanType type;
+      get_fields(in, type);
+      if (in.is_good()) head_.timeline.types.push_back(std::move(type));
       break;
+    }
     case RecordKind::span:
       read_span(in, visitor);
       break;
-    case RecordKind::step:
-      read_step(in, visitor);
+    case RecordKind::step: {
+      StepRecord step;
+      get_fields(in, step);
+      if (in.is_good()) visitor.take(step);
       break;
+    }
     case RecordKind::values:
       read_values(in, visitor);
       break;
@@ -248,11 +240,13 @@ void RecordReader::read_manifest_record(RecordKind kind, ByteReader& in) {
     manifest.hosts.resize(std::max<size_t>(manifest.hosts.size(), node + 1));
     manifest.hosts[node] = name;
   } else if (kind == RecordKind::anchor) {
-    const int32_t node = in.narrow();
-    const Instant instant = read_instant(in);
-    manifest.anchors.push_back({.node = node, .instant = instant, .unix_ns = in.integer()});
+    get_fields(in, manifest.anchors.emplace_back());
   } else if (kind == RecordKind::note) {
     manifest.notes.emplace_back(in.text());
+  } else if (kind == RecordKind::core_wait) {
+    int32_t rank = 0;
+    in.get(rank);
+    in.get(head_.core_waits[rank]);
   } else {
     const std::string key(in.text());
     manifest.facts[key] = in.text();
@@ -274,70 +268,42 @@ void RecordReader::read_number(ByteReader& in) {
   });
 }
 
-void RecordReader::read_device(ByteReader& in) {
+void RecordReader::read_device(RecordKind kind, ByteReader& in) {
   const uint64_t position = in.below(most_devices);
-  Device device;
-  for (int32_t* number : {&device.index, &device.node, &device.local, &device.slot})
-    *number = in.narrow();
-  device.rank = in.narrow_or_nothing();
-  for (std::string* text : {&device.name, &device.uuid, &device.pci})
-    *text = in.text();
   if (position > head_.devices.size()) in.fail();
+  Device device;
+  if (kind == RecordKind::device)
+    get_fields(in, device, 0, fields_of_device);
+  else
+    in.get(device.power_counted_on.emplace());
   if (!in.is_good()) return;
   if (position == head_.devices.size()) head_.devices.emplace_back();
-  head_.devices[position] = std::move(device);
+  if (kind == RecordKind::package)
+    head_.devices[position].power_counted_on = device.power_counted_on;
+  else
+    head_.devices[position] = std::move(device);
 }
 
 void RecordReader::read_series(ByteReader& in) {
-  Series series{.signal = std::string(in.text()), .device = in.narrow()};
-  series.of_node = in.count() != 0;
-  if (in.count() != 0) {
-    SeriesSource source{
-        .signal = series.signal, .device = series.device, .of_node = series.of_node};
-    source.scope = static_cast<Scope>(in.below(9));
-    source.kind = static_cast<ReadingKind>(in.below(4));
-    source.sensor = in.text();
-    source.period = as_seconds(in.real_or_nothing());
-    source.window = as_seconds(in.real_or_nothing());
-    if (in.is_good()) head_.sources.push_back(std::move(source));
-  }
+  SeriesSource source;
+  get_fields(in, source, 0, fields_of_series);
+  const bool has_source = in.count() != 0;
+  if (has_source) get_fields(in, source, fields_of_series);
   if (head_.series.size() >= most_series) in.fail();
-  if (in.is_good()) head_.series.push_back(std::move(series));
-}
-
-void RecordReader::read_span_type(ByteReader& in) {
-  SpanType type{.name = std::string(in.text())};
-  type.kind = static_cast<SpanKind>(in.below(span_kind_count));
-  type.stream = static_cast<Stream>(in.below(3));
-  type.op_class = static_cast<spec::OpClass>(in.below(spec::op_class_count));
-  type.collective = read_enum_or_nothing<spec::Collective>(in, spec::collective_count);
-  type.group = read_enum_or_nothing<spec::GroupKind>(in, spec::group_kind_count);
-  if (in.is_good()) head_.timeline.types.push_back(std::move(type));
+  if (!in.is_good()) return;
+  head_.series.push_back(
+      {.signal = source.signal, .device = source.device, .of_node = source.of_node});
+  if (has_source) head_.sources.push_back(std::move(source));
 }
 
 void RecordReader::read_span(ByteReader& in, RecordVisitor& visitor) {
-  Span span{.begin = read_instant(in)};
-  const int64_t length = in.integer();
-  if (length < 0 || length >= farthest_nanoseconds ||
-      !set_instant(span.end, span.begin.nanoseconds() + length))
-    in.fail();
-  for (int32_t* number : {&span.type, &span.rank, &span.stage, &span.microbatch, &span.layer})
-    *number = in.narrow();
-  span.wait = Seconds(in.real());
-  span.bytes = Bytes(in.real());
-  span.flops = Flops(in.real());
+  Span span;
+  get_fields(in, span);
   const auto types = static_cast<int64_t>(head_.timeline.types.size());
   if (span.type < 0 || span.type >= types || span.rank < 0 || span.rank >= most_ranks) in.fail();
   if (!in.is_good()) return;
   head_.timeline.num_ranks = std::max(head_.timeline.num_ranks, span.rank + 1);
   visitor.take(span);
-}
-
-void RecordReader::read_step(ByteReader& in, RecordVisitor& visitor) {
-  StepRecord step{.begin = read_instant(in), .end = read_instant(in)};
-  step.samples = in.integer();
-  step.tokens = in.integer();
-  if (in.is_good()) visitor.take(step);
 }
 
 void RecordReader::read_values(ByteReader& in, RecordVisitor& visitor) {
@@ -369,9 +335,8 @@ void RecordReader::read_chunk(RecordKind kind, ByteReader& in, RecordVisitor& vi
   if (kind == RecordKind::chunk) {
     series = in.count();
     axis = in.count();
-    chunk.minimum = in.real_or_nothing();
-    chunk.maximum = in.real_or_nothing();
-    chunk.sum = in.real_or_nothing();
+    for (std::optional<double>* statistic : {&chunk.minimum, &chunk.maximum, &chunk.sum})
+      in.get(*statistic);
   }
   chunk.count = static_cast<int64_t>(in.below(most_values_per_chunk + 1));
   chunk.codec = static_cast<ChunkCodec>(in.below(256));

@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/store/chunk_codec.h"
+#include "triplepoint/store/fields.h"
 
 namespace triplepoint::run {
 
@@ -38,13 +40,24 @@ class ByteWriter {
     count(words.size());
     bytes_.append(words);
   }
-  void integer(const std::optional<int32_t>& number) {
-    count(number ? 1 : 0);
-    if (number) integer(int64_t{*number});
+  template <class Value>
+  void put(const Value& value) {
+    if constexpr (std::is_same_v<Value, std::string>)
+      text(value);
+    else if constexpr (IsReal<Value>)
+      real(real_of(value));
+    else if constexpr (std::is_enum_v<Value> || std::is_same_v<Value, bool>)
+      count(static_cast<uint64_t>(value));
+    else
+      integer(integer_of(value));
   }
-  void real(const std::optional<double>& number) {
-    count(number ? 1 : 0);
-    if (number) real(*number);
+  /// Of enums the next number, 0 is none; others follow a number that says whether they are there.
+  template <class Value>
+  void put(const std::optional<Value>& value) {
+    if constexpr (std::is_enum_v<Value>)
+      return count(value ? static_cast<uint64_t>(*value) + 1 : 0);
+    count(value ? 1 : 0);
+    if (value) put(*value);
   }
 
  private:
@@ -93,16 +106,30 @@ class ByteReader {
     bytes_.remove_prefix(size);
     return words;
   }
-  int32_t narrow() {
-    const int64_t number = integer();
-    if (number != static_cast<int32_t>(number)) return static_cast<int32_t>(fail());
-    return static_cast<int32_t>(number);
+  template <class Value>
+  void get(Value& value) {
+    bool possible = true;
+    if constexpr (std::is_same_v<Value, std::string>)
+      value = text();
+    else if constexpr (IsReal<Value>)
+      possible = set_number(value, real());
+    else if constexpr (std::is_same_v<Value, bool>)
+      value = count() != 0;
+    else if constexpr (std::is_enum_v<Value>)
+      value = static_cast<Value>(below(static_cast<uint64_t>(count_of<Value>)));
+    else
+      possible = set_number(value, integer());
+    if (!possible) fail();
   }
-  std::optional<int32_t> narrow_or_nothing() {
-    return count() == 0 ? std::nullopt : std::optional(narrow());
-  }
-  std::optional<double> real_or_nothing() {
-    return count() == 0 ? std::nullopt : std::optional(real());
+  template <class Value>
+  void get(std::optional<Value>& value) {
+    value.reset();
+    if constexpr (std::is_enum_v<Value>) {
+      const uint64_t code = below(static_cast<uint64_t>(count_of<Value>) + 1);
+      if (code > 0) value = static_cast<Value>(code - 1);
+    } else if (count() != 0) {
+      get(value.emplace());
+    }
   }
   /// A number below `limit`; 0 and not good otherwise.
   uint64_t below(uint64_t limit) {
@@ -133,10 +160,12 @@ enum class RecordKind : uint8_t {
   span_type = 8,
   span = 9,
   step = 10,
-  values = 11,  // of one series since the last block
-  axis = 12,    // of a fold: time stamps, encoded
-  chunk = 13,   // of a fold: values of one series at the times of one of the fold's axes
-  number = 14   // one of ProducerNumbers
+  values = 11,   // of one series since the last block
+  axis = 12,     // of a fold: time stamps, encoded
+  chunk = 13,    // of a fold: values of one series at the times of one of the fold's axes
+  number = 14,   // one of ProducerNumbers
+  package = 15,  // on which device's power that of another one is counted
+  core_wait = 16
 };
 
 /// Appends records to the bytes of a block.
@@ -150,6 +179,7 @@ class RecordWriter {
   void note(std::string_view text);
   void fact(std::string_view key, std::string_view value);
   void number(std::string_view key, std::optional<int64_t> whole, std::optional<double> real);
+  void core_wait(int32_t rank, Seconds wait);
   void add(size_t position, const Device&);
   void add(const Series& without_values, const SeriesSource* source);
   void add(const SpanType&);
@@ -206,11 +236,9 @@ class RecordReader {
   bool read_record(ByteReader& in, RecordVisitor& visitor);
   void read_manifest_record(RecordKind kind, ByteReader& in);
   void read_number(ByteReader& in);
-  void read_device(ByteReader& in);
+  void read_device(RecordKind kind, ByteReader& in);
   void read_series(ByteReader& in);
-  void read_span_type(ByteReader& in);
   void read_span(ByteReader& in, RecordVisitor& visitor);
-  void read_step(ByteReader& in, RecordVisitor& visitor);
   void read_values(ByteReader& in, RecordVisitor& visitor);
   void read_chunk(RecordKind kind, ByteReader& in, RecordVisitor& visitor);
 

@@ -266,6 +266,11 @@ void GrowingRun::set_world_size(int64_t ranks) {
   put([&](RecordWriter& out) { write_number(out, "world_size", ranks); });
 }
 
+void GrowingRun::set_core_wait(int32_t rank, Seconds wait) {
+  head_.core_waits[rank] = wait;
+  put([&](RecordWriter& out) { out.core_wait(rank, wait); });
+}
+
 void GrowingRun::set_device(size_t position, const Device& device) {
   if (position == head_.devices.size()) head_.devices.emplace_back();
   head_.devices[position] = device;
@@ -331,10 +336,10 @@ Result<void> GrowingRun::fold() {
   return tail_.clear();
 }
 
-Result<void> GrowingRun::finish(const Closing& closing, const HeadlineMetrics& metrics) {
+Result<void> GrowingRun::finish(const Closing& closing) {
   TPT_TRY(sync());
   if (buffered_ > 0 || !since_fold_.empty()) TPT_TRY(fold());
-  return finish_growing(path(), closing, metrics);
+  return finish_growing(path(), closing);
 }
 
 }  // namespace triplepoint::run

@@ -56,6 +56,7 @@ class GrowingRun {
   void note(std::string_view text);
   void fact(std::string_view key, std::string_view value);
   void set_world_size(int64_t ranks);
+  void set_core_wait(int32_t rank, Seconds wait);
   /// Of a known device, or of one more.
   void set_device(size_t position, const Device& device);
 
@@ -65,10 +66,7 @@ class GrowingRun {
 
   /// Turns the files into the finished run. What was added is in head(); `closing` is what is kept
   /// of it. After an error everything is still in the growing files.
-  Result<void> finish(const Closing& closing, const HeadlineMetrics& metrics);
-  Result<void> finish(const Run& closing, const HeadlineMetrics& metrics) {
-    return finish([&](const SeriesLoader&) { return closing; }, metrics);
-  }
+  Result<void> finish(const Closing& closing);
 
   int64_t num_dropped() const { return dropped_; }
 
@@ -108,6 +106,6 @@ Result<Run> load_growing(const Path& path);
 Result<Run> growing_from_bytes(std::string_view bytes, const std::string& name);
 
 /// Writes the finished file beside the growing one and renames it; memory stays small.
-Result<void> finish_growing(const Path& growing, const Closing& closing, const HeadlineMetrics&);
+Result<void> finish_growing(const Path& growing, const Closing& closing);
 
 }  // namespace triplepoint::run

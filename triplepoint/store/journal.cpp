@@ -121,21 +121,10 @@ void JournalWriter::FreeContext::operator()(void* context) const {
   ZSTD_freeCCtx(static_cast<ZSTD_CCtx*>(context));
 }
 
-JournalWriter::JournalWriter(JournalWriter&& other) noexcept
-    : path_(std::move(other.path_)),
-      file_(std::exchange(other.file_, -1)),
-      end_(other.end_),
-      frame_(std::move(other.frame_)),
-      context_(std::move(other.context_)) {}
-
-JournalWriter::~JournalWriter() {
-  if (file_ >= 0) ::close(file_);
-}
-
 Result<JournalWriter> JournalWriter::create(const Path& path, uint64_t run) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) return cannot_write(path, errno);
-  JournalWriter writer(path, file);
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!file) return cannot_write(path, errno);
+  JournalWriter writer(path, std::move(file));
   writer.context_.reset(ZSTD_createCCtx());
   TPT_TRY(writer.write_at_end(file_header(run)));
   return writer;
@@ -144,12 +133,12 @@ Result<JournalWriter> JournalWriter::create(const Path& path, uint64_t run) {
 Result<void> JournalWriter::write_at_end(std::string_view bytes) {
   int64_t at = end_;
   while (!bytes.empty()) {
-    const ssize_t count = ::pwrite(file_, bytes.data(), bytes.size(), at);
+    const ssize_t count = ::pwrite(file_.number(), bytes.data(), bytes.size(), at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       const int code = errno;
       // Best effort: a reader stops at half a block anyway, and the next one is written over it.
-      [[maybe_unused]] const int ignored = ::ftruncate(file_, end_);
+      [[maybe_unused]] const int ignored = ::ftruncate(file_.number(), end_);
       return cannot_write(path_, code);
     }
     bytes.remove_prefix(static_cast<size_t>(count));
@@ -182,12 +171,12 @@ Result<void> JournalWriter::append(uint64_t sequence, std::string_view body) {
 }
 
 Result<void> JournalWriter::sync() {
-  if (::fdatasync(file_) != 0 && errno != EINVAL) return cannot_write(path_, errno);
+  if (::fdatasync(file_.number()) != 0 && errno != EINVAL) return cannot_write(path_, errno);
   return {};
 }
 
 Result<void> JournalWriter::clear() {
-  if (::ftruncate(file_, static_cast<off_t>(file_header_bytes)) != 0)
+  if (::ftruncate(file_.number(), static_cast<off_t>(file_header_bytes)) != 0)
     return cannot_write(path_, errno);
   end_ = static_cast<int64_t>(file_header_bytes);
   return {};
@@ -207,8 +196,8 @@ Result<JournalExtent> read_journal(std::string_view bytes, const std::string& na
 }
 
 Result<JournalExtent> read_journal_file(const Path& path, const BlockVisitor& visit) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file)
     return error(fmt::format("cannot read {} ({}); check the path", path.string(),
                              std::generic_category().message(errno)));
   std::string buffer;
@@ -216,7 +205,7 @@ Result<JournalExtent> read_journal_file(const Path& path, const BlockVisitor& vi
     buffer.resize(count);
     size_t got = 0;
     while (got < count) {
-      const ssize_t n = ::read(file, buffer.data() + got, count - got);
+      const ssize_t n = ::read(file.number(), buffer.data() + got, count - got);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) break;
       got += static_cast<size_t>(n);
@@ -225,9 +214,8 @@ Result<JournalExtent> read_journal_file(const Path& path, const BlockVisitor& vi
   };
   Result<JournalExtent> extent = read_blocks(read, path.string(), visit);
   struct stat status {};
-  if (extent && ::fstat(file, &status) == 0)
+  if (extent && ::fstat(file.number(), &status) == 0)
     extent->file_bytes = static_cast<uint64_t>(status.st_size);
-  ::close(file);
   return extent;
 }
 

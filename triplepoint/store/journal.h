@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "triplepoint/base/descriptor.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
@@ -30,11 +31,6 @@ class JournalWriter {
  public:
   /// A new file; one that exists is an error.
   static Result<JournalWriter> create(const Path& path, uint64_t run);
-  JournalWriter(JournalWriter&&) noexcept;
-  JournalWriter& operator=(JournalWriter&&) = delete;
-  JournalWriter(const JournalWriter&) = delete;
-  JournalWriter& operator=(const JournalWriter&) = delete;
-  ~JournalWriter();
 
   /// On an error (disk full) the file is as before, and the same block may be tried again.
   Result<void> append(uint64_t sequence, std::string_view body);
@@ -45,11 +41,11 @@ class JournalWriter {
   const Path& path() const { return path_; }
 
  private:
-  JournalWriter(Path path, int file) : path_(std::move(path)), file_(file) {}
+  JournalWriter(Path path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
   Result<void> write_at_end(std::string_view bytes);
 
   Path path_;
-  int file_ = -1;
+  Descriptor file_;
   int64_t end_ = 0;
   std::string frame_;  // kept, so that appending does not allocate
   struct FreeContext {

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/store/store.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <fstream>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -65,10 +62,11 @@ Result<Database> open_run(const std::string& path) {
   return database;
 }
 
-Result<Run> read_plain_tables(const Database& database) {
+Result<Run> read_plain_tables(const Database& database, ColumnReader& reader) {
   Run run;
   TPT_TRY(read_manifest(database, run));
   TPT_TRY(read_devices(database, run));
+  TPT_TRY(read_share_columns(database, reader, run.summaries));
   TPT_TRY(read_sources(database, run));
   TPT_TRY(read_bottlenecks(database, run));
   TPT_TRY(read_steps(database, run));
@@ -76,33 +74,11 @@ Result<Run> read_plain_tables(const Database& database) {
 }
 
 Result<Run> read_run(const Database& database) {
-  Run run = TPT_TRY(read_plain_tables(database));
   ColumnReader reader = TPT_TRY(ColumnReader::create(database));
-  TPT_TRY(read_share_columns(database, reader, run.summaries));
+  Run run = TPT_TRY(read_plain_tables(database, reader));
   TPT_TRY(read_timeline(database, reader, run.timeline));
   TPT_TRY(read_series(database, reader, run.series));
   return run;
-}
-
-Result<std::vector<SeriesHeader>> read_series_headers(const Database& database) {
-  Statement row = TPT_TRY(database.prepare(
-      "SELECT signal, device, of_node, sum(n), min(minimum), max(maximum), sum(sum), "
-      "count(*) - count(sum) FROM series LEFT JOIN chunk ON part = 'series' AND owner = series.id "
-      "GROUP BY series.id ORDER BY series.id"));
-  std::vector<SeriesHeader> all;
-  while (TPT_TRY(row.next())) {
-    SeriesHeader header{.signal = row.text(0),
-                        .device = static_cast<int32_t>(row.integer(1)),
-                        .of_node = row.integer(2) != 0,
-                        .count = row.integer(3)};
-    if (header.count > 0 && row.integer(7) == 0) {
-      header.minimum = row.real(4);
-      header.maximum = row.real(5);
-      header.mean = row.real(6) / static_cast<double>(header.count);
-    }
-    all.push_back(std::move(header));
-  }
-  return all;
 }
 
 bool is_growing(const std::string& path) {
@@ -112,37 +88,9 @@ bool is_growing(const std::string& path) {
   return file && is_journal({head.data(), head.size()});
 }
 
-/// The header of one series that has its values.
-SeriesHeader header_of(const Series& series) {
-  SeriesHeader header{.signal = series.signal,
-                      .device = series.device,
-                      .of_node = series.of_node,
-                      .count = static_cast<int64_t>(series.values.size())};
-  const auto is_no_number = [](double value) { return std::isnan(value); };
-  const auto& values = series.values;
-  if (values.empty() || std::any_of(values.begin(), values.end(), is_no_number)) return header;
-  header.minimum = *std::min_element(values.begin(), values.end());
-  header.maximum = *std::max_element(values.begin(), values.end());
-  header.mean =
-      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  return header;
-}
-
-/// Of a growing run, which has to be read as a whole.
-RunHeader header_of(Run run) {
-  RunHeader header{.num_spans = static_cast<int64_t>(run.timeline.spans.size()),
-                   .num_instances = static_cast<int64_t>(run.timeline.instances.size())};
-  for (const Series& series : run.series)
-    header.series.push_back(header_of(series));
-  run.timeline = {};
-  run.series.clear();
-  header.run = std::move(run);
-  return header;
-}
-
 }  // namespace
 
-Result<std::string> to_bytes(const Run& run, const HeadlineMetrics& metrics) {
+Result<std::string> to_bytes(const Run& run) {
   const Layout layout =
       run.devices.size() < fewest_of_many ? Layout::of_each_device : Layout::of_many_devices;
   Database database = TPT_TRY(Database::create());
@@ -153,7 +101,6 @@ Result<std::string> to_bytes(const Run& run, const HeadlineMetrics& metrics) {
   TPT_TRY(write_sources(database, run));
   TPT_TRY(write_bottlenecks(database, run));
   TPT_TRY(write_steps(database, run));
-  TPT_TRY(write_metrics(database, metrics));
   ColumnWriter writer = TPT_TRY(ColumnWriter::create(database));
   if (layout == Layout::of_many_devices) TPT_TRY(write_share_columns(writer, run.summaries));
   TPT_TRY(write_timeline(database, writer, run.timeline));
@@ -162,8 +109,8 @@ Result<std::string> to_bytes(const Run& run, const HeadlineMetrics& metrics) {
   return database.bytes();
 }
 
-Result<bool> save(const Run& run, const std::string& path, const HeadlineMetrics& metrics) {
-  const std::string bytes = TPT_TRY(to_bytes(run, metrics));
+Result<bool> save(const Run& run, const std::string& path) {
+  const std::string bytes = TPT_TRY(to_bytes(run));
   TPT_TRY(write_file_atomically(path, bytes));
   return true;
 }
@@ -190,29 +137,16 @@ Result<Manifest> load_manifest(const std::string& path) {
   return std::move(run.manifest);
 }
 
-Result<RunHeader> peek(const std::string& path) {
-  if (is_growing(path)) return header_of(TPT_TRY(load_growing(path)));
-  const Database database = TPT_TRY(open_run(path));
-  RunHeader header;
-  header.run = TPT_TRY(read_plain_tables(database));
-  header.metrics = TPT_TRY(read_metrics(database));
-  if (TPT_TRY(database.ask("PRAGMA user_version")) >=
-      static_cast<int64_t>(Layout::of_many_devices)) {
-    // Chunks hold the values of several devices, so their headers are of no single one.
-    ColumnReader reader = TPT_TRY(ColumnReader::create(database));
-    TPT_TRY(read_share_columns(database, reader, header.run.summaries));
-    std::vector<Series> all;
-    TPT_TRY(read_series(database, reader, all));
-    for (const Series& series : all)
-      header.series.push_back(header_of(series));
-  } else {
-    header.series = TPT_TRY(read_series_headers(database));
+Result<Run> peek(const std::string& path) {
+  if (is_growing(path)) {
+    Run run = TPT_TRY(load_growing(path));
+    run.timeline = {};
+    run.series.clear();
+    return run;
   }
-  header.num_spans =
-      TPT_TRY(database.ask("SELECT sum(n) FROM chunk WHERE part = 'span' AND name = 'begin_ns'"));
-  header.num_instances = TPT_TRY(
-      database.ask("SELECT sum(n) FROM chunk WHERE part = 'instance' AND name = 'begin_ns'"));
-  return header;
+  const Database database = TPT_TRY(open_run(path));
+  ColumnReader reader = TPT_TRY(ColumnReader::create(database));
+  return read_plain_tables(database, reader);
 }
 
 }  // namespace triplepoint::run

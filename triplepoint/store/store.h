@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,31 +18,15 @@ namespace triplepoint::run {
 Result<Run> load(const std::string& path);
 
 /// Atomically: a temporary file beside it, then renamed.
-Result<bool> save(const Run&, const std::string& path, const HeadlineMetrics& = {});
+Result<bool> save(const Run&, const std::string& path);
 
-/// One series without its values.
-struct SeriesHeader {
-  std::string signal;
-  int32_t device = 0;
-  bool of_node = false;
-  int64_t count = 0;
-  std::optional<double> minimum, maximum, mean;  // mean over samples; absent if one is not a number
-  friend bool operator==(const SeriesHeader&, const SeriesHeader&) = default;
-};
-
-/// What a run file says before any chunk is decoded.
-struct RunHeader {
-  Run run;  // everything but timeline and series
-  HeadlineMetrics metrics;
-  std::vector<SeriesHeader> series;
-  int64_t num_spans = 0, num_instances = 0;
-};
-Result<RunHeader> peek(const std::string& path);
+/// Everything but timeline and series, before any chunk of theirs is decoded.
+Result<Run> peek(const std::string& path);
 /// What was run, and how; nothing else is read.
 Result<Manifest> load_manifest(const std::string& path);
 
 /// A run file in memory; `name` is used in messages.
-Result<std::string> to_bytes(const Run&, const HeadlineMetrics& = {});
+Result<std::string> to_bytes(const Run&);
 Result<Run> from_bytes(std::string_view bytes, const std::string& name);
 
 }  // namespace triplepoint::run

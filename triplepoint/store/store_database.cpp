@@ -16,10 +16,10 @@ constexpr const char* tables = R"sql(
 CREATE TABLE manifest(key TEXT PRIMARY KEY, value);
 CREATE TABLE note(position INTEGER PRIMARY KEY, text TEXT);
 CREATE TABLE fact(key TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE metric(name TEXT PRIMARY KEY, value REAL);
 CREATE TABLE device(position INTEGER PRIMARY KEY, number INTEGER, node INTEGER, local INTEGER, slot INTEGER,
-  name TEXT, rank INTEGER, uuid TEXT DEFAULT '', pci TEXT DEFAULT '');
+  name TEXT, rank INTEGER, uuid TEXT DEFAULT '', pci TEXT DEFAULT '', power_counted_on INTEGER);
 CREATE TABLE step(position INTEGER PRIMARY KEY, begin_ns INTEGER, end_ns INTEGER, samples INTEGER, tokens INTEGER);
+CREATE TABLE core_wait(rank INTEGER PRIMARY KEY, wait_s REAL);
 CREATE TABLE memory(stage INTEGER PRIMARY KEY, weights_b REAL, gradients_b REAL, optimizer_b REAL, activations_b REAL,
   logits_b REAL, buffers_b REAL, reserve_b REAL);
 CREATE TABLE summary(position INTEGER PRIMARY KEY, power_mean_w REAL, power_peak_w REAL, power_kernel_peak_w REAL,

@@ -6,131 +6,121 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace triplepoint::run {
+
+tl::unexpected<Error> damaged(const Database& database, std::string_view why) {
+  return error(
+      fmt::format("{} is damaged ({}); try the copy it was made from", database.name(), why));
+}
+
+Result<std::set<std::string>> columns_of(const Database& database, const char* table) {
+  Statement row = TPT_TRY(database.prepare("SELECT name FROM pragma_table_info(?)"));
+  row.bind(std::string_view(table));
+  std::set<std::string> names;
+  while (TPT_TRY(row.next()))
+    names.insert(row.text(0));
+  return names;
+}
+
 namespace {
 
-tl::unexpected<Error> damaged(const Database& database) {
-  return error(fmt::format(
-      "{} is damaged (a bottleneck is no device); try the copy it was made from", database.name()));
-}
+/// Of a bottleneck its first evidence; its devices are rows of another table.
+struct BottleneckRow {
+  int64_t part = 0;
+  bool of_nodes = false;
+  double value = 0, peers = 0;
+  Seconds cost;
+};
+struct WhoRow {
+  int64_t position = 0, place = 0;
+  int32_t number = 0;
+};
+
+struct CoreWaitRow {
+  int32_t rank = 0;
+  Seconds wait;
+};
 
 }  // namespace
 
+template <>
+struct FieldsOf<BottleneckRow> {
+  static constexpr std::tuple all{
+      Field{"part", &BottleneckRow::part}, Field{"of_nodes", &BottleneckRow::of_nodes},
+      Field{"value", &BottleneckRow::value}, Field{"peers", &BottleneckRow::peers},
+      Field{"cost_s", &BottleneckRow::cost}};
+};
+template <>
+struct FieldsOf<WhoRow> {
+  static constexpr std::tuple all{Field{"position", &WhoRow::position},
+                                  Field{"place", &WhoRow::place}, Field{"number", &WhoRow::number}};
+};
+template <>
+struct FieldsOf<CoreWaitRow> {
+  static constexpr std::tuple all{Field{"rank", &CoreWaitRow::rank},
+                                  Field{"wait_s", &CoreWaitRow::wait}};
+};
+
 Result<bool> write_bottlenecks(const Database& database, const Run& run) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO bottleneck VALUES(?,?,?,?,?,?)"));
-  Statement who = TPT_TRY(database.prepare("INSERT INTO bottleneck_who VALUES(?,?,?)"));
-  for (size_t i = 0; i < run.bottlenecks.size(); ++i) {
-    const Bottleneck& bottleneck = run.bottlenecks[i];
+  std::vector<BottleneckRow> rows;
+  std::vector<WhoRow> all;
+  for (const Bottleneck& bottleneck : run.bottlenecks) {
     const Evidence& part = bottleneck.evidence.front();
-    const auto position = static_cast<int64_t>(i);
-    TPT_TRY(insert.bind(position)
-                .bind(static_cast<int64_t>(part.kind))
-                .bind(int64_t{bottleneck.of == Bottleneck::Of::node ? 1 : 0})
-                .bind(part.value)
-                .bind(part.peers)
-                .bind(*bottleneck.cost / unit::s)
-                .run());
     for (size_t place = 0; place < bottleneck.who.size(); ++place)
-      TPT_TRY(who.bind(position)
-                  .bind(static_cast<int64_t>(place))
-                  .bind(int64_t{bottleneck.who[place]})
-                  .run());
+      all.push_back(
+          {static_cast<int64_t>(rows.size()), static_cast<int64_t>(place), bottleneck.who[place]});
+    rows.push_back({static_cast<int64_t>(part.kind), bottleneck.of == Bottleneck::Of::node,
+                    part.value, part.peers, *bottleneck.cost});
   }
+  TPT_TRY(write_rows(database, "bottleneck", "position", rows));
+  TPT_TRY(write_rows(database, "bottleneck_who", nullptr, all));
   return true;
 }
 
 Result<bool> read_bottlenecks(const Database& database, Run& run) {
-  if (TPT_TRY(database.ask("SELECT count(*) FROM sqlite_master WHERE name = 'bottleneck'")) == 0)
-    return true;
-  Statement row = TPT_TRY(database.prepare(
-      "SELECT part, of_nodes, value, peers, cost_s FROM bottleneck ORDER BY position"));
-  while (TPT_TRY(row.next())) {
-    const int64_t part = row.integer(0);
-    if (part < 0 || part > static_cast<int64_t>(Evidence::Kind::host)) return damaged(database);
+  for (const BottleneckRow& row :
+       TPT_TRY(read_rows<BottleneckRow>(database, "bottleneck", "position"))) {
+    if (row.part < 0 || row.part > static_cast<int64_t>(Evidence::Kind::host))
+      return damaged(database, "a bottleneck is of no known kind");
     run.bottlenecks.push_back(
-        {.of = row.integer(1) != 0 ? Bottleneck::Of::node : Bottleneck::Of::gpu,
-         .evidence = {{static_cast<Evidence::Kind>(part), row.real(2), row.real(3)}},
-         .cost = row.real(4) * unit::s});
+        {.of = row.of_nodes ? Bottleneck::Of::node : Bottleneck::Of::gpu,
+         .evidence = {{static_cast<Evidence::Kind>(row.part), row.value, row.peers}},
+         .cost = row.cost});
   }
-  Statement who = TPT_TRY(
-      database.prepare("SELECT position, number FROM bottleneck_who ORDER BY position, place"));
-  while (TPT_TRY(who.next())) {
-    const int64_t position = who.integer(0);
-    int32_t number = 0;
-    if (position < 0 || position >= static_cast<int64_t>(run.bottlenecks.size()) ||
-        !set_narrow(number, who.integer(1)) || number < 0)
-      return damaged(database);
-    run.bottlenecks[static_cast<size_t>(position)].who.push_back(number);
+  for (const WhoRow& who :
+       TPT_TRY(read_rows<WhoRow>(database, "bottleneck_who", "position, place"))) {
+    if (who.position < 0 || who.position >= static_cast<int64_t>(run.bottlenecks.size()) ||
+        who.number < 0)
+      return damaged(database, "a bottleneck is no device");
+    run.bottlenecks[static_cast<size_t>(who.position)].who.push_back(who.number);
   }
   return true;
 }
 
 namespace {
 
-/// The columns of the table `summary`, behind its position.
-constexpr std::array summary_fields = {
-    &DeviceSummary::power_mean_w,        &DeviceSummary::power_peak_w,
-    &DeviceSummary::power_kernel_peak_w, &DeviceSummary::energy_j,
-    &DeviceSummary::die_mean_c,          &DeviceSummary::die_peak_c,
-    &DeviceSummary::sm_clock_mean_mhz,   &DeviceSummary::sm_clock_min_mhz,
-    &DeviceSummary::scale_up_bytes,      &DeviceSummary::scale_out_bytes};
-
 constexpr const char* throttle_share = "throttle";
 constexpr const char* energy_share = "energy_j";
-
-/// The columns of the table `memory`, behind its stage.
-constexpr std::array memory_fields = {
-    &MemoryUse::weights, &MemoryUse::gradients, &MemoryUse::optimizer, &MemoryUse::activations,
-    &MemoryUse::logits,  &MemoryUse::buffers,   &MemoryUse::reserve};
 
 int64_t wide(size_t position) {
   return static_cast<int64_t>(position);
 }
 
-/// An INTEGER cell where ours has 32 bits. What does not fit was not written by us.
-Result<int32_t> narrow(const Statement& row, int column, const Database& database) {
-  const int64_t value = row.integer(column);
-  if (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max())
-    return error(
-        fmt::format("{} is damaged (a number of {} is out of range); try the copy it was "
-                    "made from",
-                    database.name(), value));
-  return static_cast<int32_t>(value);
-}
-
-Result<bool> write_shares(Statement& insert, size_t position, std::string_view what,
-                          const std::map<std::string, double>& shares) {
-  for (const auto& [name, value] : shares)
-    TPT_TRY(insert.bind(wide(position)).bind(what).bind(std::string_view(name)).bind(value).run());
-  return true;
-}
-
-Result<bool> write_summaries(const Database& database, const std::vector<DeviceSummary>& all,
-                             Layout layout) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO summary VALUES(?,?,?,?,?,?,?,?,?,?,?)"));
+Result<bool> write_shares(const Database& database, const std::vector<DeviceSummary>& all) {
   Statement share = TPT_TRY(database.prepare("INSERT INTO summary_share VALUES(?,?,?,?)"));
   for (size_t i = 0; i < all.size(); ++i) {
-    insert.bind(wide(i));
-    for (auto field : summary_fields)
-      insert.bind(all[i].*field);
-    TPT_TRY(insert.run());
-    if (layout == Layout::of_many_devices) continue;
-    TPT_TRY(write_shares(share, i, throttle_share, all[i].throttle));
-    TPT_TRY(write_shares(share, i, energy_share, all[i].energy_ledger_j));
+    for (const auto& [name, value] : all[i].throttle)
+      TPT_TRY(insert_row(share, i, throttle_share, name, value));
+    for (const auto& [name, value] : all[i].energy_ledger_j)
+      TPT_TRY(insert_row(share, i, energy_share, name, value));
   }
   return true;
 }
 
-Result<bool> read_summaries(const Database& database, std::vector<DeviceSummary>& all) {
-  Statement row = TPT_TRY(database.prepare("SELECT * FROM summary ORDER BY position"));
-  while (TPT_TRY(row.next())) {
-    DeviceSummary summary;
-    for (size_t i = 0; i < summary_fields.size(); ++i)
-      summary.*summary_fields[i] = row.real_or_nothing(static_cast<int>(i) + 1);
-    all.push_back(std::move(summary));
-  }
+Result<bool> read_shares(const Database& database, std::vector<DeviceSummary>& all) {
   Statement share =
       TPT_TRY(database.prepare("SELECT position, what, name, value FROM summary_share"));
   while (TPT_TRY(share.next())) {
@@ -147,81 +137,32 @@ Result<bool> read_summaries(const Database& database, std::vector<DeviceSummary>
 }  // namespace
 
 Result<bool> write_devices(const Database& database, const Run& run, Layout layout) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO device VALUES(?,?,?,?,?,?,?,?,?)"));
-  for (size_t i = 0; i < run.devices.size(); ++i) {
-    const Device& device = run.devices[i];
-    const std::optional<int64_t> rank = device.rank;
-    TPT_TRY(insert.bind(wide(i))
-                .bind(int64_t{device.index})
-                .bind(int64_t{device.node})
-                .bind(int64_t{device.local})
-                .bind(int64_t{device.slot})
-                .bind(std::string_view(device.name))
-                .bind(rank)
-                .bind(std::string_view(device.uuid))
-                .bind(std::string_view(device.pci))
-                .run());
-  }
-  return write_summaries(database, run.summaries, layout);
+  TPT_TRY(write_rows(database, "device", "position", run.devices));
+  TPT_TRY(write_rows(database, "summary", "position", run.summaries));
+  return layout == Layout::of_many_devices ? true : write_shares(database, run.summaries);
 }
 
 Result<bool> read_devices(const Database& database, Run& run) {
-  // Runs of before have no such columns; a text in place of a column's name is its value.
-  const bool has_uuid =
-      TPT_TRY(
-          database.ask("SELECT count(*) FROM pragma_table_info('device') WHERE name = 'uuid'")) > 0;
-  Statement row = TPT_TRY(database.prepare(
-      has_uuid
-          ? "SELECT number, node, local, slot, name, rank, uuid, pci FROM device ORDER BY position"
-          : "SELECT number, node, local, slot, name, rank, '', '' FROM device ORDER BY position"));
-  while (TPT_TRY(row.next())) {
-    Device device{.index = TPT_TRY(narrow(row, 0, database)),
-                  .node = TPT_TRY(narrow(row, 1, database)),
-                  .local = TPT_TRY(narrow(row, 2, database)),
-                  .slot = TPT_TRY(narrow(row, 3, database)),
-                  .name = row.text(4),
-                  .uuid = row.text(6),
-                  .pci = row.text(7)};
-    if (!row.is_null(5)) device.rank = TPT_TRY(narrow(row, 5, database));
-    run.devices.push_back(std::move(device));
-  }
-  return read_summaries(database, run.summaries);
+  run.devices = TPT_TRY(read_rows<Device>(database, "device", "position"));
+  run.summaries = TPT_TRY(read_rows<DeviceSummary>(database, "summary", "position"));
+  return read_shares(database, run.summaries);
 }
 
 Result<bool> write_steps(const Database& database, const Run& run) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO step VALUES(?,?,?,?,?)"));
-  for (size_t i = 0; i < run.steps.size(); ++i)
-    TPT_TRY(insert.bind(wide(i))
-                .bind(run.steps[i].begin.nanoseconds())
-                .bind(run.steps[i].end.nanoseconds())
-                .bind(run.steps[i].samples)
-                .bind(run.steps[i].tokens)
-                .run());
-  Statement memory = TPT_TRY(database.prepare("INSERT INTO memory VALUES(?,?,?,?,?,?,?,?)"));
-  for (size_t i = 0; i < run.memory.size(); ++i) {
-    memory.bind(wide(i));
-    for (auto field : memory_fields)
-      memory.bind((run.memory[i].*field).in_base_units());
-    TPT_TRY(memory.run());
-  }
+  TPT_TRY(write_rows(database, "step", "position", run.steps));
+  TPT_TRY(write_rows(database, "memory", "stage", run.memory));
+  std::vector<CoreWaitRow> waits;
+  for (const auto& [rank, wait] : run.core_waits)
+    waits.push_back({rank, wait});
+  TPT_TRY(write_rows(database, "core_wait", nullptr, waits));
   return true;
 }
 
 Result<bool> read_steps(const Database& database, Run& run) {
-  Statement row = TPT_TRY(
-      database.prepare("SELECT begin_ns, end_ns, samples, tokens FROM step ORDER BY position"));
-  while (TPT_TRY(row.next()))
-    run.steps.push_back({.begin = Instant(row.integer(0)),
-                         .end = Instant(row.integer(1)),
-                         .samples = row.integer(2),
-                         .tokens = row.integer(3)});
-  Statement memory = TPT_TRY(database.prepare("SELECT * FROM memory ORDER BY stage"));
-  while (TPT_TRY(memory.next())) {
-    MemoryUse use;
-    for (size_t i = 0; i < memory_fields.size(); ++i)
-      use.*memory_fields[i] = Bytes(memory.real(static_cast<int>(i) + 1));
-    run.memory.push_back(use);
-  }
+  run.steps = TPT_TRY(read_rows<StepRecord>(database, "step", "position"));
+  run.memory = TPT_TRY(read_rows<MemoryUse>(database, "memory", "stage"));
+  for (const CoreWaitRow& row : TPT_TRY(read_rows<CoreWaitRow>(database, "core_wait", "rank")))
+    run.core_waits[row.rank] = row.wait;
   return true;
 }
 
@@ -259,7 +200,7 @@ Result<bool> read_share_columns(const Database& database, ColumnReader& reader,
   while (TPT_TRY(row.next())) {
     const int64_t list = row.integer(0);
     const std::string name = row.text(1);
-    const std::vector<double> column = TPT_TRY(reader.doubles({"summary_share", list, name}));
+    const std::vector<double> column = TPT_TRY(reader.read<double>({"summary_share", list, name}));
     if (list < 0 || list >= wide(share_lists.size()) || column.size() != all.size())
       return bad_column("summary_share", name.c_str());
     for (size_t i = 0; i < all.size(); ++i)
@@ -351,11 +292,7 @@ Result<std::vector<Number>> ColumnReader::read(const ColumnKey& key) {
   return values;
 }
 
-Result<std::vector<int64_t>> ColumnReader::integers(const ColumnKey& key) {
-  return read<int64_t>(key);
-}
-Result<std::vector<double>> ColumnReader::doubles(const ColumnKey& key) {
-  return read<double>(key);
-}
+template Result<std::vector<int64_t>> ColumnReader::read(const ColumnKey&);
+template Result<std::vector<double>> ColumnReader::read(const ColumnKey&);
 
 }  // namespace triplepoint::run

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,9 +18,13 @@
 #include "triplepoint/run/timeline.h"
 
 #include "triplepoint/store/chunk_codec.h"
+#include "triplepoint/store/fields.h"
 #include "triplepoint/store/store_database.h"
 
 namespace triplepoint::run {
+
+/// "a.run is damaged (WHY); try the copy it was made from"
+tl::unexpected<Error> damaged(const Database&, std::string_view why);
 
 /// Which numbers: the part of the run ("span", "instance", "piece_span", "axis", "series"), which
 /// one of its kind, and the column's name.
@@ -51,65 +58,18 @@ class ColumnReader {
  public:
   static Result<ColumnReader> create(const Database&);
 
-  Result<std::vector<int64_t>> integers(const ColumnKey&);
-  Result<std::vector<double>> doubles(const ColumnKey&);
+  /// Of int64_t or double.
+  template <class Number>
+  Result<std::vector<Number>> read(const ColumnKey&);
 
  private:
   ColumnReader(Statement select, std::string name)
       : select_(std::move(select)), file_(std::move(name)) {}
-  template <class Number>
-  Result<std::vector<Number>> read(const ColumnKey&);
 
   Statement select_;  // one chunk by its id
   std::string file_;
   std::unordered_map<std::string, std::vector<int64_t>> chunks_;  // ids, by key, in order
 };
-
-/// Farther from the epoch than 36 years lies nothing; sums of such times do not overflow.
-inline constexpr int64_t farthest_nanoseconds = int64_t{1} << 60;
-
-/// How one field of an item is stored. `set` says whether the number is possible.
-template <class Item>
-struct IntegerField {
-  const char* name;
-  int64_t (*get)(const Item&);
-  bool (*set)(Item&, int64_t);
-};
-template <class Item>
-struct DoubleField {
-  const char* name;
-  double (*get)(const Item&);
-  void (*set)(Item&, double);
-};
-
-inline bool set_instant(Instant& target, int64_t nanoseconds) {
-  target = Instant(nanoseconds);
-  return nanoseconds > -farthest_nanoseconds && nanoseconds < farthest_nanoseconds;
-}
-inline bool set_narrow(int32_t& target, int64_t value) {
-  target = static_cast<int32_t>(value);
-  return target == value;
-}
-
-/// Writes one column per field.
-template <class Item, class Integers, class Doubles>
-Result<bool> write_items(ColumnWriter& writer, std::string_view part,
-                         const std::vector<Item>& items, const Integers& integers,
-                         const Doubles& doubles) {
-  std::vector<int64_t> whole(items.size());
-  for (const IntegerField<Item>& field : integers) {
-    for (size_t i = 0; i < items.size(); ++i)
-      whole[i] = field.get(items[i]);
-    TPT_TRY(writer.write({part, 0, field.name}, std::span<const int64_t>(whole)));
-  }
-  std::vector<double> real(items.size());
-  for (const DoubleField<Item>& field : doubles) {
-    for (size_t i = 0; i < items.size(); ++i)
-      real[i] = field.get(items[i]);
-    TPT_TRY(writer.write({part, 0, field.name}, std::span<const double>(real)));
-  }
-  return true;
-}
 
 inline tl::unexpected<Error> bad_column(std::string_view part, const char* name) {
   return error(
@@ -118,25 +78,141 @@ inline tl::unexpected<Error> bad_column(std::string_view part, const char* name)
                   part, name));
 }
 
-/// Reads them back. The first integer column says how many items there are.
-template <class Item, class Integers, class Doubles>
-Result<std::vector<Item>> read_items(ColumnReader& reader, std::string_view part,
-                                     const Integers& integers, const Doubles& doubles) {
-  std::vector<Item> items;
-  bool first = true;
-  for (const IntegerField<Item>& field : integers) {
-    const std::vector<int64_t> column = TPT_TRY(reader.integers({part, 0, field.name}));
-    if (first) items.resize(column.size());
-    first = false;
-    if (column.size() != items.size()) return bad_column(part, field.name);
-    for (size_t i = 0; i < items.size(); ++i)
-      if (!field.set(items[i], column[i])) return bad_column(part, field.name);
+/// Writes one column per field.
+template <class Item>
+Result<void> write_items(ColumnWriter& writer, std::string_view part,
+                         const std::vector<Item>& items) {
+  Result<bool> written = true;
+  for_each_field<Item>([&](const auto& field) {
+    using Value = std::decay_t<decltype(field.of(std::declval<Item>()))>;
+    std::vector<std::conditional_t<IsReal<Value>, double, int64_t>> column;
+    column.reserve(items.size());
+    for (const Item& item : items)
+      if constexpr (IsReal<Value>)
+        column.push_back(real_of(field.of(item)));
+      else
+        column.push_back(integer_of(field.of(item)));
+    if (written) written = writer.write({part, 0, field.name}, std::span(std::as_const(column)));
+  });
+  TPT_TRY(std::move(written));
+  return {};
+}
+
+/// Reads a column into the field; the first one says how many items there are.
+template <class Item, class FieldOfIt>
+Result<void> read_field(ColumnReader& reader, std::string_view part, const FieldOfIt& field,
+                        std::optional<std::vector<Item>>& items) {
+  using Value = std::decay_t<decltype(field.of(std::declval<Item>()))>;
+  using Number = std::conditional_t<IsReal<Value>, double, int64_t>;
+  const std::vector<Number> column = TPT_TRY(reader.read<Number>({part, 0, field.name}));
+  if (!items) items.emplace(column.size());
+  if (column.size() != items->size()) return bad_column(part, field.name);
+  for (size_t i = 0; i < items->size(); ++i)
+    if (!field.set((*items)[i], [&](auto& target) { return set_number(target, column[i]); }))
+      return bad_column(part, field.name);
+  return {};
+}
+
+template <class Item>
+Result<std::vector<Item>> read_items(ColumnReader& reader, std::string_view part) {
+  std::optional<std::vector<Item>> items;
+  Result<void> read;
+  for_each_field<Item>([&](const auto& field) {
+    if (read) read = read_field<Item>(reader, part, field, items);
+  });
+  TPT_TRY(std::move(read));
+  return *std::move(items);
+}
+
+/// Binds the next parameter; what is absent becomes NULL.
+template <class Value>
+void bind_value(Statement& statement, const Value& value) {
+  if constexpr (std::is_convertible_v<Value, std::string_view>)
+    statement.bind(std::string_view(value));
+  else if constexpr (IsReal<Value>)
+    statement.bind(real_of(value));
+  else
+    statement.bind(integer_of(value));
+}
+template <class Value>
+void bind_value(Statement& statement, const std::optional<Value>& value) {
+  if (value)
+    bind_value(statement, *value);
+  else
+    statement.bind(std::optional<int64_t>());
+}
+
+template <class... Values>
+Result<bool> insert_row(Statement& insert, const Values&... values) {
+  (bind_value(insert, values), ...);
+  return insert.run();
+}
+
+/// The value of a cell; NULL leaves the target as it is. False if it cannot be.
+template <class Value>
+bool take_value(const Statement& row, int column, Value& target) {
+  if (row.is_null(column)) return true;
+  if constexpr (std::is_same_v<Value, std::string>) {
+    target = row.text(column);
+    return true;
+  } else if constexpr (IsReal<Value>) {
+    return set_number(target, row.real(column));
+  } else {
+    return set_number(target, row.integer(column));
   }
-  for (const DoubleField<Item>& field : doubles) {
-    const std::vector<double> column = TPT_TRY(reader.doubles({part, 0, field.name}));
-    if (column.size() != items.size()) return bad_column(part, field.name);
-    for (size_t i = 0; i < items.size(); ++i)
-      field.set(items[i], column[i]);
+}
+template <class Value>
+bool take_value(const Statement& row, int column, std::optional<Value>& target) {
+  return row.is_null(column) || take_value(row, column, target.emplace());
+}
+
+/// Of a table; none of one that is not there.
+Result<std::set<std::string>> columns_of(const Database&, const char* table);
+
+/// Writes one row per item, its place in the column `key`; null: nowhere.
+template <class Item>
+Result<void> write_rows(const Database& database, const char* table, const char* key,
+                        const std::vector<Item>& items) {
+  std::string names = key != nullptr ? key : "", marks = key != nullptr ? "?" : "";
+  for_each_field<Item>([&](const auto& field) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", field.name);
+    marks += marks.empty() ? "?" : ", ?";
+  });
+  const std::string sql = fmt::format("INSERT INTO {}({}) VALUES({})", table, names, marks);
+  Statement insert = TPT_TRY(database.prepare(sql.c_str()));
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (key != nullptr) bind_value(insert, i);
+    for_each_field<Item>([&](const auto& field) { bind_value(insert, field.of(items[i])); });
+    TPT_TRY(insert.run());
+  }
+  return {};
+}
+
+/// Reads them back, in the order of the column `key`. Files of before may lack the table or columns
+/// of it.
+template <class Item>
+Result<std::vector<Item>> read_rows(const Database& database, const char* table, const char* key) {
+  std::vector<Item> items;
+  const std::set<std::string> there = TPT_TRY(columns_of(database, table));
+  if (there.empty()) return items;
+  std::string names;
+  for_each_field<Item>([&](const auto& field) {
+    names += names.empty() ? "" : ", ";
+    names += there.contains(field.name) ? field.name : "NULL";
+  });
+  const std::string sql = fmt::format("SELECT {} FROM {} ORDER BY {}", names, table, key);
+  Statement row = TPT_TRY(database.prepare(sql.c_str()));
+  while (TPT_TRY(row.next())) {
+    Item& item = items.emplace_back();
+    int column = 0;
+    const char* wrong = nullptr;
+    for_each_field<Item>([&](const auto& field) {
+      const auto take = [&](auto& target) { return take_value(row, column, target); };
+      if (!field.set(item, take)) wrong = field.name;
+      ++column;
+    });
+    if (wrong != nullptr)
+      return damaged(database, fmt::format("{} of {} holds what cannot be", wrong, table));
   }
   return items;
 }
@@ -158,15 +234,12 @@ Result<bool> read_share_columns(const Database&, ColumnReader&, std::vector<Devi
 Result<bool> write_sources(const Database&, const Run&);
 Result<bool> read_sources(const Database&, Run&);
 
-Result<bool> write_steps(const Database&, const Run&);  // steps, memory
+Result<bool> write_steps(const Database&, const Run&);  // steps, memory, waits for cores
 Result<bool> read_steps(const Database&, Run&);
 
 // Who holds a step up. Runs of before have none.
 Result<bool> write_bottlenecks(const Database&, const Run&);
 Result<bool> read_bottlenecks(const Database&, Run&);
-
-Result<bool> write_metrics(const Database&, const std::map<std::string, double>&);
-Result<std::map<std::string, double>> read_metrics(const Database&);
 
 // Spans, patterns, instances and series as columns of chunks, with the plain tables that describe
 // them.

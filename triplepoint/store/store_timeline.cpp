@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,11 +11,6 @@
 
 namespace triplepoint::run {
 namespace {
-
-tl::unexpected<Error> damaged(const Database& database, std::string_view why) {
-  return error(
-      fmt::format("{} is damaged ({}); try the copy it was made from", database.name(), why));
-}
 
 /// Time axes, each stored once: a sampler reads many signals at one tick.
 class Axes {
@@ -45,25 +40,39 @@ class Axes {
   std::map<const std::vector<Instant>*, int64_t, ByContent> numbers_;
 };
 
-Result<std::vector<Instant>> read_axis(ColumnReader& reader, int64_t number,
-                                       const std::string& file) {
+Result<std::vector<Instant>> read_axis(const Database& database, ColumnReader& reader,
+                                       int64_t number) {
   std::vector<Instant> times;
-  for (int64_t t : TPT_TRY(reader.integers({"axis", number, "time_ns"})))
-    if (!set_instant(times.emplace_back(), t) ||
+  for (int64_t t : TPT_TRY(reader.read<int64_t>({"axis", number, "time_ns"})))
+    if (!set_number(times.emplace_back(), t) ||
         (times.size() > 1 && times.back() < times[times.size() - 2]))
-      return error(fmt::format(
-          "{} is damaged (time stamps go backwards); try the copy it was made from", file));
+      return damaged(database, "time stamps go backwards");
   return times;
 }
 
 /// Series of one signal of devices that follow each other, at the same times: one column.
 struct SeriesRow {
-  Series series;  // of the first device, without values
-  int64_t id = 0, axis = 0;
-  int64_t devices = 1,
-          stride = 1;  // `stride`: from one device's place in the run to the next one's
-  size_t place_of(int64_t device) const { return static_cast<size_t>(id + device * stride); }
+  int64_t id = 0;
+  std::string signal;
+  int32_t device = 0;  // the first
+  bool of_node = false;
+  int64_t axis = 0, devices = 1;
+  int64_t stride = 1;  // from one device's place in the run to the next one's
+  size_t place_of(int64_t number) const { return static_cast<size_t>(id + number * stride); }
 };
+
+}  // namespace
+
+template <>
+struct FieldsOf<SeriesRow> {
+  static constexpr std::tuple all{
+      Field{"id", &SeriesRow::id},         Field{"signal", &SeriesRow::signal},
+      Field{"device", &SeriesRow::device}, Field{"of_node", &SeriesRow::of_node},
+      Field{"axis", &SeriesRow::axis},     Field{"devices", &SeriesRow::devices},
+      Field{"stride", &SeriesRow::stride}};
+};
+
+namespace {
 
 /// Whether b is the same as a of the device `apart` behind.
 bool continues(const Series& a, const Series& b, int64_t apart) {
@@ -76,12 +85,10 @@ SeriesRow row_from(const std::vector<Series>& all, size_t place, Layout layout,
                    const std::vector<bool>& written) {
   constexpr int64_t widest_stride = 64;  // signals of a device
   const Series& first = all[place];
-  SeriesRow row{.series = {.signal = first.signal,
-                           .device = first.device,
-                           .of_node = first.of_node,
-                           .times = {},
-                           .values = {}},
-                .id = static_cast<int64_t>(place)};
+  SeriesRow row{.id = static_cast<int64_t>(place),
+                .signal = first.signal,
+                .device = first.device,
+                .of_node = first.of_node};
   if (layout == Layout::of_each_device || first.times.empty()) return row;
   const auto goes_on = [&](int64_t device) {
     const size_t next = row.place_of(device);
@@ -113,51 +120,33 @@ Result<bool> write_values(ColumnWriter& writer, const std::vector<Series>& all,
   return writer.write(key, std::span<const double>(column));
 }
 
-/// Files of before hold each series for itself.
-Result<std::vector<SeriesRow>> read_rows(const Database& database) {
-  const bool has_devices =
-      TPT_TRY(database.ask(
-          "SELECT count(*) FROM pragma_table_info('series') WHERE name = 'devices'")) > 0;
-  Statement row = TPT_TRY(database.prepare(
-      has_devices
-          ? "SELECT id, signal, device, of_node, axis, devices, stride FROM series ORDER BY id"
-          : "SELECT id, signal, device, of_node, axis, 1, 1 FROM series ORDER BY id"));
+Result<std::vector<SeriesRow>> read_series_rows(const Database& database) {
   constexpr int64_t most = 1 << 24;
-  std::vector<SeriesRow> rows;
-  while (TPT_TRY(row.next())) {
-    SeriesRow& read = rows.emplace_back();
-    read.id = row.integer(0);
-    read.series.signal = row.text(1);
-    read.series.of_node = row.integer(3) != 0;
-    read.axis = row.integer(4);
-    read.devices = row.integer(5);
-    read.stride = row.integer(6);
-    int32_t last = 0;
-    if (!set_narrow(read.series.device, row.integer(2)) || read.devices < 1 || read.stride < 1 ||
-        read.devices > most || read.stride > most ||
-        (read.devices > 1 && (read.id < 0 || read.id > most)) ||
-        !set_narrow(last, read.series.device + read.devices))
-      return damaged(database,
-                     fmt::format("series \"{}\" is of no possible devices", read.series.signal));
-  }
+  std::vector<SeriesRow> rows = TPT_TRY(read_rows<SeriesRow>(database, "series", "id"));
+  for (const SeriesRow& row : rows)
+    if (row.devices < 1 || row.stride < 1 || row.devices > most || row.stride > most ||
+        (row.devices > 1 && (row.id < 0 || row.id > most)) || row.device > INT32_MAX - row.devices)
+      return damaged(database, fmt::format("series \"{}\" is of no possible devices", row.signal));
   return rows;
 }
 
 /// Cuts the values of a row into the series of its devices.
 Result<std::vector<Series>> read_values(const Database& database, ColumnReader& reader,
-                                        const SeriesRow& row) {
-  std::vector<double> values = TPT_TRY(reader.doubles({"series", row.id, "value"}));
-  const size_t times = row.series.times.size(), devices = static_cast<size_t>(row.devices);
+                                        const SeriesRow& row, const std::vector<Instant>& at) {
+  std::vector<double> values = TPT_TRY(reader.read<double>({"series", row.id, "value"}));
+  const size_t times = at.size(), devices = static_cast<size_t>(row.devices);
   if (values.size() != times * devices || (devices > 1 && times == 0))
-    return damaged(database, fmt::format("series \"{}\" has {} values at {} times",
-                                         row.series.signal, values.size(), times));
-  std::vector<Series> own(devices, row.series);
+    return damaged(database, fmt::format("series \"{}\" has {} values at {} times", row.signal,
+                                         values.size(), times));
+  std::vector<Series> own;
   for (size_t device = 0; device < devices; ++device) {
-    own[device].device = row.series.device + static_cast<int32_t>(device);
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(device * times);
-    if (devices > 1) own[device].values.assign(begin, begin + static_cast<std::ptrdiff_t>(times));
+    own.push_back({.signal = row.signal,
+                   .device = row.device + static_cast<int32_t>(device),
+                   .of_node = row.of_node,
+                   .times = at,
+                   .values = {begin, begin + static_cast<std::ptrdiff_t>(times)}});
   }
-  if (devices == 1) own.front().values = std::move(values);
   return own;
 }
 
@@ -165,41 +154,31 @@ Result<std::vector<Series>> read_values(const Database& database, ColumnReader& 
 
 Result<bool> write_series(const Database& database, ColumnWriter& writer,
                           const std::vector<Series>& all, Layout layout) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO series VALUES(?,?,?,?,?,?,?)"));
+  std::vector<SeriesRow> rows;
   Axes axes(writer);
   std::vector<bool> written(all.size(), false);
   for (size_t i = 0; i < all.size(); ++i) {
     if (written[i]) continue;
-    const SeriesRow row = row_from(all, i, layout, written);
-    const int64_t axis = TPT_TRY(axes.number_of(all[i].times));
-    TPT_TRY(insert.bind(row.id)
-                .bind(std::string_view(row.series.signal))
-                .bind(int64_t{row.series.device})
-                .bind(int64_t{row.series.of_node ? 1 : 0})
-                .bind(axis)
-                .bind(row.devices)
-                .bind(row.stride)
-                .run());
+    SeriesRow& row = rows.emplace_back(row_from(all, i, layout, written));
+    row.axis = TPT_TRY(axes.number_of(all[i].times));
     TPT_TRY(write_values(writer, all, row));
     for (int64_t device = 0; device < row.devices; ++device)
       written[row.place_of(device)] = true;
   }
+  TPT_TRY(write_rows(database, "series", nullptr, rows));
   return true;
 }
 
 Result<bool> read_series(const Database& database, ColumnReader& reader, std::vector<Series>& all) {
-  std::vector<SeriesRow> rows = TPT_TRY(read_rows(database));
+  const std::vector<SeriesRow> rows = TPT_TRY(read_series_rows(database));
   int64_t count = 0;
   for (const SeriesRow& row : rows)
     count += row.devices;
   std::map<int64_t, std::vector<Instant>> axes;
   std::vector<std::vector<Series>> of_rows;
-  for (SeriesRow& row : rows) {
-    if (axes.count(row.axis) == 0)
-      axes[row.axis] = TPT_TRY(read_axis(reader, row.axis, database.name()));
-    row.series.times = axes[row.axis];
-    of_rows.push_back(TPT_TRY(read_values(database, reader, row)));
-    row.series.times = {};
+  for (const SeriesRow& row : rows) {
+    if (axes.count(row.axis) == 0) axes[row.axis] = TPT_TRY(read_axis(database, reader, row.axis));
+    of_rows.push_back(TPT_TRY(read_values(database, reader, row, axes[row.axis])));
   }
   // Places count only where a row has several devices; else rows are in the order of their ids.
   const bool has_places = count > static_cast<int64_t>(rows.size());
@@ -218,96 +197,44 @@ Result<bool> read_series(const Database& database, ColumnReader& reader, std::ve
 
 namespace {
 
-// clang-format off
-const std::array<IntegerField<Span>, 7> span_integers = {{
-    {"begin_ns", [](const Span& s) { return s.begin.nanoseconds(); }, [](Span& s, int64_t v) { return set_instant(s.begin, v); }},
-    {"length_ns", [](const Span& s) { return s.end.nanoseconds() - s.begin.nanoseconds(); },
-     [](Span& s, int64_t v) { return v >= 0 && v < farthest_nanoseconds && set_instant(s.end, s.begin.nanoseconds() + v); }},
-    {"type", [](const Span& s) { return int64_t{s.type}; }, [](Span& s, int64_t v) { return set_narrow(s.type, v); }},
-    {"rank", [](const Span& s) { return int64_t{s.rank}; }, [](Span& s, int64_t v) { return set_narrow(s.rank, v); }},
-    {"stage", [](const Span& s) { return int64_t{s.stage}; }, [](Span& s, int64_t v) { return set_narrow(s.stage, v); }},
-    {"microbatch", [](const Span& s) { return int64_t{s.microbatch}; }, [](Span& s, int64_t v) { return set_narrow(s.microbatch, v); }},
-    {"layer", [](const Span& s) { return int64_t{s.layer}; }, [](Span& s, int64_t v) { return set_narrow(s.layer, v); }}}};
-const std::array<DoubleField<Span>, 3> span_doubles = {{
-    {"wait_s", [](const Span& s) { return s.wait.in_base_units(); }, [](Span& s, double v) { s.wait = Seconds(v); }},
-    {"bytes", [](const Span& s) { return s.bytes.in_base_units(); }, [](Span& s, double v) { s.bytes = Bytes(v); }},
-    {"flops", [](const Span& s) { return s.flops.in_base_units(); }, [](Span& s, double v) { s.flops = Flops(v); }}}};
-const std::array<IntegerField<PatternInstance>, 5> instance_integers = {{
-    {"begin_ns", [](const PatternInstance& i) { return i.begin.nanoseconds(); },
-     [](PatternInstance& i, int64_t v) { return set_instant(i.begin, v); }},
-    {"pattern", [](const PatternInstance& i) { return int64_t{i.pattern}; },
-     [](PatternInstance& i, int64_t v) { return set_narrow(i.pattern, v); }},
-    {"rank", [](const PatternInstance& i) { return int64_t{i.rank}; },
-     [](PatternInstance& i, int64_t v) { return set_narrow(i.rank, v); }},
-    {"stage", [](const PatternInstance& i) { return int64_t{i.stage}; },
-     [](PatternInstance& i, int64_t v) { return set_narrow(i.stage, v); }},
-    {"microbatch", [](const PatternInstance& i) { return int64_t{i.microbatch}; },
-     [](PatternInstance& i, int64_t v) { return set_narrow(i.microbatch, v); }}}};
-// clang-format on
-const std::array<DoubleField<PatternInstance>, 0> no_doubles = {};
+/// A part of a pattern, without its spans.
+struct PieceRow {
+  int64_t pattern = 0;
+  int32_t repeat = 1;
+  Seconds length;
+  int32_t first_layer = -1;
+  int64_t spans = 0;
+};
 
-template <class Enum>
-std::optional<int64_t> number_of(const std::optional<Enum>& value) {
-  if (!value) return std::nullopt;
-  return static_cast<int64_t>(*value);
-}
+}  // namespace
 
-Result<bool> write_types(const Database& database, const std::vector<SpanType>& types) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO span_type VALUES(?,?,?,?,?,?,?)"));
-  for (size_t i = 0; i < types.size(); ++i)
-    TPT_TRY(insert.bind(static_cast<int64_t>(i))
-                .bind(std::string_view(types[i].name))
-                .bind(static_cast<int64_t>(types[i].kind))
-                .bind(static_cast<int64_t>(types[i].stream))
-                .bind(static_cast<int64_t>(types[i].op_class))
-                .bind(number_of(types[i].collective))
-                .bind(number_of(types[i].group))
-                .run());
-  return true;
-}
+template <>
+struct FieldsOf<Pattern> {
+  static constexpr std::tuple all{Field{"name", &Pattern::name}};
+};
+template <>
+struct FieldsOf<PieceRow> {
+  static constexpr std::tuple all{
+      Field{"pattern", &PieceRow::pattern}, Field{"repeat", &PieceRow::repeat},
+      Field{"length_s", &PieceRow::length}, Field{"first_layer", &PieceRow::first_layer},
+      Field{"spans", &PieceRow::spans}};
+};
+
+namespace {
 
 Result<bool> write_patterns(const Database& database, ColumnWriter& writer,
                             const std::vector<Pattern>& patterns) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO pattern VALUES(?,?)"));
-  Statement insert_piece = TPT_TRY(database.prepare("INSERT INTO piece VALUES(NULL,?,?,?,?,?)"));
+  std::vector<PieceRow> pieces;
   std::vector<Span> spans;
-  for (size_t i = 0; i < patterns.size(); ++i) {
-    TPT_TRY(insert.bind(static_cast<int64_t>(i)).bind(std::string_view(patterns[i].name)).run());
+  for (size_t i = 0; i < patterns.size(); ++i)
     for (const PatternPiece& piece : patterns[i].pieces) {
-      TPT_TRY(insert_piece.bind(static_cast<int64_t>(i))
-                  .bind(int64_t{piece.repeat})
-                  .bind(piece.length.in_base_units())
-                  .bind(int64_t{piece.first_layer})
-                  .bind(static_cast<int64_t>(piece.spans.size()))
-                  .run());
+      pieces.push_back({static_cast<int64_t>(i), piece.repeat, piece.length, piece.first_layer,
+                        static_cast<int64_t>(piece.spans.size())});
       spans.insert(spans.end(), piece.spans.begin(), piece.spans.end());
     }
-  }
-  return write_items(writer, "piece_span", spans, span_integers, span_doubles);
-}
-
-/// An enumerator of an enum that counts from 0 to `count` - 1.
-template <class Enum>
-bool set_enum(Enum& target, int64_t number, int64_t count) {
-  target = static_cast<Enum>(number);
-  return number >= 0 && number < count;
-}
-
-Result<bool> read_types(const Database& database, std::vector<SpanType>& types) {
-  Statement row = TPT_TRY(database.prepare(
-      "SELECT name, kind, stream, op_class, collective, group_kind FROM span_type ORDER BY id"));
-  while (TPT_TRY(row.next())) {
-    SpanType type{.name = row.text(0)};
-    bool known = set_enum(type.kind, row.integer(1), span_kind_count) &&
-                 set_enum(type.stream, row.integer(2), 3) &&
-                 set_enum(type.op_class, row.integer(3), spec::op_class_count);
-    if (const auto number = row.integer_or_nothing(4))
-      known = set_enum(type.collective.emplace(), *number, spec::collective_count) && known;
-    if (const auto number = row.integer_or_nothing(5))
-      known = set_enum(type.group.emplace(), *number, spec::group_kind_count) && known;
-    if (!known) return damaged(database, "a span type is of no known kind");
-    types.push_back(std::move(type));
-  }
+  TPT_TRY(write_rows(database, "pattern", "id", patterns));
+  TPT_TRY(write_rows(database, "piece", "id", pieces));
+  TPT_TRY(write_items(writer, "piece_span", spans));
   return true;
 }
 
@@ -317,41 +244,32 @@ bool is_sorted_by_rank_and_begin(const std::vector<Span>& spans) {
   });
 }
 
-/// A piece whose length and repetitions are possible.
-Result<PatternPiece> read_piece(const Database& database, const Statement& row) {
+/// Whether its length and repetitions are possible.
+bool is_possible(const PieceRow& piece) {
   constexpr double longest_s = 1e9;
   constexpr int32_t most_repetitions = 1 << 20;
-  PatternPiece piece;
-  piece.length = Seconds(row.real(2));
-  const bool whole = set_narrow(piece.repeat, row.integer(1)) &&
-                     set_narrow(piece.first_layer, row.integer(3)) && piece.repeat >= 0 &&
-                     piece.repeat <= most_repetitions;
-  const double total = piece.repeat * (piece.length / unit::s);
-  if (!whole || !(total >= 0 && total < longest_s) || !(piece.length / unit::s < longest_s))
-    return damaged(database, "a pattern has an impossible length");
-  return piece;
+  const double length = piece.length / unit::s, total = piece.repeat * length;
+  return piece.repeat >= 0 && piece.repeat <= most_repetitions && total >= 0 && total < longest_s &&
+         length < longest_s;
 }
 
 Result<bool> read_patterns(const Database& database, ColumnReader& reader,
                            std::vector<Pattern>& patterns) {
-  Statement pattern = TPT_TRY(database.prepare("SELECT name FROM pattern ORDER BY id"));
-  while (TPT_TRY(pattern.next()))
-    patterns.push_back({.name = pattern.text(0)});
-  const std::vector<Span> spans =
-      TPT_TRY(read_items<Span>(reader, "piece_span", span_integers, span_doubles));
+  patterns = TPT_TRY(read_rows<Pattern>(database, "pattern", "id"));
+  const std::vector<Span> spans = TPT_TRY(read_items<Span>(reader, "piece_span"));
   size_t used = 0;
-  Statement row = TPT_TRY(database.prepare(
-      "SELECT pattern, repeat, length_s, first_layer, spans FROM piece ORDER BY id"));
-  while (TPT_TRY(row.next())) {
-    const int64_t owner = row.integer(0), count = row.integer(4);
-    if (owner < 0 || owner >= static_cast<int64_t>(patterns.size()) || count < 0 ||
-        count > static_cast<int64_t>(spans.size() - used))
+  for (const PieceRow& row : TPT_TRY(read_rows<PieceRow>(database, "piece", "id"))) {
+    if (row.pattern < 0 || row.pattern >= static_cast<int64_t>(patterns.size()) || row.spans < 0 ||
+        row.spans > static_cast<int64_t>(spans.size() - used))
       return damaged(database, "a pattern's spans are missing");
-    PatternPiece piece = TPT_TRY(read_piece(database, row));
+    if (!is_possible(row)) return damaged(database, "a pattern has an impossible length");
     const auto first = spans.begin() + static_cast<std::ptrdiff_t>(used);
-    piece.spans.assign(first, first + count);
-    used += static_cast<size_t>(count);
-    patterns[static_cast<size_t>(owner)].pieces.push_back(std::move(piece));
+    patterns[static_cast<size_t>(row.pattern)].pieces.push_back(
+        {.spans = {first, first + row.spans},
+         .repeat = row.repeat,
+         .length = row.length,
+         .first_layer = row.first_layer});
+    used += static_cast<size_t>(row.spans);
   }
   return true;
 }
@@ -361,19 +279,18 @@ Result<bool> read_patterns(const Database& database, ColumnReader& reader,
 Result<bool> write_timeline(const Database& database, ColumnWriter& writer,
                             const Timeline& timeline) {
   Statement insert = TPT_TRY(database.prepare("INSERT INTO manifest VALUES(?,?)"));
-  TPT_TRY(insert.bind(std::string_view("num_ranks")).bind(int64_t{timeline.num_ranks}).run());
-  TPT_TRY(insert.bind(std::string_view("kernel_names"))
-              .bind(static_cast<int64_t>(timeline.names))
-              .run());
-  TPT_TRY(write_types(database, timeline.types));
-  TPT_TRY(write_items(writer, "span", timeline.spans, span_integers, span_doubles));
+  TPT_TRY(insert_row(insert, "num_ranks", timeline.num_ranks));
+  TPT_TRY(insert_row(insert, "kernel_names", timeline.names));
+  TPT_TRY(write_rows(database, "span_type", "id", timeline.types));
+  TPT_TRY(write_items(writer, "span", timeline.spans));
   TPT_TRY(write_patterns(database, writer, timeline.patterns));
-  TPT_TRY(write_items(writer, "instance", timeline.instances, instance_integers, no_doubles));
+  TPT_TRY(write_items(writer, "instance", timeline.instances));
   return write_timeline_details(database, writer, timeline);
 }
 
 Result<bool> write_spans(ColumnWriter& writer, const std::vector<Span>& spans) {
-  return write_items(writer, "span", spans, span_integers, span_doubles);
+  TPT_TRY(write_items(writer, "span", spans));
+  return true;
 }
 
 Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timeline& timeline) {
@@ -385,11 +302,10 @@ Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timel
   const int64_t names =
       TPT_TRY(database.ask("SELECT value FROM manifest WHERE key = 'kernel_names'"));
   timeline.names = names == 1 ? NameKind::kernels : NameKind::ops;
-  TPT_TRY(read_types(database, timeline.types));
-  timeline.spans = TPT_TRY(read_items<Span>(reader, "span", span_integers, span_doubles));
+  timeline.types = TPT_TRY(read_rows<SpanType>(database, "span_type", "id"));
+  timeline.spans = TPT_TRY(read_items<Span>(reader, "span"));
   TPT_TRY(read_patterns(database, reader, timeline.patterns));
-  timeline.instances =
-      TPT_TRY(read_items<PatternInstance>(reader, "instance", instance_integers, no_doubles));
+  timeline.instances = TPT_TRY(read_items<PatternInstance>(reader, "instance"));
   TPT_TRY(read_timeline_details(database, reader, timeline));
   // A recorder writes spans as they end.
   if (!is_sorted_by_rank_and_begin(timeline.spans)) sort(timeline);
@@ -397,117 +313,29 @@ Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timel
   return true;
 }
 
-namespace {
-
-// clang-format off
-const std::array<IntegerField<SpanDetail>, 8> detail_integers = {{
-    {"lane", [](const SpanDetail& d) { return int64_t{d.lane}; }, [](SpanDetail& d, int64_t v) { return set_narrow(d.lane, v); }},
-    {"communicator", [](const SpanDetail& d) { return int64_t{d.communicator}; },
-     [](SpanDetail& d, int64_t v) { return set_narrow(d.communicator, v); }},
-    {"sequence", [](const SpanDetail& d) { return d.sequence; }, [](SpanDetail& d, int64_t v) { d.sequence = v; return true; }},
-    {"correlation", [](const SpanDetail& d) { return d.correlation; }, [](SpanDetail& d, int64_t v) { d.correlation = v; return true; }},
-    {"blocks", [](const SpanDetail& d) { return d.blocks; }, [](SpanDetail& d, int64_t v) { d.blocks = v; return true; }},
-    {"threads_per_block", [](const SpanDetail& d) { return int64_t{d.threads_per_block}; },
-     [](SpanDetail& d, int64_t v) { return set_narrow(d.threads_per_block, v); }},
-    {"in_elements", [](const SpanDetail& d) { return d.in_elements; }, [](SpanDetail& d, int64_t v) { d.in_elements = v; return true; }},
-    {"out_elements", [](const SpanDetail& d) { return d.out_elements; }, [](SpanDetail& d, int64_t v) { d.out_elements = v; return true; }}}};
-const std::array<DoubleField<SpanDetail>, 1> detail_doubles = {{
-    {"occupancy", [](const SpanDetail& d) { return double{d.occupancy}; },
-     [](SpanDetail& d, double v) { d.occupancy = static_cast<float>(v); }}}};
-// clang-format on
-
-/// Runs of before there were such tables have none.
-Result<bool> has_table(const Database& database, const char* name) {
-  const std::string question =
-      fmt::format("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '{}'", name);
-  return TPT_TRY(database.ask(question.c_str())) > 0;
-}
-
-Result<bool> write_lanes(const Database& database, const std::vector<Lane>& lanes) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO lane VALUES(?,?,?,?,?)"));
-  for (size_t i = 0; i < lanes.size(); ++i)
-    TPT_TRY(insert.bind(static_cast<int64_t>(i))
-                .bind(int64_t{lanes[i].rank})
-                .bind(static_cast<int64_t>(lanes[i].stream))
-                .bind(lanes[i].number)
-                .bind(std::string_view(lanes[i].name))
-                .run());
-  return true;
-}
-
-Result<bool> read_lanes(const Database& database, std::vector<Lane>& lanes) {
-  if (!TPT_TRY(has_table(database, "lane"))) return true;
-  Statement row =
-      TPT_TRY(database.prepare("SELECT rank, stream, number, name FROM lane ORDER BY id"));
-  while (TPT_TRY(row.next())) {
-    const int64_t stream = row.integer(1);
-    Lane lane{.number = row.integer(2), .name = row.text(3)};
-    if (!set_narrow(lane.rank, row.integer(0)) || stream < 0 ||
-        stream > static_cast<int64_t>(Stream::host))
-      return damaged(database, "a lane is of no known kind");
-    lane.stream = static_cast<Stream>(stream);
-    lanes.push_back(std::move(lane));
-  }
-  return true;
-}
-
-Result<bool> write_communicators(const Database& database, ColumnWriter& writer,
-                                 const std::vector<Communicator>& communicators) {
-  Statement insert = TPT_TRY(database.prepare("INSERT INTO communicator VALUES(?,?,?,?,?)"));
-  for (size_t i = 0; i < communicators.size(); ++i) {
-    const auto id = static_cast<int64_t>(i);
-    TPT_TRY(insert.bind(id)
-                .bind(std::string_view(communicators[i].name))
-                .bind(int64_t{communicators[i].size})
-                .bind(static_cast<int64_t>(communicators[i].end))
-                .bind(int64_t{communicators[i].peer})
-                .run());
-    const std::vector<int64_t> ranks(communicators[i].ranks.begin(), communicators[i].ranks.end());
-    TPT_TRY(writer.write({"communicator", id, "rank"}, std::span<const int64_t>(ranks)));
-  }
-  return true;
-}
-
-Result<bool> read_communicators(const Database& database, ColumnReader& reader,
-                                std::vector<Communicator>& communicators) {
-  if (!TPT_TRY(has_table(database, "communicator"))) return true;
-  const bool has_messages =
-      TPT_TRY(database.ask("SELECT count(*) FROM pragma_table_info('communicator') "
-                           "WHERE name = 'peer'")) > 0;
-  Statement row = TPT_TRY(database.prepare(
-      has_messages ? "SELECT name, size, message_end, peer FROM communicator ORDER BY id"
-                   : "SELECT name, size, 0, -1 FROM communicator ORDER BY id"));
-  while (TPT_TRY(row.next())) {
-    const auto id = static_cast<int64_t>(communicators.size());
-    Communicator communicator{.name = row.text(0)};
-    const int64_t end = row.integer(2);
-    bool sound = set_narrow(communicator.size, row.integer(1)) &&
-                 set_narrow(communicator.peer, row.integer(3)) && end >= 0 &&
-                 end <= static_cast<int64_t>(MessageEnd::receiver);
-    communicator.end = sound ? static_cast<MessageEnd>(end) : MessageEnd::none;
-    for (const int64_t rank : TPT_TRY(reader.integers({"communicator", id, "rank"})))
-      sound = set_narrow(communicator.ranks.emplace_back(), rank) && sound;
-    if (!sound) return damaged(database, "a communicator has an impossible rank or size");
-    communicators.push_back(std::move(communicator));
-  }
-  return true;
-}
-
-}  // namespace
-
 Result<bool> write_timeline_details(const Database& database, ColumnWriter& writer,
                                     const Timeline& timeline) {
-  TPT_TRY(write_lanes(database, timeline.lanes));
-  TPT_TRY(write_communicators(database, writer, timeline.communicators));
-  return write_items(writer, "detail", timeline.details, detail_integers, detail_doubles);
+  TPT_TRY(write_rows(database, "lane", "id", timeline.lanes));
+  TPT_TRY(write_rows(database, "communicator", "id", timeline.communicators));
+  for (size_t i = 0; i < timeline.communicators.size(); ++i) {
+    const std::vector<int32_t>& of = timeline.communicators[i].ranks;
+    const std::vector<int64_t> ranks(of.begin(), of.end());
+    TPT_TRY(writer.write({"communicator", static_cast<int64_t>(i), "rank"}, std::span(ranks)));
+  }
+  TPT_TRY(write_items(writer, "detail", timeline.details));
+  return true;
 }
 
 Result<bool> read_timeline_details(const Database& database, ColumnReader& reader,
                                    Timeline& timeline) {
-  TPT_TRY(read_lanes(database, timeline.lanes));
-  TPT_TRY(read_communicators(database, reader, timeline.communicators));
-  timeline.details =
-      TPT_TRY(read_items<SpanDetail>(reader, "detail", detail_integers, detail_doubles));
+  timeline.lanes = TPT_TRY(read_rows<Lane>(database, "lane", "id"));
+  timeline.communicators = TPT_TRY(read_rows<Communicator>(database, "communicator", "id"));
+  for (size_t i = 0; i < timeline.communicators.size(); ++i)
+    for (const int64_t rank :
+         TPT_TRY(reader.read<int64_t>({"communicator", static_cast<int64_t>(i), "rank"})))
+      if (!set_number(timeline.communicators[i].ranks.emplace_back(), rank))
+        return damaged(database, "a communicator has an impossible rank");
+  timeline.details = TPT_TRY(read_items<SpanDetail>(reader, "detail"));
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include "triplepoint/system/process.h"
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -21,6 +22,8 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "triplepoint/base/descriptor.h"
 
 namespace triplepoint {
 
@@ -77,65 +80,59 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds look_every{20};
 constexpr std::chrono::seconds patience{5};
 
-/// Posix' two bags of settings for a new process.
-class Spawn {
- public:
-  explicit Spawn(const Path& log) {
-    posix_spawn_file_actions_init(&files_);
-    posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files_, STDOUT_FILENO, log.c_str(),
-                                     O_WRONLY | O_CREAT | O_APPEND, 0644);
-    posix_spawn_file_actions_adddup2(&files_, STDOUT_FILENO, STDERR_FILENO);
-    posix_spawnattr_init(&attributes_);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setpgroup(&attributes_, 0);
-    sigset_t defaults;
-    sigemptyset(&defaults);
-    for (const int signal : {SIGINT, SIGTERM, SIGPIPE})
-      sigaddset(&defaults, signal);
-    posix_spawnattr_setsigdefault(&attributes_, &defaults);
-  }
-  Spawn(const Spawn&) = delete;
-  Spawn& operator=(const Spawn&) = delete;
-  Spawn(Spawn&&) = delete;
-  Spawn& operator=(Spawn&&) = delete;
-  ~Spawn() {
-    posix_spawn_file_actions_destroy(&files_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-
-  Result<pid_t> start(const std::vector<std::string>& command) const {
-    std::vector<std::string> words = command;
-    std::vector<char*> pointers;
-    pointers.reserve(words.size() + 1);
-    for (std::string& word : words)
-      pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    pid_t id = 0;
-    const int code =
-        posix_spawnp(&id, words[0].c_str(), &files_, &attributes_, pointers.data(), environ);
-    if (code == 0) return id;
-    return error(fmt::format("cannot run {} ({}); check its name and PATH", words[0],
-                             std::generic_category().message(code)));
-  }
-
- private:
-  posix_spawn_file_actions_t files_{};
-  posix_spawnattr_t attributes_{};
-};
-
-/// The exit code, if it has ended.
-std::optional<int> ended(pid_t id) {
-  int status = 0;
-  if (waitpid(id, &status, WNOHANG) != id) return std::nullopt;
-  if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-  return WEXITSTATUS(status);
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (std::string& text : texts)
+    pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
 }
+
+}  // namespace
+
+Result<pid_t> spawn(const SpawnPlan& plan) {
+  std::vector<std::string> words = plan.command, environment = plan.environment;
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&files);
+  posix_spawnattr_init(&attributes);
+  if (plan.apart) posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (plan.output) posix_spawn_file_actions_adddup2(&files, *plan.output, STDOUT_FILENO);
+  if (plan.errors) posix_spawn_file_actions_adddup2(&files, *plan.errors, STDERR_FILENO);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ})
+    sigaddset(&defaults, signal);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  if (plan.blocked) posix_spawnattr_setsigmask(&attributes, &*plan.blocked);
+  posix_spawnattr_setflags(
+      &attributes,
+      static_cast<short>(POSIX_SPAWN_SETSIGDEF | (plan.apart ? POSIX_SPAWN_SETPGROUP : 0) |
+                         (plan.blocked ? POSIX_SPAWN_SETSIGMASK : 0)));
+  pid_t id = 0;
+  const int code =
+      posix_spawnp(&id, words[0].c_str(), &files, &attributes, pointers_to(words).data(),
+                   environment.empty() ? environ : pointers_to(environment).data());
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (code == 0) return id;
+  return error(fmt::format("cannot run {} ({}); check its name and PATH", words[0],
+                           std::generic_category().message(code)));
+}
+
+std::optional<int> exit_code_of(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, WNOHANG) != child) return std::nullopt;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+namespace {
 
 std::optional<int> wait_until(pid_t id, Clock::time_point end,
                               const std::function<bool()>& stopped) {
   while (true) {
-    if (const auto code = ended(id)) return code;
+    if (const auto code = exit_code_of(id)) return code;
     if (Clock::now() >= end || stopped()) return std::nullopt;
     std::this_thread::sleep_for(look_every);
   }
@@ -154,7 +151,12 @@ void end_group(pid_t id) {
 
 Result<GroupEnd> run_in_group(const std::vector<std::string>& command, const Path& log,
                               Seconds timeout, const std::function<bool()>& stopped) {
-  const pid_t id = TPT_TRY(Spawn(log).start(command));
+  const Descriptor file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!file)
+    return error(fmt::format("cannot write {} ({}); check the folder", log.string(),
+                             std::generic_category().message(errno)));
+  const pid_t id =
+      TPT_TRY(spawn({.command = command, .output = file.number(), .errors = file.number()}));
   const auto limit =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout / unit::s));
   const auto code = wait_until(id, Clock::now() + limit, stopped);

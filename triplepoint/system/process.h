@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
@@ -25,6 +29,19 @@ bool interrupted();
 
 /// Sets or wipes the mark; for tests.
 void set_interrupted(bool value);
+
+/// How a program is started: with default handlers of signals that we may ignore.
+struct SpawnPlan {
+  std::vector<std::string> command;
+  std::vector<std::string> environment = {};    // "NAME=VALUE"; empty: ours
+  bool apart = true;                            // in its own process group, with nothing to read
+  std::optional<sigset_t> blocked = {};         // signals; absent: as ours
+  std::optional<int> output = {}, errors = {};  // descriptors that it writes to; absent: as ours
+};
+Result<pid_t> spawn(const SpawnPlan& plan);
+
+/// The exit code of a child as shells tell it (128 + signal); nothing while it runs.
+std::optional<int> exit_code_of(pid_t child);
 
 /// How a command ended.
 struct GroupEnd {

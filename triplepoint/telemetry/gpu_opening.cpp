@@ -50,12 +50,6 @@ int on_the_bus(const Path& sysfs, std::string_view vendor) {
   return count;
 }
 
-void numa_from(const Path& sysfs, DeviceFacts& facts) {
-  const auto node =
-      leading_number(first_line(sysfs / "bus/pci/devices" / facts.device.pci / "numa_node"));
-  if (node && *node >= 0) facts.numa_node = static_cast<int32_t>(*node);
-}
-
 /// A GPU on its way; by the state's mutex.
 struct GpuSlot {
   enum class Stage { listing, listed, open, unwanted, failed };
@@ -157,9 +151,8 @@ void NvidiaOpening::open(OpeningState& state, size_t number) {
   if (!any_word_means(state.options.devices, listed->device))
     return set_stage(state, number, GpuSlot::Stage::unwanted, [](GpuSlot&) {});
   DeviceFacts facts = nvml::device_facts(*driver, *listed);
-  numa_from(state.options.paths.sysfs, facts);
   GapList missing;
-  auto sensor = nvml::make_sensor(driver, {*std::move(listed)}, state.options.gpm, &missing);
+  auto sensor = nvml::make_sensor(driver, *listed, state.options.gpm, missing);
   set_open(state, number, std::move(facts), std::move(sensor), std::move(missing));
 }
 
@@ -168,30 +161,13 @@ struct AmdOpening : VendorOpening {
       : VendorOpening(OpeningState::amd, "amd", found->devices().size()), node(std::move(found)) {}
   const std::unique_ptr<amd::Node> node;
   void open(OpeningState& state, size_t number);
-  void count_power_once(Sensors& part) const;
 };
 
 void AmdOpening::open(OpeningState& state, size_t number) {
-  std::vector<bool> only(slots.size(), false);
-  only[number] = true;
-  DeviceFacts facts = node->facts(only).front();
+  DeviceFacts facts = node->facts(number);
   GapList missing;
-  auto sensor = node->open(only, &missing);
+  auto sensor = node->open(number, missing);
   set_open(state, number, std::move(facts), std::move(sensor), std::move(missing));
-}
-
-/// Facts of a package's second die name the place of the first one.
-void AmdOpening::count_power_once(Sensors& part) const {
-  for (size_t gpu = 0; gpu < slots.size(); ++gpu) {
-    const auto partner = node->power_is_of(gpu);
-    const auto at = [&](int32_t local) {
-      return std::ranges::find_if(
-          part.devices, [&](const DeviceFacts& facts) { return facts.device.local == local; });
-    };
-    const auto own = at(node->devices()[gpu].local);
-    if (!partner || own == part.devices.end() || at(*partner) == part.devices.end()) continue;
-    own->power_counted_on = static_cast<int32_t>(at(*partner) - part.devices.begin());
-  }
 }
 
 }  // namespace
@@ -237,8 +213,10 @@ void open_amd(OpeningState& state) {
     const std::lock_guard lock(state.mutex);
     if (state.nvidia_list) first = static_cast<int32_t>(state.nvidia_list->size());
   }
-  for (run::Device& device : node->devices())
+  for (run::Device& device : node->devices()) {
     device.local += first;
+    if (device.power_counted_on) *device.power_counted_on += first;
+  }
   const auto all = std::make_shared<AmdOpening>(std::move(node));
   state.publish(state.amd_list, all->node->devices());
   for (size_t i = 0; i < all->slots.size(); ++i) {
@@ -251,9 +229,7 @@ void open_amd(OpeningState& state) {
                   [all, i](OpeningState& of) { all->open(of, i); });
   }
   state.wait_until(open_limit, [&] { return all->all_beyond(GpuSlot::Stage::listed); });
-  Sensors gpus = all->collect(state);
-  all->count_power_once(gpus);
-  state.deliver(OpeningState::amd, std::move(gpus));
+  state.deliver(OpeningState::amd, all->collect(state));
 }
 
 namespace {

@@ -39,30 +39,16 @@ std::tuple<std::string_view, uint64_t, std::string_view> order_of(std::string_vi
 
 }  // namespace
 
-OpenFile::OpenFile(const Path& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (descriptor_ < 0) errno_ = errno;
-}
-
-OpenFile::OpenFile(OpenFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), errno_(other.errno_) {}
-
-OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(errno_, other.errno_);
-  return *this;
-}
-
-OpenFile::~OpenFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
+OpenFile::OpenFile(const Path& path)
+    : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)), errno_(file_ ? 0 : errno) {}
 
 std::string OpenFile::why() const {
   return std::generic_category().message(errno_);
 }
 
 std::optional<std::string_view> OpenFile::read(std::span<char> buffer) const {
-  if (descriptor_ < 0) return std::nullopt;
-  const ssize_t got = pread(descriptor_, buffer.data(), buffer.size(), 0);
+  if (!file_) return std::nullopt;
+  const ssize_t got = pread(file_.number(), buffer.data(), buffer.size(), 0);
   if (got < 0) return std::nullopt;
   return std::string_view(buffer.data(), static_cast<std::size_t>(got));
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "triplepoint/base/descriptor.h"
 #include "triplepoint/base/files.h"
 
 namespace triplepoint::telemetry {
@@ -18,13 +19,8 @@ class OpenFile {
   OpenFile() = default;
   /// Opens; `is_open()` says whether that worked, `why()` why not.
   explicit OpenFile(const Path& path);
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  OpenFile(OpenFile&& other) noexcept;
-  OpenFile& operator=(OpenFile&& other) noexcept;
-  ~OpenFile();
 
-  bool is_open() const { return descriptor_ >= 0; }
+  bool is_open() const { return static_cast<bool>(file_); }
   std::string why() const;
   /// What is in it now, as far as it fits; nothing if the kernel gives an error (the device is
   /// gone, or asleep).
@@ -35,7 +31,7 @@ class OpenFile {
   std::optional<uint64_t> count() const;
 
  private:
-  int descriptor_ = -1;
+  Descriptor file_;
   int errno_ = 0;
 };
 

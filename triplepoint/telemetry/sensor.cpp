@@ -2,10 +2,38 @@
 #include "triplepoint/telemetry/sensor.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <ctime>
 
 #include <fmt/format.h>
 
 namespace triplepoint::telemetry {
+
+int64_t monotonic_now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+namespace {
+
+template <class Text>
+void replace_from(const char* variable, Text& text) {
+  if (const char* const value = std::getenv(variable); value != nullptr && *value != '\0')
+    text = value;
+}
+
+}  // namespace
+
+SensorPaths sensor_paths_from_environment() {
+  SensorPaths paths;
+  replace_from("TRIPLEPOINT_NVML", paths.nvml);
+  replace_from("TRIPLEPOINT_SYSFS", paths.sysfs);
+  replace_from("TRIPLEPOINT_PROC", paths.proc);
+  replace_from("TRIPLEPOINT_DEV", paths.dev);
+  replace_from("TRIPLEPOINT_IPMITOOL", paths.ipmitool);
+  return paths;
+}
 
 void GapList::add(Gap gap, int32_t gpu) {
   const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {

@@ -142,18 +142,13 @@ struct DeviceFacts {
   int32_t sensor = 0;        // index into Sensors::all; -1: listed, and not open
   std::string vendor;        // "nvidia", "amd"
   std::string architecture;  // "hopper", "gfx942"; empty: not known
-  std::string board;         // serial or part number where it may be read
-  std::optional<Watts> power_limit, power_limit_default, power_limit_min, power_limit_max;
-  std::optional<Celsius> slowdown, shutdown, memory_max, target;
+  std::optional<Watts> power_limit, power_limit_default, power_limit_min;
+  std::optional<Celsius> slowdown, shutdown;
   std::optional<Bytes> memory;  // as the driver reports it
-  std::optional<Hertz> max_sm_clock, max_memory_clock;
-  std::optional<int32_t> pcie_generation, pcie_width;          // now
-  std::optional<int32_t> pcie_generation_max, pcie_width_max;  // of GPU and slot together
+  std::optional<Hertz> max_sm_clock;
+  std::optional<int32_t> pcie_width, pcie_width_max;  // now; of GPU and slot together
   std::vector<LinkFacts> links;
-  std::optional<int32_t> numa_node;
-  std::optional<bool> mig, persistence, ecc;
-  /// Dies of a package say the same power: this one's is counted on the device with this index.
-  std::optional<int32_t> power_counted_on;
+  std::optional<bool> mig, persistence;
 };
 
 enum class NicKind : uint8_t { infiniband, roce, ethernet };
@@ -161,9 +156,7 @@ enum class NicKind : uint8_t { infiniband, roce, ethernet };
 struct NicFacts {
   std::string name;  // "mlx5_0", "eth0"
   NicKind kind = NicKind::ethernet;
-  std::string pci;
   std::optional<BytesPerSecond> bandwidth;  // one direction, as negotiated
-  std::optional<int32_t> numa_node;
   bool up = false;
 };
 

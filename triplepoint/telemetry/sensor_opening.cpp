@@ -18,6 +18,9 @@ namespace {
 
 using State = OpeningState;
 
+// Without nvidia-persistenced, a driver takes seconds to load its state.
+constexpr Seconds patience = 10 * unit::s;
+
 Sensors host_part(std::unique_ptr<Sensor> sensor) {
   Sensors part;
   if (sensor != nullptr && (!sensor->channels().empty() || !sensor->gaps().empty()))
@@ -168,6 +171,17 @@ std::vector<Gap> SensorOpening::outstanding() const {
                     "dmesg shows what the driver says (Xid, NVRM, blocked for more than); reset "
                     "the GPU or restart the node"});
   return gaps;
+}
+
+Result<Sensors> open_sensors(const SensorOptions& options) {
+  const auto opening = std::make_shared<SensorOpening>(options);
+  opening->wait(patience, interrupted);
+  if (const auto unknown = opening->unknown_device()) return error(unknown->what);
+  Sensors sensors;
+  for (Sensors& part : opening->take())
+    add_sensors(sensors, std::move(part));
+  if (!opening->is_complete()) sensors.opening = opening;
+  return sensors;
 }
 
 }  // namespace triplepoint::telemetry

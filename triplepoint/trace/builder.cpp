@@ -369,7 +369,7 @@ class Merger {
       communicators_;
 };
 
-/// Only what all traces say alike; of names of hosts, how many there are.
+/// Only what all traces say alike.
 std::map<std::string, std::string> common_facts(const std::vector<NamedTrace>& all) {
   std::map<std::string, std::string> facts = all[0].trace.facts;
   std::erase_if(facts, [&](const auto& fact) {
@@ -378,12 +378,23 @@ std::map<std::string, std::string> common_facts(const std::vector<NamedTrace>& a
       return found == named.trace.facts.end() || found->second != fact.second;
     });
   });
+  return facts;
+}
+
+/// The same of numbers, and how many hosts there are.
+run::ProducerNumbers common_numbers(const std::vector<NamedTrace>& all) {
+  run::ProducerNumbers numbers = all[0].trace.numbers;
   std::set<std::string> hosts;
-  for (const NamedTrace& named : all)
+  for (const NamedTrace& named : all) {
+    run::visit_numbers(numbers, named.trace.numbers,
+                       [](const char*, auto& common, const auto& own) {
+                         if (common != own) common.reset();
+                       });
     if (const auto host = named.trace.facts.find("hostname"); host != named.trace.facts.end())
       hosts.insert(host->second);
-  if (hosts.size() > 1) facts["hosts"] = std::to_string(hosts.size());
-  return facts;
+  }
+  if (hosts.size() > 1) numbers.num_hosts = static_cast<int64_t>(hosts.size());
+  return numbers;
 }
 
 void add_skipped(Skipped& all, const NamedTrace& named) {
@@ -458,6 +469,7 @@ Result<Trace> merge(std::vector<NamedTrace> all) {
   Trace merged;
   merged.format = all[0].trace.format;
   merged.facts = common_facts(all);
+  merged.numbers = common_numbers(all);
   const std::vector<int64_t> shifts = shifts_of(all, merged);
   size_t spans = 0;
   for (const NamedTrace& named : all)

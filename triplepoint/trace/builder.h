@@ -53,6 +53,7 @@ class TraceBuilder {
   void note(std::string text) { note_reason(trace_.skipped, std::move(text)); }
 
   std::map<std::string, std::string>& facts() { return trace_.facts; }
+  run::ProducerNumbers& numbers() { return trace_.numbers; }
 
   /// `unix_ns_of_zero`: Unix time of the instant 0 in which the spans were given, if known.
   Trace finish(std::optional<int64_t> unix_ns_of_zero) &&;

@@ -240,14 +240,4 @@ std::span<const Reader> all_readers() {
   return readers;
 }
 
-run::ProducerNumbers stated_numbers(const Trace& trace) {
-  const auto stated = [&](const char* name) -> std::optional<int64_t> {
-    const auto found = trace.facts.find(name);
-    if (found == trace.facts.end()) return std::nullopt;
-    const auto count = parse_count(found->second);
-    return count ? std::optional(*count) : std::nullopt;
-  };
-  return {.world_size = stated("world_size"), .warp_size = stated("warp_size")};
-}
-
 }  // namespace triplepoint::trace

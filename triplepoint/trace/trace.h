@@ -44,7 +44,8 @@ struct Trace {
   std::optional<int32_t> rank;               // of all spans, if the file says it
   std::optional<int64_t> epoch_unix_ns;      // Unix time of Instant 0
   int64_t epoch_in_file_ns = 0;              // Instant 0 on the file's own clock
-  std::map<std::string, std::string> facts;  // device names, world size, ...
+  run::ProducerNumbers numbers;              // that the file states: of ranks, GPUs, steps
+  std::map<std::string, std::string> facts;  // device names, versions, ...
   std::vector<OperatorCall> operators;       // with ReadOptions::shapes
   friend bool operator==(const Trace&, const Trace&) = default;
 };
@@ -75,8 +76,5 @@ template <class Enum, size_t N>
 std::string_view word_of(const std::array<std::string_view, N>& words, Enum value) {
   return words[static_cast<size_t>(value)];
 }
-
-/// Ranks of the job and threads of a warp, where the file states them.
-run::ProducerNumbers stated_numbers(const Trace&);
 
 }  // namespace triplepoint::trace

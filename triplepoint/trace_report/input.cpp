@@ -115,7 +115,7 @@ Result<TraceInput> read_files(const std::vector<std::string>& files, const Trace
       TPT_TRY(paths.size() == 1 && !is_folder(paths[0]) ? trace::read_trace(paths[0], how)
                                                         : trace::read_traces(paths, how));
   TraceInput input{.format = read.format, .skipped = std::move(read.skipped)};
-  input.run.numbers = trace::stated_numbers(read);
+  input.run.numbers = read.numbers;
   if (const auto size = input.run.numbers.warp_size; size && *size > 0 && *size <= 1024)
     input.warp_size = static_cast<int32_t>(*size);
   input.run.manifest.origin = run::Origin::imported;

@@ -146,16 +146,17 @@ TEST_CASE("operators of two traces are aligned by module and order, and their ch
 }
 
 TEST_CASE("of boards of one name, the traces' is the one with their memory") {
-  const auto gpu = [](const char* name, const char* memory) {
+  const auto gpu = [](const char* name, double gib) {
     run::Run run;
-    run.manifest.facts = {{"device", name}, {"device_memory", memory}};
+    run.manifest.facts = {{"device", name}};
+    run.numbers.gpu_memory_b = gib * unit::GiB / unit::B;
     return gpu_of_traces(spec::default_library(), run);
   };
-  CHECK(gpu("NVIDIA A100-PG509-200", "39.39 GiB") == "a100-40gb");
-  CHECK(gpu("NVIDIA A100-SXM4-80GB", "79.15 GiB") == "a100-80gb");
-  CHECK(gpu("AMD Instinct MI300X VF", "191.5 GiB") == "mi300x");
-  CHECK(gpu("NVIDIA H200", "139.8 GiB") == "h200");
-  CHECK(gpu("Some GPU", "80 GiB") == std::nullopt);
+  CHECK(gpu("NVIDIA A100-PG509-200", 39.39) == "a100-40gb");
+  CHECK(gpu("NVIDIA A100-SXM4-80GB", 79.15) == "a100-80gb");
+  CHECK(gpu("AMD Instinct MI300X VF", 191.5) == "mi300x");
+  CHECK(gpu("NVIDIA H200", 139.8) == "h200");
+  CHECK(gpu("Some GPU", 80) == std::nullopt);
 }
 
 TEST_CASE("kernels are those of the operators around their launches") {

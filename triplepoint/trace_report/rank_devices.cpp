@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/unit_text.h"
-
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/trace_report/input.h"
@@ -38,11 +36,6 @@ std::map<int32_t, std::set<int32_t>> devices_of_ranks(const run::Timeline& timel
   return devices;
 }
 
-std::optional<std::string> fact(const run::Run& run, const char* name) {
-  const auto found = run.manifest.facts.find(name);
-  return found == run.manifest.facts.end() ? std::nullopt : std::optional(found->second);
-}
-
 bool knows_a_rank(const run::Run& recording, const std::map<int32_t, std::set<int32_t>>& ranks) {
   return std::any_of(recording.devices.begin(), recording.devices.end(), [&](const auto& device) {
     return device.rank && ranks.contains(*device.rank);
@@ -56,7 +49,7 @@ std::string mismatch(const run::Run& recording, const run::Run& traces,
       recording.devices.begin(), recording.devices.end(),
       [&](const run::Device& device) { return device.node == recording.devices.front().node; });
   if (!one_node) return "the recording is of several nodes";
-  if (const auto hosts = fact(traces, "hosts"))
+  if (const auto hosts = traces.numbers.num_hosts)
     return fmt::format("the traces are of {} hosts", *hosts);
   std::map<int32_t, int32_t> taken;  // rank by device
   for (const auto& [rank, devices] : ranks) {
@@ -79,15 +72,15 @@ std::string mismatch(const run::Run& recording, const run::Run& traces,
 }  // namespace
 
 std::optional<std::string> gpu_of_traces(const spec::Library& library, const run::Run& traces) {
-  const auto name = fact(traces, "device"), size = fact(traces, "device_memory");
-  if (!name) return std::nullopt;
-  const auto named = spec::gpu_named(*name);
-  const Result<Bytes> memory = parse_quantity<Bytes>(size.value_or(""));
-  if (!named || !memory) return named;
+  const auto name = traces.manifest.facts.find("device");
+  if (name == traces.manifest.facts.end()) return std::nullopt;
+  const auto named = spec::gpu_named(name->second);
+  if (!named || !traces.numbers.gpu_memory_b) return named;
+  const Bytes memory(*traces.numbers.gpu_memory_b);
   const auto stem = [](const std::string& gpu) { return gpu.substr(0, gpu.find('-')); };
   const auto apart = [&](const std::string& gpu) {
     const auto loaded = spec::load_gpu(library, gpu);
-    return loaded && loaded->memory ? std::abs(*loaded->memory / *memory - 1) : HUGE_VAL;
+    return loaded && loaded->memory ? std::abs(*loaded->memory / memory - 1) : HUGE_VAL;
   };
   std::string nearest = *named;
   for (const std::string& gpu : spec::list_gpus(library))

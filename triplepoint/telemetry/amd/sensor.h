@@ -24,14 +24,12 @@ class Node {
   Node(Path sysfs, Wait wait);
 
   std::vector<run::Device>& devices() { return devices_; }
-  /// `missing`, if given, gets what the GPUs lack, in the place of the sensor's gaps().
-  std::unique_ptr<Sensor> open(const std::vector<bool>& selected, GapList* missing = nullptr);
-  std::vector<DeviceFacts> facts(const std::vector<bool>& selected) const;
-  /// Where dies of a package say the same power: the `local` of the GPU that has it, too.
-  std::optional<int32_t> power_is_of(std::size_t gpu) const;
+  /// `missing` gets what the GPU lacks, in the place of the sensor's gaps().
+  std::unique_ptr<Sensor> open(std::size_t gpu, GapList& missing) const;
+  DeviceFacts facts(std::size_t gpu) const;
 
  private:
-  std::vector<SysfsGpu> chosen(const std::vector<bool>& selected) const;
+  SysfsGpu gpu_at(std::size_t gpu) const;
 
   Path sysfs_;
   Wait wait_;

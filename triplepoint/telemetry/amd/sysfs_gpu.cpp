@@ -250,7 +250,7 @@ void pair_dies(std::vector<SysfsGpu>& gpus) {
     if (power_now(gpu).value_or(0) > 0)
       first = gpu.device.local;
     else
-      gpu.power_on = std::exchange(first, std::nullopt);
+      gpu.device.power_counted_on = std::exchange(first, std::nullopt);
   }
 }
 
@@ -363,7 +363,7 @@ void SysfsReader::open_metrics(const GpuMetrics& metrics, bool counts_energy) {
     return add_channel(signal, kind, sensor, Pace::every_tick);
   };
   for (const GaugeWanted& wanted : gauges_wanted) {
-    const bool elsewhere = gpu_.power_on && is_power(wanted.signal);
+    const bool elsewhere = gpu_.device.power_counted_on && is_power(wanted.signal);
     if (metrics.*wanted.value && !elsewhere)
       gauges_.push_back({add(wanted.signal, wanted.kind), wanted.value});
   }
@@ -373,7 +373,8 @@ void SysfsReader::open_metrics(const GpuMetrics& metrics, bool counts_energy) {
       counts_.push_back({add(signal, run::ReadingKind::counter), value,
                          Counter({.unit = unit, .most_per_s = plausible_rate(signal) / unit})});
   };
-  if (counts_energy && !gpu_.power_on) count("energy_j", &GpuMetrics::energy, energy_unit_j);
+  if (counts_energy && !gpu_.device.power_counted_on)
+    count("energy_j", &GpuMetrics::energy, energy_unit_j);
   count("scale_up_rx_bytes", &GpuMetrics::xgmi_read_kb, xgmi_unit_b);
   count("scale_up_tx_bytes", &GpuMetrics::xgmi_written_kb, xgmi_unit_b);
   const auto share = [&](const char* reason,
@@ -395,7 +396,7 @@ void SysfsReader::open_metrics(const GpuMetrics& metrics, bool counts_energy) {
 
 void SysfsReader::open_number(const char* signal, const Path& file, double unit, Pace pace,
                               run::ReadingKind kind) {
-  if (has(signal) || (gpu_.power_on && is_power(signal))) return;
+  if (has(signal) || (gpu_.device.power_counted_on && is_power(signal))) return;
   Number number{
       .channel = 0, .file = OpenFile(file), .unit = unit, .range = plausible_range(signal)};
   const auto value = number.file.number();
@@ -480,11 +481,6 @@ void SysfsReader::read(bool slow, const std::vector<Channel>& channels,
   if (failures_ == failures_to_say)
     troubles_.push_back(fmt::format("GPU {} ({}) cannot be read any more; its series have a gap",
                                     gpu_.device.local, gpu_.device.pci));
-}
-
-void SysfsReader::take_troubles(std::vector<std::string>& sentences) {
-  sentences.insert(sentences.end(), troubles_.begin(), troubles_.end());
-  troubles_.clear();
 }
 
 }  // namespace triplepoint::telemetry::amd

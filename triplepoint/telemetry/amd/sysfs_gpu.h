@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/base/result.h"
@@ -56,11 +57,10 @@ struct SysfsGpu {
   run::Device device;
   Path folder, hwmon;  // .../card1/device, .../hwmon/hwmon4; hwmon may be empty
   uint32_t device_id = 0;
-  bool shares_package = false;      // two dies of an MI250: one says the power of both
-  std::optional<int32_t> power_on;  // `local` of the die that says it, if this one does not
+  bool shares_package = false;  // two dies of an MI250: one says the power of both
 };
 
-/// amdgpu's GPUs, by PCI address; dies that share a package are told apart.
+/// amdgpu's GPUs, by PCI address; the second die of a package counts its power on the first.
 std::vector<SysfsGpu> sysfs_gpus(const Path& sysfs);
 
 /// What gpu_metrics says now; an error if there is none or it is of an unknown version.
@@ -92,7 +92,7 @@ class SysfsReader {
 
   void read(bool slow, const std::vector<Channel>& channels, std::vector<Reading>& readings);
   /// A sentence when it begins to fail, and when it is back.
-  void take_troubles(std::vector<std::string>& sentences);
+  std::vector<std::string> take_troubles() { return std::exchange(troubles_, {}); }
 
  private:
   struct Gauge {

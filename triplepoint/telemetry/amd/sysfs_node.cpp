@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cmath>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -99,75 +98,51 @@ struct EnergyCheck {
 
 class SysfsSensor final : public Sensor {
  public:
-  SysfsSensor(std::vector<SysfsGpu> gpus, const Wait& wait, GapList* missing)
-      : gpus_(std::move(gpus)) {
-    std::vector<EnergyCheck> checks = check_energy(wait);
-    for (std::size_t i = 0; i < gpus_.size(); ++i) {
-      gpus_[i].device.index = static_cast<int32_t>(i);
-      devices_.push_back(gpus_[i].device);
-      readers_.emplace_back(gpus_[i], checks[i].agrees(), channels_);
-      note_gaps(gpus_[i], checks[i]);
-    }
-    if (missing != nullptr)
-      missing->add(gaps_);
-    else
-      said_ = gaps_.gaps();
+  SysfsSensor(const SysfsGpu& gpu, const Wait& wait, GapList& missing) : devices_{gpu.device} {
+    const EnergyCheck check = check_energy(gpu, wait);
+    reader_.emplace(gpu, check.agrees(), channels_);
+    note_gaps(gpu, check, missing);
   }
 
   std::string_view name() const override { return "amdgpu"; }
   const std::vector<run::Device>& devices() const override { return devices_; }
   const std::vector<Channel>& channels() const override { return channels_; }
-  const std::vector<Gap>& gaps() const override { return said_; }
+  const std::vector<Gap>& gaps() const override { return gaps_; }
   void read(bool slow, std::vector<Reading>& readings) override {
-    for (SysfsReader& reader : readers_)
-      reader.read(slow, channels_, readings);
+    reader_->read(slow, channels_, readings);
   }
-  std::vector<std::string> take_troubles() override {
-    std::vector<std::string> troubles;
-    for (SysfsReader& reader : readers_)
-      reader.take_troubles(troubles);
-    return troubles;
-  }
+  std::vector<std::string> take_troubles() override { return reader_->take_troubles(); }
 
  private:
-  std::vector<EnergyCheck> check_energy(const Wait& wait) const {
-    std::vector<EnergyCheck> checks;
-    for (const SysfsGpu& gpu : gpus_)
-      checks.push_back({.file = OpenFile(gpu.folder / "gpu_metrics"), .first = {}, .last = {}});
-    for (EnergyCheck& check : checks)
-      check.look();
-    const bool any = std::any_of(checks.begin(), checks.end(),
-                                 [](const EnergyCheck& check) { return check.first.has_value(); });
-    for (int i = 0; any && i < 12; ++i) {
+  static EnergyCheck check_energy(const SysfsGpu& gpu, const Wait& wait) {
+    EnergyCheck check{.file = OpenFile(gpu.folder / "gpu_metrics"), .first = {}, .last = {}};
+    check.look();
+    for (int i = 0; check.first && i < 12; ++i) {
       wait(50 * unit::ms);
-      for (EnergyCheck& check : checks)
-        check.look();
+      check.look();
     }
-    return checks;
+    return check;
   }
 
-  void note_gaps(const SysfsGpu& gpu, const EnergyCheck& check) {
-    const int32_t local = gpu.device.local;
+  static void note_gaps(const SysfsGpu& gpu, const EnergyCheck& check, GapList& missing) {
+    const auto add = [&](std::string what, std::string why, std::string remedy = "") {
+      missing.add({std::move(what), std::move(why), std::move(remedy)}, gpu.device.local);
+    };
     const auto metrics = read_metrics(OpenFile(gpu.folder / "gpu_metrics"));
-    if (!metrics)
-      gaps_.add({"one consistent snapshot", metrics.error().what + "; single files are read", ""},
-                local);
-    if (gpu.power_on)
-      gaps_.add({"power and energy",
-                 fmt::format("a second die; GPU {} reports the power of the whole package",
-                             *gpu.power_on),
-                 ""},
-                local);
+    if (!metrics) add("one consistent snapshot", metrics.error().what + "; single files are read");
+    if (gpu.device.power_counted_on)
+      add("power and energy",
+          fmt::format("a second die; GPU {} reports the power of the whole package",
+                      *gpu.device.power_counted_on));
     else if (check.first && !check.agrees())
-      gaps_.add({"energy counter",
-                 fmt::format("it counts {} of what power adds up to", ratio_words(check)),
-                 "a newer amdgpu driver; energy is integrated from power meanwhile"},
-                local);
+      add("energy counter",
+          fmt::format("it counts {} of what power adds up to", ratio_words(check)),
+          "a newer amdgpu driver; energy is integrated from power meanwhile");
     else if (!check.first)
-      gaps_.add({"energy counter", "gpu_metrics has none", ""}, local);
-    gaps_.add({"PCIe bytes", "amdgpu counts them without direction", ""}, local);
+      add("energy counter", "gpu_metrics has none");
+    add("PCIe bytes", "amdgpu counts them without direction");
     if (metrics && !metrics->accumulation)
-      gaps_.add({"time throttled by cause", "gpu_metrics has it from version 1.6 on", ""}, local);
+      add("time throttled by cause", "gpu_metrics has it from version 1.6 on");
   }
 
   static std::string ratio_words(const EnergyCheck& check) {
@@ -175,12 +150,10 @@ class SysfsSensor final : public Sensor {
     return fmt::format("{:.0f} %", 100 * check.counted_j() / std::max(check.joules, 1e-9));
   }
 
-  std::vector<SysfsGpu> gpus_;
   std::vector<run::Device> devices_;
   std::vector<Channel> channels_;
-  GapList gaps_;
-  std::vector<Gap> said_;
-  std::vector<SysfsReader> readers_;
+  std::vector<Gap> gaps_;  // none: they are said for all GPUs together
+  std::optional<SysfsReader> reader_;
 };
 
 /// The clock of the last state in a pp_dpm file: "2: 2100Mhz *".
@@ -215,46 +188,26 @@ std::optional<Celsius> limit(const Path& hwmon, std::string_view label, std::str
   return number && *number > 0 ? std::optional(Celsius(*number * 1e-3)) : std::nullopt;
 }
 
-/// "16.0 GT/s PCIe" as a generation.
-std::optional<int32_t> generation(const Path& file) {
-  const auto speed = leading_number(first_line(file));
-  constexpr std::array<double, 6> speeds = {2.5, 5, 8, 16, 32, 64};
-  for (std::size_t i = 0; speed && i < speeds.size(); ++i)
-    if (std::fabs(*speed - speeds.at(i)) < 0.1) return static_cast<int32_t>(i) + 1;
-  return std::nullopt;
-}
-
 std::optional<int32_t> small_number(const Path& file) {
   const auto number = OpenFile(file).number();
   return number && *number >= 0 && *number < 1e6 ? std::optional(static_cast<int32_t>(*number))
                                                  : std::nullopt;
 }
 
-void pcie_facts(const Path& folder, DeviceFacts& facts) {
-  facts.pcie_generation = generation(folder / "current_link_speed");
-  facts.pcie_generation_max = generation(folder / "max_link_speed");
-  facts.pcie_width = small_number(folder / "current_link_width");
-  facts.pcie_width_max = small_number(folder / "max_link_width");
-  facts.numa_node = small_number(folder / "numa_node");
-}
-
 DeviceFacts facts_of(const SysfsGpu& gpu) {
   DeviceFacts facts;
   facts.device = gpu.device;
   facts.vendor = "amd";
-  facts.board = first_line(gpu.folder / "serial_number");
   facts.power_limit = microwatts(gpu.hwmon / "power1_cap");
   facts.power_limit_default = microwatts(gpu.hwmon / "power1_cap_default");
   facts.power_limit_min = microwatts(gpu.hwmon / "power1_cap_min");
-  facts.power_limit_max = microwatts(gpu.hwmon / "power1_cap_max");
   facts.slowdown = limit(gpu.hwmon, "junction", "crit");
   facts.shutdown = limit(gpu.hwmon, "junction", "emergency");
-  facts.memory_max = limit(gpu.hwmon, "mem", "crit");
   if (const auto bytes = OpenFile(gpu.folder / "mem_info_vram_total").number())
     facts.memory = *bytes * unit::B;
   facts.max_sm_clock = highest_clock(gpu.folder / "pp_dpm_sclk");
-  facts.max_memory_clock = highest_clock(gpu.folder / "pp_dpm_mclk");
-  pcie_facts(gpu.folder, facts);
+  facts.pcie_width = small_number(gpu.folder / "current_link_width");
+  facts.pcie_width_max = small_number(gpu.folder / "max_link_width");
   return facts;
 }
 
@@ -270,40 +223,21 @@ Node::Node(Path sysfs, Wait wait)
     devices_.push_back(gpu.device);
 }
 
-std::unique_ptr<Sensor> Node::open(const std::vector<bool>& selected, GapList* missing) {
-  return std::make_unique<SysfsSensor>(chosen(selected), wait_, missing);
+std::unique_ptr<Sensor> Node::open(std::size_t gpu, GapList& missing) const {
+  return std::make_unique<SysfsSensor>(gpu_at(gpu), wait_, missing);
 }
 
-std::optional<int32_t> Node::power_is_of(std::size_t gpu) const {
-  const auto partner = gpus_[gpu].power_on;
-  return partner ? std::optional(devices_[static_cast<std::size_t>(*partner)].local) : std::nullopt;
-}
-
-std::vector<DeviceFacts> Node::facts(const std::vector<bool>& selected) const {
-  std::vector<DeviceFacts> all;
-  const std::vector<SysfsGpu> gpus = chosen(selected);
-  for (const SysfsGpu& gpu : gpus) {
-    all.push_back(facts_of(gpu));
-    all.back().device.index = static_cast<int32_t>(all.size()) - 1;
-    add_kfd_facts(sysfs_ / "class/kfd/kfd/topology/nodes", all.back());
-    for (const SysfsGpu& other : gpus)
-      if (gpu.power_on == other.device.local)
-        all.back().power_counted_on = static_cast<int32_t>(&other - gpus.data());
-  }
-  return all;
+DeviceFacts Node::facts(std::size_t gpu) const {
+  DeviceFacts facts = facts_of(gpu_at(gpu));
+  add_kfd_facts(sysfs_ / "class/kfd/kfd/topology/nodes", facts);
+  return facts;
 }
 
 /// With the numbers that the node gave the devices meanwhile.
-std::vector<SysfsGpu> Node::chosen(const std::vector<bool>& selected) const {
-  std::vector<SysfsGpu> gpus;
-  for (std::size_t i = 0; i < gpus_.size(); ++i) {
-    if (!selected[i]) continue;
-    gpus.push_back(gpus_[i]);
-    gpus.back().device = devices_[i];
-    if (gpus_[i].power_on)
-      gpus.back().power_on = devices_[static_cast<std::size_t>(*gpus_[i].power_on)].local;
-  }
-  return gpus;
+SysfsGpu Node::gpu_at(std::size_t gpu) const {
+  SysfsGpu found = gpus_[gpu];
+  found.device = devices_[gpu];
+  return found;
 }
 
 std::unique_ptr<Node> find_devices(const SensorPaths& paths, std::vector<Gap>& gaps) {

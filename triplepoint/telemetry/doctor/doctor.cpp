@@ -16,6 +16,7 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/system/process.h"
+#include "triplepoint/telemetry/live/snapshot.h"
 #include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {
@@ -222,14 +223,8 @@ Json json_of(const Measurable& one) {
   return json;
 }
 
-Json json_of(const DeviceFacts& facts) {
-  Json json = {{"index", facts.device.local},
-               {"name", facts.device.name},
-               {"uuid", facts.device.uuid},
-               {"pci", facts.device.pci},
-               {"vendor", facts.vendor}};
-  put(json, "power_limit_w", facts.power_limit, unit::W);
-  put(json, "memory_b", facts.memory, unit::B);
+Json json_of_gpu(const DeviceFacts& facts) {
+  Json json = json_of(facts);
   if (facts.mig) json["mig"] = *facts.mig;
   if (facts.persistence) json["persistence"] = *facts.persistence;
   return json;
@@ -262,14 +257,11 @@ Examination examine(Sensors sensors, const SensorPaths& paths, const Variable& v
 }
 
 Json examination_json(const Examination& found) {
-  Json gpus = Json::array(), measurable = Json::array(), missing = Json::array(),
-       findings = Json::array();
+  Json gpus = Json::array(), measurable = Json::array(), findings = Json::array();
   for (const DeviceFacts& facts : found.devices)
-    gpus.push_back(json_of(facts));
+    gpus.push_back(json_of_gpu(facts));
   for (const Measurable& one : found.measurable)
     measurable.push_back(json_of(one));
-  for (const Gap& gap : found.gaps)
-    missing.push_back({{"what", gap.what}, {"why", gap.why}, {"remedy", gap.remedy}});
   for (const Finding& finding : found.findings)
     findings.push_back({{"weight", finding.weight == Finding::Weight::warning ? "warning" : "note"},
                         {"what", finding.what},
@@ -283,7 +275,7 @@ Json examination_json(const Examination& found) {
           {"amd_driver", found.node.amd_driver},
           {"gpus", std::move(gpus)},
           {"measurable", std::move(measurable)},
-          {"missing", std::move(missing)},
+          {"missing", json_of(found.gaps)},
           {"findings", std::move(findings)},
           {"sampler",
            {{"cpu_share", found.looked_s > 0 ? found.cost.cpu_s / found.looked_s : 0.0},

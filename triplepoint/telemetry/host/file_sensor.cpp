@@ -2,6 +2,7 @@
 #include "triplepoint/telemetry/host/file_sensor.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -35,6 +36,7 @@ void FileSensor::add(FileNumber number, const std::string& what, const std::stri
   item.counts = number.channel.about.kind == run::ReadingKind::counter;
   item.unit = number.unit;
   item.combine = number.combine;
+  item.has_stamp = number.has_stamp;
   item.range = plausible_range(number.channel.about.signal);
   const double most_per_s = plausible_rate(number.channel.about.signal) / number.unit;
   for (std::size_t i = 0; i < number.files.size(); ++i) {
@@ -55,20 +57,29 @@ void FileSensor::add(FileNumber number, const std::string& what, const std::stri
   channels_.push_back(std::move(number.channel));
 }
 
-std::optional<double> FileSensor::part_value(const Item& item, Part& part, int64_t now) {
+std::optional<double> FileSensor::part_value(const Item& item, Part& part, int64_t& stamp) const {
+  if (item.has_stamp) {
+    std::array<char, 128> buffer{};
+    const auto text = part.file.read(buffer);
+    const auto said = text ? parse_pm_counter(*text) : std::nullopt;
+    if (!said || said->value >= 1e18) return std::nullopt;
+    if (said->unix_us) stamp = clock_.monotonic(*said->unix_us).value_or(stamp);
+    return item.counts ? part.counter.update(static_cast<uint64_t>(said->value), stamp)
+                       : said->value;
+  }
   if (item.counts) {
     const auto raw = part.file.count();
     if (!raw || is_sentinel(*raw, 64)) return std::nullopt;
-    return part.counter.update(*raw, now);
+    return part.counter.update(*raw, stamp);
   }
   const auto number = part.file.number();
   return number ? std::optional(*number * item.unit) : std::nullopt;
 }
 
-std::optional<double> FileSensor::value_of(Item& item, int64_t now) {
+std::optional<double> FileSensor::value_of(Item& item, int64_t& stamp) const {
   double sum = 0, highest = -1e300;
   for (Part& part : item.parts) {
-    const auto value = part_value(item, part, now);
+    const auto value = part_value(item, part, stamp);
     // A sum without one of its parts would be a wrong number, not a smaller one.
     if (!value) return std::nullopt;
     sum += *value;
@@ -82,10 +93,11 @@ void FileSensor::read(bool slow, std::vector<Reading>& readings) {
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const Channel& channel = channels_[i];
     if (channel.pace == Pace::slow && !slow) continue;
-    const int64_t now = monotonic_now_ns();
-    if (const auto value = value_of(items_[i], now)) {
+    int64_t stamp = monotonic_now_ns();
+    clock_.look(stamp);
+    if (const auto value = value_of(items_[i], stamp)) {
       items_[i].failures = 0;
-      readings.push_back({static_cast<int32_t>(i), now, *value});
+      readings.push_back({static_cast<int32_t>(i), stamp, *value});
     } else {
       count_failure(items_[i], channel);
     }

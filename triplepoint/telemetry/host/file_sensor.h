@@ -25,7 +25,8 @@ struct FileNumber {
   double unit = 1;
   Combine combine = Combine::sum;
   /// Of counters: where each file's counter wraps; empty: it does not.
-  std::vector<uint64_t> moduli;
+  std::vector<uint64_t> moduli = {};
+  bool has_stamp = false;  // of one file, as parse_pm_counter() reads it
 };
 
 /// Numbers of the node that stand in small files, one each: powercap, hwmon, networks.
@@ -54,11 +55,12 @@ class FileSensor final : public Sensor {
     bool counts = false;
     double unit = 1;
     Combine combine = Combine::sum;
+    bool has_stamp = false;
     Range range;
     int failures = 0;
   };
-  std::optional<double> part_value(const Item& item, Part& part, int64_t now);
-  std::optional<double> value_of(Item& item, int64_t now);
+  std::optional<double> part_value(const Item& item, Part& part, int64_t& stamp) const;
+  std::optional<double> value_of(Item& item, int64_t& stamp) const;
   void count_failure(Item& item, const Channel& channel);
 
   std::string name_;
@@ -67,6 +69,7 @@ class FileSensor final : public Sensor {
   std::vector<Gap> gaps_;
   std::vector<Item> items_;
   std::vector<std::string> troubles_;
+  UnixTime clock_;
 };
 
 /// A channel of the node.

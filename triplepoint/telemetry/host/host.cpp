@@ -17,26 +17,10 @@
 namespace triplepoint::telemetry::host {
 namespace {
 
-/// The PCI address of what stands behind a class entry: the name of the folder its `device` links
-/// to.
-std::string pci_of(const Path& entry) {
-  std::error_code failed;
-  const Path device = std::filesystem::canonical(entry / "device", failed);
-  const std::string name = failed ? "" : device.filename().string();
-  return name.find(':') != std::string::npos ? name : "";
-}
-
-std::optional<int32_t> numa_of(const Path& entry) {
-  const auto node = leading_number(first_line(entry / "device/numa_node"));
-  return node && *node >= 0 ? std::optional(static_cast<int32_t>(*node)) : std::nullopt;
-}
-
 void adapter_facts(const Path& infiniband, NodeFacts& node) {
   for (const std::string& adapter : names_in(infiniband)) {
     NicFacts nic;
     nic.name = adapter;
-    nic.pci = pci_of(infiniband / adapter);
-    nic.numa_node = numa_of(infiniband / adapter);
     for (const std::string& port : names_in(infiniband / adapter / "ports")) {
       const Path folder = infiniband / adapter / "ports" / port;
       nic.kind =
@@ -56,8 +40,6 @@ void interface_facts(const Path& net, NodeFacts& node) {
     if (!path_exists(folder / "device") || first_line(folder / "type") != "1") continue;
     NicFacts nic;
     nic.name = interface;
-    nic.pci = pci_of(folder);
-    nic.numa_node = numa_of(folder);
     nic.up = first_line(folder / "operstate") == "up";
     // Mb/s; -1 where there is no link
     if (const auto rate = leading_number(first_line(folder / "speed")); rate && *rate > 0)

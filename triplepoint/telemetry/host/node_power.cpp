@@ -12,12 +12,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "triplepoint/base/descriptor.h"
 #include "triplepoint/base/files.h"
 
+#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/host/file_sensor.h"
 #include "triplepoint/telemetry/host/host.h"
@@ -131,68 +131,21 @@ constexpr std::array<Kind, 4> kinds = {
      {"cpu_energy", "cpu_energy_j", Scope::package, ReadingKind::counter},
      {"memory_energy", "dram_energy_j", Scope::dram, ReadingKind::counter}}};
 
-class CraySensor final : public Sensor {
- public:
-  CraySensor(const Path& folder, const std::vector<std::string>& read_already) {
-    for (const Kind& kind : kinds) {
-      Item item{.file = OpenFile(folder / kind.file),
-                .counter = Counter({.unit = 1, .most_per_s = plausible_rate(kind.signal)}),
-                .counts = kind.kind == ReadingKind::counter};
-      if (std::count(read_already.begin(), read_already.end(), kind.signal) > 0 || !item.read())
-        continue;
-      Channel channel =
-          node_channel(kind.signal, kind.scope, kind.kind,
-                       std::string("cray pm_counters ") + kind.file, Pace::every_tick);
-      channel.about.period = 100 * unit::ms;
-      channels_.push_back(std::move(channel));
-      items_.push_back(std::move(item));
-    }
-  }
-
-  std::string_view name() const override { return "cray"; }
-  const std::vector<run::Device>& devices() const override { return devices_; }
-  const std::vector<Channel>& channels() const override { return channels_; }
-  const std::vector<Gap>& gaps() const override { return gaps_; }
-
-  void read(bool, std::vector<Reading>& readings) override {
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      Item& item = items_[i];
-      const auto said = item.read();
-      const int64_t now = monotonic_now_ns();
-      clock_.look(now);
-      if (!said || !plausible_range(channels_[i].about.signal).holds(said->value)) continue;
-      const int64_t stamp = said->unix_us ? clock_.monotonic(*said->unix_us).value_or(now) : now;
-      const double value = item.counts
-                               ? item.counter.update(static_cast<uint64_t>(said->value), stamp)
-                               : said->value;
-      readings.push_back({static_cast<int32_t>(i), stamp, value});
-    }
-  }
-
- private:
-  struct Item {
-    OpenFile file;
-    Counter counter;
-    bool counts = false;
-    std::optional<PmCounter> read() const {
-      std::array<char, 128> buffer{};
-      const auto text = file.read(buffer);
-      const auto said = text ? parse_pm_counter(*text) : std::nullopt;
-      return said && said->value < 1e18 ? said : std::nullopt;
-    }
-  };
-
-  UnixTime clock_;
-  std::vector<run::Device> devices_;
-  std::vector<Channel> channels_;
-  std::vector<Gap> gaps_;
-  std::vector<Item> items_;
-};
-
 }  // namespace
 
 std::unique_ptr<Sensor> open_cray(const Path& sysfs, const std::vector<std::string>& read_already) {
-  auto sensor = std::make_unique<CraySensor>(sysfs / "cray/pm_counters", read_already);
+  auto sensor = std::make_unique<FileSensor>("cray");
+  for (const Kind& kind : kinds) {
+    const Path file = sysfs / "cray/pm_counters" / kind.file;
+    if (std::ranges::count(read_already, kind.signal) > 0 || !path_exists(file)) continue;
+    FileNumber number{
+        .channel = node_channel(kind.signal, kind.scope, kind.kind,
+                                std::string("cray pm_counters ") + kind.file, Pace::every_tick),
+        .files = {file},
+        .has_stamp = true};
+    number.channel.about.period = 100 * unit::ms;
+    sensor->add(std::move(number), kind.signal, "");
+  }
   if (sensor->channels().empty()) return nullptr;
   return sensor;
 }
@@ -200,56 +153,7 @@ std::unique_ptr<Sensor> open_cray(const Path& sysfs, const std::vector<std::stri
 namespace {
 
 constexpr std::size_t most_output = 65536;
-
-/// The two ends of a pipe, closed at the end.
-class Pipe {
- public:
-  Pipe() { works_ = pipe2(ends_.data(), O_CLOEXEC) == 0; }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  Pipe(Pipe&&) = delete;
-  Pipe& operator=(Pipe&&) = delete;
-  ~Pipe() {
-    close_end(0);
-    close_end(1);
-  }
-  bool works() const { return works_; }
-  int end(std::size_t which) const { return ends_.at(which); }
-  void close_end(std::size_t which) {
-    if (ends_.at(which) >= 0) close(ends_.at(which));
-    ends_.at(which) = -1;
-  }
-
- private:
-  std::array<int, 2> ends_{-1, -1};
-  bool works_ = false;
-};
-
-/// Starts the program in its own process group: Ctrl-C at the terminal is not for it, and it
-/// can be killed with all it started.
-int start(const std::vector<std::string>& command, int output, pid_t& pid) {
-  std::vector<char*> words;
-  words.reserve(command.size() + 1);
-  for (const std::string& word : command)
-    words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t how;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&how);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, output, 1);
-  posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&how, &none);
-  posix_spawnattr_setpgroup(&how, 0);
-  posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  const int failed = posix_spawnp(&pid, words[0], &files, &how, words.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&how);
-  return failed;
-}
+constexpr useconds_t look_again_us = 20'000;
 
 /// Reads until the end of the pipe; false if that takes longer than the limit.
 bool read_all(int from, int64_t end_ns, const std::function<bool()>& stopped, std::string& text) {
@@ -267,39 +171,33 @@ bool read_all(int from, int64_t end_ns, const std::function<bool()>& stopped, st
   }
 }
 
-/// Of a program that was killed: in the middle of a call that does not return it is still there.
-int status_after_kill(pid_t pid) {
-  int status = 0;
-  for (int i = 0; i < 25 && waitpid(pid, &status, WNOHANG) == 0; ++i)
-    usleep(20'000);
-  return status;
-}
-
 }  // namespace
 
 Result<std::string> output_of(const std::vector<std::string>& command, Seconds limit,
                               const std::function<bool()>& stopped) {
-  Pipe pipe;
-  pid_t pid = 0;
-  if (!pipe.works()) return error("no pipe (too many open files?)");
-  if (const int failed = start(command, pipe.end(1), pid); failed != 0)
-    return error(fmt::format("{}: {}", command.front(), std::generic_category().message(failed)));
-  pipe.close_end(1);
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return error("no pipe (too many open files?)");
+  const Descriptor out(ends[0]), nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  Descriptor in(ends[1]);
+  sigset_t none;
+  sigemptyset(&none);
+  const pid_t pid = TPT_TRY(spawn(
+      {.command = command, .blocked = none, .output = in.number(), .errors = nothing.number()}));
+  in.close();
   std::string text;
-  const auto limit_ns = static_cast<int64_t>(limit / unit::ns);
-  const bool ended = read_all(pipe.end(0), monotonic_now_ns() + limit_ns, stopped, text);
-  int status = 0;
-  if (!ended) {
+  const int64_t end_ns = monotonic_now_ns() + static_cast<int64_t>(limit / unit::ns);
+  const bool is_read = read_all(out.number(), end_ns, stopped, text);
+  std::optional<int> code = exit_code_of(pid);
+  for (; is_read && !code && monotonic_now_ns() < end_ns; code = exit_code_of(pid))
+    usleep(look_again_us);
+  if (!is_read || !code) {
     kill(-pid, SIGKILL);
-    status = status_after_kill(pid);
-  }
-  while (ended && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!ended)
+    // In the middle of a call that does not return it is still there.
+    for (int i = 0; i < 25 && !code; ++i, code = exit_code_of(pid))
+      usleep(look_again_us);
     return error(fmt::format("{} takes longer than {:.0f} s", name_of(command), limit / unit::s));
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    return error(fmt::format("{} failed (status {})", name_of(command),
-                             WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)));
+  }
+  if (code != 0) return error(fmt::format("{} failed (status {})", name_of(command), *code));
   return text;
 }
 

@@ -40,8 +40,11 @@ class Writer {
   }
 };
 
-void write_device(Writer& write, const DeviceFacts& facts) {
-  write("index", facts.device.local);
+}  // namespace
+
+Json json_of(const DeviceFacts& facts) {
+  Writer write;
+  write.json["index"] = facts.device.local;
   write("name", facts.device.name);
   write("uuid", facts.device.uuid);
   write("pci", facts.device.pci);
@@ -54,8 +57,18 @@ void write_device(Writer& write, const DeviceFacts& facts) {
   write("shutdown_c", facts.shutdown);
   write("memory_b", facts.memory, unit::B);
   write("max_sm_clock_mhz", facts.max_sm_clock, unit::MHz);
-  write("power_counted_on", facts.power_counted_on);
+  write("power_counted_on", facts.device.power_counted_on);
+  return std::move(write.json);
 }
+
+Json json_of(const std::vector<Gap>& gaps) {
+  Json all = Json::array();
+  for (const Gap& gap : gaps)
+    all.push_back({{"what", gap.what}, {"why", gap.why}, {"remedy", gap.remedy}});
+  return all;
+}
+
+namespace {
 
 void write_node(Writer& write, const NodeFacts& facts) {
   write("host", facts.host);
@@ -87,24 +100,19 @@ Json json_of(const LiveReading& reading) {
 Json snapshot_json(const Snapshot& snapshot) {
   Writer node;
   write_node(node, snapshot.node);
-  Json gpus = Json::array(), readings = Json::array(), missing = Json::array();
+  Json gpus = Json::array(), readings = Json::array();
   for (const LiveDevice& device : snapshot.devices) {
-    Writer gpu;
-    gpu.json["index"] = device.facts.device.local;
-    write_device(gpu, device.facts);
-    gpu.json["answers"] = device.answers;
-    gpus.push_back(std::move(gpu.json));
+    gpus.push_back(json_of(device.facts));
+    gpus.back()["answers"] = device.answers;
   }
   for (const LiveReading& reading : snapshot.readings)
     readings.push_back(json_of(reading));
-  for (const Gap& gap : snapshot.gaps)
-    missing.push_back({{"what", gap.what}, {"why", gap.why}, {"remedy", gap.remedy}});
   Json json = {{"schema", schema},
                {"unix_ns", snapshot.unix_ns},
                {"node", std::move(node.json)},
                {"gpus", std::move(gpus)},
                {"readings", std::move(readings)},
-               {"missing", std::move(missing)},
+               {"missing", json_of(snapshot.gaps)},
                {"troubles", snapshot.troubles}};
   if (snapshot.sampler_share) json["sampler_share"] = *snapshot.sampler_share;
   return json;

@@ -46,8 +46,11 @@ struct Snapshot {
 const LiveReading* find_reading(const Snapshot&, std::string_view signal, int32_t device,
                                 bool of_node = false);
 
-/// One JSON object; docs/measure/sensors.md names its keys. `indent` -1: on one line.
+/// One JSON object; docs/measure/sensors.md names its keys.
 Json snapshot_json(const Snapshot&);
+/// What is known of a GPU, as its member `gpus` has it.
+Json json_of(const DeviceFacts&);
+Json json_of(const std::vector<Gap>&);
 
 /// One row a reading: time, host, gpu, uuid, signal, scope, kind, value, rate_per_s, age_s, sensor.
 std::string snapshot_csv(const Snapshot&, bool with_header);

@@ -76,7 +76,7 @@ TEST_CASE("the processors are as busy as their share of time outside of idle and
 
 TEST_CASE("a package's power is counted once") {
   Snapshot snapshot = sample_snapshot();
-  snapshot.devices[1].facts.power_counted_on = 0;
+  snapshot.devices[1].facts.device.power_counted_on = 0;
   snapshot.readings.push_back(
       testing::reading("power_instant_w", 1, run::ReadingKind::instant, 690.5));
   CHECK(*view_node(snapshot).gpu_power_w == 690.5);

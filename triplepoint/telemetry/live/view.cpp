@@ -98,7 +98,7 @@ std::optional<double> sum_of_rates(const Snapshot& snapshot, std::string_view si
 std::optional<double> sum_of_gpu_power(const Snapshot& snapshot) {
   std::optional<double> sum;
   for (std::size_t i = 0; i < snapshot.devices.size(); ++i) {
-    if (snapshot.devices[i].facts.power_counted_on) continue;
+    if (snapshot.devices[i].facts.device.power_counted_on) continue;
     const GpuView gpu = view_gpu(snapshot, static_cast<int32_t>(i));
     // A module's power is that of its CPU, too, and each of its GPUs says it.
     if (gpu.power_w && gpu.power_scope != name_of(run::Scope::module))
@@ -148,7 +148,7 @@ GpuView view_gpu(const Snapshot& snapshot, int32_t device) {
   GpuView view{.index = facts.device.local,
                .name = facts.device.name,
                .answers = live.answers,
-               .power_counted_on = facts.power_counted_on,
+               .power_counted_on = facts.device.power_counted_on,
                .power_limit_w = in_unit_of(facts.power_limit, unit::W)};
   fill_power(signals, view);
   fill_throttle(snapshot, device, view);

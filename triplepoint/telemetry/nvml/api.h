@@ -3,13 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "triplepoint/base/result.h"
-
-#include "triplepoint/telemetry/library.h"
 
 /// NVIDIA's management library, declared by us: names, numbers and layouts are facts of its binary
 /// interface (x86-64 and AArch64 Linux). Source: NVML API reference,
@@ -18,6 +17,28 @@ namespace triplepoint::telemetry::nvml {
 
 struct OpaqueDevice;
 using Handle = OpaqueDevice*;
+
+/// A shared library opened at run time: nothing of a vendor is linked.
+class Library {
+ public:
+  static Result<std::unique_ptr<Library>> open(const std::string& name);
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  Library(Library&&) = delete;
+  Library& operator=(Library&&) = delete;
+  ~Library();
+
+  /// The first of these symbols that the library has, newest name first; null if it has none.
+  template <class Function>
+  void find(Function*& function, std::initializer_list<const char*> names) const {
+    function = reinterpret_cast<Function*>(symbol(names));
+  }
+
+ private:
+  explicit Library(void* handle) : handle_(handle) {}
+  void* symbol(std::initializer_list<const char*> names) const;
+  void* handle_;
+};
 
 /// What a call returns, as far as we tell answers apart.
 struct Code {
@@ -109,62 +130,86 @@ struct Clock {
   static constexpr unsigned sm = 1, memory = 2;
 };
 struct Threshold {
-  static constexpr unsigned shutdown = 0, slowdown = 1, memory_max = 2, gpu_max = 3;
+  static constexpr unsigned shutdown = 0, slowdown = 1;
 };
 inline constexpr uint32_t all_links = 0xffffffff;
 inline constexpr unsigned most_links = 36;
 
-/// Null where the library lacks the function.
+/// A function of the library, by the first of these names that it has. Where it has none, calls
+/// answer so.
+template <class... Args>
+class Function {
+ public:
+  Function(const Library& library, std::initializer_list<const char*> names) {
+    library.find(function_, names);
+  }
+  explicit operator bool() const { return function_ != nullptr; }
+  int operator()(Args... args) const {
+    return function_ != nullptr ? function_(args...) : Code::function_not_found;
+  }
+
+ private:
+  int (*function_)(Args...) = nullptr;
+};
+
+// nvmlDeviceGetPcieThroughput is left out on purpose: it blocks for 20 ms in each direction.
 struct Api {
-  int (*init)() = nullptr;
-  int (*shutdown)() = nullptr;
-  const char* (*error_string)(int) = nullptr;
-  int (*driver_version)(char*, unsigned) = nullptr;
-  int (*cuda_version)(int*) = nullptr;
-  int (*count)(unsigned*) = nullptr;
-  int (*by_index)(unsigned, Handle*) = nullptr;
-  int (*by_uuid)(const char*, Handle*) = nullptr;
-  int (*name)(Handle, char*, unsigned) = nullptr;
-  int (*uuid)(Handle, char*, unsigned) = nullptr;
-  int (*serial)(Handle, char*, unsigned) = nullptr;
-  int (*pci)(Handle, PciInfo*) = nullptr;
-  int (*architecture)(Handle, unsigned*) = nullptr;
-  int (*field_values)(Handle, int, FieldValue*) = nullptr;
-  int (*temperature_v)(Handle, Temperature*) = nullptr;
-  int (*temperature)(Handle, unsigned, unsigned*) = nullptr;
-  int (*threshold)(Handle, unsigned, unsigned*) = nullptr;
-  int (*clock)(Handle, unsigned, unsigned*) = nullptr;
-  int (*max_clock)(Handle, unsigned, unsigned*) = nullptr;
-  int (*utilization)(Handle, Utilization*) = nullptr;
-  int (*reasons)(Handle, unsigned long long*) = nullptr;
-  int (*memory_v2)(Handle, MemoryV2*) = nullptr;
-  int (*memory)(Handle, Memory*) = nullptr;
-  int (*power)(Handle, unsigned*) = nullptr;
-  int (*energy)(Handle, unsigned long long*) = nullptr;
-  int (*power_limit)(Handle, unsigned*) = nullptr;
-  int (*power_limit_default)(Handle, unsigned*) = nullptr;
-  int (*power_limit_range)(Handle, unsigned*, unsigned*) = nullptr;
-  int (*fan)(Handle, unsigned*) = nullptr;
-  int (*pcie_generation)(Handle, unsigned*) = nullptr;
-  int (*pcie_width)(Handle, unsigned*) = nullptr;
-  int (*pcie_generation_max)(Handle, unsigned*) = nullptr;
-  int (*pcie_width_max)(Handle, unsigned*) = nullptr;
-  int (*link_state)(Handle, unsigned, unsigned*) = nullptr;
-  int (*link_remote_pci)(Handle, unsigned, PciInfo*) = nullptr;
-  int (*link_remote_type)(Handle, unsigned, unsigned*) = nullptr;
-  int (*mig_mode)(Handle, unsigned*, unsigned*) = nullptr;
-  int (*persistence)(Handle, unsigned*) = nullptr;
-  int (*ecc)(Handle, unsigned*, unsigned*) = nullptr;
-  int (*processes)(Handle, unsigned*, ProcessInfo*) = nullptr;
-  int (*event_set_create)(void**) = nullptr;
-  int (*event_set_free)(void*) = nullptr;
-  int (*register_events)(Handle, unsigned long long, void*) = nullptr;
-  int (*event_wait)(void*, EventData*, unsigned) = nullptr;
-  int (*gpm_support)(Handle, GpmSupport*) = nullptr;
-  int (*gpm_alloc)(void**) = nullptr;
-  int (*gpm_free)(void*) = nullptr;
-  int (*gpm_sample)(Handle, void*) = nullptr;
-  int (*gpm_metrics)(void*) = nullptr;
+  const Library& library;
+  Function<> init{library, {"nvmlInit_v2", "nvmlInit"}};
+  Function<> shutdown{library, {"nvmlShutdown"}};
+  Function<char*, unsigned> driver_version{library, {"nvmlSystemGetDriverVersion"}};
+  Function<int*> cuda_version{
+      library, {"nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"}};
+  Function<unsigned*> count{library, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"}};
+  Function<unsigned, Handle*> by_index{
+      library, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"}};
+  Function<const char*, Handle*> by_uuid{library, {"nvmlDeviceGetHandleByUUID"}};
+  Function<Handle, char*, unsigned> name{library, {"nvmlDeviceGetName"}};
+  Function<Handle, char*, unsigned> uuid{library, {"nvmlDeviceGetUUID"}};
+  Function<Handle, PciInfo*> pci{library, {"nvmlDeviceGetPciInfo_v3"}};
+  Function<Handle, unsigned*> architecture{library, {"nvmlDeviceGetArchitecture"}};
+  Function<Handle, int, FieldValue*> field_values{library, {"nvmlDeviceGetFieldValues"}};
+  Function<Handle, Temperature*> temperature_v{library, {"nvmlDeviceGetTemperatureV"}};
+  Function<Handle, unsigned, unsigned*> temperature{library, {"nvmlDeviceGetTemperature"}};
+  Function<Handle, unsigned, unsigned*> threshold{library, {"nvmlDeviceGetTemperatureThreshold"}};
+  Function<Handle, unsigned, unsigned*> clock{library, {"nvmlDeviceGetClockInfo"}};
+  Function<Handle, unsigned, unsigned*> max_clock{library, {"nvmlDeviceGetMaxClockInfo"}};
+  Function<Handle, Utilization*> utilization{library, {"nvmlDeviceGetUtilizationRates"}};
+  Function<Handle, unsigned long long*> reasons{
+      library,
+      {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"}};
+  Function<Handle, MemoryV2*> memory_v2{library, {"nvmlDeviceGetMemoryInfo_v2"}};
+  Function<Handle, Memory*> memory{library, {"nvmlDeviceGetMemoryInfo"}};
+  Function<Handle, unsigned*> power{library, {"nvmlDeviceGetPowerUsage"}};
+  Function<Handle, unsigned long long*> energy{library, {"nvmlDeviceGetTotalEnergyConsumption"}};
+  Function<Handle, unsigned*> power_limit{library, {"nvmlDeviceGetEnforcedPowerLimit"}};
+  Function<Handle, unsigned*> power_limit_default{library,
+                                                  {"nvmlDeviceGetPowerManagementDefaultLimit"}};
+  Function<Handle, unsigned*, unsigned*> power_limit_range{
+      library, {"nvmlDeviceGetPowerManagementLimitConstraints"}};
+  Function<Handle, unsigned*> fan{library, {"nvmlDeviceGetFanSpeed"}};
+  Function<Handle, unsigned*> pcie_width{library, {"nvmlDeviceGetCurrPcieLinkWidth"}};
+  Function<Handle, unsigned*> pcie_width_max{library, {"nvmlDeviceGetMaxPcieLinkWidth"}};
+  Function<Handle, unsigned, unsigned*> link_state{library, {"nvmlDeviceGetNvLinkState"}};
+  Function<Handle, unsigned, PciInfo*> link_remote_pci{library,
+                                                       {"nvmlDeviceGetNvLinkRemotePciInfo_v2"}};
+  Function<Handle, unsigned, unsigned*> link_remote_type{library,
+                                                         {"nvmlDeviceGetNvLinkRemoteDeviceType"}};
+  Function<Handle, unsigned*, unsigned*> mig_mode{library, {"nvmlDeviceGetMigMode"}};
+  Function<Handle, unsigned*> persistence{library, {"nvmlDeviceGetPersistenceMode"}};
+  Function<Handle, unsigned*, ProcessInfo*> processes{
+      library,
+      {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"}};
+  Function<void**> event_set_create{library, {"nvmlEventSetCreate"}};
+  Function<void*> event_set_free{library, {"nvmlEventSetFree"}};
+  Function<Handle, unsigned long long, void*> register_events{library,
+                                                              {"nvmlDeviceRegisterEvents"}};
+  Function<void*, EventData*, unsigned> event_wait{library, {"nvmlEventSetWait_v2"}};
+  Function<Handle, GpmSupport*> gpm_support{library, {"nvmlGpmQueryDeviceSupport"}};
+  Function<void**> gpm_alloc{library, {"nvmlGpmSampleAlloc"}};
+  Function<void*> gpm_free{library, {"nvmlGpmSampleFree"}};
+  Function<Handle, void*> gpm_sample{library, {"nvmlGpmSampleGet"}};
+  Function<void*> gpm_metrics{library, {"nvmlGpmMetricsGet"}};
 };
 
 /// The library, opened and initialized; shut down at the end. Used by one thread per GPU.
@@ -191,6 +236,7 @@ class Driver {
   explicit Driver(std::unique_ptr<Library> library);
   std::shared_ptr<Library> library_;
   Api api_;
+  const char* (*error_string_)(int) = nullptr;
   std::mutex restarting_;
   std::atomic<int64_t> generation_ = 0;
   bool running_ = false;

@@ -45,8 +45,7 @@ Channel channel_of(const Metric& metric, int32_t device) {
 Result<std::unique_ptr<Gpm>> Gpm::open(const Driver& driver, Handle handle, int32_t device,
                                        std::vector<Channel>& channels) {
   const Api& api = driver.api();
-  if (api.gpm_support == nullptr || api.gpm_alloc == nullptr || api.gpm_sample == nullptr ||
-      api.gpm_metrics == nullptr || api.gpm_free == nullptr)
+  if (!api.gpm_support || !api.gpm_alloc || !api.gpm_sample || !api.gpm_metrics || !api.gpm_free)
     return error("the driver is older than 520");
   GpmSupport support;
   const int code = api.gpm_support(handle, &support);
@@ -116,51 +115,21 @@ namespace {
 // Consecutive failures before a message is printed.
 constexpr int failures_to_say = 10;
 
-/// Calls a function that may be missing with one 32-bit result.
-int ask(int (*function)(Handle, unsigned*), Handle handle, double unit, double& value) {
-  unsigned raw = 0;
-  if (function == nullptr) return Code::function_not_found;
-  const int code = function(handle, &raw);
-  if (code == Code::success && is_sentinel(raw, 32)) return Code::not_supported;
-  value = raw * unit;
-  return code;
-}
-
-int ask_64(int (*function)(Handle, unsigned long long*), Handle handle, double& value) {
-  unsigned long long raw = 0;
-  if (function == nullptr) return Code::function_not_found;
-  const int code = function(handle, &raw);
-  if (code == Code::success && is_sentinel(raw, 64)) return Code::not_supported;
-  value = static_cast<double>(raw);
-  return code;
-}
-
 int ask_temperature(const Api& api, Handle handle, double& value) {
   Temperature newer;
   unsigned raw = 0;
-  int code = Code::function_not_found;
-  if (api.temperature_v != nullptr) {
-    code = api.temperature_v(handle, &newer);
+  int code = api.temperature_v(handle, &newer);
+  if (code == Code::success)
     raw = static_cast<unsigned>(newer.celsius);
-  }
-  if (code != Code::success && api.temperature != nullptr) code = api.temperature(handle, 0, &raw);
+  else
+    code = api.temperature(handle, 0, &raw);
   if (code == Code::success && is_sentinel(raw, 32)) return Code::not_supported;
   value = static_cast<int32_t>(raw);
   return code;
 }
 
-int ask_clock(const Api& api, Handle handle, unsigned which, double& value) {
-  unsigned raw = 0;
-  if (api.clock == nullptr) return Code::function_not_found;
-  const int code = api.clock(handle, which, &raw);
-  if (code == Code::success && is_sentinel(raw, 32)) return Code::not_supported;
-  value = raw;
-  return code;
-}
-
 int ask_utilization(const Api& api, Handle handle, Utilization& both, double& value) {
   both = {.gpu = 0xffffffff, .memory = 0xffffffff};
-  if (api.utilization == nullptr) return Code::function_not_found;
   Utilization asked;
   const int code = api.utilization(handle, &asked);
   if (code == Code::success) both = asked;
@@ -171,15 +140,11 @@ int ask_utilization(const Api& api, Handle handle, Utilization& both, double& va
 int ask_memory(const Api& api, Handle handle, double& value) {
   MemoryV2 newer;
   Memory older;
-  if (api.memory_v2 != nullptr && api.memory_v2(handle, &newer) == Code::success) {
-    if (is_sentinel(newer.used, 64)) return Code::not_supported;
-    value = static_cast<double>(newer.used);
-    return Code::success;
-  }
-  if (api.memory == nullptr) return Code::function_not_found;
-  const int code = api.memory(handle, &older);
-  if (code == Code::success && is_sentinel(older.used, 64)) return Code::not_supported;
-  value = static_cast<double>(older.used);
+  const bool is_new = api.memory_v2(handle, &newer) == Code::success;
+  const int code = is_new ? Code::success : api.memory(handle, &older);
+  const uint64_t used = is_new ? newer.used : older.used;
+  if (code == Code::success && is_sentinel(used, 64)) return Code::not_supported;
+  value = static_cast<double>(used);
   return code;
 }
 
@@ -195,26 +160,26 @@ int call_value(const Api& api, Handle handle, CallKind kind, double& value, Util
     case CallKind::die_temperature:
       return ask_temperature(api, handle, value);
     case CallKind::sm_clock:
-      return ask_clock(api, handle, Clock::sm, value);
+      return ask(api.clock, handle, value, 1, Clock::sm);
     case CallKind::memory_clock:
-      return ask_clock(api, handle, Clock::memory, value);
+      return ask(api.clock, handle, value, 1, Clock::memory);
     case CallKind::utilization:
       return ask_utilization(api, handle, both, value);
     case CallKind::memory_utilization:
       value = both.memory / 100.0;
       return Code::success;
     case CallKind::reasons:
-      return ask_64(api.reasons, handle, value);
+      return ask<unsigned long long>(api.reasons, handle, value, 1);
     case CallKind::memory_used:
       return ask_memory(api, handle, value);
     case CallKind::power_limit:
-      return ask(api.power_limit, handle, 1e-3, value);
+      return ask(api.power_limit, handle, value, 1e-3);
     case CallKind::fan:
-      return ask(api.fan, handle, 1e-2, value);
+      return ask(api.fan, handle, value, 1e-2);
     case CallKind::power:
-      return ask(api.power, handle, 1e-3, value);
+      return ask(api.power, handle, value, 1e-3);
     case CallKind::energy:
-      return ask_64(api.energy, handle, value);
+      return ask<unsigned long long>(api.energy, handle, value, 1);
   }
   return Code::not_supported;
 }

@@ -104,14 +104,9 @@ struct Gpu {
   std::unique_ptr<Gpm> gpm;
 };
 
-/// What a GPU lacks; the sensor says it once for all GPUs that lack the same.
-struct Missing {
-  std::string what, why, remedy;
-};
-
-/// Tries everything once. `channels` gets what works.
+/// Tries everything once. `channels` gets what works, `missing` what the GPU lacks.
 Gpu open_gpu(const Driver&, Handle, run::Device, bool gpm, std::vector<Channel>& channels,
-             std::vector<Missing>& missing);
+             std::vector<Gap>& missing);
 
 /// Reads one GPU; appends readings, and a sentence where something begins to fail.
 class GpuReader {
@@ -138,6 +133,17 @@ class GpuReader {
   std::vector<std::string>& troubles_;
   Utilization utilization_;  // one call, two channels
 };
+
+/// What a call with one number at its end says of a GPU, and whether it says one.
+template <class Raw = unsigned, class Call, class... Args>
+int ask(const Call& call, Handle handle, double& value, double unit, Args... args) {
+  Raw raw = 0;
+  const int code = call(handle, args..., &raw);
+  if (code == Code::success && is_sentinel(raw, static_cast<int>(8 * sizeof raw)))
+    return Code::not_supported;
+  value = static_cast<double>(raw) * unit;
+  return code;
+}
 
 /// What a call says, in the unit of its signal (counts, for the energy).
 int call_value(const Api&, Handle, CallKind, double& value, Utilization& both);

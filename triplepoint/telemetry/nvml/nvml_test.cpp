@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <string>
 #include <thread>
@@ -22,32 +23,34 @@ namespace {
 
 using doubles::FakeNvml;
 
-/// A sensor over a made-up driver whose clock the test turns.
+/// A sensor for each GPU of a made-up driver whose clock the test turns.
 struct Bench {
-  explicit Bench(const std::string& script, int age = 13, bool gpm = false)
-      : fake(script, age), sensor(open(fake, gpm)) {}
-
-  static std::unique_ptr<Sensor> open(FakeNvml& fake, bool gpm) {
+  explicit Bench(const std::string& script, int age = 13, bool gpm = false) : fake(script, age) {
     fake.set_time(0);
-    auto driver = Driver::open(fake.library());
-    REQUIRE(driver);
-    auto listed = list_devices(**driver);
-    return make_sensor(std::move(*driver), std::move(listed), gpm);
+    auto opened = Driver::open(fake.library());
+    REQUIRE(opened);
+    const std::shared_ptr<Driver> driver = *std::move(opened);
+    std::vector<Gap> unlisted;
+    for (int32_t i = 0; i < num_devices(*driver); ++i)
+      if (const auto listed = list_device(*driver, i, unlisted))
+        sensors.push_back(make_sensor(driver, *listed, gpm, missing));
   }
 
-  const Channel* channel(const std::string& signal, int gpu = 0) const {
-    return telemetry::channel(*sensor, signal, gpu);
+  const Channel* channel(const std::string& signal, std::size_t gpu = 0) const {
+    return telemetry::channel(*sensors.at(gpu), signal);
   }
   /// All readings at this time, by signal and GPU.
   std::map<std::pair<std::string, int>, Reading> at(double time, bool slow = true) {
     fake.set_time(time);
-    std::vector<Reading> readings;
-    sensor->read(slow, readings);
     std::map<std::pair<std::string, int>, Reading> found;
-    for (const Reading& reading : readings) {
-      const auto& about = sensor->channels().at(static_cast<std::size_t>(reading.channel)).about;
-      CHECK(found.count({about.signal, about.device}) == 0);
-      found[{about.signal, about.device}] = reading;
+    for (std::size_t gpu = 0; gpu < sensors.size(); ++gpu) {
+      std::vector<Reading> readings;
+      sensors[gpu]->read(slow, readings);
+      for (const Reading& reading : readings) {
+        const auto channel = static_cast<std::size_t>(reading.channel);
+        const std::string& signal = sensors[gpu]->channels().at(channel).about.signal;
+        CHECK(found.emplace(std::pair(signal, static_cast<int>(gpu)), reading).second);
+      }
     }
     return found;
   }
@@ -57,17 +60,24 @@ struct Bench {
     return reading == found.end() ? std::nan("") : reading->second.value;
   }
   bool says_missing(const std::string& words) const {
-    return telemetry::says_missing(*sensor, words);
+    return telemetry::says_missing(missing.gaps(), words);
+  }
+  std::vector<std::string> take_troubles() const {
+    std::vector<std::string> all;
+    for (const auto& sensor : sensors)
+      std::ranges::move(sensor->take_troubles(), std::back_inserter(all));
+    return all;
   }
 
   FakeNvml fake;
-  std::unique_ptr<Sensor> sensor;
+  GapList missing;
+  std::vector<std::unique_ptr<Sensor>> sensors;
 };
 
 TEST_CASE("a current driver gives instant and average power, energy and clocks, each labelled") {
   Bench bench("gpus 2\ngpu * power hold 500\ngpu 1 power hold 300\n");
-  REQUIRE(bench.sensor->devices().size() == 2);
-  CHECK(bench.sensor->devices()[1].pci == "0000:1b:00.0");
+  REQUIRE(bench.sensors.size() == 2);
+  CHECK(bench.sensors[1]->devices().at(0).pci == "0000:1b:00.0");
   CHECK(bench.value(5, "power_instant_w", 0) == 500);
   CHECK(bench.value(5, "power_instant_w", 1) == 300);
   REQUIRE(bench.channel("power_average_w") != nullptr);
@@ -220,9 +230,9 @@ TEST_CASE("a GPU that is lost before the start is a gap") {
   const auto driver = Driver::open(fake.library());
   REQUIRE(driver);
   std::vector<Gap> gaps;
-  const auto listed = list_devices(**driver, &gaps);
-  REQUIRE(listed.size() == 2);
-  CHECK(listed[1].device.local == 2);
+  REQUIRE(num_devices(**driver) == 3);
+  CHECK_FALSE(list_device(**driver, 1, gaps));
+  CHECK(list_device(**driver, 2, gaps)->device.local == 2);
   REQUIRE(gaps.size() == 1);
   CHECK(gaps[0].what == "GPU 1");
   CHECK(gaps[0].why == "GPU is lost (15)");
@@ -241,7 +251,7 @@ TEST_CASE("a field that goes on failing is said once") {
   Bench bench("fail 0 82 999 1\n");
   for (int i = 0; i < 30; ++i)
     bench.at(1 + 0.1 * i);
-  const auto troubles = bench.sensor->take_troubles();
+  const auto troubles = bench.take_troubles();
   REQUIRE(troubles.size() == 1);
   CHECK(troubles[0].find("memory_c of GPU 0 cannot be read (Unknown Error (999))") !=
         std::string::npos);
@@ -255,7 +265,7 @@ TEST_CASE("a GPU that falls off the bus is said once, and the others go on") {
     CHECK(found.count({"power_instant_w", 0}) == 1);
     CHECK(found.count({"power_instant_w", 1}) == 0);
   }
-  const auto troubles = bench.sensor->take_troubles();
+  const auto troubles = bench.take_troubles();
   REQUIRE(troubles.size() == 1);
   CHECK(troubles[0].find("GPU 1 (0000:1b:00.0) is gone: GPU is lost (15)") != std::string::npos);
 }
@@ -272,7 +282,7 @@ TEST_CASE("GPUs come back after a driver reset, and their counters go on where t
   CHECK(back.at({"energy_j", 0}).value == doctest::Approx(3200));
   CHECK(back.at({"energy_j", 1}).value == doctest::Approx(3200));
   CHECK(bench.value(16, "energy_j", 1) == doctest::Approx(3600));
-  auto troubles = bench.sensor->take_troubles();
+  auto troubles = bench.take_troubles();
   REQUIRE(troubles.size() == 4);
   CHECK(std::count_if(troubles.begin(), troubles.end(), [](const std::string& sentence) {
           return sentence.find(" is back after ") != std::string::npos;
@@ -288,8 +298,10 @@ TEST_CASE("a reading has the stamp of the sensor's update, and the same one unti
   FakeNvml fake("sensor 10 0.025\n");  // updates every ten seconds: none while this runs
   auto driver = Driver::open(fake.library());
   REQUIRE(driver);
-  auto listed = list_devices(**driver);
-  const auto sensor = make_sensor(std::move(*driver), std::move(listed), false);
+  std::vector<Gap> gaps;
+  GapList missing;
+  const auto listed = list_device(**driver, 0, gaps);
+  const auto sensor = make_sensor(*std::move(driver), *listed, false, missing);
   const auto power = [&] {
     std::vector<Reading> readings;
     sensor->read(false, readings);
@@ -307,7 +319,7 @@ TEST_CASE("a reading has the stamp of the sensor's update, and the same one unti
 
 TEST_CASE("no GPU at all is a driver with no devices, not an error") {
   Bench bench("gpus 0\n");
-  CHECK(bench.sensor->devices().empty());
+  CHECK(bench.sensors.empty());
   CHECK(bench.at(1).empty());
 }
 
@@ -399,9 +411,10 @@ TEST_CASE("facts of a GPU come from its driver") {
   FakeNvml fake("gpus 1\nlinks 18\n");
   const auto driver = Driver::open(fake.library());
   REQUIRE(driver);
-  const auto listed = list_devices(**driver);
-  REQUIRE(listed.size() == 1);
-  const DeviceFacts facts = device_facts(**driver, listed[0]);
+  std::vector<Gap> gaps;
+  const auto listed = list_device(**driver, 0, gaps);
+  REQUIRE(listed);
+  const DeviceFacts facts = device_facts(**driver, *listed);
   CHECK(facts.architecture == "hopper");
   CHECK(facts.power_limit == 700 * unit::W);
   CHECK(facts.power_limit_min == 200 * unit::W);
@@ -412,7 +425,6 @@ TEST_CASE("facts of a GPU come from its driver") {
   CHECK(facts.links[0].count == 18);
   CHECK(*facts.links[0].bandwidth / (unit::GB / unit::s) == doctest::Approx(478.116));
   CHECK(facts.mig == false);
-  CHECK(facts.pcie_generation == 5);
   CHECK_FALSE(facts.pcie_width_max);
   NodeFacts node;
   driver_facts(**driver, node);

@@ -53,15 +53,13 @@ bool says_nothing(std::string_view signal, double value) {
 
 class Opener {
  public:
-  Opener(const Driver& driver, Gpu& gpu, std::vector<Channel>& channels,
-         std::vector<Missing>& missing)
+  Opener(const Driver& driver, Gpu& gpu, std::vector<Channel>& channels, std::vector<Gap>& missing)
       : driver_(driver), api_(driver.api()), gpu_(gpu), channels_(channels), missing_(missing) {}
 
   void open() {
-    if (api_.architecture != nullptr) api_.architecture(gpu_.handle, &gpu_.architecture);
+    api_.architecture(gpu_.handle, &gpu_.architecture);
     unsigned pending = 0, current = 0;
-    gpu_.mig = api_.mig_mode != nullptr &&
-               api_.mig_mode(gpu_.handle, &current, &pending) == Code::success && current == 1;
+    gpu_.mig = api_.mig_mode(gpu_.handle, &current, &pending) == Code::success && current == 1;
     open_fields();
     open_old_power();
     open_old_energy();
@@ -87,14 +85,13 @@ class Opener {
     answers.assign(fields.size(), {});
     for (std::size_t i = 0; i < fields.size(); ++i)
       answers[i].field = fields[i].id, answers[i].scope = fields[i].scope;
-    if (api_.field_values == nullptr) return Code::function_not_found;
     return api_.field_values(gpu_.handle, static_cast<int>(answers.size()), answers.data());
   }
 
   std::vector<unsigned> links() const {
     std::vector<unsigned> up;
     unsigned active = 0;
-    for (unsigned link = 0; api_.link_state != nullptr && link < most_links; ++link)
+    for (unsigned link = 0; link < most_links; ++link)
       if (api_.link_state(gpu_.handle, link, &active) == Code::success && active == 1)
         up.push_back(link);
     return up;
@@ -102,10 +99,8 @@ class Opener {
 
   int driver_major() const {
     std::array<char, 96> text{};
-    if (api_.driver_version == nullptr ||
-        api_.driver_version(text.data(), text.size() - 1) != Code::success)
-      return 0;
-    return std::atoi(text.data());
+    const int code = api_.driver_version(text.data(), static_cast<unsigned>(text.size() - 1));
+    return code == Code::success ? std::atoi(text.data()) : 0;
   }
 
   /// What would help: a newer driver, where this one is too old; a Volta GPU counts energy.
@@ -293,8 +288,8 @@ class Opener {
   const Api& api_;
   Gpu& gpu_;
   std::vector<Channel>& channels_;
-  std::vector<Missing>& missing_;
-  std::vector<Missing> missing_fields_;
+  std::vector<Gap>& missing_;
+  std::vector<Gap> missing_fields_;
   std::vector<std::string> missing_signals_;
   Utilization utilization_;
 };
@@ -302,7 +297,7 @@ class Opener {
 }  // namespace
 
 Gpu open_gpu(const Driver& driver, Handle handle, run::Device device, bool gpm,
-             std::vector<Channel>& channels, std::vector<Missing>& missing) {
+             std::vector<Channel>& channels, std::vector<Gap>& missing) {
   Gpu gpu;
   gpu.handle = handle;
   gpu.device = std::move(device);

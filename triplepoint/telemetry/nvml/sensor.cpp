@@ -26,10 +26,7 @@ class XidErrors {
  public:
   explicit XidErrors(const Api& api) : api_(api) {}
   XidErrors(const XidErrors&) = delete;
-  XidErrors(XidErrors&& other) noexcept
-      : api_(other.api_),
-        set_(std::exchange(other.set_, nullptr)),
-        first_channel_(other.first_channel_) {}
+  XidErrors(XidErrors&&) = delete;
   XidErrors& operator=(const XidErrors&) = delete;
   XidErrors& operator=(XidErrors&&) = delete;
   ~XidErrors() { forget(); }
@@ -37,20 +34,17 @@ class XidErrors {
   /// Also after a loss, with the new handle.
   void watch(Handle handle) {
     forget();
-    if (api_.event_wait == nullptr || api_.register_events == nullptr ||
-        api_.event_set_create == nullptr || api_.event_set_free == nullptr)
-      return;
+    if (!api_.event_wait || !api_.register_events || !api_.event_set_free) return;
     if (api_.event_set_create(&set_) != Code::success) set_ = nullptr;
     if (set_ != nullptr && api_.register_events(handle, xid_event, set_) != Code::success) forget();
   }
-  void open(Handle handle, int32_t device, std::vector<Channel>& channels) {
+  void open(Handle handle, std::vector<Channel>& channels) {
     watch(handle);
     if (set_ == nullptr) return;
     first_channel_ = static_cast<int32_t>(channels.size());
     for (const auto& [signal, kind] : {std::pair("xid_errors", run::ReadingKind::counter),
                                        std::pair("xid", run::ReadingKind::instant)})
       channels.push_back({.about = {.signal = signal,
-                                    .device = device,
                                     .kind = kind,
                                     .sensor = "nvmlEventSetWait",
                                     .period = {},
@@ -85,23 +79,18 @@ class XidErrors {
 
 class NvmlSensor final : public Sensor {
  public:
-  NvmlSensor(std::shared_ptr<Driver> driver, std::vector<Listed> listed, bool gpm, GapList& gaps)
+  NvmlSensor(std::shared_ptr<Driver> driver, const Listed& listed, bool gpm, GapList& missing)
       : driver_(std::move(driver)),
         generation_(driver_->generation()),
+        devices_{listed.device},
+        xids_(driver_->api()),
         reader_(*driver_, channels_, clock_, troubles_) {
-    for (Listed& found : listed) {
-      found.device.index = static_cast<int32_t>(devices_.size());
-      devices_.push_back(found.device);
-      std::vector<Missing> missing;
-      gpus_.push_back({open_gpu(*driver_, found.handle, found.device, gpm, channels_, missing),
-                       XidErrors(driver_->api())});
-      gpus_.back().xids.open(found.handle, found.device.index, channels_);
-      for (Missing& one : missing)
-        gaps.add({std::move(one.what), std::move(one.why), std::move(one.remedy)},
-                 found.device.local);
-    }
+    std::vector<Gap> lacks;
+    gpu_ = open_gpu(*driver_, listed.handle, listed.device, gpm, channels_, lacks);
+    xids_.open(listed.handle, channels_);
+    for (Gap& gap : lacks)
+      missing.add(std::move(gap), listed.device.local);
   }
-  void keep_gaps(std::vector<Gap> gaps) { gaps_ = std::move(gaps); }
 
   std::string_view name() const override { return "nvml"; }
   const std::vector<run::Device>& devices() const override { return devices_; }
@@ -110,76 +99,64 @@ class NvmlSensor final : public Sensor {
 
   void read(bool slow, std::vector<Reading>& readings) override {
     follow_restart();
-    for (State& state : gpus_) {
-      if (slow) state.xids.read(state.lost_ns != 0, readings);
-      if (state.lost_ns != 0 && !recover(state)) continue;
-      const int code = reader_.read(state.gpu, slow, readings);
-      if (is_loss(code)) lose(state, code);
-    }
+    if (slow) xids_.read(lost_ns_ != 0, readings);
+    if (lost_ns_ != 0 && !recover()) return;
+    const int code = reader_.read(gpu_, slow, readings);
+    if (is_loss(code)) lose(code);
   }
 
   std::vector<std::string> take_troubles() override { return std::exchange(troubles_, {}); }
 
   std::vector<DeviceProcess> processes() override {
+    std::array<ProcessInfo, 256> found;
+    auto count = static_cast<unsigned>(found.size());
+    if (lost_ns_ != 0 ||
+        driver_->api().processes(gpu_.handle, &count, found.data()) != Code::success)
+      return {};
     std::vector<DeviceProcess> all;
-    for (const State& state : gpus_) {
-      if (driver_->api().processes == nullptr || state.lost_ns != 0) continue;
-      std::array<ProcessInfo, 256> found;
-      auto count = static_cast<unsigned>(found.size());
-      if (driver_->api().processes(state.gpu.handle, &count, found.data()) != Code::success)
-        continue;
-      for (unsigned i = 0; i < std::min<unsigned>(count, found.size()); ++i)
-        all.push_back({.device = state.gpu.device.index, .pid = found.at(i).pid});
-    }
+    for (unsigned i = 0; i < std::min<unsigned>(count, found.size()); ++i)
+      all.push_back({.device = 0, .pid = found.at(i).pid});
     return all;
   }
 
  private:
-  struct State {
-    Gpu gpu;
-    XidErrors xids;
-    int64_t lost_ns = 0;  // since when; 0: it is there
-    int64_t next_try_ns = 0, wait_ns = second_ns;
-  };
-
-  void lose(State& state, int code) {
-    const int64_t now = monotonic_now_ns();
-    if (state.lost_ns == 0) {
-      state.lost_ns = now;
-      state.wait_ns = second_ns;
-      troubles_.push_back(fmt::format("GPU {} ({}) is gone: {}; it is asked for again",
-                                      state.gpu.device.local, state.gpu.device.pci,
-                                      driver_->words(code)));
-    }
-    state.next_try_ns = now + state.wait_ns;
+  void lose(int code) {
+    lost_ns_ = monotonic_now_ns();
+    wait_ns_ = second_ns;
+    next_try_ns_ = lost_ns_ + wait_ns_;
+    troubles_.push_back(fmt::format("GPU {} ({}) is gone: {}; it is asked for again",
+                                    gpu_.device.local, gpu_.device.pci, driver_->words(code)));
   }
 
   /// Whether the GPU is there again.
-  bool recover(State& state) {
+  bool recover() {
     const int64_t now = monotonic_now_ns();
-    if (now < state.next_try_ns) return false;
+    if (now < next_try_ns_) return false;
     Handle handle = nullptr;
-    int code = find(state.gpu, handle);
-    if (code == Code::uninitialized && restart()) code = find(state.gpu, handle);
+    int code = find(handle);
+    // The driver was reset: every handle is void, those of GPUs that look well too.
+    if (code == Code::uninitialized && driver_->restart(generation_) == Code::success) {
+      generation_ = driver_->generation();
+      code = find(handle);
+    }
     if (code == Code::success) code = answers(handle);
     if (code != Code::success) {
-      state.wait_ns = std::min(2 * state.wait_ns, longest_wait_ns);
-      state.next_try_ns = now + state.wait_ns;
+      wait_ns_ = std::min(2 * wait_ns_, longest_wait_ns);
+      next_try_ns_ = now + wait_ns_;
       return false;
     }
-    resume(state.gpu, handle);
-    state.xids.watch(handle);
-    troubles_.push_back(fmt::format("GPU {} is back after {:.1f} s", state.gpu.device.local,
-                                    static_cast<double>(now - state.lost_ns) * 1e-9));
-    state.lost_ns = 0;
+    go_on(handle);
+    troubles_.push_back(fmt::format("GPU {} is back after {:.1f} s", gpu_.device.local,
+                                    static_cast<double>(now - lost_ns_) * 1e-9));
+    lost_ns_ = 0;
     return true;
   }
 
-  int find(const Gpu& gpu, Handle& handle) const {
+  int find(Handle& handle) const {
     const Api& api = driver_->api();
-    if (api.by_uuid != nullptr && !gpu.device.uuid.empty())
-      return api.by_uuid(gpu.device.uuid.c_str(), &handle);
-    return api.by_index(static_cast<unsigned>(gpu.device.local), &handle);
+    if (api.by_uuid && !gpu_.device.uuid.empty())
+      return api.by_uuid(gpu_.device.uuid.c_str(), &handle);
+    return api.by_index(static_cast<unsigned>(gpu_.device.local), &handle);
   }
 
   int answers(Handle handle) const {
@@ -188,23 +165,17 @@ class NvmlSensor final : public Sensor {
     return call_value(driver_->api(), handle, CallKind::die_temperature, degrees, unused);
   }
 
-  /// The driver was reset: every handle is void, those of the GPUs that look well too.
-  bool restart() {
-    if (driver_->restart(generation_) != Code::success) return false;
-    follow_restart();
-    return true;
-  }
-
-  /// This sensor, or one that shares the driver, has restarted it.
+  /// A sensor that shares the driver has restarted it.
   void follow_restart() {
     const int64_t generation = driver_->generation();
     if (std::exchange(generation_, generation) == generation) return;
-    for (State& other : gpus_) {
-      Handle handle = nullptr;
-      if (other.lost_ns != 0 || find(other.gpu, handle) != Code::success) continue;
-      resume(other.gpu, handle);
-      other.xids.watch(handle);
-    }
+    Handle handle = nullptr;
+    if (lost_ns_ == 0 && find(handle) == Code::success) go_on(handle);
+  }
+
+  void go_on(Handle handle) {
+    resume(gpu_, handle);
+    xids_.watch(handle);
   }
 
   std::shared_ptr<Driver> driver_;
@@ -212,17 +183,21 @@ class NvmlSensor final : public Sensor {
   UnixTime clock_;
   std::vector<run::Device> devices_;
   std::vector<Channel> channels_;
-  std::vector<Gap> gaps_;
+  std::vector<Gap> gaps_;  // none: they are said for all GPUs together
   std::vector<std::string> troubles_;
+  Gpu gpu_;
+  XidErrors xids_;
   GpuReader reader_;
-  std::vector<State> gpus_;
+  int64_t lost_ns_ = 0;  // since when; 0: it is there
+  int64_t next_try_ns_ = 0, wait_ns_ = second_ns;
 };
 
-std::string driver_text(int (*function)(Handle, char*, unsigned), Handle handle) {
+/// What a call with room for a text at its end says; "" for an error.
+template <class Call, class... Args>
+std::string text_from(const Call& call, Args... args) {
   std::array<char, 128> text{};
-  if (function == nullptr || function(handle, text.data(), text.size() - 1) != Code::success)
-    return "";
-  return text.data();
+  const int code = call(args..., text.data(), static_cast<unsigned>(text.size() - 1));
+  return code == Code::success ? text.data() : "";
 }
 
 }  // namespace
@@ -248,33 +223,19 @@ std::optional<Listed> list_device(const Driver& driver, int32_t number, std::vec
     return std::nullopt;
   }
   found.device.local = number;
-  found.device.name = driver_text(api.name, found.handle);
-  found.device.uuid = driver_text(api.uuid, found.handle);
+  found.device.name = text_from(api.name, found.handle);
+  found.device.uuid = text_from(api.uuid, found.handle);
   PciInfo pci;
-  if (api.pci != nullptr && api.pci(found.handle, &pci) == Code::success) {
+  if (api.pci(found.handle, &pci) == Code::success) {
     pci.bus_id[sizeof pci.bus_id - 1] = '\0';
     found.device.pci = plain_pci(pci.bus_id);
   }
   return found;
 }
 
-std::vector<Listed> list_devices(const Driver& driver, std::vector<Gap>* gaps) {
-  std::vector<Listed> listed;
-  std::vector<Gap> missing;
-  const int32_t count = num_devices(driver);
-  for (int32_t i = 0; i < count; ++i)
-    if (auto found = list_device(driver, i, missing)) listed.push_back(*std::move(found));
-  if (gaps != nullptr) gaps->insert(gaps->end(), missing.begin(), missing.end());
-  return listed;
-}
-
-std::unique_ptr<Sensor> make_sensor(std::shared_ptr<Driver> driver, std::vector<Listed> listed,
-                                    bool gpm, GapList* missing) {
-  GapList own;
-  auto sensor = std::make_unique<NvmlSensor>(std::move(driver), std::move(listed), gpm,
-                                             missing != nullptr ? *missing : own);
-  sensor->keep_gaps(own.gaps());
-  return sensor;
+std::unique_ptr<Sensor> make_sensor(std::shared_ptr<Driver> driver, const Listed& listed, bool gpm,
+                                    GapList& missing) {
+  return std::make_unique<NvmlSensor>(std::move(driver), listed, gpm, missing);
 }
 
 namespace {
@@ -296,31 +257,16 @@ constexpr std::array<ArchitectureName, 10> architecture_names = {{{2, "kepler"},
                                                                   {10, "blackwell"},
                                                                   {13, "rubin"}}};
 
-std::optional<unsigned> driver_number(int (*function)(Handle, unsigned*), Handle handle) {
-  unsigned raw = 0;
-  if (function == nullptr || function(handle, &raw) != Code::success || is_sentinel(raw, 32))
-    return std::nullopt;
-  return raw;
+/// What a call with one number at its end says.
+template <class Call, class... Args>
+std::optional<unsigned> number_from(const Call& call, Handle handle, Args... args) {
+  double value = 0;
+  if (ask(call, handle, value, 1, args...) != Code::success) return std::nullopt;
+  return static_cast<unsigned>(value);
 }
 
-std::optional<unsigned> driver_number(int (*function)(Handle, unsigned, unsigned*), Handle handle,
-                                      unsigned which) {
-  unsigned raw = 0;
-  if (function == nullptr || function(handle, which, &raw) != Code::success || is_sentinel(raw, 32))
-    return std::nullopt;
-  return raw;
-}
-
-std::optional<int32_t> small_number(int (*function)(Handle, unsigned*), Handle handle) {
-  const auto raw = driver_number(function, handle);
+std::optional<int32_t> small_number(std::optional<unsigned> raw) {
   return raw ? std::optional(static_cast<int32_t>(*raw)) : std::nullopt;
-}
-
-std::optional<bool> on(int (*function)(Handle, unsigned*, unsigned*), Handle handle) {
-  unsigned current = 0, pending = 0;
-  if (function == nullptr || function(handle, &current, &pending) != Code::success)
-    return std::nullopt;
-  return current != 0;
 }
 
 std::optional<Watts> watts(std::optional<unsigned> milliwatts) {
@@ -334,25 +280,19 @@ std::optional<Celsius> celsius(std::optional<unsigned> raw) {
 }
 
 void power_facts(const Api& api, Handle handle, DeviceFacts& facts) {
-  facts.power_limit = watts(driver_number(api.power_limit, handle));
-  facts.power_limit_default = watts(driver_number(api.power_limit_default, handle));
+  facts.power_limit = watts(number_from(api.power_limit, handle));
+  facts.power_limit_default = watts(number_from(api.power_limit_default, handle));
   unsigned low = 0, high = 0;
-  if (api.power_limit_range == nullptr ||
-      api.power_limit_range(handle, &low, &high) != Code::success)
-    return;
-  facts.power_limit_min = low * unit::mW;
-  facts.power_limit_max = high * unit::mW;
+  if (api.power_limit_range(handle, &low, &high) == Code::success)
+    facts.power_limit_min = low * unit::mW;
 }
 
 void limit_facts(const Api& api, Handle handle, DeviceFacts& facts) {
-  facts.shutdown = celsius(driver_number(api.threshold, handle, Threshold::shutdown));
-  facts.slowdown = celsius(driver_number(api.threshold, handle, Threshold::slowdown));
-  facts.memory_max = celsius(driver_number(api.threshold, handle, Threshold::memory_max));
-  facts.target = celsius(driver_number(api.threshold, handle, Threshold::gpu_max));
-  facts.max_sm_clock = megahertz(driver_number(api.max_clock, handle, Clock::sm));
-  facts.max_memory_clock = megahertz(driver_number(api.max_clock, handle, Clock::memory));
+  facts.shutdown = celsius(number_from(api.threshold, handle, Threshold::shutdown));
+  facts.slowdown = celsius(number_from(api.threshold, handle, Threshold::slowdown));
+  facts.max_sm_clock = megahertz(number_from(api.max_clock, handle, Clock::sm));
   Memory memory;
-  if (api.memory != nullptr && api.memory(handle, &memory) == Code::success)
+  if (api.memory(handle, &memory) == Code::success)
     facts.memory = static_cast<double>(memory.total) * unit::B;
 }
 
@@ -361,23 +301,22 @@ LinkFacts link_at(const Api& api, Handle handle, unsigned link) {
   LinkFacts facts{.kind = LinkKind::nvlink, .remote_pci = "", .count = 1, .bandwidth = {}};
   PciInfo remote;
   constexpr unsigned is_switch = 2;
-  if (driver_number(api.link_remote_type, handle, link) == is_switch)
+  if (number_from(api.link_remote_type, handle, link) == is_switch)
     facts.kind = LinkKind::nvswitch;
-  else if (api.link_remote_pci != nullptr &&
-           api.link_remote_pci(handle, link, &remote) == Code::success) {
+  else if (api.link_remote_pci(handle, link, &remote) == Code::success) {
     remote.bus_id[sizeof remote.bus_id - 1] = '\0';
     facts.remote_pci = plain_pci(remote.bus_id);
   }
   FieldValue speed{.field = link_speed, .scope = link};
-  if (api.field_values != nullptr && api.field_values(handle, 1, &speed) == Code::success &&
-      speed.code == Code::success && speed.value.u32 > 0 && !is_sentinel(speed.value.u32, 32))
+  if (api.field_values(handle, 1, &speed) == Code::success && speed.code == Code::success &&
+      speed.value.u32 > 0 && !is_sentinel(speed.value.u32, 32))
     facts.bandwidth = speed.value.u32 * (unit::MB / unit::s);
   return facts;
 }
 
 void link_facts(const Api& api, Handle handle, DeviceFacts& facts) {
   for (unsigned link = 0; link < most_links; ++link) {
-    if (driver_number(api.link_state, handle, link) != 1U) continue;
+    if (number_from(api.link_state, handle, link) != 1U) continue;
     const LinkFacts one = link_at(api, handle, link);
     const auto same = std::find_if(facts.links.begin(), facts.links.end(), [&](const auto& other) {
       return other.kind == one.kind && other.remote_pci == one.remote_pci;
@@ -392,7 +331,7 @@ void link_facts(const Api& api, Handle handle, DeviceFacts& facts) {
 }
 
 std::string architecture_name(const Api& api, Handle handle) {
-  const auto raw = driver_number(api.architecture, handle);
+  const auto raw = number_from(api.architecture, handle);
   for (const auto& [number, name] : architecture_names)
     if (raw == number) return name;
   return raw ? fmt::format("nvidia architecture {}", *raw) : "";
@@ -407,32 +346,22 @@ DeviceFacts device_facts(const Driver& driver, const Listed& listed) {
   facts.device = listed.device;
   facts.vendor = "nvidia";
   facts.architecture = architecture_name(api, handle);
-  std::array<char, 64> serial{};
-  if (api.serial != nullptr &&
-      api.serial(handle, serial.data(), serial.size() - 1) == Code::success)
-    facts.board = serial.data();
   power_facts(api, handle, facts);
   limit_facts(api, handle, facts);
-  facts.pcie_generation = small_number(api.pcie_generation, handle);
-  facts.pcie_width = small_number(api.pcie_width, handle);
-  facts.pcie_generation_max = small_number(api.pcie_generation_max, handle);
-  facts.pcie_width_max = small_number(api.pcie_width_max, handle);
+  facts.pcie_width = small_number(number_from(api.pcie_width, handle));
+  facts.pcie_width_max = small_number(number_from(api.pcie_width_max, handle));
   link_facts(api, handle, facts);
-  facts.mig = on(api.mig_mode, handle);
-  facts.ecc = on(api.ecc, handle);
-  if (const auto persistence = driver_number(api.persistence, handle))
+  unsigned current = 0, pending = 0;
+  if (api.mig_mode(handle, &current, &pending) == Code::success) facts.mig = current != 0;
+  if (const auto persistence = number_from(api.persistence, handle))
     facts.persistence = *persistence != 0;
   return facts;
 }
 
 void driver_facts(const Driver& driver, NodeFacts& node) {
-  std::array<char, 96> text{};
-  const Api& api = driver.api();
-  if (api.driver_version != nullptr &&
-      api.driver_version(text.data(), text.size() - 1) == Code::success)
-    node.nvidia_driver = text.data();
+  node.nvidia_driver = text_from(driver.api().driver_version);
   int cuda = 0;
-  if (api.cuda_version != nullptr && api.cuda_version(&cuda) == Code::success)
+  if (driver.api().cuda_version(&cuda) == Code::success)
     node.cuda = fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10);
 }
 

@@ -18,19 +18,16 @@ struct Listed {
 int32_t num_devices(const Driver&);
 /// Nothing, and a gap, for a number that the driver counts but does not hand out.
 std::optional<Listed> list_device(const Driver&, int32_t number, std::vector<Gap>& gaps);
-/// `gaps`, if given, gets those that the driver counts but does not hand out.
-std::vector<Listed> list_devices(const Driver&, std::vector<Gap>* gaps = nullptr);
 
 DeviceFacts device_facts(const Driver&, const Listed&);
 /// Driver and CUDA version, into the node's facts.
 void driver_facts(const Driver&, NodeFacts&);
 
-/// Reads these GPUs. One that falls off the bus is said once and asked for again after 1, 2, 4 ...
-/// 60 s, by its UUID; where the driver was reset, all of it is begun anew. Several sensors may
-/// share a driver. `missing`, if given, gets what the GPUs lack, in the place of the sensor's
-/// gaps().
-std::unique_ptr<Sensor> make_sensor(std::shared_ptr<Driver>, std::vector<Listed>, bool gpm,
-                                    GapList* missing = nullptr);
+/// Reads this GPU. One that falls off the bus is said once and asked for again after 1, 2, 4 ...
+/// 60 s, by its UUID; where the driver was reset, all of it is begun anew. Sensors share a driver.
+/// `missing` gets what the GPU lacks, in the place of the sensor's gaps().
+std::unique_ptr<Sensor> make_sensor(std::shared_ptr<Driver>, const Listed&, bool gpm,
+                                    GapList& missing);
 
 /// "0000:1b:00.0", as sysfs writes it, of NVML's "00000000:1B:00.0".
 std::string plain_pci(std::string_view bus_id);

@@ -12,13 +12,11 @@
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/open_file.h"
 
 namespace triplepoint::telemetry {
@@ -45,50 +43,6 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
     all.push_back(fmt::format("{}={}", name, value));
   return all;
 }
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts)
-    pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-/// How the command begins: signals as if we were not there.
-class SpawnAttributes {
- public:
-  SpawnAttributes(const SignalsForCommand& signals, ChildProcess::Place place) {
-    posix_spawnattr_init(&attributes_);
-    sigset_t ours;
-    sigemptyset(&ours);
-    for (int signal : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ})
-      sigaddset(&ours, signal);
-    posix_spawnattr_setsigdefault(&attributes_, &ours);
-    posix_spawnattr_setsigmask(&attributes_, &signals.before());
-    const bool apart = place == ChildProcess::Place::apart;
-    posix_spawnattr_setflags(&attributes_,
-                             static_cast<short>(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
-                                                (apart ? POSIX_SPAWN_SETPGROUP : 0)));
-    posix_spawn_file_actions_init(&files_);
-    // Not in the terminal's foreground: reading from it would stop it.
-    if (apart) posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  }
-  SpawnAttributes(const SpawnAttributes&) = delete;
-  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
-  SpawnAttributes(SpawnAttributes&&) = delete;
-  SpawnAttributes& operator=(SpawnAttributes&&) = delete;
-  ~SpawnAttributes() {
-    posix_spawn_file_actions_destroy(&files_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  const posix_spawnattr_t* get() const { return &attributes_; }
-  const posix_spawn_file_actions_t* files() const { return &files_; }
-
- private:
-  posix_spawnattr_t attributes_{};
-  posix_spawn_file_actions_t files_{};
-};
 
 }  // namespace
 
@@ -123,26 +77,15 @@ std::optional<int> SignalsForCommand::take_end() const {
 Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
                                          const std::map<std::string, std::string>& variables,
                                          const SignalsForCommand& signals, Place place) {
-  std::vector<std::string> words = command, environment = environment_with(variables);
-  const SpawnAttributes attributes(signals, place);
-  pid_t id = 0;
-  const int code = posix_spawnp(&id, words[0].c_str(), attributes.files(), attributes.get(),
-                                pointers_to(words).data(), pointers_to(environment).data());
-  if (code != 0)
-    return error(fmt::format("cannot run {} ({}); check its name and PATH", command[0],
-                             std::generic_category().message(code)));
+  const pid_t id = TPT_TRY(spawn({.command = command,
+                                  .environment = environment_with(variables),
+                                  .apart = place == Place::apart,
+                                  .blocked = signals.before()}));
   return ChildProcess(id, signals.taken(), place);
 }
 
-std::optional<int> ChildProcess::exit_code() const {
-  int status = 0;
-  if (waitpid(id_, &status, WNOHANG) != id_) return std::nullopt;
-  if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-  return WEXITSTATUS(status);
-}
-
 std::optional<int> ChildProcess::wait_for(Seconds most) {
-  if (const auto code = exit_code()) return code;
+  if (const auto code = exit_code_of(id_)) return code;
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   const double end =
@@ -158,7 +101,7 @@ std::optional<int> ChildProcess::wait_for(Seconds most) {
     siginfo_t info{};
     const int signal = sigtimedwait(&signals_, &info, &wait);
     if (signal == SIGCHLD) {
-      if (const auto code = exit_code()) return code;
+      if (const auto code = exit_code_of(id_)) return code;
     } else if (signal > 0) {
       pass_on(signal, info.si_code == SI_KERNEL);
     }

@@ -62,7 +62,6 @@ class ChildProcess {
  private:
   ChildProcess(pid_t id, const sigset_t& signals, Place place)
       : id_(id), signals_(signals), place_(place) {}
-  std::optional<int> exit_code() const;
   void pass_on(int signal, bool from_terminal);
 
   pid_t id_;

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/statistics.h"
-#include "triplepoint/base/text.h"
 
 #include "triplepoint/run/throttle_reasons.h"
 
@@ -120,7 +119,6 @@ struct UnsampledThrottling {
 };
 
 struct Counts {
-  std::map<int32_t, int32_t> elsewhere;  // dies whose power another one says
   int64_t power = 0, die = 0, memory = 0, clock = 0, throttle = 0;
   std::map<std::string, UnsampledThrottling> unseen;  // by reason
 };
@@ -132,20 +130,6 @@ std::optional<Instant> last_reading_of(const Run& few) {
   for (const Series& series : few.series)
     last = std::max(last.value_or(series.times.back()), series.times.back());
   return last;
-}
-
-/// Dies whose package's power stands on another one: numbers of GPUs of a node, by their own.
-std::map<int32_t, int32_t> dies_counted_elsewhere(const Run& head) {
-  std::map<int32_t, int32_t> dies;
-  const auto fact = head.manifest.facts.find("power_counted_on");
-  if (fact == head.manifest.facts.end()) return dies;
-  for (const std::string& pair : split(fact->second, ' ')) {
-    const std::size_t colon = std::min(pair.find(':'), pair.size());
-    const auto die = whole_number(pair.substr(0, colon));
-    const auto on = whole_number(pair.substr(std::min(colon + 1, pair.size())));
-    if (die && on) dies[static_cast<int32_t>(*die)] = static_cast<int32_t>(*on);
-  }
-  return dies;
 }
 
 /// Of two sensors at odds neither is better known than by how far they are.
@@ -168,7 +152,7 @@ void close_energy(const DeviceSeries& series, const Window& all, RecordingSummar
       summary.edges_share = std::max(summary.edges_share, best->edges / best->energy);
     if (const auto odds = energy.disagreement())
       summary.disagreement = std::max(summary.disagreement.value_or(0), *odds);
-  } else if (!counts.elsewhere.contains(series.device().local)) {
+  } else if (!series.device().power_counted_on) {
     summary.without_energy.push_back(
         {series.device().local, series.device().rank, last_reading_of(few)});
   }
@@ -332,10 +316,10 @@ void divide(std::optional<double>& sum, int64_t count) {
 
 void close_devices(const Run& head, const Window& all, const run::SeriesLoader& load,
                    RecordingSummary& summary) {
-  Counts counts{.elsewhere = dies_counted_elsewhere(head)};
-  summary.num_packages = counts.elsewhere.empty()
-                             ? 0
-                             : summary.num_devices - static_cast<int64_t>(counts.elsewhere.size());
+  Counts counts;
+  const auto elsewhere = std::ranges::count_if(
+      head.devices, [](const run::Device& device) { return device.power_counted_on.has_value(); });
+  summary.num_packages = elsewhere == 0 ? 0 : summary.num_devices - elsewhere;
   for (const run::Device& device : head.devices) {
     const DeviceSeries series(head, load, device);
     close_energy(series, all, summary, counts);
@@ -389,9 +373,8 @@ void close_node(const run::SeriesLoader& load, const Window& all, RecordingSumma
 std::vector<double> energies_of_steps(const Run& head, const std::vector<run::StepRecord>& steps,
                                       const run::SeriesLoader& load) {
   std::vector<double> joules(steps.size(), 0);
-  const std::map<int32_t, int32_t> elsewhere = dies_counted_elsewhere(head);
   for (const run::Device& device : head.devices) {
-    if (elsewhere.contains(device.local)) continue;
+    if (device.power_counted_on) continue;
     const Run few = DeviceSeries(head, load, device).run_of(energy_signals);
     for (size_t i = 0; i < steps.size(); ++i) {
       const MeasuredEnergy energy = energy_of(few, device.index, steps[i].begin, steps[i].end);

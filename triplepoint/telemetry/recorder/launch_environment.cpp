@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -20,11 +18,10 @@
 namespace triplepoint::telemetry {
 namespace {
 
-std::optional<int32_t> whole_number(std::string_view text) {
-  int32_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+std::optional<int32_t> small_number(std::string_view text) {
+  const auto number = whole_number(text);
+  return number && *number <= INT32_MAX ? std::optional(static_cast<int32_t>(*number))
+                                        : std::nullopt;
 }
 
 /// Asks the environment, and keeps the first answer of several.
@@ -40,7 +37,7 @@ class VariableReader {
   std::optional<int32_t> number(std::initializer_list<const char*> names) const {
     for (const char* name : names)
       if (const auto value = variable_(name))
-        if (const auto parsed = whole_number(*value)) return parsed;
+        if (const auto parsed = small_number(*value)) return parsed;
     return std::nullopt;
   }
   bool has(const char* name) const { return variable_(name).has_value(); }
@@ -51,17 +48,14 @@ class VariableReader {
 
 /// "2(x3),1" is 2,2,2,1 tasks; the entry of this node.
 std::optional<int32_t> tasks_of_node(std::string_view list, int32_t node) {
-  while (!list.empty()) {
-    const std::string_view item = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(list.size(), item.size() + 1));
-    const size_t open = item.find("(x");
-    const auto tasks = whole_number(item.substr(0, open));
-    const auto times = open == std::string_view::npos || !item.ends_with(')')
-                           ? std::optional<int32_t>(1)
-                           : whole_number(item.substr(open + 2, item.size() - open - 3));
-    if (!tasks || !times) return std::nullopt;
-    if (node < *times) return tasks;
-    node -= *times;
+  for (const std::string& item : split(list, ',')) {
+    const size_t open = std::min(item.find("(x"), item.size());
+    const auto tasks = small_number(item.substr(0, open));
+    const std::string_view times = trimmed(std::string_view(item).substr(open), "(x)");
+    const auto nodes = times.empty() ? std::optional(1) : small_number(times);
+    if (!tasks || !nodes) return std::nullopt;
+    if (node < *nodes) return tasks;
+    node -= *nodes;
   }
   return std::nullopt;
 }
@@ -127,13 +121,9 @@ LaunchEnvironment launcher_of(const VariableReader& ask) {
 
 /// The entries of a list, without blanks around them.
 std::vector<std::string> entries_of(std::string_view list) {
-  std::vector<std::string> entries;
-  while (!list.empty()) {
-    std::string entry(list.substr(0, list.find(',')));
-    list.remove_prefix(std::min(list.size(), entry.size() + 1));
-    std::erase_if(entry, [](unsigned char c) { return std::isspace(c) != 0; });
-    entries.push_back(std::move(entry));
-  }
+  std::vector<std::string> entries = list.empty() ? std::vector<std::string>() : split(list, ',');
+  for (std::string& entry : entries)
+    entry = trimmed(entry);
   return entries;
 }
 
@@ -161,7 +151,7 @@ std::string gpu_of_mig(const std::string& word) {
 std::optional<int32_t> device_named(const std::vector<run::Device>& devices,
                                     const std::string& entry, bool in_pci_order) {
   const std::string word = gpu_of_mig(entry);
-  if (const auto number = whole_number(word)) {
+  if (const auto number = small_number(word)) {
     if (!in_pci_order && are_mixed(devices)) return std::nullopt;
     for (size_t i = 0; i < devices.size(); ++i)
       if (devices[i].local == *number) return static_cast<int32_t>(i);
@@ -177,7 +167,7 @@ std::string composed(const std::string& runtime, const std::string& hip) {
   const std::vector<std::string> there = entries_of(runtime);
   std::string visible;
   for (const std::string& entry : entries_of(hip)) {
-    const auto number = whole_number(entry);
+    const auto number = small_number(entry);
     if (number && static_cast<size_t>(*number) >= there.size()) break;  // as HIP does
     visible +=
         (visible.empty() ? "" : ",") + (number ? there[static_cast<size_t>(*number)] : entry);

@@ -299,12 +299,10 @@ void MarksToRun::keep_finished_steps(int64_t now_ns) {
 void MarksToRun::finish() {
   while (!steps_.empty())
     emit(steps_.begin());
-  std::string waits;
   for (const auto& [rank, wait] : core_waits_)
     if (wait.steps > 1)
-      waits += fmt::format("{}{}:{:.4g}", waits.empty() ? "" : " ", rank,
-                           (wait.last - wait.first) / static_cast<double>(wait.steps - 1));
-  if (!waits.empty()) run_.fact("core_waits_s", waits);
+      run_.set_core_wait(rank,
+                         (wait.last - wait.first) * unit::s / static_cast<double>(wait.steps - 1));
 }
 
 }  // namespace triplepoint::telemetry

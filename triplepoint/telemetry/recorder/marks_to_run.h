@@ -28,8 +28,7 @@ namespace triplepoint::telemetry {
 ///   value      tokens and samples are added to the step they are said in, over all ranks; any
 ///   other
 ///              is a series mark_<name> of the rank's device, or of the node
-///   step's end the seconds of a step that each rank waited for a core, as the fact core_waits_s:
-///              "0:0.0012 1:0.3"
+///   step's end how long each rank waits for a core in a step, on average
 ///
 /// A process without a rank counts as the next free one. Its device is found by its local rank and
 /// visible devices. A thread that says the value `rank` is that rank: ranks may be threads.

@@ -237,7 +237,7 @@ TEST_CASE("what a rank waits for cores is told per step, from its first step's e
                  .number = i,
                  .value = process == 0 ? 7 + 0.5 * step : -1});  // -1: the kernel does not count
     }
-  CHECK(bench.load().manifest.facts.at("core_waits_s") == "8:0.5");
+  CHECK(bench.load().core_waits == std::map<int32_t, Seconds>{{8, 0.5 * unit::s}});
 }
 
 TEST_CASE("a rank's device is the one its process sees") {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
@@ -15,6 +14,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::telemetry {
 
@@ -57,8 +58,8 @@ Result<void> make_private_folder(const Path& folder) {
   return {};
 }
 
-int open_lock(const Path& path) {
-  return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+Descriptor open_lock(const Path& path) {
+  return Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
 }
 
 /// Folders of recorders that were killed keep shared memory.
@@ -71,35 +72,24 @@ void remove_abandoned(const Path& base) {
     if (lstat(entry.path().c_str(), &status) != 0 || status.st_uid != geteuid() ||
         status.st_mtime + too_young_s > time(nullptr))
       continue;
-    const int lead = open_lock(entry.path() / "lead"),
-              present = open_lock(entry.path() / "present");
-    const bool free = lead >= 0 && present >= 0 && flock(lead, LOCK_EX | LOCK_NB) == 0 &&
-                      flock(present, LOCK_EX | LOCK_NB) == 0;
-    if (free) fs::remove_all(entry.path(), ignored);
-    if (lead >= 0) close(lead);
-    if (present >= 0) close(present);
+    const Descriptor lead = open_lock(entry.path() / "lead"),
+                     present = open_lock(entry.path() / "present");
+    if (flock(lead.number(), LOCK_EX | LOCK_NB) == 0 &&
+        flock(present.number(), LOCK_EX | LOCK_NB) == 0)
+      fs::remove_all(entry.path(), ignored);
   }
 }
 
 std::optional<int32_t> number_in(std::string_view text) {
-  int32_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  const auto number = whole_number(text);
+  return number ? std::optional(static_cast<int32_t>(*number)) : std::nullopt;
 }
 
 /// Lines "rank", "local rank", "=visible devices" or "".
 NodeRank read_introduction(const std::string& text, int64_t pid) {
-  NodeRank rank{.pid = pid};
-  std::vector<std::string> lines;
-  for (size_t from = 0; from <= text.size();) {
-    const size_t to = std::min(text.find('\n', from), text.size());
-    lines.push_back(text.substr(from, to - from));
-    from = to + 1;
-  }
+  std::vector<std::string> lines = split(text, '\n');
   lines.resize(3);
-  rank.rank = number_in(lines[0]);
-  rank.local_rank = number_in(lines[1]);
+  NodeRank rank{.pid = pid, .rank = number_in(lines[0]), .local_rank = number_in(lines[1])};
   if (lines[2].starts_with('=')) rank.visible_devices = lines[2].substr(1);
   return rank;
 }
@@ -123,14 +113,14 @@ Result<NodeGathering> NodeGathering::join(const LaunchEnvironment& environment, 
   TPT_TRY(make_private_folder(gathering.marks()));
   gathering.present_ = open_lock(gathering.folder_ / "present");
   gathering.lead_ = open_lock(gathering.folder_ / "lead");
-  if (gathering.present_ < 0 || gathering.lead_ < 0)
+  if (!gathering.present_ || !gathering.lead_)
     return error(fmt::format("cannot write into {} ({}); free some space there",
                              gathering.folder_.string(), std::generic_category().message(errno)));
-  gathering.leads_ = flock(gathering.lead_, LOCK_EX | LOCK_NB) == 0;
+  gathering.leads_ = flock(gathering.lead_.number(), LOCK_EX | LOCK_NB) == 0;
   if (gathering.leads_)
     remove_abandoned(base);
   else
-    flock(gathering.present_, LOCK_SH);
+    flock(gathering.present_.number(), LOCK_SH);
   TPT_TRY(gathering.introduce(environment));
   return gathering;
 }
@@ -144,15 +134,13 @@ Result<void> NodeGathering::introduce(const LaunchEnvironment& environment) {
 
 NodeGathering::NodeGathering(NodeGathering&& other) noexcept
     : folder_(std::move(other.folder_)),
-      lead_(std::exchange(other.lead_, -1)),
-      present_(std::exchange(other.present_, -1)),
+      lead_(std::move(other.lead_)),
+      present_(std::move(other.present_)),
       leads_(std::exchange(other.leads_, false)) {}
 
 NodeGathering::~NodeGathering() {
   std::error_code ignored;
   if (leads_) fs::remove_all(folder_, ignored);
-  if (lead_ >= 0) close(lead_);
-  if (present_ >= 0) close(present_);
 }
 
 std::vector<NodeRank> NodeGathering::ranks() const {
@@ -160,7 +148,7 @@ std::vector<NodeRank> NodeGathering::ranks() const {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
     if (entry.path().extension() != ".rank") continue;
-    const auto pid = number_in(entry.path().stem().string());
+    const auto pid = whole_number(entry.path().stem().string());
     const auto text = read_file(entry.path());
     if (pid && text) ranks.push_back(read_introduction(*text, *pid));
   }
@@ -171,8 +159,8 @@ std::vector<NodeRank> NodeGathering::ranks() const {
 }
 
 bool NodeGathering::others_have_left() const {
-  if (flock(present_, LOCK_EX | LOCK_NB) != 0) return false;
-  flock(present_, LOCK_UN);
+  if (flock(present_.number(), LOCK_EX | LOCK_NB) != 0) return false;
+  flock(present_.number(), LOCK_UN);
   return true;
 }
 

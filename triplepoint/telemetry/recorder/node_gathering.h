@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "triplepoint/base/descriptor.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
@@ -49,7 +50,7 @@ class NodeGathering {
   Result<void> introduce(const LaunchEnvironment& environment);
 
   Path folder_;
-  int lead_ = -1, present_ = -1;  // locked files
+  Descriptor lead_, present_;  // locked files
   bool leads_ = false;
 };
 

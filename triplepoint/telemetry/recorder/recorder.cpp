@@ -104,190 +104,146 @@ run::Run head_of(const RecordingPlan& plan, const Sampler& sampler, const ClockP
 
 }  // namespace
 
-struct Recorder::State {
-  State(const RecordingPlan& wanted, std::vector<std::unique_ptr<Sensor>> sensors)
-      : plan(wanted), sampler(std::move(sensors), wanted.sampling) {}
-
-  RecordingPlan plan;
-  Sampler sampler;
-  std::optional<run::GrowingRun> run;
-  std::optional<MarksToRun> marks_to_run;
-  std::optional<mark::Reader> marks;
-  ClockWatch clocks;
-  int64_t epoch_ns = 0, next_sync_ns = 0;
-  std::vector<std::optional<size_t>> series;  // of each channel, once it has a value
-  std::vector<Sample> samples;
-  std::map<int32_t, NodeRank> ranks;
-  std::map<int32_t, std::vector<int64_t>> processes_seen;  // of each device, by the driver
-  std::string not_measured;                                // as the run has it
-  std::string power_counted_on;  // "1:0 3:2": dies whose package's power another one says
-  // Of what did not fit on the disk, nor into memory:
-  int64_t last_drain_ns = 0, last_safe_ns = 0, dropped_ns = 0, dropped_when_safe_ns = 0;
-  int64_t dropped = 0;
-  size_t troubles = 0;
-  std::set<std::string> told;  // of troubles: each is noted once
-  bool failed = false;
-
-  Result<void> begin();
-  void adopt(Sensors part);
-  void adopt_opened();
-  void finish_opening();
-  void drain_marks(int64_t now);
-  void match_processes();
-  void drain_samples();
-  void count_dropped();
-  void keep(const std::vector<Sample>& fresh);
-  void look_at_clocks();
-  void keep_troubles();
-  void refresh_periods(run::Run& closing) const;
-  Result<void> sync();
-};
-
-Result<void> Recorder::State::begin() {
+Result<void> Recorder::begin_run() {
   const ClockPair epoch = read_clocks();
-  epoch_ns = epoch.monotonic_ns;
-  next_sync_ns = epoch_ns + sync_every_ns;
-  last_drain_ns = last_safe_ns = epoch_ns;
-  run.emplace(TPT_TRY(run::GrowingRun::create(plan.file, head_of(plan, sampler, epoch))));
-  marks_to_run.emplace(*run, epoch_ns);
-  series.resize(sampler.channels().size());
+  epoch_ns_ = epoch.monotonic_ns;
+  next_sync_ns_ = epoch_ns_ + sync_every_ns;
+  last_drain_ns_ = last_safe_ns_ = epoch_ns_;
+  run_.emplace(TPT_TRY(run::GrowingRun::create(plan_.file, head_of(plan_, sampler_, epoch))));
+  marks_to_run_.emplace(*run_, epoch_ns_);
+  series_.resize(sampler_.channels().size());
   look_at_clocks();
-  if (plan.marks) marks.emplace(TPT_TRY(mark::Reader::watch(*plan.marks)));
-  sampler.start();
+  if (plan_.marks) marks_.emplace(TPT_TRY(mark::Reader::watch(*plan_.marks)));
+  sampler_.start();
   return {};
 }
 
-void Recorder::State::adopt(Sensors part) {
+void Recorder::adopt(Sensors part) {
   std::vector<run::Device> silent;
   for (const DeviceFacts& facts : part.devices)
     if (facts.sensor < 0) silent.push_back(facts.device);
-  for (const DeviceFacts& facts : part.devices)
-    if (facts.power_counted_on)
-      power_counted_on +=
-          fmt::format("{}{}:{}", power_counted_on.empty() ? "" : " ", facts.device.local,
-                      part.devices[static_cast<size_t>(*facts.power_counted_on)].device.local);
-  if (!power_counted_on.empty()) run->fact("power_counted_on", power_counted_on);
-  plan.gaps.insert(plan.gaps.end(), part.gaps.begin(), part.gaps.end());
-  sampler.add(std::move(part.all), silent);
-  series.resize(sampler.channels().size());
-  for (size_t i = 0; i < sampler.devices().size(); ++i) {
-    run::Device device = sampler.devices()[i];
-    if (i < run->head().devices.size()) device.rank = run->head().devices[i].rank;
-    if (i >= run->head().devices.size() || device != run->head().devices[i])
-      run->set_device(i, device);
+  plan_.gaps.insert(plan_.gaps.end(), part.gaps.begin(), part.gaps.end());
+  sampler_.add(std::move(part.all), silent);
+  series_.resize(sampler_.channels().size());
+  for (size_t i = 0; i < sampler_.devices().size(); ++i) {
+    run::Device device = sampler_.devices()[i];
+    if (i < run_->head().devices.size()) device.rank = run_->head().devices[i].rank;
+    if (i >= run_->head().devices.size() || device != run_->head().devices[i])
+      run_->set_device(i, device);
   }
-  if (marks) marks_to_run->find_devices(marks->processes());
-  for (const auto& [number, rank] : ranks)
-    marks_to_run->know_rank(number, rank.local_rank, rank.visible_devices, rank.in_pci_order);
+  if (marks_) marks_to_run_->find_devices(marks_->processes());
+  for (const auto& [number, rank] : ranks_)
+    marks_to_run_->know_rank(number, rank.local_rank, rank.visible_devices, rank.in_pci_order);
 }
 
-void Recorder::State::adopt_opened() {
-  if (plan.opening == nullptr) return;
-  const bool is_complete = plan.opening->is_complete();
-  for (Sensors& part : plan.opening->take())
+void Recorder::adopt_opened() {
+  if (plan_.opening == nullptr) return;
+  const bool is_complete = plan_.opening->is_complete();
+  for (Sensors& part : plan_.opening->take())
     adopt(std::move(part));
-  if (is_complete) plan.opening.reset();
-  std::vector<Gap> gaps = plan.gaps;
-  gaps.insert(gaps.end(), sampler.gaps().begin(), sampler.gaps().end());
-  if (std::string text = text_of(gaps); text != not_measured && !text.empty())
-    run->fact("not_measured", not_measured = std::move(text));
+  if (is_complete) plan_.opening.reset();
+  std::vector<Gap> gaps = plan_.gaps;
+  gaps.insert(gaps.end(), sampler_.gaps().begin(), sampler_.gaps().end());
+  if (std::string text = text_of(gaps); text != not_measured_ && !text.empty())
+    run_->fact("not_measured", not_measured_ = std::move(text));
 }
 
 /// A command may be shorter than the opening of a driver that answers.
-void Recorder::State::finish_opening() {
-  if (plan.opening == nullptr) return;
-  plan.opening->wait(longest_opening, {});
+void Recorder::finish_opening() {
+  if (plan_.opening == nullptr) return;
+  plan_.opening->wait(longest_opening, {});
   adopt_opened();
-  if (plan.opening == nullptr) return;
-  for (const Gap& gap : plan.opening->outstanding())
-    run->note(fmt::format("{}: {}; not recorded ({})", gap.what, gap.why, gap.remedy));
+  if (plan_.opening == nullptr) return;
+  for (const Gap& gap : plan_.opening->outstanding())
+    run_->note(fmt::format("{}: {}; not recorded ({})", gap.what, gap.why, gap.remedy));
 }
 
-void Recorder::State::drain_marks(int64_t now) {
-  if (!marks) return;
-  const mark::Reader& reader = *marks;
-  marks->drain([&](const mark::Event& event) { marks_to_run->take(event, reader.processes()); });
-  marks_to_run->keep_finished_steps(now);
+void Recorder::drain_marks(int64_t now) {
+  if (!marks_) return;
+  const mark::Reader& reader = *marks_;
+  marks_->drain([&](const mark::Event& event) { marks_to_run_->take(event, reader.processes()); });
+  marks_to_run_->keep_finished_steps(now);
 }
 
 /// A rank that the driver sees on one GPU alone is on that one, whatever its environment says: it
 /// also tells MIG instances and CUDA's order.
-void Recorder::State::match_processes() {
-  auto seen = sampler.processes();
-  if (seen == processes_seen) return;
-  processes_seen = std::move(seen);
-  for (const auto& [number, rank] : ranks) {
+void Recorder::match_processes() {
+  auto seen = sampler_.processes();
+  if (seen == processes_seen_) return;
+  processes_seen_ = std::move(seen);
+  for (const auto& [number, rank] : ranks_) {
     std::vector<int32_t> devices;
-    for (const auto& [device, pids] : processes_seen)
+    for (const auto& [device, pids] : processes_seen_)
       if (std::ranges::find_first_of(pids, rank.all_pids) != pids.end()) devices.push_back(device);
-    if (devices.size() == 1) marks_to_run->place_rank(number, static_cast<size_t>(devices.front()));
+    if (devices.size() == 1)
+      marks_to_run_->place_rank(number, static_cast<size_t>(devices.front()));
   }
 }
 
-void Recorder::State::drain_samples() {
-  samples.clear();
-  sampler.take(samples);
-  keep(samples);
+void Recorder::drain_samples() {
+  samples_.clear();
+  sampler_.take(samples_);
+  keep(samples_);
   count_dropped();
 }
 
 /// A stretch of time of which values were dropped counts as lost.
-void Recorder::State::count_dropped() {
+void Recorder::count_dropped() {
   const int64_t now = monotonic_now_ns();
-  const int64_t all = run->num_dropped() + sampler.cost().lost_samples;
-  if (std::exchange(dropped, all) < all) dropped_ns += now - last_drain_ns;
-  last_drain_ns = now;
+  const int64_t all = run_->num_dropped() + sampler_.cost().lost_samples;
+  if (std::exchange(dropped_, all) < all) dropped_ns_ += now - last_drain_ns_;
+  last_drain_ns_ = now;
 }
 
 /// A channel becomes a series with its first value: what a machine never measures is absent.
-void Recorder::State::keep(const std::vector<Sample>& fresh) {
-  const double own_cpu = std::max(0.0, process_cpu_s() - sampler.cost().cpu_s);
+void Recorder::keep(const std::vector<Sample>& fresh) {
+  const double own_cpu = std::max(0.0, process_cpu_s() - sampler_.cost().cpu_s);
   for (const Sample& sample : fresh) {
     const auto channel = static_cast<size_t>(sample.channel);
-    const run::SeriesSource& source = sampler.channels()[channel];
-    if (!series[channel]) {
+    const run::SeriesSource& source = sampler_.channels()[channel];
+    if (!series_[channel]) {
       const run::Series empty{
           .signal = source.signal, .device = source.device, .of_node = source.of_node};
-      series[channel] = run->declare(empty, &source);
+      series_[channel] = run_->declare(empty, &source);
     }
     // Sampling is one part of what recording costs; the rest of the process is the other.
     const double more = source.signal == "sampler_cpu_s" ? own_cpu : 0;
-    run->add(*series[channel], Instant(sample.time_ns - epoch_ns), sample.value + more);
+    run_->add(*series_[channel], Instant(sample.time_ns - epoch_ns_), sample.value + more);
   }
 }
 
-void Recorder::State::look_at_clocks() {
+void Recorder::look_at_clocks() {
   const ClockPair now = read_clocks();
-  const ClockWatch::Verdict verdict = clocks.look(now);
+  const ClockWatch::Verdict verdict = clocks_.look(now);
   if (verdict.jumped_ns)
-    run->note(fmt::format("the wall clock was set by {:+.3f} s at {:.1f} s of the recording",
-                          static_cast<double>(*verdict.jumped_ns) * 1e-9,
-                          static_cast<double>(now.monotonic_ns - epoch_ns) * 1e-9));
+    run_->note(fmt::format("the wall clock was set by {:+.3f} s at {:.1f} s of the recording",
+                           static_cast<double>(*verdict.jumped_ns) * 1e-9,
+                           static_cast<double>(now.monotonic_ns - epoch_ns_) * 1e-9));
   if (verdict.keep)
-    run->add(
-        run::ClockAnchor{.instant = Instant(now.monotonic_ns - epoch_ns), .unix_ns = now.unix_ns});
+    run_->add(
+        run::ClockAnchor{.instant = Instant(now.monotonic_ns - epoch_ns_), .unix_ns = now.unix_ns});
 }
 
-void Recorder::State::keep_troubles() {
-  for (const std::string& trouble : sampler.take_troubles())
-    if (told.insert(trouble).second && troubles++ < most_troubles) run->note(trouble);
+void Recorder::keep_troubles() {
+  for (const std::string& trouble : sampler_.take_troubles())
+    if (told_.insert(trouble).second && troubles_++ < most_troubles) run_->note(trouble);
 }
 
-Result<void> Recorder::State::sync() {
+Result<void> Recorder::sync() {
   drain_samples();
   match_processes();
   look_at_clocks();
   keep_troubles();
-  TPT_TRY(run->sync());
-  last_safe_ns = last_drain_ns;
-  dropped_when_safe_ns = dropped_ns;
+  TPT_TRY(run_->sync());
+  last_safe_ns_ = last_drain_ns_;
+  dropped_when_safe_ns_ = dropped_ns_;
   return {};
 }
 
 /// What was found of the sensors while sampling.
-void Recorder::State::refresh_periods(run::Run& closing) const {
-  const auto periods = sampler.periods();
-  const auto& channels = sampler.channels();
+void Recorder::refresh_periods(run::Run& closing) const {
+  const auto periods = sampler_.periods();
+  const auto& channels = sampler_.channels();
   for (run::SeriesSource& source : closing.sources)
     for (size_t i = 0; i < channels.size(); ++i)
       if (channels[i].signal == source.signal && channels[i].device == source.device &&
@@ -295,39 +251,35 @@ void Recorder::State::refresh_periods(run::Run& closing) const {
         source.period = periods[i];
 }
 
-Recorder::Recorder(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Recorder::~Recorder() = default;
-
 Result<std::unique_ptr<Recorder>> Recorder::begin(const RecordingPlan& plan,
                                                   std::vector<std::unique_ptr<Sensor>> sensors) {
-  auto state = std::make_unique<State>(plan, std::move(sensors));
-  TPT_TRY(state->begin());
-  return std::unique_ptr<Recorder>(new Recorder(std::move(state)));
+  std::unique_ptr<Recorder> recorder(new Recorder(plan, std::move(sensors)));
+  TPT_TRY(recorder->begin_run());
+  return recorder;
 }
 
 Result<void> Recorder::turn() {
   const int64_t now = monotonic_now_ns();
-  state_->adopt_opened();
-  state_->drain_marks(now);
-  if (now < state_->next_sync_ns) return {};
-  state_->next_sync_ns = now + sync_every_ns;
-  Result<void> synced = state_->sync();
-  const bool said_so = std::exchange(state_->failed, !synced);
+  adopt_opened();
+  drain_marks(now);
+  if (now < next_sync_ns_) return {};
+  next_sync_ns_ = now + sync_every_ns;
+  Result<void> synced = sync();
+  const bool said_so = std::exchange(failed_, !synced);
   if (said_so) return {};
   return synced;
 }
 
 void Recorder::know_ranks(const std::vector<NodeRank>& ranks) {
   for (const NodeRank& rank : ranks)
-    if (rank.rank && state_->ranks.emplace(*rank.rank, rank).second)
-      state_->marks_to_run->know_rank(*rank.rank, rank.local_rank, rank.visible_devices);
+    if (rank.rank && ranks_.emplace(*rank.rank, rank).second)
+      marks_to_run_->know_rank(*rank.rank, rank.local_rank, rank.visible_devices);
 }
 
 void Recorder::know_processes(const std::vector<RankProcess>& processes) {
   if (processes.empty()) return;
-  State& state = *state_;
-  state.marks_to_run->forget_ranks();
-  state.ranks.clear();
+  marks_to_run_->forget_ranks();
+  ranks_.clear();
   std::string pids;
   for (const auto& [pid, launch, all_pids] : processes) {
     const NodeRank rank{.pid = pid,
@@ -336,59 +288,48 @@ void Recorder::know_processes(const std::vector<RankProcess>& processes) {
                         .visible_devices = launch.visible_devices,
                         .in_pci_order = launch.in_pci_order,
                         .all_pids = all_pids};
-    state.ranks.emplace(*launch.rank, rank);
-    state.marks_to_run->know_rank(*launch.rank, rank.local_rank, rank.visible_devices,
-                                  rank.in_pci_order);
+    ranks_.emplace(*launch.rank, rank);
+    marks_to_run_->know_rank(*launch.rank, rank.local_rank, rank.visible_devices,
+                             rank.in_pci_order);
     pids += fmt::format("{}{}:{}", pids.empty() ? "" : ",", *launch.rank, pid);
   }
-  state.processes_seen.clear();
-  state.run->fact("rank_processes", pids);
+  processes_seen_.clear();
+  run_->fact("rank_processes", pids);
   const LaunchEnvironment& first = processes.front().launch;
-  if (!first.launcher.empty()) state.run->fact("launcher", first.launcher);
-  if (first.world_size) state.run->set_world_size(*first.world_size);
-}
-
-void Recorder::note(const std::string& text) {
-  state_->run->note(text);
+  if (!first.launcher.empty()) run_->fact("launcher", first.launcher);
+  if (first.world_size) run_->set_world_size(*first.world_size);
 }
 
 Result<RecordingSummary> Recorder::finish() {
-  State& state = *state_;
-  state.finish_opening();
-  state.drain_marks(INT64_MAX);
-  state.marks_to_run->finish();
-  state.sampler.stop();
-  if (state.marks && state.marks->lost() > 0)
-    state.run->note(
+  finish_opening();
+  drain_marks(INT64_MAX);
+  marks_to_run_->finish();
+  sampler_.stop();
+  if (marks_ && marks_->lost() > 0)
+    run_->note(
         fmt::format("{} marks were lost (the program marked faster than they could be "
                     "read, or was killed in the middle of one)",
-                    state.marks->lost()));
-  state.drain_samples();
-  state.keep_troubles();
+                    marks_->lost()));
+  drain_samples();
+  keep_troubles();
   const ClockPair end = read_clocks();
-  state.run->add(run::ClockAnchor{.instant = Instant(end.monotonic_ns - state.epoch_ns),
-                                  .unix_ns = end.unix_ns});
+  run_->add(
+      run::ClockAnchor{.instant = Instant(end.monotonic_ns - epoch_ns_), .unix_ns = end.unix_ns});
   RecordingSummary summary;
   const run::Closing closing = [&](const run::SeriesLoader& load) {
-    run::Run head = state.run->head();
-    state.refresh_periods(head);
-    return close_recording(std::move(head), Instant(end.monotonic_ns - state.epoch_ns),
-                           state.plan.steps, load, summary);
+    run::Run head = run_->head();
+    refresh_periods(head);
+    return close_recording(std::move(head), Instant(end.monotonic_ns - epoch_ns_), plan_.steps,
+                           load, summary);
   };
-  TPT_TRY(state.run->finish(closing, {}));
-  summary.dropped_values = state.dropped;
-  summary.lost = static_cast<double>(state.dropped_ns) * unit::ns;
+  TPT_TRY(run_->finish(closing));
+  summary.dropped_values = dropped_;
+  summary.lost = static_cast<double>(dropped_ns_) * unit::ns;
   return summary;
 }
 
 Seconds Recorder::lost_without_end() const {
-  return static_cast<double>(state_->dropped_when_safe_ns + monotonic_now_ns() -
-                             state_->last_safe_ns) *
-         unit::ns;
-}
-
-const Sampler& Recorder::sampler() const {
-  return state_->sampler;
+  return static_cast<double>(dropped_when_safe_ns_ + monotonic_now_ns() - last_safe_ns_) * unit::ns;
 }
 
 Result<std::optional<Path>> keep_old_recording(const Path& file) {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/base/files.h"
@@ -13,6 +16,7 @@
 #include "triplepoint/mark/reader.h"
 #include "triplepoint/telemetry/recorder/child_process.h"
 #include "triplepoint/telemetry/recorder/closing.h"
+#include "triplepoint/telemetry/recorder/marks_to_run.h"
 #include "triplepoint/telemetry/recorder/node_gathering.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
 #include "triplepoint/telemetry/sensor_opening.h"
@@ -69,7 +73,7 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
   Recorder(Recorder&&) = delete;
   Recorder& operator=(Recorder&&) = delete;
-  ~Recorder();
+  ~Recorder() = default;
 
   /// Takes marks and sensors that have been opened; once a second takes samples and makes sure that
   /// all of it is on disk. The error (disk full) is the first of its kind; the recording goes on as
@@ -79,7 +83,7 @@ class Recorder {
   /// Ranks that the command itself has started. They count in the place of those known before: a
   /// launcher inside of another one knows better.
   void know_processes(const std::vector<RankProcess>& processes);
-  void note(const std::string& text);
+  void note(const std::string& text) { run_->note(text); }
 
   /// Ends the recording, within two seconds whatever drivers do; the file is then a run like any
   /// other.
@@ -87,12 +91,43 @@ class Recorder {
   /// Where finish() has failed: what did not reach the disk.
   Seconds lost_without_end() const;
 
-  const Sampler& sampler() const;
+  const Sampler& sampler() const { return sampler_; }
 
  private:
-  struct State;
-  explicit Recorder(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  Recorder(const RecordingPlan& plan, std::vector<std::unique_ptr<Sensor>> sensors)
+      : plan_(plan), sampler_(std::move(sensors), plan.sampling) {}
+  Result<void> begin_run();
+  void adopt(Sensors part);
+  void adopt_opened();
+  void finish_opening();
+  void drain_marks(int64_t now);
+  void match_processes();
+  void drain_samples();
+  void count_dropped();
+  void keep(const std::vector<Sample>& fresh);
+  void look_at_clocks();
+  void keep_troubles();
+  void refresh_periods(run::Run& closing) const;
+  Result<void> sync();
+
+  RecordingPlan plan_;
+  Sampler sampler_;
+  std::optional<run::GrowingRun> run_;
+  std::optional<MarksToRun> marks_to_run_;
+  std::optional<mark::Reader> marks_;
+  ClockWatch clocks_;
+  int64_t epoch_ns_ = 0, next_sync_ns_ = 0;
+  std::vector<std::optional<size_t>> series_;  // of each channel, once it has a value
+  std::vector<Sample> samples_;
+  std::map<int32_t, NodeRank> ranks_;
+  std::map<int32_t, std::vector<int64_t>> processes_seen_;  // of each device, by the driver
+  std::string not_measured_;                                // as the run has it
+  // Of what did not fit on the disk, nor into memory:
+  int64_t last_drain_ns_ = 0, last_safe_ns_ = 0, dropped_ns_ = 0, dropped_when_safe_ns_ = 0;
+  int64_t dropped_ = 0;
+  size_t troubles_ = 0;
+  std::set<std::string> told_;  // of troubles: each is noted once
+  bool failed_ = false;
 };
 
 /// Makes room for a new recording: one that is there already becomes NAME.1.run (.2, ...); its new

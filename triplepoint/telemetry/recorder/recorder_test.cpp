@@ -208,7 +208,8 @@ TEST_CASE(
     return summary;
   };
   CHECK(energy_coverage(close()).starts_with("2 of 4 GPUs"));
-  head.manifest.facts["power_counted_on"] = "1:0 3:2";
+  head.devices[1].power_counted_on = 0;
+  head.devices[3].power_counted_on = 2;
   const RecordingSummary summary = close();
   CHECK(energy_coverage(summary).empty());
   CHECK(*summary.energy / unit::J == doctest::Approx(970 * 15));

@@ -34,7 +34,7 @@ run::SeriesSource own_channel(OwnChannel which) {
 Sampler::Sampler(std::vector<std::unique_ptr<Sensor>> sensors, SamplingPlan plan)
     : state_(std::make_shared<SamplerState>(plan)) {
   state_->begin_ns = monotonic_now_ns();
-  lanes_ = state_->adopt(std::move(sensors));
+  threads_ = state_->adopt(std::move(sensors));
   state_->first_own = static_cast<int32_t>(state_->channels.size());
   for (int i = 0; i < num_own_channels; ++i)
     state_->channels.push_back(own_channel(static_cast<OwnChannel>(i)));
@@ -58,7 +58,7 @@ const std::vector<Gap>& Sampler::gaps() const {
 
 void Sampler::add(std::vector<std::unique_ptr<Sensor>> sensors,
                   const std::vector<run::Device>& silent) {
-  auto lanes = state_->adopt(std::move(sensors));
+  const auto adopted = state_->adopt(std::move(sensors));
   for (run::Device device : silent) {
     device.index = static_cast<int32_t>(state_->devices.size());
     state_->devices.push_back(device);
@@ -67,11 +67,8 @@ void Sampler::add(std::vector<std::unique_ptr<Sensor>> sensors,
   const std::lock_guard lock(state_->mutex);
   for (size_t i = state_->periods.size(); i < state_->channels.size(); ++i)
     state_->periods.push_back(state_->channels[i].period);
-  if (!state_->started) {
-    lanes_.insert(lanes_.end(), lanes.begin(), lanes.end());
-    return;
-  }
-  if (!lanes.empty()) state_->give_to_main(std::move(lanes));
+  for (const auto& thread : adopted)
+    state_->started ? state_->start(thread) : threads_.push_back(thread);
 }
 
 void Sampler::read_now(bool slow, std::vector<Sample>& samples) {
@@ -88,8 +85,8 @@ void Sampler::read_now(bool slow, std::vector<Sample>& samples) {
     state.wake.notify_all();
     for (const auto end = Clock::now() + longest_request; Clock::now() < end;) {
       const int64_t now = monotonic_now_ns();
-      const bool all_served = std::ranges::all_of(state.readers, [&](const auto& reader) {
-        return reader->served >= request || (reader->lanes.size() == 1 && reader->is_stuck(now));
+      const bool all_served = std::ranges::all_of(state.threads, [&](const auto& thread) {
+        return thread->served >= request || thread->is_stuck(now);
       });
       if (all_served) break;
       state.changed.wait_for(lock, look_again);
@@ -103,7 +100,8 @@ void Sampler::start() {
   state_->started = true;
   state_->begin_ns = monotonic_now_ns();
   const std::lock_guard lock(state_->mutex);
-  state_->start_reader(std::exchange(lanes_, {}), true);
+  for (const auto& thread : std::exchange(threads_, {}))
+    state_->start(thread);
   state_->start_watch();
 }
 
@@ -115,7 +113,7 @@ void Sampler::stop() {
   for (const auto end = Clock::now() + longest_stop; Clock::now() < end;) {
     const int64_t now = monotonic_now_ns();
     const bool all_ended = std::ranges::all_of(
-        state.readers, [&](const auto& reader) { return reader->ended || reader->is_stuck(now); });
+        state.threads, [&](const auto& thread) { return thread->ended || thread->is_stuck(now); });
     if (state.watch_ended && all_ended) return;
     state.changed.wait_for(lock, look_again);
   }

@@ -19,17 +19,16 @@
 namespace triplepoint::telemetry {
 
 struct SamplerState;
-struct SensorLane;
+struct SensorThread;
 
-/// Reads all sensors of a node on ticks of an absolute grid: one that is late does not push the
-/// next ones. A reading with the stamp of the one before is dropped. The first second, also of
-/// sensors that come later, is spent on finding the period at which each channel really changes; a
+/// Reads the sensors of a node, each on a separate thread, on ticks of an absolute grid: one that
+/// is late does not push the next ones. A reading with the stamp of the one before is dropped. The
+/// first second of a sensor is spent on finding the period at which each channel really changes; a
 /// sensor all of whose channels are slower than the ticks is then read at half of its period.
 ///
-/// One thread reads all sensors, as long as they answer. A second one watches it: a sensor in whose
-/// call the first has been for 0.3 s is left to that thread, and the others get a new one (each
-/// GPU its own, if the sensor was a GPU). No member of this class waits for a call that does not
-/// return; after stop() such a thread holds nothing but shared state (system/process.h).
+/// A call that does not return holds up its own sensor alone; one more thread watches them, and
+/// says so. No member of this class waits for such a call; after stop() its thread holds nothing
+/// but shared state (system/process.h).
 ///
 /// The four series of the sampler itself (sampler_cpu_s, sampler_late_s, sampler_lost_ticks,
 /// sampler_call_s) are channels as well, of the node.
@@ -75,7 +74,7 @@ class Sampler {
 
  private:
   std::shared_ptr<SamplerState> state_;
-  std::vector<std::shared_ptr<SensorLane>> lanes_;  // until the start
+  std::vector<std::shared_ptr<SensorThread>> threads_;  // until the start
 };
 
 }  // namespace triplepoint::telemetry

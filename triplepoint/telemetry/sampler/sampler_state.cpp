@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t ms = 1'000'000;
 constexpr std::chrono::milliseconds look_every{200};
-// A call that takes longer is left to its thread: the other sensors get another one.
-constexpr int64_t isolate_after_ns = 300 * ms;
+// No other thread waits for a call that takes longer.
+constexpr int64_t stuck_after_ns = 300 * ms;
 constexpr int64_t overdue_after_ns = 2000 * ms;
 constexpr int64_t longest_listing_wait_ns = 60'000 * ms;
 
@@ -30,51 +30,41 @@ double cpu_of_thread_s() {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-std::string name_of_lane(const Sensor& sensor) {
-  std::vector<int32_t> numbers;
-  for (const run::Device& device : sensor.devices())
-    numbers.push_back(device.local);
-  if (numbers.empty()) return std::string(sensor.name());
-  if (numbers.size() > 1) return "GPUs " + ranges_of(numbers);
-  const run::Device& only = sensor.devices().front();
-  return fmt::format("GPU {}{}", only.local, only.pci.empty() ? "" : " (" + only.pci + ")");
-}
-
-std::vector<std::unique_ptr<Sensor>> alone(std::unique_ptr<Sensor> sensor) {
-  std::vector<std::unique_ptr<Sensor>> one;
-  one.push_back(std::move(sensor));
-  return one;
+std::string name_of(const Sensor& sensor) {
+  if (sensor.devices().empty()) return std::string(sensor.name());
+  const run::Device& gpu = sensor.devices().front();
+  return fmt::format("GPU {}{}", gpu.local, gpu.pci.empty() ? "" : " (" + gpu.pci + ")");
 }
 
 }  // namespace
 
-SensorLane::SensorLane(std::unique_ptr<Sensor> sensor, int32_t first_channel_of_it)
-    : round(alone(std::move(sensor)), monotonic_now_ns), first_channel(first_channel_of_it) {}
+SensorThread::SensorThread(std::unique_ptr<Sensor> sensor, int32_t first_channel_of_it)
+    : round(std::move(sensor), monotonic_now_ns), first_channel(first_channel_of_it) {}
 
-bool SensorReader::is_stuck(int64_t now_ns) const {
-  return calling != nullptr && now_ns - calling->call_began_ns > isolate_after_ns;
+bool SensorThread::is_stuck(int64_t now_ns) const {
+  return call_began_ns != 0 && now_ns - call_began_ns > stuck_after_ns;
 }
 
-std::vector<std::shared_ptr<SensorLane>> SamplerState::adopt(
+std::vector<std::shared_ptr<SensorThread>> SamplerState::adopt(
     std::vector<std::unique_ptr<Sensor>> sensors) {
-  std::vector<std::shared_ptr<SensorLane>> lanes;
+  std::vector<std::shared_ptr<SensorThread>> adopted;
   for (std::unique_ptr<Sensor>& sensor : sensors) {
     std::vector<int32_t> index;
     for (const run::Device& device : sensor->devices())
       index.push_back(index_of(device));
-    const std::string name = name_of_lane(*sensor);
+    const std::string name = name_of(*sensor);
     gaps.insert(gaps.end(), sensor->gaps().begin(), sensor->gaps().end());
-    const auto lane =
-        std::make_shared<SensorLane>(std::move(sensor), static_cast<int32_t>(channels.size()));
-    lane->name = name;
-    lane->devices = index;
-    for (run::SeriesSource about : lane->round.channels()) {
+    const auto thread =
+        std::make_shared<SensorThread>(std::move(sensor), static_cast<int32_t>(channels.size()));
+    thread->name = name;
+    thread->devices = index;
+    for (run::SeriesSource about : thread->round.channels()) {
       if (!about.of_node) about.device = index[static_cast<size_t>(about.device)];
       channels.push_back(std::move(about));
     }
-    lanes.push_back(lane);
+    adopted.push_back(thread);
   }
-  return lanes;
+  return adopted;
 }
 
 /// A device that was listed before it could be opened keeps its index.
@@ -93,39 +83,18 @@ int32_t SamplerState::index_of(run::Device device) {
   return devices.back().index;
 }
 
-/// To the thread that reads all others, where no call holds it up. Under the mutex.
-void SamplerState::give_to_main(std::vector<std::shared_ptr<SensorLane>> lanes) {
-  const int64_t now = monotonic_now_ns();
-  for (const auto& reader : readers) {
-    if (!reader->is_main || reader->is_stuck(now)) continue;
-    reader->lanes.insert(reader->lanes.end(), lanes.begin(), lanes.end());
-    reader->has_new_lanes = true;
-    return;
-  }
-  start_reader(std::move(lanes), false);
-}
-
 /// Under the mutex.
-void SamplerState::start_reader(std::vector<std::shared_ptr<SensorLane>> lanes, bool is_main) {
-  const auto reader = std::make_shared<SensorReader>();
-  reader->lanes = std::move(lanes);
-  reader->is_main = is_main;
-  reader->served = requested - (requested > 0 ? 1 : 0);
-  readers.push_back(reader);
-  start_detached([state = shared_from_this(), reader] { state->work(*reader); });
+void SamplerState::start(const std::shared_ptr<SensorThread>& thread) {
+  thread->served = requested - (requested > 0 ? 1 : 0);
+  threads.push_back(thread);
+  start_detached([state = shared_from_this(), thread] { state->work(*thread); });
 }
 
-void SamplerState::work(SensorReader& reader) {
-  on_request ? serve_requests(reader) : follow_grid(reader);
-  std::vector<std::shared_ptr<SensorLane>> lanes;
-  {
-    const std::lock_guard lock(mutex);
-    lanes = reader.lanes;
-  }
-  for (const auto& lane : lanes)
-    lane->round.close();
+void SamplerState::work(SensorThread& thread) {
+  on_request ? serve_requests(thread) : follow_grid(thread);
+  thread.round.close();
   const std::lock_guard lock(mutex);
-  reader.ended = true;
+  thread.ended = true;
   changed.notify_all();
 }
 
@@ -138,243 +107,169 @@ bool SamplerState::sleep_until(int64_t time_ns) {
 }
 
 /// Between ticks after the probe, which shows what a tick costs.
-int64_t SamplerState::chosen_tick(const SensorReader& reader, double cpu_per_tick) {
-  int64_t period = 0;
-  {
-    const std::lock_guard lock(mutex);
-    for (const auto& lane : reader.lanes)
-      if (const int64_t one = lane->round.shortest_period_ns(); one > 0)
-        period = period == 0 ? one : std::min(period, one);
-  }
+int64_t SamplerState::chosen_tick(const SensorThread& thread, double cpu_per_tick) {
+  const int64_t period = thread.round.shortest_period_ns();
   const int64_t interval = nanoseconds(plan.interval);
   if (!plan.follow_sensors || period == 0) return interval;
   const int64_t shortest = std::min(interval, nanoseconds(plan.shortest_tick));
   const int64_t wanted = std::clamp(period / 2, shortest, interval);
   const double share = cpu_per_tick / (static_cast<double>(wanted) * 1e-9);
-  return share <= plan.most_cpu ? wanted : interval;
-}
-
-bool SamplerState::has_new_lanes(SensorReader& reader) {
   const std::lock_guard lock(mutex);
-  return std::exchange(reader.has_new_lanes, false);
+  return share * static_cast<double>(threads.size()) <= plan.most_cpu ? wanted : interval;
 }
 
 /// Reads often, to see how often values change. The ticks from then on; nothing if it is time to
 /// stop.
-std::optional<TickGrid> SamplerState::probe(SensorReader& reader, Batch& batch) {
+std::optional<TickGrid> SamplerState::probe(SensorThread& thread) {
   const double cpu_before = cpu_of_thread_s();
-  int64_t end = monotonic_now_ns() + nanoseconds(plan.probe);
-  TickGrid grid(monotonic_now_ns(), nanoseconds(std::min(plan.probe_tick, plan.interval)));
+  const int64_t begin = monotonic_now_ns(), end = begin + nanoseconds(plan.probe);
+  TickGrid grid(begin, nanoseconds(std::min(plan.probe_tick, plan.interval)));
   while (grid.next_ns() < end) {
     if (!sleep_until(grid.next_ns())) return std::nullopt;
-    sample_on_grid(reader, grid, batch);
+    sample_on_grid(thread, grid);
     grid.advance(monotonic_now_ns());
-    if (has_new_lanes(reader)) end = grid.next_ns() + nanoseconds(plan.probe);
   }
   const auto ticks = static_cast<double>(std::max<int64_t>(1, grid.index()));
-  const int64_t tick = chosen_tick(reader, (cpu_of_thread_s() - cpu_before) / ticks);
-  const std::lock_guard lock(mutex);
-  for (const auto& lane : reader.lanes)
-    lane->round.set_pace(tick, nanoseconds(plan.interval));
+  const int64_t tick = chosen_tick(thread, (cpu_of_thread_s() - cpu_before) / ticks);
+  thread.round.set_pace(tick, nanoseconds(plan.interval));
   return TickGrid(end, tick);
 }
 
-void SamplerState::follow_grid(SensorReader& reader) {
-  Batch batch;
-  auto grid = probe(reader, batch);
+void SamplerState::follow_grid(SensorThread& thread) {
+  auto grid = probe(thread);
   while (grid && sleep_until(grid->next_ns())) {
-    sample_on_grid(reader, *grid, batch);
-    count_lost(reader, grid->advance(monotonic_now_ns()));
-    if (has_new_lanes(reader)) grid = probe(reader, batch);
+    sample_on_grid(thread, *grid);
+    const int64_t lost = grid->advance(monotonic_now_ns());
+    const std::lock_guard lock(mutex);
+    cost.lost_ticks += lost;
   }
   // One more look, so that what is measured reaches to the end.
-  sample(reader, {.index = 0, .due_ns = monotonic_now_ns(), .slow = true}, batch);
+  sample(thread, {.index = 0, .due_ns = monotonic_now_ns(), .slow = true});
 }
 
-void SamplerState::count_lost(const SensorReader& reader, int64_t ticks) {
-  const std::lock_guard lock(mutex);
-  if (reader.is_main) cost.lost_ticks += ticks;
-}
-
-void SamplerState::serve_requests(SensorReader& reader) {
-  Batch batch;
+void SamplerState::serve_requests(SensorThread& thread) {
   while (true) {
     int64_t request = 0;
     bool slow = false;
     {
       std::unique_lock lock(mutex);
-      wake.wait(lock, [&] { return stopping || requested > reader.served; });
+      wake.wait(lock, [&] { return stopping || requested > thread.served; });
       if (stopping) return;
       request = requested;
       slow = request_slow;
     }
-    sample(reader, {.index = 0, .due_ns = monotonic_now_ns(), .slow = slow}, batch);
+    sample(thread, {.index = 0, .due_ns = monotonic_now_ns(), .slow = slow});
     const std::lock_guard lock(mutex);
-    reader.served = request;
+    thread.served = request;
     changed.notify_all();
   }
 }
 
-void SamplerState::sample_on_grid(SensorReader& reader, const TickGrid& grid, Batch& batch) {
-  const bool slow = grid.next_ns() >= reader.next_slow_ns;
-  if (slow) reader.next_slow_ns = grid.next_ns() + plan.slow_every * nanoseconds(plan.interval);
-  sample(reader, {.index = grid.index(), .due_ns = grid.next_ns(), .slow = slow}, batch);
+void SamplerState::sample_on_grid(SensorThread& thread, TickGrid& grid) {
+  const bool slow = grid.next_ns() >= thread.next_slow_ns;
+  if (slow) thread.next_slow_ns = grid.next_ns() + plan.slow_every * nanoseconds(plan.interval);
+  sample(thread, {.index = grid.index(), .due_ns = grid.next_ns(), .slow = slow});
 }
 
-void SamplerState::sample(SensorReader& reader, const Tick& tick, Batch& batch) {
+void SamplerState::sample(SensorThread& thread, const Tick& tick) {
   const int64_t began = monotonic_now_ns();
-  batch.samples.clear();
-  batch.troubles.clear();
-  batch.all_ns = batch.longest_ns = 0;
-  size_t number = 0;
-  while (const auto lane = begin_call(reader, number++)) {
-    read_lane(*lane, tick, batch);
-    end_call(reader, *lane);
+  {
+    const std::lock_guard lock(mutex);
+    thread.call_began_ns = began;
   }
-  publish(reader, tick, began, batch);
+  std::vector<Sample> samples;
+  const int64_t took = thread.round.read(tick.index, tick.slow, samples);
+  for (Sample& one : samples)
+    one.channel += thread.first_channel;
+  std::vector<std::string> said;
+  if (tick.slow) said = thread.round.take_troubles();
+  if (tick.slow && plan.list_processes && !thread.devices.empty()) list_processes(thread);
+  const double used = cpu_of_thread_s(), call = static_cast<double>(took) * 1e-9;
+  const std::lock_guard lock(mutex);
+  if (thread.overdue_ns == thread.call_began_ns)
+    troubles.push_back(fmt::format("{} answers again after {:.1f} s", thread.name,
+                                   static_cast<double>(monotonic_now_ns() - began) * 1e-9));
+  thread.call_began_ns = 0;
+  cost.cpu_s += used - std::exchange(thread.cpu_s, used);
+  ++cost.ticks;
+  thread.late_s = static_cast<double>(began - tick.due_ns) * 1e-9;
+  thread.call_s = call;
+  if (call > cost.longest_call_s) {
+    cost.longest_call_s = call;
+    cost.slowest_sensor = thread.round.name();
+  }
+  keep(samples);
+  troubles.insert(troubles.end(), said.begin(), said.end());
+  if (tick.slow) std::ranges::copy(thread.round.periods(), periods.begin() + thread.first_channel);
+}
+
+/// As many as there is room for. Under the mutex.
+void SamplerState::keep(const std::vector<Sample>& samples) {
+  const size_t room = plan.most_waiting - std::min(plan.most_waiting, waiting.size());
+  const auto kept = static_cast<std::ptrdiff_t>(std::min(room, samples.size()));
+  waiting.insert(waiting.end(), samples.begin(), samples.begin() + kept);
+  cost.lost_samples += static_cast<int64_t>(samples.size()) - kept;
 }
 
 /// More and more rarely: processes come in the first minute.
-void SamplerState::list_processes(SensorLane& lane) {
+void SamplerState::list_processes(SensorThread& thread) {
   const int64_t now = monotonic_now_ns();
-  if (lane.next_listing_ns == 0) lane.next_listing_ns = now + lane.listing_wait_ns;
-  if (now < lane.next_listing_ns) return;
-  lane.listing_wait_ns = std::min(2 * lane.listing_wait_ns, longest_listing_wait_ns);
-  lane.next_listing_ns = now + lane.listing_wait_ns;
-  const std::vector<DeviceProcess> found = lane.round.processes();
+  if (thread.next_listing_ns == 0) thread.next_listing_ns = now + thread.listing_wait_ns;
+  if (now < thread.next_listing_ns) return;
+  thread.listing_wait_ns = std::min(2 * thread.listing_wait_ns, longest_listing_wait_ns);
+  thread.next_listing_ns = now + thread.listing_wait_ns;
+  const std::vector<DeviceProcess> found = thread.round.processes();
   const std::lock_guard lock(mutex);
-  for (const int32_t device : lane.devices)
+  for (const int32_t device : thread.devices)
     processes[device].clear();
   for (const DeviceProcess& process : found)
-    processes[lane.devices[static_cast<size_t>(process.device)]].push_back(process.pid);
-}
-
-void SamplerState::read_lane(SensorLane& lane, const Tick& tick, Batch& batch) {
-  const size_t before = batch.samples.size();
-  const SensorRound::Calls calls = lane.round.read(tick.index, tick.slow, batch.samples);
-  for (size_t i = before; i < batch.samples.size(); ++i)
-    batch.samples[i].channel += lane.first_channel;
-  batch.all_ns += calls.all_ns;
-  if (calls.longest_ns > batch.longest_ns) {
-    batch.longest_ns = calls.longest_ns;
-    batch.slowest = lane.round.sensor_name(0);
-  }
-  if (!tick.slow) return;
-  if (plan.list_processes && !lane.devices.empty()) list_processes(lane);
-  for (std::string& trouble : lane.round.take_troubles())
-    batch.troubles.push_back(std::move(trouble));
-}
-
-/// The lane whose turn it is. Lanes that another thread has taken over are none of this reader's.
-std::shared_ptr<SensorLane> SamplerState::begin_call(SensorReader& reader, size_t number) {
-  const std::lock_guard lock(mutex);
-  if (number >= reader.lanes.size()) return nullptr;
-  reader.calling = reader.lanes[number];
-  reader.calling->call_began_ns = monotonic_now_ns();
-  return reader.calling;
-}
-
-void SamplerState::end_call(SensorReader& reader, SensorLane& lane) {
-  const std::lock_guard lock(mutex);
-  if (lane.overdue_ns == lane.call_began_ns)
-    troubles.push_back(
-        fmt::format("{} answers again after {:.1f} s", lane.name,
-                    static_cast<double>(monotonic_now_ns() - lane.call_began_ns) * 1e-9));
-  lane.call_began_ns = 0;
-  reader.calling.reset();
-}
-
-double SamplerState::cpu_of_all() const {
-  double sum = watch_cpu_s;
-  for (const auto& reader : readers)
-    sum += reader->cpu_s;
-  return sum;
-}
-
-void SamplerState::add_own(const SensorReader& reader, const Tick& tick, int64_t began_ns,
-                           Batch& batch) {
-  if (on_request || !reader.is_main) return;
-  const auto own = [&](OwnChannel which, double value) {
-    batch.samples.push_back({first_own + which, began_ns, value});
-  };
-  own(late_s, cost.late_s);
-  own(call_s, cost.call_s);
-  if (!tick.slow) return;
-  own(cpu_s, cost.cpu_s);
-  own(lost_ticks, static_cast<double>(cost.lost_ticks));
-}
-
-void SamplerState::publish(SensorReader& reader, const Tick& tick, int64_t began_ns, Batch& batch) {
-  const double used = cpu_of_thread_s();
-  const std::lock_guard lock(mutex);
-  reader.cpu_s = used;
-  cost.cpu_s = cpu_of_all();
-  if (reader.is_main) {
-    ++cost.ticks;
-    cost.late_s = static_cast<double>(began_ns - tick.due_ns) * 1e-9;
-    cost.call_s = static_cast<double>(batch.all_ns) * 1e-9;
-  }
-  add_own(reader, tick, began_ns, batch);
-  const size_t room = plan.most_waiting - std::min(plan.most_waiting, waiting.size());
-  const auto kept = static_cast<std::ptrdiff_t>(std::min(room, batch.samples.size()));
-  waiting.insert(waiting.end(), batch.samples.begin(), batch.samples.begin() + kept);
-  cost.lost_samples += static_cast<int64_t>(batch.samples.size()) - kept;
-  if (const double longest = static_cast<double>(batch.longest_ns) * 1e-9;
-      longest > cost.longest_call_s) {
-    cost.longest_call_s = longest;
-    cost.slowest_sensor = batch.slowest;
-  }
-  troubles.insert(troubles.end(), batch.troubles.begin(), batch.troubles.end());
-  if (!tick.slow) return;
-  for (const auto& lane : reader.lanes)
-    std::ranges::copy(lane->round.periods(), periods.begin() + lane->first_channel);
+    processes[thread.devices[static_cast<size_t>(process.device)]].push_back(process.pid);
 }
 
 void SamplerState::start_watch() {
   start_detached([state = shared_from_this()] { state->watch(); });
 }
 
-/// Looks at the readers from outside. It calls no sensor, so nothing can hold it up.
+/// Looks at the threads from outside. It calls no sensor, so nothing can hold it up.
 void SamplerState::watch() {
   std::unique_lock lock(mutex);
   while (!wake.wait_for(lock, look_every, [this] { return stopping; })) {
     const int64_t now = monotonic_now_ns();
-    for (size_t i = 0; i < readers.size(); ++i)
-      look_at(std::shared_ptr(readers[i]), now);
-    watch_cpu_s = cpu_of_thread_s();
+    for (const auto& thread : threads)
+      look_at(*thread, now);
+    add_own();
   }
+  add_own();
   watch_ended = true;
   changed.notify_all();
 }
 
-void SamplerState::look_at(const std::shared_ptr<SensorReader>& reader, int64_t now_ns) {
-  const auto lane = reader->calling;
-  const int64_t began = lane ? lane->call_began_ns : 0;
+void SamplerState::add_own() {
+  const double used = cpu_of_thread_s();
+  cost.cpu_s += used - std::exchange(watch_cpu_s, used);
+  if (on_request) return;
+  double late = 0, calls = 0;
+  for (const auto& thread : threads) {
+    late = std::max(late, thread->late_s);
+    calls += thread->call_s;
+  }
+  const int64_t now = monotonic_now_ns();
+  keep({{first_own + OwnChannel::cpu_s, now, cost.cpu_s},
+        {first_own + OwnChannel::late_s, now, late},
+        {first_own + OwnChannel::lost_ticks, now, static_cast<double>(cost.lost_ticks)},
+        {first_own + OwnChannel::call_s, now, calls}});
+}
+
+void SamplerState::look_at(SensorThread& thread, int64_t now_ns) {
+  const int64_t began = thread.call_began_ns;
   // Two looks have to find the same call: where the whole process was stopped, nothing is stuck.
-  const bool is_same = began != 0 && began == reader->watched_call_ns;
-  reader->watched_call_ns = began;
-  if (!is_same) return;
-  if (now_ns - began > isolate_after_ns && reader->lanes.size() > 1) divide(*reader, lane);
-  if (now_ns - began < overdue_after_ns || lane->overdue_ns == began) return;
-  lane->overdue_ns = began;
+  const bool is_same = began != 0 && began == std::exchange(thread.watched_call_ns, began);
+  if (!is_same || now_ns - began < overdue_after_ns || thread.overdue_ns == began) return;
+  thread.overdue_ns = began;
   troubles.push_back(fmt::format(
       "{} has not answered since {}: a call does not return; its series end here, the other "
       "sensors are read on",
-      lane->name, moment_text(began)));
-}
-
-/// The reader keeps the sensor in whose call it is; the others go on without it. Where that is a
-/// GPU, each other GPU gets a thread as well: a driver that blocks once may block again.
-void SamplerState::divide(SensorReader& reader, const std::shared_ptr<SensorLane>& stuck) {
-  std::vector<std::shared_ptr<SensorLane>> together, apart;
-  for (const auto& lane : reader.lanes)
-    if (lane != stuck)
-      (stuck->devices.empty() || lane->devices.empty() ? together : apart).push_back(lane);
-  reader.lanes = {stuck};
-  bool is_main = std::exchange(reader.is_main, false);
-  if (!together.empty()) start_reader(std::move(together), std::exchange(is_main, false));
-  for (const auto& lane : apart)
-    start_reader({lane}, std::exchange(is_main, false));
+      thread.name, moment_text(began)));
 }
 
 /// "3.0 s (04:15:32 UTC)", counted from the begin of sampling.

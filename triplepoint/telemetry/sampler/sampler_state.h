@@ -22,32 +22,23 @@ namespace triplepoint::telemetry {
 /// The sampler's own series, behind those of the sensors it begins with.
 enum OwnChannel { cpu_s, late_s, lost_ticks, call_s, num_own_channels };
 
-/// One sensor with the readings that were last seen of it. One thread at a time reads it.
-struct SensorLane {
-  SensorLane(std::unique_ptr<Sensor> sensor, int32_t first_channel_of_it);
+/// One sensor with the readings that were last seen of it, and what its thread is at.
+struct SensorThread {
+  SensorThread(std::unique_ptr<Sensor> sensor, int32_t first_channel_of_it);
 
   SensorRound round;
   const int32_t first_channel;
-  std::string name;              // "GPU 3 (0000:1d:00.0)", "GPUs 0-7", "proc"
+  std::string name;              // "GPU 3 (0000:1d:00.0)", "proc"
   std::vector<int32_t> devices;  // of the sampler
-  // By the thread that reads it:
-  int64_t next_listing_ns = 0, listing_wait_ns = 1'000'000'000;
+  // By the thread:
+  int64_t next_slow_ns = 0, next_listing_ns = 0, listing_wait_ns = 1'000'000'000;
   // By the state's mutex:
-  int64_t call_began_ns = 0;  // 0: no call is under way
-  int64_t overdue_ns = 0;     // the begin of the last call that was reported as overdue
-};
-
-/// A thread that reads some sensors. All members but `next_slow_ns` by the state's mutex.
-struct SensorReader {
-  std::vector<std::shared_ptr<SensorLane>> lanes;
-  std::shared_ptr<SensorLane> calling;  // null: between two calls
-  int64_t watched_call_ns = 0;          // the call that the last look found under way
-  bool is_main = false;                 // its ticks are those that the cost counts
-  bool has_new_lanes = false;           // whose update periods are not known yet
+  int64_t call_began_ns = 0;    // 0: no call is under way
+  int64_t watched_call_ns = 0;  // the call that the last look found under way
+  int64_t overdue_ns = 0;       // the begin of the last call that was reported as overdue
   bool ended = false;
-  int64_t served = 0;  // requests
-  double cpu_s = 0;
-  int64_t next_slow_ns = 0;
+  int64_t served = 0;                        // requests
+  double cpu_s = 0, late_s = 0, call_s = 0;  // all of its time; of the last tick
 
   /// A call of it is under way for so long that no other thread waits for it.
   bool is_stuck(int64_t now_ns) const;
@@ -72,7 +63,7 @@ struct SamplerState : std::enable_shared_from_this<SamplerState> {
   bool stopping = false, watch_ended = false;
   int64_t requested = 0;
   bool request_slow = false;
-  std::vector<std::shared_ptr<SensorReader>> readers;
+  std::vector<std::shared_ptr<SensorThread>> threads;
   std::vector<Sample> waiting;
   std::vector<std::string> troubles;
   std::vector<std::optional<Seconds>> periods;
@@ -80,10 +71,9 @@ struct SamplerState : std::enable_shared_from_this<SamplerState> {
   double watch_cpu_s = 0;
   SamplerCost cost;
 
-  std::vector<std::shared_ptr<SensorLane>> adopt(std::vector<std::unique_ptr<Sensor>> sensors);
+  std::vector<std::shared_ptr<SensorThread>> adopt(std::vector<std::unique_ptr<Sensor>> sensors);
   int32_t index_of(run::Device device);
-  void give_to_main(std::vector<std::shared_ptr<SensorLane>> lanes);
-  void start_reader(std::vector<std::shared_ptr<SensorLane>> lanes, bool is_main);
+  void start(const std::shared_ptr<SensorThread>& thread);
   void start_watch();
 
  private:
@@ -91,33 +81,20 @@ struct SamplerState : std::enable_shared_from_this<SamplerState> {
     int64_t index = 0, due_ns = 0;
     bool slow = false;
   };
-  struct Batch {
-    std::vector<Sample> samples;
-    std::vector<std::string> troubles;
-    int64_t all_ns = 0, longest_ns = 0;
-    std::string slowest;
-  };
-  void work(SensorReader& reader);
-  void follow_grid(SensorReader& reader);
-  void serve_requests(SensorReader& reader);
+  void work(SensorThread& thread);
+  void follow_grid(SensorThread& thread);
+  void serve_requests(SensorThread& thread);
   bool sleep_until(int64_t time_ns);
-  bool has_new_lanes(SensorReader& reader);
-  std::optional<TickGrid> probe(SensorReader& reader, Batch& batch);
-  int64_t chosen_tick(const SensorReader& reader, double cpu_per_tick);
-  void count_lost(const SensorReader& reader, int64_t ticks);
-  void sample_on_grid(SensorReader& reader, const TickGrid& grid, Batch& batch);
-  void sample(SensorReader& reader, const Tick& tick, Batch& batch);
-  void list_processes(SensorLane& lane);
-  void read_lane(SensorLane& lane, const Tick& tick, Batch& batch);
-  std::shared_ptr<SensorLane> begin_call(SensorReader& reader, size_t number);
-  void end_call(SensorReader& reader, SensorLane& lane);
-  void publish(SensorReader& reader, const Tick& tick, int64_t began_ns, Batch& batch);
-  void add_own(const SensorReader& reader, const Tick& tick, int64_t began_ns, Batch& batch);
-  double cpu_of_all() const;
+  std::optional<TickGrid> probe(SensorThread& thread);
+  int64_t chosen_tick(const SensorThread& thread, double cpu_per_tick);
+  void sample_on_grid(SensorThread& thread, TickGrid& grid);
+  void sample(SensorThread& thread, const Tick& tick);
+  void list_processes(SensorThread& thread);
+  void keep(const std::vector<Sample>& samples);
+  void add_own();
 
   void watch();
-  void look_at(const std::shared_ptr<SensorReader>& reader, int64_t now_ns);
-  void divide(SensorReader& reader, const std::shared_ptr<SensorLane>& stuck);
+  void look_at(SensorThread& thread, int64_t now_ns);
   std::string moment_text(int64_t time_ns) const;
 };
 

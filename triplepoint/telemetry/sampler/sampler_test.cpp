@@ -90,7 +90,7 @@ TEST_CASE("what changes with every reading or now and then has no period that co
   }));
 }
 
-/// A round of sensors on a clock that the test turns.
+/// A sensor's rounds on a clock that the test turns.
 struct Bench {
   int64_t now = 1000 * ms;
   ScriptedSensor* sensor = nullptr;
@@ -100,9 +100,7 @@ struct Bench {
     auto made = std::make_unique<ScriptedSensor>("scripted", [this] { return now; });
     sensor = made.get();
     fill(*sensor);
-    std::vector<std::unique_ptr<Sensor>> all;
-    all.push_back(std::move(made));
-    round = std::make_unique<SensorRound>(std::move(all), [this] { return now; });
+    round = std::make_unique<SensorRound>(std::move(made), [this] { return now; });
   }
   /// Calls of the sensor in `count` ticks, once its period may be known.
   int64_t reads_at(int64_t tick, int64_t asked, int64_t count) {
@@ -216,9 +214,7 @@ TEST_CASE("what is no number, and what is stamped by another clock, does no harm
     std::vector<Channel> channels_;
     std::vector<Gap> gaps_;
   };
-  std::vector<std::unique_ptr<Sensor>> all;
-  all.push_back(std::make_unique<MalformedSensor>(now));
-  SensorRound round(std::move(all), [&] { return now; });
+  SensorRound round(std::make_unique<MalformedSensor>(now), [&] { return now; });
   std::vector<Sample> samples;
   for (now = 2600 * ms; now < 2700 * ms; now += 10 * ms)
     round.read(0, true, samples);
@@ -384,7 +380,7 @@ struct BlockedNode {
   }
 };
 
-TEST_CASE("a GPU in whose call the thread is stuck is left to it, and the others are read on") {
+TEST_CASE("a GPU whose call does not return is said once, and the others are read on") {
   BlockedNode node(4);
   node.sampler.start();
   REQUIRE(BlockedNode::comes([&] { return node.count(3) > 5; }));
@@ -429,7 +425,7 @@ TEST_CASE("no call holds up the end of sampling, nor a reading on request") {
   *released = false;  // the thread ends
 }
 
-TEST_CASE("sensors that come later are read by the same thread, and keep the place of their GPU") {
+TEST_CASE("sensors that come later are read as well, and keep the place of their GPU") {
   BlockedNode node(2);
   node.sampler.start();
   run::Device listed;

@@ -49,11 +49,9 @@ struct SamplingPlan {
 /// What sampling itself costs and how well it keeps its time. Since start().
 struct SamplerCost {
   double cpu_s = 0;            // of the sampling threads
-  int64_t ticks = 0;           // that were kept
+  int64_t ticks = 0;           // that were kept, of all sensors
   int64_t lost_ticks = 0;      // of the grid, passed while a call, the scheduler or a stop held us
   int64_t lost_samples = 0;    // not taken in time
-  double late_s = 0;           // the last tick: how long after its time
-  double call_s = 0;           // the last tick: in sensors' calls
   double longest_call_s = 0;   // of one sensor in one tick
   std::string slowest_sensor;  // whose call that was
 };

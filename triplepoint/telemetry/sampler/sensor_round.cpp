@@ -54,53 +54,29 @@ constexpr int64_t farthest_ahead_ns = 1'000'000;
 
 }  // namespace
 
-SensorRound::SensorRound(std::vector<std::unique_ptr<Sensor>> sensors, Clock now)
-    : sensors_(std::move(sensors)), now_(std::move(now)) {
-  for (const auto& sensor : sensors_)
-    adopt(*sensor);
-  states_.resize(channels_.size());
-  every_.assign(sensors_.size(), 1);
-}
-
-void SensorRound::adopt(const Sensor& sensor) {
-  const auto first_device = static_cast<int32_t>(devices_.size());
-  first_channel_.push_back(static_cast<int32_t>(channels_.size()));
-  names_.emplace_back(sensor.name());
-  for (run::Device device : sensor.devices()) {
-    device.index = static_cast<int32_t>(devices_.size());
-    devices_.push_back(std::move(device));
-  }
-  for (const Channel& channel : sensor.channels()) {
-    run::SeriesSource about = channel.about;
-    if (!about.of_node) about.device += first_device;
-    channels_.push_back(std::move(about));
-    paces_.push_back(channel.pace);
+SensorRound::SensorRound(std::unique_ptr<Sensor> sensor, Clock now)
+    : sensor_(std::move(sensor)), now_(std::move(now)), name_(sensor_->name()) {
+  for (const Channel& channel : sensor_->channels()) {
+    channels_.push_back(channel.about);
+    states_.push_back({.pace = channel.pace});
   }
 }
 
-SensorRound::Calls SensorRound::read(int64_t tick, bool slow, std::vector<Sample>& samples) {
-  Calls calls;
-  for (size_t i = 0; i < sensors_.size(); ++i) {
-    if (!slow && tick % every_[i] != 0) continue;
-    const int64_t begin = now_();
-    readings_.clear();
-    sensors_[i]->read(slow, readings_);
-    const int64_t took = now_() - begin;
-    calls.all_ns += took;
-    if (took > calls.longest_ns) calls.slowest = i;
-    calls.longest_ns = std::max(calls.longest_ns, took);
-    take(i, slow, samples);
-  }
-  return calls;
+int64_t SensorRound::read(int64_t tick, bool slow, std::vector<Sample>& samples) {
+  if (!slow && tick % every_ != 0) return 0;
+  const int64_t begin = now_();
+  readings_.clear();
+  sensor_->read(slow, readings_);
+  const int64_t took = now_() - begin;
+  take(slow, samples);
+  return took;
 }
 
-void SensorRound::take(size_t sensor, bool slow, std::vector<Sample>& samples) {
+void SensorRound::take(bool slow, std::vector<Sample>& samples) {
   const int64_t now = now_();
   int64_t moment = INT64_MIN / 2;
   for (const Reading& reading : readings_) {
-    if (reading.channel < 0) continue;
-    const size_t channel =
-        static_cast<size_t>(first_channel_[sensor]) + static_cast<size_t>(reading.channel);
+    const auto channel = static_cast<size_t>(reading.channel);  // a negative one is too large
     if (channel >= states_.size() || !std::isfinite(reading.value)) continue;
     const int64_t stamp = reading.time_ns > now + farthest_ahead_ns ? now : reading.time_ns;
     ChannelState& state = states_[channel];
@@ -112,64 +88,34 @@ void SensorRound::take(size_t sensor, bool slow, std::vector<Sample>& samples) {
     const int64_t kept = moment > state.last_kept ? moment : stamp;
     if (kept <= state.last_kept) continue;
     state.last_kept = kept;
-    samples.push_back({static_cast<int32_t>(channel), kept, reading.value});
+    samples.push_back({reading.channel, kept, reading.value});
   }
-  note_silence(sensor, slow, now);
+  note_silence(slow, now);
 }
 
 /// Channels that were asked and said nothing: sensors may drop what is not new themselves.
-void SensorRound::note_silence(size_t sensor, bool slow, int64_t now) {
-  for (auto channel = static_cast<size_t>(first_channel_[sensor]); channel < end_of(sensor);
-       ++channel) {
-    ChannelState& state = states_[channel];
-    const bool asked = slow || paces_[channel] == Pace::every_tick;
+void SensorRound::note_silence(bool slow, int64_t now) {
+  for (ChannelState& state : states_) {
+    const bool asked = slow || state.pace == Pace::every_tick;
     if (asked && !state.spoke && state.last_stamp != INT64_MIN) state.period.see_nothing(now);
     state.spoke = false;
   }
 }
 
-std::vector<std::string> SensorRound::take_troubles() {
-  std::vector<std::string> all;
-  for (const auto& sensor : sensors_)
-    for (std::string& trouble : sensor->take_troubles())
-      all.push_back(std::move(trouble));
-  return all;
-}
-
-std::vector<DeviceProcess> SensorRound::processes() {
-  std::vector<DeviceProcess> all;
-  int32_t first_device = 0;
-  for (const auto& sensor : sensors_) {
-    for (const DeviceProcess& process : sensor->processes())
-      all.push_back({first_device + process.device, process.pid});
-    first_device += static_cast<int32_t>(sensor->devices().size());
-  }
-  return all;
-}
-
-size_t SensorRound::end_of(size_t sensor) const {
-  return sensor + 1 < sensors_.size() ? static_cast<size_t>(first_channel_[sensor + 1])
-                                      : states_.size();
-}
-
 void SensorRound::set_pace(int64_t tick_ns, int64_t longest_ns) {
-  for (ChannelState& state : states_)
+  int64_t shortest = INT64_MAX;
+  bool any_unknown = false;
+  for (ChannelState& state : states_) {
     if (!state.found) state.found = state.period.found_ns();
-  for (size_t i = 0; i < sensors_.size(); ++i) {
-    int64_t shortest = INT64_MAX;
-    bool any_unknown = false;
-    for (auto channel = static_cast<size_t>(first_channel_[i]); channel < end_of(i); ++channel) {
-      if (paces_[channel] != Pace::every_tick) continue;
-      const auto found = states_[channel].found;
-      any_unknown = any_unknown || !found;
-      shortest = std::min(shortest, found.value_or(INT64_MAX));
-    }
-    const bool ticks_are_enough = longest_ns <= tick_ns;
-    int64_t wanted = shortest == INT64_MAX ? longest_ns : shortest / 2;
-    if (ticks_are_enough && any_unknown) wanted = tick_ns;
-    if (!ticks_are_enough) wanted = std::min(wanted, longest_ns);
-    every_[i] = std::max<int64_t>(1, wanted / tick_ns);
+    if (state.pace != Pace::every_tick) continue;
+    any_unknown = any_unknown || !state.found;
+    shortest = std::min(shortest, state.found.value_or(INT64_MAX));
   }
+  const bool ticks_are_enough = longest_ns <= tick_ns;
+  int64_t wanted = shortest == INT64_MAX ? longest_ns : shortest / 2;
+  if (ticks_are_enough && any_unknown) wanted = tick_ns;
+  if (!ticks_are_enough) wanted = std::min(wanted, longest_ns);
+  every_ = std::max<int64_t>(1, wanted / tick_ns);
 }
 
 int64_t SensorRound::shortest_period_ns() const {

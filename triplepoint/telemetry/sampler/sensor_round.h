@@ -49,57 +49,48 @@ class UpdatePeriod {
   int64_t readings_ = 0, repeated_stamps_ = 0, updates_ = 0;
 };
 
-/// What is read at one tick: the sensors, one after the other, and of their readings those that are
-/// new. Knows no clock but the one it is given.
+/// What is read of a sensor at one tick: of its readings those that are new. Knows no clock but the
+/// one it is given.
 class SensorRound {
  public:
   using Clock = std::function<int64_t()>;
-  SensorRound(std::vector<std::unique_ptr<Sensor>> sensors, Clock now);
+  SensorRound(std::unique_ptr<Sensor> sensor, Clock now);
 
-  const std::vector<run::Device>& devices() const { return devices_; }
+  /// As the sensor has them; they stay when it is closed.
   const std::vector<run::SeriesSource>& channels() const { return channels_; }
+  const std::string& name() const { return name_; }
 
-  struct Calls {
-    int64_t all_ns = 0, longest_ns = 0;
-    size_t slowest = 0;  // sensor
-  };
-  /// Reads the sensors whose turn it is (all of them if `slow`) and appends what is new.
-  Calls read(int64_t tick, bool slow, std::vector<Sample>& samples);
-  std::vector<std::string> take_troubles();
-  /// Of all sensors; `device` counts as in devices().
-  std::vector<DeviceProcess> processes();
-  /// Destroys the sensors; what is known of them stays.
-  void close() { sensors_.clear(); }
+  /// Reads it if it is its turn (always if `slow`), and appends what is new; how long that took.
+  int64_t read(int64_t tick, bool slow, std::vector<Sample>& samples);
+  std::vector<std::string> take_troubles() { return sensor_->take_troubles(); }
+  std::vector<DeviceProcess> processes() { return sensor_->processes(); }
+  /// Destroys the sensor.
+  void close() { sensor_.reset(); }
 
-  /// How often each sensor is read from now on, in ticks. One whose shortest known period is longer
-  /// than two ticks is read at half of that; but at every `longest_ns` at least, and at every tick
-  /// if some channel of it may change any time and ticks are what was asked for.
+  /// How often it is read from now on, in ticks. One whose shortest known period is longer than two
+  /// ticks is read at half of that; but at every `longest_ns` at least, and at every tick if some
+  /// channel of it may change any time and ticks are what was asked for.
   void set_pace(int64_t tick_ns, int64_t longest_ns);
   /// Of the channels that stamp their readings; 0: none was found.
   int64_t shortest_period_ns() const;
   std::vector<std::optional<Seconds>> periods() const;
-  const std::string& sensor_name(size_t sensor) const { return names_[sensor]; }
 
  private:
   struct ChannelState {
+    Pace pace = Pace::every_tick;
     UpdatePeriod period;
     std::optional<int64_t> found;  // when the pace was set; slower readings would blur it
     int64_t last_stamp = INT64_MIN, last_kept = INT64_MIN;
     bool spoke = false;  // in this reading
   };
-  void take(size_t sensor, bool slow, std::vector<Sample>& samples);
-  void note_silence(size_t sensor, bool slow, int64_t now);
-  size_t end_of(size_t sensor) const;
-  void adopt(const Sensor& sensor);
+  void take(bool slow, std::vector<Sample>& samples);
+  void note_silence(bool slow, int64_t now);
 
-  std::vector<std::unique_ptr<Sensor>> sensors_;
+  std::unique_ptr<Sensor> sensor_;
   Clock now_;
-  std::vector<std::string> names_;
-  std::vector<int32_t> first_channel_;  // of each sensor
-  std::vector<int64_t> every_;          // ticks, of each sensor
-  std::vector<run::Device> devices_;
+  std::string name_;
+  int64_t every_ = 1;  // ticks
   std::vector<run::SeriesSource> channels_;
-  std::vector<Pace> paces_;
   std::vector<ChannelState> states_;
   std::vector<Reading> readings_;  // kept, so that reading does not allocate
 };

@@ -383,12 +383,8 @@ void Collector::count_on_packages(run::Run& run, const std::vector<Owner*>& orde
   const std::size_t each = order.size() / tell.size();
   for (std::size_t i = 0; i < tell.size(); ++i)
     if (each < 2 || tell[i] != i * each) return;
-  std::string pairs;
   for (std::size_t i = 0; i < order.size(); ++i)
-    if (i % each != 0)
-      pairs += fmt::format("{}{}:{}", pairs.empty() ? "" : " ", run.devices[i].local,
-                           run.devices[i - i % each].local);
-  run.manifest.facts["power_counted_on"] = pairs;
+    if (i % each != 0) run.devices[i].power_counted_on = run.devices[i - i % each].local;
   run.manifest.notes.push_back(
       fmt::format("power is that of packages: every {} GPUs are parts of one, whose power the "
                   "first of them tells",

@@ -161,7 +161,7 @@ class Dump {
     size_t most = 0;
     for (const auto& [name, group] : groups_)
       most = std::max(most, group.ranks.size());
-    if (most > 0) builder_.facts()["world_size"] = std::to_string(most);
+    if (most > 0) builder_.numbers().world_size = static_cast<int64_t>(most);
     // Stamps are since 1970; a dump without any has an order only.
     Trace trace = std::move(builder_).finish(has_times_ ? std::optional<int64_t>(0) : std::nullopt);
     trace.rank = rank_;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/kineto/collector.h"
@@ -101,6 +102,7 @@ struct TraceProperties {
   std::optional<int64_t> base_ns;
   std::optional<int32_t> rank;
   bool amd = false;
+  run::ProducerNumbers numbers;
   std::map<std::string, std::string> facts;
 };
 
@@ -108,25 +110,30 @@ std::string text_of(const Json& json) {
   return json.is_string() ? json.get<std::string>() : json_text(json, -1);
 }
 
+std::optional<int64_t> count_of(const Json& json) {
+  const auto count = parse_count(text_of(json));
+  return count ? std::optional(*count) : std::nullopt;
+}
+
 void note_devices(const Json& devices, TraceProperties& about) {
   if (!devices.is_array() || devices.empty() || !devices[0].is_object()) return;
   const Json& first = devices[0];
   if (first.contains("name")) about.facts["device"] = text_of(first["name"]);
   if (first.contains("totalGlobalMem") && first["totalGlobalMem"].is_number())
-    about.facts["device_memory"] =
-        fmt::format("{:.4g} GiB", first["totalGlobalMem"].get<double>() * unit::B / unit::GiB);
+    about.numbers.gpu_memory_b = first["totalGlobalMem"].get<double>();
   about.facts["devices"] = std::to_string(devices.size());
   if (first.contains("numSms")) about.facts["multiprocessors"] = text_of(first["numSms"]);
   if (first.contains("warpSize")) {
-    about.facts["warp_size"] = text_of(first["warpSize"]);
+    about.numbers.warp_size = count_of(first["warpSize"]);
     about.amd = first["warpSize"] == 64;
   }
 }
 
 void note_distribution(const Json& said, TraceProperties& about) {
   if (!said.is_object()) return;
-  for (const char* const key : {"backend", "world_size", "nccl_version", "pg_count"})
+  for (const char* const key : {"backend", "nccl_version", "pg_count"})
     if (said.contains(key)) about.facts[key] = text_of(said[key]);
+  if (said.contains("world_size")) about.numbers.world_size = count_of(said["world_size"]);
   constexpr int64_t most_ranks = 1 << 20;
   if (said.contains("rank") && said["rank"].is_number_integer() && said["rank"] >= 0 &&
       said["rank"] < most_ranks)
@@ -365,6 +372,7 @@ class Reading {
   Trace finish() {
     trace_.timeline = collector_.take();
     trace_.facts = std::move(about_.facts);
+    trace_.numbers = about_.numbers;
     if (const size_t processes = collector_.ranks_of_processes().size(); processes > 1)
       note_reason(trace_.skipped, fmt::format("the events of {} processes are those of {} ranks",
                                               processes, processes));

@@ -138,7 +138,7 @@ TEST_CASE("a written rank says which one it is, and of how many") {
   for (int32_t rank = 0; rank < 4; ++rank) {
     const Trace trace = reread(write_kineto(timeline, rank));
     CHECK(trace.rank == rank);
-    CHECK(trace.facts.at("world_size") == "4");
+    CHECK(trace.numbers.world_size == 4);
     CHECK(trace.timeline.spans.size() == timeline.spans.size() / 4);
   }
 }
@@ -235,7 +235,7 @@ TEST_CASE("every vintage gives back the spans it was made of, to its own granula
       CHECK(trace.rank == 3);
       CHECK(trace.timeline.num_ranks == 4);
       CHECK(trace.epoch_unix_ns == sample_epoch_unix_ns(vintage));
-      CHECK(trace.facts.at("world_size") == "8");
+      CHECK(trace.numbers.world_size == 8);
       CHECK(spans_of(trace, SpanKind::step).size() == 1);
     }
 }

@@ -564,15 +564,13 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
     builder.add(span, {.lane = lane, .sequence = placed.step});
   }
   builder.facts()["framework"] = log.framework;
-  if (const LoggedStep& last = log.steps.back(); last.samples)
-    builder.facts()["samples_per_step"] = std::to_string(*last.samples);
+  builder.numbers().samples_per_step = log.steps.back().samples;
   if (log.restarts > 0) {
-    builder.facts()["restarts"] = std::to_string(log.restarts);
-    builder.facts()["steps_run_again"] = std::to_string(steps_run_again(log));
-  }
-  if (log.restarts > 0)
+    builder.numbers().restarts = log.restarts;
+    builder.numbers().steps_run_again = steps_run_again(log);
     builder.note(fmt::format("the training began again {} times: steps that ran twice count twice",
                              log.restarts));
+  }
   if (log.unread > 0)
     builder.note(fmt::format(
         "{} lines of steps tell no plausible number or time: they are left out, or timed by their "

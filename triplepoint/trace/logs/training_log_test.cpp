@@ -96,8 +96,8 @@ TEST_CASE("a log that begins again says how many steps ran twice") {
       text += megatron_step(step, 900, false);
   Input input = Input::of_text(text, "train.log");
   const Trace trace = read_training_log(input, {}).value();
-  CHECK(trace.facts.at("restarts") == "1");
-  CHECK(trace.facts.at("steps_run_again") == "10");
+  CHECK(trace.numbers.restarts == 1);
+  CHECK(trace.numbers.steps_run_again == 10);
 }
 
 TEST_CASE("the oldest Megatron lines, without colons, are understood") {

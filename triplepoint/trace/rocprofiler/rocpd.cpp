@@ -27,7 +27,7 @@ class RocpdReader {
   Result<Trace> read() {
     TPT_TRY(read_names());
     TPT_TRY(find_ranks());
-    builder_.facts()["warp_size"] = "64";
+    builder_.numbers().warp_size = 64;
     TPT_TRY(read_kernels());
     TPT_TRY(read_copies());
     TPT_TRY(read_operations());
