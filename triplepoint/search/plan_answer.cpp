@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <string>
 
 #include <fmt/format.h>
@@ -155,28 +154,6 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
     if (table.columns.back().key == "objective") row.emplace_back(plan.value);
     table.add(std::move(row));
   }
-  return table;
-}
-
-/// Two plans side by side, term by term, largest difference first.
-DataTable explained_table(const Finalist& a, const Finalist& b) {
-  DataTable table{.name = "explain",
-                  .title = fmt::format("A: {} - B: {}", plan_text(a), plan_text(b))};
-  table.columns = {{"term", "seconds of a step, on the stage that works longest"},
-                   {"a_s", "A", 1, 3},
-                   {"b_s", "B", 1, 3},
-                   {"difference_s", "B - A", 1, 3},
-                   {"difference_of_step", "of A's step %", 0.01, 2}};
-  std::vector<size_t> order(term_count);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater(),
-                           [&](size_t term) { return std::abs(b.terms[term] - a.terms[term]); });
-  const auto add = [&](std::string name, double of_a, double of_b) {
-    table.add({std::move(name), of_a, of_b, of_b - of_a, (of_b - of_a) / a.time});
-  };
-  for (const size_t term : order)
-    add(std::string(name_of(static_cast<Term>(term))), a.terms[term], b.terms[term]);
-  add("step", a.time, b.time);
   return table;
 }
 
@@ -691,9 +668,6 @@ Json numbers_of(const PlanOutcome& outcome) {
   if (outcome.asked.watch.stopped()) json["interrupted"] = true;
   for (const Finalist& plan : outcome.ranking.refused)
     json["refused"].push_back(finalist_json(base, plan));
-  if (outcome.explained)
-    json["explain"] =
-        table_json(explained_table(outcome.explained->first, outcome.explained->second));
   if (outcome.own) {
     json["own"] = finalist_json(base, outcome.own->plan);
     json["own"]["missing_memory_bytes"] = outcome.own->missing / unit::B;
@@ -725,11 +699,6 @@ std::vector<Section> sections_of(const PlanOutcome& outcome) {
   if (!outcome.others.empty())
     sections.push_back(
         {.id = "why-not", .title = "Why not another", .tables = {others_table(outcome)}});
-  if (outcome.explained)
-    sections.push_back(
-        {.id = "explain",
-         .title = "Two plans, term by term, on the stage that works longest",
-         .tables = {explained_table(outcome.explained->first, outcome.explained->second)}});
   return sections;
 }
 

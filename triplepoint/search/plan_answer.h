@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "triplepoint/base/watch.h"
@@ -44,16 +43,15 @@ struct OwnRuns {
 
 /// What a search found, and what belongs to it.
 struct PlanOutcome {
-  const PlanQuestion& asked;
-  const Ranking& ranking;
-  const metrics::PredictionIntervals& intervals;
-  const metrics::BillRates& rates;
+  PlanQuestion asked;
+  metrics::PredictionIntervals intervals;
+  metrics::BillRates rates;
+  Ranking ranking = {};
   OwnRuns own_runs = {};  // then step times are as sure as these leave them
   std::function<metrics::Bill(const Finalist&)> bill = {};  // absent: none is asked for
   std::optional<OtherPlan> own = {};                        // the job file's own layout
   std::vector<OtherPlan> changes = {};                      // of it: the best one, the best two
   std::vector<OtherPlan> others = {};                       // plans beside the first
-  std::optional<std::pair<Finalist, Finalist>> explained = {};
 };
 
 /// The layout that the job has itself, if it has one that can run.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which plan should a job run, and why that one.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,21 +13,23 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/text_parts.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/clock_plan.h"
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/place_telemetry.h"
-#include "triplepoint/app/plan_search.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/formats/export.h"
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/pages/document_page.h"
@@ -53,7 +54,7 @@ struct ClockRequest {
   int threads = 1;
 };
 
-Result<bool> write_setting(tui::Console& console, const spec::Library& library,
+Result<void> write_setting(tui::Console& console, const spec::Library& library,
                            const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
                            const Path& folder) {
   TPT_TRY(make_folder(folder));
@@ -69,41 +70,27 @@ Result<bool> write_setting(tui::Console& console, const spec::Library& library,
       fmt::format("clocks.csv (per rank), clocks.sh (to read, then to run on each node) and "
                   "job.toml (with these limits) in {}\n",
                   folder.string()));
-  return true;
-}
-
-Result<void> require_clocks(const spec::Job& job) {
-  TPT_TRY(spec::require_valid(job));
-  TPT_TRY(flags::require_power(job, "--clocks"));
-  if (job.plan.sends && job.plan.sends->microbatches > 1)
-    return error(
-        "--clocks plans no sends of several microbatches (its slacks are those of single sends); "
-        "leave out sends.microbatches");
-  if (job.task == spec::Task::pretrain || job.task == spec::Task::lora) return {};
-  return error(
-      "--clocks supports only training (the job has another task); try triplepoint simulate "
-      "--sweep");
+  return {};
 }
 
 /// "2%" or "0.02".
 Result<double> parse_slowdown(std::string_view text) {
-  const bool percent = text.ends_with('%');
-  const std::string number(text.substr(0, text.size() - (percent ? 1 : 0)));
-  char* end = nullptr;
-  const double value = std::strtod(number.c_str(), &end);
-  if (number.empty() || *end != '\0' || !(value >= 0) || value > (percent ? 100 : 1))
-    return error(
-        fmt::format("--slowdown {} is not a share (it is the allowed increase of step time); "
-                    "try --slowdown 2%",
-                    text));
-  return percent ? value / 100 : value;
+  const auto split = split_number(text);
+  const double share = split ? split->number / (split->rest == "%" ? 100 : 1) : -1;
+  if (split && (split->rest == "%" || split->rest.empty()) && share >= 0 && share <= 1)
+    return share;
+  return error(
+      fmt::format("--slowdown {} is not a share (it is the allowed increase of step time); "
+                  "try --slowdown 2%",
+                  text));
 }
 
 /// Clocks and power caps of each device of a job, from no slowdown on: the frontier, the stages
 /// with their slack, and, in a folder, what an operator needs to set them.
 Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
                             const spec::Job& job, const ClockRequest& request) {
-  TPT_TRY(require_clocks(job));
+  TPT_TRY(spec::require_valid(job));
+  TPT_TRY(require_plannable(job, "--clocks"));
   TPT_TRY(require_lasting_faults(job, "leave out its time"));
   TPT_TRY(app::run_at_rest(job));
   const advise::ClockOptions options;
@@ -127,6 +114,25 @@ Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
   return interrupted() ? exit_interrupted : exit_ok;
 }
 
+/// The best plans as 1-job.toml, 1-megatron.sh, 1-nemo.yaml, 2-... in a folder; a text that says
+/// so.
+Result<std::string> write_plans(const spec::Library& library, const search::PlanQuestion& asked,
+                                const search::Ranking& ranking, const Path& folder) {
+  TPT_TRY(make_folder(folder));
+  const size_t count = std::min(ranking.ranked.size(), asked.top);
+  std::string remarks;
+  for (size_t i = 0; i < count; ++i) {
+    spec::Job job = search::job_of(asked.base, ranking.ranked[i]);
+    job.name = answers::default_name(job);
+    remarks += TPT_TRY(formats::write_job_files(library, job, folder / std::to_string(i + 1)));
+  }
+  if (const Path more = folder / fmt::format("{}-job.toml", count + 1); path_exists(more))
+    remarks += fmt::format("plans from {} on are of an earlier search; remove their files\n",
+                           more.string());
+  return fmt::format("{} plan{} as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,
+                     count == 1 ? "" : "s", folder.string(), remarks);
+}
+
 class PlanCommand : public Command {
  public:
   Arguments arguments() override {
@@ -143,9 +149,6 @@ class PlanCommand : public Command {
               into(slowdown_, parse_slowdown))
         .add(plan_.ranking())
         .group("Output")
-        .flag("--explain", "A,B",
-              "compare two plans term by term: numbers in the ranking, or job files",
-              into(explain_))
         .flag("-o,--output", "DIR",
               "write each plan as job.toml, Megatron arguments and NeMo YAML, and a page of "
               "all, report.html; NAME.html writes the page alone",
@@ -190,39 +193,29 @@ class PlanCommand : public Command {
     if (size_limits_.time || size_limits_.money || nodes_.size() > 1 || clusters_.size() > 1)
       return plan_sizes(console, library);
     const spec::Job base = TPT_TRY(job(console, library));
-    const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library, base.environment));
     if (const std::string own = app::own_model_text(library, base);
         !own.empty() && !format_.is_json())
       console.print(own + "\n");
-    search::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
-    asked.watch = tui::watch_on(console);
-    const search::Space space = TPT_TRY(plan_.searched().space(asked.base));
-    const search::Ranking ranking = TPT_TRY(search::find_plans(space, asked));
+    search::PlanOutcome outcome = TPT_TRY(plan_.outcome(library, base, tui::watch_on(console)));
+    const search::PlanQuestion& asked = outcome.asked;
+    const search::Ranking& ranking = outcome.ranking;
     if (ranking.ranked.empty()) {
       console.warn("triplepoint: interrupted before the first plan was found\n");
       return exit_interrupted;
     }
-    const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
-    search::PlanOutcome outcome{.asked = asked,
-                                .ranking = ranking,
-                                .intervals = intervals,
-                                .rates = rates,
-                                .bill = plan_.bill_of(asked.base, rates)};
     const std::optional<learn::Calibration> learned = TPT_TRY(flags_.own_runs());
     if (learned && learned->knows(asked.base)) outcome.own_runs = own_runs(*learned, asked);
     if (flags_.has_file()) outcome.own = search::own_plan(asked);
     if (outcome.own && !interrupted())
       outcome.changes = search::best_changes(asked.base, asked.objective, asked.limits);
-    if (explain_ && !interrupted())
-      outcome.explained = TPT_TRY(app::explained_plans(library, asked, ranking, *explain_));
     if (output_ && !interrupted())
       outcome.others = search::neighbours_of(search::job_of(asked.base, ranking.ranked[0]),
                                              asked.objective, asked.limits);
     const answers::Document answer = search::plan_answer(outcome);
-    print_answer(console, answer, format_, outcome.explained ? "explain" : "plans");
+    print_answer(console, answer, format_, "plans");
     if (output_) {
       const bool only_page = output_->ends_with(".html");
-      if (!only_page) console.warn(TPT_TRY(app::write_plans(library, asked, ranking, *output_)));
+      if (!only_page) console.warn(TPT_TRY(write_plans(library, asked, ranking, *output_)));
       TPT_TRY(write_file_atomically(only_page ? Path(*output_) : Path(*output_) / "report.html",
                                     report::document_page(answer, page_data(outcome, !only_page))));
     }
@@ -273,7 +266,7 @@ class PlanCommand : public Command {
     for (Argument& each : all)
       for (const char* name :
            {"--objective", "--max-temperature", "--max-power", "--memory-headroom", "--fix",
-            "--space", "--top", "--pareto", "--explain", "--tokens", "--within", "--budget"})
+            "--space", "--top", "--pareto", "--tokens", "--within", "--budget"})
         if (has_name(each, name))
           each.store = [this, name, store = each.store](std::string_view text) {
             of_search_ = name;
@@ -301,23 +294,18 @@ class PlanCommand : public Command {
     }
   }
 
-  Result<search::Sized> sized(const spec::Library& library, spec::Job base,
-                              const metrics::PredictionIntervals& intervals, const Watch& watch) {
-    const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library, base.environment));
+  /// The best plan of a job's size, or why there is none.
+  search::Sized sized(const spec::Library& library, spec::Job base, const Watch& watch) const {
     search::Sized size{.base = base, .problem = {}};
-    search::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
-    asked.top = 1;
-    asked.watch = watch;
-    size.base = asked.base;
-    const Result<search::Space> space = plan_.searched().space(asked.base);
-    const Result<search::Ranking> ranking =
-        space ? search::find_plans(*space, asked) : tl::unexpected(space.error());
-    if (!ranking) {
-      size.problem = ranking.error().what;
-    } else if (!ranking->ranked.empty()) {
-      size.plan = ranking->ranked.front();
-      size.bill = plan_.bill_of(asked.base, rates)(size.plan);
-      size.step_time = intervals.step_time(search::job_of(asked.base, size.plan), size.plan.time);
+    const auto outcome = plan_.outcome(library, std::move(base), watch, 1);
+    if (!outcome) {
+      size.problem = outcome.error().what;
+    } else if (!outcome->ranking.ranked.empty()) {
+      size.base = outcome->asked.base;
+      size.plan = outcome->ranking.ranked.front();
+      size.bill = outcome->bill(size.plan);
+      size.step_time =
+          outcome->intervals.step_time(search::job_of(size.base, size.plan), size.plan.time);
     }
     return size;
   }
@@ -332,7 +320,6 @@ class PlanCommand : public Command {
           fmt::format("{}: sizes have no job files; -o NAME.html writes the page, and plan "
                       "with one --cluster and --nodes the files",
                       *output_));
-    const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
     if (clusters_.empty()) clusters_.emplace_back();
     if (nodes_.empty()) nodes_.push_back(0);
     std::vector<search::Sized> sizes;
@@ -344,8 +331,7 @@ class PlanCommand : public Command {
           if (interrupted()) return {};
           if (!cluster.empty()) TPT_TRY(store_cluster_(cluster));
           if (nodes > 0) TPT_TRY(store_nodes_(std::to_string(nodes)));
-          search::Sized next = TPT_TRY(
-              sized(library, TPT_TRY(flags_.job(library)), intervals, tui::watch_on(console)));
+          search::Sized next = sized(library, TPT_TRY(flags_.job(library)), tui::watch_on(console));
           if (interrupted()) return {};  // its search did not end
           sizes.push_back(std::move(next));
         }
@@ -362,6 +348,10 @@ class PlanCommand : public Command {
       console.warn("triplepoint: interrupted before the first size was searched\n");
       return exit_interrupted;
     }
+    if (const std::string& first = sizes.front().problem;
+        !first.empty() &&
+        std::ranges::all_of(sizes, [&](const auto& each) { return each.problem == first; }))
+      return error(first);
     const metrics::BillRates rates =
         TPT_TRY(plan_.billed().rates(library, sizes.front().base.environment));
     const answers::Document answer =
@@ -413,7 +403,7 @@ class PlanCommand : public Command {
   PlanFlags plan_;
   JobFlags flags_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  std::optional<std::string> explain_, output_;
+  std::optional<std::string> output_;
   std::optional<double> slowdown_;
   std::vector<int64_t> nodes_;         // to try; those given
   std::vector<std::string> clusters_;  // likewise
