@@ -37,6 +37,7 @@ class Command {
 /// One line of the table of commands.
 struct CommandEntry {
   std::string_view name;
+  std::string_view group;    // of verbs, by what a person wants to do
   std::string_view summary;  // one line
   std::string_view details;  // what the help says below it
   std::unique_ptr<Command> (*make)();
@@ -58,7 +59,6 @@ std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_serve();
-std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_show();
 std::unique_ptr<Command> make_schema();
 std::unique_ptr<Command> make_trace();
@@ -68,8 +68,6 @@ std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_place();
 std::unique_ptr<Command> make_calibrate();
 std::unique_ptr<Command> make_record();
-std::unique_ptr<Command> make_merge();
-std::unique_ptr<Command> make_top();
 std::unique_ptr<Command> make_snapshot();
 std::unique_ptr<Command> make_exporter();
 std::unique_ptr<Command> make_doctor();
