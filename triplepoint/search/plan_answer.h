@@ -52,6 +52,14 @@ struct PlanOutcome {
   std::optional<OtherPlan> own = {};                        // the job file's own layout
   std::vector<OtherPlan> changes = {};                      // of it: the best one, the best two
   std::vector<OtherPlan> others = {};                       // plans beside the first
+
+  const Finalist& first() const { return ranking.ranked.front(); }
+  /// Probability that a plan really takes longer than another.
+  double slower(const Finalist& plan, const Finalist& than) const;
+  double slower_than_first(const Finalist& plan) const { return slower(plan, first()); }
+  std::optional<metrics::Interval> step_time(const Finalist&) const;
+  /// Measured jobs that an interval rests on.
+  int64_t interval_rows() const { return own_runs.runs > 0 ? own_runs.runs : intervals.rows(); }
 };
 
 /// The layout that the job has itself, if it has one that can run.
