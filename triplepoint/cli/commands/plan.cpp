@@ -45,15 +45,6 @@ namespace {
 using advise::ClockPlan;
 using advise::ClockPoint;
 
-/// What `plan --clocks` was asked.
-struct ClockRequest {
-  metrics::EnergyScope scope = metrics::EnergyScope::site;
-  double slowdown = 0;  // the point that is written may be so much slower
-  FormatFlag format{FormatFlag::Csv::yes};
-  std::optional<std::string> output;  // folder, or a page
-  int threads = 1;
-};
-
 Result<void> write_setting(tui::Console& console, const spec::Library& library,
                            const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
                            const Path& folder) {
@@ -83,35 +74,6 @@ Result<double> parse_slowdown(std::string_view text) {
       fmt::format("--slowdown {} is not a share (it is the allowed increase of step time); "
                   "try --slowdown 2%",
                   text));
-}
-
-/// Clocks and power caps of each device of a job, from no slowdown on: the frontier, the stages
-/// with their slack, and, in a folder, what an operator needs to set them.
-Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
-                            const spec::Job& job, const ClockRequest& request) {
-  TPT_TRY(spec::require_valid(job));
-  TPT_TRY(require_plannable(job, "--clocks"));
-  TPT_TRY(require_lasting_faults(job, "leave out its time"));
-  TPT_TRY(app::run_at_rest(job));
-  const advise::ClockOptions options;
-  const ClockPlan plan =
-      advise::plan_clocks(job, {.scope = request.scope,
-                                .most_slowdown = std::max(options.most_slowdown, request.slowdown),
-                                .threads = request.threads,
-                                .watch = tui::watch_on(console)});
-  const ClockPoint* chosen = advise::chosen_point(plan, request.slowdown);
-  const answers::Document answer = advise::clock_answer(job, plan, chosen);
-  print_answer(console, answer, request.format);
-  if (request.output && request.output->ends_with(".html"))
-    TPT_TRY(write_file_atomically(Path(*request.output), report::document_page(answer)));
-  else if (request.output && chosen)
-    TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*request.output)));
-  else if (request.output && !plan.interrupted)
-    return error(
-        fmt::format("nothing was written (no setting within --slowdown saves energy {}); allow "
-                    "more, as in --slowdown 5%",
-                    metrics::scope_text(plan.scope)));
-  return interrupted() ? exit_interrupted : exit_ok;
 }
 
 /// The best plans as 1-job.toml, 1-megatron.sh, 1-nemo.yaml, 2-... in a folder; a text that says
@@ -388,16 +350,36 @@ class PlanCommand : public Command {
     return job;
   }
 
+  /// Clocks and power caps of each device of a job, from no slowdown on: the frontier, the stages
+  /// with their slack, and, in a folder, what an operator needs to set them.
   Result<int> plan_clocks(tui::Console& console, const spec::Library& library) const {
     spec::Job job = TPT_TRY(this->job(console, library));
     const ScopeFlags& energy = plan_.billed().energy();
     TPT_TRY(energy.count_energy(job, TPT_TRY(metrics::load_bill_rates(library)).pue));
-    return plan_the_clocks(console, library, job,
-                           {.scope = energy.scope(),
-                            .slowdown = slowdown_.value_or(0),
-                            .format = format_,
-                            .output = output_,
-                            .threads = plan_.thread_count()});
+    TPT_TRY(spec::require_valid(job));
+    TPT_TRY(require_plannable(job, "--clocks"));
+    TPT_TRY(require_lasting_faults(job, "leave out its time"));
+    TPT_TRY(app::run_at_rest(job));
+    const double slowdown = slowdown_.value_or(0);
+    advise::ClockOptions options;
+    options.scope = energy.scope();
+    options.most_slowdown = std::max(options.most_slowdown, slowdown);
+    options.threads = plan_.thread_count();
+    options.watch = tui::watch_on(console);
+    const ClockPlan plan = advise::plan_clocks(job, options);
+    const ClockPoint* chosen = advise::chosen_point(plan, slowdown);
+    const answers::Document answer = advise::clock_answer(job, plan, chosen);
+    print_answer(console, answer, format_);
+    if (output_ && output_->ends_with(".html"))
+      TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
+    else if (output_ && chosen)
+      TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*output_)));
+    else if (output_ && !plan.interrupted)
+      return error(
+          fmt::format("nothing was written (no setting within --slowdown saves energy {}); allow "
+                      "more, as in --slowdown 5%",
+                      metrics::scope_text(plan.scope)));
+    return interrupted() ? exit_interrupted : exit_ok;
   }
 
   PlanFlags plan_;
