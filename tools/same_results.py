@@ -45,10 +45,10 @@ SIMULATIONS = [f"simulate {job}" for job in (
 OTHERS = [
     f"plan --model llama3-70b {H200} --gbs 128 --tokens 300B", f"plan --model mixtral-8x7b {H200} --gbs 128 --top 3",
     f"plan --model llama3-70b {H200} --gbs 128 --objective energy", "plan --model llama3-8b --cluster mi300x --nodes 2 --gbs 128",
-    f"plan --model llama3-70b {H200} --gbs 128 --fix tp=8", f"place {GPT3} --tp 2 --pp 16",
+    f"plan --model llama3-70b {H200} --gbs 128 --fix tp=8 --explain 1,2", f"place {GPT3} --tp 2 --pp 16",
     "validate validation/dgxc-h100/jobs.csv", "validate validation/torchtitan/jobs.csv", "validate validation/hf-h100-sweep/jobs.csv",
-    "validate validation/nemo-2407-h100/jobs.csv", "show h200", "show gpt3-175b",
-    "compare {A} {B}", "compare {A} {B} {C}", "trace breakdown {A}", "trace comm {A}", "trace critical-path {A}",
+    "validate validation/nemo-2407-h100/jobs.csv", "list models", "list gpus", "list clusters", "show h200", "show gpt3-175b",
+    "compare {A} {B}", "compare {A} {B} {C}", "trace breakdown {A}", "trace overlap {A}", "trace comm {A}", "trace critical-path {A}",
     "trace diff {A} {B}", "export {A} --toml", "import examples/pretrain_llama.sh",
 ]
 STUDIES = ["what-if/inlet", "paper/lora", "what-if/links"]

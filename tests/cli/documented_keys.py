@@ -19,7 +19,7 @@ COMMANDS = [
     f"simulate {JOB} --sequence-parallel --overlap pp",
     "simulate --model gpt3-175b --cluster hgx-h200 --tp 8",
     "simulate --task decode --model llama3-8b --cluster hgx-h200 --tp 8 --mbs 16 --gbs 16 -o FOLDER/a.run",
-    "plan --model llama3-8b --cluster hgx-h200 --gbs 32 --fix tp=2|4,pp=1,cp=1",
+    "plan --model llama3-8b --cluster hgx-h200 --gbs 32 --fix tp=2|4,pp=1,cp=1 --explain 1,2",
     "place --model llama3-8b --cluster hgx-h200 --nodes 2 --tp 2 --pp 4 --gbs 32",
     f"steer {JOB} --fault node=1,fan=0.2@50s --duration 5min",
     "compare FOLDER/a.run FOLDER/a.run",

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/cli/command.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -259,10 +263,42 @@ constexpr std::array table = {
         make_completion},
 };
 
+constexpr std::array alias_table = {
+    Alias{"list", "show"}, Alias{"top", "snapshot", "--every 1s", "--every,--interval"},
+    Alias{"merge", "trace merge"},
+    Alias{"trace overlap", "trace breakdown", "--show ranks,overlap", "--show"}};
+
+/// Whether a word is one of these flags, as "--show" or "--show=ranks".
+bool has_one_of(std::span<const std::string> words, std::string_view flags) {
+  const std::vector<std::string> names = split(flags, ',');
+  return std::ranges::any_of(words, [&](const std::string& word) {
+    return std::ranges::find(names, word.substr(0, word.find('='))) != names.end();
+  });
+}
+
 }  // namespace
 
 std::span<const CommandEntry> commands() {
   return table;
+}
+
+std::span<const Alias> aliases() {
+  return alias_table;
+}
+
+std::vector<std::string> without_alias(std::span<const std::string> words) {
+  for (const Alias& alias : aliases()) {
+    const std::vector<std::string> typed = split(alias.typed, ' ');
+    if (words.size() < typed.size() || !std::ranges::equal(words.first(typed.size()), typed))
+      continue;
+    const auto rest = words.subspan(typed.size());
+    std::vector<std::string> meant = split(alias.meaning, ' ');
+    if (!alias.flag.empty() && !has_one_of(rest, alias.names))
+      std::ranges::move(split(alias.flag, ' '), std::back_inserter(meant));
+    std::ranges::copy(rest, std::back_inserter(meant));
+    return meant;
+  }
+  return {words.begin(), words.end()};
 }
 
 }  // namespace triplepoint::cli

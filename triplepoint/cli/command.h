@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "triplepoint/base/result.h"
 
@@ -45,6 +47,18 @@ struct CommandEntry {
 
 /// All verbs, in the order in which the help shows them.
 std::span<const CommandEntry> commands();
+
+/// Words that stand for others.
+struct Alias {
+  std::string_view typed, meaning;
+  std::string_view flag = {};   // of the meaning, as "--every 1s"
+  std::string_view names = {};  // where one of these is typed, the flag is left out
+};
+
+std::span<const Alias> aliases();
+
+/// The words with what the first ones stand for.
+std::vector<std::string> without_alias(std::span<const std::string> words);
 
 inline constexpr int exit_ok = 0;
 inline constexpr int exit_failed = 1;

@@ -219,7 +219,9 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
                                    problem.what()));
 }
 
-int run_command_line(std::span<const std::string> words, tui::Console& console) {
+int run_command_line(std::span<const std::string> typed, tui::Console& console) {
+  const std::vector<std::string> meant = without_alias(typed);
+  const std::span<const std::string> words(meant);
   if (words.size() == 2 && words[0] == "help")
     return run_command_line(std::vector<std::string>{words[1], "--help"}, console);
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {

@@ -10,6 +10,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -58,6 +59,22 @@ TEST_CASE(
   CHECK(call({"version"}).out == call({"--version"}).out);
 }
 
+TEST_CASE("aliases mean the words of another command, whose help names them") {
+  using Words = std::vector<std::string>;
+  CHECK(call({"list", "models"}).out == call({"show", "models"}).out);
+  CHECK(without_alias(Words{"merge", "a", "-o", "b"}) == Words{"trace", "merge", "a", "-o", "b"});
+  CHECK(without_alias(Words{"top", "--gpm"}) == Words{"snapshot", "--every", "1s", "--gpm"});
+  CHECK(without_alias(Words{"top", "--interval=2s"}) == Words{"snapshot", "--interval=2s"});
+  CHECK(without_alias(Words{"trace", "overlap", "a"}) ==
+        Words{"trace", "breakdown", "--show", "ranks,overlap", "a"});
+  CHECK(without_alias(Words{"trace", "comm", "list"}) == Words{"trace", "comm", "list"});
+  for (const Alias& alias : aliases()) {
+    Words words = split(alias.typed, ' ');
+    words.emplace_back("--help");
+    CHECK(contains(call(words).out, fmt::format("triplepoint {}: ", alias.typed)));
+  }
+}
+
 TEST_CASE("words behind -- belong to the command that is to be run, whatever they look like") {
   CHECK(contains(call({"record", "--"}).err, "COMMAND is missing"));
   CHECK(contains(call({"record"}).err, "COMMAND is missing"));
@@ -65,7 +82,7 @@ TEST_CASE("words behind -- belong to the command that is to be run, whatever the
       call({"record", "--job", "no-such.toml", "--", "true", "--no-such-flag", "--"});
   CHECK(refused.code == exit_failed);
   CHECK(contains(refused.err, "no-such.toml"));
-  CHECK(call({"show", "models"}).code == exit_usage);
+  CHECK(call({"show", "models", "--", "x"}).code == exit_usage);
 }
 
 TEST_CASE("a flag of one value that is given twice, by whichever of its names, is refused") {

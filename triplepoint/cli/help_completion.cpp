@@ -218,6 +218,10 @@ std::string command_help(const CommandEntry& entry, std::size_t width) {
   std::string help = tui::wrap(std::string(entry.summary), width) +
                      "\n\nusage: " + usage_line(entry, arguments) + "\n\n" +
                      paragraphs(entry.details, width);
+  for (const Alias& alias : aliases())
+    if (split(alias.meaning, ' ').front() == entry.name)
+      help += fmt::format("\n  triplepoint {}: {}{}{}\n", alias.typed, alias.meaning,
+                          alias.flag.empty() ? "" : " ", alias.flag);
   std::vector<std::string> groups;
   for (const Argument& argument : arguments) {
     if (std::find(groups.begin(), groups.end(), argument.group) == groups.end()) {

@@ -120,6 +120,7 @@ Json numbers_of(const PlanOutcome& outcome) {
   if (outcome.asked.watch.stopped()) json["interrupted"] = true;
   for (const Finalist& plan : outcome.ranking.refused)
     json["refused"].push_back(finalist_json(base, plan));
+  if (!outcome.explained.empty()) json["explain"] = table_json(explained_table(outcome));
   if (outcome.own) {
     json["own"] = finalist_json(base, outcome.own->plan);
     json["own"]["missing_memory_bytes"] = outcome.own->missing / unit::B;
@@ -151,6 +152,10 @@ std::vector<Section> sections_of(const PlanOutcome& outcome) {
   if (!outcome.others.empty())
     sections.push_back(
         {.id = "why-not", .title = "Why not another", .tables = {others_table(outcome)}});
+  if (!outcome.explained.empty())
+    sections.push_back({.id = "explain",
+                        .title = "Two plans, term by term, on the stage that works longest",
+                        .tables = {explained_table(outcome)}});
   return sections;
 }
 

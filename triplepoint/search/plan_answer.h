@@ -52,6 +52,7 @@ struct PlanOutcome {
   std::optional<OtherPlan> own = {};                        // the job file's own layout
   std::vector<OtherPlan> changes = {};                      // of it: the best one, the best two
   std::vector<OtherPlan> others = {};                       // plans beside the first
+  std::vector<Finalist> explained = {};                     // two to compare, or none
 
   const Finalist& first() const { return ranking.ranked.front(); }
   /// Probability that a plan really takes longer than another.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <string>
 
 #include <fmt/format.h>
@@ -133,6 +135,28 @@ DataTable others_table(const PlanOutcome& outcome) {
     add(other, why_not(other, first, goal));
   for (const Finalist& plan : outcome.ranking.refused)
     add({.what = "beyond a limit", .plan = plan}, plan.refused);
+  return table;
+}
+
+DataTable explained_table(const PlanOutcome& outcome) {
+  const Finalist &a = outcome.explained[0], &b = outcome.explained[1];
+  DataTable table{.name = "explain",
+                  .title = fmt::format("A: {} - B: {}", plan_text(a), plan_text(b))};
+  table.columns = {{"term", "seconds of a step, on the stage that works longest"},
+                   {"a_s", "A", 1, 3},
+                   {"b_s", "B", 1, 3},
+                   {"difference_s", "B - A", 1, 3},
+                   {"difference_of_step", "of A's step %", 0.01, 2}};
+  std::vector<size_t> order(term_count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater(),
+                           [&](size_t term) { return std::abs(b.terms[term] - a.terms[term]); });
+  const auto add = [&](std::string name, double of_a, double of_b) {
+    table.add({std::move(name), of_a, of_b, of_b - of_a, (of_b - of_a) / a.time});
+  };
+  for (const size_t term : order)
+    add(std::string(name_of(static_cast<Term>(term))), a.terms[term], b.terms[term]);
+  add("step", a.time, b.time);
   return table;
 }
 

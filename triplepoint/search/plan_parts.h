@@ -27,6 +27,8 @@ int64_t not_better(const SearchCounts&);
 DataTable ranking_table(const PlanOutcome&, const std::vector<Finalist>& plans);
 /// Every plan that is not the first, by what it differs in.
 DataTable others_table(const PlanOutcome&);
+/// The explained two side by side, term by term, largest difference first.
+DataTable explained_table(const PlanOutcome&);
 answers::Figure choices_figure(const PlanOutcome&);
 answers::Figure terms_figure(const PlanOutcome&);
 std::string limits_text(const Limits&);

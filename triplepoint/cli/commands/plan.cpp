@@ -30,6 +30,7 @@
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/export.h"
+#include "triplepoint/formats/import.h"
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/pages/document_page.h"
@@ -95,6 +96,46 @@ Result<std::string> write_plans(const spec::Library& library, const search::Plan
                      count == 1 ? "" : "s", folder.string(), remarks);
 }
 
+/// A plan that --explain names: by its number in the ranking, or as a job file.
+Result<search::Finalist> named_plan(const spec::Library& library, const search::PlanOutcome& found,
+                                    const std::string& name) {
+  const auto& ranked = found.ranking.ranked;
+  if (const Result<int64_t> place = parse_count(name)) {
+    if (*place >= 1 && *place <= static_cast<int64_t>(ranked.size()))
+      return ranked[static_cast<size_t>(*place) - 1];
+    return error(
+        fmt::format("--explain: there is no plan {} (the ranking has {}); name one of them, or a "
+                    "job file",
+                    name, ranked.size()));
+  }
+  spec::Job job = found.asked.base;
+  spec::StatedJob stated = TPT_TRY(formats::read_stated_job(library, name, {}));
+  stated.job.cluster = job.cluster;
+  const auto batch = job.plan.global_batch_size;
+  job.plan = TPT_TRY(spec::with_defaults(library, std::move(stated))).plan;
+  job.plan.global_batch_size = batch;
+  TPT_TRY(spec::require_valid(job));
+  search::Finalist plan = search::simulate_in_full(job, found.asked.objective);
+  if (plan.time > 0) return plan;
+  return error(
+      fmt::format("--explain: the plan of {} does not fit in memory (it has no step to compare); "
+                  "save more, or use more nodes",
+                  name));
+}
+
+Result<std::vector<search::Finalist>> explained_plans(const spec::Library& library,
+                                                      const search::PlanOutcome& found,
+                                                      const std::string& text) {
+  std::vector<search::Finalist> plans;
+  const std::vector<std::string> names = TPT_TRY(split_list(text));
+  if (names.size() != 2)
+    return error(fmt::format("--explain compares two plans ({} {} given); try --explain 1,2",
+                             names.size(), names.size() == 1 ? "was" : "were"));
+  for (const std::string& name : names)
+    plans.push_back(TPT_TRY(named_plan(library, found, name)));
+  return plans;
+}
+
 class PlanCommand : public Command {
  public:
   Arguments arguments() override {
@@ -111,6 +152,9 @@ class PlanCommand : public Command {
               into(slowdown_, parse_slowdown))
         .add(plan_.ranking())
         .group("Output")
+        .flag("--explain", "A,B",
+              "compare two plans term by term: numbers in the ranking, or job files",
+              into(explain_))
         .flag("-o,--output", "DIR",
               "write each plan as job.toml, Megatron arguments and NeMo YAML, and a page of "
               "all, report.html; NAME.html writes the page alone",
@@ -170,11 +214,13 @@ class PlanCommand : public Command {
     if (flags_.has_file()) outcome.own = search::own_plan(asked);
     if (outcome.own && !interrupted())
       outcome.changes = search::best_changes(asked.base, asked.objective, asked.limits);
+    if (explain_ && !interrupted())
+      outcome.explained = TPT_TRY(explained_plans(library, outcome, *explain_));
     if (output_ && !interrupted())
       outcome.others = search::neighbours_of(search::job_of(asked.base, ranking.ranked[0]),
                                              asked.objective, asked.limits);
     const answers::Document answer = search::plan_answer(outcome);
-    print_answer(console, answer, format_, "plans");
+    print_answer(console, answer, format_, outcome.explained.empty() ? "plans" : "explain");
     if (output_) {
       const bool only_page = output_->ends_with(".html");
       if (!only_page) console.warn(TPT_TRY(write_plans(library, asked, ranking, *output_)));
@@ -228,7 +274,7 @@ class PlanCommand : public Command {
     for (Argument& each : all)
       for (const char* name :
            {"--objective", "--max-temperature", "--max-power", "--memory-headroom", "--fix",
-            "--space", "--top", "--pareto", "--tokens", "--within", "--budget"})
+            "--space", "--top", "--pareto", "--explain", "--tokens", "--within", "--budget"})
         if (has_name(each, name))
           each.store = [this, name, store = each.store](std::string_view text) {
             of_search_ = name;
@@ -385,7 +431,7 @@ class PlanCommand : public Command {
   PlanFlags plan_;
   JobFlags flags_;
   FormatFlag format_{FormatFlag::Csv::yes};
-  std::optional<std::string> output_;
+  std::optional<std::string> explain_, output_;
   std::optional<double> slowdown_;
   std::vector<int64_t> nodes_;         // to try; those given
   std::vector<std::string> clusters_;  // likewise

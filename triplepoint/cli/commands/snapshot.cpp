@@ -71,7 +71,7 @@ class SnapshotCommand : public Command {
     return Arguments()
         .add(format_.argument())
         .flag(
-            "--every", "TIME",
+            "--every,--interval", "TIME",
             "repeat until interrupted; a table is drawn anew on a terminal, JSON has one line per "
             "snapshot",
             into_quantity(every_))
