@@ -16,7 +16,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/search/objective.h"
-#include "triplepoint/search/plan_answer.h"
+#include "triplepoint/search/plan_outcome.h"
 #include "triplepoint/search/search.h"
 #include "triplepoint/search/space.h"
 

@@ -4,12 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/search/plan_answer.h"
+#include "triplepoint/answers/document.h"
+#include "triplepoint/search/plan_outcome.h"
 
 // What the answer of a search for plans is made of.
 namespace triplepoint::search {
-
-inline constexpr const char* your_job = "your job";
 
 inline double joules_per_token(const Finalist& plan) {
   return plan.scope_energy / (plan.tokens_per_second * plan.time);

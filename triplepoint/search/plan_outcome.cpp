@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A search for plans, from question to outcome.
+#include "triplepoint/search/plan_outcome.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
-
-#include "triplepoint/search/plan_parts.h"
 
 namespace triplepoint::search {
 
