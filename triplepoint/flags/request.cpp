@@ -12,6 +12,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/simulation_flags.h"
+#include "triplepoint/search/plan_answer.h"
 
 namespace triplepoint::flags {
 
