@@ -43,9 +43,9 @@ struct OwnRuns {
 /// What a search found, and what belongs to it.
 struct PlanOutcome {
   PlanQuestion asked;
+  Ranking ranking = {};
   metrics::PredictionIntervals intervals;
   metrics::BillRates rates;
-  Ranking ranking = {};
   OwnRuns own_runs = {};  // then step times are as sure as these leave them
   std::function<metrics::Bill(const Finalist&)> bill = {};  // absent: none is asked for
   std::optional<OtherPlan> own = {};                        // the job file's own layout
