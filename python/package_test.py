@@ -195,7 +195,7 @@ class Many(unittest.TestCase):
 class Arguments(unittest.TestCase):
     def test_every_flag_of_simulate_is_an_argument(self):
         of_the_program = {"output", "format", "threads", "help", "sweep"}  # Run.save, Run.results, sweep() and its cores, help()
-        of_other_sources = {"replay", "measured-on", "clock-scale", "host-scale", "like", "machine"}
+        of_other_sources = {"like", "machine"}
         known = {flag.flag[2:] for flags in (tp._predict._job_flags, tp._predict._simulation_flags) for flag in flags.all}
         self.assertEqual(help_flags("simulate") - of_the_program - of_other_sources, known)
 

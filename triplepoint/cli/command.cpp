@@ -38,8 +38,7 @@ constexpr std::array table = {
         "  triplepoint simulate job.toml --mbs 2 --format json\n"
         "  triplepoint simulate --task decode --model llama3-70b --cluster hgx-h200 --tp 8 --mbs "
         "64\n"
-        "  triplepoint simulate job.toml --duration 10min --fault gpu=3,power=0.25@120s..300s\n"
-        "  triplepoint simulate --replay ranks.tar.gz --clock-scale 0.9\n",
+        "  triplepoint simulate job.toml --duration 10min --fault gpu=3,power=0.25@120s..300s\n",
         make_simulate},
     CommandEntry{
         "plan", "Predict", "Find the best layout of a training job.",
@@ -144,7 +143,12 @@ constexpr std::array table = {
         "more, detected by content, also in gzip, zstd and tar; one file, many ranks, or\nthe "
         "timeline of a .run. Times are exact to the nanosecond.\n\n"
         "  breakdown      compute, exposed communication, copies, idle time, its causes\n"
+<<<<<<< HEAD
         "  comm           collectives in the columns of nccl-tests, message sizes\n"
+=======
+        "  overlap        how much communication hides behind compute\n"
+        "  comm           collectives in the columns of nccl-tests\n"
+>>>>>>> b/main
         "  stragglers     ranks that are last into collectives, and why\n"
         "  operators      TFLOP/s and GB/s of operators against the GPU's roof\n"
         "  critical-path  the longest chain of dependencies, and what shortens it\n"

@@ -163,13 +163,9 @@ Store into_ratio(std::optional<double>& target, double low, double high, std::st
 
 }  // namespace
 
-Result<void> JobFlags::require_no_job_but_cluster() const {
-  if (!file_.empty() || model_ || sizes_.given() || stack_ || nodes_ || tp_ || pp_ || cp_ || ep_ ||
-      mbs_ || gbs_)
-    return error(
-        "a job and --replay were both given (a trace what-if has no job); keep "
-        "one of them, and --cluster to name the target cluster");
-  return {};
+bool JobFlags::name_a_job() const {
+  return !file_.empty() || model_ || sizes_.given() || stack_ || nodes_ || tp_ || pp_ || cp_ ||
+         ep_ || mbs_ || gbs_;
 }
 
 bool JobFlags::has_layout() const {

@@ -70,8 +70,8 @@ class JobFlags {
   const std::optional<std::string>& cluster() const { return cluster_; }
   /// What --model replaces in launch files.
   static std::set<std::string, std::less<>> keys_of_model();
-  /// An error if more was said of a job than its cluster: for what needs no job.
-  Result<void> require_no_job_but_cluster() const;
+  /// Whether more was said of a job than its cluster.
+  bool name_a_job() const;
 
  private:
   Arguments inputs();

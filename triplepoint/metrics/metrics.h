@@ -28,11 +28,8 @@ struct KernelSeconds {
   KernelSeconds& operator*=(double);
   Seconds communication() const;
 };
-/// Kernels count by the span's kind and collective; a broadcast counts as send_recv.
-
-/// Of one rank over the whole timeline, or summed over all ranks for -1.
-KernelSeconds kernel_seconds(const run::Timeline&, int32_t rank);
-/// The same of every rank at once, from rank 0 on.
+/// Of every rank over the whole timeline, from rank 0 on. Kernels count by the span's kind and
+/// collective; a broadcast counts as send_recv.
 std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline&);
 
 /// One class of kernels.

@@ -155,7 +155,7 @@ TEST_CASE("two traces of one rank are named") {
   CHECK(merged.error().what.find("a.json and b.json are both of rank 3") != std::string::npos);
 }
 
-TEST_CASE("sorting by digits is sorting") {
+TEST_CASE("sorting by keys is sorting") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     run::Timeline a = sample_timeline(seed, 3, 100);
     for (size_t i = a.spans.size(); i > 1; --i) {

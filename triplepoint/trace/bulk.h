@@ -2,17 +2,14 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <new>
-#include <string_view>
 #include <vector>
 
 #include "triplepoint/run/timeline.h"
 
 namespace triplepoint::trace {
 
-/// As run::sort, for many spans: in time that grows with their number alone, and with less memory
-/// at its height. Begins must not be negative.
+/// As run::sort, for many spans: with less time, and less memory at its height.
 void sort_spans(run::Timeline&);
 
 /// Asks the system for large pages where a large array is going to be: filling it then costs a
@@ -31,9 +28,5 @@ void reserve_large(std::vector<Item>& items, size_t count) {
   }
   prefer_large_pages(items.data(), items.capacity() * sizeof(Item));
 }
-
-/// A fast hash of text, the same on every machine of one byte order. Not against those who would
-/// break it.
-uint64_t hash_of(std::string_view text, uint64_t salt);
 
 }  // namespace triplepoint::trace

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <fstream>
-#include <mutex>
+#include <future>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -22,108 +20,52 @@
 namespace triplepoint::trace {
 namespace {
 
-struct Block {
-  std::unique_ptr<char[]> bytes;
-  size_t size = 0, used = 0;
-};
-
-/// A ring of blocks: a thread fills them in order, the reader empties them in order.
+/// Reads one block ahead of the reader, in a separate thread.
 class ReadAhead : public Source {
  public:
-  explicit ReadAhead(std::unique_ptr<Source> source) : source_(std::move(source)) {
-    for (Block& block : blocks_)
-      block.bytes = std::make_unique_for_overwrite<char[]>(block_size);
-    thread_ = std::jthread([this](const std::stop_token& stop) { fill_blocks(stop); });
-  }
-  ~ReadAhead() override {
-    thread_.request_stop();
-    changed_.notify_all();
-  }
-  ReadAhead(const ReadAhead&) = delete;
-  ReadAhead& operator=(const ReadAhead&) = delete;
-  ReadAhead(ReadAhead&&) = delete;
-  ReadAhead& operator=(ReadAhead&&) = delete;
+  explicit ReadAhead(std::unique_ptr<Source> source) : source_(std::move(source)) { begin_next(); }
 
   Result<size_t> read(std::span<char> room) override {
-    Block* block = next_full();
-    if (block == nullptr) {
-      if (failure_) return tl::unexpected(*failure_);
-      return 0;
+    if (used_ == block_.size && next_.valid()) {
+      block_ = next_.get();
+      used_ = 0;
+      if (block_.size > 0 && !block_.failure) begin_next();
     }
-    const size_t size = std::min(room.size(), block->size - block->used);
-    std::memcpy(room.data(), block->bytes.get() + block->used, size);
-    block->used += size;
-    if (block->used == block->size) advance(emptied_);
+    if (used_ == block_.size && block_.failure) return tl::unexpected(*block_.failure);
+    const size_t size = std::min(room.size(), block_.size - used_);
+    std::memcpy(room.data(), block_.bytes.get() + used_, size);
+    used_ += size;
     return size;
   }
 
  private:
-  static constexpr size_t block_size = 1 << 20;
+  static constexpr size_t block_size = 4 << 20;
 
-  void advance(uint64_t& counter) {
-    {
-      const std::lock_guard lock(mutex_);
-      ++counter;
-    }
-    changed_.notify_all();
+  struct Block {
+    std::unique_ptr<char[]> bytes;
+    size_t size = 0;
+    std::optional<Error> failure;  // behind the bytes
+  };
+
+  void begin_next() {
+    next_ = std::async(std::launch::async, [this] { return fill(); });
   }
-
-  /// The oldest block with bytes in it; null at the end.
-  Block* next_full() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return emptied_ < filled_ || ended_; });
-    return emptied_ < filled_ ? &blocks_[emptied_ % blocks_.size()] : nullptr;
-  }
-
-  void fill_blocks(const std::stop_token& stop) {
-    for (;;) {
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock,
-                      [&] { return filled_ - emptied_ < blocks_.size() || stop.stop_requested(); });
-      }
-      if (stop.stop_requested() || !fill(blocks_[filled_ % blocks_.size()])) break;
-      advance(filled_);
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_all();
-  }
-
-  /// False at the end. What came before an error is handed out before the error is.
-  bool fill(Block& block) {
-    block.size = block.used = 0;
-    while (block.size < block_size && !failure_) {
+  Block fill() {
+    Block block{.bytes = std::make_unique_for_overwrite<char[]>(block_size)};
+    while (block.size < block_size) {
       auto got = source_->read({block.bytes.get() + block.size, block_size - block.size});
-      if (!got) {
-        failure_ = std::move(got).error();
-        break;
-      }
-      if (*got == 0) break;
+      if (!got) block.failure = std::move(got).error();
+      if (!got || *got == 0) break;
       block.size += *got;
     }
-    return block.size > 0;
+    return block;
   }
 
   std::unique_ptr<Source> source_;
-  std::array<Block, 4> blocks_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t filled_ = 0, emptied_ = 0;  // blocks so far
-  bool ended_ = false;
-  std::optional<Error> failure_;  // written by the thread before ended_ is
-  std::jthread thread_;           // last: joins before the rest goes
+  Block block_;
+  size_t used_ = 0;
+  std::future<Block> next_;  // last: waits for its thread before the rest goes
 };
-
-}  // namespace
-
-std::unique_ptr<Source> read_ahead(std::unique_ptr<Source> source) {
-  return std::make_unique<ReadAhead>(std::move(source));
-}
-
-namespace {
 
 constexpr size_t packed_block = 256 << 10;
 
@@ -304,7 +246,7 @@ class ZstdSource : public Unpacker {
   bool in_frame_ = false;
 };
 
-}  // namespace
+enum class Packing : uint8_t { none, gzip, zstd };
 
 Packing packing_of(std::string_view head) {
   if (head.starts_with("\x1f\x8b")) return Packing::gzip;
@@ -325,36 +267,44 @@ Result<std::unique_ptr<Source>> open_file(const Path& path) {
   return source;
 }
 
-std::unique_ptr<Source> text_source(std::string text) {
-  return std::make_unique<TextSource>(std::move(text));
-}
-
+/// A file that is cut off gives what can be had of it, then an error; so does one that grows beyond
+/// all measure (a zip bomb).
 std::unique_ptr<Source> unpack(std::unique_ptr<Source> packed, Packing packing,
                                const std::string& name) {
-  switch (packing) {
-    case Packing::none:
-      return packed;
-    case Packing::gzip:
-      return std::make_unique<GzipSource>(std::move(packed), name);
-    case Packing::zstd:
-      return std::make_unique<ZstdSource>(std::move(packed), name);
-  }
-  return packed;
+  if (packing == Packing::gzip) return std::make_unique<GzipSource>(std::move(packed), name);
+  return std::make_unique<ZstdSource>(std::move(packed), name);
 }
 
-namespace {
+/// What is left of an input, as a source.
+class InputSource : public Source {
+ public:
+  explicit InputSource(Input input) : input_(std::move(input)) {}
+  Result<size_t> read(std::span<char> room) override {
+    if (input_.ahead().empty() && !TPT_TRY(input_.fill())) return size_t{0};
+    const size_t size = std::min(room.size(), input_.ahead().size());
+    std::memcpy(room.data(), input_.ahead().data(), size);
+    input_.skip(size);
+    return size;
+  }
+
+ private:
+  Input input_;
+};
 
 /// What gzip says of its last member, if that can be all of it: the size modulo 2^32 is in the last
 /// four bytes. Else what profilers' files usually shrink by.
-std::optional<uint64_t> guess_size(const Path& path, Packing packing) {
+std::optional<uint64_t> guess_size(const Path& path, bool is_packed) {
   std::error_code none;
   const uint64_t packed = std::filesystem::file_size(path, none);
   if (none) return std::nullopt;
-  if (packing == Packing::none) return packed;
+  if (!is_packed) return packed;
   constexpr uint64_t usual_ratio = 20, most_ratio = 60;
   std::ifstream file(path, std::ios::binary);
+  std::array<char, 4> head{};
   std::array<uint8_t, 4> last{};
-  if (packing == Packing::gzip && packed > last.size() && file.seekg(-4, std::ios::end) &&
+  file.read(head.data(), head.size());
+  const bool is_gzip = packing_of({head.data(), head.size()}) == Packing::gzip;
+  if (is_gzip && packed > last.size() && file.seekg(-4, std::ios::end) &&
       file.read(reinterpret_cast<char*>(last.data()), last.size())) {
     const uint64_t size = last[0] | last[1] << 8 | last[2] << 16 | uint64_t{last[3]} << 24;
     if (size > packed && size / most_ratio < packed) return size;
@@ -362,28 +312,11 @@ std::optional<uint64_t> guess_size(const Path& path, Packing packing) {
   return packed * usual_ratio;
 }
 
-/// Some bytes that were looked at already, then the source they came from.
-class PrefixedSource : public Source {
- public:
-  PrefixedSource(std::string head, std::optional<Error> failure, std::unique_ptr<Source> rest)
-      : head_(std::move(head)), failure_(std::move(failure)), rest_(std::move(rest)) {}
-  Result<size_t> read(std::span<char> room) override {
-    if (used_ == head_.size() && failure_) return tl::unexpected(*failure_);
-    if (used_ == head_.size()) return rest_->read(room);
-    const size_t size = std::min(room.size(), head_.size() - used_);
-    std::memcpy(room.data(), head_.data() + used_, size);
-    used_ += size;
-    return size;
-  }
-
- private:
-  std::string head_;
-  std::optional<Error> failure_;
-  std::unique_ptr<Source> rest_;
-  size_t used_ = 0;
-};
-
 }  // namespace
+
+std::unique_ptr<Source> text_source(std::string text) {
+  return std::make_unique<TextSource>(std::move(text));
+}
 
 Input::Input(std::unique_ptr<Source> source, std::string name)
     : source_(std::move(source)),
@@ -393,67 +326,28 @@ Input::Input(Input&&) noexcept = default;
 Input& Input::operator=(Input&&) noexcept = default;
 Input::~Input() = default;
 
-namespace {
-
-/// The first four bytes, or as many as there are, and what stopped it.
-struct Head {
-  std::string bytes;
-  std::optional<Error> failure;
-};
-Head head_of(Source& source) {
-  Head head{.bytes = std::string(4, '\0')};
-  size_t size = 0;
-  while (size < head.bytes.size()) {
-    const auto got = source.read(std::span(head.bytes).subspan(size));
-    if (!got) head.failure = got.error();
-    if (!got || *got == 0) break;
-    size += *got;
-  }
-  head.bytes.resize(size);
-  return head;
-}
-
-std::unique_ptr<Source> prefixed(Head head, std::unique_ptr<Source> rest) {
-  return std::make_unique<PrefixedSource>(std::move(head.bytes), std::move(head.failure),
-                                          std::move(rest));
-}
-
-}  // namespace
-
 Result<Input> Input::of(std::unique_ptr<Source> source, std::string name, bool overlap) {
-  Head head = head_of(*source);
-  Packing packing = packing_of(head.bytes);
-  source = prefixed(std::move(head), std::move(source));
-  source = unpack(std::move(source), packing, name);
-  for (int again = 0; again < 2 && packing != Packing::none; ++again) {  // packed twice
-    head = head_of(*source);
-    const Packing inner = packing_of(head.bytes);
-    source = prefixed(std::move(head), std::move(source));
-    if (inner == Packing::none) break;
-    source = unpack(std::move(source), inner, name);
+  Input input(std::move(source), name);
+  constexpr int most_times = 3;  // packed; twice is a mistake that happens
+  for (int time = 0; time < most_times; ++time) {
+    const Packing packing = packing_of(TPT_TRY(input.peek(4)));
+    if (packing == Packing::none) break;
+    source = unpack(std::make_unique<InputSource>(std::move(input)), packing, name);
+    if (overlap) source = std::make_unique<ReadAhead>(std::move(source));
+    input = Input(std::move(source), name);
+    input.packed_ = true;
   }
-  if (overlap && packing != Packing::none) source = read_ahead(std::move(source));
   // A byte order mark, which editors on Windows write, is no part of any format.
-  head = head_of(*source);
-  if (head.bytes.starts_with("\xef\xbb\xbf")) head.bytes.erase(0, 3);
-  source = prefixed(std::move(head), std::move(source));
-  Input input(std::move(source), std::move(name));
-  input.packed_ = packing != Packing::none;
+  if (TPT_TRY(input.peek(3)) == "\xef\xbb\xbf") input.skip(3);
   return input;
 }
 
 /// A file is opened once: standard input and pipes can be read once only.
 Result<Input> Input::open(const Path& path, bool overlap) {
-  std::unique_ptr<Source> file = TPT_TRY(open_file(path));
-  Head head = head_of(*file);
-  if (head.failure) return tl::unexpected(*head.failure);
-  const Packing packing = packing_of(head.bytes);
-  file = prefixed(std::move(head), std::move(file));
-  Input input = TPT_TRY(of(std::move(file), path.string(), overlap));
-  input.expected_size_ = guess_size(path, packing);
+  Input input = TPT_TRY(of(TPT_TRY(open_file(path)), path.string(), overlap));
+  input.expected_size_ = guess_size(path, input.packed_);
   std::error_code none;
-  if (packing == Packing::none && std::filesystem::is_regular_file(path, none))
-    input.plain_file_ = path;
+  if (!input.packed_ && std::filesystem::is_regular_file(path, none)) input.plain_file_ = path;
   return input;
 }
 

@@ -16,8 +16,6 @@ namespace triplepoint::trace_report {
 using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
 namespace {
 
-using metrics::RankBreakdown;
-
 DataCell overlap_percent(const RankBreakdown& rank) {
   if (const auto overlap = rank.overlap()) return 100 * *overlap;
   return Missing{"no communication"};
@@ -140,45 +138,6 @@ DataTable kernel_data(const std::vector<metrics::KernelRow>& rows, bool by_name,
   return in_one_unit(std::move(table));
 }
 
-DataTable launch_table(const run::Timeline& timeline) {
-  const auto queues = metrics::launch_queues(timeline);
-  DataTable table{.name = "launches", .title = "From launch to kernel, by lane"};
-  table.columns = {{"rank", "rank"},
-                   {"lane", "lane"},
-                   {"launches", "launches"},
-                   {"unknown", "unknown"},
-                   {"call_median_ns", "call us (median)", 1e3, 1, true},
-                   {"delay_min_ns", "delay min", 0, 1},
-                   {"delay_median_ns", "median", 0, 1, true},
-                   {"delay_p90_ns", "p90", 0, 1, true},
-                   {"delay_max_ns", "max", 0, 1, true},
-                   {"depth_mean", "queue mean", 1, 1, true},
-                   {"depth_max", "queue max", 1, 0, true}};
-  for (const metrics::LaunchQueue& queue : queues)
-    table.add({int64_t{queue.lane.rank}, queue.lane.name, queue.launches, queue.unknown,
-               queue.median_call, queue.shortest_delay, queue.median_delay, queue.p90_delay,
-               queue.longest_delay, queue.mean_depth, queue.deepest});
-  return in_one_unit(std::move(table));
-}
-
-DataTable lane_table(const run::Timeline& timeline) {
-  const auto lanes = metrics::idle_of_lanes(timeline);
-  DataTable table{.name = "lanes", .title = "Gaps of each stream"};
-  table.columns = {{"rank", "rank"},
-                   {"lane", "lane"},
-                   {"span_ns", "span", 0, 1},
-                   {"busy_ns", "busy", 0, 1, true},
-                   {"host_wait_ns", "host wait", 0, 1, true},
-                   {"kernel_wait_ns", "kernel wait", 0, 1, true},
-                   {"other_ns", "other", 0, 1, true},
-                   {"unknown_ns", "launch unknown", 0, 1, true}};
-  for (const metrics::LaneIdle& lane : lanes)
-    table.add({int64_t{lane.lane.rank}, lane.lane.name, lane.span, lane.busy,
-               lane.idle_time.host_wait, lane.idle_time.kernel_wait, lane.idle_time.other,
-               lane.idle_time.unknown});
-  return in_one_unit(std::move(table));
-}
-
 DataTable step_table(const run::Timeline& timeline) {
   const metrics::TraceSteps steps = metrics::find_steps(timeline);
   std::vector<std::vector<RankBreakdown>> all(steps.steps.size());
@@ -201,40 +160,6 @@ DataTable step_table(const run::Timeline& timeline) {
                    {steps.steps[i].name, int64_t{rank.rank}, rank.begin.nanoseconds()});
       table.add(std::move(cells));
     }
-  return in_one_unit(std::move(table));
-}
-
-/// Means over the ranks of each pipeline stage, where the timeline knows stages.
-DataTable stage_table(const run::Timeline& timeline, const std::vector<RankBreakdown>& ranks) {
-  std::map<int32_t, int32_t> stage_of;
-  for (const run::Span& span : timeline.spans)
-    if (span.stage >= 0) stage_of[span.rank] = span.stage;
-  std::map<int32_t, std::pair<int64_t, std::vector<int64_t>>> stages;
-  for (const RankBreakdown& rank : ranks) {
-    const auto stage = stage_of.find(rank.rank);
-    if (stage == stage_of.end()) continue;
-    auto& [count, sums] = stages[stage->second];
-    ++count;
-    sums.resize(5, 0);
-    const int64_t parts[] = {rank.span(), rank.compute, rank.exposed_communication,
-                             rank.exposed_copy, rank.idle()};
-    for (size_t i = 0; i < sums.size(); ++i)
-      sums[i] += parts[i];
-  }
-  DataTable table{.name = "stages", .title = "By pipeline stage, mean over its ranks"};
-  table.columns = {{"stage", "stage"},
-                   {"ranks", "ranks"},
-                   {"span_ns", "span", 0, 1},
-                   {"compute_ns", "compute", 0, 1},
-                   {"exposed_communication_ns", "exposed comm", 0, 1},
-                   {"exposed_copy_ns", "exposed copy", 0, 1},
-                   {"idle_ns", "idle", 0, 1}};
-  for (const auto& [stage, entry] : stages) {
-    std::vector<DataCell> cells = {int64_t{stage}, entry.first};
-    for (int64_t sum : entry.second)
-      cells.emplace_back(static_cast<double>(sum) / static_cast<double>(entry.first));
-    table.add(std::move(cells));
-  }
   return in_one_unit(std::move(table));
 }
 
@@ -328,9 +253,6 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
     report.tables.push_back(options.asks_for(name) ? make() : DataTable{.name = name});
   };
   add_if_asked("steps", [&] { return step_table(timeline); });
-  add_if_asked("stages", [&] { return stage_table(timeline, ranks); });
-  add_if_asked("lanes", [&] { return lane_table(timeline); });
-  add_if_asked("launches", [&] { return launch_table(timeline); });
   add_if_asked("overlap", [&] {
     return knows_collectives_only(timeline) ? DataTable{.name = "overlap"}
                                             : overlap_by_label(timeline);

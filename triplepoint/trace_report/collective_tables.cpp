@@ -23,8 +23,6 @@ namespace triplepoint::trace_report {
 using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
 namespace {
 
-using metrics::Collective;
-
 constexpr const char* one_rank = "waits and transfers need more than one rank";
 
 /// "sum" of "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)"; nccl-tests writes "none" elsewhere.
@@ -126,23 +124,6 @@ DataTable collective_table(const std::vector<Collective>& all,
   return table;
 }
 
-DataTable size_table(const std::vector<Collective>& all) {
-  DataTable table{.name = "sizes", .title = "Messages by size"};
-  table.columns = {{"collective", "collective"},
-                   {"up_to_bytes", "up to B"},
-                   {"times", "times"},
-                   {"not_timed", "not timed"},
-                   {"kernels_ns", "kernels ms", 1e6, 3},
-                   {"transfer_ns", "transfer ms", 1e6, 3}};
-  for (const metrics::MessageSizes& sizes : metrics::message_sizes(all)) {
-    const int64_t times = sizes.timed > 0 ? sizes.timed : sizes.occurrences;
-    table.add({std::string(sizes.label), static_cast<int64_t>(sizes.upper / unit::B), times,
-               sizes.occurrences - times, sizes.total,
-               sizes.timed > 0 ? DataCell(sizes.transfer) : Missing{one_rank}});
-  }
-  return table;
-}
-
 DataTable occurrence_table(const TraceInput& input, const std::vector<Collective>& all,
                            const std::vector<Collective>& issues) {
   DataTable table{.name = "occurrences", .title = "Every collective, in order of time"};
@@ -237,7 +218,7 @@ Result<TraceReport> trace_comm(const TraceOptions& options) {
       TPT_TRY(read_traced_work(options.files, options, trace::HostSpans::launches));
   const metrics::CollectiveMatch match =
       metrics::match_collectives(input.timeline(), metrics::job_ranks_of(input.run));
-  TraceReport report{.shown = {"collectives", "sizes"}, .remarks = input.remarks};
+  TraceReport report{.shown = {"collectives"}, .remarks = input.remarks};
   report.remarks.insert(report.remarks.end(), match.remarks.begin(), match.remarks.end());
   const std::vector<Collective> issues = issues_of(input.timeline());
   if (!match.mismatch.empty()) report.headlines.push_back(match.mismatch);
@@ -245,14 +226,12 @@ Result<TraceReport> trace_comm(const TraceOptions& options) {
     report.headlines.push_back(issues.empty()
                                    ? absence_of_communication(input.timeline())
                                    : "No collective in the dumps has a measured length.");
-  report.tables = {collective_table(match.collectives, issues), size_table(match.collectives),
+  report.tables = {collective_table(match.collectives, issues),
                    occurrence_table(input, match.collectives, issues)};
   return report;
 }
 
 namespace {
-
-using metrics::LateRanks;
 
 DataTable rank_table(const LateRanks& late) {
   DataTable table{.name = "ranks", .title = "Who was waited for, by rank"};
@@ -276,7 +255,8 @@ DataTable rank_table(const LateRanks& late) {
   return table;
 }
 
-DataTable start_table(const LateRanks& late, const CollectiveMatch& match, const SpanList& spans) {
+DataTable start_table(const LateRanks& late, const CollectiveMatch& match,
+                      const run::Timeline& timeline) {
   DataTable table{.name = "collectives", .title = "Collectives: who began last, and why"};
   table.columns = {{"number", "#"},
                    {"collective", "collective"},
@@ -291,7 +271,7 @@ DataTable start_table(const LateRanks& late, const CollectiveMatch& match, const
   for (size_t i = 0; i < late.starts.size(); ++i) {
     const metrics::LateStart& start = late.starts[i];
     const metrics::Collective& collective = match.collectives[start.collective];
-    const std::string cause = cause_text(start, spans);
+    const std::string cause = cause_text(start, timeline);
     table.add({static_cast<int64_t>(i + 1), std::string(collective.label), collective.first_begin(),
                start.start_spread, start.end_spread, start.shortest, start.longest,
                int64_t{start.rank}, start.lead,
@@ -319,37 +299,13 @@ DataTable clock_table(const metrics::ClockFit& fit) {
 
 }  // namespace
 
-Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& runs,
-                                             TraceInput& input) {
-  if (runs.empty()) {
-    if (input.format == "run" && !input.run.series.empty()) return std::optional(input.run);
-    return std::optional<run::Run>();
-  }
-  run::Run run = TPT_TRY(run::load(runs.front()));
-  if (!run.manifest.epoch_unix_ns || !input.run.manifest.epoch_unix_ns)
-    return error(fmt::format(
-        "{}: its times cannot be brought to the trace's (one of them has no wall clock); record "
-        "with this program, trace with a profiler that writes absolute times",
-        runs.front()));
-  const int64_t shift = *run.manifest.epoch_unix_ns - *input.run.manifest.epoch_unix_ns;
-  for (run::Series& series : run.series)
-    for (Instant& time : series.times)
-      time = Instant(time.nanoseconds() + shift);
-  if (std::string said = take_ranks_from_traces(run, input.run); !said.empty())
-    input.remarks.push_back(std::move(said));
-  return std::optional(std::move(run));
-}
-
 Result<TraceReport> trace_stragglers(const TraceOptions& options) {
-  std::vector<std::string> traces, runs;
-  for (const std::string& file : options.files)
-    (is_run_file(file) && options.files.size() > 1 ? runs : traces).push_back(file);
+  const auto [traces, recordings] = divide(options.files);
   TraceInput input = TPT_TRY(read_traced_work(traces, options, trace::HostSpans::ops));
-  const std::optional<run::Run> telemetry = TPT_TRY(telemetry_of(runs, input));
-  const SpanList spans(input.timeline());
-  const CollectiveMatch match = match_collectives(spans, job_ranks_of(input.run));
+  const std::optional<run::Run> telemetry = TPT_TRY(telemetry_of(recordings, input));
+  const CollectiveMatch match = match_collectives(input.timeline(), job_ranks_of(input.run));
   const auto hang = find_hang(input.timeline());
-  const LateRanks late = find_late_ranks(spans, match);
+  const LateRanks late = find_late_ranks(input.timeline(), match);
   TraceReport report{.remarks = input.remarks};
   std::vector<run::Bottleneck> bottlenecks;
   std::optional<Seconds> step_time;
@@ -358,7 +314,8 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
     bottlenecks = metrics.bottlenecks;
     step_time = metrics.step_time;
   } else {
-    bottlenecks = late_bottlenecks(spans, match, late, telemetry ? &*telemetry : nullptr);
+    bottlenecks =
+        late_bottlenecks(input.timeline(), match, late, telemetry ? &*telemetry : nullptr);
   }
   if (hang) report.headlines = hang_sentences(input.timeline(), *hang);
   // A flight recorder's dump of a hang says who is missing; lateness only where lengths are known.
@@ -377,16 +334,13 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
                     late.untimed));
   if (hang) report.tables.push_back(hang_table(input.timeline(), *hang));
   for (DataTable& table : std::vector<DataTable>{
-           rank_table(late), start_table(late, match, spans),
+           rank_table(late), start_table(late, match, input.timeline()),
            clock_table(input.clocks.value_or(metrics::fit_clocks(match.collectives)))})
     report.tables.push_back(std::move(table));
   return report;
 }
 
 namespace {
-
-using metrics::IssuePart;
-using metrics::PendingCollective;
 
 DataCell ranks_cell(const std::vector<int32_t>& ranks, const char* none) {
   return ranks.empty() ? DataCell(Missing{none})

@@ -12,8 +12,6 @@ namespace triplepoint::trace_report {
 using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
 namespace {
 
-using metrics::CriticalPath;
-
 DataTable class_table(const CriticalPath& path) {
   DataTable table{.name = "classes", .title = "The critical path, by what is on it"};
   table.columns = {{"class", "class"},

@@ -14,8 +14,6 @@ namespace triplepoint::trace_report {
 using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
 namespace {
 
-using metrics::DiffRow;
-
 DataTable row_table(const std::vector<DiffRow>& rows, bool by_name, size_t most) {
   DataTable table{.name = by_name ? "kernels" : "classes",
                   .title = by_name ? fmt::format("Kernels ({} largest differences of {})",

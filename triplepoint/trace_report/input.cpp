@@ -35,20 +35,6 @@ namespace {
 
 constexpr int64_t most_spans = 50'000'000;  // of a simulated run, written out
 
-/// Keeps what `keep` says of each span's index.
-template <class Keep>
-run::Timeline filtered(const run::Timeline& timeline, Keep keep) {
-  run::Timeline part = timeline;
-  part.spans.clear();
-  part.details.clear();
-  for (size_t i = 0; i < timeline.spans.size(); ++i) {
-    if (!keep(i)) continue;
-    part.spans.push_back(timeline.spans[i]);
-    if (!timeline.details.empty()) part.details.push_back(timeline.details[i]);
-  }
-  return part;
-}
-
 /// A run says where its steps are; the analyses look for marks in the timeline.
 void mark_steps(run::Run& run) {
   const std::vector<run::StepRecord> steps = run::detailed_steps(run);
@@ -149,7 +135,7 @@ Result<void> keep_ranks(TraceInput& input, const TraceOptions& options) {
   if (!options.ranks || names_ranks(*options.ranks)) return {};
   const std::vector<int32_t> ranks = TPT_TRY(parse_ranks(*options.ranks));
   const run::Timeline& timeline = input.timeline();
-  input.run.timeline = filtered(timeline, [&](size_t i) {
+  input.run.timeline = metrics::part_of(timeline, [&](size_t i) {
     return std::binary_search(ranks.begin(), ranks.end(), timeline.spans[i].rank);
   });
   keep_lanes(input, ranks);
@@ -180,20 +166,11 @@ Result<void> keep_step(TraceInput& input, const TraceOptions& options) {
                   *options.step, steps.steps.size(), steps.steps.front().name));
 }
 
-std::string shortened(const std::string& name) {
-  constexpr size_t most = 80;
-  return name.size() <= most ? name : name.substr(0, most) + "...";
-}
-
 Result<void> apply_kernel_rules(TraceInput& input, const TraceOptions& options) {
   if (input.timeline().names != run::NameKind::kernels && !options.rules) return {};
-  const std::string rules = options.rules.value_or("default");
-  const auto endless = metrics::apply_rules(input.run.timeline, TPT_TRY(load_kernel_rules(rules)));
-  if (endless)
-    return error(fmt::format(
-        "{}: a regular expression takes too long on the kernel name \"{}\" (nested repeats such as "
-        "(a+)+ try every way to divide a text); write it without them, or with all and any",
-        rules, shortened(*endless)));
+  const metrics::KernelRuleSet rules =
+      TPT_TRY(load_kernel_rules(options.rules.value_or("default")));
+  metrics::apply_rules(input.run.timeline, rules);
   return {};
 }
 
@@ -265,6 +242,36 @@ bool is_run_file(const std::string& path) {
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   const bool finished = head == "SQLite format 3";
   return file && (finished || run::is_journal(head));
+}
+
+TracesAndRecordings divide(const std::vector<std::string>& files) {
+  TracesAndRecordings all;
+  for (const std::string& file : files)
+    (is_run_file(file) && files.size() > 1 ? all.recordings : all.traces).push_back(file);
+  return all;
+}
+
+Result<run::Run> load_recording(const std::string& file, TraceInput& traces) {
+  run::Run recording = TPT_TRY(run::load(file));
+  const auto &there = recording.manifest.epoch_unix_ns, &here = traces.run.manifest.epoch_unix_ns;
+  if (!there || !here)
+    return error(fmt::format(
+        "{}: its times cannot be brought to the trace's (one of them has no wall clock); record "
+        "with this program, trace with a profiler that writes absolute times",
+        file));
+  for (run::Series& series : recording.series)
+    for (Instant& time : series.times)
+      time = Instant(time.nanoseconds() + *there - *here);
+  if (std::string said = take_ranks_from_traces(recording, traces.run); !said.empty())
+    traces.remarks.push_back(std::move(said));
+  return recording;
+}
+
+Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& recordings,
+                                             TraceInput& input) {
+  if (!recordings.empty()) return std::optional(TPT_TRY(load_recording(recordings[0], input)));
+  const bool is_own = input.format == "run" && !input.run.series.empty();
+  return is_own ? std::optional(input.run) : std::nullopt;
 }
 
 bool TraceOptions::asks_for(const std::string& table) const {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "triplepoint/base/result.h"
 
@@ -21,9 +23,19 @@ Result<TraceInput> read_trace_input(const std::vector<std::string>& files, const
 Result<TraceInput> read_traced_work(const std::vector<std::string>& files, const TraceOptions&,
                                     trace::HostSpans);
 
-/// A recording beside the traces, for clocks and heat; its times are moved to the trace's. Without
-/// `runs`, the trace's own if it is a run with series.
-Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& runs, TraceInput&);
+/// What was named: recordings (.run) beside traces. A run that is alone stands for traces.
+struct TracesAndRecordings {
+  std::vector<std::string> traces, recordings;
+};
+TracesAndRecordings divide(const std::vector<std::string>& files);
+
+/// A recording beside the traces, its series moved to their time line, its ranks theirs.
+Result<run::Run> load_recording(const std::string& file, TraceInput& traces);
+
+/// The first of the recordings, for clocks and heat; without any, the trace's own if it is a run
+/// with series.
+Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& recordings,
+                                             TraceInput&);
 
 /// 0 of nothing.
 inline double percent(int64_t part, int64_t whole) {

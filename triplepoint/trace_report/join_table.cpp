@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -17,9 +18,6 @@
 namespace triplepoint::trace_report {
 using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
 namespace {
-
-using metrics::PhaseCost;
-using metrics::PhasesBy;
 
 struct Division {
   const char* word;
@@ -70,14 +68,6 @@ DataTable cost_table(const std::vector<PhaseCost>& costs, const Division& divisi
   return in_one_unit(std::move(table));
 }
 
-/// Moves the spans to the recording's time line.
-void shift_spans(run::Timeline& timeline, int64_t by) {
-  for (run::Span& span : timeline.spans) {
-    span.begin = Instant(span.begin.nanoseconds() + by);
-    span.end = Instant(span.end.nanoseconds() + by);
-  }
-}
-
 }  // namespace
 
 Result<TraceReport> trace_join(const TraceOptions& options) {
@@ -93,18 +83,7 @@ Result<TraceReport> trace_join(const TraceOptions& options) {
   const bool alone = traces.empty();
   TraceInput input =
       TPT_TRY(read_trace_input(alone ? recordings : traces, options, trace::HostSpans::launches));
-  run::Run recording = TPT_TRY(run::load(recordings[0]));
-  if (!alone) {
-    const auto &here = input.run.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
-    if (!here || !there)
-      return error(
-          fmt::format("{} has no wall clock, so it cannot be joined; trace with a profiler that "
-                      "writes absolute times",
-                      here ? recordings[0] : traces[0]));
-    shift_spans(input.run.timeline, *here - *there);
-    if (std::string said = take_ranks_from_traces(recording, input.run); !said.empty())
-      input.remarks.push_back(std::move(said));
-  }
+  const run::Run recording = alone ? input.run : TPT_TRY(load_recording(recordings[0], input));
   TraceReport report{.shown = {options.by.value_or("activity")}, .remarks = input.remarks};
   for (const Division& division : divisions)
     report.tables.push_back(cost_table(
@@ -113,28 +92,7 @@ Result<TraceReport> trace_join(const TraceOptions& options) {
   return report;
 }
 
-using namespace metrics;  // NOLINT(google-build-using-namespace): what it reports on
 namespace {
-
-/// Moves the series and devices of a recording to the traces' time line.
-Result<void> add_recording(TraceInput& input, const std::string& file) {
-  run::Run recording = TPT_TRY(run::load(file));
-  if (!recording.manifest.epoch_unix_ns || !input.run.manifest.epoch_unix_ns)
-    return error(
-        fmt::format("{}: its times cannot be brought to the traces' (one of them has no wall "
-                    "clock); merge without it",
-                    file));
-  const int64_t shift = *recording.manifest.epoch_unix_ns - *input.run.manifest.epoch_unix_ns;
-  for (run::Series& series : recording.series) {
-    for (Instant& time : series.times)
-      time = Instant(time.nanoseconds() + shift);
-    input.run.series.push_back(std::move(series));
-  }
-  if (std::string said = take_ranks_from_traces(recording, input.run); !said.empty())
-    input.remarks.push_back(std::move(said));
-  input.run.devices = std::move(recording.devices);
-  return {};
-}
 
 /// One device per rank, where no recording says which.
 void add_devices(run::Run& run) {
@@ -187,14 +145,15 @@ Result<TraceReport> trace_merge(const TraceOptions& options) {
   if (!options.output)
     return error("merge writes a file (none was named); add -o merged.pftrace, .json or .run");
   TPT_TRY(require_other_file(*options.output, options.files));
-  std::vector<std::string> traces, recordings;
-  for (const std::string& file : options.files)
-    (is_run_file(file) && options.files.size() > 1 ? recordings : traces).push_back(file);
+  const auto [traces, recordings] = divide(options.files);
   if (traces.empty())
     return error("merge needs traces (only recordings were named); name the ranks' traces as well");
   TraceInput input = TPT_TRY(read_trace_input(traces, options, trace::HostSpans::all));
-  for (const std::string& recording : recordings)
-    TPT_TRY(add_recording(input, recording));
+  for (const std::string& file : recordings) {
+    run::Run recording = TPT_TRY(load_recording(file, input));
+    std::ranges::move(recording.series, std::back_inserter(input.run.series));
+    input.run.devices = std::move(recording.devices);
+  }
   add_devices(input.run);
   Files written = TPT_TRY(write(input.run, *options.output));
   TraceReport report{.shown = {}, .remarks = input.remarks, .written = std::move(written)};

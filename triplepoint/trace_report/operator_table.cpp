@@ -489,14 +489,12 @@ std::string without_operators(const std::string& file) {
 }
 
 Result<TraceReport> trace_operators(const TraceOptions& options) {
-  std::vector<std::string> traces, runs;
-  for (const std::string& file : options.files)
-    (is_run_file(file) && options.files.size() > 1 ? runs : traces).push_back(file);
+  const auto [traces, recordings] = divide(options.files);
   TraceOptions as_given = options;
   as_given.align = "never";  // operators are told by their begin
   TraceInput input = TPT_TRY(read_traced_work(traces, as_given, trace::HostSpans::all));
   if (input.operators.empty()) return error(without_operators(options.files.front()));
-  const std::optional<run::Run> recording = TPT_TRY(telemetry_of(runs, input));
+  const std::optional<run::Run> recording = TPT_TRY(telemetry_of(recordings, input));
   Roof roof;
   spec::Library library = TPT_TRY(spec::require_library());
   const auto known = gpu_of_traces(library, input.run);

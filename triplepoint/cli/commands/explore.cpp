@@ -52,7 +52,7 @@ class Explore : public Command {
   }
 
  private:
-  bool given_any() const { return flags_.has_file() || !flags_.require_no_job_but_cluster(); }
+  bool given_any() const { return flags_.has_file() || flags_.name_a_job(); }
 
   /// The job; with what its place taught, as the file that --with reads; and what was measured of
   /// it.

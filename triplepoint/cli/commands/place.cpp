@@ -58,7 +58,7 @@ class Place : public Command {
     TPT_TRY(check_words());
     Telemetry seen = TPT_TRY(app::read_telemetry(from_, choice_));
     const spec::Library library = TPT_TRY(spec::require_library());
-    const bool named = !flags_.require_no_job_but_cluster().has_value();
+    const bool named = flags_.name_a_job();
     if (!named && !seen.job && from_.empty())
       return error(
           "no job and no telemetry (there is nothing to place); name a job, or --from recordings");

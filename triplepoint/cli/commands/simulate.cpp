@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +21,6 @@
 #include "triplepoint/app/runner.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/app/sweep.h"
-#include "triplepoint/app/trace_what_if.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
@@ -32,7 +30,6 @@
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/pages/document_page.h"
-#include "triplepoint/sim/trace_what_if.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/recorder/recorder.h"
@@ -41,110 +38,6 @@
 
 namespace triplepoint::cli {
 namespace {
-
-/// `simulate --replay`: a measured step is simulated again with one thing changed.
-class ReplayFlags {
- public:
-  Arguments arguments();
-  bool given() const { return !files_.empty(); }
-  /// An error if only flags that need --replay were given.
-  Result<void> check() const;
-  /// Reads the traces, simulates them on `cluster` (none: where they were measured), prints the
-  /// comparison, and gives the run that it would be.
-  Result<run::Run> run(tui::Console& console, bool as_json,
-                       const std::optional<std::string>& cluster) const;
-
- private:
-  Result<sim::TraceScaling> scaling(const std::optional<std::string>& cluster) const;
-  Result<double> insensitive_share(const spec::Library&) const;
-
-  std::vector<std::string> files_;
-  std::optional<std::string> measured_on_;
-  std::optional<double> clock_, host_;
-};
-
-Store into_factor(std::optional<double>& target, const char* flag) {
-  return [&target, flag](std::string_view text) -> Result<void> {
-    double value = 0;
-    const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = fault == std::errc() && stop == text.data() + text.size();
-    if (!whole || !(value >= 0.01 && value <= 100))
-      return error(fmt::format("{} is \"{}\" (it must be a factor from 0.01 to 100); try {} 0.9",
-                               flag, text, flag));
-    target = value;
-    return {};
-  };
-}
-
-Arguments ReplayFlags::arguments() {
-  return Arguments()
-      .group("What-if from a measured trace")
-      .flag("--replay", "TRACES",
-            "traces of all ranks (files, folders, tars, comma-separated) instead of a job",
-            into(files_, split_list), {.words = Words::files})
-      .flag("--measured-on", "CLUSTER",
-            "cluster of the traces; with --cluster, which requires it, kernels and links are "
-            "scaled by the ratio of the two",
-            into(measured_on_), {.words = Words::clusters})
-      .flag("--clock-scale", "FACTOR", "SM clock over the measured one: 0.9",
-            into_factor(clock_, "--clock-scale"))
-      .flag("--host-scale", "FACTOR", "time of the host's own work over the measured one: 0.5",
-            into_factor(host_, "--host-scale"));
-}
-
-Result<void> ReplayFlags::check() const {
-  if (!given() && (measured_on_ || clock_ || host_))
-    return error(
-        "--measured-on, --clock-scale and --host-scale change a measured step (there is "
-        "none); give its traces with --replay");
-  return {};
-}
-
-Result<double> ReplayFlags::insensitive_share(const spec::Library& library) const {
-  if (!measured_on_) return 0.;
-  const spec::Cluster cluster = TPT_TRY(spec::load_cluster(library, *measured_on_));
-  return cluster.gpu.kernels.clock_insensitive_share;
-}
-
-Result<sim::TraceScaling> ReplayFlags::scaling(const std::optional<std::string>& cluster) const {
-  if (cluster && !measured_on_)
-    return error(
-        fmt::format("--cluster {} without --measured-on (a trace does not name its cluster, and "
-                    "times are scaled by the ratio of the two); add --measured-on CLUSTER",
-                    *cluster));
-  sim::TraceScaling scaling;
-  if (measured_on_) {
-    const spec::Library library = TPT_TRY(spec::require_library());
-    const spec::Cluster from = TPT_TRY(spec::load_cluster(library, *measured_on_));
-    if (cluster) scaling = sim::on_cluster(TPT_TRY(spec::load_cluster(library, *cluster)), &from);
-    if (clock_) {
-      const sim::TraceScaling slower = sim::at_clock(*clock_, TPT_TRY(insensitive_share(library)));
-      scaling.compute_time *= slower.compute_time;
-      scaling.other_time *= slower.other_time;
-    }
-  } else if (clock_) {
-    scaling = sim::at_clock(*clock_, 0);
-  }
-  scaling.host_time = host_.value_or(1);
-  return scaling;
-}
-
-Result<run::Run> ReplayFlags::run(tui::Console& console, bool as_json,
-                                  const std::optional<std::string>& cluster) const {
-  const sim::TraceScaling scaling = TPT_TRY(this->scaling(cluster));
-  std::optional<std::string> gpu;
-  if (measured_on_)
-    gpu = TPT_TRY(spec::load_cluster(TPT_TRY(spec::require_library()), *measured_on_)).gpu.name;
-  const app::TraceComparison answer = TPT_TRY(app::trace_what_if(files_, scaling, gpu));
-  if (as_json) {
-    print_json(console, answer.json);
-  } else {
-    console.print(answer.headline + "\n\n" + tui::table_text(answer.table, console));
-    for (const std::string& remark : answer.remarks)
-      console.print("note: " + remark + "\n");
-  }
-  return answer.run;
-}
 
 class Simulate : public Command {
  public:
@@ -165,16 +58,13 @@ class Simulate : public Command {
         .add(simulation_.profile())
         .add(threads_.argument())
         .add(format_.argument())
-        .add(simulation_.faults_and_bill())
-        .add(replay_.arguments());
+        .add(simulation_.faults_and_bill());
   }
 
   Result<int> run(tui::Console& console) override {
     if (swept_.empty()) let_interrupts_end_us();
     const ThreadLimit limit = threads_.limit();
     if (output_) TPT_TRY(require_other_file(*output_, {flags_.file()}));
-    TPT_TRY(replay_.check());
-    if (replay_.given()) return replay_trace(console);
     const spec::Library library = TPT_TRY(spec::require_library());
     if (!swept_.empty()) return sweep(console, library);
     if (format_.is_csv())
@@ -262,18 +152,6 @@ class Simulate : public Command {
     return exit_interrupted;
   }
 
-  /// A measured step in place of a job.
-  Result<int> replay_trace(tui::Console& console) const {
-    TPT_TRY(flags_.require_no_job_but_cluster());
-    if (TPT_TRY(flags_.own_runs()))
-      return error(
-          "--with and --replay were both given (a measured step has its own times); keep one of "
-          "them");
-    const run::Run replayed = TPT_TRY(replay_.run(console, format_.is_json(), flags_.cluster()));
-    TPT_TRY(write(console, replayed));
-    return exit_ok;
-  }
-
   /// A run of another job that is there is kept under another name, as record does.
   Result<void> write(tui::Console& console, const run::Run& run) const {
     if (!output_) return {};
@@ -291,7 +169,6 @@ class Simulate : public Command {
   }
 
   JobFlags flags_;
-  ReplayFlags replay_;
   SimulationFlags simulation_;
   ThreadsFlag threads_{"threads to simulate (default: all cores)"};
   FormatFlag format_{FormatFlag::Csv::yes};

@@ -16,8 +16,6 @@
 #include "triplepoint/cli/command_testing.h"
 #include "triplepoint/report/study_testing.h"
 #include "triplepoint/store/store.h"
-#include "triplepoint/trace/kineto/kineto.h"
-#include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -389,22 +387,6 @@ TEST_CASE("a swing within the allowed one asks for no floor") {
   CHECK(!contains(text, "burns 0 kJ"));
 }
 
-/// The traces of two ranks in a folder.
-std::string traces(const ScratchFolder& scratch) {
-  const run::Timeline timeline = trace::sample_timeline(5, 2);
-  REQUIRE(make_folder(scratch.folder() / "ranks"));
-  for (int32_t rank = 0; rank < 2; ++rank)
-    scratch.file(fmt::format("ranks/rank{}.json", rank),
-                 trace::write_kineto(timeline, rank, 1'700'000'000'000'000'000));
-  return scratch.path("ranks");
-}
-
-Json row(const Json& json, const std::string& what) {
-  for (const Json& each : json["replay"]["rows"])
-    if (each["what"] == what) return each;
-  return {};
-}
-
 TEST_CASE("energy counts at the site's meter, or in the scope that is asked for") {
   const auto answer = [](std::vector<std::string> words) {
     words.insert(words.end(), {"--format", "json"});
@@ -430,22 +412,6 @@ TEST_CASE("energy counts at the site's meter, or in the scope that is asked for"
 
 }  // namespace
 
-TEST_CASE("at half the clock compute kernels take twice as long, and others do not") {
-  const ScratchFolder scratch;
-  const std::string folder = traces(scratch), run = scratch.path("slow.run");
-  const Outcome said =
-      call({"simulate", "--replay", folder, "--clock-scale", "0.5", "--format", "json", "-o", run});
-  REQUIRE_MESSAGE(said.code == exit_ok, said.err);
-  const auto json = parse_json(said.out, "output");
-  REQUIRE(json);
-  CHECK(row(*json, "compute kernels")["change"].get<double>() == doctest::Approx(1));
-  CHECK(row(*json, "memory kernels")["change"] == 0);
-  const auto stored = run::load(run);
-  REQUIRE(stored);
-  CHECK(stored->manifest.origin == run::Origin::simulated);
-  CHECK(stored->timeline.spans.size() > 100);
-}
-
 TEST_CASE("of a run without a timeline trace says why, and what gives one") {
   const ScratchFolder scratch;
   const std::string file = scratch.path("a.run"), other = scratch.path("other.run");
@@ -460,45 +426,6 @@ TEST_CASE("of a run without a timeline trace says why, and what gives one") {
   run.manifest.origin = run::Origin::measured;
   REQUIRE(run::save(run, file));
   CHECK(contains(call({"trace", "breakdown", file}).err, "give the profiler's traces"));
-}
-
-TEST_CASE("a replay measured on another GPU than its traces name says so") {
-  const ScratchFolder scratch;
-  std::string text = testing::KinetoFixture(0).text();
-  text.replace(text.find("Test GPU"), 8, "Tesla V100-SXM2-32GB");
-  const std::string file = scratch.file("rank0.json", text);
-  const auto said = [&](const char* cluster) {
-    return call({"simulate", "--replay", file, "--measured-on", cluster, "--cluster", "hgx-h200"})
-        .out;
-  };
-  CHECK(contains(said("dgx-a100"), "note: the traces name a GPU of kind v100-32gb, --measured-on"));
-  CHECK_FALSE(contains(said("jean-zay-v100"), "of kind"));
-}
-
-TEST_CASE("what does not go with a replay is said in a sentence") {
-  const ScratchFolder scratch;
-  const std::string folder = traces(scratch);
-  CHECK(call({"simulate", "--clock-scale", "0.9"}).err.find("--replay") != std::string::npos);
-  CHECK(call({"simulate", "--replay", folder, "--tp", "2"}).err.find("keep one") !=
-        std::string::npos);
-  CHECK(call({"simulate", "--replay", folder, "--clock-scale", "0"}).code != exit_ok);
-  CHECK(call({"simulate", "--replay", folder, "--cluster", "no-such", "--measured-on", "hgx-h200"})
-            .err.find("no-such") != std::string::npos);
-  const Outcome one_cluster = call({"simulate", "--replay", folder, "--cluster", "hgx-h200"});
-  CHECK(one_cluster.code == exit_failed);
-  CHECK(one_cluster.err.find("add --measured-on") != std::string::npos);
-}
-
-TEST_CASE("a replay on the cluster of the traces takes as long as was measured") {
-  const ScratchFolder scratch;
-  const Outcome said = call({"simulate", "--replay", traces(scratch), "--cluster", "hgx-h200",
-                             "--measured-on", "hgx-h200", "--format", "json"});
-  REQUIRE_MESSAGE(said.code == exit_ok, said.err);
-  const auto json = parse_json(said.out, "output");
-  REQUIRE(json);
-  for (const Json& each : (*json)["replay"]["rows"])
-    CHECK(each["replayed_s"].get<double>() ==
-          doctest::Approx(each["measured_s"].get<double>()).epsilon(1e-3));
 }
 
 }  // namespace triplepoint::cli

@@ -146,8 +146,7 @@ class Steer : public Command {
   Result<spec::Job> watched_job(const spec::Library& library, const run::Run& run) const {
     std::optional<spec::Job> job;
     if (run.manifest.job) job = TPT_TRY(flags_.with_own_runs(*run.manifest.job));
-    if (flags_.cluster() || !flags_.require_no_job_but_cluster())
-      job = TPT_TRY(flags_.job(library));
+    if (flags_.cluster() || flags_.name_a_job()) job = TPT_TRY(flags_.job(library));
     if (!job)
       return error(fmt::format(
           "{}: the run has no job (what explains a reading depends on it); record with --job, or "

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "triplepoint/base/result.h"
-#include "triplepoint/base/statistics.h"
 
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
@@ -24,80 +24,39 @@ struct Reach {
   }
 };
 
-Reach device_reach(const run::Timeline& timeline, const run::Pattern& pattern) {
-  Reach reach;
-  int64_t begin = 0;
-  for (const run::PatternPiece& piece : pattern.pieces) {
-    const int64_t length = run::whole_nanoseconds(piece.length);
-    const int64_t last = begin + std::max(0, piece.repeat - 1) * length;
-    for (const run::Span& span : piece.spans) {
-      if (piece.repeat < 1 || !is_kernel(type_of(timeline, span).kind)) continue;
-      reach.add(begin + span.begin.nanoseconds(), last + span.end.nanoseconds());
-    }
-    begin += piece.repeat * length;
-  }
-  return reach;
-}
-
 /// From the first begin to the last end of what runs on each rank's device.
 std::vector<Reach> device_reaches(const run::Timeline& timeline) {
-  std::vector<Reach> ranks(static_cast<size_t>(timeline.num_ranks)), patterns;
-  for (const run::Span& span : timeline.spans)
+  std::vector<Reach> ranks(static_cast<size_t>(timeline.num_ranks));
+  run::for_each_span(timeline, -1, [&](const run::Span& span) {
     if (is_kernel(type_of(timeline, span).kind))
       ranks[static_cast<size_t>(span.rank)].add(span.begin.nanoseconds(), span.end.nanoseconds());
-  for (const run::Pattern& pattern : timeline.patterns)
-    patterns.push_back(device_reach(timeline, pattern));
-  for (const run::PatternInstance& instance : timeline.instances) {
-    const Reach& inside = patterns[static_cast<size_t>(instance.pattern)];
-    if (inside.empty()) continue;
-    const int64_t origin = instance.begin.nanoseconds();
-    ranks[static_cast<size_t>(instance.rank)].add(origin + inside.begin, origin + inside.end);
-  }
+  });
   return ranks;
 }
 
-/// Walks along spans in order of begin, and books each gap by what comes after it.
-class GapWatcher {
- public:
-  GapWatcher(const run::Timeline& timeline, const std::vector<int32_t>& launches,
-             const IdleRules& rules)
-      : timeline_(timeline), launches_(launches), rules_(rules) {}
-
-  void restart() { begun_ = false, idle_ = {}, busy_ = 0; }
-
-  void pass(size_t index) {
-    const run::Span& span = timeline_.spans[index];
-    const int64_t begin = span.begin.nanoseconds(), end = span.end.nanoseconds();
-    if (!begun_) first_ = until_ = begin;
-    if (begin > until_) book(begin - until_, launches_[index]);
-    busy_ += std::max<int64_t>(0, end - std::max(begin, until_));
-    until_ = std::max(until_, end);
-    begun_ = true;
-  }
-
-  const IdleTime& idle() const { return idle_; }
-  int64_t busy() const { return busy_; }
-  int64_t span() const { return begun_ ? until_ - first_ : 0; }
-
- private:
-  void book(int64_t gap, int32_t launch) {
+/// Books each gap of a rank's device by what comes after it.
+IdleTime idle_of(const run::Timeline& timeline, int32_t rank, const std::vector<int32_t>& launches,
+                 const IdleRules& rules) {
+  IdleTime idle;
+  std::optional<int64_t> until;  // what ran so far
+  const auto [first, last] = run::detail::items_of_rank(timeline.spans, rank);
+  for (const run::Span* span = first; span != last; ++span) {
+    if (!is_kernel(type_of(timeline, *span).kind)) continue;
+    const int32_t launch = launches[static_cast<size_t>(span - timeline.spans.data())];
+    const int64_t begin = span->begin.nanoseconds(), end = span->end.nanoseconds();
+    const int64_t gap = std::max<int64_t>(0, begin - until.value_or(begin));
     if (launch < 0)
-      idle_.unknown += gap;
-    else if (timeline_.spans[static_cast<size_t>(launch)].begin.nanoseconds() > until_)
-      idle_.host_wait += gap;
-    else if (gap <= rules_.kernel_gap)
-      idle_.kernel_wait += gap;
+      idle.unknown += gap;
+    else if (timeline.spans[static_cast<size_t>(launch)].begin.nanoseconds() > until)
+      idle.host_wait += gap;
+    else if (gap <= rules.kernel_gap)
+      idle.kernel_wait += gap;
     else
-      idle_.other += gap;
+      idle.other += gap;
+    until = std::max(until.value_or(end), end);
   }
-
-  const run::Timeline& timeline_;
-  const std::vector<int32_t>& launches_;
-  IdleRules rules_;
-  bool begun_ = false;
-  int64_t first_ = 0, until_ = 0, busy_ = 0;
-  IdleTime idle_;
-};
+  return idle;
+}
 
 RankBreakdown breakdown_of(int32_t rank, const Occupancy& doing, const Reach& reach) {
   RankBreakdown result{.rank = rank, .begin = Instant(reach.begin), .end = Instant(reach.end)};
@@ -128,99 +87,14 @@ std::vector<RankBreakdown> breakdown_of_ranks(const run::Timeline& timeline,
   const std::vector<Reach> reaches = device_reaches(timeline);
   const std::vector<int32_t> launches = launches_of(timeline);
   const bool classify_gaps = timeline.instances.empty() && knows_launches(launches);
-  GapWatcher watcher(timeline, launches, rules);
   std::vector<RankBreakdown> ranks;
   for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
     const auto r = static_cast<size_t>(rank);
     if (reaches[r].empty()) continue;
     ranks.push_back(breakdown_of(rank, occupancy[r], reaches[r]));
-    if (!classify_gaps) continue;
-    watcher.restart();
-    const auto [first, last] = run::detail::items_of_rank(timeline.spans, rank);
-    for (const run::Span* span = first; span != last; ++span)
-      if (is_kernel(type_of(timeline, *span).kind))
-        watcher.pass(static_cast<size_t>(span - timeline.spans.data()));
-    ranks.back().idle_time = watcher.idle();
+    if (classify_gaps) ranks.back().idle_time = idle_of(timeline, rank, launches, rules);
   }
   return ranks;
-}
-
-std::vector<LaneIdle> idle_of_lanes(const run::Timeline& timeline, const IdleRules& rules) {
-  const std::vector<int32_t> launches = launches_of(timeline);
-  GapWatcher watcher(timeline, launches, rules);
-  std::vector<LaneIdle> idle;
-  for (LaneOfSpans& lane : lanes_of(timeline, LaneKind::device)) {
-    watcher.restart();
-    for (int32_t span : lane.spans)
-      watcher.pass(static_cast<size_t>(span));
-    lane.spans.clear();
-    idle.push_back({.lane = std::move(lane),
-                    .span = watcher.span(),
-                    .busy = watcher.busy(),
-                    .idle_time = watcher.idle()});
-  }
-  return idle;
-}
-
-namespace {
-
-struct Event {
-  int64_t time = 0;
-  int change = 0;  // +1 called, -1 begun
-};
-
-void measure_depth(std::vector<Event>& events, LaunchQueue& queue) {
-  // A call and a begin at the same time: called first.
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return std::pair(a.time, -a.change) < std::pair(b.time, -b.change);
-  });
-  int64_t depth = 0;
-  double area = 0;
-  for (size_t i = 0; i < events.size(); ++i) {
-    depth += events[i].change;
-    queue.deepest = std::max(queue.deepest, depth);
-    if (i + 1 < events.size())
-      area += static_cast<double>(depth) * static_cast<double>(events[i + 1].time - events[i].time);
-  }
-  const int64_t length = events.back().time - events.front().time;
-  if (length > 0) queue.mean_depth = area / static_cast<double>(length);
-}
-
-}  // namespace
-
-std::vector<LaunchQueue> launch_queues(const run::Timeline& timeline) {
-  const std::vector<int32_t> launches = launches_of(timeline);
-  std::vector<LaunchQueue> queues;
-  for (LaneOfSpans& lane : lanes_of(timeline, LaneKind::device)) {
-    LaunchQueue queue;
-    std::vector<int64_t> delays, calls;
-    std::vector<Event> events;
-    for (int32_t index : lane.spans) {
-      const int32_t launch = launches[static_cast<size_t>(index)];
-      if (launch < 0) {
-        ++queue.unknown;
-        continue;
-      }
-      const run::Span& call = timeline.spans[static_cast<size_t>(launch)];
-      const int64_t begin = timeline.spans[static_cast<size_t>(index)].begin.nanoseconds();
-      delays.push_back(begin - call.end.nanoseconds());
-      calls.push_back(nanoseconds_of(call));
-      events.push_back({call.begin.nanoseconds(), 1});
-      events.push_back({std::max(begin, call.begin.nanoseconds()), -1});
-    }
-    if (delays.empty()) continue;
-    queue.launches = static_cast<int64_t>(delays.size());
-    queue.shortest_delay = lower_quantile(delays, 0);
-    queue.median_delay = lower_quantile(delays, 0.5);
-    queue.p90_delay = lower_quantile(delays, 0.9);
-    queue.longest_delay = lower_quantile(delays, 1);
-    queue.median_call = lower_quantile(calls, 0.5);
-    measure_depth(events, queue);
-    lane.spans.clear();
-    queue.lane = std::move(lane);
-    queues.push_back(std::move(queue));
-  }
-  return queues;
 }
 
 namespace {

@@ -64,34 +64,6 @@ struct RankBreakdown {
 /// in occupancy_of_ranks; only single spans can have launches.
 std::vector<RankBreakdown> breakdown_of_ranks(const run::Timeline&, const IdleRules& = {});
 
-/// Gaps of each device lane (not of the device: another lane may be busy), as the same classes.
-struct LaneIdle {
-  LaneOfSpans lane;  // without its spans
-  int64_t span = 0, busy = 0;
-  IdleTime idle_time;
-};
-std::vector<LaneIdle> idle_of_lanes(const run::Timeline&, const IdleRules& = {});
-
-/// How far the host ran ahead of one device lane.
-///
-///   delay = begin on the device - end of the call that launched it; negative where the device was
-///           quicker than the call returned
-///   depth = calls begun - kernels begun
-///
-/// Source: Holistic Trace Analysis, "launch statistics" and "queue length".
-struct LaunchQueue {
-  LaneOfSpans lane;  // without its spans
-  int64_t launches = 0;
-  int64_t unknown = 0;  // spans of which the trace does not show the launch
-  int64_t shortest_delay = 0, median_delay = 0, p90_delay = 0, longest_delay = 0;  // ns
-  int64_t median_call = 0;                                                         // ns
-  int64_t deepest = 0;
-  double mean_depth = 0;  // weighted by time, from the first call to the last begin
-};
-
-/// Of every device lane with at least one known launch.
-std::vector<LaunchQueue> launch_queues(const run::Timeline&);
-
 /// Kernels and copies that share a name (or a label, see label_of), over the ranks asked for.
 struct KernelRow {
   std::string_view label, name;  // name is empty in a table by label

@@ -128,12 +128,6 @@ TEST_CASE("the parts of a rank's time make up the whole") {
   }
 }
 
-TEST_CASE("gaps of the lanes fill what the lanes leave empty") {
-  for (uint64_t seed = 1; seed <= 1000; ++seed)
-    for (const LaneIdle& lane : idle_of_lanes(random_trace(seed)))
-      CHECK(lane.idle_time.total() == lane.span - lane.busy);
-}
-
 TEST_CASE("a launch after the gap began is the host's fault, a launch before it is not") {
   run::Timeline timeline;
   add_types(timeline);

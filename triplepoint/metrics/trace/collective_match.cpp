@@ -17,6 +17,7 @@
 #include "triplepoint/metrics/trace/collective_match.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,7 +31,7 @@
 
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
-#include "triplepoint/metrics/trace/pair_by_time.h"
+#include "triplepoint/metrics/trace/span_list.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
@@ -46,17 +47,14 @@ struct SimulatedKey {
   int64_t end = 0, arrival = 0;  // of the last peer
   friend auto operator<=>(const SimulatedKey&, const SimulatedKey&) = default;
 };
-SimulatedKey key_of_simulated(const SpanList& spans, int32_t i) {
-  return {-spans.work(i).type, spans.end(i),
-          spans.begin(i) + run::whole_nanoseconds(spans.work(i).wait)};
-}
 
 class Matcher {
  public:
-  Matcher(const SpanList& spans, int32_t job_ranks) : spans_(spans), timeline_(spans.timeline()) {
+  Matcher(const run::Timeline& timeline, int32_t job_ranks)
+      : spans_(timeline), timeline_(timeline) {
     int32_t given = 0;
     for (int32_t rank = 0; rank < timeline_.num_ranks; ++rank)
-      given += spans.of_rank(rank).first < spans.of_rank(rank).second ? 1 : 0;
+      given += spans_.of_rank(rank).first < spans_.of_rank(rank).second ? 1 : 0;
     all_ranks_given_ = job_ranks <= given;
   }
 
@@ -69,17 +67,13 @@ class Matcher {
     match_messages();
     for (auto& [key, spans] : by_key_)
       result_.collectives.push_back(collective_of(key, spans));
-    if (!timeline_.details.empty()) {
-      pair_where_records_miss();
-      refuse_impossible();
-    }
+    if (!timeline_.details.empty()) refuse_impossible();
     note_missing_ranks();
     std::stable_sort(
         result_.collectives.begin(), result_.collectives.end(),
         [](const Collective& a, const Collective& b) { return a.first_begin() < b.first_begin(); });
     for (const Collective& collective : result_.collectives)
       result_.unmatched += !collective.across_ranks();
-    result_.unmatched += static_cast<int64_t>(result_.alone.size());
     return std::move(result_);
   }
 
@@ -87,10 +81,16 @@ class Matcher {
   using Stream = std::pair<int64_t, std::string_view>;  // communicator, label
 
   const run::SpanType& type_of(int32_t i) const { return spans_.type(i); }
+  SimulatedKey simulated_key(int32_t i) const {
+    return {-spans_.at(i).type, spans_.end(i), arrival_of_last(i)};
+  }
+  int64_t arrival_of_last(int32_t i) const {
+    return spans_.begin(i) + run::whole_nanoseconds(spans_.at(i).wait);
+  }
 
   void sort_in(int32_t i) {
     const run::SpanDetail* detail = spans_.detail(i);
-    if (detail == nullptr) return simulated_.push_back({key_of_simulated(spans_, i), i});
+    if (detail == nullptr) return simulated_.push_back({simulated_key(i), i});
     const std::string_view label = label_of(type_of(i));
     if (is_message(i))
       messages_.push_back(i);
@@ -100,7 +100,7 @@ class Matcher {
       counted_[{detail->communicator, label}][spans_.rank(i)].push_back(i);
   }
 
-  /// There are as many as kernels, and most are alone because one rank of their group is shown.
+  /// Most are alone, because one rank of their group is shown.
   void match_simulated() {
     std::ranges::sort(simulated_);
     std::vector<int32_t> parts;
@@ -109,13 +109,9 @@ class Matcher {
       parts.clear();
       for (; i < simulated_.size() && simulated_[i].first == key; ++i)
         parts.push_back(simulated_[i].second);
-      if (parts.size() == 1)
-        result_.alone.push_back(parts.front());
-      else
-        result_.collectives.push_back(collective_of({0, label_of(type_of(parts[0])), 0, 0}, parts));
+      result_.collectives.push_back(collective_of({0, label_of(type_of(parts[0])), 0, 0}, parts));
     }
     simulated_ = {};
-    std::ranges::stable_sort(result_.alone, {}, [&](int32_t i) { return spans_.begin(i); });
   }
 
   /// The n-th of every rank belong together, unless the ranks disagree on how many there are.
@@ -259,92 +255,40 @@ class Matcher {
 
   // ---- what is missing, and what cannot be
 
-  /// One communicator's collectives as numbered.
-  struct Numbered {
-    int64_t matched = 0;  // spans whose match can be
-    std::map<int32_t, std::vector<std::pair<int64_t, UnnumberedKernel>>> ranks;  // with the number
-  };
-
-  std::map<int32_t, Numbered> numbered_collectives() const {
-    const ClockFit fit = fit_clocks(result_.collectives);
-    std::map<int32_t, int64_t> offsets;
-    for (const RankClock& clock : fit.ranks)
-      offsets[clock.rank] = clock.offset;
-    std::map<int32_t, Numbered> all;
-    for (const Collective& c : result_.collectives) {
-      if (c.communicator < 0 || c.is_message || c.sequence < 0) continue;
-      Numbered& of_group = all[c.communicator];
-      if (c.across_ranks() && can_overlap(c, offsets, fit.uncertainty()))
-        of_group.matched += static_cast<int64_t>(c.parts.size());
-      for (const CollectivePart& part : c.parts)
-        of_group.ranks[part.rank].push_back(
-            {c.sequence,
-             {.span = part.span,
-              .begin = part.begin,
-              .end = part.end,
-              .label = c.label,
-              .elements = timeline_.details[static_cast<size_t>(part.span)].in_elements}});
+  /// Groups of which ranks have different numbers of collectives, each from 0 on and without a gap:
+  /// where a reader counted them, records are missing, and numbers may be shifted.
+  std::set<int32_t> miscounted_groups() const {
+    std::map<int32_t, std::map<int32_t, std::set<int64_t>>> numbers;  // by group and rank
+    for (const Collective& c : result_.collectives)
+      if (c.communicator >= 0 && c.sequence >= 0 && !c.is_message)
+        for (const CollectivePart& part : c.parts)
+          numbers[c.communicator][part.rank].insert(c.sequence);
+    std::set<int32_t> miscounted;
+    for (const auto& [communicator, ranks] : numbers) {
+      std::set<int64_t> counts;
+      for (const auto& [rank, own] : ranks)
+        counts.insert(*own.rbegin() + 1 == std::ssize(own) ? std::ssize(own) : 0);
+      if (counts.size() > 1 && *counts.begin() > 0) miscounted.insert(communicator);
     }
-    return all;
+    return miscounted;
   }
 
-  /// Numbers that a reader counted begin at 0 on every rank and have no gap: they hold only if no
-  /// record is missing.
-  void pair_where_records_miss() {
-    for (auto& [communicator, numbered] : numbered_collectives()) {
-      std::map<int32_t, std::vector<UnnumberedKernel>> ranks;
-      bool counted = numbered.ranks.size() > 1;
-      size_t least = SIZE_MAX, most = 0, all = 0;
-      for (auto& [rank, kernels] : numbered.ranks) {
-        std::ranges::stable_sort(kernels, {}, [](const auto& k) { return k.first; });
-        for (size_t n = 0; n < kernels.size(); ++n) {
-          counted = counted && kernels[n].first == static_cast<int64_t>(n);
-          ranks[rank].push_back(kernels[n].second);
-        }
-        least = std::min(least, kernels.size());
-        most = std::max(most, kernels.size());
-        all += kernels.size();
-      }
-      const bool equally_many = least == most;
-      if (!counted || (equally_many && numbered.matched == static_cast<int64_t>(all))) continue;
-      const PairedKernels paired = pair_by_time(ranks);
-      const std::string& group = timeline_.communicators[static_cast<size_t>(communicator)].name;
-      if (paired.doubt)
-        result_.remarks.push_back(fmt::format(
-            "which records of group {} rank {} lacks is not known: its clock may be off by {:.1f} "
-            "us, or by {:.1f} us",
-            group, paired.doubt->rank, static_cast<double>(paired.doubt->offset) / 1e3,
-            static_cast<double>(paired.doubt->other) / 1e3));
-      const bool as_good = paired.matched == numbered.matched && paired.by_given_clocks;
-      if (paired.matched <= numbered.matched && !(as_good && !equally_many)) continue;
-      if (are_by_number(numbered, paired)) continue;
-      replace_collectives(communicator, paired.collectives);
-      result_.remarks.push_back(fmt::format(
-          "ranks show {} collectives of group {} (records are missing): they are paired by the "
-          "ends of their kernels, not by number",
-          equally_many ? fmt::format("{} different", most) : fmt::format("{} to {}", least, most),
-          group));
-    }
-  }
-
-  static bool are_by_number(const Numbered& numbered, const PairedKernels& paired) {
-    std::map<int32_t, int64_t> number;  // by span
-    for (const auto& [rank, kernels] : numbered.ranks)
-      for (const auto& [n, kernel] : kernels)
-        number[kernel.span] = n;
-    for (size_t n = 0; n < paired.collectives.size(); ++n)
-      for (const int32_t span : paired.collectives[n])
-        if (number.at(span) != static_cast<int64_t>(n)) return false;
-    return true;
-  }
-
-  void replace_collectives(int32_t communicator, const std::vector<std::vector<int32_t>>& all) {
-    std::erase_if(result_.collectives, [&](const Collective& c) {
-      return c.communicator == communicator && !c.is_message && c.sequence >= 0;
-    });
-    for (size_t n = 0; n < all.size(); ++n)
-      result_.collectives.push_back(collective_of(
-          {communicator, label_of(type_of(all[n][0])), static_cast<int64_t>(n), 0}, all[n]));
+  /// Where sizes differ as well, the numbers are shifted.
+  void refuse_shifted(std::set<int32_t>& miscounted) {
+    std::set<int32_t> shifted;
+    for (const Collective& c : result_.collectives)
+      if (!c.is_message && miscounted.contains(c.communicator) && !sizes_agree(c))
+        shifted.insert(c.communicator);
+    const auto is_shifted = [&](const Collective& c) {
+      return !c.is_message && shifted.contains(c.communicator);
+    };
+    if (const int64_t times = refuse_if(is_shifted); times > 0)
+      result_.remarks.push_back(
+          fmt::format("{} collectives are not matched: their ranks show different numbers of them, "
+                      "and other sizes under the same number, so records are missing",
+                      times));
+    for (const int32_t communicator : shifted)
+      miscounted.erase(communicator);
   }
 
   int64_t elements_of(const Collective& collective, const CollectivePart& part) const {
@@ -422,6 +366,8 @@ class Matcher {
   }
 
   void refuse_impossible() {
+    std::set<int32_t> miscounted = miscounted_groups();
+    refuse_shifted(miscounted);
     std::optional<Collective> differing;
     const int64_t sizes = refuse_if([&](const Collective& collective) {
       if (sizes_agree(collective)) return false;
@@ -434,6 +380,11 @@ class Matcher {
     for (const RankClock& clock : fit.ranks)
       offsets[clock.rank] = clock.offset;
     const int64_t margin = fit.uncertainty();
+    if (!miscounted.empty() && fit.clocks_differ())
+      result_.remarks.push_back(fmt::format(
+          "ranks show different numbers of collectives of group {}: if their first records are "
+          "missing, clocks are taken to differ by as much",
+          timeline_.communicators[static_cast<size_t>(*miscounted.begin())].name));
     const auto no_overlap = [&](const Collective& collective) {
       return !can_overlap(collective, offsets, margin);
     };
@@ -491,14 +442,14 @@ class Matcher {
       if (result.is_message && !receives) result.sender = spans_.rank(first);
       result.sequence = std::get<2>(key);
     } else {
-      result.known_arrival = key_of_simulated(spans_, first).arrival;
+      result.known_arrival = arrival_of_last(first);
       result.is_message = type_of(first).collective == spec::Collective::send_recv;
     }
     for (int32_t index : spans) {
       result.parts.push_back({spans_.rank(index), index, spans_.begin(index), spans_.end(index)});
       // Ranks may state different sizes (a root's buffer, an uneven gather); the largest is the
       // whole array.
-      result.size = std::max(result.size, spans_.work(index).bytes);
+      result.size = std::max(result.size, spans_.at(index).bytes);
     }
     std::sort(result.parts.begin(), result.parts.end(),
               [](const auto& a, const auto& b) { return a.rank < b.rank; });
@@ -520,7 +471,7 @@ class Matcher {
       result.group_size = static_cast<int32_t>(result.parts.size());
   }
 
-  const SpanList& spans_;
+  SpanList spans_;
   const run::Timeline& timeline_;
   std::vector<std::pair<SimulatedKey, int32_t>> simulated_;
   bool all_ranks_given_ = true;  // else a group without a name may have ranks that are not given
@@ -534,37 +485,8 @@ class Matcher {
 
 }  // namespace
 
-CollectiveMatch match_collectives(const SpanList& spans, int32_t job_ranks) {
-  return Matcher(spans, job_ranks).match();
-}
-
 CollectiveMatch match_collectives(const run::Timeline& timeline, int32_t job_ranks) {
-  const SpanList spans(timeline);
-  CollectiveMatch match = match_collectives(spans, job_ranks);
-  if (match.alone.empty()) return match;
-  std::vector<Collective> all;
-  all.reserve(match.collectives.size() + match.alone.size());
-  for_each_collective(spans, match,
-                      [&](const Collective& collective) { all.push_back(collective); });
-  match.collectives = std::move(all);
-  match.alone.clear();
-  return match;
-}
-
-void make_alone(const SpanList& spans, int32_t i, Collective& made) {
-  const run::SpanType& type = spans.type(i);
-  made.label = label_of(type);
-  made.name = type.name;
-  made.size = std::max(Bytes(), spans.work(i).bytes);
-  made.is_message = type.collective == spec::Collective::send_recv;
-  made.known_arrival = key_of_simulated(spans, i).arrival;
-  made.parts.assign(1, {spans.rank(i), i, spans.begin(i), spans.end(i)});
-}
-
-bool comes_before(const SpanList& spans, int32_t alone, const Collective& collective) {
-  const int64_t begin = spans.begin(alone), other = collective.first_begin();
-  if (begin != other) return begin < other;
-  return key_of_simulated(spans, alone) < key_of_simulated(spans, collective.parts.front().span);
+  return Matcher(timeline, job_ranks).match();
 }
 
 int32_t job_ranks_of(const run::Run& run) {
@@ -584,9 +506,10 @@ bool is_pipeline_message(const run::SpanType& type) {
 
 }  // namespace
 
-bool waits_for_schedule(const Collective& collective, const SpanList& spans) {
+bool waits_for_schedule(const Collective& collective, const run::Timeline& timeline) {
   if (collective.parts.empty()) return collective.is_message;
-  const run::SpanType& type = spans.type(collective.parts.front().span);
+  const run::SpanType& type =
+      type_of(timeline, timeline.spans[static_cast<size_t>(collective.parts.front().span)]);
   return collective.is_message ? is_pipeline_message(type) : ties_stages_together(type);
 }
 

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "triplepoint/run/timeline.h"
@@ -79,26 +78,8 @@ struct CollectiveRow {
   std::optional<double> mean_transfer() const;  // ns; of the timed alone, as all means of a wait
   std::optional<double> mean_wait() const;      // ns, of a rank
 };
-/// Adds up collectives one by one.
-class CollectiveTable {
- public:
-  void add(const Collective&);
-  /// By label, then group size, then message size.
-  std::vector<CollectiveRow> rows() const;
-
- private:
-  using Key = std::tuple<std::string_view, int32_t, Bytes, int64_t>;
-  std::map<Key, CollectiveRow> rows_;
-};
+/// By label, then group size, then message size.
 std::vector<CollectiveRow> tabulate(const std::vector<Collective>&);
-
-/// Collectives by message size: powers of two, smallest first; without those of unknown size.
-struct MessageSizes {
-  std::string_view label;
-  Bytes upper;  // messages up to this size, above half of it
-  int64_t occurrences = 0, timed = 0, total = 0, transfer = 0;  // as above; ns
-};
-std::vector<MessageSizes> message_sizes(const std::vector<Collective>&);
 
 /// How far one rank's clock is ahead of the others', from the ends of collectives.
 struct RankClock {

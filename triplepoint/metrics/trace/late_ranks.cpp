@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "triplepoint/metrics/trace/delay_blame.h"
+#include "triplepoint/metrics/trace/span_list.h"
+#include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -18,13 +20,13 @@ constexpr double min_cause_share = 0.25;   // of the waiting; a smaller part is 
 
 class LateWatcher {
  public:
-  explicit LateWatcher(const SpanList& spans) : spans_(spans) {}
+  explicit LateWatcher(const run::Timeline& timeline) : spans_(timeline) {}
 
   LateRanks watch(const CollectiveMatch& match) {
     for (int32_t i = 0; i < spans_.size(); ++i)
       if (spans_.type(i).kind == run::SpanKind::communication)
         of(spans_.rank(i)).in_communication += spans_.duration(i);
-    const DelayBlame blame = blame_delays(spans_, match);
+    const DelayBlame blame = blame_delays(spans_.timeline(), match);
     for (size_t i = 0; i < match.collectives.size(); ++i)
       if (match.collectives[i].across_ranks()) take(match.collectives[i], i, blame.culprits[i]);
     LateRanks result = finish(blame);
@@ -65,7 +67,7 @@ class LateWatcher {
     }
     start.lead = collective.last_begin() - second;
     start.by_order =
-        start.start_spread > min_lateness_ns && waits_for_schedule(collective, spans_) &&
+        start.start_spread > min_lateness_ns && waits_for_schedule(collective, spans_.timeline()) &&
         static_cast<double>(culprit.blamed) <= min_cause_share * static_cast<double>(start.waits);
     RankLateness& late = of(start.rank);
     start.is_first = late.collectives == 1 && !spans_.timeline().details.empty();
@@ -100,7 +102,7 @@ class LateWatcher {
     return result;
   }
 
-  const SpanList& spans_;
+  SpanList spans_;
   std::map<int32_t, RankLateness> ranks_;
   std::vector<LateStart> starts_;
 };
@@ -121,7 +123,7 @@ std::string time_text(int64_t nanoseconds) {
   return fmt::format("{:.2f} s", time / 1e9);
 }
 
-std::string cause_text(const LateStart& start, const SpanList& spans) {
+std::string cause_text(const LateStart& start, const run::Timeline& timeline) {
   if (start.start_spread <= min_lateness_ns) return "";
   if (start.is_first) return "its first one in the trace: the profiler may have begun later";
   if (start.by_order) return "order of the pipeline, as far as ranks of the trace tell";
@@ -136,16 +138,14 @@ std::string cause_text(const LateStart& start, const SpanList& spans) {
   if (start.kernels <= 0) return "";
   std::string text = fmt::format("kernels took {} longer than the same ones elsewhere",
                                  time_text(std::min(start.kernels, start.own_delay)));
-  if (start.slowest >= 0) text += ", most of it in " + spans.type(start.slowest).name;
+  if (start.slowest >= 0)
+    text += ", most of it in " +
+            type_of(timeline, timeline.spans[static_cast<size_t>(start.slowest)]).name;
   return text;
 }
 
-LateRanks find_late_ranks(const SpanList& spans, const CollectiveMatch& match) {
-  return LateWatcher(spans).watch(match);
-}
-
 LateRanks find_late_ranks(const run::Timeline& timeline, const CollectiveMatch& match) {
-  return find_late_ranks(SpanList(timeline), match);
+  return LateWatcher(timeline).watch(match);
 }
 
 }  // namespace triplepoint::metrics

@@ -365,61 +365,59 @@ class RankCosts {
     power_->held = HeldSeries(*power_->series, HeldSeries::Holds::around_window, best);
   }
 
-  /// Mean square that the phases' powers leave of the sampled values.
-  std::optional<double> residual() const {
+  /// The power of each phase by least squares over all samples.
+  struct Fold {
+    std::vector<size_t> seen;  // phases that some sample saw
+    std::optional<LeastSquares::Solution> solution;
+    size_t samples = 0;
+    double highest = 0;  // that was sampled
+  };
+  Fold fold() const {
+    Fold made;
     const std::vector<std::vector<double>> rows = sample_shares();
-    if (rows.empty()) return std::nullopt;
-    std::vector<size_t> seen;
+    made.samples = rows.size();
     for (size_t k = 0; k <= phases_.size(); ++k)
       if (std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row[k] > 0; }))
-        seen.push_back(k);
-    LeastSquares used(seen.size());
+        made.seen.push_back(k);
+    LeastSquares equations(made.seen.size());
     for (const auto& row : rows) {
       std::vector<double> a;
-      for (const size_t k : seen)
+      for (const size_t k : made.seen)
         a.push_back(row[k]);
-      used.add(a, row.back());
+      equations.add(a, row.back());
+      made.highest = std::max(made.highest, row.back());
     }
-    const auto solution = used.solve();
-    if (!solution) return std::nullopt;
-    return solution->residual / static_cast<double>(rows.size());
+    made.solution = equations.solve();
+    return made;
+  }
+
+  /// Mean square that the phases' powers leave of the sampled values.
+  std::optional<double> residual() const {
+    const Fold folded = fold();
+    if (!folded.solution) return std::nullopt;
+    return folded.solution->residual / static_cast<double>(folded.samples);
   }
 
   void add_folded(std::vector<PhaseCost>& costs) const {
     const auto is_folded = [](const PhaseCost& cost) { return cost.method == "folded"; };
     if (std::none_of(costs.begin(), costs.end(), is_folded)) return;
-    const std::vector<std::vector<double>> rows = sample_shares();
-    std::vector<size_t> seen;  // phases that some sample saw
-    for (size_t k = 0; k <= phases_.size(); ++k)
-      if (std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row[k] > 0; }))
-        seen.push_back(k);
-    LeastSquares equations(seen.size());
-    for (const auto& row : rows) {
-      std::vector<double> a;
-      a.reserve(seen.size());
-      for (size_t k : seen)
-        a.push_back(row[k]);
-      equations.add(a, row.back());
-    }
-    const auto solution = equations.solve();
-    double highest = 0;  // that was sampled
-    for (const auto& row : rows)
-      highest = std::max(highest, row.back());
+    const Fold folded = fold();
+    const auto& solution = folded.solution;
     // Nearly collinear shares have a solution, but not one that a device can draw.
     const auto is_told = [&](size_t i) {
-      return solution->x[i] >= -solution->deviation[i] && solution->deviation[i] <= highest;
+      return solution->x[i] >= -solution->deviation[i] && solution->deviation[i] <= folded.highest;
     };
     for (size_t k = 0; k < costs.size(); ++k) {
       if (!is_folded(costs[k])) continue;
-      const auto place = std::find(seen.begin(), seen.end(), k);
-      const auto i = static_cast<size_t>(place - seen.begin());
-      if (solution && place != seen.end() && is_told(i)) {
+      const auto place = std::ranges::find(folded.seen, k);
+      const auto i = static_cast<size_t>(place - folded.seen.begin());
+      if (solution && place != folded.seen.end() && is_told(i)) {
         set_energy(costs[k], "folded", solution->x[i] * seconds(costs[k].time),
                    solution->deviation[i] * seconds(costs[k].time));
       } else {
         costs[k].method.clear();
         costs[k].missing =
-            fmt::format("{} samples do not separate it from other phases", rows.size());
+            fmt::format("{} samples do not separate it from other phases", folded.samples);
       }
     }
   }

@@ -89,16 +89,6 @@ std::optional<size_t> period_of(const std::vector<int32_t>& names) {
   return std::nullopt;
 }
 
-/// The busiest device lane of each rank, by number of spans.
-std::map<int32_t, LaneOfSpans> busiest_lanes(const run::Timeline& timeline) {
-  std::map<int32_t, LaneOfSpans> busiest;
-  for (LaneOfSpans& lane : lanes_of(timeline, LaneKind::device)) {
-    LaneOfSpans& best = busiest[lane.rank];
-    if (lane.spans.size() > best.spans.size()) best = std::move(lane);
-  }
-  return busiest;
-}
-
 /// Where in the period the steps begin: the place with the longest gaps before it.
 size_t step_begin(const run::Timeline& timeline, const LaneOfSpans& lane, size_t period) {
   const auto span = [&](size_t i) -> const run::Span& {
@@ -112,7 +102,7 @@ size_t step_begin(const run::Timeline& timeline, const LaneOfSpans& lane, size_t
 
 std::vector<TraceStep> repeating_steps(const run::Timeline& timeline) {
   std::vector<TraceStep> steps;
-  for (const auto& entry : busiest_lanes(timeline)) {
+  for (const auto& entry : busiest_lanes(timeline, LaneKind::device)) {
     const int32_t rank = entry.first;
     const LaneOfSpans& lane = entry.second;
     std::vector<int32_t> names;
@@ -247,38 +237,28 @@ TraceSteps find_steps(const run::Timeline& timeline) {
   return found;
 }
 
-namespace {
-
-/// The timeline without its spans.
-run::Timeline without_spans(const run::Timeline& timeline) {
-  run::Timeline empty;
-  empty.types = timeline.types;
-  empty.num_ranks = timeline.num_ranks;
-  empty.names = timeline.names;
-  empty.lanes = timeline.lanes;
-  empty.communicators = timeline.communicators;
-  return empty;
+run::Timeline part_of(const run::Timeline& timeline, const std::function<bool(size_t)>& keeps) {
+  run::Timeline part;
+  part.types = timeline.types;
+  part.num_ranks = timeline.num_ranks;
+  part.names = timeline.names;
+  part.lanes = timeline.lanes;
+  part.communicators = timeline.communicators;
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    if (!keeps(i)) continue;
+    part.spans.push_back(timeline.spans[i]);
+    if (!timeline.details.empty()) part.details.push_back(timeline.details[i]);
+  }
+  return part;
 }
-
-void take_span(const run::Timeline& from, size_t i, run::Timeline& to) {
-  to.spans.push_back(from.spans[i]);
-  if (!from.details.empty()) to.details.push_back(from.details[i]);
-}
-
-}  // namespace
 
 run::Timeline inside_steps(const run::Timeline& timeline, const TraceSteps& steps) {
-  run::Timeline inside = without_spans(timeline);
-  for (size_t i = 0; i < timeline.spans.size(); ++i)
-    if (steps.step_of_span[i] >= 0) take_span(timeline, i, inside);
-  return inside;
+  return part_of(timeline, [&](size_t i) { return steps.step_of_span[i] >= 0; });
 }
 
 run::Timeline step_of(const run::Timeline& timeline, const TraceSteps& steps, size_t step) {
-  run::Timeline part = without_spans(timeline);
-  for (size_t i = 0; i < timeline.spans.size(); ++i)
-    if (steps.step_of_span[i] == static_cast<int32_t>(step)) take_span(timeline, i, part);
-  return part;
+  return part_of(timeline,
+                 [&](size_t i) { return steps.step_of_span[i] == static_cast<int32_t>(step); });
 }
 
 void for_each_step(const run::Timeline& timeline, const TraceSteps& steps,
@@ -286,12 +266,14 @@ void for_each_step(const run::Timeline& timeline, const TraceSteps& steps,
   std::vector<std::vector<size_t>> spans(steps.steps.size());
   for (size_t i = 0; i < timeline.spans.size(); ++i)
     if (steps.step_of_span[i] >= 0) spans[static_cast<size_t>(steps.step_of_span[i])].push_back(i);
-  run::Timeline part = without_spans(timeline);
+  run::Timeline part = part_of(timeline, [](size_t) { return false; });
   for (size_t step = 0; step < spans.size(); ++step) {
     part.spans.clear();
     part.details.clear();
-    for (size_t i : spans[step])
-      take_span(timeline, i, part);
+    for (const size_t i : spans[step]) {
+      part.spans.push_back(timeline.spans[i]);
+      if (!timeline.details.empty()) part.details.push_back(timeline.details[i]);
+    }
     visit(step, part);
   }
 }

@@ -46,6 +46,8 @@ struct TraceSteps {
 /// step. A rank in which nothing repeats has no steps.
 TraceSteps find_steps(const run::Timeline&);
 
+/// Only the spans that are kept, by their index.
+run::Timeline part_of(const run::Timeline&, const std::function<bool(size_t)>& keeps);
 /// Only what belongs to steps, or to one.
 run::Timeline inside_steps(const run::Timeline&, const TraceSteps&);
 run::Timeline step_of(const run::Timeline&, const TraceSteps&, size_t step);

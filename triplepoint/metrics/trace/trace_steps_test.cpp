@@ -107,27 +107,6 @@ TEST_CASE("a block's last warp counts whole, and occupancy is weighted by time")
   CHECK(kernel_table(timeline, KernelTableBy::name, -1, 64)[0].warps == 100 * 2 + 10);
 }
 
-TEST_CASE("a queue is as deep as the host is ahead") {
-  run::Timeline timeline;
-  add_types(timeline);
-  timeline.num_ranks = 1;
-  for (int64_t i = 0; i < 4; ++i) {
-    add(timeline, 10 * i, 10 * i + 6, launch, {.correlation = i});
-    add(timeline, 100 + 50 * i, 140 + 50 * i, gemm, {.correlation = i});
-  }
-  add(timeline, 400, 410, gemm);
-  run::sort(timeline);
-  const auto queues = launch_queues(timeline);
-  REQUIRE(queues.size() == 1);
-  CHECK(queues[0].launches == 4);
-  CHECK(queues[0].unknown == 1);
-  CHECK(queues[0].deepest == 4);
-  CHECK(queues[0].shortest_delay == 94);
-  CHECK(queues[0].longest_delay == 100 + 150 - 36);
-  // Depth 1, 2, 3 for 10 ns each, 4 for 70, then 3, 2, 1 for 50 each.
-  CHECK(queues[0].mean_depth == doctest::Approx((60 + 280 + 300) / 250.0));
-}
-
 TEST_CASE("where the host runs ahead, steps and their idle time are the device's") {
   run::Timeline timeline;
   add_types(timeline);

@@ -90,11 +90,10 @@ std::vector<std::string> collective_cells(const CollectiveRow& row, const TimeUn
 struct WaitShares {
   double kernels = 0, pipeline = 0, late_peers = 0;
 };
-void add(WaitShares& shares, const metrics::Collective& collective,
-         const metrics::SpanList& spans) {
+void add(WaitShares& shares, const metrics::Collective& collective, const run::Timeline& timeline) {
   if (!collective.knows_waits()) return;
   double& waiting =
-      metrics::waits_for_schedule(collective, spans) ? shares.pipeline : shares.late_peers;
+      metrics::waits_for_schedule(collective, timeline) ? shares.pipeline : shares.late_peers;
   for (const metrics::CollectivePart& part : collective.parts) {
     shares.kernels += static_cast<double>(part.duration());
     waiting += static_cast<double>(collective.wait_of(part));
@@ -137,14 +136,11 @@ std::string collectives_legend(const std::vector<CollectiveRow>& rows) {
 
 }  // namespace
 
-Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::SpanList& spans) {
-  metrics::CollectiveTable added;
+Figure collectives_figure(const metrics::CollectiveMatch& match, const run::Timeline& timeline) {
   WaitShares shares;
-  metrics::for_each_collective(spans, match, [&](const metrics::Collective& collective) {
-    added.add(collective);
-    add(shares, collective, spans);
-  });
-  const std::vector<CollectiveRow> rows = added.rows();
+  for (const metrics::Collective& collective : match.collectives)
+    add(shares, collective, timeline);
+  const std::vector<CollectiveRow> rows = metrics::tabulate(match.collectives);
   if (rows.empty()) return {};
   std::vector<int64_t> totals;
   totals.reserve(rows.size());

@@ -2,9 +2,7 @@
 #include "triplepoint/trace/kineto/collector.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -19,120 +17,39 @@
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/bulk.h"
+#include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/plausible.h"
 
 namespace triplepoint::trace::kineto {
 
-int32_t NameTable::find(std::string_view name, uint32_t salt) {
-  const uint64_t hash = hash_of(name, salt);
-  for (size_t i = hash & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
-    const Slot& slot = slots_[i];
-    if (slot.number < 0) break;
-    if (slot.hash == hash && slot.salt == salt && slot.size == name.size() &&
-        std::string_view(slot.name, slot.size) == name)
-      return slot.number;
-  }
-  missed_ = name, missed_hash_ = hash, missed_salt_ = salt;
-  return -1;
+int32_t NameTable::find(std::string_view name, uint32_t salt) const {
+  const auto numbers = of_salt_.find(salt);
+  if (numbers == of_salt_.end()) return -1;
+  const auto found = numbers->second.find(name);
+  return found == numbers->second.end() ? -1 : found->second;
 }
 
-void NameTable::give(int32_t number) {
-  if (2 * (used_ + 1) > slots_.size()) grow();
-  names_.emplace_back(missed_);
-  name_bytes_ += missed_.size() + sizeof(std::string);
-  size_t i = missed_hash_ & (slots_.size() - 1);
-  while (slots_[i].number >= 0)
-    i = (i + 1) & (slots_.size() - 1);
-  slots_[i] = {.hash = missed_hash_,
-               .name = names_.back().data(),
-               .size = static_cast<uint32_t>(missed_.size()),
-               .salt = missed_salt_,
-               .number = number};
-  ++used_;
+void NameTable::give(std::string_view name, uint32_t salt, int32_t number) {
+  of_salt_[salt].emplace(name, number);
+  bytes_ += sizeof(Numbers::value_type) + 3 * sizeof(void*) + name.size();
 }
-
-void NameTable::grow() {
-  std::vector<Slot> larger(2 * slots_.size());
-  for (const Slot& slot : slots_) {
-    if (slot.number < 0) continue;
-    size_t i = slot.hash & (larger.size() - 1);
-    while (larger[i].number >= 0)
-      i = (i + 1) & (larger.size() - 1);
-    larger[i] = slot;
-  }
-  slots_ = std::move(larger);
-}
-
-}  // namespace triplepoint::trace::kineto
-
-namespace triplepoint::trace {
-
-void append_utf8(std::string& text, uint32_t code) {
-  const auto put = [&](uint32_t byte) { text.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) return put(code);
-  if (code < 0x800) {
-    put(0xc0 | code >> 6);
-  } else if (code < 0x10000) {
-    put(0xe0 | code >> 12);
-    put(0x80 | (code >> 6 & 0x3f));
-  } else {
-    put(0xf0 | code >> 18);
-    put(0x80 | (code >> 12 & 0x3f));
-    put(0x80 | (code >> 6 & 0x3f));
-  }
-  put(0x80 | (code & 0x3f));
-}
-
-std::optional<uint32_t> four_hex(std::string_view raw, size_t at) {
-  uint32_t code = 0;
-  if (at + 4 > raw.size()) return std::nullopt;
-  const char* const end = raw.data() + at + 4;
-  const auto [stop, problem] = std::from_chars(raw.data() + at, end, code, 16);
-  if (problem != std::errc() || stop != end) return std::nullopt;
-  return code;
-}
-
-/// `\u` and its digits from `at`, the half of a pair with its other half; how long that is.
-size_t append_unicode(std::string& text, std::string_view raw, size_t at) {
-  const auto code = four_hex(raw, at + 2);
-  if (!code) return text.append("\\u"), 2;
-  if (*code < 0xd800 || *code > 0xdfff) return append_utf8(text, *code), 6;
-  const auto low = raw.substr(at + 6).starts_with("\\u") ? four_hex(raw, at + 8) : std::nullopt;
-  if (*code > 0xdbff || !low || *low < 0xdc00 || *low > 0xdfff)
-    return append_utf8(text, 0xfffd), 6;  // half a pair
-  append_utf8(text, 0x10000 + ((*code - 0xd800) << 10) + (*low - 0xdc00));
-  return 12;
-}
-
-/// A JSON string's text without its escapes. What is no valid escape stays as it is.
-std::string unescaped(std::string_view raw) {
-  std::string text;
-  text.reserve(raw.size());
-  for (size_t i = 0; i < raw.size();) {
-    if (raw[i] != '\\' || i + 1 == raw.size()) {
-      text.push_back(raw[i++]);
-      continue;
-    }
-    if (raw[i + 1] == 'u') {
-      i += append_unicode(text, raw, i);
-      continue;
-    }
-    constexpr std::string_view letters = "bfnrt", meanings = "\b\f\n\r\t";
-    const size_t letter = letters.find(raw[i + 1]);
-    text.push_back(letter == std::string_view::npos ? raw[i + 1] : meanings[letter]);
-    i += 2;
-  }
-  return text;
-}
-
-}  // namespace triplepoint::trace
-
-namespace triplepoint::trace::kineto {
 
 namespace {
 
 using run::SpanKind;
+
+uint64_t key_of(std::string_view text, uint64_t salt) {
+  return std::hash<std::string_view>()(text) ^ (salt * 0x9e3779b97f4a7c15);
+}
+
+/// A JSON string's text without its escapes; as it is where they are not valid.
+std::string unescaped(std::string_view raw) {
+  if (raw.find('\\') == std::string_view::npos) return std::string(raw);
+  JsonRecord record;
+  const auto text = record.parse(fmt::format("[\"{}\"]", raw));
+  return std::string(text ? text->at(size_t{0}).text() : raw);
+}
 
 // Of one span until everything is sorted: itself, its detail, its place in the order, and a copy
 // of the larger half while it moves.
@@ -276,12 +193,12 @@ int32_t Collector::lane_of(const Event& event) {
   if (device && number < 0) number = number_of(event.thread);
   // Streams of one process differ between its devices; "pid" is the device there.
   const int64_t owner = device && event.device >= 0 ? event.device : number_of(event.process);
-  uint64_t key = hash_of(event.thread.text, static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15 +
-                                                static_cast<uint64_t>(owner) * 2 +
-                                                static_cast<uint64_t>(device));
+  uint64_t key = key_of(event.thread.text, static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15 +
+                                               static_cast<uint64_t>(owner) * 2 +
+                                               static_cast<uint64_t>(device));
   // Where other tools merged the ranks of a job, the process tells them apart, not the device.
   if (!event.process.text.empty())
-    key = hash_of(event.process.text, key);
+    key = key_of(event.process.text, key);
   else if (device)
     key += static_cast<uint64_t>(event.process.number - owner) * 0xff51afd7ed558ccd;
   if (key == last_lane_key_ && last_lane_ >= 0) return last_lane_;
@@ -410,7 +327,7 @@ int32_t Collector::type_of(const Event& event, const CollectiveCall& call) {
   int32_t type = names_.find(event.name, salt);
   if (type < 0) {
     type = new_type(event, role, call);
-    names_.give(type);
+    names_.give(event.name, salt, type);
   }
   return type;
 }
@@ -591,8 +508,8 @@ bool Collector::add(const Event& event) {
 }
 
 bool Collector::add_pair(const Event& event) {
-  const uint64_t key = hash_of(
-      event.process.text, hash_of(event.thread.text, static_cast<uint64_t>(event.process.number)) +
+  const uint64_t key = key_of(
+      event.process.text, key_of(event.thread.text, static_cast<uint64_t>(event.process.number)) +
                               static_cast<uint64_t>(event.thread.number));
   std::vector<Open>& open = open_[key];
   if (event.phase == 'B') {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,31 +14,22 @@
 
 namespace triplepoint::trace::kineto {
 
-/// Numbers for (name, salt): one look-up an event, nothing allocated unless the name is new. Names
-/// made to share a hash cost time, not memory.
+/// Numbers for (name, salt): nothing is allocated unless the name is new.
 class NameTable {
  public:
   /// The number given to this pair before; -1 if it is new: then give() it one.
-  int32_t find(std::string_view name, uint32_t salt);
-  void give(int32_t number);  // to what find() did not find last
-  size_t bytes() const { return slots_.size() * sizeof(Slot) + name_bytes_; }
+  int32_t find(std::string_view name, uint32_t salt) const;
+  void give(std::string_view name, uint32_t salt, int32_t number);
+  size_t bytes() const { return bytes_; }
 
  private:
-  struct Slot {
-    uint64_t hash = 0;
-    const char* name = nullptr;
-    uint32_t size = 0, salt = 0;
-    int32_t number = -1;
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
   };
-  void grow();
-
-  std::vector<Slot> slots_ = std::vector<Slot>(1024);
-  size_t used_ = 0, name_bytes_ = 0;
-  std::deque<std::string> names_;  // a deque: what slots point to stays
-  // What find() did not find.
-  std::string_view missed_;
-  uint64_t missed_hash_ = 0;
-  uint32_t missed_salt_ = 0;
+  using Numbers = std::unordered_map<std::string, int32_t, Hash, std::equal_to<>>;
+  std::unordered_map<uint32_t, Numbers> of_salt_;  // a handful
+  size_t bytes_ = 0;
 };
 
 /// What an operator or a kernel says of its collective, with names resolved.

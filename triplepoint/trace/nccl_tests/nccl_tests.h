@@ -34,10 +34,9 @@ struct NcclTestRow {
 /// What one or several such programs printed.
 struct NcclTests {
   std::vector<NcclTestRow> rows;
-  int64_t ranks = 0;                                    // of the last program; 0: not said
-  std::vector<std::string> devices;                     // as printed, one per rank
-  std::optional<BytesPerSecond> average_bus_bandwidth;  // of the last program
-  int64_t skipped = 0;  // lines that look like measurements, but are none
+  int64_t ranks = 0;                 // of the last program; 0: not said
+  std::vector<std::string> devices;  // as printed, one per rank
+  int64_t skipped = 0;               // lines that look like measurements, but are none
 };
 
 /// Reads the output of all_reduce_perf and its sisters, whatever stands around it (mpirun, NCCL's

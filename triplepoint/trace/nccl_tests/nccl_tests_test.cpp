@@ -56,7 +56,6 @@ TEST_CASE("tables of nccl-tests of both vintages give one row per measurement") 
     const NcclTests tests = parsed(output(8, old));
     CHECK(tests.ranks == 8);
     CHECK(tests.skipped == 0);
-    CHECK(*tests.average_bus_bandwidth / (unit::GB / unit::s) == doctest::Approx(350.123));
     REQUIRE(tests.rows.size() == 6);
     for (const NcclTestRow& row : tests.rows) {
       CHECK(collective_of(row) == spec::Collective::all_reduce);
