@@ -143,12 +143,7 @@ constexpr std::array table = {
         "more, detected by content, also in gzip, zstd and tar; one file, many ranks, or\nthe "
         "timeline of a .run. Times are exact to the nanosecond.\n\n"
         "  breakdown      compute, exposed communication, copies, idle time, its causes\n"
-<<<<<<< HEAD
-        "  comm           collectives in the columns of nccl-tests, message sizes\n"
-=======
-        "  overlap        how much communication hides behind compute\n"
         "  comm           collectives in the columns of nccl-tests\n"
->>>>>>> b/main
         "  stragglers     ranks that are last into collectives, and why\n"
         "  operators      TFLOP/s and GB/s of operators against the GPU's roof\n"
         "  critical-path  the longest chain of dependencies, and what shortens it\n"
