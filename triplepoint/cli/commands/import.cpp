@@ -12,6 +12,7 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/answers/document.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
