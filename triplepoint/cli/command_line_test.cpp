@@ -71,7 +71,7 @@ TEST_CASE("aliases mean the words of another command, whose help names them") {
   for (const Alias& alias : aliases()) {
     Words words = split(alias.typed, ' ');
     words.emplace_back("--help");
-    CHECK(contains(call(words).out, fmt::format("triplepoint {}: ", alias.typed)));
+    CHECK(contains(call(words).out, fmt::format("triplepoint {} means ", alias.typed)));
   }
 }
 

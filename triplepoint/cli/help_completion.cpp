@@ -218,10 +218,12 @@ std::string command_help(const CommandEntry& entry, std::size_t width) {
   std::string help = tui::wrap(std::string(entry.summary), width) +
                      "\n\nusage: " + usage_line(entry, arguments) + "\n\n" +
                      paragraphs(entry.details, width);
+  std::string meanings;
   for (const Alias& alias : aliases())
     if (split(alias.meaning, ' ').front() == entry.name)
-      help += fmt::format("\n  triplepoint {}: {}{}{}\n", alias.typed, alias.meaning,
-                          alias.flag.empty() ? "" : " ", alias.flag);
+      meanings += fmt::format("  triplepoint {} means {} {}\n", alias.typed, alias.meaning,
+                              alias.flag.empty() ? "..." : alias.flag);
+  if (!meanings.empty()) help += "\n" + meanings;
   std::vector<std::string> groups;
   for (const Argument& argument : arguments) {
     if (std::find(groups.begin(), groups.end(), argument.group) == groups.end()) {
