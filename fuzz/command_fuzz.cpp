@@ -37,7 +37,7 @@ using namespace triplepoint;
 constexpr auto patience = std::chrono::seconds(5);
 
 // They start programs, open ports, control or measure devices.
-constexpr std::string_view not_here[] = {"record",   "train",    "serve", "top",
+constexpr std::string_view not_here[] = {"record",   "train",    "serve",
                                          "exporter", "snapshot", "doctor"};
 
 /// Words cannot lead out of the folder, and start no training.

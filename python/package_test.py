@@ -408,7 +408,7 @@ except ImportError as problem:
     def test_names_are_listed(self):
         self.assertIn("pubmedqa", tp.names("records"))
         for name in tp.names("clusters"):
-            self.assertIn(name, program("list", "clusters").stdout)
+            self.assertIn(name, program("show", "clusters").stdout)
         self.assertIn("simulate", dir(tp))
         with self.assertRaisesRegex(tp.Error, "no \"fans\""):
             tp.names("fans")

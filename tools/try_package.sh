@@ -16,8 +16,8 @@ cp "$packages"/*.deb "$packages"/*-x86_64.tar.xz "$packages"/*.whl "$root/try"
 cp "$source"/tests/readme/stand_ins/* "$root/usr/local/bin"
 cp /etc/resolv.conf "$root/etc"
 echo 'APT::Get::Assume-Yes "true"; APT::Install-Recommends "false"; APT::Sandbox::User "root";' >"$root/etc/apt/apt.conf.d/try"
-# There is no terminal for `triplepoint top` here.
-python3 "$source/tests/readme/readme.py" --script "$source" | sed 's/^triplepoint top /triplepoint snapshot /' >"$root/try/commands"
+# Nobody ends `triplepoint snapshot --every 1s` here.
+python3 "$source/tests/readme/readme.py" --script "$source" | sed 's/ --every 1s//' >"$root/try/commands"
 
 cat >"$root/try/steps" <<'STEPS'
 set -eu

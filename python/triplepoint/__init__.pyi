@@ -19,11 +19,11 @@ class Job:
 
     What runs where:
         task: full training (default), adapter training, prefill, or decode
-        model: see triplepoint list models; or a file: TOML as in data/models, with base = "NAME" and
+        model: see triplepoint show models; or a file: TOML as in data/models, with base = "NAME" and
             what differs, or config.json
-        cluster: see triplepoint list clusters
+        cluster: see triplepoint show clusters
         nodes (or num_nodes): machines (default: 1, or all of your own cluster file)
-        stack: software that runs the job, see triplepoint list stacks
+        stack: software that runs the job, see triplepoint show stacks
         with_: with what triplepoint calibrate learned from your own runs
 
     Options:
@@ -56,13 +56,13 @@ class Job:
         mbs (or micro_batch_size): sequences in a microbatch (default 1)
         gbs (or global_batch_size): sequences in a step (default 128, or the next that DP divides)
         seq (or seq_length): tokens in a sequence (default: the model's)
-        records: lengths of the records, see triplepoint list records; or a file: TOML as in
+        records: lengths of the records, see triplepoint show records; or a file: TOML as in
             data/records (default: every record fills its sequence)
         record_layout: how records become rows: padded to the sequence length (default), padded to the
             longest of the microbatch, or packed
         precision: data type of the matrix products (default bf16)
         fp8_attention: attention GEMMs in FP8
-        optimizer: optimizer with its gradient and master precision, see triplepoint list optimizers
+        optimizer: optimizer with its gradient and master precision, see triplepoint show optimizers
             (default: the stack's)
         lora_rank: LoRA rank
 
@@ -289,11 +289,11 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
 
     What runs where:
         task: full training (default), adapter training, prefill, or decode
-        model: see triplepoint list models; or a file: TOML as in data/models, with base = "NAME" and
+        model: see triplepoint show models; or a file: TOML as in data/models, with base = "NAME" and
             what differs, or config.json
-        cluster: see triplepoint list clusters
+        cluster: see triplepoint show clusters
         nodes (or num_nodes): machines (default: 1, or all of your own cluster file)
-        stack: software that runs the job, see triplepoint list stacks
+        stack: software that runs the job, see triplepoint show stacks
         with_: with what triplepoint calibrate learned from your own runs
 
     Options:
@@ -326,13 +326,13 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
         mbs (or micro_batch_size): sequences in a microbatch (default 1)
         gbs (or global_batch_size): sequences in a step (default 128, or the next that DP divides)
         seq (or seq_length): tokens in a sequence (default: the model's)
-        records: lengths of the records, see triplepoint list records; or a file: TOML as in
+        records: lengths of the records, see triplepoint show records; or a file: TOML as in
             data/records (default: every record fills its sequence)
         record_layout: how records become rows: padded to the sequence length (default), padded to the
             longest of the microbatch, or packed
         precision: data type of the matrix products (default bf16)
         fp8_attention: attention GEMMs in FP8
-        optimizer: optimizer with its gradient and master precision, see triplepoint list optimizers
+        optimizer: optimizer with its gradient and master precision, see triplepoint show optimizers
             (default: the stack's)
         lora_rank: LoRA rank
 

@@ -26,7 +26,7 @@ COMMANDS = [
     "report FOLDER/a.run",
     "trace breakdown FOLDER/a.run",
     "export FOLDER/a.run --toml",
-    "list models",
+    "show models",
     "show hgx-h200",
     "snapshot",
     "doctor --look 1s",

@@ -73,12 +73,12 @@ read_only() {
   grep -q "folder" err || fail "does not name the folder: $(cat err)"
 }
 
-# `triplepoint list models | head -1` is nobody's error to die of.
+# `triplepoint show models | head -1` is nobody's error to die of.
 closed_pipe() {
   "$program" show paper/all --format json 2>err | head -1 >/dev/null
   expect_code 0 "${PIPESTATUS[0]}" "a reader that leaves"
   [ -s err ] && fail "complains about it: $(cat err)"
-  "$program" list models >/dev/full 2>err
+  "$program" show models >/dev/full 2>err
   expect_code 1 $? "output that cannot be written"
 }
 

@@ -40,7 +40,7 @@ require(len(files) == asked.nodes, f"{asked.nodes} nodes wrote a file each; ther
 merged = files[0]
 if asked.nodes > 1:
     merged = asked.folder / "all.run"
-    print(triplepoint("merge", asked.folder, "-o", merged))
+    print(triplepoint("trace", "merge", asked.folder, "-o", merged))
 triplepoint("export", merged, "--csv", asked.folder / "csv")
 
 spans = table("spans.csv")

@@ -27,10 +27,10 @@ def runnable(page):
     return [block for block in BLOCK.findall(page.read_text()) if not block.startswith(INSTALLS)]
 
 
-def interrupt_top(shell, done):
-    """Ends `triplepoint top` as Ctrl-C does, and nothing else."""
+def interrupt_live(shell, done):
+    """Ends `triplepoint snapshot --every 1s` as Ctrl-C does, and nothing else."""
     while not done.wait(0.5):
-        subprocess.run(["pkill", "-INT", "-P", str(shell), "-f", "triplepoint top"], check=False)
+        subprocess.run(["pkill", "-INT", "-P", str(shell), "-f", "triplepoint snapshot --every"], check=False)
 
 
 def read_all(terminal):
@@ -50,7 +50,7 @@ def run(block, folder, path):
                                env={**os.environ, "PATH": path, "TERM": "xterm"})
     os.close(end)
     done = threading.Event()
-    keys = threading.Thread(target=interrupt_top, args=(process.pid, done))
+    keys = threading.Thread(target=interrupt_live, args=(process.pid, done))
     keys.start()
     text = read_all(terminal)
     code = process.wait(LONGEST)

@@ -246,7 +246,7 @@ class Life(Recorded):
         self.assertEqual(len(ended), asked.kills)
         for name, killed in ended:
             power = self.power(name)
-            subprocess.run([asked.triplepoint, "merge", self.path / name, "-o", self.path / "m.run"], check=True, capture_output=True)
+            subprocess.run([asked.triplepoint, "trace", "merge", self.path / name, "-o", self.path / "m.run"], check=True, capture_output=True)
             with contextlib.closing(sqlite3.connect(self.path / "m.run")) as run:
                 epoch, = run.execute("SELECT value FROM manifest WHERE key = 'epoch_monotonic_ns'").fetchone()
                 notes = " ".join(text for text, in run.execute("SELECT text FROM note"))

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -107,28 +106,11 @@ Result<std::string> model_text(const spec::Library& library, const spec::Model& 
   return model_text(job);
 }
 
-/// Keys of a job file whose values differ where it has another model.
-std::set<std::string_view> changed_keys(const std::string& job, const std::string& other) {
-  const auto lines = lines_of(job), other_lines = lines_of(other);
-  std::set<std::string_view> keys;
-  for (const auto& [of, against] :
-       {std::pair(&lines, &other_lines), std::pair(&other_lines, &lines)})
-    for (const std::string_view line : *of)
-      if (line.find(" = ") != line.npos && std::ranges::find(*against, line) == against->end())
-        keys.insert(line.substr(0, line.find(' ')));
-  return keys;
-}
-
 std::string own_model_text(const spec::Library& library, const spec::Job& job) {
   Result<spec::Model> known = spec::load_model(library, job.model.name);
   if (known) known->sequence_length = job.model.sequence_length;
   if (known == job.model) return {};
-  if (!known) return fmt::format("model {}: {}", job.model.name, model_text(job));
-  spec::Job other = job;
-  other.model = *known;
-  const std::string own_text = spec::write_job(job), other_text = spec::write_job(other);
-  return fmt::format("model {}, changed ({}): {}", job.model.name,
-                     fmt::join(changed_keys(own_text, other_text), ", "), model_text(job));
+  return fmt::format("model {}{}: {}", job.model.name, known ? ", changed" : "", model_text(job));
 }
 
 std::vector<std::string> warnings_of(const spec::Job& job) {

@@ -30,7 +30,7 @@ std::string model_text(const spec::Job&);
 Result<std::string> model_text(const spec::Library&, const spec::Model&);
 
 /// "model my-llama: " and the same of a job whose model the library does not have (or of
-/// "llama3-8b, changed (num_layers)"); else empty. A job's length of sequences does not make
+/// "llama3-8b, changed"); else empty. A job's length of sequences does not make
 /// another model.
 std::string own_model_text(const spec::Library&, const spec::Job&);
 

@@ -8,10 +8,10 @@
 #include <csignal>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/app/recording.h"
@@ -190,20 +190,6 @@ formats::JobFiles JobMeasurer::files_of(const spec::Job& job, const std::string&
   return {folder_, fmt::format("{}-{}", stem, digest(key).substr(0, 8))};
 }
 
-std::vector<std::string> JobMeasurer::remarks_before(const std::vector<MeasuredJob>& jobs) const {
-  std::vector<const spec::Job*> to_run;
-  for (const MeasuredJob& next : jobs) {
-    if (!require_trainable(*next.job)) continue;
-    const formats::JobFiles files = files_of(*next.job, next.file_stem);
-    for (int64_t repeat = 1; repeat <= plan_.repeats; ++repeat)
-      if (!path_exists(files.done(repeat))) {
-        to_run.push_back(next.job);
-        break;
-      }
-  }
-  return limit_remarks(to_run, plan_);
-}
-
 Result<void> JobMeasurer::write_files(const spec::Job& job, const formats::JobFiles& files,
                                       Seconds limit) const {
   TPT_TRY(write_file_atomically(files.job(), spec::write_job(job)));
@@ -223,11 +209,14 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
                     "Megatron-LM, NeMo and torchtitan",
                     job.stack.name, job.stack.framework));
   const formats::JobFiles files = files_of(job, stem);
-  const Seconds limit = run_time(job, plan_).limit;
+  const RunTime time = run_time(job, plan_);
+  const Seconds limit = time.limit;
   TPT_TRY(write_files(job, files, limit));
   std::vector<run::Run> runs;
+  std::string remark = limit_remark(job, plan_, time);
   for (int64_t repeat = 1; repeat <= plan_.repeats; ++repeat) {
     if (!path_exists(files.done(repeat))) {
+      if (!remark.empty()) watch_.say(std::exchange(remark, ""));
       if (plan_.scripts_only) return std::optional<run::Run>();
       if (!TPT_TRY(launch(files, repeat, limit))) return std::optional<run::Run>();
     }
@@ -302,11 +291,6 @@ Result<StudyResults> measure_study(const Watch& watch, const spec::StudyPlan& st
        .watch = watch,
        .program_digest = fmt::format("measured {} {} {}", plan.repeats, plan.steps, plan.warmup),
        .measure = measurer,
-       .before_measuring =
-           [&](const std::vector<MeasuredJob>& jobs) {
-             for (const std::string& remark : measurer.remarks_before(jobs))
-               watch.say(remark);
-           },
        .retry_failures = retry});
 }
 
@@ -327,46 +311,6 @@ Result<StudyResults> simulate_study(const Watch& watch, const spec::Library& lib
                     .program_digest = program_digest(library)});
 }
 
-namespace {
-
-/// "", " and 1 more job", " and 4 more jobs".
-std::string more_jobs(size_t count, const char* before) {
-  return count == 0 ? "" : fmt::format("{}{} more job{}", before, count, count == 1 ? "" : "s");
-}
-
-Seconds whole_minutes(Seconds time) {
-  return std::ceil(time / unit::min) * unit::min;
-}
-
-std::string memory_remark(const std::vector<const spec::Job*>& jobs,
-                          const formats::MeasurePlan& plan) {
-  const std::string limit = plan.timeout ? ""
-                                         : fmt::format(", with a time limit of {} or more",
-                                                       limit_text(RunTime::least_if_unsure));
-  return fmt::format("{}{} {} not fit in memory in the simulation; {} run all the same{}",
-                     jobs.front()->name, more_jobs(jobs.size() - 1, " and "),
-                     jobs.size() == 1 ? "does" : "do", jobs.size() == 1 ? "it is" : "they are",
-                     limit);
-}
-
-std::string short_limit_remark(const std::string& worst, const RunTime& time, size_t jobs,
-                               const formats::MeasurePlan& plan) {
-  const Seconds needed = whole_minutes(RunTime::start_up + *time.steps);
-  const std::string limit = plan.timeout
-                                ? "--timeout " + limit_text(time.limit)
-                                : "the longest time limit, " + limit_text(time.limit) + ",";
-  const std::string advice =
-      needed > RunTime::most
-          ? "give fewer --steps"
-          : fmt::format("leave --timeout out, or give {} or more (with {} for the start)",
-                        limit_text(needed), limit_text(RunTime::start_up));
-  return fmt::format("{} is shorter than the {} step{} of {} ({} in the simulation){}; {}", limit,
-                     plan.steps, plan.steps == 1 ? "" : "s", worst, limit_text(*time.steps),
-                     more_jobs(jobs - 1, " and those of "), advice);
-}
-
-}  // namespace
-
 RunTime run_time(const spec::Job& job, const formats::MeasurePlan& plan) {
   RunTime time;
   Seconds least = RunTime::least_if_unsure;
@@ -381,8 +325,8 @@ RunTime run_time(const spec::Job& job, const formats::MeasurePlan& plan) {
     time.steps = static_cast<double>(plan.steps) * *step;
   }
   const Seconds wanted = RunTime::start_up + RunTime::margin * time.steps.value_or(Seconds());
-  time.limit =
-      plan.timeout.value_or(std::min(RunTime::most, std::max(least, whole_minutes(wanted))));
+  time.limit = plan.timeout.value_or(
+      std::min(RunTime::most, std::max(least, std::ceil(wanted / unit::min) * unit::min)));
   return time;
 }
 
@@ -397,23 +341,16 @@ std::string limit_text(Seconds time) {
   return time < 48 * unit::h ? text(unit::h, "h") : text(24 * unit::h, "days");
 }
 
-std::vector<std::string> limit_remarks(const std::vector<const spec::Job*>& jobs,
-                                       const formats::MeasurePlan& plan) {
-  std::vector<RunTime> times(jobs.size());
-  parallel_for(jobs.size(), available_threads(),
-               [&](size_t i) { times[i] = run_time(*jobs[i], plan); });
-  std::vector<const spec::Job*> large;
-  size_t worst = 0, cut_short = 0;
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    if (!times[i].fits_memory) large.push_back(jobs[i]);
-    if (!times[i].steps || *times[i].steps <= times[i].limit) continue;
-    if (cut_short++ == 0 || *times[i].steps > *times[worst].steps) worst = i;
-  }
-  std::vector<std::string> remarks;
-  if (!large.empty()) remarks.push_back(memory_remark(large, plan));
-  if (cut_short > 0)
-    remarks.push_back(short_limit_remark(jobs[worst]->name, times[worst], cut_short, plan));
-  return remarks;
+std::string limit_remark(const spec::Job& job, const formats::MeasurePlan& plan,
+                         const RunTime& time) {
+  if (time.steps && *time.steps > time.limit)
+    return fmt::format(
+        "{}: its {} steps take {} in the simulation, longer than the time limit of {}; give a "
+        "longer --timeout, or fewer --steps",
+        job.name, plan.steps, limit_text(*time.steps), limit_text(time.limit));
+  if (time.fits_memory) return "";
+  return fmt::format("{} does not fit in memory in the simulation; it is run all the same",
+                     job.name);
 }
 
 }  // namespace triplepoint::app

@@ -32,8 +32,6 @@ class JobMeasurer {
   /// wanted. `stem`: of the job's files, with the digest of job and plan so that none is mistaken
   /// for another's. Called from several threads.
   Result<std::optional<run::Run>> operator()(const spec::Job& job, const std::string& stem) const;
-  /// What is to be said of the time limits of those jobs that are not recorded yet.
-  std::vector<std::string> remarks_before(const std::vector<MeasuredJob>& jobs) const;
 
  private:
   JobMeasurer() = default;
@@ -78,9 +76,9 @@ RunTime run_time(const spec::Job& job, const formats::MeasurePlan& plan);
 /// "59.9 s", "43.2 min", "12 h", "365 days".
 std::string limit_text(Seconds time);
 
-/// What is to be said of the limits of jobs before they are measured: which do not fit in memory in
-/// the simulation, and whether the limit is shorter than the steps.
-std::vector<std::string> limit_remarks(const std::vector<const spec::Job*>& jobs,
-                                       const formats::MeasurePlan& plan);
+/// What the simulation says against a job that is about to run: that it does not fit in memory, or
+/// that its steps take longer than the limit. Empty: nothing.
+std::string limit_remark(const spec::Job& job, const formats::MeasurePlan& plan,
+                         const RunTime& time);
 
 }  // namespace triplepoint::app

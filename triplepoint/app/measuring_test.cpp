@@ -402,51 +402,29 @@ TEST_CASE("times are told in a unit that fits them") {
   CHECK(limit_text(98'331'240 * unit::min) == "68286 days");
 }
 
-TEST_CASE("limits that are too short are one sentence with the job that needs longest") {
-  const spec::Job short_one = fsdp_job(128, "short"), long_one = fsdp_job(256, "long"),
-                  other = fsdp_job(128, "other");
-  formats::MeasurePlan plan{.steps = 8};
-  CHECK(limit_remarks({&short_one, &long_one}, plan).empty());
-  plan.timeout = 1 * unit::s;
-  const auto said = limit_remarks({&short_one, &long_one, &other}, plan);
-  REQUIRE(said.size() == 1);
-  const Seconds steps = *run_time(long_one, plan).steps;
-  CHECK(said[0] ==
-        fmt::format("--timeout 1 s is shorter than the 8 steps of long ({} in the simulation) and "
-                    "those of 2 more jobs; leave --timeout out, or give {} or more (with "
-                    "10 min for the start)",
-                    limit_text(steps), limit_text(std::ceil(10 + steps / unit::min) * unit::min)));
-  plan.steps = 1;
-  const auto alone = limit_remarks({&short_one}, plan);
-  REQUIRE(alone.size() == 1);
-  CHECK(has(alone[0], "shorter than the 1 step of short ("));
-  CHECK_FALSE(has(alone[0], "more job"));
-  plan.timeout = 10 * unit::h;
-  CHECK(limit_remarks({&short_one}, plan).empty());
-  const auto years = limit_remarks({&short_one}, {.steps = 100'000'000});
-  REQUIRE(years.size() == 1);
-  CHECK(has(years[0], "the longest time limit, 365 days, is shorter than the 100000000 steps"));
-  CHECK(has(years[0], "give fewer --steps"));
+TEST_CASE("a limit that is too short, and a job that does not fit, are said before it runs") {
+  const spec::Job job = fsdp_job(128, "short");
+  const auto said = [&](const spec::Job& of, const formats::MeasurePlan& plan) {
+    return limit_remark(of, plan, run_time(of, plan));
+  };
+  CHECK(said(job, {.steps = 8}).empty());
+  const formats::MeasurePlan hasty{.steps = 8, .timeout = 1 * unit::s};
+  CHECK(said(job, hasty) ==
+        fmt::format("short: its 8 steps take {} in the simulation, longer than the time limit of 1 "
+                    "s; give a longer --timeout, or fewer --steps",
+                    limit_text(*run_time(job, hasty).steps)));
+  CHECK(has(said(job, {.steps = 100'000'000}), "longer than the time limit of 365 days"));
+  CHECK(said(large_job("large"), {.steps = 8}) ==
+        "large does not fit in memory in the simulation; it is run all the same");
 }
 
-TEST_CASE("jobs that do not fit in memory are named in one sentence") {
-  const spec::Job fits = fsdp_job(128, "fits"), large = large_job("large"),
-                  larger = large_job("larger");
-  const auto both = limit_remarks({&fits, &large, &larger}, {.steps = 8});
-  REQUIRE(both.size() == 1);
-  CHECK(both[0] ==
-        "large and 1 more job do not fit in memory in the simulation; they are run all the same, "
-        "with a time limit of 60 min or more");
-  const auto one = limit_remarks({&large}, {.steps = 8, .timeout = 10 * unit::h});
-  REQUIRE(one.size() == 1);
-  CHECK(one[0] == "large does not fit in memory in the simulation; it is run all the same");
-}
-
-TEST_CASE("scripts ask Slurm for the time limit, and nothing is said of what is recorded") {
+TEST_CASE("scripts ask Slurm for the time limit, and what is recorded is not remarked on") {
   const ScratchFolder scratch;
   const spec::Job job = fsdp_job(128);
+  std::vector<std::string> said;
+  const Watch watch{.say = [&](std::string_view line) { said.emplace_back(line); }};
   const auto measurer_of = [&](const formats::MeasurePlan& plan) {
-    auto measurer = JobMeasurer::make(scratch.folder(), plan, "tpt", {});
+    auto measurer = JobMeasurer::make(scratch.folder(), plan, "tpt", watch);
     REQUIRE(measurer);
     return *measurer;
   };
@@ -467,13 +445,14 @@ TEST_CASE("scripts ask Slurm for the time limit, and nothing is said of what is 
         fmt::format("#SBATCH --time={:.0f}", run_time(job, plan).limit / unit::min));
   plan.timeout = 150 * unit::s;
   CHECK(time_of_script(plan) == "#SBATCH --time=3");
-  const std::vector<MeasuredJob> jobs = {{&job, "job"}};
-  CHECK(measurer_of(plan).remarks_before(jobs).size() == 1);
+  plan.timeout = 1 * unit::s;
+  said.clear();
   const formats::JobFiles files{scratch.folder(), script_of(plan).stem().string()};
+  CHECK(said.size() == 1);
+  said.clear();
   REQUIRE(write_file_atomically(files.done(1), ""));
-  CHECK(measurer_of(plan).remarks_before(jobs).empty());
-  plan.repeats = 2;  // the second is still to be run
-  CHECK(measurer_of(plan).remarks_before(jobs).size() == 1);
+  CHECK_FALSE(measurer_of(plan)(job, "job"));  // that recording is none
+  CHECK(said.empty());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/store/store.h"
@@ -42,10 +43,7 @@ struct PlaceMachine {
 };
 
 Result<PlaceMachine> machine_to_place(const spec::Job& job, const Telemetry& telemetry) {
-  if (job.cluster.shared_cores > 0)
-    return error(
-        "the cluster is emulated on shared cores (its ranks have no separate heat); place a "
-        "job on GPUs");
+  TPT_TRY(flags::require_power(job, "place"));
   TPT_TRY(require_same_size(job, telemetry.samples));
   const run::Run at_rest = TPT_TRY(run_at_rest(job));
   if (telemetry.measured) {

@@ -8,14 +8,10 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 
 namespace triplepoint::app {
-namespace {
-
-constexpr Seconds shortest_interval = 20 * unit::ms;
-
-}  // namespace
 
 flags::Arguments SensorFlags::arguments() {
   return flags::Arguments()
@@ -44,50 +40,33 @@ flags::Arguments RecordFlags::arguments() {
       .flag("--interval", "TIME",
             "sampling interval, 20 ms or more (default: 100 ms, or half of a sensor's update "
             "period)",
-            flags::into_quantity(interval_))
+            flags::into_time(request_.interval, 20 * unit::ms, 1 * unit::h))
       .flag("--warmup", "N", "warm-up steps that are not measured (default: 3)",
-            flags::into(warmup_))
+            flags::into_count(request_.steps.warmup, 0))
       .flag("--steps", "N", "measured steps after the warm-up, or all (default: 10)",
-            flags::into(steps_))
+            [this](std::string_view text) -> Result<void> {
+              request_.steps.steps.reset();
+              if (text != "all")
+                request_.steps.steps = TPT_TRY(flags::read_count(text, 1, 1'000'000));
+              return {};
+            })
       .flag("--job", "FILE",
             "job of the command (job.toml, NeMo YAML, Megatron arguments); adds model, layout "
             "and FLOPs to the recording",
             flags::into(job_file_), {.words = flags::Words::files})
-      .toggle("--strict", "exit with 1 if some of the recording is lost (disk full)", strict_)
-      .toggle("-q,--quiet", "do not print a summary", quiet_)
+      .toggle("--strict", "exit with 1 if some of the recording is lost (disk full)",
+              request_.strict)
+      .toggle("-q,--quiet", "do not print a summary", request_.quiet)
       .add(sensors_.arguments());
 }
 
 Result<RecordingRequest> RecordFlags::request() const {
-  TPT_TRY(check());
-  RecordingRequest request;
-  request.interval = interval_;
-  request.strict = strict_;
-  request.quiet = quiet_;
+  RecordingRequest request = request_;
   request.sensors = sensors_.options();
-  set_steps(request);
   if (!job_file_) return request;
   const spec::Library library = TPT_TRY(spec::require_library());
   request.job = TPT_TRY(formats::read_job(library, *job_file_));
   return request;
-}
-
-Result<void> RecordFlags::check() const {
-  if (interval_ && *interval_ < shortest_interval)
-    return error(fmt::format(
-        "--interval {} ms is too short (sensors update at most every 20 ms); use 20 ms or more",
-        *interval_ / unit::ms));
-  if (warmup_ && *warmup_ < 0) return error("--warmup below 0 (it counts steps); give 0 or more");
-  if (steps_ && *steps_ != "all" && parse_count(*steps_).value_or(0) < 1)
-    return error(
-        fmt::format("--steps {} is no number of steps (10, or all); give one above 0", *steps_));
-  return {};
-}
-
-void RecordFlags::set_steps(RecordingRequest& request) const {
-  if (warmup_) request.steps.warmup = *warmup_;
-  if (steps_ && *steps_ == "all") request.steps.steps.reset();
-  if (steps_ && *steps_ != "all") request.steps.steps = parse_count(*steps_).value_or(1);
 }
 
 }  // namespace triplepoint::app

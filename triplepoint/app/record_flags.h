@@ -34,13 +34,8 @@ class RecordFlags {
   Result<RecordingRequest> request() const;
 
  private:
-  Result<void> check() const;
-  void set_steps(RecordingRequest& request) const;
-
-  std::optional<Seconds> interval_;
-  std::optional<std::string> steps_, job_file_;
-  std::optional<int64_t> warmup_;
-  bool strict_ = false, quiet_ = false;
+  RecordingRequest request_;
+  std::optional<std::string> job_file_;
   SensorFlags sensors_;
 };
 

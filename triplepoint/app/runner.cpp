@@ -22,6 +22,7 @@ namespace triplepoint::app {
 namespace {
 
 constexpr const char* digest_fact = "job_digest";
+constexpr const char* failure_fact = "failure";  // why there are no steps
 
 std::string file_name(std::string_view job_name) {
   std::string name;
@@ -42,11 +43,11 @@ std::optional<run::Run> earlier_run(const StudyItem& item) {
   return *std::move(run);
 }
 
-// ---- measurements that failed
-
-Path failure_file(const StudyItem& item) {
-  Path file = item.file;
-  return file.replace_extension(".failed");
+std::string& cell_named(std::vector<std::string>& cells, std::string_view name) {
+  const std::vector<const answers::Quantity*> columns = answers::results_columns();
+  const auto column = std::ranges::find(columns, name, &answers::Quantity::name);
+  TPT_EXPECT(column != columns.end());
+  return cells[static_cast<std::size_t>(column - columns.begin())];
 }
 
 /// The job as one whose measurement ended so: a row like that of an invalid job.
@@ -57,67 +58,39 @@ void take_failure(StudyItem& item, const std::string& what) {
                                     .what = what});
   item.job = &*item.failed;
   take_diagnoses(item);
-  mark_failed(item);
+  item.json["verdict"] = "failed";
+  cell_named(item.cells, "verdict") = "failed";
+  item.row->origin = run::Origin::measured;
 }
 
-std::optional<std::string> earlier_failure(const StudyItem& item) {
-  const auto text = read_file(failure_file(item));
-  if (!text) return std::nullopt;
-  const auto json = parse_json(*text, "failure");
-  if (!json || !json->is_object() || json->value("digest", "") != item.digest) return std::nullopt;
-  return json->value("what", "");
-}
-
-void keep_failure(StudyItem& item, const std::string& what) {
-  const Json json = {{"digest", item.digest}, {"what", what}};
-  if (const auto kept = write_file_atomically(failure_file(item), json_text(json) + "\n"); !kept)
-    item.problem = kept.error().what;
-  take_failure(item, what);
-}
-
-void forget_failure(const StudyItem& item) {
-  std::error_code ignored;
-  std::filesystem::remove(failure_file(item), ignored);
-}
-
-/// What a job's measurement came to; nothing if it was stopped or failed.
-std::optional<run::Run> measure(StudyItem& item, const StudyWorld& world) {
+/// What a job's measurement came to: where it failed, a run without steps that says why; nothing if
+/// it was stopped.
+std::optional<run::Run> measure(const StudyItem& item, const StudyWorld& world) {
   Result<std::optional<run::Run>> run = world.measure(item.job->job, item.file.stem().string());
-  if (!run) {
-    keep_failure(item, run.error().what);
-    return std::nullopt;
-  }
-  if (*run) forget_failure(item);
-  return *std::move(run);
+  if (run) return *std::move(run);
+  run::Run failed;
+  failed.manifest.name = item.job->job.name;
+  failed.manifest.job = item.job->job;
+  failed.manifest.origin = run::Origin::measured;
+  failed.manifest.facts[failure_fact] = run.error().what;
+  return failed;
 }
 
 /// Takes what there is to say of a job without running it; whether there is.
 bool take_what_is_there(StudyItem& item, const StudyWorld& world) {
   if (spec::has_errors(item.job->diagnoses)) {
     take_diagnoses(item);
-  } else if (const auto earlier = earlier_run(item)) {
+  } else if (const auto earlier = earlier_run(item);
+             earlier && !(world.retry_failures && earlier->manifest.facts.contains(failure_fact))) {
     item.reused = true;
-    take_results(item, *earlier);
-  } else if (const auto what = world.measure && !world.retry_failures
-                                   ? earlier_failure(item)
-                                   : std::optional<std::string>()) {
-    item.reused = true;
-    take_failure(item, *what);
+    take_run(item, *earlier);
   }
   return item.row.has_value();
 }
 
-void announce_measuring(std::vector<StudyItem>& items, const StudyWorld& world, int threads) {
-  parallel_for(items.size(), threads, [&](std::size_t i) { take_what_is_there(items[i], world); });
-  std::vector<MeasuredJob> jobs;
-  for (const StudyItem& item : items)
-    if (!item.row) jobs.push_back({&item.job->job, item.file.stem().string()});
-  world.before_measuring(jobs);
-}
-
 /// Simulates one job, or takes its earlier run. What cannot be stored is the item's problem.
 void run_item(StudyItem& item, const StudyWorld& world) {
-  if (item.row || take_what_is_there(item, world)) return;
+  if (take_what_is_there(item, world)) return;
   std::optional<run::Run> run =
       world.measure ? measure(item, world) : std::optional(world.simulate(item.job->job));
   if (!run) return;
@@ -128,7 +101,7 @@ void run_item(StudyItem& item, const StudyWorld& world) {
   }
   std::error_code ignored;  // the page of an earlier run with this name shows another one
   std::filesystem::remove(page_of(item.file), ignored);
-  take_results(item, *run);
+  take_run(item, *run);
 }
 
 std::vector<StudyItem> items_of(const spec::StudyPlan& plan, const Path& folder,
@@ -159,7 +132,6 @@ Json plan_json(const spec::StudyPlan& plan, const std::vector<StudyItem>& items)
                 {"run", item.file.filename().string()},
                 {"diagnoses", as_json(item.job->diagnoses)}};
     if (spec::has_errors(item.job->diagnoses)) job["job"] = spec::write_job(item.job->job);
-    if (item.failed) job["failed"] = true;
     jobs.push_back(std::move(job));
   }
   return {{"study", plan.name},
@@ -197,7 +169,6 @@ Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder
   std::vector<StudyItem> items = items_of(plan, folder, world.program_digest);
   TPT_TRY(
       write_file_atomically(folder / study_plan_file, json_text(plan_json(plan, items)) + "\n"));
-  if (world.before_measuring) announce_measuring(items, world, threads);
   std::stop_source stop;
   parallel_for(
       items.size(), threads,
@@ -211,9 +182,6 @@ Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder
       },
       stop.get_token());
   TPT_TRY(first_problem(items));
-  if (std::any_of(items.begin(), items.end(), [](const StudyItem& item) { return item.failed; }))
-    TPT_TRY(
-        write_file_atomically(folder / study_plan_file, json_text(plan_json(plan, items)) + "\n"));
   return collect(items, plan);
 }
 
@@ -246,16 +214,11 @@ std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
   return text;
 }
 
-std::string& cell_named(std::vector<std::string>& cells, std::string_view name) {
-  const std::vector<const answers::Quantity*> columns = answers::results_columns();
-  const auto column = std::ranges::find(columns, name, &answers::Quantity::name);
-  TPT_EXPECT(column != columns.end());
-  return cells[static_cast<std::size_t>(column - columns.begin())];
-}
-
 }  // namespace
 
-void take_results(StudyItem& item, const run::Run& run) {
+void take_run(StudyItem& item, const run::Run& run) {
+  const auto failure = run.manifest.facts.find(failure_fact);
+  if (failure != run.manifest.facts.end()) return take_failure(item, failure->second);
   const metrics::Metrics metrics = metrics::measure(run);
   item.json = answers::results_json(run, metrics);
   item.json["name"] = item.job->job.name;
@@ -277,12 +240,6 @@ void take_diagnoses(StudyItem& item) {
   item.cells = answers::results_row(nothing, {});
   cell_named(item.cells, "verdict") = "invalid";
   item.row = report::invalid_row(*item.job);
-}
-
-void mark_failed(StudyItem& item) {
-  item.json["verdict"] = "failed";
-  cell_named(item.cells, "verdict") = "failed";
-  item.row->origin = run::Origin::measured;
 }
 
 Result<void> first_problem(const std::vector<StudyItem>& items) {

@@ -19,12 +19,6 @@
 
 namespace triplepoint::app {
 
-/// A job that is about to be measured.
-struct MeasuredJob {
-  const spec::Job* job = nullptr;
-  std::string file_stem;
-};
-
 /// What the runner asks of the world; tests give it another one.
 struct StudyWorld {
   std::function<run::Run(const spec::Job&)> simulate;
@@ -35,8 +29,6 @@ struct StudyWorld {
   // missing.
   std::function<Result<std::optional<run::Run>>(const spec::Job&, const std::string& file_stem)>
       measure = {};
-  // Told before the first of them which jobs `measure` will be asked for.
-  std::function<void(const std::vector<MeasuredJob>&)> before_measuring = {};
   bool retry_failures = false;  // failures of an earlier call are not results
 };
 
@@ -55,7 +47,8 @@ struct StudyResults {
 /// soon as it is finished. A run that is there already and belongs to the same job, program and
 /// data is used again. Results do not depend on the number of threads.
 ///
-/// A job that fails while it is measured is a row with its diagnosis, kept in runs/NAME.failed.
+/// A job that fails while it is measured is a row with its diagnosis, kept in its run, which has no
+/// steps.
 Result<StudyResults> run_study(const spec::StudyPlan& wanted, const Path& folder, int threads,
                                const StudyWorld& world);
 
@@ -100,11 +93,9 @@ struct StudyItem {  // NOLINT(bugprone-exception-escape): moving ordered JSON ma
 
 /// The run as object, as cells and as a row of the page. All go by the job's name in the study: a
 /// folder may hold two recordings of one job.
-void take_results(StudyItem& item, const run::Run& run);
+void take_run(StudyItem& item, const run::Run& run);
 /// A job that cannot run has the columns that describe it, and its diagnoses.
 void take_diagnoses(StudyItem& item);
-/// Of one that has its diagnoses: they say how its measurement ended.
-void mark_failed(StudyItem& item);
 
 /// The first that could not be kept or read.
 Result<void> first_problem(const std::vector<StudyItem>& items);

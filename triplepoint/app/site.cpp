@@ -263,8 +263,7 @@ HttpResponse Site::page(const std::string& stamp, const HttpRequest& request,
 HttpResponse Site::run_page(const std::string& address, const HttpRequest& request) {
   const Item& item = *find_run(address);
   return page(item.stamp, request, [&]() -> Result<std::string> {
-    const run::Run run = TPT_TRY(run::load(item.path.string()));
-    return report::run_page(run, metrics::measure(run), numbers_of(run));
+    return page_of_run(TPT_TRY(run::load(item.path.string())));
   });
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -194,6 +193,10 @@ std::vector<spec::Provenance> numbers_of(const run::Run& run) {
   return numbers;
 }
 
+std::string page_of_run(const run::Run& run) {
+  return report::run_page(run, metrics::measure(run), numbers_of(run));
+}
+
 Result<report::Study> load_study_source(const std::string& folder) {
   const spec::Library library = TPT_TRY(spec::require_library());
   StudyResults results = TPT_TRY(load_results(library, folder, available_threads()));
@@ -221,7 +224,7 @@ Result<std::vector<spec::Diagnosis>> diagnoses_from(const Json& list) {
 
 /// study.json back as a plan; jobs that were simulated get their job from their run.
 Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file,
-                                  std::vector<Path>& runs, std::set<std::string>& failed) {
+                                  std::vector<Path>& runs) {
   const std::string text = TPT_TRY(read_file(file));
   const Json json = TPT_TRY(parse_json(text, file.string()));
   spec::StudyPlan plan;
@@ -236,7 +239,6 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
         job.job =
             TPT_TRY(spec::parse_job(library, entry.at("job").get<std::string>(), file.string()));
       job.job.name = entry.value("name", "");
-      if (entry.value("failed", false)) failed.insert(job.job.name);
       job.diagnoses = TPT_TRY(diagnoses_from(entry.at("diagnoses")));
       plan.jobs.push_back(std::move(job));
       runs.push_back(file.parent_path() / "runs" / Path(entry.value("run", "")).filename());
@@ -270,9 +272,8 @@ Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs
 
 Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads) {
   std::vector<Path> runs;
-  std::set<std::string> failed;
   const bool ours = path_exists(folder / study_plan_file);
-  spec::StudyPlan plan = ours ? TPT_TRY(read_plan(library, folder / study_plan_file, runs, failed))
+  spec::StudyPlan plan = ours ? TPT_TRY(read_plan(library, folder / study_plan_file, runs))
                               : TPT_TRY(plan_of_runs(folder, runs));
   std::vector<StudyItem> items(plan.jobs.size());
   parallel_for(items.size(), threads, [&](std::size_t i) {
@@ -282,7 +283,6 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
     item.suite = plan.suite.get();
     if (spec::has_errors(plan.jobs[i].diagnoses)) {
       take_diagnoses(item);
-      if (failed.contains(item.job->job.name)) mark_failed(item);
       return;
     }
     if (!path_exists(runs[i])) return;  // not simulated yet
@@ -296,7 +296,7 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
       plan.jobs[i].job = *run->manifest.job;
       plan.jobs[i].job.name = std::move(name);
     }
-    take_results(item, *run);
+    take_run(item, *run);
   });
   TPT_TRY(first_problem(items));
   StudyResults results = collect(items, plan);
@@ -320,8 +320,7 @@ std::vector<std::size_t> rows_to_show(const StudyResults& results, RunPages whic
 
 Result<void> write_page(const Path& run_file) {
   const run::Run run = TPT_TRY(run::load(run_file.string()));
-  const metrics::Metrics metrics = metrics::measure(run);
-  return write_file_atomically(page_of(run_file), report::run_page(run, metrics, numbers_of(run)));
+  return write_file_atomically(page_of(run_file), page_of_run(run));
 }
 
 }  // namespace

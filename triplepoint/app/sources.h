@@ -41,6 +41,9 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
 /// calibrations. Empty for runs that predict nothing, and for what the library does not hold.
 std::vector<spec::Provenance> numbers_of(const run::Run&);
 
+/// The page of a run, with the numbers that it rests on.
+std::string page_of_run(const run::Run&);
+
 Result<report::Study> load_study_source(const std::string& folder);
 
 /// Whose pages lie beside their runs, one click from the study's page: a page is up to a megabyte.

@@ -2,7 +2,6 @@
 #include "triplepoint/app/sweep.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
@@ -10,35 +9,24 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/text_parts.h"
 
 namespace triplepoint::app {
 namespace {
 
 /// "400 W" as 400 and "W".
-struct Amount {
-  double number = 0;
-  std::string unit;
-};
-
-Result<Amount> parse_amount(std::string_view text) {
-  Amount amount;
-  while (text.starts_with(' '))
-    text.remove_prefix(1);
-  const auto [end, problem] =
-      std::from_chars(text.data(), text.data() + text.size(), amount.number);
-  if (problem != std::errc())
-    return error(fmt::format("\"{}\" is no number with a unit; try 400 W..700 W/50 W", text));
-  amount.unit = std::string(trimmed(text.substr(static_cast<size_t>(end - text.data()))));
-  return amount;
+Result<NumberAndRest> parse_amount(std::string_view text) {
+  if (const auto amount = split_number(text)) return *amount;
+  return error(fmt::format("\"{}\" is no number with a unit; try 400 W..700 W/50 W", text));
 }
 
 Result<std::vector<std::string>> values_of_range(std::string_view from, std::string_view to,
                                                  std::string_view by) {
-  const Amount low = TPT_TRY(parse_amount(from)), high = TPT_TRY(parse_amount(to)),
-               step = TPT_TRY(parse_amount(by));
-  const std::string& unit_name = high.unit.empty() ? low.unit : high.unit;
-  for (const Amount* each : {&low, &step})
-    if (!each->unit.empty() && each->unit != unit_name)
+  const NumberAndRest low = TPT_TRY(parse_amount(from)), high = TPT_TRY(parse_amount(to)),
+                      step = TPT_TRY(parse_amount(by));
+  const std::string_view unit_name = high.rest.empty() ? low.rest : high.rest;
+  for (const NumberAndRest* each : {&low, &step})
+    if (!each->rest.empty() && each->rest != unit_name)
       return error(
           fmt::format("{}..{}/{} has two units; write one, as in 400 W..700 W/50 W", from, to, by));
   const double count = (high.number - low.number) / step.number;
@@ -263,11 +251,8 @@ Result<SweptFlag> parse_swept(std::string_view text) {
                                 values.substr(slash + 1)));
     return flag;
   }
-  for (size_t begin = 0; begin <= values.size();) {
-    const size_t end = std::min(values.find('|', begin), values.size());
-    flag.values.push_back(std::string(trimmed(values.substr(begin, end - begin))));
-    begin = end + 1;
-  }
+  for (const std::string& value : split(values, '|'))
+    flag.values.emplace_back(trimmed(value));
   if (dots != std::string_view::npos)
     return error(fmt::format("--sweep {}: a range has a step; try {}/STEP", text, text));
   return flag;

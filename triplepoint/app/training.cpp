@@ -11,8 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "triplepoint/run/merge.h"
-
+#include "triplepoint/app/merge_recordings.h"
 #include "triplepoint/app/recording.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/telemetry/recorder/child_process.h"
@@ -262,11 +261,7 @@ Result<void> add_report_of_trainer(const Path& recording, const Path& report) {
 Result<void> merge_nodes(const Path& output) {
   const std::vector<Path> files = TPT_TRY(recordings_of_nodes(output));
   if (files.empty()) return {};  // one node: it has the name already
-  std::vector<run::Run> recordings;
-  recordings.reserve(files.size());
-  for (const Path& file : files)
-    recordings.push_back(TPT_TRY(run::load(file.string())));
-  const run::Merged merged = TPT_TRY(run::merge(std::move(recordings)));
+  const run::Merged merged = TPT_TRY(merge_files(files));
   TPT_TRY(run::save(merged.run, output.string()));
   std::error_code ignored;
   for (const Path& file : files)
@@ -290,8 +285,6 @@ optimizer = "fp32_adamw"
 }
 
 Result<void> spread_ranks(spec::Job& job, int64_t ranks) {
-  if (ranks < 1 || ranks > 4096)
-    return error(fmt::format("{} ranks (processes of one machine); give 1 to 4096", ranks));
   spec::Cluster& cluster = job.cluster;
   if (ranks == cluster.num_gpus()) return {};
   if (ranks % cluster.num_nodes != 0) cluster.num_nodes = 1;
@@ -302,6 +295,13 @@ Result<void> spread_ranks(spec::Job& job, int64_t ranks) {
   if (!cluster.chassis.slots.empty())
     cluster.chassis.slots.assign(static_cast<size_t>(cluster.gpus_per_node), {});
   return {};
+}
+
+Result<void> require_measured_step(int64_t warmup, int64_t steps) {
+  if (warmup < steps) return {};
+  return error(
+      fmt::format("--warmup {} of {} steps (at least one has to be measured); give 0 to {}", warmup,
+                  steps, steps - 1));
 }
 
 Result<void> require_trainable(const spec::Job& job) {

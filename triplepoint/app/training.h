@@ -100,6 +100,9 @@ std::string beginning_of_training(bool user_splits);
 /// Spreads `ranks` ranks over the cluster's nodes; over one node, if they do not divide evenly.
 Result<void> spread_ranks(spec::Job& job, int64_t ranks);
 
+/// At least one of the steps is measured.
+Result<void> require_measured_step(int64_t warmup, int64_t steps);
+
 /// Why the trainer cannot run a job that is valid as such: what only other stacks have, or a
 /// layout that is wrong. What a prediction would need besides is not asked for.
 Result<void> require_trainable(const spec::Job& job);

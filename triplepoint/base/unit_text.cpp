@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/text_parts.h"
 
 namespace triplepoint {
 namespace {
@@ -152,30 +152,6 @@ const Symbol* find_symbol(std::string_view text) {
   return nullptr;
 }
 
-std::string_view without_spaces_around(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-/// A number at the head of the text, and what follows it.
-struct NumberAndRest {
-  double number = 0;
-  std::string_view rest;
-};
-
-std::optional<NumberAndRest> split_number(std::string_view text) {
-  text = without_spaces_around(text);
-  if (text.starts_with('+')) text.remove_prefix(1);
-  // from_chars also takes "inf" and "nan", which are not quantities.
-  const bool digit_ahead = text.find_first_of("0123456789") <= (text.starts_with('-') ? 2U : 1U);
-  double number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || !digit_ahead) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return NumberAndRest{number, without_spaces_around(text)};
-}
-
 Error unknown_symbol(std::string_view symbol, std::string_view text) {
   std::vector<std::string> known;
   known.reserve(symbols.size());
@@ -196,7 +172,7 @@ Result<Measured> parse_unit(std::string_view unit, std::string_view text) {
   if (divide) unit.remove_prefix(1);
   while (true) {
     const auto end = unit.find_first_of("*/");
-    const std::string_view word = without_spaces_around(unit.substr(0, end));
+    const std::string_view word = trimmed(unit.substr(0, end));
     const Symbol* symbol = find_symbol(word);
     if (symbol == nullptr) return tl::unexpected(unknown_symbol(word, text));
     if (divide)

@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "triplepoint/base/result.h"
 
@@ -37,6 +39,7 @@ class Command {
 /// One line of the table of commands.
 struct CommandEntry {
   std::string_view name;
+  std::string_view group;    // of verbs, by what a person wants to do
   std::string_view summary;  // one line
   std::string_view details;  // what the help says below it
   std::unique_ptr<Command> (*make)();
@@ -44,6 +47,18 @@ struct CommandEntry {
 
 /// All verbs, in the order in which the help shows them.
 std::span<const CommandEntry> commands();
+
+/// Words that stand for others.
+struct Alias {
+  std::string_view typed, meaning;
+  std::string_view flag = {};   // of the meaning, as "--every 1s"
+  std::string_view names = {};  // where one of these is typed, the flag is left out
+};
+
+std::span<const Alias> aliases();
+
+/// The words with what the first ones stand for.
+std::vector<std::string> without_alias(std::span<const std::string> words);
 
 inline constexpr int exit_ok = 0;
 inline constexpr int exit_failed = 1;
@@ -58,7 +73,6 @@ std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_serve();
-std::unique_ptr<Command> make_list();
 std::unique_ptr<Command> make_show();
 std::unique_ptr<Command> make_schema();
 std::unique_ptr<Command> make_trace();
@@ -68,8 +82,6 @@ std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_place();
 std::unique_ptr<Command> make_calibrate();
 std::unique_ptr<Command> make_record();
-std::unique_ptr<Command> make_merge();
-std::unique_ptr<Command> make_top();
 std::unique_ptr<Command> make_snapshot();
 std::unique_ptr<Command> make_exporter();
 std::unique_ptr<Command> make_doctor();

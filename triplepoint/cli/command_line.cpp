@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <exception>
-#include <map>
+#include <filesystem>
+#include <iterator>
 #include <new>
 #include <optional>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -23,12 +23,6 @@
 namespace triplepoint::cli {
 namespace {
 
-/// What is to be done, once the words have been understood.
-struct Call {
-  const CommandEntry* entry = nullptr;
-  bool help = false;
-};
-
 std::string usage_error(std::string_view what, std::string_view command) {
   return fmt::format("triplepoint: {}\n(triplepoint {}{}--help shows what there is)\n", what,
                      command, command.empty() ? "" : " ");
@@ -41,186 +35,127 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-std::vector<std::string> flag_names(const std::vector<Argument>& arguments) {
-  std::vector<std::string> names = {"--help"};
-  for (const Argument& argument : arguments) {
-    if (!argument.is_flag()) continue;
-    for (std::string& name : CLI::detail::split(argument.names, ','))
-      names.push_back(name);
-  }
-  return names;
-}
-
 bool is_switch(const Argument& argument) {
   return argument.is_flag() && argument.value.empty();
 }
 
-CLI::Option* add_argument(CLI::App& app, const Argument& argument) {
-  if (is_switch(argument)) return app.add_flag(argument.names);
-  const std::string names = argument.is_flag() ? argument.names : "word_" + argument.names;
-  CLI::Option* option = app.add_option(names);
-  option->type_size(1)->expected(1, argument.repeats ? CLI::detail::expected_max_vector_size : 1);
-  // Else a word takes those of the next one. A flag that repeats takes one word each time.
-  option->allow_extra_args(argument.repeats && !argument.is_flag());
-  if (argument.is_flag() && !argument.repeats)
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // store_next refuses it
-  return option;
+/// The sentence of a flag that the command does not have.
+Error unknown_flag(std::string_view flag, const Arguments& arguments) {
+  const auto flag_whose_help = [&](const auto& test) -> std::optional<std::string> {
+    for (const Argument& each : arguments)
+      if (each.is_flag() && test(each, lower_case(each.names + " " + each.help + " ")))
+        return each.names.substr(0, each.names.find(','));
+    return std::nullopt;
+  };
+  const std::string text =
+      lower_case(flag.substr(std::min(flag.size(), flag.find_first_not_of('-'))));
+  // It may be an item of another, as --etp of plan's --fix, or have its words: --tensor-parallel.
+  auto close = flag_whose_help([&](const Argument& each, const std::string& help) {
+    return each.value == "LIST" && help.find(" " + text + " ") != help.npos;
+  });
+  std::vector<std::string> known = {"--help"};
+  for (const Argument& each : arguments)
+    if (each.is_flag()) std::ranges::move(split(each.names, ','), std::back_inserter(known));
+  if (!close) close = closest_word(flag, known);
+  if (!close && flag.starts_with("--"))
+    close = flag_whose_help([words = split(text, '-')](const Argument&, const std::string& help) {
+      return std::ranges::all_of(words,
+                                 [&](const auto& word) { return help.find(word) != help.npos; });
+    });
+  if (close) return {fmt::format("unknown flag {}; did you mean {}?", flag, *close)};
+  const bool of_job = std::ranges::any_of(JobFlags().arguments(),
+                                          [&](const auto& each) { return has_name(each, flag); });
+  return {fmt::format("unknown flag {}{}", flag,
+                      of_job ? " (it describes a job; name a file of one, job.toml)" : "")};
 }
 
-/// Stores what was said, in the order in which it was said: some words are about those after them.
-/// The first that a reader refuses ends it.
-class Storing {
+/// Fills a command's variables, in the order of the words: some are about those after them. The
+/// first that a reader refuses ends it.
+class WordReader {
  public:
-  void add(const CLI::Option* option, const Argument& argument) { said_[option] = {&argument}; }
+  explicit WordReader(const Arguments& arguments)
+      : arguments_(arguments), given_(arguments.size()) {}
 
-  Result<void> store(const CLI::App& app) {
-    for (const CLI::Option* option : app.parse_order())
-      if (const auto said = said_.find(option); said != said_.end())
-        TPT_TRY(store_next(*option, said->second));
+  Result<void> read(std::span<const std::string> words) {
+    words_ = words;
+    while (!words_.empty()) {
+      const std::string word = next();
+      const bool is_flag = !behind_dashes_ && word.size() > 1 && word.starts_with("-");
+      if (is_flag && word == "--")
+        behind_dashes_ = true;
+      else
+        TPT_TRY(is_flag ? read_flag(word) : read_word(word));
+    }
+    for (std::size_t i = 0; i < arguments_.size(); ++i)
+      if (const Argument& argument = arguments_[i]; argument.required && given_[i] == 0)
+        return error(fmt::format("{} is missing{}{}", argument.names,
+                                 argument.choices.empty() ? "" : "; known are ",
+                                 joined(argument.choices, ", ")));
     return {};
   }
 
  private:
-  struct Said {
-    const Argument* argument = nullptr;
-    std::size_t next = 0;
-  };
-
-  static Result<void> store_next(const CLI::Option& option, Said& said) {
-    const Argument& argument = *said.argument;
-    const std::size_t place = said.next++;
-    if (place >= option.results().size()) return {};
-    if (argument.is_flag() && !argument.repeats && !is_switch(argument) &&
-        option.results().size() > 1)
-      return error(fmt::format("{} was given {} times (it takes one value); keep one of them",
-                               argument.names, option.results().size()));
-    return store_text(argument, is_switch(argument) ? "" : option.results()[place]);
+  std::string next() {
+    std::string word = words_.front();
+    words_ = words_.subspan(1);
+    return word;
   }
 
-  std::map<const CLI::Option*, Said> said_;
+  const Argument* flag_named(std::string_view name) const {
+    const auto found = std::ranges::find_if(
+        arguments_, [&](const Argument& each) { return each.is_flag() && has_name(each, name); });
+    return found == arguments_.end() ? nullptr : &*found;
+  }
+
+  int& times_given(const Argument& argument) {
+    return given_[static_cast<std::size_t>(&argument - arguments_.data())];
+  }
+
+  /// --name VALUE, --name=VALUE, -nVALUE, or a switch.
+  Result<void> read_flag(const std::string& word) {
+    std::string name = word.substr(0, word.find('='));
+    std::optional<std::string> value;
+    if (name.size() < word.size()) value = word.substr(name.size() + 1);
+    const Argument* argument = flag_named(name);
+    if (argument == nullptr && !word.starts_with("--") && word.size() > 2) {
+      argument = flag_named(word.substr(0, 2));
+      value = word.substr(2);
+    }
+    if (argument == nullptr) return tl::unexpected(unknown_flag(name, arguments_));
+    if (is_switch(*argument) && !value) return store_text(*argument, "");
+    if (is_switch(*argument)) return error(fmt::format("{} takes no value", name));
+    if (++times_given(*argument) > 1 && !argument->repeats)
+      return error(fmt::format("{} was given twice (it takes one value); keep one of them",
+                               argument->names));
+    if (!value && !words_.empty() && flag_named(words_.front()) == nullptr) value = next();
+    if (!value) return error(fmt::format("{0} needs a value: {0} {1}", name, argument->value));
+    return store_text(*argument, *value);
+  }
+
+  /// Behind "--" words go, whatever they look like, to the argument that takes many.
+  Result<void> read_word(const std::string& word) {
+    const auto found = std::ranges::find_if(arguments_, [&](const Argument& each) {
+      return !each.is_flag() && (each.repeats || (!behind_dashes_ && times_given(each) == 0));
+    });
+    if (found == arguments_.end())
+      return error(
+          behind_dashes_
+              ? "nothing is expected behind --"
+              : fmt::format("unexpected word \"{}\" (the command takes no more of them)", word));
+    ++times_given(*found);
+    return behind_dashes_ ? found->store(word) : store_text(*found, word);
+  }
+
+  const Arguments& arguments_;
+  std::vector<int> given_;  // how often, of each
+  std::span<const std::string> words_;
+  bool behind_dashes_ = false;
 };
 
-/// A flag whose help has every word of an unknown one: --tp of --tensor-parallel.
-std::optional<std::string> flag_by_help(std::string_view unknown,
-                                        const std::vector<Argument>& arguments) {
-  const std::vector<std::string> words =
-      CLI::detail::split(std::string(unknown.substr(unknown.find_first_not_of('-'))), '-');
-  for (const Argument& argument : arguments) {
-    if (!argument.is_flag()) continue;
-    const std::string text = lower_case(argument.names + " " + argument.help);
-    if (std::ranges::all_of(words, [&](const std::string& word) {
-          return text.find(lower_case(word)) != std::string::npos;
-        }))
-      return argument.names.substr(0, argument.names.find(','));
-  }
-  return std::nullopt;
-}
-
-/// A flag of which an unknown one is an item: plan's --fix takes tp, pp, ...
-std::optional<std::string> flag_that_lists(std::string_view unknown,
-                                           const std::vector<Argument>& arguments) {
-  const std::string item(unknown.substr(std::min(unknown.find_first_not_of('-'), unknown.size())));
-  for (const Argument& argument : arguments) {
-    if (!argument.is_flag() || argument.value != "LIST") continue;
-    const std::vector<std::string> words = CLI::detail::split(argument.help, ' ');
-    if (std::ranges::find(words, item) != words.end())
-      return argument.names.substr(0, argument.names.find(','));
-  }
-  return std::nullopt;
-}
-
-/// The first word that no argument of the command explains.
-std::optional<std::string> left_over(CLI::App& app, const std::vector<Argument>& arguments) {
-  const std::vector<std::string> rest = app.remaining();
-  if (rest.empty()) return std::nullopt;
-  const std::string word = rest.front().substr(0, rest.front().find('='));
-  if (!word.starts_with("-")) {
-    return fmt::format("unexpected word \"{}\" (the command takes no more of them)", word);
-  }
-  const std::vector<std::string> known = flag_names(arguments);
-  auto close = flag_that_lists(word, arguments);
-  if (!close) close = closest_word(word, known);
-  if (!close && word.starts_with("--")) close = flag_by_help(word, arguments);
-  if (close) return fmt::format("unknown flag {}; did you mean {}?", word, *close);
-  const bool of_job = std::ranges::any_of(JobFlags().arguments(),
-                                          [&](const auto& each) { return has_name(each, word); });
-  return fmt::format("unknown flag {}{}", word,
-                     of_job               ? " (it describes a job; name a file of one, job.toml)"
-                     : word == "--figure" ? " (papers/micro25 makes the paper's figures)"
-                                          : "");
-}
-
-/// The sentence of a flag without its value; the parser's message names no placeholder.
-std::string value_missing(std::string_view message, const std::vector<Argument>& arguments) {
-  const std::string name(message.substr(0, message.find(':')));
-  for (const Argument& argument : arguments) {
-    const std::vector<std::string> names = CLI::detail::split(argument.names, ',');
-    if (argument.is_flag() && !argument.value.empty() &&
-        std::ranges::find(names, name) != names.end())
-      return fmt::format("{} needs a value: {} {}", name, name, argument.value);
-  }
-  return std::string(message);
-}
-
-/// Notes which required words were given.
-std::optional<std::string> missing_word(CLI::App& app, const std::vector<Argument>& arguments) {
-  for (const Argument& argument : arguments) {
-    if (!argument.is_flag() && argument.required && app.count("word_" + argument.names) == 0) {
-      return fmt::format("{} is missing{}{}", argument.names,
-                         argument.choices.empty() ? "" : "; known are ",
-                         joined(argument.choices, ", "));
-    }
-  }
-  return std::nullopt;
-}
-
-/// Words behind "--" are no flags, whatever they look like; they go to the argument that takes
-/// many.
-Result<bool> take_words_behind_dashes(const std::vector<Argument>& arguments,
-                                      std::span<const std::string> words) {
-  const auto many = std::find_if(arguments.begin(), arguments.end(), [](const Argument& argument) {
-    return !argument.is_flag() && argument.repeats;
-  });
-  if (many == arguments.end()) return error("nothing is expected behind --");
-  for (const std::string& word : words)
-    TPT_TRY(many->store(word));
-  return !words.empty();
-}
-
-/// Fills the command's variables. Says whether help was asked for instead, or what is wrong.
-Result<bool> read_arguments(const std::vector<Argument>& arguments,
-                            std::span<const std::string> words) {
-  CLI::App app;
-  app.allow_extras();
-  app.set_help_flag();
-  bool help = false;
-  app.add_flag("-h,--help", help);
-  std::optional<std::string> problem;
-  Storing storing;
-  for (const Argument& argument : arguments)
-    storing.add(add_argument(app, argument), argument);
-  const auto dashes = std::find(words.begin(), words.end(), "--");
-  const std::vector<std::string> flags(words.begin(), dashes);
-  try {
-    app.parse(std::vector<std::string>(flags.rbegin(), flags.rend()));  // CLI11 wants them reversed
-  } catch (const CLI::ArgumentMismatch& wrong) {
-    problem = value_missing(wrong.what(), arguments);
-  } catch (const CLI::ParseError& wrong) {
-    problem = wrong.what();
-  }
-  if (const Result<void> stored = storing.store(app); !stored) problem = stored.error().what;
-  if (help) return true;
-  if (!problem) problem = left_over(app, arguments);
-  bool has_words = false;
-  if (!problem && dashes != words.end()) {
-    const auto behind = take_words_behind_dashes(
-        arguments, words.subspan(static_cast<std::size_t>(dashes - words.begin()) + 1));
-    if (!behind) problem = behind.error().what;
-    has_words = behind.value_or(false);
-  }
-  if (!problem && !has_words) problem = missing_word(app, arguments);
-  if (problem) return error(*problem);
-  return false;
+bool asks_for_help(std::span<const std::string> words) {
+  const auto dashes = std::ranges::find(words, "--");
+  return std::any_of(words.begin(), dashes,
+                     [](const std::string& word) { return word == "-h" || word == "--help"; });
 }
 
 /// Before the work: whether a file, or a folder with those above it, can be made there.
@@ -249,7 +184,11 @@ int fail(tui::Console& console, std::string_view why) {
 
 int run_command(const CommandEntry& entry, Command& command, std::span<const std::string> words,
                 tui::Console& console) try {
-  std::vector<Argument> arguments = command.arguments();
+  if (asks_for_help(words)) {
+    console.print(command_help(entry, console.abilities().width.value_or(100)));
+    return exit_ok;
+  }
+  Arguments arguments = command.arguments();
   Result<void> room;
   for (Argument& each : arguments)
     if (has_name(each, "--output"))
@@ -258,14 +197,9 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
         room = require_room_for(std::string(text), holds_many && !text.ends_with(".html"));
         return store(text);
       };
-  const Result<bool> help = read_arguments(arguments, words);
-  if (!help) {
-    console.warn(usage_error(fmt::format("{}: {}", entry.name, help.error().what), entry.name));
+  if (const Result<void> read = WordReader(arguments).read(words); !read) {
+    console.warn(usage_error(fmt::format("{}: {}", entry.name, read.error().what), entry.name));
     return exit_usage;
-  }
-  if (*help) {
-    console.print(command_help(entry, console.abilities().width.value_or(100)));
-    return exit_ok;
   }
   if (!room) return fail(console, room.error().what);
   const Result<int> code = command.run(console);
@@ -285,7 +219,9 @@ int run_command(const CommandEntry& entry, Command& command, std::span<const std
                                    problem.what()));
 }
 
-int run_command_line(std::span<const std::string> words, tui::Console& console) {
+int run_command_line(std::span<const std::string> typed, tui::Console& console) {
+  const std::vector<std::string> meant = without_alias(typed);
+  const std::span<const std::string> words(meant);
   if (words.size() == 2 && words[0] == "help")
     return run_command_line(std::vector<std::string>{words[1], "--help"}, console);
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {

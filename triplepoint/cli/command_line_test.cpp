@@ -10,6 +10,7 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -58,19 +59,35 @@ TEST_CASE(
   CHECK(call({"version"}).out == call({"--version"}).out);
 }
 
+TEST_CASE("aliases mean the words of another command, whose help names them") {
+  using Words = std::vector<std::string>;
+  CHECK(call({"list", "models"}).out == call({"show", "models"}).out);
+  CHECK(without_alias(Words{"merge", "a", "-o", "b"}) == Words{"trace", "merge", "a", "-o", "b"});
+  CHECK(without_alias(Words{"top", "--gpm"}) == Words{"snapshot", "--every", "1s", "--gpm"});
+  CHECK(without_alias(Words{"top", "--interval=2s"}) == Words{"snapshot", "--interval=2s"});
+  CHECK(without_alias(Words{"trace", "overlap", "a"}) ==
+        Words{"trace", "breakdown", "--show", "ranks,overlap", "a"});
+  CHECK(without_alias(Words{"trace", "comm", "list"}) == Words{"trace", "comm", "list"});
+  for (const Alias& alias : aliases()) {
+    Words words = split(alias.typed, ' ');
+    words.emplace_back("--help");
+    CHECK(contains(call(words).out, fmt::format("triplepoint {} means ", alias.typed)));
+  }
+}
+
 TEST_CASE("words behind -- belong to the command that is to be run, whatever they look like") {
   CHECK(contains(call({"record", "--"}).err, "COMMAND is missing"));
   CHECK(contains(call({"record"}).err, "COMMAND is missing"));
   const Outcome refused =
-      call({"record", "--interval", "1ms", "--", "true", "--no-such-flag", "--"});
+      call({"record", "--job", "no-such.toml", "--", "true", "--no-such-flag", "--"});
   CHECK(refused.code == exit_failed);
-  CHECK(contains(refused.err, "20 ms or more"));
-  CHECK(call({"list", "models", "--", "x"}).code == exit_usage);
+  CHECK(contains(refused.err, "no-such.toml"));
+  CHECK(call({"show", "models", "--", "x"}).code == exit_usage);
 }
 
 TEST_CASE("a flag of one value that is given twice, by whichever of its names, is refused") {
   for (const char* name : {"--gbs", "--global-batch-size"})
-    CHECK(contains(call(plus(small_job, {name, "8"})).err, "was given 2 times"));
+    CHECK(contains(call(plus(small_job, {name, "8"})).err, "was given twice"));
 }
 
 TEST_CASE("a value that is no number, no choice or no quantity is refused with the flag's name") {
@@ -99,12 +116,14 @@ TEST_CASE("an empty name of a file, a folder or an entry of the library is refus
     CHECK(contains(outcome.err, "the name is empty"));
   }
   // Of a command that is run, "" is an argument like another.
-  CHECK(contains(call({"record", "--interval", "1ms", "--", "true", ""}).err, "20 ms or more"));
+  CHECK(contains(call({"record", "--job", "none.toml", "--", "true", ""}).err, "none.toml"));
 }
 
 TEST_CASE("numbers that make no sense are wrong use, before anything is simulated") {
   const std::vector<std::vector<std::string>> wrong = {
       {"simulate", "--duration", "0s"},
+      {"record", "--interval", "1ms"},
+      {"doctor", "--look", "1h"},
       {"simulate", "--duration", "1e300s"},
       {"simulate", "--steps", "0"},
       {"simulate", "--steps", "9223372036854775807"},
@@ -159,8 +178,8 @@ TEST_CASE("a training that fails more often than it starts never ends, and says 
 TEST_CASE("a missing word, a word too many and a flag without its value are wrong use") {
   CHECK(call({"characterize"}).code == exit_usage);
   CHECK(contains(call({"show"}).err, "NAME is missing"));
-  CHECK(contains(call({"list"}).err, "KIND is missing; known are models, gpus"));
-  CHECK(call({"list", "models", "gpus"}).code == exit_usage);
+  CHECK(contains(call({"schema"}).err, "KIND is missing; known are "));
+  CHECK(call({"show", "models", "gpus"}).code == exit_usage);
   CHECK(call({"simulate", "--model"}).code == exit_usage);
 }
 
@@ -228,7 +247,7 @@ TEST_CASE("completion scripts know every command and flag") {
       CHECK(contains(script, entry.name));
     CHECK(contains(script, "tensor-model-parallel-size"));
     for (const char* kind : {"models", "gpus", "clusters", "stacks", "optimizers", "records"})
-      CHECK(contains(script, std::string("triplepoint list ") + kind + " --names"));
+      CHECK(contains(script, std::string("triplepoint show ") + kind + " --names"));
   }
 }
 
@@ -328,7 +347,7 @@ TEST_CASE("every JSON object has its schema, first") {
            {"plan", "--model", "tiny-gpt", "--cluster", "hgx-h200", "--gbs", "8"},
            {"place", "--model", "llama3-8b", "--cluster", "hgx-h200", "--tp", "4", "--pp", "2",
             "--gbs", "16"},
-           {"list", "models"},
+           {"show", "models"},
            {"show", "h200"},
            {"export", TPT_SOURCE_DIR "/examples/one-node.toml", "--toml"},
            {"import", TPT_SOURCE_DIR "/examples/pretrain_llama.sh"}}) {
@@ -342,12 +361,12 @@ TEST_CASE("every JSON object has its schema, first") {
 // ---- terminal
 
 TEST_CASE("there is no escape code without a terminal, and some with one") {
-  CHECK(!contains(call({"list", "models"}).out, "\033"));
-  CHECK(contains(call({"list", "models"}, {.width = 100, .colour = true}).out, "\033"));
+  CHECK(!contains(call({"show", "models"}).out, "\033"));
+  CHECK(contains(call({"show", "models"}, {.width = 100, .colour = true}).out, "\033"));
 }
 
 TEST_CASE("tables fit the terminal") {
-  std::istringstream lines(call({"list", "clusters"}, {.width = 60}).out);
+  std::istringstream lines(call({"show", "clusters"}, {.width = 60}).out);
   for (std::string line; std::getline(lines, line);)
     CHECK(tui::display_width(line) <= 60);
 }

@@ -10,6 +10,7 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/answers/document.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/tui/document_text.h"
 
 namespace triplepoint::cli {
@@ -89,15 +90,9 @@ Arguments trace_flags(trace_report::TraceOptions& options) {
             "align the clocks of ranks at the ends of collectives (default auto: if they differ)",
             into(options.align), {.choices = {"auto", "always", "never"}})
       .flag("-j,--threads", "N", "files read in parallel (default: all cores)",
-            into(options.threads))
+            into_count(options.threads, 1, 4096))
       .flag("--memory", "SIZE", "memory limit; host spans are dropped first: 4 GB",
             into_quantity(options.memory));
-}
-
-Result<void> check_trace_flags(const trace_report::TraceOptions& options) {
-  if (options.threads && (*options.threads < 1 || *options.threads > 4096))
-    return error("--threads: between 1 and 4096");
-  return {};
 }
 
 }  // namespace triplepoint::cli

@@ -74,7 +74,4 @@ Result<std::optional<std::string>> read_token(const std::optional<std::string>& 
 /// --rules, --align, -j, --memory.
 Arguments trace_flags(trace_report::TraceOptions&);
 
-/// What the parser cannot refuse.
-Result<void> check_trace_flags(const trace_report::TraceOptions&);
-
 }  // namespace triplepoint::cli

@@ -138,7 +138,7 @@ TEST_CASE("golden: groups of GPUs") {
 }
 
 TEST_CASE("golden: models") {
-  check_golden("list-models", {"list", "models"});
+  check_golden("list-models", {"show", "models"});
 }
 
 TEST_CASE("golden: what went wrong") {

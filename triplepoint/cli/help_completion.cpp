@@ -20,7 +20,7 @@ std::vector<std::string> names_of(const Argument& argument) {
   return *split_list(argument.names);
 }
 
-/// The kinds that `triplepoint list` lists for the argument.
+/// The kinds that `triplepoint show` lists for the argument.
 std::vector<std::string> kinds_of(Words words) {
   constexpr std::array lists = {"",       "",           "",        "models",  "clusters",
                                 "stacks", "optimizers", "records", "studies", ""};
@@ -30,14 +30,16 @@ std::vector<std::string> kinds_of(Words words) {
   return list.empty() ? std::vector<std::string>() : std::vector<std::string>{list};
 }
 
-/// What a shell offers for the argument: its choices or offers, or what commands list that the
+/// What a shell offers for the argument: its choices, or what commands list that the
 /// shell runs.
 std::string offered(const Argument& argument) {
   std::vector<std::string> lists;
   for (const std::string& kind : kinds_of(argument.words))
-    lists.push_back(fmt::format("triplepoint list {} --names 2>/dev/null", kind));
-  if (lists.empty()) return joined(argument.choices.empty() ? argument.offers : argument.choices);
-  return fmt::format("$({})", joined(lists, "; "));
+    lists.push_back(fmt::format("triplepoint show {} --names 2>/dev/null", kind));
+  if (lists.empty()) return joined(argument.choices);
+  const bool is_kind_too = argument.words == Words::library;
+  return fmt::format("{}$({})", is_kind_too ? joined(kinds_of(argument.words)) + " " : "",
+                     joined(lists, "; "));
 }
 
 bool takes_files(const Argument& argument) {
@@ -139,31 +141,6 @@ namespace {
 constexpr std::size_t help_column = 34;  // where explanations begin
 constexpr std::size_t widest_help = 100;
 
-/// Verbs by what a person wants to do.
-struct VerbGroup {
-  const char* title;
-  std::vector<std::string_view> verbs;
-};
-
-const std::vector<VerbGroup>& verb_groups() {
-  static const std::vector<VerbGroup> groups = {
-      {"Predict", {"simulate", "plan", "place", "steer", "characterize"}},
-      {"Measure",
-       {"record", "train", "merge", "top", "snapshot", "exporter", "doctor", "discover"}},
-      {"Look", {"why", "report", "compare", "serve", "explore", "trace"}},
-      {"Data", {"import", "export", "list", "show", "schema", "validate", "calibrate"}},
-      {"Shell", {"completion"}}};
-  return groups;
-}
-
-const CommandEntry& entry_named(std::string_view verb) {
-  const auto all = commands();
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const CommandEntry& entry) { return entry.name == verb; });
-  TPT_EXPECT(found != all.end());
-  return *found;
-}
-
 std::string spaced_names(std::string names) {
   for (std::size_t at = names.find(','); at != std::string::npos; at = names.find(',', at + 2)) {
     names.insert(at + 1, " ");
@@ -213,12 +190,13 @@ std::string program_help(std::size_t width) {
   std::string help =
       "Power, performance and heat of distributed LLM training.\n\n"
       "usage: triplepoint COMMAND [words and flags]\n\n";
-  for (const VerbGroup& group : verb_groups()) {
-    help += fmt::format("{}:\n", group.title);
-    for (const std::string_view verb : group.verbs)
-      help += tui::wrap(fmt::format("  {:<14}{}", verb, entry_named(verb).summary), width,
-                        std::string(16, ' ')) +
-              "\n";
+  for (const char* group : {"Predict", "Measure", "Look", "Data", "Shell"}) {
+    help += fmt::format("{}:\n", group);
+    for (const CommandEntry& entry : commands())
+      if (entry.group == group)
+        help += tui::wrap(fmt::format("  {:<14}{}", entry.name, entry.summary), width,
+                          std::string(16, ' ')) +
+                "\n";
     help += "\n";
   }
   help +=
@@ -226,7 +204,7 @@ std::string program_help(std::size_t width) {
       "  triplepoint --version        print the version\n\n";
   return help + paragraphs(
                     "First steps:\n"
-                    "  triplepoint list models\n"
+                    "  triplepoint show models\n"
                     "  triplepoint simulate --model gpt3-175b --cluster hgx-h200 --nodes 4 --tp 8 "
                     "--pp 4 --gbs 128\n"
                     "  triplepoint characterize paper/h200 -o study\n",
@@ -240,6 +218,12 @@ std::string command_help(const CommandEntry& entry, std::size_t width) {
   std::string help = tui::wrap(std::string(entry.summary), width) +
                      "\n\nusage: " + usage_line(entry, arguments) + "\n\n" +
                      paragraphs(entry.details, width);
+  std::string meanings;
+  for (const Alias& alias : aliases())
+    if (split(alias.meaning, ' ').front() == entry.name)
+      meanings += fmt::format("  triplepoint {} means {} {}\n", alias.typed, alias.meaning,
+                              alias.flag.empty() ? "..." : alias.flag);
+  if (!meanings.empty()) help += "\n" + meanings;
   std::vector<std::string> groups;
   for (const Argument& argument : arguments) {
     if (std::find(groups.begin(), groups.end(), argument.group) == groups.end()) {

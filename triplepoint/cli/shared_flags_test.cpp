@@ -41,20 +41,17 @@ constexpr Row table[] = {
     {"import", format},
     {"export", format},
     {"record", sensors},  // prints a summary on standard error: standard output is the command's
-    {"merge", format},
-    {"train", job},  // prints its steps as they come; -o has the results
+    {"train", job},       // prints its steps as they come; -o has the results
     {"trace", threads | format},
     {"report", threads | format},
     {"why", threads | format},
     {"compare", threads | format},
     {"serve", listening},
     {"explore", job},
-    {"top", sensors},
     {"snapshot", sensors | format},
     {"exporter", sensors | listening},
     {"doctor", sensors | format},
     {"discover", format},  // of the sensors only --devices: it reads no power and no counters
-    {"list", format},
     {"show", format},
     {"schema", none},      // prints JSON
     {"completion", none},  // prints a script

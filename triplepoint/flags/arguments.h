@@ -32,7 +32,6 @@ using Store = std::function<Result<void>(std::string_view)>;
 /// What an argument accepts, where that is not one text of any kind.
 struct Accepts {
   std::vector<std::string> choices;  // the only values allowed; empty: any
-  std::vector<std::string> offers;   // values that a shell offers where others are allowed too
   Words words = Words::none;
   bool required = false;  // words only
   bool repeats = false;   // a word takes all that are left

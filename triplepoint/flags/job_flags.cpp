@@ -2,12 +2,14 @@
 #include "triplepoint/flags/job_flags.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
+#include "triplepoint/base/text_parts.h"
 
 #include "triplepoint/flags/bind.h"
 
@@ -148,17 +150,13 @@ Store into_schedule(std::optional<spec::Schedule>& target) {
 /// A number from `low` to `high`; "2:1" is 2. `usage`: what it is, and what to try.
 Store into_ratio(std::optional<double>& target, double low, double high, std::string_view usage) {
   return [&target, low, high, usage](std::string_view text) -> Result<void> {
-    std::string_view number = text;
-    if (number.ends_with(":1")) number.remove_suffix(2);
-    const double unit = number.ends_with('%') && high <= 1 ? 0.01 : 1;
-    if (unit < 1) number.remove_suffix(1);
-    double value = 0;
-    const auto [end, problem] =
-        std::from_chars(number.data(), number.data() + number.size(), value);
-    if (problem != std::errc() || end != number.data() + number.size() ||
-        !(unit * value >= low && unit * value <= high))
+    const auto split = split_number(text);
+    const bool is_percent = split && split->rest == "%" && high <= 1;
+    const double value = split ? split->number * (is_percent ? 0.01 : 1) : low - 1;
+    if ((split && !is_percent && !split->rest.empty() && split->rest != ":1") ||
+        !(value >= low && value <= high))
       return error(fmt::format("\"{}\" is no {}", text, usage));
-    target = unit * value;
+    target = value;
     return {};
   };
 }
@@ -213,14 +211,14 @@ Arguments JobFlags::inputs() {
       .flag("--task", "TASK", "full training (default), adapter training, prefill, or decode",
             into_word(task_), {.choices = words_of<spec::Task>()})
       .flag("--model", "NAME",
-            "see triplepoint list models; or a file: TOML as in data/models, with base = \"NAME\" "
+            "see triplepoint show models; or a file: TOML as in data/models, with base = \"NAME\" "
             "and what differs, or config.json",
             into(model_), {.words = Words::models})
-      .flag("--cluster", "NAME", "see triplepoint list clusters", into(cluster_),
+      .flag("--cluster", "NAME", "see triplepoint show clusters", into(cluster_),
             {.words = Words::clusters})
       .flag("--nodes,--num-nodes", "N", "machines (default: 1, or all of your own cluster file)",
             into(nodes_))
-      .flag("--stack", "NAME", "software that runs the job, see triplepoint list stacks",
+      .flag("--stack", "NAME", "software that runs the job, see triplepoint show stacks",
             into(stack_), {.words = Words::stacks})
       .flag("--with", "FOLDER", "with what triplepoint calibrate learned from your own runs",
             into(with_), {.words = Words::folders})
@@ -256,7 +254,7 @@ Arguments JobFlags::batch() {
             "sequences in a step (default 128, or the next that DP divides)", into(gbs_))
       .flag("--seq,--seq-length", "N", "tokens in a sequence (default: the model's)", into(seq_))
       .flag("--records", "NAME",
-            "lengths of the records, see triplepoint list records; or a file: TOML as in "
+            "lengths of the records, see triplepoint show records; or a file: TOML as in "
             "data/records (default: every record fills its sequence)",
             into(records_), {.words = Words::records})
       .flag("--record-layout", "HOW",
@@ -267,7 +265,7 @@ Arguments JobFlags::batch() {
             into_word(precision_), {.choices = words_of<spec::Precision>()})
       .toggle("--fp8-attention", "attention GEMMs in FP8", fp8_attention_)
       .flag("--optimizer", "NAME",
-            "optimizer with its gradient and master precision, see triplepoint list optimizers "
+            "optimizer with its gradient and master precision, see triplepoint show optimizers "
             "(default: the stack's)",
             into(optimizer_), {.words = Words::optimizers})
       .flag("--lora-rank", "N", "LoRA rank", into(lora_rank_));

@@ -88,34 +88,38 @@ Arguments PlanFlags::ranking() {
               pareto_);
 }
 
-std::function<metrics::Bill(const search::Finalist&)> PlanFlags::bill_of(
-    const spec::Job& job, const metrics::BillRates& rates) const {
-  if (!bill_.given()) return {};
-  return [this, &job, &rates](const search::Finalist& plan) {
-    return bill_.bill(job, rates, plan.time * unit::s, plan.power_mean * unit::W);
-  };
-}
-
-Result<search::PlanQuestion> PlanFlags::question(const spec::Library& library, spec::Job base,
-                                                 const metrics::BillRates& rates) const {
-  if (base.task != spec::Task::pretrain && base.task != spec::Task::lora)
-    return error(
-        "plan supports only training (the job has another task); try triplepoint simulate --sweep");
-  TPT_TRY(require_power(base, "plan"));
-  if (base.plan.sends && base.plan.sends->microbatches > 1)
-    return error(
-        "plan does not search with sends of several microbatches (its bounds are those of single "
-        "sends); leave out sends.microbatches, and simulate the plan "
-        "with them");
+Result<search::PlanQuestion> PlanFlags::question(spec::Job base, const metrics::BillRates& rates,
+                                                 double memory_margin) const {
+  TPT_TRY(require_plannable(base, "plan"));
   TPT_TRY(bill_.energy().count_energy(base, rates.pue));
   TPT_TRY(spec::require_valid(search::without_layout(base)));
-  const double margin = TPT_TRY(metrics::PredictionIntervals::load(library)).memory_headroom();
+  const metrics::EnergyScope scope = bill_.energy().scope();
   return search::PlanQuestion{.base = base,
-                              .objective = search_.objective(base, rates, bill_.energy().scope()),
-                              .limits = search_.limits(base, bill_.energy().scope(), margin),
+                              .objective = search_.objective(base, rates, scope),
+                              .limits = search_.limits(base, scope, memory_margin),
                               .pareto = pareto_,
                               .top = static_cast<size_t>(top_),
                               .threads = threads_.count()};
+}
+
+Result<search::PlanOutcome> PlanFlags::outcome(const spec::Library& library, spec::Job base,
+                                               const Watch& watch,
+                                               std::optional<size_t> top) const {
+  auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
+  const metrics::BillRates rates = TPT_TRY(bill_.rates(library, base.environment));
+  search::PlanQuestion asked =
+      TPT_TRY(question(std::move(base), rates, intervals.memory_headroom()));
+  asked.top = top.value_or(asked.top);
+  asked.watch = watch;
+  search::PlanOutcome outcome{
+      .asked = std::move(asked), .intervals = std::move(intervals), .rates = rates};
+  const search::Space space = TPT_TRY(search_.space(outcome.asked.base));
+  outcome.ranking = TPT_TRY(search::find_plans(space, outcome.asked));
+  if (bill_.given())
+    outcome.bill = [this, job = outcome.asked.base, rates](const search::Finalist& plan) {
+      return bill_.bill(job, rates, plan.time * unit::s, plan.power_mean * unit::W);
+    };
+  return outcome;
 }
 
 }  // namespace triplepoint::flags

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,7 @@
 #include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/search/objective.h"
-#include "triplepoint/search/plan_answer.h"
+#include "triplepoint/search/plan_outcome.h"
 #include "triplepoint/search/search.h"
 #include "triplepoint/search/space.h"
 
@@ -47,18 +48,18 @@ class PlanFlags {
   Arguments bill() { return bill_.arguments(); }
   Argument threads() { return threads_.argument(); }
 
-  const SearchFlags& searched() const { return search_; }
   SearchFlags& searched() { return search_; }
   const BillFlags& billed() const { return bill_; }
-  /// Of any plan of the job; absent unless --tokens is given.
-  std::function<metrics::Bill(const search::Finalist&)> bill_of(const spec::Job&,
-                                                                const metrics::BillRates&) const;
   int thread_count() const { return threads_.count(); }
   ThreadLimit thread_limit() const { return threads_.limit(); }
-  Result<search::PlanQuestion> question(const spec::Library&, spec::Job base,
-                                        const metrics::BillRates&) const;
+  /// The best plans of a job, with what their answer rests on. `top`: how many, in place of --top.
+  Result<search::PlanOutcome> outcome(const spec::Library&, spec::Job base, const Watch&,
+                                      std::optional<size_t> top = {}) const;
 
  private:
+  Result<search::PlanQuestion> question(spec::Job base, const metrics::BillRates&,
+                                        double memory_margin) const;
+
   SearchFlags search_;
   BillFlags bill_;
   ThreadsFlag threads_{"threads to search (default: all cores)"};

@@ -12,6 +12,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/simulation_flags.h"
+#include "triplepoint/search/plan_answer.h"
 
 namespace triplepoint::flags {
 
@@ -94,19 +95,10 @@ Result<FoundPlans> find_plans(const RequestedJob& job, const FlagTexts& texts, c
   const ThreadLimit limit = flags.thread_limit();
   const spec::Library library = TPT_TRY(spec::require_library());
   const auto [base, has_layout] = TPT_TRY(base_of(job, library));
-  const metrics::BillRates rates = TPT_TRY(flags.billed().rates(library, base.environment));
-  search::PlanQuestion asked = TPT_TRY(flags.question(library, base, rates));
-  asked.watch = watch;
-  const search::Space space = TPT_TRY(flags.searched().space(asked.base));
-  const search::Ranking ranking = TPT_TRY(search::find_plans(space, asked));
+  search::PlanOutcome outcome = TPT_TRY(flags.outcome(library, base, watch));
   if (watch.stopped()) return error("interrupted");
-  const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
-  return as_plans({.asked = asked,
-                   .ranking = ranking,
-                   .intervals = intervals,
-                   .rates = rates,
-                   .bill = flags.bill_of(asked.base, rates),
-                   .own = has_layout ? search::own_plan(asked) : std::nullopt});
+  if (has_layout) outcome.own = search::own_plan(outcome.asked);
+  return as_plans(outcome);
 }
 
 }  // namespace triplepoint::flags

@@ -2,13 +2,13 @@
 #include "triplepoint/flags/shared_flags.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/text_parts.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/diagnose_parts.h"
@@ -67,13 +67,14 @@ Result<void> require_power(const spec::Job& job, std::string_view what) {
                   what));
 }
 
-Result<void> add_faults(spec::Job& job, const std::vector<std::string>& faults) {
-  for (const std::string& text : faults) {
-    Result<spec::Fault> fault = spec::parse_fault(text);
-    if (!fault) return error("--fault " + text + ": " + fault.error().what);
-    job.environment.faults.push_back(*fault);
-  }
-  return {};
+Result<void> require_plannable(const spec::Job& job, std::string_view what) {
+  TPT_TRY(spec::require_training(job, fmt::format("{} works", what)));
+  TPT_TRY(require_power(job, what));
+  if (!job.plan.sends || job.plan.sends->microbatches <= 1) return {};
+  return error(
+      fmt::format("{} knows no sends of several microbatches (its bounds and slacks are those of "
+                  "single sends); leave out sends.microbatches, and simulate the plan with them",
+                  what));
 }
 
 Arguments FaultFlags::arguments() {
@@ -86,7 +87,11 @@ Arguments FaultFlags::arguments() {
 }
 
 Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
-  TPT_TRY(add_faults(job, faults_));
+  for (const std::string& text : faults_) {
+    Result<spec::Fault> fault = spec::parse_fault(text);
+    if (!fault) return error("--fault " + text + ": " + fault.error().what);
+    job.environment.faults.push_back(*fault);
+  }
   if (over_time) return {};
   return require_lasting_faults(job, "add --duration 10min, or leave out the fault's time");
 }
@@ -96,32 +101,25 @@ namespace {
 constexpr double most_amount = 1e18;
 
 Result<double> parse_number(std::string_view text) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size() || !(value >= 0) ||
-      value > most_amount)
-    return error(fmt::format("\"{}\" is no amount (a number from 0 to 10^18); try 1.2", text));
-  return value;
+  const auto split = split_number(text);
+  if (split && split->rest.empty() && split->number >= 0 && split->number <= most_amount)
+    return split->number;
+  return error(fmt::format("\"{}\" is no amount (a number from 0 to 10^18); try 1.2", text));
 }
 
 }  // namespace
 
 Result<double> parse_tokens(std::string_view text) {
-  double factor = 1;
-  std::string_view number = text;
-  constexpr std::pair<char, double> suffixes[] = {{'M', 1e6}, {'B', 1e9}, {'T', 1e12}};
+  const auto split = split_number(text);
+  constexpr std::pair<std::string_view, double> suffixes[] = {
+      {"", 1}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}};
   for (const auto& [letter, scale] : suffixes)
-    if (!text.empty() && text.back() == letter) {
-      factor = scale;
-      number.remove_suffix(1);
-    }
-  const Result<double> value = parse_number(number);
-  if (!value || *value <= 0)
-    return error(
-        fmt::format("\"{}\" is not a number of tokens (M, B and T stand for 10^6, 10^9 and "
-                    "10^12); try 15T",
-                    text));
-  return factor * *value;
+    if (split && split->rest == letter && split->number > 0 && split->number <= most_amount)
+      return scale * split->number;
+  return error(
+      fmt::format("\"{}\" is not a number of tokens (M, B and T stand for 10^6, 10^9 and "
+                  "10^12); try 15T",
+                  text));
 }
 
 Arguments ScopeFlags::arguments() {
@@ -167,10 +165,8 @@ Result<metrics::SlowGpus> parse_slow_gpus(std::string_view text) {
   constexpr const char* example = "every=20000h,factor=1.3,screen=2min";
   metrics::SlowGpus slow{.factor = 0};
   const auto time = [](std::string_view word) { return parse_quantity<Seconds>(word); };
-  for (const std::string& item : split(text, ',')) {
-    const size_t equals = std::min(item.find('='), item.size());
-    const std::string key = item.substr(0, equals),
-                      value = item.substr(std::min(equals + 1, item.size()));
+  for (const auto& [key, assigned] : assignments(text)) {
+    const std::string value = assigned.value_or("");
     if (key == "every")
       slow.every = TPT_TRY(time(value));
     else if (key == "screen")

@@ -56,19 +56,20 @@ class ThreadsFlag {
   std::optional<int64_t> asked_;
 };
 
-/// Adds faults told as text to those of the job.
-Result<void> add_faults(spec::Job& job, const std::vector<std::string>& faults);
-
 /// An error if a fault of the job comes or goes, as no steady state can show; `instead`: what to
 /// do.
 Result<void> require_lasting_faults(const spec::Job&, std::string_view instead);
 /// An emulated cluster has no power, heat or clock. `what`: "plan".
 Result<void> require_power(const spec::Job&, std::string_view what);
 
+/// What --clocks and a search for plans need: a training on GPUs, with sends of one microbatch.
+Result<void> require_plannable(const spec::Job&, std::string_view what);
+
 /// `simulate --fault`: what goes wrong while the job runs.
 class FaultFlags {
  public:
   Arguments arguments();
+  bool given() const { return !faults_.empty(); }
   /// Adds them to those of the job. `over_time`: a transient is asked for; in a steady state only
   /// faults that last have an effect, and others are refused.
   Result<void> apply(spec::Job& job, bool over_time) const;

@@ -97,7 +97,7 @@ MachineFacts read_machines(LibraryCache& cache, Settings& s) {
   facts.optimizer = s.text("run.optimizer");
   if (facts.optimizer && !cache.optimizer(*facts.optimizer))
     s.note(DiagnosisCode::unsupported, Severity::warning, "run.optimizer",
-           fmt::format("run.optimizer '{}' is not known (it is ignored); see triplepoint list "
+           fmt::format("run.optimizer '{}' is not known (it is ignored); see triplepoint show "
                        "optimizers",
                        facts.optimizer->substr(0, 60)));
   return facts;

@@ -145,7 +145,7 @@ bool is_fsdp(const Finalist& plan) {
   return plan.candidate.plan.sharding == spec::Sharding::parameters;
 }
 /// How a plan divides its model: chunk counts of one layout are one kind.
-auto split(const Finalist& plan) {
+auto division_of(const Finalist& plan) {
   const Layout& layout = plan.candidate.layout;
   return std::tuple(layout.tensor, layout.pipeline, layout.context, layout.expert, layout.data,
                     is_fsdp(plan));
@@ -185,7 +185,8 @@ void show_kinds(std::vector<Finalist>& ranked, size_t top) {
       if (test(ranked[i])) shown.insert(i);
   };
   fill([&](const Finalist& plan) {
-    return std::ranges::none_of(shown, [&](size_t i) { return split(ranked[i]) == split(plan); });
+    return std::ranges::none_of(
+        shown, [&](size_t i) { return division_of(ranked[i]) == division_of(plan); });
   });
   fill([](const Finalist&) { return true; });
   std::vector<Finalist> order;

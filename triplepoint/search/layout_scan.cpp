@@ -46,13 +46,7 @@ void LayoutScan::enter(const Layout& layout) {
 }
 
 LayoutScan::Shapes LayoutScan::shapes_in_layers(const Layout& layout) {
-  spec::Plan& plan = job_.plan;
-  plan.tensor_parallel_size = layout.tensor;
-  plan.pipeline_parallel_size = layout.pipeline;
-  plan.context_parallel_size = layout.context;
-  plan.expert_parallel_size = layout.expert;
-  plan.expert_tensor_parallel_size = layout.expert_tensor;
-  plan.rank_order = layout.rank_order;
+  set_layout(layout, job_.plan);
   const workload::RankGrid grid(job_);
   using enum spec::GroupKind;
   return {grid.shape(tensor), grid.shape(context), grid.shape(expert), grid.shape(expert_tensor)};
@@ -93,7 +87,7 @@ LayoutScan::BareKey LayoutScan::bare_key(const Layout& layout, const StateChoice
 const LayerCosts& LayoutScan::bare_layers(const Layout& layout, const StateChoice& state,
                                           size_t choice, CountedParts counted) {
   if (counted == CountedParts::many_layers) return many_layers_of(layout, state)[choice];
-  set_overlap(overlap_choices[choice]);
+  set_overlaps(overlap_choices[choice], job_.plan);
   return layers_of(layout, state, overlap_choices[choice]);
 }
 
@@ -137,9 +131,7 @@ std::optional<StepBound> LayoutScan::bound(size_t number, CountedParts counted) 
 /// Without recompute.
 void LayoutScan::enter_bare(const Layout& layout, const Variants& variants, const VariantAt& at) {
   job_.plan = space_.plan(layout, variants, at);
-  job_.plan.recompute = spec::Recompute::none;
-  job_.plan.recompute_layers.reset();
-  job_.plan.recompute_modules.clear();
+  RecomputeChoice().set(job_.plan);
 }
 
 /// Without sends and the end of the step.
@@ -180,17 +172,13 @@ int64_t LayoutScan::visit_split(const Layout& layout, const Variants& variants, 
   for (at.schedule = 0; at.schedule < variants.schedules.size(); ++at.schedule) {
     const auto recomputes = static_cast<int64_t>(variants.recomputes_of(state));
     job_.plan.schedule = variants.schedules[at.schedule];
-    job_.plan.recompute = spec::Recompute::none;
-    job_.plan.recompute_layers.reset();
-    job_.plan.recompute_modules.clear();
+    RecomputeChoice().set(job_.plan);
     if (!may_win_bare(layout, variants, at, bare, may_win)) {
       index += recomputes * overlaps;
       continue;
     }
     for (at.recompute = 0; at.recompute < variants.recomputes_of(state); ++at.recompute) {
-      job_.plan.recompute = variants.recomputes[at.recompute].kind;
-      job_.plan.recompute_layers = variants.recomputes[at.recompute].layers;
-      job_.plan.recompute_modules = variants.recomputes[at.recompute].modules;
+      variants.recomputes[at.recompute].set(job_.plan);
       if (exceeds_memory(job_, chunks, MemoryBound::warm_up, usable_))
         dropped += overlaps;
       else
@@ -221,21 +209,13 @@ StepBound LayoutScan::bound_overlap(const Layout& layout, const Variants& varian
                                     const VariantAt& at, const PipelineParts& parts) {
   const StateChoice& state = variants.states[at.state];
   const uint32_t overlap = state.overlaps[at.overlap];
-  set_overlap(overlap);
+  set_overlaps(overlap, job_.plan);
   const LayerCosts& layers = layers_of(layout, state, overlap);
   return bound_step(job_, {.layers = layers,
                            .parts = parts,
                            .sends = sends_of(layout, state),
                            .ends = ends_of(layout, state, variants.splits[at.split], overlap),
                            .resting_power = std::max(resting_power_, layers.resting_power)});
-}
-
-void LayoutScan::set_overlap(uint32_t overlap) {
-  job_.plan.overlap_tensor = (overlap & overlaps_tensor) != 0;
-  job_.plan.overlap_gradient = (overlap & overlaps_gradient) != 0;
-  job_.plan.overlap_parameter = (overlap & overlaps_parameter) != 0;
-  job_.plan.overlap_pipeline = (overlap & overlaps_pipeline) != 0;
-  job_.plan.overlap_expert = (overlap & overlaps_expert) != 0;
 }
 
 namespace {
@@ -263,7 +243,7 @@ const LayoutScan::BareCosts& LayoutScan::many_layers_of(const Layout& layout,
   std::vector<spec::Plan> plans;
   for (size_t choice = 0; choice < std::size(overlap_choices); ++choice) {
     if ((overlap_choices[choice] & ~possible) != 0) continue;
-    set_overlap(overlap_choices[choice]);
+    set_overlaps(overlap_choices[choice], job_.plan);
     choices.push_back(choice);
     plans.push_back(job_.plan);
   }

@@ -64,7 +64,6 @@ class LayoutScan {
   LayerCosts estimate(LayerTable&, LayerKey) const;
   const SendCosts& sends_of(const Layout&, const StateChoice&);
   const std::vector<EndCost>& ends_of(const Layout&, const StateChoice&, Split, uint32_t overlap);
-  void set_overlap(uint32_t overlap);
 
   const Space& space_;
   Typical typical_;

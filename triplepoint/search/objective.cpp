@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/text_parts.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/sim/device_phase.h"
@@ -51,15 +52,14 @@ Result<void> parse_power(std::string_view text, search::Limits& limits) {
       {"cluster", &Limits::total_power},
       {"site", &Limits::site_power}};
   for (const std::string& part : TPT_TRY(split_list(text))) {
-    const size_t equals = part.find('=');
-    const std::string level = equals == std::string::npos ? "" : part.substr(0, equals);
+    const auto [first, second] = assignments(part).front();
+    const std::string level = second ? first : "";
     const auto* known =
         std::ranges::find(levels, level, [](const auto& each) { return each.first; });
     if (known == std::end(levels))
       return error(fmt::format(
           "\"{}\" is not a power limit level; known are gpu, node, cluster, site", level));
-    limits.*known->second = TPT_TRY(
-        parse_quantity<Watts>(equals == std::string::npos ? part : part.substr(equals + 1)));
+    limits.*known->second = TPT_TRY(parse_quantity<Watts>(second.value_or(first)));
   }
   return {};
 }

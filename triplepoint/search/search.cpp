@@ -331,23 +331,6 @@ Found search(const Space& space, const Objective& objective, const Limits& limit
   return Search(space, objective, limits, options).run();
 }
 
-namespace {
-
-Layout layout_of(const spec::Job& job) {
-  const spec::Plan& plan = job.plan;
-  return {.tensor = plan.tensor_parallel_size,
-          .pipeline = plan.pipeline_parallel_size,
-          .context = plan.context_parallel_size,
-          .expert = plan.expert_parallel_size,
-          .expert_tensor = plan.expert_tensor_parallel_size.value_or(plan.tensor_parallel_size),
-          .chunks = plan.virtual_pipeline_size,
-          .data = job.data_parallel_size(),
-          .micro = plan.micro_batch_size,
-          .rank_order = plan.rank_order};
-}
-
-}  // namespace
-
 Candidate evaluate_plan(const spec::Job& job, const Objective& objective) {
   StepEvaluator evaluator(job, typical_of(job));
   Candidate candidate;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -12,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/text_parts.h"
 
 #include "triplepoint/search/plan_answer.h"
 
@@ -253,18 +253,13 @@ bool keeps(const Sized& sized, const SizeLimits& limits) {
 }
 
 Result<double> parse_money(std::string_view text) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  std::string_view rest = trimmed(text.substr(static_cast<size_t>(end - text.data())));
-  constexpr std::pair<char, double> factors[] = {{'k', 1e3}, {'M', 1e6}, {'B', 1e9}};
-  if (problem != std::errc() || !(value > 0))
+  const auto split = split_number(text);
+  if (!split || !(split->number > 0))
     return error(fmt::format("\"{}\" is no amount of money; try 3 MUSD or 250k", text));
+  constexpr std::pair<char, double> factors[] = {{'k', 1e3}, {'M', 1e6}, {'B', 1e9}};
   for (const auto& [letter, factor] : factors)
-    if (rest.starts_with(letter)) {
-      rest.remove_prefix(1);
-      return value * factor;
-    }
-  return value;
+    if (split->rest.starts_with(letter)) return split->number * factor;
+  return split->number;
 }
 
 double Sized::site_watts() const {

@@ -2,13 +2,7 @@
 #include "triplepoint/search/space.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
-#include <set>
-
-#include <fmt/format.h>
-
-#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"
@@ -436,6 +430,34 @@ spec::Plan Space::plan(int64_t index) const {
 
 spec::Plan Space::plan(const Layout& layout, const Variants& variants, const VariantAt& at) const {
   spec::Plan plan = base_.plan;
+  set_layout(layout, plan);
+  const StateChoice& state = variants.states[at.state];
+  plan.sequence_parallel = state.sequence_parallel;
+  plan.sharding = state.sharding;
+  plan.reshard_after_forward = state.reshard;
+  plan.sharding_group_size = state.group;
+  variants.recomputes[at.recompute].set(plan);
+  set_overlaps(state.overlaps[at.overlap], plan);
+  plan.schedule = variants.schedules[at.schedule];
+  plan.layers_per_stage =
+      *choices_of(layout).layers[static_cast<size_t>(variants.splits[at.split])];
+  return plan;
+}
+
+Layout layout_of(const spec::Job& job) {
+  const spec::Plan& plan = job.plan;
+  return {.tensor = plan.tensor_parallel_size,
+          .pipeline = plan.pipeline_parallel_size,
+          .context = plan.context_parallel_size,
+          .expert = plan.expert_parallel_size,
+          .expert_tensor = plan.expert_tensor_parallel_size.value_or(plan.tensor_parallel_size),
+          .chunks = plan.virtual_pipeline_size,
+          .data = job.data_parallel_size(),
+          .micro = plan.micro_batch_size,
+          .rank_order = plan.rank_order};
+}
+
+void set_layout(const Layout& layout, spec::Plan& plan) {
   plan.tensor_parallel_size = layout.tensor;
   plan.pipeline_parallel_size = layout.pipeline;
   plan.context_parallel_size = layout.context;
@@ -446,158 +468,20 @@ spec::Plan Space::plan(const Layout& layout, const Variants& variants, const Var
   plan.virtual_pipeline_size = layout.chunks;
   plan.micro_batch_size = layout.micro;
   plan.rank_order = layout.rank_order;
-  const StateChoice& state = variants.states[at.state];
-  plan.sequence_parallel = state.sequence_parallel;
-  plan.sharding = state.sharding;
-  plan.reshard_after_forward = state.reshard;
-  plan.sharding_group_size = state.group;
-  const RecomputeChoice& recompute = variants.recomputes[at.recompute];
-  plan.recompute = recompute.kind;
-  plan.recompute_layers = recompute.layers;
-  plan.recompute_modules = recompute.modules;
-  const uint32_t overlap = state.overlaps[at.overlap];
-  plan.overlap_tensor = (overlap & overlaps_tensor) != 0;
-  plan.overlap_gradient = (overlap & overlaps_gradient) != 0;
-  plan.overlap_parameter = (overlap & overlaps_parameter) != 0;
-  plan.overlap_pipeline = (overlap & overlaps_pipeline) != 0;
-  plan.overlap_expert = (overlap & overlaps_expert) != 0;
-  plan.schedule = variants.schedules[at.schedule];
-  plan.layers_per_stage =
-      *choices_of(layout).layers[static_cast<size_t>(variants.splits[at.split])];
-  return plan;
 }
 
-// "tp=8,mbs=1|2,recompute=full" as what may not vary.
-
-namespace {
-
-std::vector<std::string_view> split_at(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(at, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
+void set_overlaps(uint32_t bits, spec::Plan& plan) {
+  plan.overlap_tensor = (bits & overlaps_tensor) != 0;
+  plan.overlap_gradient = (bits & overlaps_gradient) != 0;
+  plan.overlap_parameter = (bits & overlaps_parameter) != 0;
+  plan.overlap_pipeline = (bits & overlaps_pipeline) != 0;
+  plan.overlap_expert = (bits & overlaps_expert) != 0;
 }
 
-Result<void> add(std::string_view key, std::string_view word, std::vector<int64_t>& values) {
-  int64_t value = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (problem != std::errc() || end != word.data() + word.size() || value < 1)
-    return error(
-        fmt::format("--fix {}: \"{}\" is no size (it counts something); try {}=8", key, word, key));
-  values.push_back(value);
-  return {};
-}
-
-Result<void> add(std::string_view key, std::string_view word,
-                 std::vector<std::optional<int64_t>>& values) {
-  if (word == "all") {
-    values.emplace_back();
-    return {};
-  }
-  std::vector<int64_t> counts;
-  TPT_TRY(add(key, word, counts));
-  values.insert(values.end(), counts.begin(), counts.end());
-  return {};
-}
-
-Result<void> add(std::string_view key, std::string_view word, std::vector<bool>& values) {
-  if (word != "on" && word != "off")
-    return error(fmt::format("--fix {}: \"{}\" is neither yes nor no; try {}=on or {}=off", key,
-                             word, key, key));
-  values.push_back(word == "on");
-  return {};
-}
-
-template <spec::NamedEnum E>
-Result<void> add(std::string_view key, std::string_view word, std::vector<E>& values) {
-  const auto value = spec::enum_from_name<E>(word);
-  const std::vector<std::string> known(spec::EnumNames<E>::names.begin(),
-                                       spec::EnumNames<E>::names.end());
-  if (!value)
-    return error(
-        fmt::format("--fix {}: \"{}\" is not known; {}", key, word, did_you_mean(word, known)));
-  values.push_back(*value);
-  return {};
-}
-
-Result<void> add(std::string_view key, std::string_view word, std::vector<ModuleSet>& sets) {
-  ModuleSet set;
-  for (const std::string_view module : split_at(word, '+'))
-    if (const Result<void> added = add(key, module, set); !added) return added;
-  if (std::set(set.begin(), set.end()).size() < set.size())
-    return error(fmt::format("--fix {}: \"{}\" names a module twice; name it once", key, word));
-  sets.push_back(std::move(set));
-  return {};
-}
-
-struct Key {
-  std::string_view name;
-  Result<void> (*add)(Fixed&, std::string_view key, std::string_view word);
-};
-
-template <auto Member>
-constexpr Key key(std::string_view name) {
-  return {name, [](Fixed& fixed, std::string_view name_of_key, std::string_view word) {
-            return add(name_of_key, word, fixed.*Member);
-          }};
-}
-
-constexpr Key keys[] = {key<&Fixed::tensor>("tp"),
-                        key<&Fixed::pipeline>("pp"),
-                        key<&Fixed::chunks>("vpp"),
-                        key<&Fixed::expert>("ep"),
-                        key<&Fixed::expert_tensor>("etp"),
-                        key<&Fixed::context>("cp"),
-                        key<&Fixed::data>("dp"),
-                        key<&Fixed::micro>("mbs"),
-                        key<&Fixed::sharding>("sharding"),
-                        key<&Fixed::recompute>("recompute"),
-                        key<&Fixed::recompute_layers>("recompute-layers"),
-                        key<&Fixed::recompute_modules>("recompute-modules"),
-                        key<&Fixed::sharding_group>("sharding-group"),
-                        key<&Fixed::rank_order>("rank-order"),
-                        key<&Fixed::schedule>("schedule"),
-                        key<&Fixed::sequence_parallel>("sp"),
-                        key<&Fixed::overlap_tensor>("overlap-tp"),
-                        key<&Fixed::overlap_data>("overlap-dp"),
-                        key<&Fixed::overlap_pipeline>("overlap-pp"),
-                        key<&Fixed::overlap_expert>("overlap-ep"),
-                        key<&Fixed::uneven>("uneven"),
-                        key<&Fixed::power_cap>("power-cap")};
-
-}  // namespace
-
-Result<Fixed> parse_fixed(std::string_view text) {
-  Fixed fixed;
-  if (text.empty()) return fixed;
-  std::set<std::string_view> named;
-  for (const std::string_view part : split_at(text, ',')) {
-    const size_t equals = part.find('=');
-    const std::string_view name = part.substr(0, equals);
-    std::vector<std::string> known;
-    const Key* found = nullptr;
-    for (const Key& candidate : keys) {
-      known.emplace_back(candidate.name);
-      if (candidate.name == name) found = &candidate;
-    }
-    if (found == nullptr)
-      return error(
-          fmt::format("--fix: \"{}\" is no choice of a plan; {}", name, did_you_mean(name, known)));
-    if (equals == std::string_view::npos)
-      return error(
-          fmt::format("--fix {}: no value (nothing would be fixed); write {}=VALUE", name, name));
-    if (!named.insert(name).second)
-      return error(fmt::format(
-          "--fix {0}: given twice (one would be lost); write {0}=A|B for either", name));
-    for (const std::string_view word : split_at(part.substr(equals + 1), '|')) {
-      const Result<void> added = found->add(fixed, name, word);
-      if (!added) return tl::unexpected(added.error());
-    }
-  }
-  return fixed;
+void RecomputeChoice::set(spec::Plan& plan) const {
+  plan.recompute = kind;
+  plan.recompute_layers = layers;
+  plan.recompute_modules = modules;
 }
 
 }  // namespace triplepoint::search

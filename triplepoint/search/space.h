@@ -55,6 +55,9 @@ struct Layout {
   friend auto operator<=>(const Layout&, const Layout&) = default;
 };
 
+Layout layout_of(const spec::Job&);
+void set_layout(const Layout&, spec::Plan&);
+
 /// One way to save memory on state, with the communications that may hide under it.
 struct StateChoice {
   bool sequence_parallel = false;
@@ -72,11 +75,15 @@ enum OverlapBit : uint32_t {
   overlaps_expert = 16
 };
 
+/// Sets of these bits.
+void set_overlaps(uint32_t bits, spec::Plan&);
+
 struct RecomputeChoice {
   spec::Recompute kind = spec::Recompute::none;
   std::optional<int64_t> layers = {};  // of a chunk; absent: all
   ModuleSet modules = {};
   bool has_experts() const;
+  void set(spec::Plan&) const;
 };
 
 /// The choices within one layout, independent of each other but for a state's overlaps and

@@ -123,7 +123,7 @@ Result<std::string> way_to_name(const Library& library, const LibraryFolder& in,
     all.push_back(alias.key);
   if (closest_word(name, all)) return did_you_mean(name, all);
   if (known.size() <= most) return did_you_mean(name, known);
-  return fmt::format("triplepoint list {} prints them; a file ends in .toml", in.folder);
+  return fmt::format("triplepoint show {} prints them; a file ends in .toml", in.folder);
 }
 
 Result<Path> find_in_folder(const Library& library, const LibraryFolder& in,

@@ -203,7 +203,7 @@ TEST_CASE("what is close to another name is answered with it, and unreadable one
       load_model(library, "llama3.1-70").error().what.ends_with("did you mean \"llama3.1-70b\"?"));
   CHECK(load_model(library, "no-such-thing")
             .error()
-            .what.ends_with("triplepoint list models prints them; a file ends in .toml"));
+            .what.ends_with("triplepoint show models prints them; a file ends in .toml"));
   const ScratchFolder folder;
   folder.file("aliases.toml", "[models\n");
   const auto refused = load_model(Library{folder.folder().string()}, "llama3.1-70b");

@@ -374,7 +374,7 @@ Result<StudyPlan> load_study_at(const Library& library, std::string_view name, i
   if (!listed && !is_path && path_exists(Path(name)))
     return error(
         fmt::format("{} is no study (a study is a TOML file with [study] and [[grid]]); write one, "
-                    "or name one of triplepoint list studies",
+                    "or name one of triplepoint show studies",
                     name));
   if (!listed && !is_path)
     return error(fmt::format("no study \"{0}\" (there is no studies/{0}.toml in {1}); {2}", name,

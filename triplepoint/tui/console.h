@@ -36,7 +36,7 @@ class Console {
   void draw_status(std::string_view line);
   void flush();
   bool out_is_good() const { return out_->good(); }
-  /// The reader of our output has left, as in `triplepoint list models | head -1`.
+  /// The reader of our output has left, as in `triplepoint show models | head -1`.
   bool reader_left() const { return reader_left_; }
   const Abilities& abilities() const { return abilities_; }
 

@@ -57,21 +57,4 @@ void print_document(Console& console, const answers::Document& document) {
     if (!section.tables.empty() || !section.remarks.empty()) print_section(console, section);
 }
 
-void print_trace_report(Console& console, const trace_report::TraceReport& report,
-                        const std::vector<const DataTable*>& tables, bool asked_for) {
-  for (const std::string& line : report.headlines)
-    print_wrapped(console, printable(line), "");
-  bool first = report.headlines.empty();
-  for (const DataTable* table : tables) {
-    if (table->rows.empty() && !asked_for) continue;
-    if (!first) console.print("\n");
-    first = false;
-    console.print(table->rows.empty() ? table->title + ": nothing\n" : table_text(*table, console));
-  }
-  for (const std::string& file : report.written)
-    console.print(fmt::format("wrote {}\n", file));
-  for (const std::string& remark : report.remarks)
-    print_wrapped(console, "note: " + printable(remark));
-}
-
 }  // namespace triplepoint::tui

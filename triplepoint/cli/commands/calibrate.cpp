@@ -31,7 +31,7 @@ class ThisMachineFlags {
  private:
   bool given_ = false;
   std::optional<std::string> measured_;
-  std::optional<int64_t> nodes_, ranks_;
+  calibrate::EmulatedCluster emulated_;
 };
 
 constexpr const char* group = "A description of this machine";
@@ -45,18 +45,13 @@ Arguments ThisMachineFlags::arguments() {
               given_)
       .flag("--measured", "JSON", "earlier output of triplepoint-machine, instead of measuring",
             into(measured_), {.words = Words::files})
-      .flag("--nodes", "N", "emulated nodes (default 2)", into(nodes_))
-      .flag("--ranks-per-node", "N", "of each (default 4)", into(ranks_));
+      .flag("--nodes", "N", "emulated nodes (default 2)", into_count(emulated_.nodes, 1))
+      .flag("--ranks-per-node", "N", "of each (default 4)",
+            into_count(emulated_.ranks_per_node, 1));
 }
 
 Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& folder,
                                   const FormatFlag& format) {
-  calibrate::EmulatedCluster emulated;
-  emulated.nodes = nodes_.value_or(emulated.nodes);
-  emulated.ranks_per_node = ranks_.value_or(emulated.ranks_per_node);
-  if (emulated.nodes < 1 || emulated.ranks_per_node < 1)
-    return error(
-        "--nodes and --ranks-per-node must be at least 1 (a cluster has ranks); try 2 and 4");
   const spec::Library library = TPT_TRY(spec::require_library());
   TPT_TRY(make_folder(folder));
   std::optional<Path> measured;
@@ -66,7 +61,7 @@ Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& fold
     console.warn("measuring this machine: products, attention, collectives, steps ...\n");
   }
   const calibrate::MachineFit fit =
-      TPT_TRY(app::describe_this_machine(folder, measured, emulated, library));
+      TPT_TRY(app::describe_this_machine(folder, measured, emulated_, library));
   print_answer(console, app::machine_document(fit, folder), format);
   return exit_ok;
 }

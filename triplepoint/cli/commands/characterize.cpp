@@ -14,6 +14,7 @@
 #include "triplepoint/app/runner.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/app/suite.h"
+#include "triplepoint/app/training.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
@@ -32,7 +33,7 @@ class Characterize : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("STUDY", "a name (triplepoint list studies) or a study.toml", into(study_),
+        .word("STUDY", "a name (triplepoint show studies) or a study.toml", into(study_),
               {.words = Words::studies, .required = true})
         .flag("-o,--output", "FOLDER", "where results go (default: the study's name)",
               into(output_), {.words = Words::folders})
@@ -57,10 +58,11 @@ class Characterize : public Command {
               "how jobs are run: on this machine (local, the default; mpirun or threads), "
               "or by sbatch (slurm)",
               into(measure_plan_.launcher), {.choices = {"local", "mpirun", "threads", "slurm"}})
-        .flag("--repeats", "N", "runs of each job; the median counts (default 1)", into(repeats_))
-        .flag("--steps", "N", "steps of a run (default 8)", into(steps_))
+        .flag("--repeats", "N", "runs of each job; the median counts (default 1)",
+              into_count(repeats_, 1))
+        .flag("--steps", "N", "steps of a run (default 8)", into_count(steps_, 1))
         .flag("--warmup", "N", "of these, warm-up steps that are not measured (default 2)",
-              into(warmup_))
+              into_count(warmup_, 0))
         .flag("--timeout", "TIME",
               fmt::format("time limit of one run, here and in Slurm's scripts (default: {:.0f}min "
                           "and {:g} times the simulated steps; where the simulation fails, at "
@@ -142,14 +144,7 @@ class Characterize : public Command {
     measure_plan_.repeats = repeats_.value_or(1);
     measure_plan_.steps = steps_.value_or(8);
     measure_plan_.warmup = warmup_.value_or(std::min<int64_t>(2, measure_plan_.steps - 1));
-    if (measure_plan_.repeats < 1 || measure_plan_.steps < 1)
-      return error("--repeats and --steps count what is run; give 1 or more");
-    if (measure_plan_.warmup < 0 || measure_plan_.warmup >= measure_plan_.steps)
-      return error(
-          fmt::format("--warmup {} of {} steps (at least one has to be measured); give 0 "
-                      "to {}",
-                      measure_plan_.warmup, measure_plan_.steps, measure_plan_.steps - 1));
-    return {};
+    return app::require_measured_step(measure_plan_.warmup, measure_plan_.steps);
   }
 
   Result<app::StudyResults> run_items(tui::Console& console, const spec::Library& library,

@@ -7,6 +7,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::cli {
@@ -17,18 +18,16 @@ class Doctor : public Command {
   Arguments arguments() override {
     return Arguments()
         .add(format_.argument())
-        .flag("--look", "TIME", "sampling time (default 3s)", into_quantity(look_))
+        .flag("--look", "TIME", "sampling time (default 3s)",
+              into_time(look_, 100 * unit::ms, 10 * unit::min))
         .add(sensors_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {
-    const Seconds look = look_.value_or(3 * unit::s);
-    if (look < 100 * unit::ms || look > 600 * unit::s)
-      return error("sensors can be watched for 100ms to 10min; try --look 3s");
     const telemetry::SensorOptions options = sensors_.options();
     auto sensors = TPT_TRY(telemetry::open_sensors(options));
     const telemetry::Examination found =
-        examine(std::move(sensors), options.paths, telemetry::process_variable, look);
+        examine(std::move(sensors), options.paths, telemetry::process_variable, look_);
     if (format_.is_json())
       print_json(console, examination_json(found));
     else
@@ -39,7 +38,7 @@ class Doctor : public Command {
  private:
   app::SensorFlags sensors_;
   FormatFlag format_;
-  std::optional<Seconds> look_;
+  Seconds look_ = 3 * unit::s;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"
 
@@ -20,7 +21,7 @@ class ExporterCommand : public Command {
   Arguments arguments() override {
     return Arguments()
         .flag("--interval", "TIME", "between two readings of the sensors (default 100ms)",
-              into_quantity(interval_))
+              into_time(options_.plan.interval, 5 * unit::ms, 60 * unit::s))
         .toggle("--dcgm-names", "also export under the names of dcgm-exporter (DCGM_FI_DEV_...)",
                 dcgm_names_)
         .flag("--job", "LABELS",
@@ -35,14 +36,9 @@ class ExporterCommand : public Command {
   }
 
   Result<int> run(tui::Console& console) override {
-    telemetry::ExporterOptions options;
+    telemetry::ExporterOptions options = options_;
     options.http = TPT_TRY(listen_.options());
     options.page = {.dcgm_names = dcgm_names_, .version = program_version().substr(12)};
-    options.plan.interval = interval_.value_or(options.plan.interval);
-    if (options.plan.interval < 5 * unit::ms || options.plan.interval > 60 * unit::s)
-      return error(
-          "the sensors cannot be read so often or so rarely (5ms to 60s are possible); "
-          "try --interval 100ms");
     if (job_file_) options.job_file = *job_file_;
     const telemetry::JobLabels job =
         job_ ? TPT_TRY(telemetry::parse_job(*job_))
@@ -59,7 +55,7 @@ class ExporterCommand : public Command {
  private:
   app::SensorFlags sensors_;
   ListenFlags listen_{"127.0.0.1:9400"};
-  std::optional<Seconds> interval_;
+  telemetry::ExporterOptions options_;
   std::optional<std::string> job_, job_file_;
   bool dcgm_names_ = false;
 };

@@ -12,6 +12,7 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/answers/document.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
@@ -77,38 +78,41 @@ class Import : public Command {
       file = (Path(*output_) / (run.manifest.name + ".run")).string();
       TPT_TRY(run::save(run, *file));
     }
-    format_.is_json() ? print_json(console, recording_json(run, file))
-                      : print_recording(console, run, file);
+    print_answer(console, recording_document(run, file), format_);
     return exit_ok;
   }
 
-  Json recording_json(const run::Run& run, const std::optional<std::string>& file) const {
-    Json json = {{"recording", path_},
-                 {"producer", run.manifest.producer},
-                 {"devices", run.devices.size()},
-                 {"series", run.series.size()},
-                 {"steps", run.steps.size()},
-                 {"notes", run.manifest.notes}};
-    if (run.numbers.recording_energy_j) json["energy_j"] = *run.numbers.recording_energy_j;
-    if (file) json["file"] = *file;
-    return json;
-  }
-
-  void print_recording(tui::Console& console, const run::Run& run,
-                       const std::optional<std::string>& file) const {
-    console.print(fmt::format("{}: a recording of {}: {} GPUs, {} series, {} steps\n", path_,
-                              run.manifest.producer, run.devices.size(), run.series.size(),
-                              run.steps.size()));
-    if (run.numbers.recording_energy_j && run.numbers.recording_s)
-      console.print(fmt::format("  the GPUs took {} J in {} s\n",
-                                significant(*run.numbers.recording_energy_j, 4),
-                                significant(*run.numbers.recording_s, 4)));
+  answers::Document recording_document(const run::Run& run,
+                                       const std::optional<std::string>& file) const {
+    const auto joules = run.numbers.recording_energy_j, seconds = run.numbers.recording_s;
+    answers::Section section{.id = "recording", .title = ""};
+    const auto add = [&](std::string text, answers::Remark::Kind kind) {
+      section.remarks.push_back({std::move(text), kind});
+    };
+    if (joules && seconds)
+      add(fmt::format("the GPUs took {} J in {} s", significant(*joules, 4),
+                      significant(*seconds, 4)),
+          answers::Remark::Kind::finding);
     for (const std::string& note : run.manifest.notes)
-      console.print("  " + note + "\n");
-    if (file) console.print("written to " + *file + "\n");
-    console.print(fmt::format(
-        "to see it: triplepoint report {0}; beside another: triplepoint compare {0} OTHER\n",
-        shell_word(file.value_or(path_))));
+      add(note, answers::Remark::Kind::note);
+    const std::string readable = shell_word(file.value_or(path_));
+    add("triplepoint report " + readable, answers::Remark::Kind::command);
+    add(fmt::format("triplepoint compare {} OTHER", readable), answers::Remark::Kind::command);
+    return {.kind = "recording",
+            .title = "",
+            .facts = fmt::format("{}: a recording of {}: {} GPUs, {} series, {} steps{}", path_,
+                                 run.manifest.producer, run.devices.size(), run.series.size(),
+                                 run.steps.size(), file ? "; written to " + *file : ""),
+            .verdict = "",
+            .sections = {std::move(section)},
+            .numbers = {{"recording", path_},
+                        {"producer", run.manifest.producer},
+                        {"devices", run.devices.size()},
+                        {"series", run.series.size()},
+                        {"steps", run.steps.size()},
+                        {"notes", run.manifest.notes},
+                        {"energy_j", joules ? Json(*joules) : Json()},
+                        {"file", file ? Json(*file) : Json()}}};
   }
 
   Result<formats::FolderImport> read(const spec::Library& library) const {

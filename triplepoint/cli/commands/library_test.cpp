@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What there is (list, show), and what comes from others (import).
+// What there is (show), and what comes from others (import).
 #include <filesystem>
 #include <set>
 
@@ -22,14 +22,14 @@ using testing::json_of;
 using testing::Outcome;
 
 TEST_CASE("lists name what simulate takes") {
-  CHECK(contains(call({"list", "models"}).out, "gpt3-175b"));
-  CHECK(contains(call({"list", "clusters", "--names"}).out, "hgx-h200\n"));
-  CHECK(contains(call({"list", "studies"}).out, "paper/h200"));
-  const std::string gpus = call({"list", "gpus"}).out;
+  CHECK(contains(call({"show", "models"}).out, "gpt3-175b"));
+  CHECK(contains(call({"show", "clusters", "--names"}).out, "hgx-h200\n"));
+  CHECK(contains(call({"show", "studies"}).out, "paper/h200"));
+  const std::string gpus = call({"show", "gpus"}).out;
   CHECK(contains(gpus, "989 TFLOP/s bf16"));
   CHECK(contains(gpus, ", 0.0410 TFLOP/s bf16"));  // a quarter of a CPU core
   for (const char* kind : {"models", "gpus", "clusters", "stacks", "studies"})
-    CHECK(json_of(call({"list", kind, "--format", "json"}))[kind].size() > 0);
+    CHECK(json_of(call({"show", kind, "--format", "json"}))[kind].size() > 0);
 }
 
 TEST_CASE("a folder without launch files and a file that is no study are refused as such") {
@@ -103,7 +103,7 @@ TEST_CASE("import of a recording prints commands that read what it wrote") {
   const auto command_in = [](const Outcome& outcome) {
     const size_t begin = outcome.out.find("triplepoint report ");
     REQUIRE(begin != std::string::npos);
-    return outcome.out.substr(begin, outcome.out.find(';', begin) - begin);
+    return outcome.out.substr(begin, outcome.out.find('\n', begin) - begin);
   };
   CHECK(command_in(call({"import", folder})) == "triplepoint report '" + folder + "'");
   const Outcome written = call({"import", folder, "-o", output});

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which plan should a job run, and why that one.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,21 +13,24 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/text_parts.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/clock_plan.h"
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/app/place_telemetry.h"
-#include "triplepoint/app/plan_search.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/shared_flags.h"
+#include "triplepoint/formats/export.h"
+#include "triplepoint/formats/import.h"
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/pages/document_page.h"
@@ -44,16 +46,7 @@ namespace {
 using advise::ClockPlan;
 using advise::ClockPoint;
 
-/// What `plan --clocks` was asked.
-struct ClockRequest {
-  metrics::EnergyScope scope = metrics::EnergyScope::site;
-  double slowdown = 0;  // the point that is written may be so much slower
-  FormatFlag format{FormatFlag::Csv::yes};
-  std::optional<std::string> output;  // folder, or a page
-  int threads = 1;
-};
-
-Result<bool> write_setting(tui::Console& console, const spec::Library& library,
+Result<void> write_setting(tui::Console& console, const spec::Library& library,
                            const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
                            const Path& folder) {
   TPT_TRY(make_folder(folder));
@@ -69,62 +62,78 @@ Result<bool> write_setting(tui::Console& console, const spec::Library& library,
       fmt::format("clocks.csv (per rank), clocks.sh (to read, then to run on each node) and "
                   "job.toml (with these limits) in {}\n",
                   folder.string()));
-  return true;
-}
-
-Result<void> require_clocks(const spec::Job& job) {
-  TPT_TRY(spec::require_valid(job));
-  TPT_TRY(flags::require_power(job, "--clocks"));
-  if (job.plan.sends && job.plan.sends->microbatches > 1)
-    return error(
-        "--clocks plans no sends of several microbatches (its slacks are those of single sends); "
-        "leave out sends.microbatches");
-  if (job.task == spec::Task::pretrain || job.task == spec::Task::lora) return {};
-  return error(
-      "--clocks supports only training (the job has another task); try triplepoint simulate "
-      "--sweep");
+  return {};
 }
 
 /// "2%" or "0.02".
 Result<double> parse_slowdown(std::string_view text) {
-  const bool percent = text.ends_with('%');
-  const std::string number(text.substr(0, text.size() - (percent ? 1 : 0)));
-  char* end = nullptr;
-  const double value = std::strtod(number.c_str(), &end);
-  if (number.empty() || *end != '\0' || !(value >= 0) || value > (percent ? 100 : 1))
-    return error(
-        fmt::format("--slowdown {} is not a share (it is the allowed increase of step time); "
-                    "try --slowdown 2%",
-                    text));
-  return percent ? value / 100 : value;
+  const auto split = split_number(text);
+  const double share = split ? split->number / (split->rest == "%" ? 100 : 1) : -1;
+  if (split && (split->rest == "%" || split->rest.empty()) && share >= 0 && share <= 1)
+    return share;
+  return error(
+      fmt::format("--slowdown {} is not a share (it is the allowed increase of step time); "
+                  "try --slowdown 2%",
+                  text));
 }
 
-/// Clocks and power caps of each device of a job, from no slowdown on: the frontier, the stages
-/// with their slack, and, in a folder, what an operator needs to set them.
-Result<int> plan_the_clocks(tui::Console& console, const spec::Library& library,
-                            const spec::Job& job, const ClockRequest& request) {
-  TPT_TRY(require_clocks(job));
-  TPT_TRY(require_lasting_faults(job, "leave out its time"));
-  TPT_TRY(app::run_at_rest(job));
-  const advise::ClockOptions options;
-  const ClockPlan plan =
-      advise::plan_clocks(job, {.scope = request.scope,
-                                .most_slowdown = std::max(options.most_slowdown, request.slowdown),
-                                .threads = request.threads,
-                                .watch = tui::watch_on(console)});
-  const ClockPoint* chosen = advise::chosen_point(plan, request.slowdown);
-  const answers::Document answer = advise::clock_answer(job, plan, chosen);
-  print_answer(console, answer, request.format);
-  if (request.output && request.output->ends_with(".html"))
-    TPT_TRY(write_file_atomically(Path(*request.output), report::document_page(answer)));
-  else if (request.output && chosen)
-    TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*request.output)));
-  else if (request.output && !plan.interrupted)
+/// The best plans as 1-job.toml, 1-megatron.sh, 1-nemo.yaml, 2-... in a folder; a text that says
+/// so.
+Result<std::string> write_plans(const spec::Library& library, const search::PlanQuestion& asked,
+                                const search::Ranking& ranking, const Path& folder) {
+  TPT_TRY(make_folder(folder));
+  const size_t count = std::min(ranking.ranked.size(), asked.top);
+  std::string remarks;
+  for (size_t i = 0; i < count; ++i) {
+    spec::Job job = search::job_of(asked.base, ranking.ranked[i]);
+    job.name = answers::default_name(job);
+    remarks += TPT_TRY(formats::write_job_files(library, job, folder / std::to_string(i + 1)));
+  }
+  if (const Path more = folder / fmt::format("{}-job.toml", count + 1); path_exists(more))
+    remarks += fmt::format("plans from {} on are of an earlier search; remove their files\n",
+                           more.string());
+  return fmt::format("{} plan{} as job.toml, megatron.sh and nemo.yaml in {}\n{}", count,
+                     count == 1 ? "" : "s", folder.string(), remarks);
+}
+
+/// A plan that --explain names: by its number in the ranking, or as a job file.
+Result<search::Finalist> named_plan(const spec::Library& library, const search::PlanOutcome& found,
+                                    const std::string& name) {
+  const auto& ranked = found.ranking.ranked;
+  if (const Result<int64_t> place = parse_count(name)) {
+    if (*place >= 1 && *place <= static_cast<int64_t>(ranked.size()))
+      return ranked[static_cast<size_t>(*place) - 1];
     return error(
-        fmt::format("nothing was written (no setting within --slowdown saves energy {}); allow "
-                    "more, as in --slowdown 5%",
-                    metrics::scope_text(plan.scope)));
-  return interrupted() ? exit_interrupted : exit_ok;
+        fmt::format("--explain: there is no plan {} (the ranking has {}); name one of them, or a "
+                    "job file",
+                    name, ranked.size()));
+  }
+  spec::Job job = found.asked.base;
+  spec::StatedJob stated = TPT_TRY(formats::read_stated_job(library, name, {}));
+  stated.job.cluster = job.cluster;
+  const auto batch = job.plan.global_batch_size;
+  job.plan = TPT_TRY(spec::with_defaults(library, std::move(stated))).plan;
+  job.plan.global_batch_size = batch;
+  TPT_TRY(spec::require_valid(job));
+  search::Finalist plan = search::simulate_in_full(job, found.asked.objective);
+  if (plan.time > 0) return plan;
+  return error(
+      fmt::format("--explain: the plan of {} does not fit in memory (it has no step to compare); "
+                  "save more, or use more nodes",
+                  name));
+}
+
+Result<std::vector<search::Finalist>> explained_plans(const spec::Library& library,
+                                                      const search::PlanOutcome& found,
+                                                      const std::string& text) {
+  std::vector<search::Finalist> plans;
+  const std::vector<std::string> names = TPT_TRY(split_list(text));
+  if (names.size() != 2)
+    return error(fmt::format("--explain compares two plans ({} {} given); try --explain 1,2",
+                             names.size(), names.size() == 1 ? "was" : "were"));
+  for (const std::string& name : names)
+    plans.push_back(TPT_TRY(named_plan(library, found, name)));
+  return plans;
 }
 
 class PlanCommand : public Command {
@@ -190,39 +199,31 @@ class PlanCommand : public Command {
     if (size_limits_.time || size_limits_.money || nodes_.size() > 1 || clusters_.size() > 1)
       return plan_sizes(console, library);
     const spec::Job base = TPT_TRY(job(console, library));
-    const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library, base.environment));
     if (const std::string own = app::own_model_text(library, base);
         !own.empty() && !format_.is_json())
       console.print(own + "\n");
-    search::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
-    asked.watch = tui::watch_on(console);
-    const search::Space space = TPT_TRY(plan_.searched().space(asked.base));
-    const search::Ranking ranking = TPT_TRY(search::find_plans(space, asked));
+    search::PlanOutcome outcome = TPT_TRY(plan_.outcome(library, base, tui::watch_on(console)));
+    const search::PlanQuestion& asked = outcome.asked;
+    const search::Ranking& ranking = outcome.ranking;
     if (ranking.ranked.empty()) {
       console.warn("triplepoint: interrupted before the first plan was found\n");
       return exit_interrupted;
     }
-    const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
-    search::PlanOutcome outcome{.asked = asked,
-                                .ranking = ranking,
-                                .intervals = intervals,
-                                .rates = rates,
-                                .bill = plan_.bill_of(asked.base, rates)};
     const std::optional<learn::Calibration> learned = TPT_TRY(flags_.own_runs());
     if (learned && learned->knows(asked.base)) outcome.own_runs = own_runs(*learned, asked);
     if (flags_.has_file()) outcome.own = search::own_plan(asked);
     if (outcome.own && !interrupted())
       outcome.changes = search::best_changes(asked.base, asked.objective, asked.limits);
     if (explain_ && !interrupted())
-      outcome.explained = TPT_TRY(app::explained_plans(library, asked, ranking, *explain_));
+      outcome.explained = TPT_TRY(explained_plans(library, outcome, *explain_));
     if (output_ && !interrupted())
       outcome.others = search::neighbours_of(search::job_of(asked.base, ranking.ranked[0]),
                                              asked.objective, asked.limits);
     const answers::Document answer = search::plan_answer(outcome);
-    print_answer(console, answer, format_, outcome.explained ? "explain" : "plans");
+    print_answer(console, answer, format_, outcome.explained.empty() ? "plans" : "explain");
     if (output_) {
       const bool only_page = output_->ends_with(".html");
-      if (!only_page) console.warn(TPT_TRY(app::write_plans(library, asked, ranking, *output_)));
+      if (!only_page) console.warn(TPT_TRY(write_plans(library, asked, ranking, *output_)));
       TPT_TRY(write_file_atomically(only_page ? Path(*output_) : Path(*output_) / "report.html",
                                     report::document_page(answer, page_data(outcome, !only_page))));
     }
@@ -301,23 +302,18 @@ class PlanCommand : public Command {
     }
   }
 
-  Result<search::Sized> sized(const spec::Library& library, spec::Job base,
-                              const metrics::PredictionIntervals& intervals, const Watch& watch) {
-    const metrics::BillRates rates = TPT_TRY(plan_.billed().rates(library, base.environment));
+  /// The best plan of a job's size, or why there is none.
+  search::Sized sized(const spec::Library& library, spec::Job base, const Watch& watch) const {
     search::Sized size{.base = base, .problem = {}};
-    search::PlanQuestion asked = TPT_TRY(plan_.question(library, base, rates));
-    asked.top = 1;
-    asked.watch = watch;
-    size.base = asked.base;
-    const Result<search::Space> space = plan_.searched().space(asked.base);
-    const Result<search::Ranking> ranking =
-        space ? search::find_plans(*space, asked) : tl::unexpected(space.error());
-    if (!ranking) {
-      size.problem = ranking.error().what;
-    } else if (!ranking->ranked.empty()) {
-      size.plan = ranking->ranked.front();
-      size.bill = plan_.bill_of(asked.base, rates)(size.plan);
-      size.step_time = intervals.step_time(search::job_of(asked.base, size.plan), size.plan.time);
+    const auto outcome = plan_.outcome(library, std::move(base), watch, 1);
+    if (!outcome) {
+      size.problem = outcome.error().what;
+    } else if (!outcome->ranking.ranked.empty()) {
+      size.base = outcome->asked.base;
+      size.plan = outcome->ranking.ranked.front();
+      size.bill = outcome->bill(size.plan);
+      size.step_time =
+          outcome->intervals.step_time(search::job_of(size.base, size.plan), size.plan.time);
     }
     return size;
   }
@@ -332,7 +328,6 @@ class PlanCommand : public Command {
           fmt::format("{}: sizes have no job files; -o NAME.html writes the page, and plan "
                       "with one --cluster and --nodes the files",
                       *output_));
-    const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
     if (clusters_.empty()) clusters_.emplace_back();
     if (nodes_.empty()) nodes_.push_back(0);
     std::vector<search::Sized> sizes;
@@ -344,8 +339,7 @@ class PlanCommand : public Command {
           if (interrupted()) return {};
           if (!cluster.empty()) TPT_TRY(store_cluster_(cluster));
           if (nodes > 0) TPT_TRY(store_nodes_(std::to_string(nodes)));
-          search::Sized next = TPT_TRY(
-              sized(library, TPT_TRY(flags_.job(library)), intervals, tui::watch_on(console)));
+          search::Sized next = sized(library, TPT_TRY(flags_.job(library)), tui::watch_on(console));
           if (interrupted()) return {};  // its search did not end
           sizes.push_back(std::move(next));
         }
@@ -362,6 +356,10 @@ class PlanCommand : public Command {
       console.warn("triplepoint: interrupted before the first size was searched\n");
       return exit_interrupted;
     }
+    if (const std::string& first = sizes.front().problem;
+        !first.empty() &&
+        std::ranges::all_of(sizes, [&](const auto& each) { return each.problem == first; }))
+      return error(first);
     const metrics::BillRates rates =
         TPT_TRY(plan_.billed().rates(library, sizes.front().base.environment));
     const answers::Document answer =
@@ -398,16 +396,36 @@ class PlanCommand : public Command {
     return job;
   }
 
+  /// Clocks and power caps of each device of a job, from no slowdown on: the frontier, the stages
+  /// with their slack, and, in a folder, what an operator needs to set them.
   Result<int> plan_clocks(tui::Console& console, const spec::Library& library) const {
     spec::Job job = TPT_TRY(this->job(console, library));
     const ScopeFlags& energy = plan_.billed().energy();
     TPT_TRY(energy.count_energy(job, TPT_TRY(metrics::load_bill_rates(library)).pue));
-    return plan_the_clocks(console, library, job,
-                           {.scope = energy.scope(),
-                            .slowdown = slowdown_.value_or(0),
-                            .format = format_,
-                            .output = output_,
-                            .threads = plan_.thread_count()});
+    TPT_TRY(spec::require_valid(job));
+    TPT_TRY(require_plannable(job, "--clocks"));
+    TPT_TRY(require_lasting_faults(job, "leave out its time"));
+    TPT_TRY(app::run_at_rest(job));
+    const double slowdown = slowdown_.value_or(0);
+    advise::ClockOptions options;
+    options.scope = energy.scope();
+    options.most_slowdown = std::max(options.most_slowdown, slowdown);
+    options.threads = plan_.thread_count();
+    options.watch = tui::watch_on(console);
+    const ClockPlan plan = advise::plan_clocks(job, options);
+    const ClockPoint* chosen = advise::chosen_point(plan, slowdown);
+    const answers::Document answer = advise::clock_answer(job, plan, chosen);
+    print_answer(console, answer, format_);
+    if (output_ && output_->ends_with(".html"))
+      TPT_TRY(write_file_atomically(Path(*output_), report::document_page(answer)));
+    else if (output_ && chosen)
+      TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*output_)));
+    else if (output_ && !plan.interrupted)
+      return error(
+          fmt::format("nothing was written (no setting within --slowdown saves energy {}); allow "
+                      "more, as in --slowdown 5%",
+                      metrics::scope_text(plan.scope)));
+    return interrupted() ? exit_interrupted : exit_ok;
   }
 
   PlanFlags plan_;

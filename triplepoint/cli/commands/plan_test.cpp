@@ -46,6 +46,20 @@ TEST_CASE("plan: -o NAME.html writes the page and nothing else") {
   CHECK(contains(*text, "Best plans"));
 }
 
+TEST_CASE("plan: what two explained plans differ in adds up to their steps") {
+  const Outcome found = call(search_words({"--explain", "1,2", "--format", "json"}));
+  const Json rows = Json::parse(found.out).at("explain").at("rows");
+  for (const char* plan : {"a_s", "b_s", "difference_s"}) {
+    double sum = 0;
+    for (const Json& row : rows)
+      if (row.at("term") != "step") sum += row.at(plan).get<double>();
+    CHECK(sum == doctest::Approx(rows.back().at(plan).get<double>()));
+  }
+  const Outcome alone = call(search_words({"--explain", "1"}));
+  CHECK(alone.code == exit_failed);
+  CHECK(contains(alone.err, "compares two plans"));
+}
+
 TEST_CASE("plan: JSON holds as many plans as the table, and the front where it is asked for") {
   const std::vector<std::string> two = {"plan",     "--model", "gpt3-5b", "--cluster",
                                         "dgx-a100", "--nodes", "2",       "--gbs",

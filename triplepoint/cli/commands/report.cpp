@@ -35,7 +35,6 @@ class Report : public Command {
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
-    TPT_TRY(check_trace_flags(options_));
     const app::SourceKind kind =
         sources_.size() > 1 ? app::SourceKind::traces : app::kind_of_source(sources_.front());
     const Path page = output_ ? Path(*output_) : default_page();
@@ -79,9 +78,7 @@ class Report : public Command {
     return report::study_page(TPT_TRY(app::load_study_source(sources_[0])));
   }
   Result<std::string> page_of_run() const {
-    const run::Run run = TPT_TRY(app::load_run_source(sources_, options_));
-    const metrics::Metrics metrics = metrics::measure(run);
-    return report::run_page(run, metrics, app::numbers_of(run));
+    return app::page_of_run(TPT_TRY(app::load_run_source(sources_, options_)));
   }
 
   std::vector<std::string> sources_;

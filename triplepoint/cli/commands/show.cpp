@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "triplepoint/base/data_table.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
@@ -18,6 +20,7 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/launch_flags.h"
 #include "triplepoint/formats/import.h"
+#include "triplepoint/tui/console.h"
 #include "triplepoint/tui/document_text.h"
 #include "triplepoint/workload/memory.h"
 #include "triplepoint/workload/model_flops.h"
@@ -30,38 +33,47 @@ using spec::Library;
 /// A kind of thing with a name, the folder its files lie in, and the table in such a file.
 struct Kind {
   const char* word;
-  const char* folder;
-  const char* table;
+  const char* folder;  // and what a list of all is called
+  const char* table;   // none: the file is no file of data/
   std::vector<std::string> (*list)(const Library&);
-  Result<std::string> (*about)(const Library&, const std::string& name);
+  Result<std::string> (*about)(const Library&, const std::string& name);  // in a line
 };
 
+/// What a line says of a thing that is read from the library.
+template <auto Load, auto About>
+Result<std::string> about(const Library& library, const std::string& name) {
+  return About(TPT_TRY(Load(library, name)));
+}
+
 constexpr Kind kinds[] = {
-    {"model", "models", "model", spec::list_models,
-     [](const Library& l, const std::string& n) -> Result<std::string> {
-       return app::model_text(l, TPT_TRY(spec::load_model(l, n)));
-     }},
-    {"GPU", "gpus", "gpu", spec::list_gpus,
-     [](const Library& l, const std::string& n) -> Result<std::string> {
-       return spec::about_gpu(TPT_TRY(spec::load_gpu(l, n)));
-     }},
+    {"model", "models", "model", spec::list_models, about<spec::load_model, spec::about_model>},
+    {"GPU", "gpus", "gpu", spec::list_gpus, about<spec::load_gpu, spec::about_gpu>},
     {"cluster", "clusters", "cluster", spec::list_clusters,
-     [](const Library& l, const std::string& n) -> Result<std::string> {
-       return spec::about_cluster(TPT_TRY(spec::load_cluster(l, n)));
-     }},
-    {"stack", "stacks", "stack", spec::list_stacks,
-     [](const Library& l, const std::string& n) -> Result<std::string> {
-       return spec::about_stack(TPT_TRY(spec::load_stack(l, n)));
-     }},
+     about<spec::load_cluster, spec::about_cluster>},
+    {"stack", "stacks", "stack", spec::list_stacks, about<spec::load_stack, spec::about_stack>},
     {"optimizer", "optimizers", "optimizer", spec::list_optimizers,
-     [](const Library& l, const std::string& n) -> Result<std::string> {
-       return spec::about_optimizer(TPT_TRY(spec::load_optimizer(l, n)));
-     }},
+     about<spec::load_optimizer, spec::about_optimizer>},
     {"records", "records", "records", spec::list_records,
-     [](const Library& l, const std::string& n) -> Result<std::string> {
-       return spec::about_records(TPT_TRY(spec::load_records(l, n)));
-     }},
+     about<spec::load_records, spec::about_records>},
+    {"study", "studies", "", spec::list_studies, about<spec::load_study, spec::about_study>},
 };
+
+/// What is said of one thing: of a model more than in a list.
+Result<std::string> details_of(const Library& library, const Kind& kind, const std::string& name) {
+  if (kind.list == spec::list_models)
+    return app::model_text(library, TPT_TRY(spec::load_model(library, name)));
+  return kind.about(library, name);
+}
+
+/// All of a kind; one whose file cannot be read says so instead of ending the list.
+DataTable list_table(const Library& library, const Kind& kind) {
+  DataTable table = text_table({{"name", Align::left}, {"about", Align::left}});
+  for (const std::string& name : kind.list(library)) {
+    const Result<std::string> said = kind.about(library, name);
+    table.add({name, said ? *said : "cannot be read: " + said.error().what});
+  }
+  return table;
+}
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -72,6 +84,7 @@ const Kind* kind_of_file(const std::string& text, const std::string& path) {
   const auto root = spec::parse_toml(text, path);
   if (!root) return nullptr;
   for (const Kind& kind : kinds) {
+    if (*kind.table == '\0') continue;
     const auto belongs = [&](const spec::TomlEntry& entry) {
       return entry.key == kind.table || entry.key == "source" || entry.key == "fit";
     };
@@ -99,20 +112,28 @@ class Show : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("NAME",
-              "of a model, GPU, cluster, stack, optimizer, records or study, or a file: one of "
-              "these in TOML, "
-              "a config.json, or a job",
-              into(name_), {.words = Words::library, .required = true})
+        .word(
+            "NAME",
+            "of a model, GPU, cluster, stack, optimizer, records or study; all of a kind: models, "
+            "gpus, clusters, stacks, optimizers, records, studies; or a file: one of these in "
+            "TOML, a config.json, or a job",
+            into(name_), {.words = Words::library, .required = true})
+        .toggle("--names", "of a kind: only the names, one per line", names_)
         .add(launch_.arguments())
         .add(format_.argument());
   }
 
   Result<int> run(tui::Console& console) override {
     const Library library = TPT_TRY(spec::require_library());
+    for (const Kind& kind : kinds)
+      if (name_ == kind.folder) return list(library, kind, console);
+    if (names_)
+      return error(
+          fmt::format("{} is no kind of thing; --names goes with models, gpus, clusters, "
+                      "stacks, optimizers, records or studies",
+                      name_));
     Json all = Json::array();
-    std::vector<std::string> known = spec::list_studies(library);
-    if (contains(known, name_)) TPT_TRY(show_study(library, console, all));
+    std::vector<std::string> known;
     for (const Kind& kind : kinds) {
       const std::vector<std::string> names = kind.list(library);
       known.insert(known.end(), names.begin(), names.end());
@@ -125,30 +146,42 @@ class Show : public Command {
       const auto close = closest_word(name_, known);
       return error(fmt::format("nothing is called \"{}\", and there is no such file; {}", name_,
                                close ? fmt::format("did you mean \"{}\"?", *close)
-                                     : "triplepoint list prints the names of a kind"));
+                                     : "triplepoint show models lists those of a kind"));
     }
     if (format_.is_json()) print_json(console, {{"shown", std::move(all)}});
     return exit_ok;
   }
 
  private:
+  Result<int> list(const Library& library, const Kind& kind, tui::Console& console) const {
+    const std::vector<std::string> names = kind.list(library);
+    if (names_) {  // nothing is read, so that completion is quick
+      console.print(names.empty() ? "" : fmt::format("{}\n", fmt::join(names, "\n")));
+      return exit_ok;
+    }
+    if (names.empty())
+      return error(
+          fmt::format("no {} under {} (the data folder is missing or empty); set TRIPLEPOINT_DATA "
+                      "to the folder that holds models, gpus, clusters",
+                      kind.folder, library.root));
+    const DataTable table = list_table(library, kind);
+    format_.is_json() ? print_json(console, {{kind.folder, table_json(table)["rows"]}})
+                      : console.print(tui::table_text(table, console));
+    return exit_ok;
+  }
+
   void show(const answers::Document& document, tui::Console& console, Json& all) const {
     all.push_back(answers::document_json(document));
     if (!format_.is_json()) tui::print_document(console, document);
   }
 
-  Result<void> show_study(const Library& library, tui::Console& console, Json& all) const {
-    const spec::StudyPlan plan = TPT_TRY(spec::load_study(library, name_));
-    show(app::plan_document(plan), console, all);
-    return {};
-  }
-
   /// Of what is known under the other name.
   Result<void> show_other_name(const Library& library, tui::Console& console, Json& all) const {
-    for (const Kind& kind : kinds)
-      if (const auto name = TPT_TRY(spec::name_in_library(library, kind.folder, name_));
-          !name.empty())
-        TPT_TRY(show_thing(library, kind, name, console, all));
+    for (const Kind& kind : kinds) {
+      if (kind.list == spec::list_studies) continue;
+      const auto name = TPT_TRY(spec::name_in_library(library, kind.folder, name_));
+      if (!name.empty()) TPT_TRY(show_thing(library, kind, name, console, all));
+    }
     return {};
   }
 
@@ -188,9 +221,13 @@ class Show : public Command {
 
   Result<void> show_thing(const Library& library, const Kind& kind, const std::string& name,
                           tui::Console& console, Json& all) const {
+    if (kind.list == spec::list_studies) {
+      show(app::plan_document(TPT_TRY(spec::load_study(library, name))), console, all);
+      return {};
+    }
     const std::string file = name.ends_with(".toml") ? absolute_path(name).string()
                                                      : fmt::format("{}/{}", kind.folder, name);
-    show(app::library_document(kind.word, name, TPT_TRY(kind.about(library, name)),
+    show(app::library_document(kind.word, name, TPT_TRY(details_of(library, kind, name)),
                                TPT_TRY(app::numbers_of(library, file))),
          console, all);
     return {};
@@ -199,6 +236,7 @@ class Show : public Command {
   std::string name_;
   LaunchFlags launch_;
   FormatFlag format_;
+  bool names_ = false;
 };
 
 }  // namespace

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <ctime>
+#include <iostream>
 #include <thread>
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
@@ -29,25 +37,68 @@ void sleep_for(Seconds time) {
         std::min<Clock::duration>(end - Clock::now(), std::chrono::milliseconds(100)));
 }
 
+/// "triplepoint snapshot  19:04:23"
+std::string title_line(const tui::Console& console) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%H:%M:%S", &parts);
+  return console.styled("triplepoint snapshot", tui::Style::bold) + "  " + text.data() + "\n";
+}
+
+/// Over the picture before: the rows that the terminal has room for, from the top. The cursor stays
+/// below the last line.
+void draw(const tui::Console& console, const Snapshot& snapshot) {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
+    size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+  tui::Console::Abilities abilities = console.abilities();
+  abilities.width = size.ws_col;
+  const tui::Console screen(std::cout, std::cerr, abilities);
+  const std::string text = title_line(screen) + tui::snapshot_table(snapshot, screen);
+  std::vector<std::string_view> lines = lines_of(text);
+  lines.resize(std::min(lines.size(), static_cast<std::size_t>(size.ws_row) - 1));
+  std::string picture = "\033[H";
+  for (const std::string_view line : lines)
+    picture.append(line).append("\033[K\n");
+  std::cout << picture + "\033[J" << std::flush;
+}
+
 class SnapshotCommand : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
         .add(format_.argument())
-        .flag("--every", "TIME", "repeat until interrupted; JSON has one line per snapshot",
-              into_quantity(every_))
+        .flag(
+            "--every,--interval", "TIME",
+            "repeat until interrupted; a table is drawn anew on a terminal, JSON has one line per "
+            "snapshot",
+            into_quantity(every_))
         .add(sensors_.arguments());
   }
 
   Result<int> run(tui::Console& console) override {
+    const bool draws = every_ && format_.is_table() && console.abilities().width;
+    if (draws && (*every_ < 100 * unit::ms || *every_ > 3600 * unit::s))
+      return error("a table can be drawn every 100ms to 1h; try --every 1s");
     telemetry::SamplingPlan plan;
     plan.probe = 0 * unit::s;
+    if (draws) {
+      plan.interval = std::clamp(*every_ / 4, 50 * unit::ms, 500 * unit::ms);
+      plan.slow_every = std::max(1, static_cast<int>(1 * unit::s / plan.interval));
+    }
     Live live(TPT_TRY(telemetry::open_sensors(sensors_.options())), plan);
-    live.read_now();
+    const auto read = [&] { draws ? live.update() : live.read_now(); };
+    if (draws) {
+      live.start();
+      std::cout << "\033[2J";
+    }
+    read();
     sleep_for(0.5 * unit::s);  // over which rates are measured
     for (bool first = true;; first = false) {
-      live.read_now();
-      print(live.snapshot(), first, console);
+      read();
+      draws ? draw(console, live.snapshot()) : print(live.snapshot(), first, console);
       console.flush();
       if (!every_ || console.reader_left()) return exit_ok;
       sleep_for(*every_);

@@ -56,11 +56,8 @@ class Steer : public Command {
  public:
   Arguments arguments() override {
     return flags_.arguments()
+        .add(faults_.arguments())
         .group("Disturbance")
-        .flag("--fault", "WHAT",
-              "what goes wrong, as in node=1,power=0.6@5min..20min (see simulate --help); "
-              "repeatable",
-              into(faults_), {.repeats = true})
         .flag("--duration", "TIME", "simulated time (default 30min)",
               into_time(options_.duration, shortest_play, longest_play))
         .group("What the controller may do")
@@ -96,7 +93,7 @@ class Steer : public Command {
 
  private:
   Result<void> check_words() const {
-    if (watched_ && (!faults_.empty() || format_.is_csv()))
+    if (watched_ && (faults_.given() || format_.is_csv()))
       return error(
           "--watch takes no --fault and writes no CSV (what happens is what is recorded); leave "
           "them out");
@@ -105,7 +102,7 @@ class Steer : public Command {
 
   Result<void> simulate(tui::Console& console, const spec::Library& library) {
     spec::Job job = TPT_TRY(flags_.job(library));
-    TPT_TRY(add_faults(job, faults_));
+    TPT_TRY(faults_.apply(job, true));
     print_warnings(console, app::warnings_of(job));
     TPT_TRY(require_steerable(job));
     for (const spec::Fault& fault : job.environment.faults)
@@ -179,7 +176,7 @@ class Steer : public Command {
   ScopeFlags energy_;
   ThreadsFlag threads_{"threads to simulate (default: all cores)"};
   FormatFlag format_{FormatFlag::Csv::yes};
-  std::vector<std::string> faults_;
+  FaultFlags faults_;
   std::optional<std::string> watched_;
   std::optional<Seconds> restart_time_;
   advise::SteerOptions options_;

@@ -8,10 +8,12 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/app/merge_recordings.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/trace_report/analyses.h"
@@ -24,23 +26,18 @@ struct Analysis {
   const char* word;
   Result<trace_report::TraceReport> (*run)(const trace_report::TraceOptions&);
 };
-/// Two tables of the breakdown.
-Result<trace_report::TraceReport> overlap(const trace_report::TraceOptions& asked) {
-  trace_report::TraceOptions options = asked;
-  options.show = asked.show.value_or("ranks,overlap");
-  trace_report::TraceReport report = TPT_TRY(trace_report::trace_breakdown(options));
-  report.shown = {"ranks", "overlap"};
-  return report;
+Result<trace_report::TraceReport> merge(const trace_report::TraceOptions& options) {
+  return app::are_recordings(options) ? app::merge_recordings(options)
+                                      : trace_report::trace_merge(options);
 }
 
 constexpr std::array analyses = {Analysis{"breakdown", trace_report::trace_breakdown},
-                                 Analysis{"overlap", overlap},
                                  Analysis{"comm", trace_report::trace_comm},
                                  Analysis{"stragglers", trace_report::trace_stragglers},
                                  Analysis{"operators", trace_report::trace_operators},
                                  Analysis{"critical-path", trace_report::trace_critical_path},
                                  Analysis{"diff", trace_report::trace_diff},
-                                 Analysis{"merge", trace_report::trace_merge},
+                                 Analysis{"merge", merge},
                                  Analysis{"join", trace_report::trace_join}};
 
 /// min(peak, bandwidth x), in TFLOP/s and TB/s.
@@ -110,22 +107,28 @@ std::vector<answers::Figure> roofline(const DataTable& operators) {
            .table = {}}};
 }
 
-answers::Document page_of(const trace_report::TraceReport& report,
-                          const std::vector<const DataTable*>& tables,
-                          const trace_report::TraceOptions& options) {
+/// What an analysis found, with these of its tables. Names in traces are not trusted.
+answers::Document document_of(const trace_report::TraceReport& report,
+                              const std::vector<const DataTable*>& tables,
+                              const trace_report::TraceOptions& options) {
   answers::Section section{.id = options.analysis, .title = ""};
   const auto operators = std::ranges::find(report.tables, "operators", &DataTable::name);
   if (options.analysis == "operators" && operators != report.tables.end())
     section.figures = roofline(*operators);
-  for (const DataTable* table : tables)
+  const auto add = [&](const std::string& text) {
+    section.remarks.push_back({tui::printable(text), answers::Remark::Kind::note});
+  };
+  for (const DataTable* table : tables) {
     section.tables.push_back(*table);
+    if (options.show && table->rows.empty()) add(table->title + ": nothing");
+  }
   for (const std::string& remark : report.remarks)
-    section.remarks.push_back({remark, answers::Remark::Kind::note});
+    add(remark);
   return {.kind = "trace " + options.analysis,
           .title =
               fmt::format("{} of {}", options.analysis, app::stem_of_source(options.files.front())),
           .facts = "",
-          .verdict = joined(report.headlines),
+          .verdict = tui::printable(joined(report.headlines)),
           .sections = {std::move(section)}};
 }
 
@@ -150,7 +153,8 @@ class Trace : public Command {
         .flag("--show", "TABLES",
               "tables to print, comma-separated, or \"all\"; an unknown name lists them",
               into(options_.show))
-        .flag("--top", "N", "rows of tables by kernel name (default 10)", into(options_.top))
+        .flag("--top", "N", "rows of tables by kernel name (default 10)",
+              into_count(options_.top, 1))
         .flag("-o,--output", "FILE",
               "a page, .html; of merge: .pftrace, .json (Chrome), .run; one per rank: "
               ".pt.trace.json (PyTorch profiler)",
@@ -172,33 +176,29 @@ class Trace : public Command {
     trace_report::TraceReport report = TPT_TRY(analysis->run(options_));
     const std::vector<const DataTable*> tables =
         TPT_TRY(trace_report::chosen_tables(report, options_));
+    const answers::Document answer = document_of(report, tables, options_);
     if (options_.output && options_.analysis != "merge") {
       TPT_TRY(require_other_file(*options_.output, options_.files));
-      TPT_TRY(write_file_atomically(*options_.output,
-                                    report::document_page(page_of(report, tables, options_))));
+      TPT_TRY(write_file_atomically(*options_.output, report::document_page(answer)));
       report.written.push_back(*options_.output);
     }
     if (options_.format == "json")
       print_json(console, trace_report::report_json(report, options_));
-    else if (options_.format == "csv") {
-      if (!tables.empty()) console.print(table_csv(*tables.front()));
-    } else
-      tui::print_trace_report(console, report, tables, options_.show.has_value());
+    else if (options_.format == "csv")
+      console.print(tables.empty() ? "" : table_csv(*tables.front()));
+    else
+      tui::print_document(console, answer);
+    for (const std::string& file : report.written)
+      if (options_.format == "table") console.print(fmt::format("wrote {}\n", file));
     return exit_ok;
   }
 
  private:
   Result<void> check_flags() const {
-    const auto only = [&](bool given, const char* flag, const char* analysis) -> Result<void> {
-      if (given && options_.analysis != analysis)
-        return error(fmt::format("{} goes with {} only", flag, analysis));
-      return {};
-    };
     if (options_.output && options_.analysis != "merge" && !options_.output->ends_with(".html"))
       return error(fmt::format("--output: {} writes a page; name it FILE.html", options_.analysis));
-    TPT_TRY(only(options_.by.has_value(), "--by", "join"));
-    if (options_.top && *options_.top < 1) return error("--top: at least 1");
-    return check_trace_flags(options_);
+    if (options_.by && options_.analysis != "join") return error("--by goes with join only");
+    return {};
   }
 
   trace_report::TraceOptions options_;

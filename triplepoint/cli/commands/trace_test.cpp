@@ -218,6 +218,9 @@ TEST_CASE("trace merge: one file of both ranks that can be asked again") {
           std::string::npos);
   }
   CHECK(traces.ask("merge", {"-o", traces.scratch.path("merged.txt")}).code == exit_failed);
+  const Outcome nodes = run({"merge", recording, "-o", traces.scratch.path("all.run")});
+  CHECK(nodes.code == exit_ok);
+  CHECK(nodes.out.find("clock aligned by") != std::string::npos);
   const std::string chrome = traces.scratch.path("merged.json"), kept = *read_file(chrome);
   CHECK(run({"merge", chrome, "-o", chrome}).code == exit_failed);
   CHECK(*read_file(chrome) == kept);

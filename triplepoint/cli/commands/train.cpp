@@ -14,6 +14,7 @@
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
+#include "triplepoint/flags/shared_flags.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/tui/progress.h"
 
@@ -32,10 +33,10 @@ class Train : public Command {
               "flags of triplepoint-train, behind --; its own help: triplepoint train -- --help",
               into(trainer_flags_), {.repeats = true})
         .flag("--ranks", "N", "processes, over the cluster's nodes (default: one per device)",
-              into(ranks_))
-        .flag("--steps", "N", "optimizer steps (default 10)", into(steps_))
+              into_count(ranks_, 1, 4096))
+        .flag("--steps", "N", "optimizer steps (default 10)", into_count(steps_, 1))
         .flag("--warmup", "N", "of these, warm-up steps that are not measured (default 2, with -o)",
-              into(warmup_))
+              into_count(warmup_, 0))
         .flag("-o,--output", "NAME.run",
               "record the training: timeline, steps, loss and available sensors", into(output_),
               {.words = Words::files})
@@ -48,7 +49,7 @@ class Train : public Command {
   }
 
   Result<int> run(tui::Console& console) override {
-    TPT_TRY(check());
+    TPT_TRY(app::require_measured_step(warmup(), steps_));
     const spec::Library library = TPT_TRY(spec::require_library());
     if (!flags_.has_file()) flags_.begin_with(app::beginning_of_training(flags_.has_layout()));
     if (TPT_TRY(flags_.own_runs()))
@@ -79,24 +80,12 @@ class Train : public Command {
   }
 
  private:
-  Result<void> check() const {
-    if (steps() < 1) return error("--steps is below 1 (nothing would be trained); try --steps 10");
-    if (warmup_ && (*warmup_ < 0 || *warmup_ >= steps()))
-      return error(
-          fmt::format("--warmup {} of {} steps (at least one has to be measured); give "
-                      "0 to {}",
-                      *warmup_, steps(), steps() - 1));
-    if (ranks_ && *ranks_ < 1)
-      return error("--ranks is below 1 (a job has at least one rank); try --ranks 8");
-    return {};
-  }
-
   bool wants_trainers_help() const {
     return std::find(trainer_flags_.begin(), trainer_flags_.end(), "--help") !=
            trainer_flags_.end();
   }
 
-  int64_t steps() const { return steps_.value_or(10); }
+  int64_t warmup() const { return warmup_.value_or(std::min<int64_t>(2, steps_ - 1)); }
 
   /// Other nodes see the folder that we are in, but not our /tmp.
   static Path folder_of_job(app::Launcher launcher) {
@@ -113,9 +102,9 @@ class Train : public Command {
                               .job_file = job_file,
                               .ranks = job.world_size(),
                               .nodes = app::nodes_allocated(around),
-                              .steps = steps(),
+                              .steps = steps_,
                               .flags = trainer_flags_,
-                              .warmup = warmup_.value_or(std::min<int64_t>(2, steps() - 1)),
+                              .warmup = warmup(),
                               .quiet = quiet_};
     if (output_) request.recording = *output_;
     return request;
@@ -137,7 +126,8 @@ class Train : public Command {
   JobFlags flags_;
   std::vector<std::string> trainer_flags_;
   std::optional<std::string> output_;
-  std::optional<int64_t> ranks_, warmup_, steps_;
+  std::optional<int64_t> ranks_, warmup_;
+  int64_t steps_ = 10;
   std::string launcher_ = "auto";
   bool dry_run_ = false, quiet_ = false;
 };

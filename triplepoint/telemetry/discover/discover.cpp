@@ -107,7 +107,7 @@ Result<NodeShape> shape_of(const Sensors& sensors) {
   if (devices.empty())
     return error(
         "no driver reports a GPU here (a cluster description needs GPUs); run it on a node with "
-        "GPUs, triplepoint doctor lists what is missing, triplepoint list clusters the described "
+        "GPUs, triplepoint doctor lists what is missing, triplepoint show clusters the described "
         "machines");
   const std::string& model = devices.front().device.name;
   if (std::any_of(devices.begin(), devices.end(),
@@ -362,7 +362,7 @@ Result<ClusterDraft> draft_cluster(const spec::Library& library, const NodeShape
   if (!base_name)
     return error(fmt::format(
         "no GPU of the library is a \"{}\" (its peaks and bandwidths are not known); describe it "
-        "under gpus/ in the data folder, triplepoint list gpus shows examples",
+        "under gpus/ in the data folder, triplepoint show gpus shows examples",
         shape.model));
   const spec::Cluster base = TPT_TRY(spec::load_cluster(library, *base_name));
   ClusterDraft draft{.base = base.name, .gpu = base.gpu.name, .remarks = shape.remarks};
