@@ -21,10 +21,6 @@ using spec::Collective;
 constexpr int stamp_channels = 1 << 8;  // above all channels
 static_assert(stamp_channels >= Endpoint::most_channels);
 
-int64_t sum(std::span<const int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-}
-
 /// All of a group of one.
 void keep(std::span<const float> from, std::span<float> to) {
   if (to.data() != from.data()) std::copy(from.begin(), from.end(), to.begin());
@@ -55,13 +51,6 @@ Communicator::~Communicator() {
 
 std::string Communicator::text() const {
   return fmt::format("{} group [{}]", spec::name_of(kind_), fmt::join(ranks_, ", "));
-}
-
-std::vector<int64_t> Communicator::even_blocks(int64_t count) const {
-  std::vector<int64_t> blocks;
-  for (int64_t i = 0; i < size(); ++i)
-    blocks.push_back(count * (i + 1) / size() - count * i / size());
-  return blocks;
 }
 
 std::shared_ptr<Pending::State> Communicator::state_of(Collective collective, double numbers) {
@@ -105,61 +94,23 @@ void Communicator::barrier() {
 }
 
 Pending Communicator::all_gather(std::span<const float> mine, std::span<float> whole) {
-  return all_gather_uneven(mine, whole, even_blocks(static_cast<int64_t>(whole.size())));
+  const auto count = static_cast<int64_t>(whole.size());
+  TPT_EXPECT(static_cast<int64_t>(mine.size()) == block_of(count, index_, size()).count);
+  if (size() == 1) return keep(mine, whole), Pending();
+  auto state = state_of(Collective::all_gather, static_cast<double>(whole.size()));
+  return start(state, [&] {
+    return transport_->all_gather(Number::fp32, mine.data(), whole.data(), count);
+  });
 }
 
 Pending Communicator::reduce_scatter(std::span<const float> whole, std::span<float> mine,
                                      Reduction reduction) {
-  return reduce_scatter_uneven(whole, mine, even_blocks(static_cast<int64_t>(whole.size())),
-                               reduction);
-}
-
-Pending Communicator::all_gather_uneven(std::span<const float> mine, std::span<float> whole,
-                                        std::span<const int64_t> counts) {
-  TPT_EXPECT(counts.size() == ranks_.size());
-  TPT_EXPECT(static_cast<int64_t>(mine.size()) == counts[static_cast<size_t>(index_)]);
-  TPT_EXPECT(static_cast<int64_t>(whole.size()) == sum(counts));
-  if (size() == 1) return keep(mine, whole), Pending();
-  auto state = state_of(Collective::all_gather, static_cast<double>(whole.size()));
-  return start(state, [&] {
-    return transport_->all_gather(Number::fp32, mine.data(), whole.data(), counts);
-  });
-}
-
-Pending Communicator::reduce_scatter_uneven(std::span<const float> whole, std::span<float> mine,
-                                            std::span<const int64_t> counts, Reduction reduction) {
-  TPT_EXPECT(counts.size() == ranks_.size());
-  TPT_EXPECT(static_cast<int64_t>(mine.size()) == counts[static_cast<size_t>(index_)]);
-  TPT_EXPECT(static_cast<int64_t>(whole.size()) == sum(counts));
+  const auto count = static_cast<int64_t>(whole.size());
+  TPT_EXPECT(static_cast<int64_t>(mine.size()) == block_of(count, index_, size()).count);
   if (size() == 1) return keep(whole, mine), Pending();
   auto state = state_of(Collective::reduce_scatter, static_cast<double>(whole.size()));
   return start(state, [&] {
-    return transport_->reduce_scatter(Number::fp32, whole.data(), mine.data(), counts, reduction);
-  });
-}
-
-Pending Communicator::all_to_all(std::span<const float> send, std::span<const int64_t> send_counts,
-                                 std::span<float> receive,
-                                 std::span<const int64_t> receive_counts) {
-  TPT_EXPECT(send_counts.size() == ranks_.size() && receive_counts.size() == ranks_.size());
-  const int64_t sent = sum(send_counts), received = sum(receive_counts);
-  TPT_EXPECT(sent <= static_cast<int64_t>(send.size()) &&
-             received <= static_cast<int64_t>(receive.size()));
-  send = send.first(static_cast<size_t>(sent));
-  receive = receive.first(static_cast<size_t>(received));
-  if (size() == 1) return keep(send, receive), Pending();
-  auto state = state_of(Collective::all_to_all, static_cast<double>(sent));
-  if (state->load.steps > 0) {
-    int64_t across = 0;
-    for (size_t i = 0; i < ranks_.size(); ++i)
-      across += endpoint_.links_->leaves_node(ranks_[i]) ? send_counts[i] : 0;
-    state->load.bytes = state->load.node_bytes =
-        static_cast<double>(across * bytes_of(Number::fp32));
-    state->load.steps = 1;
-  }
-  return start(state, [&] {
-    return transport_->all_to_all(Number::fp32, send.data(), send_counts, receive.data(),
-                                  receive_counts);
+    return transport_->reduce_scatter(Number::fp32, whole.data(), mine.data(), count, reduction);
   });
 }
 

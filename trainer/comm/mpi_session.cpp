@@ -33,12 +33,11 @@ int in_int(int64_t count) {
 
 /// Blocks of an array as MPI takes them, which reads them until an operation is done.
 struct Blocks {
-  explicit Blocks(std::span<const int64_t> blocks) {
-    int64_t place = 0;
-    for (const int64_t count : blocks) {
-      counts.push_back(in_int(count));
-      places.push_back(in_int(place));
-      place += count;
+  Blocks() = default;
+  Blocks(int64_t count, int64_t ranks) {
+    for (int64_t i = 0; i < ranks; ++i) {
+      counts.push_back(in_int(block_of(count, i, ranks).count));
+      places.push_back(in_int(block_of(count, i, ranks).first));
     }
   }
   std::vector<int> counts, places;
@@ -48,7 +47,7 @@ struct Blocks {
 class MpiTransfer final : public Transfer {
  public:
   explicit MpiTransfer(int peer = -1) : peer_(peer) {}
-  MpiTransfer(Blocks blocks, Blocks more) : blocks_(std::move(blocks)), more_(std::move(more)) {}
+  explicit MpiTransfer(Blocks blocks) : blocks_(std::move(blocks)) {}
 
   bool done() override {
     int flag = 1;
@@ -59,11 +58,10 @@ class MpiTransfer final : public Transfer {
 
   MPI_Request* request() { return &request_; }
   const Blocks& blocks() const { return blocks_; }
-  const Blocks& more() const { return more_; }
 
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;
-  Blocks blocks_{{}}, more_{{}};
+  Blocks blocks_;
   int peer_ = -1;
 };
 
@@ -88,8 +86,8 @@ class MpiGroup final : public GroupTransport {
     return transfer;
   }
 
-  Started all_gather(Number number, const void* mine, void* whole, Counts counts) override {
-    auto transfer = std::make_unique<MpiTransfer>(Blocks(counts), Blocks({}));
+  Started all_gather(Number number, const void* mine, void* whole, int64_t count) override {
+    auto transfer = std::make_unique<MpiTransfer>(Blocks(count, size()));
     const Blocks& blocks = transfer->blocks();
     const auto me = static_cast<size_t>(index_);
     const bool there =
@@ -100,21 +98,11 @@ class MpiGroup final : public GroupTransport {
     return transfer;
   }
 
-  Started reduce_scatter(Number number, const void* whole, void* mine, Counts counts,
+  Started reduce_scatter(Number number, const void* whole, void* mine, int64_t count,
                          Reduction reduction) override {
-    auto transfer = std::make_unique<MpiTransfer>(Blocks(counts), Blocks({}));
+    auto transfer = std::make_unique<MpiTransfer>(Blocks(count, size()));
     MPI_Ireduce_scatter(whole, mine, transfer->blocks().counts.data(), type_of(number),
                         operation_of(reduction), group_, transfer->request());
-    return transfer;
-  }
-
-  Started all_to_all(Number number, const void* send, Counts send_counts, void* receive,
-                     Counts receive_counts) override {
-    auto transfer = std::make_unique<MpiTransfer>(Blocks(send_counts), Blocks(receive_counts));
-    const Blocks &out = transfer->blocks(), &in = transfer->more();
-    MPI_Ialltoallv(send, out.counts.data(), out.places.data(), type_of(number), receive,
-                   in.counts.data(), in.places.data(), type_of(number), group_,
-                   transfer->request());
     return transfer;
   }
 
@@ -131,6 +119,8 @@ class MpiGroup final : public GroupTransport {
   }
 
  private:
+  int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
+
   std::vector<int> ranks_;
   MPI_Comm group_ = MPI_COMM_NULL;
   int index_ = 0;

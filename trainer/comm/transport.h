@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -24,6 +23,14 @@ constexpr int64_t bytes_of(Number number) {
 /// to[i] = to[i] + from[i], or the larger one.
 void combine(Number, const void* from, void* to, int64_t count, Reduction);
 
+/// Block i of n numbers over p ranks: [n i / p, n (i + 1) / p), rounded down.
+struct Block {
+  int64_t first, count;
+};
+constexpr Block block_of(int64_t n, int64_t i, int64_t p) {
+  return {n * i / p, n * (i + 1) / p - n * i / p};
+}
+
 /// A peer that does not answer, or a group that disagrees. The one exception of the trainer: a wait
 /// stands deep inside of a pass, and nothing there could go on. `what` names rank, peer, group.
 class CommError : public std::runtime_error {
@@ -40,19 +47,16 @@ class Transfer {
 };
 
 /// The collectives of one group of at least two ranks, and messages between two of its members:
-/// ordered per pair and channel. Counts are numbers of each member's block; blocks lie one after
-/// the other.
+/// ordered per pair and channel. `count`: of the whole array.
 class GroupTransport {
  public:
   using Started = std::unique_ptr<Transfer>;
-  using Counts = std::span<const int64_t>;
 
   virtual ~GroupTransport() = default;
   virtual Started all_reduce(Number, void* data, int64_t count, Reduction) = 0;
   /// `mine` may be its place in `whole`.
-  virtual Started all_gather(Number, const void* mine, void* whole, Counts) = 0;
-  virtual Started reduce_scatter(Number, const void* whole, void* mine, Counts, Reduction) = 0;
-  virtual Started all_to_all(Number, const void* send, Counts, void* receive, Counts) = 0;
+  virtual Started all_gather(Number, const void* mine, void* whole, int64_t count) = 0;
+  virtual Started reduce_scatter(Number, const void* whole, void* mine, int64_t count, Reduction) = 0;
   virtual Started send(Number, const void* data, int64_t count, int to, int channel) = 0;
   virtual Started receive(Number, void* data, int64_t count, int from, int channel) = 0;
 };

@@ -36,7 +36,7 @@ class UnitHooks {
 /// emit spans under the workload's names.
 class Chunk {
  public:
-  Chunk(const spec::Job& job, const workload::ChunkLayers& layers, const ModelGroups& groups,
+  Chunk(const spec::Job& job, const workload::ChunkLayers& layers, Communicator& tensor,
         Math& math, MemoryLedger& ledger);
   ~Chunk();
   Chunk(const Chunk&) = delete;

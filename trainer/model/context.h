@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -40,7 +41,7 @@ struct Parameter {
   int64_t first_column = 0, columns = 0;
   Initial initial;
   bool decays = true;                 // weight decay (not for norms and biases)
-  bool on_every_tensor_rank = false;  // norms, router, row-parallel biases: counted once in norms
+  bool on_every_tensor_rank = false;  // norms, row-parallel biases: counted once in norms
   bool tied = false;                 // shared with another stage: gradients add up over `embedding`
   std::span<float> value, gradient;  // set by the store that keeps them
 
@@ -48,18 +49,10 @@ struct Parameter {
 };
 
 /// What is gathered, reduced and kept together: the embedding, one layer, or final norm and head.
-/// `experts` have copies in the expert_data group, `dense` in the data group.
 struct Unit {
   std::string name;
   int64_t layer = -1;
-  std::vector<Parameter> dense, experts;
-};
-
-/// The groups a model's own collectives run on; of size 1 where a dimension is not split.
-struct ModelGroups {
-  Communicator* tensor = nullptr;
-  Communicator* expert = nullptr;
-  Communicator* expert_tensor = nullptr;
+  std::vector<Parameter> parameters;
 };
 
 /// One microbatch: its sequences, one after the other.
@@ -80,14 +73,8 @@ class BufferPool {
   void give(Array array, int64_t count, std::optional<MemoryTerm> term);
 
  private:
-  struct Idle {
-    int64_t capacity;
-    std::vector<Array> arrays;
-  };
-  std::vector<Array>& idle_of(int64_t capacity);
-
   MemoryLedger& ledger_;
-  std::vector<Idle> idle_;
+  std::map<int64_t, std::vector<Array>> idle_;  // by count
 };
 
 /// An array of a pool; empty unless made by one.
@@ -131,11 +118,11 @@ class Buffer {
 
 /// What all parts of a chunk work with.
 struct ModelContext {
-  ModelContext(const spec::Job& job, const ModelGroups& groups, Math& math, MemoryLedger& ledger);
+  ModelContext(const spec::Job& job, Communicator& tensor, Math& math, MemoryLedger& ledger);
 
   spec::Job job;
   workload::RankShare share;
-  ModelGroups groups;
+  Communicator& tensor;  // the group that the model's own collectives run on
   Math& math;
   BufferPool pool;
   int64_t microbatch = -1;  // at work, for spans
@@ -148,7 +135,7 @@ struct ModelContext {
   Norm norm_of(int64_t rows) const;
   /// The first row of this rank's shard of the trunk.
   int64_t first_row() const {
-    return share.sequence_parallel ? groups.tensor->index() * shard_tokens() : 0;
+    return share.sequence_parallel ? tensor.index() * shard_tokens() : 0;
   }
   Buffer workspace(int64_t count) { return {pool, count, std::nullopt}; }
   Buffer kept(int64_t count) { return {pool, count, MemoryTerm::activations}; }
@@ -188,14 +175,6 @@ class ParameterRef {
   std::vector<Parameter>* list_ = nullptr;
   size_t index_ = 0;
 };
-
-/// Block `index` of n numbers over `parts`, as communicator.h deals them.
-struct Block {
-  int64_t first, count;
-};
-constexpr Block block_of(int64_t n, int64_t index, int64_t parts) {
-  return {n * index / parts, n * (index + 1) / parts - n * index / parts};
-}
 
 inline std::string layer_name(int64_t layer) {
   return "layers." + std::to_string(layer) + ".";

@@ -34,7 +34,7 @@ struct Bucket {
   std::vector<Piece> pieces;
   std::vector<UnitName> units;
   int64_t count = 0;
-  bool experts = false, tied = false;
+  bool tied = false;
 
   Communicator* shard = nullptr;    // null: not divided
   Communicator* replica = nullptr;  // null: no further copies
@@ -53,10 +53,10 @@ struct Bucket {
 
 /// Cuts the units of a rank's chunks into buckets, in the order of the model.
 ///
-/// Dense and expert parameters, and tied ones (whose blocks must agree between stages), never share
-/// a bucket. FSDP: a bucket per unit. Otherwise a bucket is closed when
-/// it holds plan.gradient_bucket bytes of gradients; without that, at the end of the chunk, or of
-/// the unit where reductions are to hide behind the backward pass.
+/// Tied parameters (whose blocks must agree between stages) have buckets of their own. FSDP: a
+/// bucket per unit. Otherwise a bucket is closed when it holds plan.gradient_bucket bytes of
+/// gradients; without that, at the end of the chunk, or of the unit where reductions are to hide
+/// behind the backward pass.
 std::vector<Bucket> make_buckets(const spec::Job&, const std::vector<std::vector<Unit>*>& chunks,
                                  const RankGroups&);
 

@@ -266,7 +266,7 @@ class Rank {
     const auto stage = static_cast<size_t>(groups_.of(GroupKind::pipeline).index());
     const auto layers = workload::lay_out_layers(job)[stage];
     for (const workload::ChunkLayers& of_chunk : layers) {
-      owned_.push_back(std::make_unique<Chunk>(job_, of_chunk, groups_.model(), *math_, ledger_));
+      owned_.push_back(std::make_unique<Chunk>(job_, of_chunk, groups_.of(GroupKind::tensor), *math_, ledger_));
       chunks_.push_back(owned_.back().get());
     }
     store_.emplace(StoreParts{job_, groups_, *math_, ledger_}, chunks_, layers, settings.seed);

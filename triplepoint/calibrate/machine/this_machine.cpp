@@ -328,8 +328,7 @@ void fit_links(spec::Cluster& cluster, const std::vector<Link>& rows) {
     up.bandwidth = x[0] * (unit::GB / unit::s);
     up.latency = x[1] * unit::us;
     up.launch = x[2] * unit::us;
-    up.all_to_all_efficiency = x[3];
-    up.point_to_point_efficiency = x[4];
+    up.point_to_point_efficiency = x[3];
     return tried;
   };
   const auto misses = [&](const std::vector<double>& x) {
@@ -342,7 +341,6 @@ void fit_links(spec::Cluster& cluster, const std::vector<Link>& rows) {
   const Minimum best = minimize({{"bandwidth", 8, 0.1, 200},
                                  {"latency", 0.5, 0.01, 100},
                                  {"launch", 0.5, 0.01, 100},
-                                 {"all_to_all", 1, 0.1, 3},
                                  {"point_to_point", 1, 0.1, 4}},
                                 misses, 800);
   cluster = with(best.at);
@@ -494,10 +492,10 @@ std::string cluster_toml(const MachineFit& fit) {
   text += core_toml(cluster.gpu);
   text += fmt::format(
       "\n[cluster.scale_up]\nkind = \"pcie\"\nbandwidth = \"{:.5g} GB/s\"\nefficiency = 1\n"
-      "all_to_all_efficiency = {:.5g}\npoint_to_point_efficiency = {:.5g}\n"
+      "point_to_point_efficiency = {:.5g}\n"
       "low_latency_efficiency = {:.5g}\nlaunch = \"{:.5g} us\"\nlatency = \"{:.5g} us\"\n"
       "half_size = \"0 B\"\nnvls = false\ndomain_size = {}\n",
-      up.bandwidth / (unit::GB / unit::s), up.all_to_all_efficiency, up.point_to_point_efficiency,
+      up.bandwidth / (unit::GB / unit::s), up.point_to_point_efficiency,
       up.low_latency_efficiency, up.launch / unit::us, up.latency / unit::us, up.domain_size);
   text += fmt::format(
       "\n[cluster.scale_out]\nkind = \"fat_tree\"\nnics_per_node = {}\nnic_bandwidth = \"{:.5g} "
