@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -76,8 +77,7 @@ class Communicator {
   friend class Endpoint;
 
   template <class Begin>
-  Pending start(std::shared_ptr<Pending::State>, const Begin&);
-  std::shared_ptr<Pending::State> state_of(spec::Collective, double numbers);
+  Pending start(spec::Collective, std::optional<int64_t> numbers, const Begin&);
 
   Endpoint& endpoint_;
   std::unique_ptr<GroupTransport> transport_;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/comm/mpi_session.h"
 
-#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
-#include <new>
 #include <thread>
 #include <vector>
 
@@ -17,10 +16,6 @@
 
 namespace triplepoint::trainer {
 namespace {
-
-MPI_Datatype type_of(Number number) {
-  return number == Number::fp32 ? MPI_FLOAT : MPI_INT64_T;
-}
 
 MPI_Op operation_of(Reduction reduction) {
   return reduction == Reduction::maximum ? MPI_MAX : MPI_SUM;
@@ -79,42 +74,41 @@ class MpiGroup final : public GroupTransport {
     MPI_Comm_rank(group_, &index_);
   }
 
-  Started all_reduce(Number number, void* data, int64_t count, Reduction reduction) override {
+  Started all_reduce(float* data, int64_t count, Reduction reduction) override {
     auto transfer = std::make_unique<MpiTransfer>();
-    MPI_Iallreduce(MPI_IN_PLACE, data, in_int(count), type_of(number), operation_of(reduction),
-                   group_, transfer->request());
+    MPI_Iallreduce(MPI_IN_PLACE, data, in_int(count), MPI_FLOAT, operation_of(reduction), group_,
+                   transfer->request());
     return transfer;
   }
 
-  Started all_gather(Number number, const void* mine, void* whole, int64_t count) override {
+  Started all_gather(const float* mine, float* whole, int64_t count) override {
     auto transfer = std::make_unique<MpiTransfer>(Blocks(count, size()));
     const Blocks& blocks = transfer->blocks();
     const auto me = static_cast<size_t>(index_);
-    const bool there =
-        mine == static_cast<std::byte*>(whole) + blocks.places[me] * bytes_of(number);
-    MPI_Iallgatherv(there ? MPI_IN_PLACE : mine, blocks.counts[me], type_of(number), whole,
-                    blocks.counts.data(), blocks.places.data(), type_of(number), group_,
+    const bool there = mine == whole + blocks.places[me];
+    MPI_Iallgatherv(there ? MPI_IN_PLACE : mine, blocks.counts[me], MPI_FLOAT, whole,
+                    blocks.counts.data(), blocks.places.data(), MPI_FLOAT, group_,
                     transfer->request());
     return transfer;
   }
 
-  Started reduce_scatter(Number number, const void* whole, void* mine, int64_t count,
+  Started reduce_scatter(const float* whole, float* mine, int64_t count,
                          Reduction reduction) override {
     auto transfer = std::make_unique<MpiTransfer>(Blocks(count, size()));
-    MPI_Ireduce_scatter(whole, mine, transfer->blocks().counts.data(), type_of(number),
+    MPI_Ireduce_scatter(whole, mine, transfer->blocks().counts.data(), MPI_FLOAT,
                         operation_of(reduction), group_, transfer->request());
     return transfer;
   }
 
-  Started send(Number number, const void* data, int64_t count, int to, int channel) override {
+  Started send(const float* data, int64_t count, int to, int channel) override {
     auto transfer = std::make_unique<MpiTransfer>(ranks_[static_cast<size_t>(to)]);
-    MPI_Isend(data, in_int(count), type_of(number), to, channel, group_, transfer->request());
+    MPI_Isend(data, in_int(count), MPI_FLOAT, to, channel, group_, transfer->request());
     return transfer;
   }
 
-  Started receive(Number number, void* data, int64_t count, int from, int channel) override {
+  Started receive(float* data, int64_t count, int from, int channel) override {
     auto transfer = std::make_unique<MpiTransfer>(ranks_[static_cast<size_t>(from)]);
-    MPI_Irecv(data, in_int(count), type_of(number), from, channel, group_, transfer->request());
+    MPI_Irecv(data, in_int(count), MPI_FLOAT, from, channel, group_, transfer->request());
     return transfer;
   }
 
@@ -132,7 +126,6 @@ class MpiTransport final : public Transport {
   MpiTransport() {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    share_numbers();
   }
 
   int rank() const override { return rank_; }
@@ -141,44 +134,16 @@ class MpiTransport final : public Transport {
     return std::make_unique<MpiGroup>(ranks, number);
   }
   void abort(const char* /*why*/) override {}
-  void rest(int looks, std::chrono::nanoseconds longest) override {
+  void rest(int looks) override {
     constexpr int patient_looks = 64;
     if (looks < patient_looks) return std::this_thread::yield();
     // Waiting must not cost those who compute on the same core much: a look takes some
     // microseconds.
-    const std::chrono::nanoseconds nap =
-        std::chrono::microseconds(looks < 2 * patient_looks ? 20 : 100);
-    std::this_thread::sleep_for(std::min(nap, longest));
-  }
-  std::atomic<int64_t>* shared_number(int place) override {
-    return numbers_ == nullptr ? nullptr : numbers_ + place;
+    std::this_thread::sleep_for(std::chrono::microseconds(looks < 2 * patient_looks ? 20 : 100));
   }
 
  private:
-  /// Where all ranks are on one machine. Rank 0's memory; it lasts as long as the session.
-  void share_numbers() {
-    MPI_Comm here = MPI_COMM_NULL;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
-    int ranks_here = 0;
-    MPI_Comm_size(here, &ranks_here);
-    if (ranks_here < size_) return;
-    MPI_Win window = MPI_WIN_NULL;
-    const auto bytes = static_cast<MPI_Aint>(most_shared_numbers * sizeof(std::atomic<int64_t>));
-    void* memory = nullptr;
-    MPI_Win_allocate_shared(rank_ == 0 ? bytes : 0, sizeof(int64_t), MPI_INFO_NULL, here, &memory,
-                            &window);
-    MPI_Aint size = 0;
-    int unit = 0;
-    MPI_Win_shared_query(window, 0, &size, &unit, &memory);
-    numbers_ = static_cast<std::atomic<int64_t>*>(memory);
-    if (rank_ == 0)
-      for (int place = 0; place < most_shared_numbers; ++place)
-        new (numbers_ + place) std::atomic<int64_t>(0);
-    MPI_Barrier(here);
-  }
-
   int rank_ = 0, size_ = 1;
-  std::atomic<int64_t>* numbers_ = nullptr;
 };
 
 class Session final : public MpiSession {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
-#include <cstddef>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -25,7 +25,6 @@ using spec::Collective;
 /// What the members of a group have to agree about.
 struct Agreement {
   Collective collective = Collective::all_reduce;
-  Number number = Number::fp32;
   Reduction reduction = Reduction::sum;
   int64_t count = 0;  // of the whole array
   friend bool operator==(const Agreement&, const Agreement&) = default;
@@ -33,8 +32,8 @@ struct Agreement {
 
 /// What one member brings.
 struct Part {
-  const std::byte* in = nullptr;
-  std::byte* out = nullptr;
+  const float* in = nullptr;
+  float* out = nullptr;
 };
 
 /// A collective or message from when its first member comes. Its blocks are independent of each
@@ -76,17 +75,18 @@ class Meeting {
     const auto [first, count] = block_of(agreement_.count, i, p);
     switch (agreement_.collective) {
       case Collective::all_reduce:
-        return reduce(first, count, [&](const std::byte* sums, int64_t at, int64_t piece) {
+        return reduce(first, count, [&](const float* sums, int64_t at, int64_t piece) {
           for (const Part& part : parts_)
-            copy(part.out + bytes(at), sums, piece);
+            copy(part.out + at, sums, piece);
         });
       case Collective::reduce_scatter:
-        return reduce(first, count, [&, first = first](const std::byte* sums, int64_t at, int64_t piece) {
-          copy(parts_[block].out + bytes(at - first), sums, piece);
-        });
+        return reduce(first, count,
+                      [&, first = first](const float* sums, int64_t at, int64_t piece) {
+                        copy(parts_[block].out + at - first, sums, piece);
+                      });
       case Collective::all_gather:
         for (const Part& part : parts_)
-          copy(part.out + bytes(first), parts_[block].in, count);
+          copy(part.out + first, parts_[block].in, count);
         return;
       case Collective::all_to_all:
       case Collective::broadcast:  // of no part of a training
@@ -96,24 +96,20 @@ class Meeting {
     }
   }
 
-  int64_t bytes(int64_t count) const { return count * bytes_of(agreement_.number); }
-  void copy(std::byte* to, const std::byte* from, int64_t count) const {
-    if (to != from && count > 0) std::memcpy(to, from, static_cast<size_t>(bytes(count)));
-  }
-  void add(const std::byte* from, std::byte* to, int64_t count) const {
-    combine(agreement_.number, from, to, count, agreement_.reduction);
+  static void copy(float* to, const float* from, int64_t count) {
+    if (to != from && count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
   /// Calls take(sums, begin, count) piece by piece, so that a piece stays in the caches.
   template <class Take>
   void reduce(int64_t begin, int64_t count, const Take& take) const {
     constexpr int64_t piece = 2048;
-    alignas(64) std::array<std::byte, static_cast<size_t>(piece) * sizeof(int64_t)> sums;
+    alignas(64) std::array<float, static_cast<size_t>(piece)> sums;
     for (const int64_t end = begin + count; begin < end; begin += piece) {
       const int64_t here = std::min(piece, end - begin);
-      copy(sums.data(), parts_[0].in + bytes(begin), here);
+      copy(sums.data(), parts_[0].in + begin, here);
       for (size_t member = 1; member < parts_.size(); ++member)
-        add(parts_[member].in + bytes(begin), sums.data(), here);
+        combine(parts_[member].in + begin, sums.data(), here, agreement_.reduction);
       take(sums.data(), begin, here);
     }
   }
@@ -147,7 +143,6 @@ struct World {
   explicit World(int ranks) : signals(static_cast<size_t>(ranks)) {}
 
   std::vector<WakeSignal> signals;
-  std::array<std::atomic<int64_t>, Transport::most_shared_numbers> numbers{};
   std::atomic<bool> aborted{false};
   std::mutex mutex;
   std::map<MeetingKey, std::shared_ptr<Meeting>> meetings;  // to which some have yet to come
@@ -216,29 +211,29 @@ class ThreadGroup final : public GroupTransport {
     index_ = static_cast<size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   }
 
-  Started all_reduce(Number number, void* data, int64_t count, Reduction reduction) override {
-    return meet({Collective::all_reduce, number, reduction, count}, part(data, data));
+  Started all_reduce(float* data, int64_t count, Reduction reduction) override {
+    return meet({Collective::all_reduce, reduction, count}, part(data, data));
   }
-  Started all_gather(Number number, const void* mine, void* whole, int64_t count) override {
-    return meet({Collective::all_gather, number, Reduction::sum, count}, part(mine, whole));
+  Started all_gather(const float* mine, float* whole, int64_t count) override {
+    return meet({Collective::all_gather, Reduction::sum, count}, part(mine, whole));
   }
-  Started reduce_scatter(Number number, const void* whole, void* mine, int64_t count,
+  Started reduce_scatter(const float* whole, float* mine, int64_t count,
                          Reduction reduction) override {
-    return meet({Collective::reduce_scatter, number, reduction, count}, part(whole, mine));
+    return meet({Collective::reduce_scatter, reduction, count}, part(whole, mine));
   }
-  Started send(Number number, const void* data, int64_t count, int to, int channel) override {
-    return message(number, part(data, nullptr), count, {member(index_), member(to)}, channel);
+  Started send(const float* data, int64_t count, int to, int channel) override {
+    return message(part(data, nullptr), count, {member(index_), member(to)}, channel);
   }
-  Started receive(Number number, void* data, int64_t count, int from, int channel) override {
-    return message(number, part(nullptr, data), count, {member(from), member(index_)}, channel);
+  Started receive(float* data, int64_t count, int from, int channel) override {
+    return message(part(nullptr, data), count, {member(from), member(index_)}, channel);
   }
 
  private:
   /// Pointers are there even for nothing, so that a part that has come is seen.
-  static Part part(const void* in, void* out) {
-    static std::byte nothing;
+  static Part part(const float* in, float* out) {
+    static float nothing;
     if (in == nullptr && out == nullptr) return {&nothing, &nothing};
-    return {static_cast<const std::byte*>(in), static_cast<std::byte*>(out)};
+    return {in, out};
   }
   template <class Place>
   int member(Place place) const {
@@ -249,12 +244,11 @@ class ThreadGroup final : public GroupTransport {
     const MeetingKey key{number_, ranks_.front(), -1, -1, -1, turns_++};
     return join(key, agreement, ranks_, index_, mine);
   }
-  Started message(Number number, Part mine, int64_t count, std::vector<int> ends, int channel) {
+  Started message(Part mine, int64_t count, std::vector<int> ends, int channel) {
     const bool receives = ends[1] == member(index_);
     int64_t& turn = message_turns_[{ends[0], ends[1], channel}];
     const MeetingKey key{number_, ranks_.front(), ends[0], ends[1], channel, turn++};
-    return join(key, {Collective::send_recv, number, Reduction::sum, count}, ends, receives ? 1 : 0,
-                mine);
+    return join(key, {Collective::send_recv, Reduction::sum, count}, ends, receives ? 1 : 0, mine);
   }
 
   Started join(const MeetingKey& key, const Agreement& agreement, const std::vector<int>& ranks,
@@ -308,16 +302,13 @@ class ThreadTransport final : public Transport {
     return std::make_unique<ThreadGroup>(world_, ranks, number, rank_);
   }
   void abort(const char* why) override { world_->abort(why); }
-  std::atomic<int64_t>* shared_number(int place) override {
-    return &world_->numbers.at(static_cast<size_t>(place));
-  }
   /// Until something is over that this rank takes part in.
-  void rest(int looks, std::chrono::nanoseconds longest) override {
+  void rest(int looks) override {
     constexpr int patient_looks = 8;
     if (looks < patient_looks) return std::this_thread::yield();
     WakeSignal& signal = world_->signals[static_cast<size_t>(rank_)];
     std::unique_lock lock(signal.mutex);
-    signal.changed.wait_for(lock, longest,
+    signal.changed.wait_for(lock, std::chrono::milliseconds(1),
                             [&] { return signal.count.load(std::memory_order_relaxed) != seen_; });
     seen_ = signal.count.load(std::memory_order_relaxed);
   }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -13,15 +10,8 @@ namespace triplepoint::trainer {
 
 enum class Reduction { sum, maximum };
 
-/// How a number travels.
-enum class Number : uint8_t { fp32, int64 };
-
-constexpr int64_t bytes_of(Number number) {
-  return number == Number::fp32 ? 4 : 8;
-}
-
 /// to[i] = to[i] + from[i], or the larger one.
-void combine(Number, const void* from, void* to, int64_t count, Reduction);
+void combine(const float* from, float* to, int64_t count, Reduction);
 
 /// Block i of n numbers over p ranks: [n i / p, n (i + 1) / p), rounded down.
 struct Block {
@@ -53,12 +43,12 @@ class GroupTransport {
   using Started = std::unique_ptr<Transfer>;
 
   virtual ~GroupTransport() = default;
-  virtual Started all_reduce(Number, void* data, int64_t count, Reduction) = 0;
+  virtual Started all_reduce(float* data, int64_t count, Reduction) = 0;
   /// `mine` may be its place in `whole`.
-  virtual Started all_gather(Number, const void* mine, void* whole, int64_t count) = 0;
-  virtual Started reduce_scatter(Number, const void* whole, void* mine, int64_t count, Reduction) = 0;
-  virtual Started send(Number, const void* data, int64_t count, int to, int channel) = 0;
-  virtual Started receive(Number, void* data, int64_t count, int from, int channel) = 0;
+  virtual Started all_gather(const float* mine, float* whole, int64_t count) = 0;
+  virtual Started reduce_scatter(const float* whole, float* mine, int64_t count, Reduction) = 0;
+  virtual Started send(const float* data, int64_t count, int to, int channel) = 0;
+  virtual Started receive(float* data, int64_t count, int from, int channel) = 0;
 };
 
 /// One rank's way to the others: an MPI (one process per rank), or the memory of one process whose
@@ -75,13 +65,8 @@ class Transport {
   /// Processes are ended by MpiSession::end_all.
   virtual void abort(const char* why) = 0;
   /// Called when nothing has moved for a number of looks in a row: gives the core to others, at
-  /// most for `longest`.
-  virtual void rest(int looks, std::chrono::nanoseconds longest) = 0;
-  static constexpr int sleep_at_once = std::numeric_limits<int>::max();
-  /// A number that all ranks of one machine see, zero at first, `place` below most_shared_numbers;
-  /// null where there is none.
-  virtual std::atomic<int64_t>* shared_number(int place) = 0;
-  static constexpr int most_shared_numbers = 256;
+  /// most for a millisecond.
+  virtual void rest(int looks) = 0;
 };
 
 /// Ranks that are threads of one process, for tests and for machines without MPI: one transport

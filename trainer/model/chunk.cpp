@@ -226,10 +226,9 @@ void EmbeddingBlock::backward(const Tokens& tokens, Half half, float* gradient,
   }
   if (!has_weight(half)) return;
   const ScopedSpan span(op_text(context_, "embedding_wgrad", 3 * rows * width));
-  context_.math.add_lookup_gradient(rows, width, tokens.inputs.data(),
-                                    context_.tensor.index() * context_.share.vocabulary,
-                                    context_.share.vocabulary, stored_gradient.data(),
-                                    words_.gradient());
+  context_.math.add_lookup_gradient(
+      rows, width, tokens.inputs.data(), context_.tensor.index() * context_.share.vocabulary,
+      context_.share.vocabulary, stored_gradient.data(), words_.gradient());
   stored_gradient.release();
 }
 
@@ -316,8 +315,8 @@ std::span<float> all_of(Buffer& buffer) {
 }  // namespace
 
 struct Chunk::Parts {
-  Parts(const spec::Job& job, const workload::ChunkLayers& chunk, Communicator& tensor,
-        Math& math, MemoryLedger& ledger)
+  Parts(const spec::Job& job, const workload::ChunkLayers& chunk, Communicator& tensor, Math& math,
+        MemoryLedger& ledger)
       : context(job, tensor, math, ledger), layout(chunk) {
     recomputed = workload::recomputed_layers(job, chunk).total();
     units.reserve(static_cast<size_t>(chunk.layers()) + 2);

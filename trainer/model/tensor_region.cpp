@@ -23,7 +23,7 @@ Pending sum_tokens(ModelContext& context, float* whole, float* shard) {
   if (!context.share.sequence_parallel)
     return context.tensor.all_reduce(whole_span(context, whole));
   return context.tensor.reduce_scatter(whole_span(context, whole),
-                                               {shard, static_cast<size_t>(context.shard_size())});
+                                       {shard, static_cast<size_t>(context.shard_size())});
 }
 
 void EntranceLinear::enter(ModelContext& context, const float* x, float* y) const {

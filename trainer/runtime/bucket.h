@@ -53,7 +53,7 @@ struct Bucket {
 
 /// Cuts the units of a rank's chunks into buckets, in the order of the model.
 ///
-/// Tied parameters (whose blocks must agree between stages) have buckets of their own. FSDP: a
+/// Tied parameters (whose blocks must agree between stages) have separate buckets. FSDP: a
 /// bucket per unit. Otherwise a bucket is closed when it holds plan.gradient_bucket bytes of
 /// gradients; without that, at the end of the chunk, or of the unit where reductions are to hide
 /// behind the backward pass.

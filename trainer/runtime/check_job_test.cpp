@@ -18,7 +18,6 @@ spec::Job tiny_llama_job() {
   const Result<spec::Job> job = spec::parse_job(spec::default_library(), R"(
 model = "tiny-llama"
 cluster = "laptop"
-nodes = 2
 stack = "triplepoint-train"
 [plan]
 global_batch_size = 8

@@ -47,7 +47,8 @@ namespace {
 using spec::GroupKind;
 using spec::Sharding;
 
-/// Ranks of the data group that hold the same element of what is summed; 1 where nothing is divided.
+/// Ranks of the data group that hold the same element of what is summed; 1 where nothing is
+/// divided.
 double copies_in_sums(const spec::Job& job) {
   if (job.plan.sharding == Sharding::none) return 1;
   const workload::RankShare share = workload::share_of_rank(job);

@@ -44,7 +44,7 @@ struct PlaceMachine {
 Result<PlaceMachine> machine_to_place(const spec::Job& job, const Telemetry& telemetry) {
   if (job.cluster.shared_cores > 0)
     return error(
-        "the cluster is emulated on shared cores (its ranks have no separate heat); place a "
+        "the cluster's ranks share cores (they have no separate heat); place a "
         "job on GPUs");
   TPT_TRY(require_same_size(job, telemetry.samples));
   const run::Run at_rest = TPT_TRY(run_at_rest(job));

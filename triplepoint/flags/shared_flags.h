@@ -62,7 +62,7 @@ Result<void> add_faults(spec::Job& job, const std::vector<std::string>& faults);
 /// An error if a fault of the job comes or goes, as no steady state can show; `instead`: what to
 /// do.
 Result<void> require_lasting_faults(const spec::Job&, std::string_view instead);
-/// An emulated cluster has no power, heat or clock. `what`: "plan".
+/// Ranks that share cores have no power, heat or clock. `what`: "plan".
 Result<void> require_power(const spec::Job&, std::string_view what);
 
 /// `simulate --fault`: what goes wrong while the job runs.

@@ -31,7 +31,7 @@ class ThisMachineFlags {
  private:
   bool given_ = false;
   std::optional<std::string> measured_;
-  std::optional<int64_t> nodes_, ranks_;
+  std::optional<int64_t> ranks_;
 };
 
 constexpr const char* group = "A description of this machine";
@@ -40,23 +40,18 @@ Arguments ThisMachineFlags::arguments() {
   return Arguments()
       .group(group)
       .toggle("--this-machine",
-              "measure this machine (30 s) and write its description as an emulated cluster: "
-              "cluster.toml, stack.toml (-o, default this-machine)",
+              "measure this machine (30 s) and write its description: cluster.toml, stack.toml "
+              "(-o, default this-machine)",
               given_)
       .flag("--measured", "JSON", "earlier output of triplepoint-machine, instead of measuring",
             into(measured_), {.words = Words::files})
-      .flag("--nodes", "N", "emulated nodes (default 2)", into(nodes_))
-      .flag("--ranks-per-node", "N", "of each (default 4)", into(ranks_));
+      .flag("--ranks", "N", "processes that share its cores (default 8)", into(ranks_));
 }
 
 Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& folder,
                                   const FormatFlag& format) {
-  calibrate::EmulatedCluster emulated;
-  emulated.nodes = nodes_.value_or(emulated.nodes);
-  emulated.ranks_per_node = ranks_.value_or(emulated.ranks_per_node);
-  if (emulated.nodes < 1 || emulated.ranks_per_node < 1)
-    return error(
-        "--nodes and --ranks-per-node must be at least 1 (a cluster has ranks); try 2 and 4");
+  const int64_t ranks = ranks_.value_or(8);
+  if (ranks < 1) return error("--ranks must be at least 1 (a cluster has ranks); try 8");
   const spec::Library library = TPT_TRY(spec::require_library());
   TPT_TRY(make_folder(folder));
   std::optional<Path> measured;
@@ -66,7 +61,7 @@ Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& fold
     console.warn("measuring this machine: products, attention, collectives, steps ...\n");
   }
   const calibrate::MachineFit fit =
-      TPT_TRY(app::describe_this_machine(folder, measured, emulated, library));
+      TPT_TRY(app::describe_this_machine(folder, measured, ranks, library));
   print_answer(console, app::machine_document(fit, folder), format);
   return exit_ok;
 }
