@@ -55,17 +55,17 @@ class CpuMath final : public Math {
   }
 
   void attention(const Attention& shape, const float* qkv, float* out, float* sums) override {
-    float* scores = scratch(query_block(shape) * shape.length);
+    float* scores = scratch(shape.length * shape.length);
     for (int64_t s = 0; s < shape.sequences; ++s)
       for (int64_t h = 0; h < shape.heads; ++h)
-        attention_head(shape, {s, h}, qkv, out, sums, scores);
+        attention_head(shape, head_at(shape, s, h), qkv, out, sums, scores);
   }
   void attention_backward(const Attention& shape, float* qkv, const float* out,
                           const float* out_gradient, const float* sums) override {
     float* space = scratch(attention_scratch(shape));
     for (int64_t s = 0; s < shape.sequences; ++s)
       for (int64_t h = 0; h < shape.heads; h += shape.heads / shape.groups)
-        attention_group_backward(shape, {s, h}, qkv, {out, out_gradient, sums}, space);
+        attention_group_backward(shape, s, h, qkv, {out, out_gradient, sums}, space);
   }
 
   void activation(Nonlinearity kind, int64_t rows, int64_t width, const float* z, const float* bias,
