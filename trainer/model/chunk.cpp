@@ -271,7 +271,7 @@ void HeadBlock::forward(const Tokens& tokens, Buffer trunk, HeadKept& kept) {
   kept.trunk = std::move(trunk);
   kept.normed = context_.kept(context_.shard_size());
   kept.statistics = context_.kept(2 * context_.shard_tokens());
-  kept.logits = Buffer(context_.pool, rows * context_.share.vocabulary, MemoryTerm::logits);
+  kept.logits = Buffer(context_.ledger, MemoryTerm::logits, rows * context_.share.vocabulary);
   kept.maximum = context_.kept(rows);
   kept.sum = context_.kept(2 * rows);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -62,60 +61,6 @@ struct Tokens {
   std::span<const int32_t> targets;  // the same, one token on
 };
 
-/// Arrays that come and go with every microbatch. Given back they wait for the next one of their
-/// size, so that nothing is allocated after the first step.
-class BufferPool {
- public:
-  explicit BufferPool(MemoryLedger& ledger) : ledger_(ledger) {}
-
-  /// `term`: what the ledger is told; absent for what lives within one operation.
-  Array take(int64_t count, std::optional<MemoryTerm> term);
-  void give(Array array, int64_t count, std::optional<MemoryTerm> term);
-
- private:
-  MemoryLedger& ledger_;
-  std::map<int64_t, std::vector<Array>> idle_;  // by count
-};
-
-/// An array of a pool; empty unless made by one.
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(BufferPool& pool, int64_t count, std::optional<MemoryTerm> term)
-      : pool_(&pool), term_(term), count_(count), data_(pool.take(count, term)) {}
-  Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
-    Buffer taken(std::move(other));
-    swap(taken);
-    return *this;
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { release(); }
-
-  float* data() { return data_.get(); }
-  const float* data() const { return data_.get(); }
-  int64_t count() const { return count_; }
-  bool empty() const { return data_ == nullptr; }
-  void release() {
-    if (data_ != nullptr) pool_->give(std::move(data_), count_, term_);
-    count_ = 0;
-  }
-
- private:
-  void swap(Buffer& other) {
-    std::swap(pool_, other.pool_);
-    std::swap(term_, other.term_);
-    std::swap(count_, other.count_);
-    std::swap(data_, other.data_);
-  }
-
-  BufferPool* pool_ = nullptr;
-  std::optional<MemoryTerm> term_;
-  int64_t count_ = 0;
-  Array data_;
-};
-
 /// What all parts of a chunk work with.
 struct ModelContext {
   ModelContext(const spec::Job& job, Communicator& tensor, Math& math, MemoryLedger& ledger);
@@ -124,7 +69,7 @@ struct ModelContext {
   workload::RankShare share;
   Communicator& tensor;  // the group that the model's own collectives run on
   Math& math;
-  BufferPool pool;
+  MemoryLedger& ledger;
   int64_t microbatch = -1;  // at work, for spans
 
   const spec::Model& model() const { return job.model; }
@@ -137,9 +82,9 @@ struct ModelContext {
   int64_t first_row() const {
     return share.sequence_parallel ? tensor.index() * shard_tokens() : 0;
   }
-  Buffer workspace(int64_t count) { return {pool, count, std::nullopt}; }
-  Buffer kept(int64_t count) { return {pool, count, MemoryTerm::activations}; }
-  Buffer buffer(int64_t count) { return {pool, count, MemoryTerm::buffers}; }
+  Buffer workspace(int64_t count) { return {ledger, std::nullopt, count}; }
+  Buffer kept(int64_t count) { return {ledger, MemoryTerm::activations, count}; }
+  Buffer buffer(int64_t count) { return {ledger, MemoryTerm::buffers, count}; }
 };
 
 /// Span of an operation that streams `bytes` through memory, or multiplies.

@@ -40,11 +40,11 @@ struct Bucket {
   Communicator* replica = nullptr;  // null: no further copies
   int64_t owned_begin = 0, owned_end = 0;
 
-  FlatArray value;           // whole; empty under FSDP
-  FlatArray gradient;        // whole, of all microbatches; empty where each of them is reduced
-  FlatArray owned_value;     // FSDP's shard
-  FlatArray owned_gradient;  // sum of the reduced shards
-  FlatArray first_moment, second_moment;  // owned
+  Buffer value;           // whole; empty under FSDP
+  Buffer gradient;        // whole, of all microbatches; empty where each of them is reduced
+  Buffer owned_value;     // FSDP's shard
+  Buffer owned_gradient;  // sum of the reduced shards
+  Buffer first_moment, second_moment;  // owned
 
   int64_t owned() const { return owned_end - owned_begin; }
   /// The owned part of each piece.

@@ -178,11 +178,11 @@ ParameterStore::~ParameterStore() = default;
 void ParameterStore::allocate() {
   for (Bucket& bucket : buckets_) {
     if (sharded_parameters_)
-      bucket.owned_value = FlatArray(ledger_, MemoryTerm::weights, bucket.owned());
+      bucket.owned_value = Buffer(ledger_, MemoryTerm::weights, bucket.owned());
     else
-      bucket.value = FlatArray(ledger_, MemoryTerm::weights, bucket.count);
-    bucket.first_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
-    bucket.second_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
+      bucket.value = Buffer(ledger_, MemoryTerm::weights, bucket.count);
+    bucket.first_moment = Buffer::zeros(ledger_, MemoryTerm::optimizer, bucket.owned());
+    bucket.second_moment = Buffer::zeros(ledger_, MemoryTerm::optimizer, bucket.owned());
   }
 }
 
@@ -258,7 +258,7 @@ void ParameterStore::add_over(Communicator& group,
   };
   const int64_t count = visit([](float*, int64_t, int64_t) {});
   if (count == 0) return;
-  FlatArray whole(ledger_, MemoryTerm::buffers, count);
+  Buffer whole = Buffer::zeros(ledger_, MemoryTerm::buffers, count);
   visit([&](const float* gradient, int64_t place, int64_t n) {
     math_.copy(n, gradient, whole.all().data() + place);
   });
