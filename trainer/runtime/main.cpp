@@ -248,23 +248,15 @@ CLI::Validator whole_number() {
           ""};
 }
 
-const CLI::Validator not_negative(
-    [](const std::string& text) {
-      double value = 0;
-      return CLI::detail::lexical_cast(text, value) && value >= 0 ? "" : text + " is below 0";
-    },
-    "");
-
 void add_training(CLI::App& app, TrainSettings& train) {
   app.add_option("--steps", train.steps, "Optimizer steps, in all")->check(whole_number<int64_t>());
   app.add_option("--seed", train.seed, "Of weights and data")->check(whole_number<uint64_t>());
   app.add_option("--data", train.data, "synthetic, or a file whose bytes are the tokens");
-  app.add_option("--lr", train.rate.peak, "Learning rate at its highest")->check(positive);
+  app.add_option("--lr", train.rate.peak, "Learning rate at its highest");
   app.add_option("--warmup", train.rate.warmup_steps, "Steps of linear warm-up")
       ->check(whole_number<int64_t>());
-  app.add_option("--weight-decay", train.weight_decay)->check(not_negative);
-  app.add_option("--clip", train.clip, "Largest norm of a step's gradient; 0: any")
-      ->check(not_negative);
+  app.add_option("--weight-decay", train.weight_decay);
+  app.add_option("--clip", train.clip, "Largest norm of a step's gradient; 0: any");
 }
 
 void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
