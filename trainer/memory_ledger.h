@@ -8,24 +8,10 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
-#include <utility>
 
 namespace triplepoint::trainer {
-
-struct FreeArray {
-  void operator()(float* array) const { std::free(array); }
-};
-using Array = std::unique_ptr<float[], FreeArray>;
-
-/// Unknown numbers, from the beginning of a cache line on.
-inline Array new_array(int64_t count) {
-  constexpr size_t line = 64;
-  const size_t bytes = (static_cast<size_t>(count) * sizeof(float) + line - 1) / line * line;
-  void* array = std::aligned_alloc(line, bytes);
-  if (array == nullptr) throw std::bad_alloc();
-  return Array(static_cast<float*>(array));
-}
 
 /// What the ledger says of that many numbers.
 constexpr int64_t bytes_of(int64_t count) {
@@ -55,46 +41,49 @@ class MemoryLedger {
   int64_t total_ = 0, peak_total_ = 0;
 };
 
-/// Numbers whose bytes stand in the ledger for as long as they live; zero at first.
-class FlatArray {
+/// Numbers, from the beginning of a cache line on, whose bytes stand in the ledger for as long as
+/// they live.
+class Buffer {
  public:
-  FlatArray() = default;
-  FlatArray(MemoryLedger& ledger, MemoryTerm term, int64_t count)
-      : ledger_(&ledger), term_(term), count_(count) {
-    if (count_ > 0) data_ = new_array(count_);
-    std::fill_n(data_.get(), count_, 0.0F);
-    ledger_->add(term_, bytes_of(count_));
+  Buffer() = default;
+  /// Unknown numbers. `term`: nothing for what lives within one operation, which is not counted.
+  Buffer(MemoryLedger& ledger, std::optional<MemoryTerm> term, int64_t count)
+      : data_(new_array(count), Release{&ledger, term, count}) {
+    if (term) ledger.add(*term, bytes_of(count));
   }
-  ~FlatArray() { release(); }
-  FlatArray(FlatArray&& other) noexcept { take(other); }
-  FlatArray& operator=(FlatArray&& other) noexcept {
-    if (this == &other) return *this;
-    release();
-    take(other);
-    return *this;
+  static Buffer zeros(MemoryLedger& ledger, MemoryTerm term, int64_t count) {
+    Buffer made(ledger, term, count);
+    std::fill_n(made.data(), count, 0.0F);
+    return made;
   }
-  FlatArray(const FlatArray&) = delete;
-  FlatArray& operator=(const FlatArray&) = delete;
 
-  std::span<float> all() { return {data_.get(), static_cast<size_t>(count_)}; }
-  std::span<const float> all() const { return {data_.get(), static_cast<size_t>(count_)}; }
-  bool empty() const { return count_ == 0; }
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
+  int64_t count() const { return data_ == nullptr ? 0 : data_.get_deleter().count; }
+  bool empty() const { return count() == 0; }
+  std::span<float> all() { return {data(), static_cast<size_t>(count())}; }
+  std::span<const float> all() const { return {data(), static_cast<size_t>(count())}; }
+  void release() { data_.reset(); }
 
  private:
-  void take(FlatArray& other) {
-    ledger_ = std::exchange(other.ledger_, nullptr);
-    term_ = other.term_;
-    count_ = std::exchange(other.count_, 0);
-    data_ = std::move(other.data_);
-  }
-  void release() {
-    if (ledger_ != nullptr) ledger_->release(term_, bytes_of(count_));
+  struct Release {
+    MemoryLedger* ledger;
+    std::optional<MemoryTerm> term;
+    int64_t count;
+    void operator()(float* array) const {
+      std::free(array);
+      if (term) ledger->release(*term, bytes_of(count));
+    }
+  };
+  static float* new_array(int64_t count) {
+    constexpr size_t line = 64;
+    const size_t bytes = (static_cast<size_t>(count) * sizeof(float) / line + 1) * line;
+    void* array = std::aligned_alloc(line, bytes);
+    if (array == nullptr) throw std::bad_alloc();
+    return static_cast<float*>(array);
   }
 
-  MemoryLedger* ledger_ = nullptr;
-  MemoryTerm term_ = MemoryTerm::buffers;
-  int64_t count_ = 0;
-  Array data_;
+  std::unique_ptr<float[], Release> data_;
 };
 
 }  // namespace triplepoint::trainer

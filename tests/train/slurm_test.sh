@@ -19,7 +19,6 @@ cat >"$folder/study.toml" <<TOML
 title = "By Slurm"
 [defaults]
 cluster = "laptop"
-nodes = 2
 stack = "triplepoint-train"
 model = "tiny-llama"
 [defaults.plan]

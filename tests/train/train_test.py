@@ -64,7 +64,7 @@ class Train(Case):
         self.assertEqual(found["runs"][0]["num_gpus"], 4)
 
     def test_a_training_that_fails_says_so(self):
-        open(self.path("crash.toml"), "w").write('name = "crash"\nmodel = "tiny-gpt"\ncluster = "laptop"\nnodes = 2\nstack = "triplepoint-train"\n'
+        open(self.path("crash.toml"), "w").write('name = "crash"\nmodel = "tiny-gpt"\ncluster = "laptop"\nstack = "triplepoint-train"\n'
                                                  "[plan]\nglobal_batch_size = 16\n")
         failed = self.call("train", "crash.toml", "--launcher", "threads", code=1)
         self.assertIn("lost its mind", failed.stderr)
@@ -83,7 +83,6 @@ STUDY = """
 title = "Three jobs"
 [defaults]
 cluster = "laptop"
-nodes = 2
 stack = "triplepoint-train"
 model = "tiny-llama"
 [defaults.plan]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,13 +17,6 @@ namespace triplepoint::trainer {
 namespace {
 
 using spec::Collective;
-
-constexpr int stamp_channels = 1 << 8;  // above all channels
-static_assert(stamp_channels >= Endpoint::most_channels);
-
-int64_t sum(std::span<const int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-}
 
 /// All of a group of one.
 void keep(std::span<const float> from, std::span<float> to) {
@@ -57,146 +50,66 @@ std::string Communicator::text() const {
   return fmt::format("{} group [{}]", spec::name_of(kind_), fmt::join(ranks_, ", "));
 }
 
-std::vector<int64_t> Communicator::even_blocks(int64_t count) const {
-  std::vector<int64_t> blocks;
-  for (int64_t i = 0; i < size(); ++i)
-    blocks.push_back(count * (i + 1) / size() - count * i / size());
-  return blocks;
-}
-
-std::shared_ptr<Pending::State> Communicator::state_of(Collective collective, double numbers) {
-  const double payload = numbers * sizeof(float);
-  auto state = std::make_shared<Pending::State>(endpoint_, *this, collective, payload);
-  if (endpoint_.links_ && collective != Collective::send_recv)
-    state->load = endpoint_.links_->collective(collective, ranks_, payload);
-  return state;
-}
-
-/// On a shaped link all members tell each other when they could begin.
+/// `numbers`: moved, as they are counted; nothing where the other side says how many.
 template <class Begin>
-Pending Communicator::start(std::shared_ptr<Pending::State> state, const Begin& begin) {
+Pending Communicator::start(Collective collective, std::optional<int64_t> numbers,
+                            const Begin& begin) {
+  const double payload = numbers ? static_cast<double>(*numbers) * sizeof(float) : -1;
+  auto state = std::make_shared<Pending::State>(endpoint_, *this, collective, payload);
   endpoint_.start(state, [&] {
     state->begin_ns = triplepoint_now();
     state->transfer = begin();
-    if (state->load.steps == 0) return;
-    state->due_ns = std::max(state->begin_ns, endpoint_.links_->free_ns());
-    state->stamp = transport_->all_reduce(Number::int64, &state->due_ns, 1, Reduction::maximum);
   });
   return Pending(std::move(state));
 }
 
 Pending Communicator::all_reduce(std::span<float> data, Reduction reduction) {
-  if (size() == 1) return keep(data, data), Pending();
+  if (size() == 1) return {};
   const auto count = static_cast<int64_t>(data.size());
-  auto state = state_of(Collective::all_reduce, static_cast<double>(count));
-  return start(state,
-               [&] { return transport_->all_reduce(Number::fp32, data.data(), count, reduction); });
+  return start(Collective::all_reduce, count,
+               [&] { return transport_->all_reduce(data.data(), count, reduction); });
 }
 
 void Communicator::barrier() {
   if (size() == 1) return;
   float nothing = 0;
-  auto state = state_of(Collective::all_reduce, 0);
+  auto state = std::make_shared<Pending::State>(endpoint_, *this, Collective::all_reduce, 0);
   state->counted = false;
-  state->load = {};
-  start(state, [&] {
-    return transport_->all_reduce(Number::fp32, &nothing, 1, Reduction::sum);
-  }).wait();
+  endpoint_.start(state,
+                  [&] { state->transfer = transport_->all_reduce(&nothing, 1, Reduction::sum); });
+  Pending(std::move(state)).wait();
 }
 
 Pending Communicator::all_gather(std::span<const float> mine, std::span<float> whole) {
-  return all_gather_uneven(mine, whole, even_blocks(static_cast<int64_t>(whole.size())));
+  const auto count = static_cast<int64_t>(whole.size());
+  TPT_EXPECT(static_cast<int64_t>(mine.size()) == block_of(count, index_, size()).count);
+  if (size() == 1) return keep(mine, whole), Pending();
+  return start(Collective::all_gather, count,
+               [&] { return transport_->all_gather(mine.data(), whole.data(), count); });
 }
 
 Pending Communicator::reduce_scatter(std::span<const float> whole, std::span<float> mine,
                                      Reduction reduction) {
-  return reduce_scatter_uneven(whole, mine, even_blocks(static_cast<int64_t>(whole.size())),
-                               reduction);
-}
-
-Pending Communicator::all_gather_uneven(std::span<const float> mine, std::span<float> whole,
-                                        std::span<const int64_t> counts) {
-  TPT_EXPECT(counts.size() == ranks_.size());
-  TPT_EXPECT(static_cast<int64_t>(mine.size()) == counts[static_cast<size_t>(index_)]);
-  TPT_EXPECT(static_cast<int64_t>(whole.size()) == sum(counts));
-  if (size() == 1) return keep(mine, whole), Pending();
-  auto state = state_of(Collective::all_gather, static_cast<double>(whole.size()));
-  return start(state, [&] {
-    return transport_->all_gather(Number::fp32, mine.data(), whole.data(), counts);
-  });
-}
-
-Pending Communicator::reduce_scatter_uneven(std::span<const float> whole, std::span<float> mine,
-                                            std::span<const int64_t> counts, Reduction reduction) {
-  TPT_EXPECT(counts.size() == ranks_.size());
-  TPT_EXPECT(static_cast<int64_t>(mine.size()) == counts[static_cast<size_t>(index_)]);
-  TPT_EXPECT(static_cast<int64_t>(whole.size()) == sum(counts));
+  const auto count = static_cast<int64_t>(whole.size());
+  TPT_EXPECT(static_cast<int64_t>(mine.size()) == block_of(count, index_, size()).count);
   if (size() == 1) return keep(whole, mine), Pending();
-  auto state = state_of(Collective::reduce_scatter, static_cast<double>(whole.size()));
-  return start(state, [&] {
-    return transport_->reduce_scatter(Number::fp32, whole.data(), mine.data(), counts, reduction);
+  return start(Collective::reduce_scatter, count, [&] {
+    return transport_->reduce_scatter(whole.data(), mine.data(), count, reduction);
   });
 }
 
-Pending Communicator::all_to_all(std::span<const float> send, std::span<const int64_t> send_counts,
-                                 std::span<float> receive,
-                                 std::span<const int64_t> receive_counts) {
-  TPT_EXPECT(send_counts.size() == ranks_.size() && receive_counts.size() == ranks_.size());
-  const int64_t sent = sum(send_counts), received = sum(receive_counts);
-  TPT_EXPECT(sent <= static_cast<int64_t>(send.size()) &&
-             received <= static_cast<int64_t>(receive.size()));
-  send = send.first(static_cast<size_t>(sent));
-  receive = receive.first(static_cast<size_t>(received));
-  if (size() == 1) return keep(send, receive), Pending();
-  auto state = state_of(Collective::all_to_all, static_cast<double>(sent));
-  if (state->load.steps > 0) {
-    int64_t across = 0;
-    for (size_t i = 0; i < ranks_.size(); ++i)
-      across += endpoint_.links_->leaves_node(ranks_[i]) ? send_counts[i] : 0;
-    state->load.bytes = state->load.node_bytes =
-        static_cast<double>(across * bytes_of(Number::fp32));
-    state->load.steps = 1;
-  }
-  return start(state, [&] {
-    return transport_->all_to_all(Number::fp32, send.data(), send_counts, receive.data(),
-                                  receive_counts);
-  });
-}
-
-/// On a shaped link the time of arrival travels beside it.
 Pending Communicator::send(std::span<const float> data, int to, int channel) {
   TPT_EXPECT(to >= 0 && to < size() && to != index_);
-  TPT_EXPECT(channel >= 0 && channel < Endpoint::most_channels);
   const auto count = static_cast<int64_t>(data.size());
-  auto state = state_of(Collective::send_recv, static_cast<double>(count));
-  state->sends = true;
-  endpoint_.start(state, [&] {
-    state->begin_ns = triplepoint_now();
-    state->transfer = transport_->send(Number::fp32, data.data(), count, to, channel);
-    if (!endpoint_.links_ || !endpoint_.links_->leaves_node(ranks_[static_cast<size_t>(to)]))
-      return;
-    state->due_ns = endpoint_.links_->take(
-        state->begin_ns, {.bytes = state->payload, .node_bytes = state->payload, .steps = 1});
-    state->stamp = transport_->send(Number::int64, &state->due_ns, 1, to, channel + stamp_channels);
-  });
-  return Pending(std::move(state));
+  return start(Collective::send_recv, count,
+               [&] { return transport_->send(data.data(), count, to, channel); });
 }
 
 Pending Communicator::receive(std::span<float> data, int from, int channel) {
   TPT_EXPECT(from >= 0 && from < size() && from != index_);
-  TPT_EXPECT(channel >= 0 && channel < Endpoint::most_channels);
   const auto count = static_cast<int64_t>(data.size());
-  auto state = state_of(Collective::send_recv, static_cast<double>(count));
-  state->payload = -1;
-  endpoint_.start(state, [&] {
-    state->begin_ns = triplepoint_now();
-    state->transfer = transport_->receive(Number::fp32, data.data(), count, from, channel);
-    if (!endpoint_.links_ || !endpoint_.links_->leaves_node(ranks_[static_cast<size_t>(from)]))
-      return;
-    state->stamp =
-        transport_->receive(Number::int64, &state->due_ns, 1, from, channel + stamp_channels);
-  });
-  return Pending(std::move(state));
+  return start(Collective::send_recv, std::nullopt,
+               [&] { return transport_->receive(data.data(), count, from, channel); });
 }
 
 }  // namespace triplepoint::trainer

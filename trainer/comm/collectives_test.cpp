@@ -106,53 +106,6 @@ TEST_CASE("an all_gather gives every rank the blocks of all, in place or not") {
   });
 }
 
-TEST_CASE("blocks of any size are gathered, and reduced and scattered, as even ones are") {
-  const auto size_of_block = [](int rank, int64_t most) { return (rank * 5 + 2) % 7 * most; };
-  for_all_cases([&](const Case& one) {
-    if (one.count == 257) return;
-    std::vector<int64_t> counts;
-    for (int rank = 0; rank < one.ranks; ++rank)
-      counts.push_back(size_of_block(rank, one.count / 7));
-    const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-    testing::on_ranks(one.ranks, settings, [&](Endpoint&, Communicator& all) {
-      const int64_t first =
-          std::accumulate(counts.begin(), counts.begin() + all.index(), int64_t{0});
-      const auto own = static_cast<size_t>(counts[static_cast<size_t>(all.index())]);
-      const std::vector<float> whole = numbers(all.index(), total);
-      std::vector<float> kept = whole, mine(own, -1);
-      all.reduce_scatter_uneven(kept, mine, counts, one.reduction).wait();
-      for (size_t i = 0; i < mine.size(); ++i)
-        TPT_SAME(mine[i], reduced(one.ranks, first + static_cast<int64_t>(i), one.reduction));
-      TPT_SAME(kept == whole, true);
-      const std::vector<float> expected = numbers(3, total);
-      std::vector<float> there(expected.size(), -1);
-      all.all_gather_uneven(std::span(expected).subspan(static_cast<size_t>(first), own), there,
-                            counts)
-          .wait();
-      TPT_SAME(there == expected, true);
-    });
-  });
-}
-
-TEST_CASE("an all_to_all is a transposition, with counts of any size") {
-  const auto count = [](int from, int to) { return int64_t{(from * 5 + to * 3) % 7} * 13; };
-  for (int ranks = 1; ranks <= 9; ++ranks)
-    testing::on_ranks(ranks, settings, [&](Endpoint&, Communicator& all) {
-      std::vector<float> send, expected;
-      std::vector<int64_t> send_counts, receive_counts;
-      for (int peer = 0; peer < ranks; ++peer) {
-        send_counts.push_back(count(all.index(), peer));
-        receive_counts.push_back(count(peer, all.index()));
-        send.insert(send.end(), static_cast<size_t>(send_counts.back()), number(all.index(), peer));
-        expected.insert(expected.end(), static_cast<size_t>(receive_counts.back()),
-                        number(peer, all.index()));
-      }
-      std::vector<float> received(expected.size(), -1);
-      all.all_to_all(send, send_counts, received, receive_counts).wait();
-      TPT_SAME(received == expected, true);
-    });
-}
-
 TEST_CASE("messages of one pair and channel arrive in order, others pass them") {
   testing::on_ranks(2, settings, [](Endpoint&, Communicator& all) {
     const int other = 1 - all.index();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,8 +42,7 @@ struct Traffic {
 /// A group of ranks. Whatever has been started runs side by side; all members must start the same
 /// collectives of a group in the same order.
 ///
-/// Blocks of an array of n numbers over p ranks: block i is [n i / p, n (i + 1) / p) (whole
-/// numbers, rounded down), so that nothing is padded and payloads are exact.
+/// Arrays are dealt out in blocks (block_of), so that nothing is padded and payloads are exact.
 class Communicator {
  public:
   /// `transport`: null for a group of one. Made by Endpoint.
@@ -62,14 +62,6 @@ class Communicator {
   Pending all_gather(std::span<const float> mine, std::span<float> whole);
   Pending reduce_scatter(std::span<const float> whole, std::span<float> mine,
                          Reduction = Reduction::sum);
-  /// The same where member i's block has counts[i] numbers; blocks lie one after the other.
-  Pending all_gather_uneven(std::span<const float> mine, std::span<float> whole,
-                            std::span<const int64_t> counts);
-  Pending reduce_scatter_uneven(std::span<const float> whole, std::span<float> mine,
-                                std::span<const int64_t> counts, Reduction = Reduction::sum);
-  /// Counts per peer, in group order; blocks lie one after the other.
-  Pending all_to_all(std::span<const float> send, std::span<const int64_t> send_counts,
-                     std::span<float> receive, std::span<const int64_t> receive_counts);
   /// To and from a member; ordered per pair and `channel`.
   Pending send(std::span<const float> data, int to, int channel);
   Pending receive(std::span<float> data, int from, int channel);
@@ -85,9 +77,7 @@ class Communicator {
   friend class Endpoint;
 
   template <class Begin>
-  Pending start(std::shared_ptr<Pending::State>, const Begin&);
-  std::shared_ptr<Pending::State> state_of(spec::Collective, double numbers);
-  std::vector<int64_t> even_blocks(int64_t count) const;
+  Pending start(spec::Collective, std::optional<int64_t> numbers, const Begin&);
 
   Endpoint& endpoint_;
   std::unique_ptr<GroupTransport> transport_;

@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 
 #include "triplepoint/base/result.h"
 
@@ -21,8 +19,6 @@ namespace {
 
 using spec::Collective;
 
-constexpr int64_t never = std::numeric_limits<int64_t>::max();
-
 /// As the recorder and the traces of others call them.
 const char* short_name(spec::GroupKind kind) {
   constexpr std::array names = {"tp", "cp",    "ep",        "etp",   "dp",     "edp",
@@ -34,8 +30,7 @@ const char* short_name(spec::GroupKind kind) {
 }  // namespace
 
 Endpoint::Endpoint(std::unique_ptr<Transport> transport, EndpointSettings settings)
-    : transport_(std::move(transport)), settings_(std::move(settings)) {
-  if (settings_.links) links_.emplace(*settings_.links, *transport_);
+    : transport_(std::move(transport)), settings_(settings) {
   if (settings_.progress_thread) background_ = std::thread([this] { run_in_background(); });
 }
 
@@ -67,22 +62,11 @@ void Endpoint::forget(const Communicator& group) {
   std::erase_if(under_way_, [&](const auto& state) { return &state->group == &group; });
 }
 
-/// True if it is over. A shaped link is taken once all have come.
-bool Endpoint::advance(Pending::State& state) {
-  if (!state.transfer->done() || (state.stamp != nullptr && !state.stamp->done())) return false;
-  if (state.load.steps > 0)
-    state.due_ns = links_->take(state.due_ns, std::exchange(state.load, {}));
-  if (state.sends || state.due_ns <= triplepoint_now()) return true;
-  next_due_ns_ = std::min(next_due_ns_.load(), state.due_ns);
-  return false;
-}
-
 bool Endpoint::progress() {
   try {
     const size_t before = under_way_.size();
-    next_due_ns_ = never;
     std::erase_if(under_way_, [this](const std::shared_ptr<Pending::State>& state) {
-      if (!advance(*state)) return false;
+      if (!state->transfer->done()) return false;
       finish(*state);
       return true;
     });
@@ -118,24 +102,11 @@ bool Endpoint::done(Pending::State& state) {
   return state.over.load(std::memory_order_acquire);
 }
 
-/// Who knows when a shaped link is through sleeps at once: who yields again and again comes last on
-/// a busy core.
-void Endpoint::rest(int looks) {
-  // By default a sleep may last 50 us longer, which is the latency of a link.
-  thread_local const int exact = prctl(PR_SET_TIMERSLACK, 1UL);
-  static_cast<void>(exact);
-  constexpr std::chrono::nanoseconds longest = std::chrono::milliseconds(1);
-  const int64_t due = next_due_ns_.load();
-  if (due == never) return transport_->rest(looks, longest);
-  const std::chrono::nanoseconds left(due - triplepoint_now());
-  if (left.count() > 0) transport_->rest(Transport::sleep_at_once, std::min(longest, left));
-}
-
 void Endpoint::wait(Pending::State& state) {
   const int64_t begin = triplepoint_now();
   int64_t checked = begin;
   for (int looks = 0; !done(state);) {
-    rest(looks++);
+    transport_->rest(looks++);
     const int64_t now = triplepoint_now();
     if (now - checked < 10'000'000) continue;
     checked = now;
@@ -180,7 +151,7 @@ void Endpoint::run_in_background() {
         continue;  // progress() has kept the sentence for the rank's own thread
       }
     }
-    rest(looks++);
+    transport_->rest(looks++);
   }
 }
 

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "triplepoint/spec/op.h"
 
 #include "trainer/comm/communicator.h"
-#include "trainer/comm/shaped_links.h"
 #include "trainer/comm/transport.h"
 
 namespace triplepoint::trainer {
@@ -23,19 +21,17 @@ struct EndpointSettings {
   /// A thread that keeps numbers moving while this rank computes; worth it only where something
   /// overlaps.
   bool progress_thread = false;
-  std::optional<LinkShapes> links{};  // of an emulated cluster; nothing: as they are
 };
 
 /// One rank's end of all its groups: owns the transport and keeps everything that has been started
 /// moving, whichever of it is waited for.
 ///
 /// A communicator is known by its kind and `instance`: a rank may have several groups of a kind (or
-/// one group twice), all members give it the same instance. Channels of send() and receive() are
-/// 0 ... most_channels - 1. Communicators must not outlive their endpoint.
+/// one group twice), all members give it the same instance. Communicators must not outlive their
+/// endpoint.
 class Endpoint {
  public:
   static constexpr int most_instances = 8;
-  static constexpr int most_channels = 240;
 
   explicit Endpoint(std::unique_ptr<Transport>, EndpointSettings = {});
   ~Endpoint();
@@ -61,20 +57,16 @@ class Endpoint {
   void wait(Pending::State&);
   bool look();      // takes the lock
   bool progress();  // with the lock
-  bool advance(Pending::State&);
   void finish(Pending::State&);
-  void rest(int looks);
   void check_silence(Pending::State&, int64_t since_ns);
   void run_in_background();
 
   std::unique_ptr<Transport> transport_;
   EndpointSettings settings_;
-  std::optional<ShapedLinks> links_;
   // One lock around everything: the rank's own thread and the progress thread take turns.
   std::mutex mutex_;
   std::vector<std::shared_ptr<Pending::State>> under_way_;
   std::string failure_;
-  std::atomic<int64_t> next_due_ns_{0};  // of a shaped link
   std::condition_variable started_;
   bool stop_ = false;
   std::thread background_;
@@ -94,11 +86,8 @@ struct Pending::State {
   spec::Collective collective;
   double payload;  // bytes; -1: said by the other side
   bool counted = true;
-  std::unique_ptr<Transfer> transfer, stamp;
-  NicLoad load;  // of a shaped link
+  std::unique_ptr<Transfer> transfer;
   int64_t begin_ns = 0;
-  int64_t due_ns = 0;  // before which it is not over; `stamp` says when it begins
-  bool sends = false;  // a message: over when it has left
   std::atomic<bool> over{false};
 };
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/comm/mpi_session.h"
 
-#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
-#include <new>
 #include <thread>
 #include <vector>
 
@@ -18,10 +17,6 @@
 namespace triplepoint::trainer {
 namespace {
 
-MPI_Datatype type_of(Number number) {
-  return number == Number::fp32 ? MPI_FLOAT : MPI_INT64_T;
-}
-
 MPI_Op operation_of(Reduction reduction) {
   return reduction == Reduction::maximum ? MPI_MAX : MPI_SUM;
 }
@@ -33,12 +28,11 @@ int in_int(int64_t count) {
 
 /// Blocks of an array as MPI takes them, which reads them until an operation is done.
 struct Blocks {
-  explicit Blocks(std::span<const int64_t> blocks) {
-    int64_t place = 0;
-    for (const int64_t count : blocks) {
-      counts.push_back(in_int(count));
-      places.push_back(in_int(place));
-      place += count;
+  Blocks() = default;
+  Blocks(int64_t count, int64_t ranks) {
+    for (int64_t i = 0; i < ranks; ++i) {
+      counts.push_back(in_int(block_of(count, i, ranks).count));
+      places.push_back(in_int(block_of(count, i, ranks).first));
     }
   }
   std::vector<int> counts, places;
@@ -48,7 +42,7 @@ struct Blocks {
 class MpiTransfer final : public Transfer {
  public:
   explicit MpiTransfer(int peer = -1) : peer_(peer) {}
-  MpiTransfer(Blocks blocks, Blocks more) : blocks_(std::move(blocks)), more_(std::move(more)) {}
+  explicit MpiTransfer(Blocks blocks) : blocks_(std::move(blocks)) {}
 
   bool done() override {
     int flag = 1;
@@ -59,11 +53,10 @@ class MpiTransfer final : public Transfer {
 
   MPI_Request* request() { return &request_; }
   const Blocks& blocks() const { return blocks_; }
-  const Blocks& more() const { return more_; }
 
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;
-  Blocks blocks_{{}}, more_{{}};
+  Blocks blocks_;
   int peer_ = -1;
 };
 
@@ -81,56 +74,47 @@ class MpiGroup final : public GroupTransport {
     MPI_Comm_rank(group_, &index_);
   }
 
-  Started all_reduce(Number number, void* data, int64_t count, Reduction reduction) override {
+  Started all_reduce(float* data, int64_t count, Reduction reduction) override {
     auto transfer = std::make_unique<MpiTransfer>();
-    MPI_Iallreduce(MPI_IN_PLACE, data, in_int(count), type_of(number), operation_of(reduction),
-                   group_, transfer->request());
-    return transfer;
-  }
-
-  Started all_gather(Number number, const void* mine, void* whole, Counts counts) override {
-    auto transfer = std::make_unique<MpiTransfer>(Blocks(counts), Blocks({}));
-    const Blocks& blocks = transfer->blocks();
-    const auto me = static_cast<size_t>(index_);
-    const bool there =
-        mine == static_cast<std::byte*>(whole) + blocks.places[me] * bytes_of(number);
-    MPI_Iallgatherv(there ? MPI_IN_PLACE : mine, blocks.counts[me], type_of(number), whole,
-                    blocks.counts.data(), blocks.places.data(), type_of(number), group_,
-                    transfer->request());
-    return transfer;
-  }
-
-  Started reduce_scatter(Number number, const void* whole, void* mine, Counts counts,
-                         Reduction reduction) override {
-    auto transfer = std::make_unique<MpiTransfer>(Blocks(counts), Blocks({}));
-    MPI_Ireduce_scatter(whole, mine, transfer->blocks().counts.data(), type_of(number),
-                        operation_of(reduction), group_, transfer->request());
-    return transfer;
-  }
-
-  Started all_to_all(Number number, const void* send, Counts send_counts, void* receive,
-                     Counts receive_counts) override {
-    auto transfer = std::make_unique<MpiTransfer>(Blocks(send_counts), Blocks(receive_counts));
-    const Blocks &out = transfer->blocks(), &in = transfer->more();
-    MPI_Ialltoallv(send, out.counts.data(), out.places.data(), type_of(number), receive,
-                   in.counts.data(), in.places.data(), type_of(number), group_,
+    MPI_Iallreduce(MPI_IN_PLACE, data, in_int(count), MPI_FLOAT, operation_of(reduction), group_,
                    transfer->request());
     return transfer;
   }
 
-  Started send(Number number, const void* data, int64_t count, int to, int channel) override {
-    auto transfer = std::make_unique<MpiTransfer>(ranks_[static_cast<size_t>(to)]);
-    MPI_Isend(data, in_int(count), type_of(number), to, channel, group_, transfer->request());
+  Started all_gather(const float* mine, float* whole, int64_t count) override {
+    auto transfer = std::make_unique<MpiTransfer>(Blocks(count, size()));
+    const Blocks& blocks = transfer->blocks();
+    const auto me = static_cast<size_t>(index_);
+    const bool there = mine == whole + blocks.places[me];
+    MPI_Iallgatherv(there ? MPI_IN_PLACE : mine, blocks.counts[me], MPI_FLOAT, whole,
+                    blocks.counts.data(), blocks.places.data(), MPI_FLOAT, group_,
+                    transfer->request());
     return transfer;
   }
 
-  Started receive(Number number, void* data, int64_t count, int from, int channel) override {
+  Started reduce_scatter(const float* whole, float* mine, int64_t count,
+                         Reduction reduction) override {
+    auto transfer = std::make_unique<MpiTransfer>(Blocks(count, size()));
+    MPI_Ireduce_scatter(whole, mine, transfer->blocks().counts.data(), MPI_FLOAT,
+                        operation_of(reduction), group_, transfer->request());
+    return transfer;
+  }
+
+  Started send(const float* data, int64_t count, int to, int channel) override {
+    auto transfer = std::make_unique<MpiTransfer>(ranks_[static_cast<size_t>(to)]);
+    MPI_Isend(data, in_int(count), MPI_FLOAT, to, channel, group_, transfer->request());
+    return transfer;
+  }
+
+  Started receive(float* data, int64_t count, int from, int channel) override {
     auto transfer = std::make_unique<MpiTransfer>(ranks_[static_cast<size_t>(from)]);
-    MPI_Irecv(data, in_int(count), type_of(number), from, channel, group_, transfer->request());
+    MPI_Irecv(data, in_int(count), MPI_FLOAT, from, channel, group_, transfer->request());
     return transfer;
   }
 
  private:
+  int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
+
   std::vector<int> ranks_;
   MPI_Comm group_ = MPI_COMM_NULL;
   int index_ = 0;
@@ -142,7 +126,6 @@ class MpiTransport final : public Transport {
   MpiTransport() {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    share_numbers();
   }
 
   int rank() const override { return rank_; }
@@ -151,44 +134,16 @@ class MpiTransport final : public Transport {
     return std::make_unique<MpiGroup>(ranks, number);
   }
   void abort(const char* /*why*/) override {}
-  void rest(int looks, std::chrono::nanoseconds longest) override {
+  void rest(int looks) override {
     constexpr int patient_looks = 64;
     if (looks < patient_looks) return std::this_thread::yield();
     // Waiting must not cost those who compute on the same core much: a look takes some
     // microseconds.
-    const std::chrono::nanoseconds nap =
-        std::chrono::microseconds(looks < 2 * patient_looks ? 20 : 100);
-    std::this_thread::sleep_for(std::min(nap, longest));
-  }
-  std::atomic<int64_t>* shared_number(int place) override {
-    return numbers_ == nullptr ? nullptr : numbers_ + place;
+    std::this_thread::sleep_for(std::chrono::microseconds(looks < 2 * patient_looks ? 20 : 100));
   }
 
  private:
-  /// Where all ranks are on one machine. Rank 0's memory; it lasts as long as the session.
-  void share_numbers() {
-    MPI_Comm here = MPI_COMM_NULL;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
-    int ranks_here = 0;
-    MPI_Comm_size(here, &ranks_here);
-    if (ranks_here < size_) return;
-    MPI_Win window = MPI_WIN_NULL;
-    const auto bytes = static_cast<MPI_Aint>(most_shared_numbers * sizeof(std::atomic<int64_t>));
-    void* memory = nullptr;
-    MPI_Win_allocate_shared(rank_ == 0 ? bytes : 0, sizeof(int64_t), MPI_INFO_NULL, here, &memory,
-                            &window);
-    MPI_Aint size = 0;
-    int unit = 0;
-    MPI_Win_shared_query(window, 0, &size, &unit, &memory);
-    numbers_ = static_cast<std::atomic<int64_t>*>(memory);
-    if (rank_ == 0)
-      for (int place = 0; place < most_shared_numbers; ++place)
-        new (numbers_ + place) std::atomic<int64_t>(0);
-    MPI_Barrier(here);
-  }
-
   int rank_ = 0, size_ = 1;
-  std::atomic<int64_t>* numbers_ = nullptr;
 };
 
 class Session final : public MpiSession {

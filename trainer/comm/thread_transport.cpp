@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
-#include <cstddef>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -25,25 +25,16 @@ using spec::Collective;
 /// What the members of a group have to agree about.
 struct Agreement {
   Collective collective = Collective::all_reduce;
-  Number number = Number::fp32;
   Reduction reduction = Reduction::sum;
-  int64_t count = 0;  // of the whole array; all_to_all: 0
+  int64_t count = 0;  // of the whole array
   friend bool operator==(const Agreement&, const Agreement&) = default;
 };
 
-/// What one member brings. Counts: its block's, or by peer.
+/// What one member brings.
 struct Part {
-  const std::byte* in = nullptr;
-  std::byte* out = nullptr;
-  std::vector<int64_t> counts, receive_counts{};
+  const float* in = nullptr;
+  float* out = nullptr;
 };
-
-int64_t begin_of(const std::vector<int64_t>& counts, size_t place) {
-  int64_t begin = 0;
-  for (size_t i = 0; i < place; ++i)
-    begin += counts[i];
-  return begin;
-}
 
 /// A collective or message from when its first member comes. Its blocks are independent of each
 /// other: each member that has time takes the next one.
@@ -56,7 +47,7 @@ class Meeting {
   const std::vector<int>& ranks() const { return ranks_; }
   /// True for the last one.
   bool join(size_t member, Part part) {
-    parts_[member] = std::move(part);
+    parts_[member] = part;
     return ++joined_ == ranks_.size();
   }
   void begin() { all_here_.store(true, std::memory_order_release); }
@@ -80,34 +71,24 @@ class Meeting {
 
  private:
   void move(size_t block) {
+    const auto p = static_cast<int64_t>(ranks_.size()), i = static_cast<int64_t>(block);
+    const auto [first, count] = block_of(agreement_.count, i, p);
     switch (agreement_.collective) {
-      case Collective::all_reduce: {
-        const auto p = static_cast<int64_t>(ranks_.size()), i = static_cast<int64_t>(block);
-        const int64_t begin = agreement_.count * i / p, end = agreement_.count * (i + 1) / p;
-        return reduce(begin, end - begin, [&](const std::byte* sums, int64_t at, int64_t count) {
+      case Collective::all_reduce:
+        return reduce(first, count, [&](const float* sums, int64_t at, int64_t piece) {
           for (const Part& part : parts_)
-            copy(part.out + bytes(at), sums, count);
+            copy(part.out + at, sums, piece);
         });
-      }
-      case Collective::reduce_scatter: {
-        const int64_t begin = begin_of(parts_[block].counts, block);
-        return reduce(begin, parts_[block].counts[block],
-                      [&](const std::byte* sums, int64_t at, int64_t count) {
-                        copy(parts_[block].out + bytes(at - begin), sums, count);
+      case Collective::reduce_scatter:
+        return reduce(first, count,
+                      [&, first = first](const float* sums, int64_t at, int64_t piece) {
+                        copy(parts_[block].out + at - first, sums, piece);
                       });
-      }
-      case Collective::all_gather: {
-        const int64_t begin = begin_of(parts_[block].counts, block);
+      case Collective::all_gather:
         for (const Part& part : parts_)
-          copy(part.out + bytes(begin), parts_[block].in, parts_[block].counts[block]);
+          copy(part.out + first, parts_[block].in, count);
         return;
-      }
       case Collective::all_to_all:
-        for (size_t from = 0; from < parts_.size(); ++from)
-          copy(parts_[block].out + bytes(begin_of(parts_[block].receive_counts, from)),
-               parts_[from].in + bytes(begin_of(parts_[from].counts, block)),
-               parts_[from].counts[block]);
-        return;
       case Collective::broadcast:  // of no part of a training
         return;
       case Collective::send_recv:
@@ -115,24 +96,20 @@ class Meeting {
     }
   }
 
-  int64_t bytes(int64_t count) const { return count * bytes_of(agreement_.number); }
-  void copy(std::byte* to, const std::byte* from, int64_t count) const {
-    if (to != from && count > 0) std::memcpy(to, from, static_cast<size_t>(bytes(count)));
-  }
-  void add(const std::byte* from, std::byte* to, int64_t count) const {
-    combine(agreement_.number, from, to, count, agreement_.reduction);
+  static void copy(float* to, const float* from, int64_t count) {
+    if (to != from && count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
   /// Calls take(sums, begin, count) piece by piece, so that a piece stays in the caches.
   template <class Take>
   void reduce(int64_t begin, int64_t count, const Take& take) const {
     constexpr int64_t piece = 2048;
-    alignas(64) std::array<std::byte, static_cast<size_t>(piece) * sizeof(int64_t)> sums;
+    alignas(64) std::array<float, static_cast<size_t>(piece)> sums;
     for (const int64_t end = begin + count; begin < end; begin += piece) {
       const int64_t here = std::min(piece, end - begin);
-      copy(sums.data(), parts_[0].in + bytes(begin), here);
+      copy(sums.data(), parts_[0].in + begin, here);
       for (size_t member = 1; member < parts_.size(); ++member)
-        add(parts_[member].in + bytes(begin), sums.data(), here);
+        combine(parts_[member].in + begin, sums.data(), here, agreement_.reduction);
       take(sums.data(), begin, here);
     }
   }
@@ -166,7 +143,6 @@ struct World {
   explicit World(int ranks) : signals(static_cast<size_t>(ranks)) {}
 
   std::vector<WakeSignal> signals;
-  std::array<std::atomic<int64_t>, Transport::most_shared_numbers> numbers{};
   std::atomic<bool> aborted{false};
   std::mutex mutex;
   std::map<MeetingKey, std::shared_ptr<Meeting>> meetings;  // to which some have yet to come
@@ -235,45 +211,29 @@ class ThreadGroup final : public GroupTransport {
     index_ = static_cast<size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   }
 
-  Started all_reduce(Number number, void* data, int64_t count, Reduction reduction) override {
-    return meet({Collective::all_reduce, number, reduction, count}, part(data, data, {}));
+  Started all_reduce(float* data, int64_t count, Reduction reduction) override {
+    return meet({Collective::all_reduce, reduction, count}, part(data, data));
   }
-  Started all_gather(Number number, const void* mine, void* whole, Counts counts) override {
-    return meet({Collective::all_gather, number, Reduction::sum, sum(counts)},
-                part(mine, whole, counts));
+  Started all_gather(const float* mine, float* whole, int64_t count) override {
+    return meet({Collective::all_gather, Reduction::sum, count}, part(mine, whole));
   }
-  Started reduce_scatter(Number number, const void* whole, void* mine, Counts counts,
+  Started reduce_scatter(const float* whole, float* mine, int64_t count,
                          Reduction reduction) override {
-    return meet({Collective::reduce_scatter, number, reduction, sum(counts)},
-                part(whole, mine, counts));
+    return meet({Collective::reduce_scatter, reduction, count}, part(whole, mine));
   }
-  Started all_to_all(Number number, const void* send, Counts send_counts, void* receive,
-                     Counts receive_counts) override {
-    Part mine = part(send, receive, send_counts);
-    mine.receive_counts.assign(receive_counts.begin(), receive_counts.end());
-    return meet({Collective::all_to_all, number, Reduction::sum, 0}, std::move(mine));
+  Started send(const float* data, int64_t count, int to, int channel) override {
+    return message(part(data, nullptr), count, {member(index_), member(to)}, channel);
   }
-  Started send(Number number, const void* data, int64_t count, int to, int channel) override {
-    return message(number, part(data, nullptr, {}), count, {member(index_), member(to)}, channel);
-  }
-  Started receive(Number number, void* data, int64_t count, int from, int channel) override {
-    return message(number, part(nullptr, data, {}), count, {member(from), member(index_)}, channel);
+  Started receive(float* data, int64_t count, int from, int channel) override {
+    return message(part(nullptr, data), count, {member(from), member(index_)}, channel);
   }
 
  private:
-  static int64_t sum(Counts counts) {
-    int64_t all = 0;
-    for (const int64_t count : counts)
-      all += count;
-    return all;
-  }
   /// Pointers are there even for nothing, so that a part that has come is seen.
-  static Part part(const void* in, void* out, Counts counts) {
-    static std::byte nothing;
-    Part made{static_cast<const std::byte*>(in), static_cast<std::byte*>(out),
-              std::vector<int64_t>(counts.begin(), counts.end())};
-    if (in == nullptr && out == nullptr) made.in = made.out = &nothing;
-    return made;
+  static Part part(const float* in, float* out) {
+    static float nothing;
+    if (in == nullptr && out == nullptr) return {&nothing, &nothing};
+    return {in, out};
   }
   template <class Place>
   int member(Place place) const {
@@ -282,14 +242,13 @@ class ThreadGroup final : public GroupTransport {
 
   Started meet(const Agreement& agreement, Part mine) {
     const MeetingKey key{number_, ranks_.front(), -1, -1, -1, turns_++};
-    return join(key, agreement, ranks_, index_, std::move(mine));
+    return join(key, agreement, ranks_, index_, mine);
   }
-  Started message(Number number, Part mine, int64_t count, std::vector<int> ends, int channel) {
+  Started message(Part mine, int64_t count, std::vector<int> ends, int channel) {
     const bool receives = ends[1] == member(index_);
     int64_t& turn = message_turns_[{ends[0], ends[1], channel}];
     const MeetingKey key{number_, ranks_.front(), ends[0], ends[1], channel, turn++};
-    return join(key, {Collective::send_recv, number, Reduction::sum, count}, ends, receives ? 1 : 0,
-                std::move(mine));
+    return join(key, {Collective::send_recv, Reduction::sum, count}, ends, receives ? 1 : 0, mine);
   }
 
   Started join(const MeetingKey& key, const Agreement& agreement, const std::vector<int>& ranks,
@@ -303,7 +262,7 @@ class ThreadGroup final : public GroupTransport {
       if (at == nullptr) at = std::make_shared<Meeting>(agreement, ranks);
       meeting = at;
       agreed = meeting->agreement() == agreement;
-      if (agreed && meeting->join(place, std::move(mine))) {
+      if (agreed && meeting->join(place, mine)) {
         complete = true;
         world_->meetings.erase(key);
         meeting->begin();
@@ -343,16 +302,13 @@ class ThreadTransport final : public Transport {
     return std::make_unique<ThreadGroup>(world_, ranks, number, rank_);
   }
   void abort(const char* why) override { world_->abort(why); }
-  std::atomic<int64_t>* shared_number(int place) override {
-    return &world_->numbers.at(static_cast<size_t>(place));
-  }
   /// Until something is over that this rank takes part in.
-  void rest(int looks, std::chrono::nanoseconds longest) override {
+  void rest(int looks) override {
     constexpr int patient_looks = 8;
     if (looks < patient_looks) return std::this_thread::yield();
     WakeSignal& signal = world_->signals[static_cast<size_t>(rank_)];
     std::unique_lock lock(signal.mutex);
-    signal.changed.wait_for(lock, longest,
+    signal.changed.wait_for(lock, std::chrono::milliseconds(1),
                             [&] { return signal.count.load(std::memory_order_relaxed) != seen_; });
     seen_ = signal.count.load(std::memory_order_relaxed);
   }

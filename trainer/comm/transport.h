@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <limits>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -14,15 +10,16 @@ namespace triplepoint::trainer {
 
 enum class Reduction { sum, maximum };
 
-/// How a number travels.
-enum class Number : uint8_t { fp32, int64 };
-
-constexpr int64_t bytes_of(Number number) {
-  return number == Number::fp32 ? 4 : 8;
-}
-
 /// to[i] = to[i] + from[i], or the larger one.
-void combine(Number, const void* from, void* to, int64_t count, Reduction);
+void combine(const float* from, float* to, int64_t count, Reduction);
+
+/// Block i of n numbers over p ranks: [n i / p, n (i + 1) / p), rounded down.
+struct Block {
+  int64_t first, count;
+};
+constexpr Block block_of(int64_t n, int64_t i, int64_t p) {
+  return {n * i / p, n * (i + 1) / p - n * i / p};
+}
 
 /// A peer that does not answer, or a group that disagrees. The one exception of the trainer: a wait
 /// stands deep inside of a pass, and nothing there could go on. `what` names rank, peer, group.
@@ -40,21 +37,18 @@ class Transfer {
 };
 
 /// The collectives of one group of at least two ranks, and messages between two of its members:
-/// ordered per pair and channel. Counts are numbers of each member's block; blocks lie one after
-/// the other.
+/// ordered per pair and channel. `count`: of the whole array.
 class GroupTransport {
  public:
   using Started = std::unique_ptr<Transfer>;
-  using Counts = std::span<const int64_t>;
 
   virtual ~GroupTransport() = default;
-  virtual Started all_reduce(Number, void* data, int64_t count, Reduction) = 0;
+  virtual Started all_reduce(float* data, int64_t count, Reduction) = 0;
   /// `mine` may be its place in `whole`.
-  virtual Started all_gather(Number, const void* mine, void* whole, Counts) = 0;
-  virtual Started reduce_scatter(Number, const void* whole, void* mine, Counts, Reduction) = 0;
-  virtual Started all_to_all(Number, const void* send, Counts, void* receive, Counts) = 0;
-  virtual Started send(Number, const void* data, int64_t count, int to, int channel) = 0;
-  virtual Started receive(Number, void* data, int64_t count, int from, int channel) = 0;
+  virtual Started all_gather(const float* mine, float* whole, int64_t count) = 0;
+  virtual Started reduce_scatter(const float* whole, float* mine, int64_t count, Reduction) = 0;
+  virtual Started send(const float* data, int64_t count, int to, int channel) = 0;
+  virtual Started receive(float* data, int64_t count, int from, int channel) = 0;
 };
 
 /// One rank's way to the others: an MPI (one process per rank), or the memory of one process whose
@@ -71,13 +65,8 @@ class Transport {
   /// Processes are ended by MpiSession::end_all.
   virtual void abort(const char* why) = 0;
   /// Called when nothing has moved for a number of looks in a row: gives the core to others, at
-  /// most for `longest`.
-  virtual void rest(int looks, std::chrono::nanoseconds longest) = 0;
-  static constexpr int sleep_at_once = std::numeric_limits<int>::max();
-  /// A number that all ranks of one machine see, zero at first, `place` below most_shared_numbers;
-  /// null where there is none.
-  virtual std::atomic<int64_t>* shared_number(int place) = 0;
-  static constexpr int most_shared_numbers = 256;
+  /// most for a millisecond.
+  virtual void rest(int looks) = 0;
 };
 
 /// Ranks that are threads of one process, for tests and for machines without MPI: one transport

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "trainer/comm/transport.h"
 
 // The loops that a reduction spends its time in: one version per family of processors, chosen when
@@ -26,33 +24,13 @@ TPT_FOR_EACH_PROCESSOR void larger(const float* from, float* to, int64_t count) 
     to[i] = to[i] < from[i] ? from[i] : to[i];
 }
 
-void add(const int64_t* from, int64_t* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] += from[i];
-}
-
-void larger(const int64_t* from, int64_t* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] = std::max(to[i], from[i]);
-}
-
-template <class T>
-void combine_as(const void* from, void* to, int64_t count, Reduction reduction) {
-  if (reduction == Reduction::maximum)
-    larger(static_cast<const T*>(from), static_cast<T*>(to), count);
-  else
-    add(static_cast<const T*>(from), static_cast<T*>(to), count);
-}
-
 }  // namespace
 
-void combine(Number number, const void* from, void* to, int64_t count, Reduction reduction) {
-  switch (number) {
-    case Number::fp32:
-      return combine_as<float>(from, to, count, reduction);
-    case Number::int64:
-      return combine_as<int64_t>(from, to, count, reduction);
-  }
+void combine(const float* from, float* to, int64_t count, Reduction reduction) {
+  if (reduction == Reduction::maximum)
+    larger(from, to, count);
+  else
+    add(from, to, count);
 }
 
 }  // namespace triplepoint::trainer

@@ -55,17 +55,17 @@ class CpuMath final : public Math {
   }
 
   void attention(const Attention& shape, const float* qkv, float* out, float* sums) override {
-    float* scores = scratch(query_block(shape) * shape.length);
+    float* scores = scratch(shape.length * shape.length);
     for (int64_t s = 0; s < shape.sequences; ++s)
       for (int64_t h = 0; h < shape.heads; ++h)
-        attention_head(shape, {s, h}, qkv, out, sums, scores);
+        attention_head(shape, head_at(shape, s, h), qkv, out, sums, scores);
   }
   void attention_backward(const Attention& shape, float* qkv, const float* out,
                           const float* out_gradient, const float* sums) override {
     float* space = scratch(attention_scratch(shape));
     for (int64_t s = 0; s < shape.sequences; ++s)
       for (int64_t h = 0; h < shape.heads; h += shape.heads / shape.groups)
-        attention_group_backward(shape, {s, h}, qkv, {out, out_gradient, sums}, space);
+        attention_group_backward(shape, s, h, qkv, {out, out_gradient, sums}, space);
   }
 
   void activation(Nonlinearity kind, int64_t rows, int64_t width, const float* z, const float* bias,
@@ -149,63 +149,6 @@ class CpuMath final : public Math {
       scale_row(shape.valid, weight / sum[i], row);
       const int64_t column = held_target(shape, targets[i]);
       if (column >= 0) row[column] -= weight;
-    }
-  }
-
-  void top_k(int64_t rows, int64_t experts, int64_t k, const float* scores, int32_t* chosen,
-             float* weights) override {
-    for (int64_t i = 0; i < rows; ++i) {
-      choose(experts, k, row_at(scores, i, experts), chosen + i * k);
-      weigh(experts, k, row_at(scores, i, experts), chosen + i * k, weights + i * k);
-    }
-  }
-  void top_k_backward(int64_t rows, int64_t experts, int64_t k, const float* scores,
-                      const int32_t* chosen, const float* weights, const float* weight_gradient,
-                      float* score_gradient) override {
-    for (int64_t i = 0; i < rows; ++i)
-      weigh_backward(experts, k, row_at(scores, i, experts), chosen + i * k, weights + i * k,
-                     weight_gradient + i * k, row_at(score_gradient, i, experts));
-  }
-  void gather_rows(int64_t count, int64_t width, const int32_t* row_of, const float* x,
-                   float* y) override {
-    for (int64_t i = 0; i < count; ++i) {
-      if (row_of[i] >= 0)
-        copy_row(width, row_at(x, row_of[i], width), row_at(y, i, width));
-      else
-        zero_row(width, row_at(y, i, width));
-    }
-  }
-  void scatter_rows(int64_t count, int64_t width, const int32_t* row_of, const float* x,
-                    float* y) override {
-    for (int64_t i = 0; i < count; ++i)
-      if (row_of[i] >= 0) add_row(width, row_at(x, i, width), row_at(y, row_of[i], width));
-  }
-  void combine_rows(int64_t rows, int64_t width, int64_t k, const int32_t* place,
-                    const float* weights, const float* x, float* y) override {
-    for (int64_t i = 0; i < rows; ++i) {
-      float* __restrict out = row_at(y, i, width);
-      zero_row(width, out);
-      for (int64_t j = i * k; j < (i + 1) * k; ++j) {
-        if (place[j] < 0) continue;
-        const float* in = row_at(x, place[j], width);
-        for (int64_t c = 0; c < width; ++c)
-          out[c] += weights[j] * in[c];
-      }
-    }
-  }
-  void combine_backward(int64_t rows, int64_t width, int64_t k, const int32_t* place,
-                        const float* weights, const float* dy, float* x,
-                        float* weight_gradient) override {
-    for (int64_t i = 0; i < rows; ++i) {
-      const float* slope = row_at(dy, i, width);
-      for (int64_t j = i * k; j < (i + 1) * k; ++j) {
-        weight_gradient[j] = 0;
-        if (place[j] < 0) continue;
-        float* __restrict out = row_at(x, place[j], width);
-        weight_gradient[j] = dot(width, slope, out);
-        for (int64_t c = 0; c < width; ++c)
-          out[c] = weights[j] * slope[c];
-      }
     }
   }
 

@@ -116,27 +116,6 @@ class Math {
   virtual void loss_backward(const LogitShape&, const int32_t* targets, const float* sum,
                              float weight, float* exponentials) = 0;
 
-  /// The k largest of each row, by falling value, and their softmax (k = 1: the probability among
-  /// all).
-  virtual void top_k(int64_t rows, int64_t experts, int64_t k, const float* scores, int32_t* chosen,
-                     float* weights) = 0;
-  virtual void top_k_backward(int64_t rows, int64_t experts, int64_t k, const float* scores,
-                              const int32_t* chosen, const float* weights,
-                              const float* weight_gradient, float* score_gradient) = 0;
-  /// y[i] = x[row_of[i]]; -1: zeros.
-  virtual void gather_rows(int64_t count, int64_t width, const int32_t* row_of, const float* x,
-                           float* y) = 0;
-  /// y[row_of[i]] += x[i]; -1: left out.
-  virtual void scatter_rows(int64_t count, int64_t width, const int32_t* row_of, const float* x,
-                            float* y) = 0;
-  /// y[r] = sum over j of weights[r, j] x[place[r, j]]; -1: dropped.
-  virtual void combine_rows(int64_t rows, int64_t width, int64_t k, const int32_t* place,
-                            const float* weights, const float* x, float* y) = 0;
-  /// dx[place] = weight dy[r], in the place of x; weight_gradient = x . dy.
-  virtual void combine_backward(int64_t rows, int64_t width, int64_t k, const int32_t* place,
-                                const float* weights, const float* dy, float* x,
-                                float* weight_gradient) = 0;
-
   /// One step.
   virtual void adamw(const AdamW&, int64_t n, const float* gradient, float* first, float* second,
                      float* value) = 0;

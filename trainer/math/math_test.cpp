@@ -173,33 +173,6 @@ TEST_CASE("the loss of a vocabulary in two parts is that of the whole") {
   CHECK(total == Approx(0).scale(1).epsilon(1e-5));
 }
 
-TEST_CASE("top-k weights sum to one and their gradient is their slope") {
-  const auto math = plain();
-  for (const int64_t k : {1, 2, 3}) {
-    const int64_t rows = 4, experts = 6;
-    Floats scores = noise(rows * experts, 12), weights(static_cast<size_t>(rows * k));
-    std::vector<int32_t> chosen(static_cast<size_t>(rows * k));
-    const Floats dw = noise(rows * k, 13);
-    const auto loss = [&] {
-      math->top_k(rows, experts, k, scores.data(), chosen.data(), weights.data());
-      return inner(weights, dw);
-    };
-    loss();
-    if (k > 1) {
-      float sum = 0;
-      for (int64_t j = 0; j < k; ++j)
-        sum += weights[static_cast<size_t>(j)];
-      CHECK(sum == Approx(1));
-    }
-    Floats gradient(scores.size());
-    math->top_k_backward(rows, experts, k, scores.data(), chosen.data(), weights.data(), dw.data(),
-                         gradient.data());
-    for (size_t i = 0; i < scores.size(); i += 3)
-      CHECK(static_cast<double>(gradient[i]) ==
-            Approx(slope(scores, i, loss)).epsilon(0.01).scale(0.1));
-  }
-}
-
 TEST_CASE("AdamW's first step is the rate, against the gradient's sign, and decay") {
   const auto math = plain();
   Floats g{3.0F, -0.5F}, m(2, 0), v(2, 0), w{1.0F, 1.0F};

@@ -11,7 +11,7 @@ namespace {
 std::vector<int64_t> qkv_rows(const ModelContext& context) {
   const spec::Model& model = context.model();
   const auto& share = context.share;
-  const int64_t rank = context.groups.tensor->index(), d = share.head_dim;
+  const int64_t rank = context.tensor.index(), d = share.head_dim;
   std::vector<int64_t> rows;
   const auto take = [&](int64_t first, int64_t count) {
     for (int64_t i = 0; i < count * d; ++i)
@@ -41,7 +41,7 @@ LinearPlan projection_plan(const ModelContext& context, int64_t layer) {
   plan.whole_rows = model.hidden_size;
   plan.whole_columns = model.num_attention_heads * model.kv_channels;
   plan.columns = context.share.heads * context.share.head_dim;
-  plan.first_column = context.groups.tensor->index() * plan.columns;
+  plan.first_column = context.tensor.index() * plan.columns;
   plan.deviation = exit_deviation(model);
   return plan;
 }

@@ -12,7 +12,6 @@
 
 #include "trainer/model/attention_block.h"
 #include "trainer/model/mlp_block.h"
-#include "trainer/model/moe_block.h"
 #include "trainer/model/normalization.h"
 #include "trainer/model/tensor_region.h"
 
@@ -23,11 +22,10 @@ namespace {
 struct LayerKept {
   AttentionKept attention;
   MlpKept mlp;
-  MoeKept moe;
   Buffer input;
 };
 
-/// One transformer layer: attention, then MLP or experts.
+/// One transformer layer: attention, then MLP.
 class Layer {
  public:
   Layer(ModelContext&, int64_t layer, Unit&);
@@ -39,22 +37,14 @@ class Layer {
 
  private:
   AttentionBlock attention_;
-  std::optional<MlpBlock> mlp_;
-  std::optional<MoeBlock> moe_;
+  MlpBlock mlp_;
 };
 
 Layer::Layer(ModelContext& context, int64_t layer, Unit& unit)
-    : attention_(context, layer, unit.dense) {
-  if (context.model().is_moe_layer(layer))
-    moe_.emplace(context, layer, unit);
-  else
-    mlp_.emplace(context, layer, unit.dense);
-}
+    : attention_(context, layer, unit.parameters), mlp_(context, layer, unit.parameters) {}
 
 Buffer Layer::forward(Buffer trunk, LayerKept& kept) {
-  Buffer middle = attention_.forward(std::move(trunk), kept.attention);
-  if (moe_) return moe_->forward(std::move(middle), kept.moe);
-  return mlp_->forward(std::move(middle), kept.mlp);
+  return mlp_.forward(attention_.forward(std::move(trunk), kept.attention), kept.mlp);
 }
 
 void Layer::replay_core(LayerKept& kept) {
@@ -62,10 +52,7 @@ void Layer::replay_core(LayerKept& kept) {
 }
 
 void Layer::backward(Half half, LayerKept& kept, float* gradient) {
-  if (moe_)
-    moe_->backward(half, kept.moe, gradient);
-  else
-    mlp_->backward(half, kept.mlp, gradient);
+  mlp_.backward(half, kept.mlp, gradient);
   attention_.backward(half, kept.attention, gradient);
 }
 
@@ -132,7 +119,7 @@ bool ties_stages(const ModelContext& context) {
 std::vector<int64_t> word_rows(const ModelContext& context) {
   std::vector<int64_t> rows = all_rows(context.share.vocabulary);
   for (int64_t& row : rows)
-    row += context.groups.tensor->index() * context.share.vocabulary;
+    row += context.tensor.index() * context.share.vocabulary;
   return rows;
 }
 
@@ -140,7 +127,7 @@ LinearPlan word_plan(const ModelContext& context, ParameterRef tied) {
   LinearPlan plan{.names = {"lm_head", "lm_head_dgrad", "lm_head_wgrad"},
                   .name = context.model().tied_embeddings ? words_name : "head",
                   .rows = word_rows(context)};
-  plan.whole_rows = context.share.vocabulary * context.groups.tensor->size();
+  plan.whole_rows = context.share.vocabulary * context.tensor.size();
   plan.whole_columns = plan.columns = context.hidden();
   plan.has_bias = false;
   plan.tied = ties_stages(context);
@@ -151,7 +138,7 @@ LinearPlan word_plan(const ModelContext& context, ParameterRef tied) {
 Parameter word_table(const ModelContext& context) {
   Parameter words;
   words.name = std::string(words_name) + ".weight";
-  words.whole_rows = context.share.vocabulary * context.groups.tensor->size();
+  words.whole_rows = context.share.vocabulary * context.tensor.size();
   words.whole_columns = words.columns = context.hidden();
   words.rows = word_rows(context);
   words.initial.standard_deviation = 0.02;
@@ -207,7 +194,7 @@ Buffer EmbeddingBlock::forward(const Tokens& tokens) {
   {
     const ScopedSpan span(op_text(context_, "embedding", 2 * rows * width));
     context_.math.lookup(rows, width, tokens.inputs.data(),
-                         context_.groups.tensor->index() * context_.share.vocabulary,
+                         context_.tensor.index() * context_.share.vocabulary,
                          context_.share.vocabulary, words_.value(), found);
   }
   sum_tokens(context_, found, trunk.data()).wait();
@@ -239,10 +226,9 @@ void EmbeddingBlock::backward(const Tokens& tokens, Half half, float* gradient,
   }
   if (!has_weight(half)) return;
   const ScopedSpan span(op_text(context_, "embedding_wgrad", 3 * rows * width));
-  context_.math.add_lookup_gradient(rows, width, tokens.inputs.data(),
-                                    context_.groups.tensor->index() * context_.share.vocabulary,
-                                    context_.share.vocabulary, stored_gradient.data(),
-                                    words_.gradient());
+  context_.math.add_lookup_gradient(
+      rows, width, tokens.inputs.data(), context_.tensor.index() * context_.share.vocabulary,
+      context_.share.vocabulary, stored_gradient.data(), words_.gradient());
   stored_gradient.release();
 }
 
@@ -253,7 +239,7 @@ HeadBlock::HeadBlock(ModelContext& context, ParameterRef tied, std::vector<Param
 
 LogitShape HeadBlock::logit_shape() const {
   const int64_t width = context_.share.vocabulary;
-  const int64_t first = context_.groups.tensor->index() * width;
+  const int64_t first = context_.tensor.index() * width;
   const int64_t valid = std::clamp<int64_t>(context_.model().vocabulary_size - first, 0, width);
   return {.rows = context_.tokens(), .width = width, .valid = valid, .first = first};
 }
@@ -261,7 +247,7 @@ LogitShape HeadBlock::logit_shape() const {
 void HeadBlock::loss(const Tokens& tokens, HeadKept& kept) {
   const auto rows = static_cast<size_t>(context_.tokens());
   const LogitShape shape = logit_shape();
-  Communicator& tensor = *context_.groups.tensor;
+  Communicator& tensor = context_.tensor;
   const bool split = tensor.size() > 1;
   const ScopedSpan span(op_text(context_, "loss", 2 * shape.rows * shape.width));
   context_.math.row_maximum(shape, kept.logits.data(), kept.maximum.data());
@@ -285,7 +271,7 @@ void HeadBlock::forward(const Tokens& tokens, Buffer trunk, HeadKept& kept) {
   kept.trunk = std::move(trunk);
   kept.normed = context_.kept(context_.shard_size());
   kept.statistics = context_.kept(2 * context_.shard_tokens());
-  kept.logits = Buffer(context_.pool, rows * context_.share.vocabulary, MemoryTerm::logits);
+  kept.logits = Buffer(context_.ledger, MemoryTerm::logits, rows * context_.share.vocabulary);
   kept.maximum = context_.kept(rows);
   kept.sum = context_.kept(2 * rows);
   norm_.forward(kept.trunk.data(), kept.normed.data(), kept.statistics.data());
@@ -329,19 +315,19 @@ std::span<float> all_of(Buffer& buffer) {
 }  // namespace
 
 struct Chunk::Parts {
-  Parts(const spec::Job& job, const workload::ChunkLayers& chunk, const ModelGroups& groups,
-        Math& math, MemoryLedger& ledger)
-      : context(job, groups, math, ledger), layout(chunk) {
+  Parts(const spec::Job& job, const workload::ChunkLayers& chunk, Communicator& tensor, Math& math,
+        MemoryLedger& ledger)
+      : context(job, tensor, math, ledger), layout(chunk) {
     recomputed = workload::recomputed_layers(job, chunk).total();
     units.reserve(static_cast<size_t>(chunk.layers()) + 2);
-    if (chunk.has_embedding) embedding.emplace(context, add_unit("embedding").dense);
+    if (chunk.has_embedding) embedding.emplace(context, add_unit("embedding").parameters);
     for (int64_t i = 0; i < chunk.layers(); ++i) {
       const int64_t layer = chunk.first_layer + i;
       Unit& unit = add_unit(layer_name(layer).substr(0, layer_name(layer).size() - 1));
       unit.layer = layer;
       layers.emplace_back(context, layer, unit);
     }
-    if (chunk.has_head) head.emplace(context, shared_words(), add_unit("head").dense);
+    if (chunk.has_head) head.emplace(context, shared_words(), add_unit("head").parameters);
   }
 
   Unit& add_unit(std::string name) {
@@ -417,7 +403,6 @@ Buffer Chunk::Parts::forward_layer(size_t layer, Buffer trunk, Slot& slot) {
     kept.input = std::move(kept.attention.trunk);
     kept.attention = AttentionKept();
     kept.mlp = MlpKept();
-    kept.moe.release();
   }
   return next;
 }
@@ -474,9 +459,9 @@ void Chunk::Parts::backward(const Tokens& tokens, Half half, std::span<const flo
   if (has_weight(half)) slot.microbatch = -1;
 }
 
-Chunk::Chunk(const spec::Job& job, const workload::ChunkLayers& layers, const ModelGroups& groups,
+Chunk::Chunk(const spec::Job& job, const workload::ChunkLayers& layers, Communicator& tensor,
              Math& math, MemoryLedger& ledger)
-    : parts_(std::make_unique<Parts>(job, layers, groups, math, ledger)) {}
+    : parts_(std::make_unique<Parts>(job, layers, tensor, math, ledger)) {}
 
 Chunk::~Chunk() = default;
 

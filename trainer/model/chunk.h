@@ -36,8 +36,8 @@ class UnitHooks {
 /// emit spans under the workload's names.
 class Chunk {
  public:
-  Chunk(const spec::Job& job, const workload::ChunkLayers& layers, const ModelGroups& groups,
-        Math& math, MemoryLedger& ledger);
+  Chunk(const spec::Job& job, const workload::ChunkLayers& layers, Communicator& tensor, Math& math,
+        MemoryLedger& ledger);
   ~Chunk();
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;

@@ -40,7 +40,7 @@ struct Parameter {
   int64_t first_column = 0, columns = 0;
   Initial initial;
   bool decays = true;                 // weight decay (not for norms and biases)
-  bool on_every_tensor_rank = false;  // norms, router, row-parallel biases: counted once in norms
+  bool on_every_tensor_rank = false;  // norms, row-parallel biases: counted once in norms
   bool tied = false;                 // shared with another stage: gradients add up over `embedding`
   std::span<float> value, gradient;  // set by the store that keeps them
 
@@ -48,18 +48,10 @@ struct Parameter {
 };
 
 /// What is gathered, reduced and kept together: the embedding, one layer, or final norm and head.
-/// `experts` have copies in the expert_data group, `dense` in the data group.
 struct Unit {
   std::string name;
   int64_t layer = -1;
-  std::vector<Parameter> dense, experts;
-};
-
-/// The groups a model's own collectives run on; of size 1 where a dimension is not split.
-struct ModelGroups {
-  Communicator* tensor = nullptr;
-  Communicator* expert = nullptr;
-  Communicator* expert_tensor = nullptr;
+  std::vector<Parameter> parameters;
 };
 
 /// One microbatch: its sequences, one after the other.
@@ -69,75 +61,15 @@ struct Tokens {
   std::span<const int32_t> targets;  // the same, one token on
 };
 
-/// Arrays that come and go with every microbatch. Given back they wait for the next one of their
-/// size, so that nothing is allocated after the first step.
-class BufferPool {
- public:
-  explicit BufferPool(MemoryLedger& ledger) : ledger_(ledger) {}
-
-  /// `term`: what the ledger is told; absent for what lives within one operation.
-  Array take(int64_t count, std::optional<MemoryTerm> term);
-  void give(Array array, int64_t count, std::optional<MemoryTerm> term);
-
- private:
-  struct Idle {
-    int64_t capacity;
-    std::vector<Array> arrays;
-  };
-  std::vector<Array>& idle_of(int64_t capacity);
-
-  MemoryLedger& ledger_;
-  std::vector<Idle> idle_;
-};
-
-/// An array of a pool; empty unless made by one.
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(BufferPool& pool, int64_t count, std::optional<MemoryTerm> term)
-      : pool_(&pool), term_(term), count_(count), data_(pool.take(count, term)) {}
-  Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
-    Buffer taken(std::move(other));
-    swap(taken);
-    return *this;
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { release(); }
-
-  float* data() { return data_.get(); }
-  const float* data() const { return data_.get(); }
-  int64_t count() const { return count_; }
-  bool empty() const { return data_ == nullptr; }
-  void release() {
-    if (data_ != nullptr) pool_->give(std::move(data_), count_, term_);
-    count_ = 0;
-  }
-
- private:
-  void swap(Buffer& other) {
-    std::swap(pool_, other.pool_);
-    std::swap(term_, other.term_);
-    std::swap(count_, other.count_);
-    std::swap(data_, other.data_);
-  }
-
-  BufferPool* pool_ = nullptr;
-  std::optional<MemoryTerm> term_;
-  int64_t count_ = 0;
-  Array data_;
-};
-
 /// What all parts of a chunk work with.
 struct ModelContext {
-  ModelContext(const spec::Job& job, const ModelGroups& groups, Math& math, MemoryLedger& ledger);
+  ModelContext(const spec::Job& job, Communicator& tensor, Math& math, MemoryLedger& ledger);
 
   spec::Job job;
   workload::RankShare share;
-  ModelGroups groups;
+  Communicator& tensor;  // the group that the model's own collectives run on
   Math& math;
-  BufferPool pool;
+  MemoryLedger& ledger;
   int64_t microbatch = -1;  // at work, for spans
 
   const spec::Model& model() const { return job.model; }
@@ -148,11 +80,11 @@ struct ModelContext {
   Norm norm_of(int64_t rows) const;
   /// The first row of this rank's shard of the trunk.
   int64_t first_row() const {
-    return share.sequence_parallel ? groups.tensor->index() * shard_tokens() : 0;
+    return share.sequence_parallel ? tensor.index() * shard_tokens() : 0;
   }
-  Buffer workspace(int64_t count) { return {pool, count, std::nullopt}; }
-  Buffer kept(int64_t count) { return {pool, count, MemoryTerm::activations}; }
-  Buffer buffer(int64_t count) { return {pool, count, MemoryTerm::buffers}; }
+  Buffer workspace(int64_t count) { return {ledger, std::nullopt, count}; }
+  Buffer kept(int64_t count) { return {ledger, MemoryTerm::activations, count}; }
+  Buffer buffer(int64_t count) { return {ledger, MemoryTerm::buffers, count}; }
 };
 
 /// Span of an operation that streams `bytes` through memory, or multiplies.
@@ -188,14 +120,6 @@ class ParameterRef {
   std::vector<Parameter>* list_ = nullptr;
   size_t index_ = 0;
 };
-
-/// Block `index` of n numbers over `parts`, as communicator.h deals them.
-struct Block {
-  int64_t first, count;
-};
-constexpr Block block_of(int64_t n, int64_t index, int64_t parts) {
-  return {n * index / parts, n * (index + 1) / parts - n * index / parts};
-}
 
 inline std::string layer_name(int64_t layer) {
   return "layers." + std::to_string(layer) + ".";

@@ -49,7 +49,6 @@ Linear::Linear(ModelContext& context, const LinearPlan& plan, std::vector<Parame
   weight.first_column = plan.first_column;
   weight.columns = plan.columns;
   weight.initial.standard_deviation = plan.deviation;
-  weight.on_every_tensor_rank = plan.replicated;
   weight.tied = plan.tied;
   weight_ = put(parameters, std::move(weight));
   if (context.model().biases && plan.has_bias) {
@@ -100,7 +99,6 @@ void Linear::backward_input(int64_t rows, const float* dy, float* dx) const {
 }
 
 void Linear::backward_weight(int64_t rows, const float* x, const float* dy) const {
-  if (rows == 0) return;
   {
     const ScopedSpan span(op_text(context_, names_.weight_gradient,
                                   out() * rows + rows * in() + out() * in(),

@@ -21,7 +21,6 @@ struct LinearPlan {
   int64_t whole_columns = 0, first_column = 0, columns = 0;
   double deviation = 0.02;
   bool has_bias = true;      // where the model has biases
-  bool replicated = false;   // alike on every tensor rank
   bool tied = false;         // shared with another stage
   ParameterRef shared = {};  // a weight that is there already
 };

@@ -51,12 +51,6 @@ inline spec::Model tiny_llama() {
   return model;
 }
 
-inline spec::Model tiny_mixtral() {
-  spec::Model model = tiny_llama();
-  model.moe = spec::MixtureOfExperts{.num_experts = 4, .router_topk = 2, .ffn_hidden_size = 8};
-  return model;
-}
-
 inline spec::Job job_of(spec::Model model, int64_t ranks = 1) {
   spec::Job job;
   job.model = std::move(model);
@@ -114,7 +108,6 @@ inline Outcome reference_outcome(const spec::Job& job) {
   const TestBatch batch = test_batch(job.model, 0, job.plan.global_batch_size);
   ReferenceInput input{job.model};
   input.sequences = job.plan.global_batch_size;
-  input.microbatch_sequences = job.plan.micro_batch_size;
   input.inputs = batch.inputs;
   input.targets = batch.targets;
   input.value = test_value;
@@ -154,12 +147,9 @@ class TestStore {
  private:
   template <class Body>
   void for_each(const Body& body) {
-    for (Unit& unit : chunk_.units()) {
-      for (Parameter& parameter : unit.dense)
+    for (Unit& unit : chunk_.units())
+      for (Parameter& parameter : unit.parameters)
         body(parameter);
-      for (Parameter& parameter : unit.experts)
-        body(parameter);
-    }
   }
 
   Chunk& chunk_;
@@ -174,7 +164,7 @@ enum class Backward { whole, split };
 struct RankWork {
   const spec::Job& job;
   int64_t data_index;
-  ModelGroups groups;
+  Communicator& tensor;
   Backward backward;
 
   double train_job(Gradients& whole, std::mutex& mutex, bool counts_replicated) const {
@@ -184,7 +174,7 @@ struct RankWork {
     std::deque<TestStore> stores;
     for (const auto& stage : workload::lay_out_layers(job))
       for (const workload::ChunkLayers& layers : stage) {
-        chunks.emplace_back(job, layers, groups, *math, ledger);
+        chunks.emplace_back(job, layers, tensor, *math, ledger);
         stores.emplace_back(chunks.back());
       }
     const int64_t share = job.plan.global_batch_size / job.data_parallel_size();
@@ -261,13 +251,8 @@ inline Outcome train_job(const spec::Job& job, Backward backward = Backward::who
   std::mutex mutex;
   const auto ranks = static_cast<int>(grid.world_size());
   on_transports(thread_transports(ranks), {}, [&](Endpoint& endpoint) {
-    const auto group = [&](spec::GroupKind kind) { return group_of(grid, endpoint, kind); };
-    const auto tensor = group(spec::GroupKind::tensor), expert = group(spec::GroupKind::expert),
-               expert_tensor = group(spec::GroupKind::expert_tensor);
-    const RankWork work{job,
-                        grid.coordinates(endpoint.rank()).data,
-                        {tensor.get(), expert.get(), expert_tensor.get()},
-                        backward};
+    const auto tensor = group_of(grid, endpoint, spec::GroupKind::tensor);
+    const RankWork work{job, grid.coordinates(endpoint.rank()).data, *tensor, backward};
     const bool partial = job.plan.sequence_parallel && tensor->size() > 1;
     const double loss = work.train_job(outcome.gradients, mutex, partial || tensor->index() == 0);
     const std::lock_guard lock(mutex);

@@ -145,13 +145,6 @@ class Reference {
   Row rotated(const Matrix& qkv, size_t token, int64_t column) const;
   TapeNumber bent(TapeNumber gate, TapeNumber up) const;
   Matrix mlp(const Matrix& x, const std::string& name, int64_t ffn);
-  struct Choice {
-    std::vector<size_t> order;
-    Row weights;
-  };
-  Choice choose(const Row& scores) const;
-  double places() const;
-  Matrix experts(const Matrix& x, const std::string& prefix);
   TapeNumber loss(const Matrix& x);
 
   size_t length() const { return static_cast<size_t>(model_.sequence_length); }
@@ -303,56 +296,6 @@ Matrix Reference::mlp(const Matrix& x, const std::string& name, int64_t ffn) {
   return linear(middle, name + ".down", model_.hidden_size);
 }
 
-/// Experts of a token by falling score, and what the first of them weigh.
-Reference::Choice Reference::choose(const Row& scores) const {
-  const auto topk = static_cast<size_t>(model_.moe->router_topk);
-  Choice choice;
-  for (size_t e = 0; e < scores.size(); ++e)
-    choice.order.push_back(e);
-  std::stable_sort(choice.order.begin(), choice.order.end(),
-                   [&](size_t a, size_t b) { return scores[a].value > scores[b].value; });
-  Row compared;  // one expert weighs with its probability among all
-  for (size_t j = 0; j < (topk == 1 ? scores.size() : topk); ++j)
-    compared.push_back(scores[choice.order[j]]);
-  choice.weights = softmax(compared);
-  choice.order.resize(topk);
-  return choice;
-}
-
-/// Tokens of a microbatch that an expert takes.
-double Reference::places() const {
-  const spec::MixtureOfExperts& moe = *model_.moe;
-  if (!moe.capacity_factor) return 1e9;
-  return static_cast<double>(input_.microbatch_sequences * model_.sequence_length *
-                             moe.router_topk) *
-         *moe.capacity_factor / static_cast<double>(moe.num_experts);
-}
-
-/// Token by token; an expert that is full drops what comes later in the microbatch.
-Matrix Reference::experts(const Matrix& x, const std::string& prefix) {
-  const spec::MixtureOfExperts& moe = *model_.moe;
-  const Matrix scores = linear(x, prefix + "router", moe.num_experts, false);
-  const size_t microbatch = static_cast<size_t>(input_.microbatch_sequences) * length();
-  std::vector<double> taken;
-  Matrix y(x.size(), Row(x[0].size(), constant(0)));
-  for (size_t t = 0; t < x.size(); ++t) {
-    if (t % microbatch == 0) taken.assign(static_cast<size_t>(moe.num_experts), 0);
-    const Choice choice = choose(scores[t]);
-    for (size_t j = 0; j < choice.order.size(); ++j) {
-      const size_t expert = choice.order[j];
-      if (taken[expert] >= places()) continue;
-      taken[expert] += 1;
-      Matrix result =
-          mlp({x[t]}, prefix + "experts." + std::to_string(expert), moe.ffn_hidden_size);
-      for (TapeNumber& number : result[0])
-        number = choice.weights[j] * number;
-      y[t] = plus({y[t]}, result)[0];
-    }
-  }
-  if (moe.shared_expert_ffn_hidden_size == 0) return y;
-  return plus(y, mlp(x, prefix + "shared_expert", moe.shared_expert_ffn_hidden_size));
-}
-
 TapeNumber Reference::loss(const Matrix& x) {
   const std::string words = model_.tied_embeddings ? "embedding.weight" : "head.weight";
   const Matrix logits = times_transposed(
@@ -369,10 +312,7 @@ ReferenceResult Reference::run() {
     const std::string prefix = "layers." + std::to_string(layer) + ".";
     x = plus(x, attention(norm(x, prefix + "input_norm"), layer));
     const Matrix normed = norm(x, prefix + "mlp_norm");
-    const Matrix branch = model_.is_moe_layer(layer)
-                              ? experts(normed, prefix)
-                              : mlp(normed, prefix + "mlp", model_.ffn_hidden_size);
-    x = plus(x, branch);
+    x = plus(x, mlp(normed, prefix + "mlp", model_.ffn_hidden_size));
   }
   const TapeNumber total = loss(x);
   const std::vector<double> slopes = slopes_of(total);

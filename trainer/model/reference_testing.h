@@ -17,8 +17,7 @@ namespace triplepoint::trainer {
 /// of; a thousand times slower.
 struct ReferenceInput {
   const spec::Model& model;
-  int64_t sequences = 1;  // one microbatch after the other
-  int64_t microbatch_sequences = 1;
+  int64_t sequences = 1;
   std::vector<int32_t> inputs, targets;
   /// Value of an element of a whole parameter.
   std::function<double(const std::string& name, int64_t row, int64_t column)> value;

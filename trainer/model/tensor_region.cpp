@@ -15,15 +15,15 @@ std::span<float> whole_span(const ModelContext& context, float* whole) {
 }  // namespace
 
 Pending gather_tokens(ModelContext& context, const float* shard, float* whole) {
-  return context.groups.tensor->all_gather(shard_span(context, shard), whole_span(context, whole));
+  return context.tensor.all_gather(shard_span(context, shard), whole_span(context, whole));
 }
 
 Pending sum_tokens(ModelContext& context, float* whole, float* shard) {
-  if (context.groups.tensor->size() == 1) return {};
+  if (context.tensor.size() == 1) return {};
   if (!context.share.sequence_parallel)
-    return context.groups.tensor->all_reduce(whole_span(context, whole));
-  return context.groups.tensor->reduce_scatter(whole_span(context, whole),
-                                               {shard, static_cast<size_t>(context.shard_size())});
+    return context.tensor.all_reduce(whole_span(context, whole));
+  return context.tensor.reduce_scatter(whole_span(context, whole),
+                                       {shard, static_cast<size_t>(context.shard_size())});
 }
 
 void EntranceLinear::enter(ModelContext& context, const float* x, float* y) const {

@@ -10,11 +10,6 @@ namespace {
 using spec::GroupKind;
 using spec::Sharding;
 
-struct Kind {
-  bool experts = false, tied = false;
-};
-constexpr std::array<Kind, 3> kinds = {Kind{false, false}, Kind{false, true}, Kind{true, false}};
-
 /// Gradient bytes at which a bucket is full.
 double full_at(const spec::Plan& plan) {
   const double unlimited = std::numeric_limits<double>::infinity();
@@ -24,13 +19,13 @@ double full_at(const spec::Plan& plan) {
 
 class BucketMaker {
  public:
-  BucketMaker(const spec::Job& job, const Kind& kind, std::vector<Bucket>& buckets)
-      : job_(job), kind_(kind), buckets_(buckets) {}
+  BucketMaker(const spec::Job& job, bool tied, std::vector<Bucket>& buckets)
+      : job_(job), tied_(tied), buckets_(buckets) {}
 
   void add(UnitName name, std::vector<Parameter>& parameters) {
     const bool by_unit = job_.plan.sharding == Sharding::parameters || !job_.plan.gradient_bucket;
     for (Parameter& parameter : parameters) {
-      if (parameter.tied == kind_.tied) add(name, parameter);
+      if (parameter.tied == tied_) add(name, parameter);
       if (!by_unit && is_full()) close();
     }
     if (by_unit && is_full()) close();
@@ -47,8 +42,7 @@ class BucketMaker {
            full_at(job_.plan);
   }
   void add(UnitName name, Parameter& parameter) {
-    bucket_.experts = kind_.experts;
-    bucket_.tied = kind_.tied;
+    bucket_.tied = tied_;
     if (bucket_.units.empty() || !(bucket_.units.back() == name)) bucket_.units.push_back(name);
     const int64_t end = bucket_.count + parameter.count();
     bucket_.pieces.push_back({&parameter, bucket_.count, end, 0});
@@ -56,7 +50,7 @@ class BucketMaker {
   }
 
   const spec::Job& job_;
-  Kind kind_;
+  bool tied_;
   std::vector<Bucket>& buckets_;
   Bucket bucket_;
 };
@@ -69,14 +63,13 @@ Communicator* unless_alone(Communicator& group) {
 void divide(const spec::Job& job, const RankGroups& groups, Bucket& bucket) {
   const Sharding sharding = job.plan.sharding;
   const bool hybrid = groups.of(GroupKind::shard).size() < groups.of(GroupKind::data).size();
-  const GroupKind copies = bucket.experts ? GroupKind::expert_data : GroupKind::data;
   if (sharding == Sharding::none) {
-    bucket.replica = unless_alone(groups.of(copies));
-  } else if (hybrid && !bucket.experts) {
+    bucket.replica = unless_alone(groups.of(GroupKind::data));
+  } else if (hybrid) {
     bucket.shard = unless_alone(groups.of(GroupKind::shard));
     bucket.replica = unless_alone(groups.of(GroupKind::replica));
   } else {
-    bucket.shard = unless_alone(groups.of(copies));
+    bucket.shard = unless_alone(groups.of(GroupKind::data));
   }
   const int64_t ranks = bucket.shard != nullptr ? bucket.shard->size() : 1;
   const int64_t index = bucket.shard != nullptr ? bucket.shard->index() : 0;
@@ -101,12 +94,10 @@ std::vector<Bucket> make_buckets(const spec::Job& job,
                                  const RankGroups& groups) {
   std::vector<Bucket> buckets;
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    for (const Kind& kind : kinds) {
-      BucketMaker maker(job, kind, buckets);
-      for (size_t unit = 0; unit < chunks[chunk]->size(); ++unit) {
-        Unit& of_chunk = (*chunks[chunk])[unit];
-        maker.add({chunk, unit}, kind.experts ? of_chunk.experts : of_chunk.dense);
-      }
+    for (const bool tied : {false, true}) {
+      BucketMaker maker(job, tied, buckets);
+      for (size_t unit = 0; unit < chunks[chunk]->size(); ++unit)
+        maker.add({chunk, unit}, (*chunks[chunk])[unit].parameters);
       maker.close();
     }
   }

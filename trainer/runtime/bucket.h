@@ -34,17 +34,17 @@ struct Bucket {
   std::vector<Piece> pieces;
   std::vector<UnitName> units;
   int64_t count = 0;
-  bool experts = false, tied = false;
+  bool tied = false;
 
   Communicator* shard = nullptr;    // null: not divided
   Communicator* replica = nullptr;  // null: no further copies
   int64_t owned_begin = 0, owned_end = 0;
 
-  FlatArray value;           // whole; empty under FSDP
-  FlatArray gradient;        // whole, of all microbatches; empty where each of them is reduced
-  FlatArray owned_value;     // FSDP's shard
-  FlatArray owned_gradient;  // sum of the reduced shards
-  FlatArray first_moment, second_moment;  // owned
+  Buffer value;           // whole; empty under FSDP
+  Buffer gradient;        // whole, of all microbatches; empty where each of them is reduced
+  Buffer owned_value;     // FSDP's shard
+  Buffer owned_gradient;  // sum of the reduced shards
+  Buffer first_moment, second_moment;  // owned
 
   int64_t owned() const { return owned_end - owned_begin; }
   /// The owned part of each piece.
@@ -53,10 +53,10 @@ struct Bucket {
 
 /// Cuts the units of a rank's chunks into buckets, in the order of the model.
 ///
-/// Dense and expert parameters, and tied ones (whose blocks must agree between stages), never share
-/// a bucket. FSDP: a bucket per unit. Otherwise a bucket is closed when
-/// it holds plan.gradient_bucket bytes of gradients; without that, at the end of the chunk, or of
-/// the unit where reductions are to hide behind the backward pass.
+/// Tied parameters (whose blocks must agree between stages) have separate buckets. FSDP: a
+/// bucket per unit. Otherwise a bucket is closed when it holds plan.gradient_bucket bytes of
+/// gradients; without that, at the end of the chunk, or of the unit where reductions are to hide
+/// behind the backward pass.
 std::vector<Bucket> make_buckets(const spec::Job&, const std::vector<std::vector<Unit>*>& chunks,
                                  const RankGroups&);
 

@@ -22,41 +22,17 @@ Result<void> divides(const char* size_name, int64_t size, const char* what, int6
                   what, count, size_name, size));
 }
 
-Result<void> check_experts(const spec::Job& job) {
-  const spec::Plan& plan = job.plan;
-  const spec::MixtureOfExperts& moe = *job.model.moe;
-  const int64_t cut = plan.expert_tensor_size(), tensor = plan.tensor_parallel_size;
-  TPT_TRY(
-      divides("expert_parallel_size", plan.expert_parallel_size, "num_experts", moe.num_experts));
-  TPT_TRY(divides("expert_tensor_parallel_size", cut, "the experts' ffn_hidden_size",
-                  moe.ffn_hidden_size));
-  TPT_TRY(divides("tensor_parallel_size", tensor, "shared_expert_ffn_hidden_size",
-                  moe.shared_expert_ffn_hidden_size));
-  if (moe.router_topk > moe.num_experts)
-    return error(
-        fmt::format("router_topk {} is above num_experts {} (a token goes to different "
-                    "experts); lower it",
-                    moe.router_topk, moe.num_experts));
-  if (cut != tensor && !(plan.sequence_parallel && tensor > 1))
-    return error(
-        fmt::format("expert_tensor_parallel_size {} is not tensor_parallel_size {} (ranks "
-                    "that hold the same tokens must cut the experts alike); set "
-                    "sequence_parallel = true, or both sizes alike",
-                    cut, tensor));
-  return {};
-}
-
 /// Parts that the formulas of this trainer do not have.
 Result<void> check_architecture(const spec::Model& model) {
   std::string_view part;
   if (model.layer_pattern) part = "a layer_pattern";
   if (model.sliding_window) part = "a sliding window";
   if (model.prediction_depths() > 0) part = "multi-token prediction";
-  if (model.moe && model.moe->latent_size) part = "experts of a latent width";
+  if (model.moe) part = "experts";
   if (part.empty()) return {};
   return error(
       fmt::format("{} has {} (its training is predicted, but not programmed); train a "
-                  "model of plain attention and MLP or expert layers",
+                  "model of plain attention and MLP layers",
                   model.name, part));
 }
 
@@ -72,9 +48,7 @@ Result<void> check_shapes(const spec::Job& job) {
   TPT_TRY(divides("num_query_groups", model.num_query_groups, "num_attention_heads",
                   model.num_attention_heads));
   TPT_TRY(divides(size, tensor, "hidden_size", model.hidden_size));
-  if (!model.moe || model.moe->num_dense_layers > 0 || model.moe->layer_period)
-    TPT_TRY(divides(size, tensor, "ffn_hidden_size", model.ffn_hidden_size));
-  return model.moe ? check_experts(job) : Result<void>();
+  return divides(size, tensor, "ffn_hidden_size", model.ffn_hidden_size);
 }
 
 namespace {
@@ -141,9 +115,6 @@ Result<void> check_plan(const spec::Job& job) {
       {plan.overlap_tensor,
        "overlap_tensor is set (the trainer's products wait for their rows); set it to false, or "
        "simulate it"},
-      {plan.overlap_expert,
-       "overlap_expert is set (the trainer runs one microbatch's experts at a time); set it to "
-       "false, or simulate it"},
   });
 }
 

@@ -14,11 +14,10 @@
 namespace triplepoint::trainer {
 namespace {
 
-spec::Job tiny_mixtral_job() {
+spec::Job tiny_llama_job() {
   const Result<spec::Job> job = spec::parse_job(spec::default_library(), R"(
-model = "tiny-mixtral"
+model = "tiny-llama"
 cluster = "laptop"
-nodes = 2
 stack = "triplepoint-train"
 [plan]
 global_batch_size = 8
@@ -34,7 +33,7 @@ optimizer = "fp32_adamw"
 
 TEST_CASE("what is predicted but not programmed is refused by name") {
   const auto refusal = [](const auto& change) {
-    spec::Job job = tiny_mixtral_job();
+    spec::Job job = tiny_llama_job();
     CHECK(check_shapes(job).has_value());
     change(job.model);
     const Result<void> checked = check_shapes(job);
@@ -49,7 +48,7 @@ TEST_CASE("what is predicted but not programmed is refused by name") {
        "a sliding window");
   says(refusal([](spec::Model& m) { m.multi_token_prediction = spec::MultiTokenPrediction{}; }),
        "multi-token prediction");
-  says(refusal([](spec::Model& m) { m.moe->latent_size = 8; }), "latent width");
+  says(refusal([](spec::Model& m) { m.moe = spec::MixtureOfExperts{}; }), "experts");
 }
 
 TEST_CASE("settings that cannot train are refused with their flag") {
@@ -76,7 +75,7 @@ TEST_CASE("settings that cannot train are refused with their flag") {
 
 TEST_CASE("a dropout is refused, as is one that drops everything") {
   for (const double dropout : {0.1, 1.0, 7.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
-    spec::Job job = tiny_mixtral_job();
+    spec::Job job = tiny_llama_job();
     job.model.dropout = dropout;
     const Result<void> checked = check_job(job);
     REQUIRE_FALSE(checked.has_value());

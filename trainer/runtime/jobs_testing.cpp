@@ -23,7 +23,6 @@ enum Feature {
   pipeline,
   data,
   sharding,
-  expert,
   recompute,
   overlap,
   shape  // rank order, uneven stages, microbatches of two
@@ -34,14 +33,13 @@ struct Values {
   std::vector<const char*> texts;
 };
 const std::array<Values, feature_count> features = {{
-    {"model", {"gpt", "llama", "mixtral"}},
+    {"model", {"gpt", "llama"}},
     {"tied", {"", "tied"}},
     {"tensor", {"tp1", "tp2", "tp4"}},
     {"sequence", {"", "sp"}},
     {"pipeline", {"pp1", "pp2-gpipe", "pp2-1f1b", "pp4-1f1b", "pp2-vpp2", "pp2-zb", "pp4-zb"}},
     {"data", {"dp1", "dp2", "dp4"}},
     {"sharding", {"zero0", "zero1", "zero2", "zero2-each", "zero3", "zero3-kept", "hybrid"}},
-    {"expert", {"ep1", "ep2", "ep2-etp1"}},
     {"recompute", {"", "selective", "full", "full-1"}},
     {"overlap", {"", "overlap-dp", "overlap-pp", "overlap-all", "bucket"}},
     {"shape", {"", "tp-pp-dp", "uneven", "mbs2"}},
@@ -97,10 +95,7 @@ bool has_more_layers(const Choice& choice) {
 
 /// What is trained: model, tied words.
 spec::Job training(const Choice& choice, int64_t ranks) {
-  spec::Job job = tiny_job(choice[model] == 0   ? tiny_gpt()
-                           : choice[model] == 1 ? tiny_llama()
-                                                : tiny_mixtral(),
-                           ranks);
+  spec::Job job = tiny_job(choice[model] == 0 ? tiny_gpt() : tiny_llama(), ranks);
   job.model.tied_embeddings = choice[tied] == 1;
   if (has_more_layers(choice)) job.model.num_layers = 6;
   return job;
@@ -108,10 +103,9 @@ spec::Job training(const Choice& choice, int64_t ranks) {
 
 bool is_valid(const Choice& choice, int64_t largest) {
   const bool hybrid_fits = choice[sharding] != 6 || choice[data] == 2;
-  const bool experts_fit = choice[expert] == 0 || (choice[model] == 2 && choice[data] > 0);
   const bool uneven_fits = choice[shape] != 2 || choice[pipeline] != 0;
   const bool sequence_fits = choice[sequence] == 0 || choice[tensor] > 0;
-  if (!hybrid_fits || !experts_fit || !uneven_fits || !sequence_fits) return false;
+  if (!hybrid_fits || !uneven_fits || !sequence_fits) return false;
   const spec::Job job = job_of(choice);
   return job.world_size() > 1 && job.world_size() <= largest && check_job(job).has_value();
 }
@@ -160,8 +154,6 @@ spec::Job job_of(const Choice& choice) {
   set_shape(choice[shape], job.plan);
   job.plan.tensor_parallel_size = tp;
   job.plan.sequence_parallel = choice[sequence] == 1;
-  job.plan.expert_parallel_size = choice[expert] > 0 ? 2 : 1;
-  if (choice[expert] == 2) job.plan.expert_tensor_parallel_size = 1;
   return job;
 }
 

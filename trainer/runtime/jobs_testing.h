@@ -13,7 +13,7 @@
 namespace triplepoint::trainer::test {
 
 /// One value per feature, as an index.
-inline constexpr size_t feature_count = 11;
+inline constexpr size_t feature_count = 10;
 using Choice = std::array<int, feature_count>;
 
 /// The job of a choice: what it trains is decided by the features `model` and `tied`.
@@ -60,13 +60,6 @@ inline spec::Model tiny_llama() {
   model.normalization = spec::Normalization::rms_norm;
   model.position_embedding = spec::PositionEmbedding::rope;
   model.biases = false;
-  return model;
-}
-
-inline spec::Model tiny_mixtral() {
-  spec::Model model = tiny_llama();
-  model.name = "tiny-mixtral";
-  model.moe = spec::MixtureOfExperts{.num_experts = 4, .router_topk = 2, .ffn_hidden_size = 32};
   return model;
 }
 

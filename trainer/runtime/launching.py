@@ -8,7 +8,7 @@ def job_text(**plan):
     """A job of four ranks."""
     values = {"precision": "fp32", "optimizer": "fp32_adamw", "global_batch_size": 8, "tensor_parallel_size": 2}
     values.update(plan)
-    lines = ['name = "tiny"', 'model = "tiny-gpt"', 'cluster = "laptop"', "nodes = 1", 'stack = "triplepoint-train"', "[plan]"]
+    lines = ['name = "tiny"', 'model = "tiny-gpt"', 'cluster = { base = "laptop", gpus_per_node = 4, scale_up = { domain_size = 4 } }', 'stack = "triplepoint-train"', "[plan]"]
     for key, value in values.items():
         lines.append(f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {str(value).lower()}")
     return "\n".join(lines) + "\n"

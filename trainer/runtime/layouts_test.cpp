@@ -52,8 +52,7 @@ BytesMoved moved_by_stage(const TrainOutcome& outcome, size_t stage, size_t grou
   return sum;
 }
 
-/// "stage 0 tensor all_reduce: 4096 moved, 2048 by workload", for each class that differs. Stages
-/// as a whole, because what a rank gets back from its experts depends on the words.
+/// "stage 0 tensor all_reduce: 4096 moved, 2048 by workload", for each class that differs.
 std::string wrong_bytes(const spec::Job& job, const TrainOutcome& outcome) {
   std::string wrong;
   for (size_t stage = 0; stage < static_cast<size_t>(job.plan.pipeline_parallel_size); ++stage)

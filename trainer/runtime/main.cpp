@@ -199,8 +199,7 @@ struct Options {
   std::string job;
   TrainSettings train;
   TransportKind transport = TransportKind::automatic;
-  std::optional<bool> shaping;  // of links; absent: where the cluster is emulated (shared_cores)
-  int64_t ranks = 0;            // threads; 0: as many as the job has
+  int64_t ranks = 0;  // threads; 0: as many as the job has
   double timeout_seconds = 60;
   std::string memory_limit;  // "" what is free, "0" none, or a size
   bool json = false;
@@ -249,37 +248,21 @@ CLI::Validator whole_number() {
           ""};
 }
 
-const CLI::Validator not_negative(
-    [](const std::string& text) {
-      double value = 0;
-      return CLI::detail::lexical_cast(text, value) && value >= 0 ? "" : text + " is below 0";
-    },
-    "");
-
 void add_training(CLI::App& app, TrainSettings& train) {
   app.add_option("--steps", train.steps, "Optimizer steps, in all")->check(whole_number<int64_t>());
   app.add_option("--seed", train.seed, "Of weights and data")->check(whole_number<uint64_t>());
   app.add_option("--data", train.data, "synthetic, or a file whose bytes are the tokens");
-  app.add_option("--lr", train.rate.peak, "Learning rate at its highest")->check(positive);
+  app.add_option("--lr", train.rate.peak, "Learning rate at its highest");
   app.add_option("--warmup", train.rate.warmup_steps, "Steps of linear warm-up")
       ->check(whole_number<int64_t>());
-  app.add_option("--weight-decay", train.weight_decay)->check(not_negative);
-  app.add_option("--clip", train.clip, "Largest norm of a step's gradient; 0: any")
-      ->check(not_negative);
+  app.add_option("--weight-decay", train.weight_decay);
+  app.add_option("--clip", train.clip, "Largest norm of a step's gradient; 0: any");
 }
 
 void add_machine(CLI::App& app, Options& options, double& peak_gflops) {
   app.add_option("--transport", options.transport,
                  "auto, mpi (processes) or threads; auto: mpi under mpirun or srun")
       ->transform(CLI::CheckedTransformer(transports, CLI::ignore_case));
-  app.add_option_function<std::string>(
-         "--links",
-         [&](const std::string& text) {
-           if (text != "auto") options.shaping = text == "shaped";
-         },
-         "shaped (slowed down to the cluster's), real, or auto: shaped where the cluster's devices "
-         "are processes that share cores")
-      ->check(CLI::IsMember({"auto", "shaped", "real"}));
   app.add_option("--ranks", options.ranks, "Threads to start (default: one per device of the job)")
       ->check(whole_number<int64_t>())
       ->check(positive);
@@ -389,9 +372,7 @@ Result<spec::Job> load(const Options& options) {
 }
 
 Result<TrainOutcome> run(const spec::Job& job, const Options& options) {
-  EndpointSettings ends = endpoint_settings(job, options.timeout_seconds);
-  if (options.shaping.value_or(job.cluster.shared_cores > 0))
-    ends.links = link_shapes(job.cluster, nodes_of_ranks(job));
+  const EndpointSettings ends = endpoint_settings(job, options.timeout_seconds);
   const OnStep say = [&](const StepResult& step, const TrainReport& report) {
     if (options.json) return;
     fmt::print("{}\n", step_line(job, options.train, step, report));

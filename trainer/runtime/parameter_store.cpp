@@ -47,34 +47,18 @@ namespace {
 using spec::GroupKind;
 using spec::Sharding;
 
-/// Which ranks' squares are added, and how many of them hold the same element.
-struct Copies {
-  bool over_data = false;
-  double of_dense = 1, of_experts = 1;
-};
-
-Copies copies_in_sums(const spec::Job& job) {
+/// Ranks of the data group that hold the same element of what is summed; 1 where nothing is
+/// divided.
+double copies_in_sums(const spec::Job& job) {
+  if (job.plan.sharding == Sharding::none) return 1;
   const workload::RankShare share = workload::share_of_rank(job);
-  const bool divided = job.plan.sharding != Sharding::none;
-  // Experts that are dealt out over more ranks than the tensor group has: their squares lie apart.
-  const bool experts_apart = job.model.moe && share.expert * share.expert_tensor > share.tensor;
-  Copies copies;
-  copies.over_data = share.data > 1 && (divided || experts_apart);
-  if (copies.over_data) {
-    copies.of_dense = static_cast<double>(divided ? share.data / share.shard : share.data);
-    copies.of_experts = divided ? 1 : static_cast<double>(share.expert_data);
-  } else {
-    copies.of_experts =
-        static_cast<double>(share.tensor) / static_cast<double>(share.expert * share.expert_tensor);
-  }
-  return copies;
+  return static_cast<double>(share.data / share.shard);
 }
 
 }  // namespace
 
 double ParameterStore::own_squares() {
   const ScopedSpan span({.name = "gradient_norm"});
-  const Copies copies = copies_in_sums(job_);
   const bool first_tensor_rank = groups_.of(GroupKind::tensor).index() == 0;
   const bool later_stage = groups_.of(GroupKind::pipeline).index() > 0;
   double sum = 0;
@@ -82,18 +66,19 @@ double ParameterStore::own_squares() {
     if (bucket.tied && later_stage) continue;
     const float* gradient = owned_gradient(bucket).data();
     for (const Piece& piece : bucket.owned_pieces()) {
-      if (piece.parameter->on_every_tensor_rank && !first_tensor_rank && !bucket.experts) continue;
-      const double squares = math_.sum_of_squares(piece.end - piece.begin,
-                                                  gradient + (piece.begin - bucket.owned_begin));
-      sum += squares / (bucket.experts ? copies.of_experts : copies.of_dense);
+      if (piece.parameter->on_every_tensor_rank && !first_tensor_rank) continue;
+      sum += math_.sum_of_squares(piece.end - piece.begin,
+                                  gradient + (piece.begin - bucket.owned_begin));
     }
   }
-  return sum;
+  return sum / copies_in_sums(job_);
 }
 
 double ParameterStore::gradient_norm() {
   auto squares = static_cast<float>(own_squares());
-  if (copies_in_sums(job_).over_data) groups_.of(GroupKind::data).all_reduce({&squares, 1}).wait();
+  Communicator& data = groups_.of(GroupKind::data);
+  if (job_.plan.sharding != Sharding::none && data.size() > 1)
+    data.all_reduce({&squares, 1}).wait();
   Communicator& model = groups_.of(GroupKind::model);
   if (model.size() > 1) model.all_reduce({&squares, 1}).wait();
   return std::sqrt(static_cast<double>(squares));
@@ -193,11 +178,11 @@ ParameterStore::~ParameterStore() = default;
 void ParameterStore::allocate() {
   for (Bucket& bucket : buckets_) {
     if (sharded_parameters_)
-      bucket.owned_value = FlatArray(ledger_, MemoryTerm::weights, bucket.owned());
+      bucket.owned_value = Buffer(ledger_, MemoryTerm::weights, bucket.owned());
     else
-      bucket.value = FlatArray(ledger_, MemoryTerm::weights, bucket.count);
-    bucket.first_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
-    bucket.second_moment = FlatArray(ledger_, MemoryTerm::optimizer, bucket.owned());
+      bucket.value = Buffer(ledger_, MemoryTerm::weights, bucket.count);
+    bucket.first_moment = Buffer::zeros(ledger_, MemoryTerm::optimizer, bucket.owned());
+    bucket.second_moment = Buffer::zeros(ledger_, MemoryTerm::optimizer, bucket.owned());
   }
 }
 
@@ -273,7 +258,7 @@ void ParameterStore::add_over(Communicator& group,
   };
   const int64_t count = visit([](float*, int64_t, int64_t) {});
   if (count == 0) return;
-  FlatArray whole(ledger_, MemoryTerm::buffers, count);
+  Buffer whole = Buffer::zeros(ledger_, MemoryTerm::buffers, count);
   visit([&](const float* gradient, int64_t place, int64_t n) {
     math_.copy(n, gradient, whole.all().data() + place);
   });

@@ -136,8 +136,8 @@ void Pipeline::forward(const Action& action) {
   const Batch& batch = batches_[static_cast<size_t>(action.microbatch)];
   std::span<const float> input;
   if (!is_first(chunk)) input = inputs_[chunk].take();
-  FlatArray output;
-  if (!is_last(chunk)) output = FlatArray(parts_.ledger, MemoryTerm::buffers, count_);
+  Buffer output;
+  if (!is_last(chunk)) output = Buffer(parts_.ledger, MemoryTerm::buffers, count_);
   parts_.store.begin_forward(chunk);
   parts_.chunks[chunk]->forward(batch.tokens, input, output.all());
   if (!is_first(chunk)) inputs_[chunk].give_back();
@@ -149,8 +149,8 @@ void Pipeline::backward(const Action& action) {
   const Batch& batch = batches_[static_cast<size_t>(action.microbatch)];
   std::span<const float> output_gradient;
   if (!is_last(chunk)) output_gradient = gradients_[chunk].take();
-  FlatArray input_gradient;
-  if (!is_first(chunk)) input_gradient = FlatArray(parts_.ledger, MemoryTerm::buffers, count_);
+  Buffer input_gradient;
+  if (!is_first(chunk)) input_gradient = Buffer(parts_.ledger, MemoryTerm::buffers, count_);
   parts_.store.begin_backward(chunk);
   Chunk& model_chunk = *parts_.chunks[chunk];
   if (action.kind == ActionKind::backward)
@@ -161,7 +161,7 @@ void Pipeline::backward(const Action& action) {
   if (!is_first(chunk)) send(to_previous_[chunk], std::move(input_gradient));
 }
 
-void Pipeline::send(const Inbox::Line& line, FlatArray buffer) {
+void Pipeline::send(const Inbox::Line& line, Buffer buffer) {
   outbox_.send(line, std::move(buffer));
   if (!parts_.job.plan.overlap_pipeline) outbox_.wait();
 }

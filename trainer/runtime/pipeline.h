@@ -33,7 +33,7 @@ class Inbox {
   void begin_step(int64_t messages, int64_t count, MemoryLedger& ledger) {
     left_ = messages;
     while (static_cast<int64_t>(posted_.size()) < depth_ && left_ > 0)
-      post(FlatArray(ledger, MemoryTerm::buffers, count));
+      post(Buffer(ledger, MemoryTerm::buffers, count));
   }
   /// Waits for the next one.
   std::span<const float> take() {
@@ -42,17 +42,17 @@ class Inbox {
   }
   /// Done with what `take` gave: its place is free for a further one.
   void give_back() {
-    FlatArray buffer = std::move(posted_.front().buffer);
+    Buffer buffer = std::move(posted_.front().buffer);
     posted_.pop_front();
     if (left_ > 0) post(std::move(buffer));
   }
 
  private:
   struct PostedReceive {
-    FlatArray buffer;
+    Buffer buffer;
     Pending pending;
   };
-  void post(FlatArray buffer) {
+  void post(Buffer buffer) {
     posted_.push_back({std::move(buffer), Pending()});
     PostedReceive& last = posted_.back();
     last.pending = line_.group->receive(last.buffer.all(), line_.from, line_.channel);
@@ -67,7 +67,7 @@ class Inbox {
 /// What is on its way to the neighbours: buffers live until they have left.
 class Outbox {
  public:
-  void send(const Inbox::Line& line, FlatArray buffer) {
+  void send(const Inbox::Line& line, Buffer buffer) {
     while (!sent_.empty() && sent_.front().pending.done())
       sent_.pop_front();
     sent_.push_back({std::move(buffer), Pending()});
@@ -81,7 +81,7 @@ class Outbox {
 
  private:
   struct Sent {
-    FlatArray buffer;
+    Buffer buffer;
     Pending pending;
   };
   std::deque<Sent> sent_;
@@ -126,7 +126,7 @@ class Pipeline {
   void run(const workload::Action&, bool last);
   void forward(const workload::Action&);
   void backward(const workload::Action&);
-  void send(const Inbox::Line&, FlatArray);
+  void send(const Inbox::Line&, Buffer);
   bool is_first(size_t chunk) const { return stage_ == 0 && chunk == 0; }
   bool is_last(size_t chunk) const {
     return stage_ + 1 == stages_ && chunk + 1 == parts_.chunks.size();

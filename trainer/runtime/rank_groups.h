@@ -28,10 +28,6 @@ class RankGroups {
   RankGroups(const workload::RankGrid&, int rank, const MakeCommunicator&);
 
   Communicator& of(spec::GroupKind kind) const { return *groups_[static_cast<size_t>(kind)]; }
-  ModelGroups model() const {
-    return {&of(spec::GroupKind::tensor), &of(spec::GroupKind::expert),
-            &of(spec::GroupKind::expert_tensor)};
-  }
 
  private:
   std::array<std::unique_ptr<Communicator>, spec::group_kind_count> groups_;

@@ -42,9 +42,9 @@ GradientReducer::GradientReducer(const spec::Job& job, std::vector<Bucket>& buck
       open_(buckets.size()) {
   for (Bucket& bucket : buckets_) {
     if (each_ && bucket.shard != nullptr) {
-      bucket.owned_gradient = FlatArray(ledger_, MemoryTerm::gradients, bucket.owned());
+      bucket.owned_gradient = Buffer::zeros(ledger_, MemoryTerm::gradients, bucket.owned());
     } else {
-      bucket.gradient = FlatArray(ledger_, MemoryTerm::gradients, bucket.count);
+      bucket.gradient = Buffer::zeros(ledger_, MemoryTerm::gradients, bucket.count);
       bind_gradient(bucket, bucket.gradient.all());
     }
   }
@@ -53,7 +53,7 @@ GradientReducer::GradientReducer(const spec::Job& job, std::vector<Bucket>& buck
 void GradientReducer::begin_step() {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     Bucket& bucket = buckets_[i];
-    FlatArray& kept = bucket.gradient.empty() ? bucket.owned_gradient : bucket.gradient;
+    Buffer& kept = bucket.gradient.empty() ? bucket.owned_gradient : bucket.gradient;
     math_.zero(static_cast<int64_t>(kept.all().size()), kept.all().data());
     open_[i].opened = open_[i].closed = 0;
     open_[i].reduced = false;
@@ -61,7 +61,7 @@ void GradientReducer::begin_step() {
 }
 
 void GradientReducer::attach(size_t index) {
-  open_[index].gradient = FlatArray(ledger_, MemoryTerm::buffers, buckets_[index].count);
+  open_[index].gradient = Buffer::zeros(ledger_, MemoryTerm::buffers, buckets_[index].count);
   bind_gradient(buckets_[index], open_[index].gradient.all());
 }
 
@@ -99,7 +99,7 @@ void GradientReducer::start(size_t index, std::span<float> whole, PendingReducti
   Bucket& bucket = buckets_[index];
   reduction.bucket = index;
   if (bucket.shard != nullptr) {
-    reduction.mine = FlatArray(ledger_, MemoryTerm::buffers, bucket.owned());
+    reduction.mine = Buffer(ledger_, MemoryTerm::buffers, bucket.owned());
     reduction.pending = bucket.shard->reduce_scatter(whole, reduction.mine.all());
   } else if (bucket.replica != nullptr) {
     reduction.pending = bucket.replica->all_reduce(whole);
@@ -197,7 +197,7 @@ void ParameterGatherer::start(size_t index) {
   Bucket& bucket = buckets_[index];
   if (alone(bucket)) return;
   Gather gather;
-  gather.whole = FlatArray(ledger_, MemoryTerm::buffers, bucket.count);
+  gather.whole = Buffer(ledger_, MemoryTerm::buffers, bucket.count);
   gather.pending = bucket.shard->all_gather(bucket.owned_value.all(), gather.whole.all());
   held_[index].coming.push_back(std::move(gather));
 }

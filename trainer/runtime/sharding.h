@@ -32,13 +32,13 @@ class GradientReducer {
 
  private:
   struct Open {
-    FlatArray gradient;
+    Buffer gradient;
     int64_t opened = 0, closed = 0;
     bool reduced = false;  // this step, once
   };
   struct PendingReduction {
     size_t bucket = 0;
-    FlatArray whole, mine;
+    Buffer whole, mine;
     Pending pending;
   };
 
@@ -93,7 +93,7 @@ class ParameterGatherer {
   };
   /// One bucket on its way to being whole, or whole.
   struct Gather {
-    FlatArray whole;
+    Buffer whole;
     Pending pending;
   };
   struct UnitGathers {

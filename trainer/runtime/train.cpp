@@ -266,7 +266,8 @@ class Rank {
     const auto stage = static_cast<size_t>(groups_.of(GroupKind::pipeline).index());
     const auto layers = workload::lay_out_layers(job)[stage];
     for (const workload::ChunkLayers& of_chunk : layers) {
-      owned_.push_back(std::make_unique<Chunk>(job_, of_chunk, groups_.model(), *math_, ledger_));
+      owned_.push_back(
+          std::make_unique<Chunk>(job_, of_chunk, groups_.of(GroupKind::tensor), *math_, ledger_));
       chunks_.push_back(owned_.back().get());
     }
     store_.emplace(StoreParts{job_, groups_, *math_, ledger_}, chunks_, layers, settings.seed);
@@ -398,14 +399,6 @@ class Rank {
 };
 
 }  // namespace
-
-std::vector<int> nodes_of_ranks(const spec::Job& job) {
-  const workload::RankGrid grid(job);
-  std::vector<int> nodes;
-  for (int64_t rank = 0; rank < grid.world_size(); ++rank)
-    nodes.push_back(static_cast<int>(grid.node_of(rank)));
-  return nodes;
-}
 
 EndpointSettings endpoint_settings(const spec::Job& job, double timeout_seconds) {
   const spec::Plan& plan = job.plan;

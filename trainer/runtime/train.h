@@ -94,9 +94,6 @@ struct TrainOutcome {
 /// Trains as one rank of the job; all ranks call it. Throws CommError where a peer is lost.
 Result<TrainOutcome> train(const spec::Job&, const TrainSettings&, Endpoint&, const OnStep& = {});
 
-/// The job's node of each rank.
-std::vector<int> nodes_of_ranks(const spec::Job&);
-
 /// Sets up the endpoint as the job's plan wants it.
 EndpointSettings endpoint_settings(const spec::Job&, double timeout_seconds);
 

@@ -129,8 +129,9 @@ TEST_CASE("a training of which nothing is said is a valid job of every kind of p
   CHECK(job_of(beginning_of_training(true)).data_parallel_size() == 8);
 }
 
-TEST_CASE("ranks spread over the emulated nodes, or share one if they cannot be even") {
+TEST_CASE("ranks spread over the nodes, or share one if they cannot be even") {
   spec::Job job = job_of(beginning_of_training(true));
+  job.cluster.num_nodes = 2;
   REQUIRE(spread_ranks(job, 16));
   CHECK(job.cluster.num_nodes == 2);
   CHECK(job.cluster.gpus_per_node == 8);
@@ -247,14 +248,14 @@ TEST_CASE("devices that were measured are not replaced by ranks") {
   CHECK(recording.devices.size() == 1);
 }
 
-TEST_CASE("the script of an emulated job asks Slurm for one node, of a real one for all") {
+TEST_CASE("the script of ranks that share cores asks Slurm for one node, of a real one for all") {
   const formats::JobFiles files{"/study", "name-1"};
   spec::Job job = job_of(beginning_of_training(false));
-  const std::string emulated = formats::job_script(job, files, {}, unit::h, "/bin/triplepoint");
-  CHECK(emulated.find("#SBATCH --nodes=1\n") != std::string::npos);
-  CHECK(emulated.find("--cpus-per-task=2\n") != std::string::npos);
-  CHECK(emulated.find("/bin/triplepoint train /study/jobs/name-1.toml") != std::string::npos);
-  CHECK(emulated.find("touch /study/work/name-1-$repeat.done") != std::string::npos);
+  const std::string shared = formats::job_script(job, files, {}, unit::h, "/bin/triplepoint");
+  CHECK(shared.find("#SBATCH --nodes=1\n") != std::string::npos);
+  CHECK(shared.find("--cpus-per-task=2\n") != std::string::npos);
+  CHECK(shared.find("/bin/triplepoint train /study/jobs/name-1.toml") != std::string::npos);
+  CHECK(shared.find("touch /study/work/name-1-$repeat.done") != std::string::npos);
   job = job_of(
       "model = \"gpt3-1.3b\"\ncluster = \"hgx-h200\"\nnodes = 4\nstack = "
       "\"megatron-core\"\n[plan]\nglobal_batch_size = 32\n");

@@ -16,8 +16,7 @@ namespace {
 Result<void> write_study(const Path& folder, const spec::Cluster& cluster,
                          const spec::Library& library) {
   const spec::Cluster laptop = TPT_TRY(spec::load_cluster(library, "laptop"));
-  if (cluster.num_nodes != laptop.num_nodes || cluster.gpus_per_node != laptop.gpus_per_node)
-    return {};
+  if (cluster.gpus_per_node != laptop.gpus_per_node) return {};
   std::string text = TPT_TRY(read_file(Path(library.root) / "studies" / "laptop.toml"));
   const std::string here = absolute_path(folder).string();
   for (const auto& [was, is] : {std::pair<std::string, std::string>{"\"laptop\"", "cluster"},
@@ -90,10 +89,9 @@ answers::Document machine_document(const calibrate::MachineFit& fit, const std::
 
 Result<calibrate::MachineFit> describe_this_machine(const Path& folder,
                                                     const std::optional<Path>& measured,
-                                                    const calibrate::EmulatedCluster& emulated,
-                                                    const spec::Library& library) {
+                                                    int64_t ranks, const spec::Library& library) {
   const Json rows = TPT_TRY(measurement(folder, measured));
-  calibrate::MachineFit fit = TPT_TRY(calibrate::fit_machine(rows, emulated, library));
+  calibrate::MachineFit fit = TPT_TRY(calibrate::fit_machine(rows, ranks, library));
   TPT_TRY(write_file_atomically(folder / "cluster.toml", calibrate::cluster_toml(fit)));
   TPT_TRY(write_file_atomically(folder / "stack.toml", calibrate::stack_toml(fit)));
   TPT_TRY(write_study(folder, fit.cluster, library));

@@ -18,8 +18,7 @@ Result<Path> find_machine_program();
 /// fits, and writes cluster.toml, stack.toml and the study laptop.toml on them into a folder.
 Result<calibrate::MachineFit> describe_this_machine(const Path& folder,
                                                     const std::optional<Path>& measured,
-                                                    const calibrate::EmulatedCluster&,
-                                                    const spec::Library&);
+                                                    int64_t ranks, const spec::Library&);
 
 /// How well the fit agrees with what was measured.
 answers::Document machine_document(const calibrate::MachineFit&, const std::string& folder);

@@ -272,7 +272,6 @@ Result<void> merge_nodes(const Path& output) {
 std::string beginning_of_training(bool user_splits) {
   return fmt::format(R"(model = "tiny-llama"
 cluster = "laptop"
-nodes = 2
 stack = "triplepoint-train"
 [plan]
 {}sharding = "none"

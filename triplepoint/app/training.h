@@ -93,7 +93,7 @@ Result<void> add_report_of_trainer(const Path& recording, const Path& report);
 Result<void> merge_nodes(const Path& output);
 
 /// The training that `triplepoint train` runs if nothing else is said, as a job.toml: a small
-/// Llama on the emulated cluster `laptop`, split by tensor, pipeline and data parallelism; by data
+/// Llama on the cluster `laptop`, split by tensor, pipeline and data parallelism; by data
 /// parallelism alone where the user says how to split.
 std::string beginning_of_training(bool user_splits);
 

@@ -95,12 +95,12 @@ constexpr std::array table = {
     CommandEntry{
         "train", "Measure",
         "Train a small model with real parallelism on this machine, and record it.",
-        "A transformer (GPT, Llama, mixture of experts) with tensor, pipeline, data and expert\n"
-        "parallelism, on ranks that are processes of this machine, or of a Slurm allocation.\n"
-        "Requires only MPI and a BLAS. The job format is that of simulate. The default job is "
-        "a\nsmall Llama on the emulated cluster laptop (2 nodes of 4 ranks, 1 Gb/s between "
-        "them),\nin fp32, 32 sequences per step in microbatches of 2, gradients not sharded. Open "
-        "MPI\nsettings are set automatically; under mpirun or srun the command is one rank.\n\n"
+        "A transformer (GPT, Llama) with tensor, pipeline and data parallelism, on ranks that are\n"
+        "processes of this machine, or of a Slurm allocation. Requires only MPI and a BLAS. The\n"
+        "job format is that of simulate. The default job is a small Llama on the cluster laptop\n"
+        "(8 ranks on one machine), in fp32, 32 sequences per step in microbatches of 2, gradients\n"
+        "not sharded. Open MPI settings are set automatically; under mpirun or srun the command\n"
+        "is one rank.\n\n"
         "  triplepoint train\n"
         "  triplepoint train --model tiny-gpt --tp 2 --pp 4 --steps 20 -o gpt.run\n"
         "  triplepoint train job.toml --ranks 16 -- --data book.txt --lr 1e-3\n",
@@ -250,7 +250,7 @@ constexpr std::array table = {
         "calibrate", "Data", "Learn from your own runs, for --with; or measure this machine.",
         "Learns from measured steps in what your machines and software differ from what is\n"
         "shipped, says which run taught what and what to measure next. --this-machine times\n"
-        "the cores of this machine and describes them as an emulated cluster.\n\n"
+        "the cores of this machine and describes them as a cluster.\n\n"
         "  triplepoint calibrate runs.csv training.run -o mine\n"
         "  triplepoint calibrate --job job.toml train.log -o mine\n"
         "  triplepoint calibrate --this-machine\n",

@@ -61,7 +61,7 @@ Result<void> require_lasting_faults(const spec::Job& job, std::string_view inste
 Result<void> require_power(const spec::Job& job, std::string_view what) {
   if (!spec::predicted_without_power(job)) return {};
   return error(
-      fmt::format("{} needs a machine with power and heat (this cluster is emulated on shared "
+      fmt::format("{} needs a machine with power and heat (this cluster's ranks share "
                   "cores); name a cluster of GPUs, or compare layouts with triplepoint "
                   "characterize laptop",
                   what));

@@ -59,7 +59,7 @@ class ThreadsFlag {
 /// An error if a fault of the job comes or goes, as no steady state can show; `instead`: what to
 /// do.
 Result<void> require_lasting_faults(const spec::Job&, std::string_view instead);
-/// An emulated cluster has no power, heat or clock. `what`: "plan".
+/// Ranks that share cores have no power, heat or clock. `what`: "plan".
 Result<void> require_power(const spec::Job&, std::string_view what);
 
 /// What --clocks and a search for plans need: a training on GPUs, with sends of one microbatch.

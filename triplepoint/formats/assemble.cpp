@@ -12,6 +12,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/formats/pipeline_layout.h"
+
 namespace triplepoint::formats {
 namespace {
 
@@ -39,76 +41,6 @@ std::optional<std::string> closest_key(std::string_view key,
   const auto leaf = closest_word(key.substr(parent.size()), leaves);
   return leaf ? std::optional(std::string(parent) + *leaf) : std::nullopt;
 }
-
-/// Evaluates lists of 0 and 1 joined by + and repeated by *, with brackets: Megatron's patterns.
-class PatternReader {
- public:
-  PatternReader(std::string_view text, std::size_t most) : rest_(text), most_(most) {}
-
-  std::optional<std::string> read() {
-    auto all = sum(0);
-    return all && rest_.empty() ? all : std::nullopt;
-  }
-
- private:
-  static constexpr int deepest = 8;
-
-  bool take(char c) {
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-
-  std::optional<std::string> sum(int depth) {
-    auto all = product(depth);
-    while (all && take('+')) {
-      const auto more = product(depth);
-      if (!more || all->size() + more->size() > most_) return std::nullopt;
-      *all += *more;
-    }
-    return all;
-  }
-
-  std::optional<std::string> product(int depth) {
-    auto piece = atom(depth);
-    while (piece && take('*')) {
-      const std::size_t end = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
-      const auto times = whole_number(rest_.substr(0, end));
-      rest_.remove_prefix(end);
-      if (!times || static_cast<std::size_t>(*times) > most_) return std::nullopt;
-      piece = repeated(*piece, static_cast<std::size_t>(*times));
-    }
-    return piece;
-  }
-
-  std::optional<std::string> repeated(const std::string& piece, std::size_t times) const {
-    if (piece.size() * times > most_) return std::nullopt;
-    std::string all;
-    for (std::size_t i = 0; i < times; ++i)
-      all += piece;
-    return all;
-  }
-
-  std::optional<std::string> atom(int depth) {
-    if (depth > deepest) return std::nullopt;
-    if (take('(')) {
-      auto inner = sum(depth + 1);
-      return inner && take(')') ? inner : std::nullopt;
-    }
-    if (!take('[')) return std::nullopt;
-    std::string digits;
-    while (!rest_.empty() && !take(']')) {
-      const char c = rest_.front();
-      rest_.remove_prefix(1);
-      if (c == '0' || c == '1') digits.push_back(c);
-      if (c != '0' && c != '1' && c != ',' && c != ' ') return std::nullopt;
-    }
-    return digits;
-  }
-
-  std::string_view rest_;
-  std::size_t most_;
-};
 
 }  // namespace
 
@@ -242,7 +174,7 @@ namespace {
 /// One letter a layer, 1 with experts; nothing for a pattern of another number of
 /// layers.
 std::optional<std::string> expert_layers(std::string_view pattern, int64_t num_layers) {
-  auto layers = PatternReader(pattern, 100'000).read();
+  auto layers = written_out(pattern, WrittenForm::lists);
   return layers && std::ssize(*layers) == num_layers ? layers : std::nullopt;
 }
 

@@ -8,7 +8,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/export.h"
-#include "triplepoint/formats/shell_command.h"
 #include "triplepoint/formats/yaml_writer.h"
 
 namespace triplepoint::formats {
@@ -72,19 +71,11 @@ void write_model_words(YamlWriter& yaml, const spec::Model& model) {
 }  // namespace
 
 Exported export_bridge_yaml(const spec::Job& job) {
-  Exported result = export_megatron_args(job);
+  Exported result;
   YamlWriter yaml;
   write_model_words(yaml, job.model);
-  const auto command = find_command(result.text, "the command");
-  TPT_ENSURE(command.has_value());
-  const std::vector<ShellWord>& words = command->words;
-  for (std::size_t i = command->first_argument(); i < words.size();) {
-    const std::string argument = words[i].text.substr(2);
-    std::vector<std::string> values;
-    for (++i; i < words.size() && !words[i].text.starts_with("--"); ++i)
-      values.push_back(words[i].text);
-    if (!has_word(left_out, argument)) write_value(yaml, key_of(argument), values);
-  }
+  for (const auto& [name, words] : megatron_arguments(job, result.unsupported_settings))
+    if (!has_word(left_out, name)) write_value(yaml, key_of(name), words);
   const spec::Precision precision = job.plan.precision;
   if (precision != spec::Precision::fp32)
     yaml.text("mixed_precision", precision == spec::Precision::fp16 ? "16-mixed" : "bf16_mixed");

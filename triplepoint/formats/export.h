@@ -38,6 +38,15 @@ std::string_view nemo_entry_script(spec::Task task);
 /// stack and the model's name are variables in front of the command.
 Exported export_megatron_args(const spec::Job& job);
 
+/// "num-layers" 32: an argument of Megatron-LM, without words where it is a switch.
+struct MegatronArgument {
+  std::string name;
+  std::vector<std::string> words;
+};
+/// The arguments of a job, and what they leave out.
+std::vector<MegatronArgument> megatron_arguments(const spec::Job& job,
+                                                 std::vector<std::string>& unsupported);
+
 /// A configuration of Megatron-Bridge (ConfigContainer): the same arguments under its sections.
 /// import_tool reads it back as the same job; cluster, nodes and stack are not in it.
 Exported export_bridge_yaml(const spec::Job& job);

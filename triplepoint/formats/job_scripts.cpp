@@ -20,10 +20,10 @@ void replace_first(std::string& text, std::string_view what, std::string_view wi
     text.replace(at, what.size(), with);
 }
 
-/// Lines that sbatch reads and bash does not. An emulated cluster's ranks share one node.
+/// Lines that sbatch reads and bash does not. Ranks that share cores share one node.
 std::string slurm_lines(const spec::Job& job, const JobFiles& files, Seconds limit) {
   const spec::Cluster& cluster = job.cluster;
-  const bool emulated = cluster.shared_cores > 0;
+  const bool shared = cluster.shared_cores > 0;
   const bool torchrun = stack_of(job) != TrainingStack::triplepoint &&
                         stack_of(job) != TrainingStack::nemo;  // one task a node starts the others
   std::string text =
@@ -31,8 +31,8 @@ std::string slurm_lines(const spec::Job& job, const JobFiles& files, Seconds lim
                   shell_word(comment_text(files.stem)), sbatch_path(files.log().string()));
   text += "#SBATCH --open-mode=append\n";
   text += fmt::format("#SBATCH --time={:.0f}\n", std::ceil(limit / unit::min));
-  text += fmt::format("#SBATCH --nodes={}\n", emulated ? 1 : cluster.num_nodes);
-  if (emulated)
+  text += fmt::format("#SBATCH --nodes={}\n", shared ? 1 : cluster.num_nodes);
+  if (shared)
     text += fmt::format("#SBATCH --ntasks=1\n#SBATCH --cpus-per-task={}\n", cluster.shared_cores);
   else
     text += fmt::format("#SBATCH --ntasks-per-node={}\n#SBATCH --gpus-per-node={}\n",

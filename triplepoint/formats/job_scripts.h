@@ -58,7 +58,7 @@ std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files
 /// recorder in front, by hand as well as by sbatch, and leaves recording and mark of success.
 /// `limit` is sbatch's time limit, in whole minutes.
 ///
-/// Ranks of an emulated cluster (cluster.shared_cores) share one node; others have theirs.
+/// Ranks that share cores (cluster.shared_cores) share one node; others have theirs.
 std::string job_script(const spec::Job& job, const JobFiles& files, const MeasurePlan& plan,
                        Seconds limit, const Path& program);
 

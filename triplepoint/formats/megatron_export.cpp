@@ -21,24 +21,19 @@ using spec::Plan;
 using spec::Precision;
 using spec::Sharding;
 
-/// Collects arguments, one on each line of a continued command.
 class ArgumentWriter {
  public:
   void flag(std::string_view name, bool on = true) {
-    if (on) text_ += fmt::format(" \\\n    --{}", name);
+    if (on) list(name, {});
   }
   void count(std::string_view name, int64_t value) { word(name, fmt::format("{}", value)); }
   void number(std::string_view name, double value) { word(name, fmt::format("{}", value)); }
-  void word(std::string_view name, std::string_view value) {
-    text_ += fmt::format(" \\\n    --{} {}", name, shell_word(value));
+  void word(std::string_view name, std::string_view value) { list(name, {std::string(value)}); }
+  void list(std::string_view name, std::vector<std::string> words) {
+    all.push_back({std::string(name), std::move(words)});
   }
-  void list(std::string_view name, const std::vector<std::string>& names) {
-    text_ += fmt::format(" \\\n    --{} {}", name, fmt::join(names, " "));
-  }
-  const std::string& text() const { return text_; }
 
- private:
-  std::string text_;
+  std::vector<MegatronArgument> all;
 };
 
 void write_activation(ArgumentWriter& out, const Model& model) {
@@ -296,26 +291,37 @@ std::string launcher(const Job& job) {
 
 }  // namespace
 
-Exported export_megatron_args(const Job& job) {
-  Exported result;
-  result.unsupported_settings = unsupported_by_launch_files(job);
+std::vector<MegatronArgument> megatron_arguments(const Job& job,
+                                                 std::vector<std::string>& unsupported) {
+  unsupported = unsupported_by_launch_files(job);
   ArgumentWriter out;
   write_model(out, job.model);
   write_experts(out, job.model);
-  write_sizes(out, job.plan, result.unsupported_settings);
+  write_sizes(out, job.plan, unsupported);
   write_recompute(out, job.plan);
   write_precision(out, job.plan);
   write_sharding(out, job);
-  write_optimizer(out, job, result.unsupported_settings);
-  write_overlap(out, job, result.unsupported_settings);
+  write_optimizer(out, job, unsupported);
+  write_overlap(out, job, unsupported);
   write_run(out, job);
-  check_task(job, result.unsupported_settings);
+  check_task(job, unsupported);
   if (job.records)
-    result.unsupported_settings.emplace_back(
+    unsupported.emplace_back(
         "how records are padded or packed (pretrain_gpt.py fills every sequence)");
+  return std::move(out.all);
+}
+
+Exported export_megatron_args(const Job& job) {
+  Exported result;
+  std::string lines;  // of a continued command
+  for (const auto& [name, words] : megatron_arguments(job, result.unsupported_settings)) {
+    lines += fmt::format(" \\\n    --{}", name);
+    for (const std::string& word : words)
+      lines += " " + shell_word(word);
+  }
   result.text = fmt::format("#!/bin/bash\n# Start on each of {} nodes, in Megatron-LM.\n{}{}{}\n",
                             job.cluster.num_nodes, comments_of(result.unsupported_settings),
-                            launcher(job), out.text());
+                            launcher(job), lines);
   return result;
 }
 

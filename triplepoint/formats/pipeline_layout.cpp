@@ -35,10 +35,10 @@ std::vector<std::string> recompute_module_names(const spec::Plan& plan) {
 
 namespace {
 
-/// Writes a layout out: "t*3" as "ttt", "(tt|)*2" as "tt|tt|".
 class Expansion {
  public:
-  explicit Expansion(std::string_view text) : rest_(text) {}
+  Expansion(std::string_view text, WrittenForm form)
+      : rest_(text), lists_(form == WrittenForm::lists) {}
 
   std::optional<std::string> all() {
     auto text = sequence(0);
@@ -49,9 +49,17 @@ class Expansion {
   static constexpr std::size_t longest = 100'000;
   static constexpr int deepest = 8;
 
+  bool take(char c) {
+    if (!rest_.starts_with(c)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  /// Lists are joined by +.
   std::optional<std::string> sequence(int depth) {
     std::string text;
-    while (!rest_.empty() && rest_.front() != ')') {
+    for (bool more = lists_ || (!rest_.empty() && rest_.front() != ')'); more;
+         more = lists_ ? take('+') : !rest_.empty() && rest_.front() != ')') {
       const auto piece = repeated(depth);
       if (!piece || text.size() + piece->size() > longest) return std::nullopt;
       text += *piece;
@@ -61,38 +69,56 @@ class Expansion {
 
   std::optional<std::string> repeated(int depth) {
     auto piece = atom(depth);
-    if (!piece || !rest_.starts_with('*')) return piece;
-    rest_.remove_prefix(1);
-    const std::size_t end = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
-    const auto times = whole_number(rest_.substr(0, end));
-    rest_.remove_prefix(end);
-    if (!times || *times > 10'000 || piece->size() * static_cast<std::size_t>(*times) > longest)
-      return std::nullopt;
-    std::string text;
-    for (int64_t i = 0; i < *times; ++i)
-      text += *piece;
-    return text;
+    while (piece && take('*')) {
+      const std::size_t end = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
+      const auto times = whole_number(rest_.substr(0, end));
+      rest_.remove_prefix(end);
+      const bool fits = times && static_cast<std::size_t>(*times) <= longest &&
+                        piece->size() * static_cast<std::size_t>(*times) <= longest;
+      if (!fits) return std::nullopt;
+      std::string text;
+      for (int64_t i = 0; i < *times; ++i)
+        text += *piece;
+      piece = text;
+      if (!lists_) break;
+    }
+    return piece;
   }
 
   std::optional<std::string> atom(int depth) {
-    const char c = rest_.front();
+    if (take('(')) {
+      auto inner = depth < deepest ? sequence(depth + 1) : std::nullopt;
+      return inner && take(')') ? inner : std::nullopt;
+    }
+    if (lists_) return take('[') ? list() : std::nullopt;
+    const std::string_view letter = rest_.substr(0, 1);
+    if (letter.find_first_of("EtmL|, ") == letter.npos) return std::nullopt;
     rest_.remove_prefix(1);
-    if (c == ',' || c == ' ') return std::string();
-    if (c == 'E' || c == 't' || c == 'm' || c == 'L' || c == '|') return std::string(1, c);
-    if (c != '(' || depth >= deepest) return std::nullopt;
-    auto inner = sequence(depth + 1);
-    if (!inner || !rest_.starts_with(')')) return std::nullopt;
-    rest_.remove_prefix(1);
-    return inner;
+    return letter == "," || letter == " " ? std::string() : std::string(letter);
+  }
+
+  /// "0, 1]" is 01.
+  std::optional<std::string> list() {
+    const std::size_t end = std::min(rest_.find(']'), rest_.size());
+    std::string digits(rest_.substr(0, end));
+    rest_.remove_prefix(std::min(end + 1, rest_.size()));
+    std::erase_if(digits, [](char c) { return c == ',' || c == ' '; });
+    const bool known = digits.find_first_not_of("01") == digits.npos;
+    return known ? std::optional(digits) : std::nullopt;
   }
 
   std::string_view rest_;
+  bool lists_;
 };
 
 }  // namespace
 
+std::optional<std::string> written_out(std::string_view text, WrittenForm form) {
+  return Expansion(text, form).all();
+}
+
 std::optional<std::vector<int64_t>> read_pipeline_layout(std::string_view text) {
-  const auto layout = Expansion(text).all();
+  const auto layout = written_out(text, WrittenForm::letters);
   if (!layout || layout->empty()) return std::nullopt;
   std::vector<int64_t> layers;
   for (const std::string& stage : split(*layout, '|'))

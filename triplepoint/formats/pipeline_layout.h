@@ -16,6 +16,12 @@ std::vector<spec::RecomputeModule> read_recompute_modules(Settings&, std::string
 
 std::vector<std::string> recompute_module_names(const spec::Plan&);
 
+/// Megatron's two shorthands: letters of a layout, "t*3" and "(tt|)*2", and lists of 0 and 1,
+/// "[0]*3+([1]*2)".
+enum class WrittenForm { letters, lists };
+/// A shorthand in full: "tt|tt|", "00011"; nothing for a text that is none.
+std::optional<std::string> written_out(std::string_view text, WrittenForm form);
+
 /// Megatron's --pipeline-model-parallel-layout: "Ettt|(tt|)*2tL" is 3, 2, 2 and 1 layers. E is the
 /// embedding, t a layer, m a further prediction, L the loss; | ends a stage; commas mean nothing.
 /// Nothing for a text that is no layout.

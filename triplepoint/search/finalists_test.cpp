@@ -228,7 +228,7 @@ TEST_CASE("a plan that fits but for the headroom is simulated, and says what it 
         std::string::npos);
 }
 
-TEST_CASE("on an emulated cluster nothing is judged: what does not fit has no remedy") {
+TEST_CASE("on ranks that share cores nothing is judged: what does not fit has no remedy") {
   CHECK_FALSE(nearest_that_fits(test::job_on("llama3-8b", "laptop", {.nodes = 1, .batch = 8})));
 }
 

@@ -19,7 +19,6 @@ spec::Job laptop_job() {
   const auto job = spec::parse_job(spec::default_library(), R"(
 model = "tiny-llama"
 cluster = "laptop"
-nodes = 2
 stack = "triplepoint-train"
 [plan]
 tensor_parallel_size = 2
@@ -48,7 +47,8 @@ TEST_CASE("ranks on the cores of one machine have a step time, and no power rath
       CHECK_FALSE(device.energy_j);
       CHECK_FALSE(device.die_mean_c);
       CHECK_FALSE(device.sm_clock_mean_mhz);
-      CHECK(device.scale_out_bytes.value_or(0) > 0);  // data parallelism crosses the two nodes
+      CHECK(device.scale_up_bytes.value_or(0) > 0);
+      CHECK(device.scale_out_bytes.value_or(0) == 0);  // nothing leaves the machine
     }
   }
 }

@@ -97,7 +97,7 @@ struct Cluster {
   Gpu gpu;                    // its GPU, by name or in full
   int64_t num_nodes = 1;      // `nodes` of a job replaces it
   int64_t gpus_per_node = 8;  // devices
-  // Number of cores that the devices, as processes, share on one machine (an emulated cluster); a
+  // Number of cores that the devices, as processes, share on one machine; a
   // device's rates are those of its share of a core. 0: each is its own processor.
   int64_t shared_cores = 0;
   ScaleUp scale_up;

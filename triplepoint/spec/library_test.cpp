@@ -148,7 +148,7 @@ TEST_CASE("every GPU, cluster, stack and optimizer of the library reads") {
   for (const std::string& name : list_clusters(library)) {
     const Result<Cluster> cluster = load_cluster(library, name);
     REQUIRE_MESSAGE(cluster, cluster.error().what);
-    if (cluster->shared_cores == 0)  // an emulated one has no chassis
+    if (cluster->shared_cores == 0)  // ranks that share cores have no chassis
       CHECK(cluster->chassis.slots.size() == static_cast<std::size_t>(cluster->gpus_per_node));
   }
   for (const std::string& name : list_stacks(library)) {

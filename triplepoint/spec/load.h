@@ -23,7 +23,7 @@ struct TomlValue;
 
 // What a job that names none runs with: the plainest Megatron.
 inline constexpr std::string_view default_stack = "megatron-core";
-inline constexpr std::string_view trainer_stack = "triplepoint-train";  // of emulated clusters
+inline constexpr std::string_view trainer_stack = "triplepoint-train";  // of ranks that share cores
 inline constexpr std::string_view serving_stack = "vllm";               // of prefill and decode
 
 /// Where models/, gpus/, clusters/, stacks/, studies/ lie. `name` is the file name without .toml

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "triplepoint/calibrate/jobs/job_rows.h"
+#include "triplepoint/calibrate/tables/calibration_file.h"
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/workload/memory.h"
 
@@ -115,11 +116,7 @@ Result<TableScores> score_inference(const CsvTable& table, const ScoreContext& c
 }
 
 Result<Serving> load_serving(const spec::Library& library) {
-  const CalibrationFile file = TPT_TRY(CalibrationFile::read(library, "serving.toml"));
-  const spec::TomlValue* engine = TPT_TRY(file.find(file.root(), "engine"));
-  return Serving{.prefill_tokens = TPT_TRY(file.number(*engine, "prefill_tokens")),
-                 .sequence_time = TPT_TRY(file.time(*engine, "sequence_time")),
-                 .busy_share = TPT_TRY(file.number(*engine, "busy_share"))};
+  return read_calibration<Serving>(library, "serving.toml", "engine");
 }
 
 PowerInterval serving_round(const Serving& serving, const Requests& requests,

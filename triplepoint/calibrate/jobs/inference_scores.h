@@ -5,6 +5,7 @@
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/calibrate/tables/scores.h"
@@ -30,6 +31,12 @@ struct Serving {
   Seconds sequence_time;      // of each sequence in each pass
   double busy_share = 0;      // of sequence_time
 };
+template <class Visitor>
+void visit_fields(Visitor& visit, Serving& serving) {
+  visit("prefill_tokens", serving.prefill_tokens, spec::Need::required);
+  visit("sequence_time", serving.sequence_time, spec::Need::required);
+  visit("busy_share", serving.busy_share, spec::Need::required);
+}
 
 /// data/calibrations/serving.toml.
 Result<Serving> load_serving(const spec::Library&);

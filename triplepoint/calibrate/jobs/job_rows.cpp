@@ -8,9 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/names.h"
 #include "triplepoint/spec/table_reader.h"
@@ -147,7 +145,9 @@ JobRow read_row(const CsvTable& table, std::size_t r, const std::vector<std::siz
   return row;
 }
 
-Result<void> check(const spec::Job& job) {
+}  // namespace
+
+Result<void> require_runnable(const spec::Job& job) {
   std::string problems;
   for (const spec::Diagnosis& diagnosis : spec::diagnose(job))
     if (diagnosis.severity == spec::Diagnosis::Severity::error)
@@ -155,8 +155,6 @@ Result<void> check(const spec::Job& job) {
   if (problems.empty()) return {};
   return error(problems);
 }
-
-}  // namespace
 
 Result<std::vector<JobRow>> read_job_rows(const CsvTable& table,
                                           std::span<const std::string_view> more) {
@@ -176,7 +174,7 @@ Result<spec::Job> job_of(const JobRow& row, const std::string& file, const spec:
   scope.library = &library;
   scope.file = file;
   spec::Job job = TPT_TRY(spec::read_job(scope, row.tree));
-  if (auto checked = check(job); !checked) return tl::unexpected(checked.error());
+  TPT_TRY(require_runnable(job));
   if (row.chooses_micro_batch) notes.push_back(choose_micro_batch(job));
   if (row.chooses_recompute) notes.push_back(choose_recompute(job));
   return job;
@@ -276,39 +274,6 @@ std::string choose_micro_batch(spec::Job& job) {
     break;
   }
   return fmt::format("microbatches of {}, as fit", plan.micro_batch_size);
-}
-
-using spec::TomlValue;
-
-Result<CalibrationFile> CalibrationFile::read(const spec::Library& library,
-                                              const std::string& name) {
-  std::string path = library.root + "/calibrations/" + name;
-  const std::string text = TPT_TRY(read_file(path));
-  TomlValue root = TPT_TRY(spec::parse_toml(text, path));
-  return CalibrationFile(std::move(path), std::move(root));
-}
-
-Result<const TomlValue*> CalibrationFile::find(const TomlValue& table, const char* key) const {
-  const TomlValue* found = table.find(key);
-  if (found == nullptr)
-    return error(
-        fmt::format("{}:{}: '{}' is missing (it describes a benchmark); try the file that "
-                    "came with this version",
-                    path_, table.line, key));
-  return found;
-}
-
-Result<std::string> CalibrationFile::text(const TomlValue& table, const char* key) const {
-  return TPT_TRY(find(table, key))->text;
-}
-
-Result<double> CalibrationFile::number(const TomlValue& table, const char* key) const {
-  const TomlValue* found = TPT_TRY(find(table, key));
-  return found->is(TomlValue::Kind::integer) ? static_cast<double>(found->integer) : found->number;
-}
-
-Result<Seconds> CalibrationFile::time(const TomlValue& table, const char* key) const {
-  return parse_quantity<Seconds>(TPT_TRY(find(table, key))->text);
 }
 
 }  // namespace triplepoint::calibrate

@@ -47,6 +47,9 @@ struct JobRow {
 Result<std::vector<JobRow>> read_job_rows(const CsvTable&,
                                           std::span<const std::string_view> more = {});
 
+/// An error with all that diagnose() finds wrong.
+Result<void> require_runnable(const spec::Job&);
+
 /// The row's job, as the reader of job files reads it, with recompute and microbatches chosen where
 /// the row says "auto"; each choice is added to `notes`. Fails with all that diagnose() finds.
 Result<spec::Job> job_of(const JobRow&, const std::string& file, const spec::Library&,
@@ -68,24 +71,5 @@ std::string choose_recompute(spec::Job&);
 /// Sets the largest power of two up to 64 that divides the batch of a replica and fits in memory
 /// with the plan's recompute; 1 if none fits.
 std::string choose_micro_batch(spec::Job&);
-
-/// A file of data/calibrations that describes benchmarks. What is missing in it is an error that
-/// names the file and the line.
-class CalibrationFile {
- public:
-  static Result<CalibrationFile> read(const spec::Library&, const std::string& name);
-
-  const spec::TomlValue& root() const { return root_; }
-  Result<const spec::TomlValue*> find(const spec::TomlValue& table, const char* key) const;
-  Result<std::string> text(const spec::TomlValue& table, const char* key) const;
-  Result<double> number(const spec::TomlValue& table, const char* key) const;
-  Result<Seconds> time(const spec::TomlValue& table, const char* key) const;
-
- private:
-  CalibrationFile(std::string path, spec::TomlValue root)
-      : path_(std::move(path)), root_(std::move(root)) {}
-  std::string path_;
-  spec::TomlValue root_;
-};
 
 }  // namespace triplepoint::calibrate

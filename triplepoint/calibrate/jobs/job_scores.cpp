@@ -220,16 +220,6 @@ Result<TableScores> score_job_table(const CsvTable& table, const ScoreContext& c
 
 namespace {
 
-Result<void> check(const spec::Job& job) {
-  std::string problems;
-  for (const spec::Diagnosis& diagnosis : spec::diagnose(job)) {
-    if (diagnosis.severity != spec::Diagnosis::Severity::error) continue;
-    problems += (problems.empty() ? "" : "; ") + diagnosis.what;
-  }
-  if (problems.empty()) return {};
-  return error(problems);
-}
-
 void take_memory(const workload::StageMemory& stage, JobPrediction& prediction) {
   prediction.allocated_peak = stage.total() - stage.reserve;
   prediction.reserved_peak = stage.reserved;
@@ -243,7 +233,7 @@ void take_first_stage(const workload::StageMemory& stage, JobPrediction& predict
 }  // namespace
 
 Result<JobPrediction> predict_job(const spec::Job& job) {
-  if (auto checked = check(job); !checked) return tl::unexpected(checked.error());
+  TPT_TRY(require_runnable(job));
   JobPrediction prediction;
   const workload::MemoryVerdict verdict = workload::estimate_memory(job);
   take_memory(verdict.stages[static_cast<std::size_t>(verdict.worst_stage)], prediction);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/calibrate/jobs/job_rows.h"
+#include "triplepoint/calibrate/tables/calibration_file.h"
 #include "triplepoint/power/power.h"
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/simulate.h"
@@ -116,20 +117,10 @@ const RunProtocol::Benchmark* RunProtocol::find(const std::string& benchmark) co
 }
 
 Result<RunProtocol> load_run_protocol(const spec::Library& library) {
-  const CalibrationFile file = TPT_TRY(CalibrationFile::read(library, "mlperf_power.toml"));
-  const spec::TomlValue* run = TPT_TRY(file.find(file.root(), "run"));
-  const spec::TomlValue* benchmarks = TPT_TRY(file.find(file.root(), "benchmark"));
-  RunProtocol protocol{.start_up = TPT_TRY(file.time(*run, "start_up")),
-                       .evaluation_host = TPT_TRY(file.time(*run, "evaluation_host")),
-                       .reading = TPT_TRY(file.time(*run, "reading")),
-                       .benchmarks = {}};
-  for (const spec::TomlValue& one : benchmarks->items)
-    protocol.benchmarks.push_back({.name = TPT_TRY(file.text(one, "name")),
-                                   .first = TPT_TRY(file.number(one, "first")),
-                                   .between = TPT_TRY(file.number(one, "between")),
-                                   .evaluated = TPT_TRY(file.number(one, "evaluated")),
-                                   .forward_share = TPT_TRY(file.number(one, "forward_share")),
-                                   .pause = TPT_TRY(file.time(one, "pause"))});
+  const std::string file = "mlperf_power.toml";
+  auto protocol = TPT_TRY(read_calibration<RunProtocol>(library, file, "run"));
+  protocol.benchmarks =
+      TPT_TRY(read_calibration<std::vector<RunProtocol::Benchmark>>(library, file, "benchmark"));
   return protocol;
 }
 

@@ -8,6 +8,7 @@
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
+#include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
 
@@ -59,6 +60,21 @@ struct RunProtocol {
 
   const Benchmark* find(const std::string& benchmark) const;
 };
+template <class Visitor>
+void visit_fields(Visitor& visit, RunProtocol& protocol) {
+  visit("start_up", protocol.start_up, spec::Need::required);
+  visit("evaluation_host", protocol.evaluation_host, spec::Need::required);
+  visit("reading", protocol.reading, spec::Need::required);
+}
+template <class Visitor>
+void visit_fields(Visitor& visit, RunProtocol::Benchmark& benchmark) {
+  visit("name", benchmark.name, spec::Need::required);
+  visit("first", benchmark.first, spec::Need::required);
+  visit("between", benchmark.between, spec::Need::required);
+  visit("evaluated", benchmark.evaluated, spec::Need::required);
+  visit("forward_share", benchmark.forward_share, spec::Need::required);
+  visit("pause", benchmark.pause, spec::Need::required);
+}
 
 /// data/calibrations/mlperf_power.toml.
 Result<RunProtocol> load_run_protocol(const spec::Library&);

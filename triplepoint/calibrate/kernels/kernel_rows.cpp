@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/names.h"
-#include "triplepoint/spec/toml_tree.h"
+
+#include "triplepoint/calibrate/tables/calibration_file.h"
 
 namespace triplepoint::calibrate {
 namespace {
@@ -85,43 +85,6 @@ Result<KernelRow> read_kernel_row(const Cells& cells) {
 
 namespace {
 
-using spec::TomlValue;
-
-std::string text_of(const TomlValue& table, const char* key) {
-  const TomlValue* found = table.find(key);
-  return found == nullptr ? std::string() : found->text;
-}
-
-std::optional<double> number_of(const TomlValue& table, const char* key) {
-  const TomlValue* found = table.find(key);
-  if (found == nullptr) return std::nullopt;
-  return found->is(TomlValue::Kind::integer) ? static_cast<double>(found->integer) : found->number;
-}
-
-Result<Seconds> time_of(const TomlValue& table, const char* key) {
-  const std::string text = text_of(table, key);
-  if (text.empty()) return Seconds();
-  return parse_quantity<Seconds>(text);
-}
-
-Result<KernelBenchmark> read_benchmark(const TomlValue& table) {
-  const KernelBenchmark usual;
-  KernelBenchmark read{.gpu = text_of(table, "gpu"),
-                       .source = text_of(table, "source"),
-                       .dtype = text_of(table, "dtype"),
-                       .cast_bytes = number_of(table, "cast_bytes").value_or(0),
-                       .cast_start = TPT_TRY(time_of(table, "cast_start")),
-                       .host_pace = TPT_TRY(time_of(table, "host_pace")),
-                       .launches = number_of(table, "launches").value_or(usual.launches)};
-  if (const TomlValue* grouped = table.find("grouped_heads")) read.grouped_heads = grouped->truth;
-  read.energy_share = number_of(table, "energy_share").value_or(usual.energy_share);
-  read.gemm_share = number_of(table, "gemm_share");
-  read.attention_share = number_of(table, "attention_share");
-  read.attention_half_length = number_of(table, "attention_half_length");
-  read.attention_half_head_dim = number_of(table, "attention_half_head_dim");
-  return read;
-}
-
 constexpr std::string_view any_stated = "*";
 
 bool fits(const KernelRow& row, const KernelBenchmark& benchmark) {
@@ -139,16 +102,9 @@ bool fits(const KernelRow& row, const KernelBenchmark& benchmark) {
 }  // namespace
 
 Result<std::vector<KernelBenchmark>> load_benchmarks(const spec::Library& library) {
-  const std::string path = library.root + "/calibrations/benchmarks.toml";
-  std::vector<KernelBenchmark> benchmarks;
-  if (!path_exists(path)) return benchmarks;
-  const std::string text = TPT_TRY(read_file(path));
-  const TomlValue root = TPT_TRY(spec::parse_toml(text, path));
-  const TomlValue* list = root.find("benchmark");
-  if (list == nullptr) return benchmarks;
-  for (const TomlValue& item : list->items)
-    benchmarks.push_back(TPT_TRY(read_benchmark(item)));
-  return benchmarks;
+  constexpr const char* file = "benchmarks.toml";
+  if (!path_exists(library.root + "/calibrations/" + file)) return std::vector<KernelBenchmark>();
+  return read_calibration<std::vector<KernelBenchmark>>(library, file, "benchmark");
 }
 
 KernelBenchmark benchmark_of(const KernelRow& row, const std::vector<KernelBenchmark>& known) {

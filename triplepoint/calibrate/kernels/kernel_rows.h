@@ -7,6 +7,7 @@
 
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/gpu.h"
 #include "triplepoint/spec/load.h"
 #include "triplepoint/spec/op.h"
@@ -59,6 +60,22 @@ struct KernelBenchmark {
   std::optional<double> attention_share, attention_half_length, attention_half_head_dim;
   friend bool operator==(const KernelBenchmark&, const KernelBenchmark&) = default;
 };
+template <class Visitor>
+void visit_fields(Visitor& visit, KernelBenchmark& benchmark) {
+  visit("gpu", benchmark.gpu);
+  visit("source", benchmark.source);
+  visit("dtype", benchmark.dtype);
+  visit("grouped_heads", benchmark.grouped_heads);
+  visit("cast_bytes", benchmark.cast_bytes);
+  visit("cast_start", benchmark.cast_start);
+  visit("host_pace", benchmark.host_pace);
+  visit("launches", benchmark.launches);
+  visit("energy_share", benchmark.energy_share);
+  visit("gemm_share", benchmark.gemm_share);
+  visit("attention_share", benchmark.attention_share);
+  visit("attention_half_length", benchmark.attention_half_length);
+  visit("attention_half_head_dim", benchmark.attention_half_head_dim);
+}
 
 /// data/calibrations/benchmarks.toml; none where there is no such file.
 Result<std::vector<KernelBenchmark>> load_benchmarks(const spec::Library&);

@@ -14,15 +14,6 @@
 
 namespace triplepoint::calibrate {
 
-/// A cluster of processes on one machine: how many, and the fabric that is emulated between nodes.
-struct EmulatedCluster {
-  std::string name = "this-machine";
-  int64_t nodes = 2, ranks_per_node = 4;
-  BytesPerSecond fabric_bandwidth = 0.125 * (unit::GB / unit::s);  // of a node's NIC
-  Seconds fabric_latency = 50 * unit::us;
-  double fabric_efficiency = 0.97;  // to which the trainer holds messages, as on cluster `laptop`
-};
-
 /// How far the fit is from one class of rows.
 struct MachineError {
   std::string rows_of;
@@ -37,7 +28,8 @@ struct MachineFit {
   std::vector<MachineError> errors;
 };
 
-/// Describes the machine that triplepoint-machine has measured; json: what it printed.
+/// Describes the machine that triplepoint-machine has measured as a node of `ranks` processes;
+/// json: what it printed.
 ///
 ///   products    t = flops / (peak share) (k + k0)/k: share and k0 by least squares of log t
 ///   attention   the shares, the key length and the head dimension of perf/kernel_time.h
@@ -49,8 +41,7 @@ struct MachineFit {
 /// All seconds are a core's; where there are more ranks than cores, a device is an equal part of
 /// them. Peak is the fastest product that was seen. Least squares of logarithms; nothing is fitted
 /// per configuration of ranks. Errors: rows that are missing or make no sense.
-Result<MachineFit> fit_machine(const Json& json, const EmulatedCluster& emulated,
-                               const spec::Library& library);
+Result<MachineFit> fit_machine(const Json& json, int64_t ranks, const spec::Library& library);
 
 /// Whole files: a cluster that says everything itself, and the stack.
 std::string cluster_toml(const MachineFit&);

@@ -62,12 +62,11 @@ Json ideal_rows() {
 }  // namespace
 
 TEST_CASE("a machine that follows the formulas is found again") {
-  const auto fit = fit_machine(ideal_rows(), {}, spec::default_library());
+  const auto fit = fit_machine(ideal_rows(), 8, spec::default_library());
   REQUIRE_MESSAGE(fit, fit.error().what);
   CHECK(fit->cluster.shared_cores == 2);
   CHECK(fit->cluster.num_gpus() == 8);
-  const auto core_each =
-      fit_machine(ideal_rows(), {.nodes = 1, .ranks_per_node = 2}, spec::default_library());
+  const auto core_each = fit_machine(ideal_rows(), 2, spec::default_library());
   REQUIRE(core_each);
   CHECK(*core_each->cluster.gpu.peak_fp32 / *fit->cluster.gpu.peak_fp32 == doctest::Approx(4));
   CHECK(core_each->cluster.scale_up.bandwidth / fit->cluster.scale_up.bandwidth ==
@@ -81,8 +80,7 @@ TEST_CASE("a machine that follows the formulas is found again") {
 }
 
 TEST_CASE("what is written describes the same machine, and every number has a source") {
-  const auto fit =
-      fit_machine(ideal_rows(), {.nodes = 1, .ranks_per_node = 2}, spec::default_library());
+  const auto fit = fit_machine(ideal_rows(), 2, spec::default_library());
   REQUIRE(fit);
   const auto there = std::filesystem::temp_directory_path() / "triplepoint_this_machine_test";
   std::filesystem::create_directories(there);
@@ -106,7 +104,7 @@ TEST_CASE("what is written describes the same machine, and every number has a so
 TEST_CASE("rows that are missing are named") {
   Json rows = ideal_rows();
   rows["links"] = Json::array();
-  const auto fit = fit_machine(rows, {}, spec::default_library());
+  const auto fit = fit_machine(rows, 8, spec::default_library());
   REQUIRE_FALSE(fit);
   CHECK(fit.error().what.find("links") != std::string::npos);
 }

@@ -31,7 +31,7 @@ class ThisMachineFlags {
  private:
   bool given_ = false;
   std::optional<std::string> measured_;
-  calibrate::EmulatedCluster emulated_;
+  int64_t ranks_ = 8;
 };
 
 constexpr const char* group = "A description of this machine";
@@ -40,14 +40,12 @@ Arguments ThisMachineFlags::arguments() {
   return Arguments()
       .group(group)
       .toggle("--this-machine",
-              "measure this machine (30 s) and write its description as an emulated cluster: "
-              "cluster.toml, stack.toml (-o, default this-machine)",
+              "measure this machine (30 s) and write its description: cluster.toml, stack.toml "
+              "(-o, default this-machine)",
               given_)
       .flag("--measured", "JSON", "earlier output of triplepoint-machine, instead of measuring",
             into(measured_), {.words = Words::files})
-      .flag("--nodes", "N", "emulated nodes (default 2)", into_count(emulated_.nodes, 1))
-      .flag("--ranks-per-node", "N", "of each (default 4)",
-            into_count(emulated_.ranks_per_node, 1));
+      .flag("--ranks", "N", "processes that share its cores (default 8)", into_count(ranks_, 1));
 }
 
 Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& folder,
@@ -61,7 +59,7 @@ Result<int> ThisMachineFlags::run(tui::Console& console, const std::string& fold
     console.warn("measuring this machine: products, attention, collectives, steps ...\n");
   }
   const calibrate::MachineFit fit =
-      TPT_TRY(app::describe_this_machine(folder, measured, emulated_, library));
+      TPT_TRY(app::describe_this_machine(folder, measured, ranks_, library));
   print_answer(console, app::machine_document(fit, folder), format);
   return exit_ok;
 }

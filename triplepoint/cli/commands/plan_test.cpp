@@ -157,7 +157,7 @@ TEST_CASE("simulate: the swing of node, rack and site") {
   CHECK(contains(table.out, "Smoothing:"));
 }
 
-TEST_CASE("what an emulated cluster has no power for is refused by name") {
+TEST_CASE("what ranks that share cores have no power for is refused by name") {
   const std::vector<std::string> job = {"--cluster", "laptop", "--model", "tiny-gpt", "--gbs", "8"};
   for (std::vector<std::string> words :
        {std::vector<std::string>{"plan"}, {"plan", "--clocks"}, {"steer"}}) {

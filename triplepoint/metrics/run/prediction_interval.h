@@ -37,7 +37,7 @@ class PredictionIntervals {
 
   Regime regime_of(const spec::Job&) const;
 
-  // Nothing where no rows were measured: inference, emulated clusters.
+  // Nothing where no rows were measured: inference, ranks that share cores.
   std::optional<Interval> step_time(const spec::Job&, double predicted) const;
   std::optional<Interval> rate(const spec::Job&, double predicted) const;
   std::optional<Interval> memory(const spec::Job&, double predicted) const;
