@@ -99,7 +99,8 @@ void add_rows(triplepoint::DataTable& table, const Comparison& c, const std::str
     for (const ComparedRow& row : section.rows) {
       std::vector<DataCell> cells;
       if (job != nullptr) cells.emplace_back(*job);
-      cells.insert(cells.end(), {section.name, row.key});
+      cells.emplace_back(section.name);
+      cells.emplace_back(row.key);
       for (std::size_t i = 0; i < row.values.size(); ++i) {
         cells.push_back(cell(row.values[i]));
         if (i == 0) continue;

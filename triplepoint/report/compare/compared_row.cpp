@@ -11,7 +11,9 @@
 
 namespace triplepoint::report {
 
+namespace {
 using Value = std::optional<double>;
+}  // namespace
 
 bool is_same(const ComparedRow& row, const Difference& by) {
   if (by.relative) return std::abs(*by.relative) < min_relative_change;

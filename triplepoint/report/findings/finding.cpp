@@ -147,14 +147,17 @@ Finding& Finding::difference(const StudyRow& row, std::string_view key, const St
               with_unit(significant(value, 2), unit)});
 }
 
-void add_side_effects(Finding& finding, const StudyRow& from, const StudyRow& to) {
-  constexpr std::string_view energy = "joules_per_token", heat = "temperature_c.peak";
+void add_energy_change(Finding& finding, const StudyRow& from, const StudyRow& to,
+                       std::string_view key) {
   const bool counts_alike = energy_scope_of(from) == energy_scope_of(to);
-  const double joules = counts_alike ? ratio_at(to, from, energy).value_or(1) : 1;
-  if (std::abs(joules - 1) >= 0.005)
-    finding.say(", ")
-        .change(to, from, energy, of_energy)
-        .say(energy_scope_of(to) + " energy a token");
+  const double ratio = counts_alike ? ratio_at(to, from, key).value_or(1) : 1;
+  if (std::abs(ratio - 1) < 0.005) return;
+  finding.say(", ").change(to, from, key, {" the ", " more ", " less "});
+  finding.say(key == "node_energy_j" ? "node energy" : energy_scope_of(to) + " energy a token");
+}
+
+void add_heat_change(Finding& finding, const StudyRow& from, const StudyRow& to) {
+  constexpr std::string_view heat = "temperature_c.peak";
   const auto before = number_at(from, heat), after = number_at(to, heat);
   if (!before || !after || std::abs(*after - *before) <= 0.5) return;
   const bool hotter = *after > *before;

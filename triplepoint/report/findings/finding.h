@@ -41,7 +41,6 @@ struct RatioWords {
   std::string_view times, more, less;
 };
 inline constexpr RatioWords of_tokens = {" the tokens/s", " more tokens/s", " fewer tokens/s"};
-inline constexpr RatioWords of_energy = {" the ", " more ", " less "};  // "GPU energy a token"
 
 /// One plain sentence about a study, made of its numbers. Words have no digits: every
 /// number is either evidence or part of a name.
@@ -84,9 +83,12 @@ class Finding {
   std::vector<Name> names_;
 };
 
-/// ", 12 % less GPU energy a token, 2.1 °C hotter at its peak": what a change does beside speed,
-/// where it is more than half a per cent, half a degree.
-void add_side_effects(Finding&, const StudyRow& from, const StudyRow& to);
+/// ", 12 % less GPU energy a token", or of steps of one batch `node_energy_j`, ", 12 % less node
+/// energy"; nothing below half a per cent.
+void add_energy_change(Finding&, const StudyRow& from, const StudyRow& to,
+                       std::string_view key = "joules_per_token");
+/// ", 2.1 °C hotter at its peak"; nothing below half a degree.
+void add_heat_change(Finding&, const StudyRow& from, const StudyRow& to);
 
 /// " With stack megatron-core the same change costs 4.3 % of the speed.", where it does not gain
 /// about as much. Whether the two were compared: simulated with that stack.

@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/report/findings/axes.h"
+#include "triplepoint/report/findings/factors.h"
 
 namespace triplepoint::report {
 namespace {
@@ -16,27 +16,27 @@ constexpr RatioWords of_tokens_per_gpu = {" the tokens/s per GPU", " more tokens
                                           " fewer tokens/s per GPU"};
 constexpr double least_effect = 0.01;  // on speed; below, both read the same
 
-/// The chart that shows the axis.
+/// The chart that shows the factor.
 std::string chart_of(const Series& series) {
-  switch (series.axis) {
-    case Axis::condition:
-    case Axis::size:
+  switch (series.factor) {
+    case Factor::condition:
+    case Factor::size:
       return "machines-equal-gpus";
-    case Axis::placement:
+    case Factor::placement:
       return anchor_of("heat-temperature", series.base());
     default:
       return anchor_of("throughput", series.base());
   }
 }
 
-bool is_setting(Axis axis) {
-  return axis != Axis::condition && axis != Axis::size && axis != Axis::task;
+bool is_setting(Factor factor) {
+  return factor != Factor::condition && factor != Factor::size && factor != Factor::task;
 }
 
-const char* preposition(Axis axis) {
-  return axis == Axis::size                           ? " on "
-         : axis == Axis::layout || axis == Axis::task ? " as "
-                                                      : " with ";
+const char* preposition(Factor factor) {
+  return factor == Factor::size                               ? " on "
+         : factor == Factor::layout || factor == Factor::task ? " as "
+                                                              : " with ";
 }
 
 /// The others of a series, or of many the slowest and the fastest.
@@ -51,12 +51,18 @@ std::vector<const StudyRow*> levels_shown(const Series& series) {
   return ends;
 }
 
-/// "12 % more tokens/s", and of `with_others` what else changes, "with inlet 45 °C".
-void add_level(Finding& finding, const Series& series, const StudyRow& row, bool with_others) {
-  finding.change(row, series.base(), speed_key(series.axis),
-                 series.axis == Axis::size ? of_tokens_per_gpu : of_tokens);
-  if (with_others) add_side_effects(finding, series.base(), row);
-  finding.say(preposition(series.axis)).name(row, level_of(row, series.axis));
+/// "12 % more tokens/s", what else changes in the extreme one, "with inlet 45 °C". Of rooms and
+/// limits the nodes' energy each time, for fans are what they change.
+void add_level(Finding& finding, const Series& series, const StudyRow& row, bool is_extreme) {
+  const StudyRow& base = series.base();
+  finding.change(row, base, speed_key(series.factor),
+                 series.factor == Factor::size ? of_tokens_per_gpu : of_tokens);
+  if (series.factor == Factor::condition && ratio_at(row, base, "node_energy_j"))
+    add_energy_change(finding, base, row, "node_energy_j");
+  else if (is_extreme)
+    add_energy_change(finding, base, row);
+  if (is_extreme) add_heat_change(finding, base, row);
+  finding.say(preposition(series.factor)).name(row, level_of(row, series.factor));
 }
 
 /// The part of the step that changes with it by half as much or more: only then it is a reason.
@@ -91,10 +97,10 @@ const Series* counterexample(const std::vector<Series>& all, const Series& most)
   return differs && &*mildest != &most ? &*mildest : nullptr;
 }
 
-/// What an axis does: "Against inlet 25 °C, gpt3-175b, TP8-PP4, microbatch 1 has 12 % fewer
+/// What a factor does: "Against inlet 25 °C, gpt3-175b, TP8-PP4, microbatch 1 has 12 % fewer
 /// tokens/s, 3 % more GPU energy a token with inlet 45 °C."
-std::optional<Finding> about(const Groups& groups, Axis axis, double least) {
-  std::vector<Series> all = series_of(groups, axis);
+std::optional<Finding> about(const Groups& groups, Factor factor, double least) {
+  std::vector<Series> all = series_of(groups, factor);
   if (all.empty()) return std::nullopt;
   // Of those with most levels.
   const std::size_t widest = std::ranges::max(all, {}, [](const Series& series) {
@@ -106,23 +112,23 @@ std::optional<Finding> about(const Groups& groups, Axis axis, double least) {
   if (std::abs(most.effect()) < least) return std::nullopt;
   const StudyRow &base = most.base(), &extreme = most.extreme();
   Finding finding(chart_of(most));
-  finding.say("Against ").name(base, level_of(base, axis)).say(", ");
+  finding.say("Against ").name(base, level_of(base, factor)).say(", ");
   finding.name(base, subject_of(most));
   finding.say(all.size() > 1 ? ", where it changes most, has " : " has ");
   for (const StudyRow* row : levels_shown(most)) {
     if (row != levels_shown(most).front()) finding.say(", ");
     add_level(finding, most, *row, row == &extreme);
   }
-  if (is_setting(axis)) add_reason(finding, base, extreme);
+  if (is_setting(factor)) add_reason(finding, base, extreme);
   if (const Series* other = counterexample(all, most)) {
     finding.say("; ").name(other->base(), subject_of(*other)).say(" has ");
     if (other->effect() * most.effect() > 0) finding.say("at most ");
     add_level(finding, *other, other->extreme(), false);
-    if (level_of(other->base(), axis) != level_of(base, axis))
-      finding.say(" against ").name(other->base(), level_of(other->base(), axis));
+    if (level_of(other->base(), factor) != level_of(base, factor))
+      finding.say(" against ").name(other->base(), level_of(other->base(), factor));
   }
   finding.say(".");
-  if (is_setting(axis)) add_default_stack(finding, base, extreme);
+  if (is_setting(factor)) add_default_stack(finding, base, extreme);
   return finding;
 }
 
@@ -180,22 +186,22 @@ std::size_t kinds_of_gpus(const Study& study) {
 
 /// By what tells its jobs apart: settings that at least half of them have, rooms and limits, sizes,
 /// tasks.
-bool is_asked(const Study& study, Axis axis) {
-  switch (axis) {
-    case Axis::placement:
+bool is_asked(const Study& study, Factor factor) {
+  switch (factor) {
+    case Factor::placement:
       return is_most(study, [](const StudyRow& row) { return !row.job.plan.device_order.empty(); });
-    case Axis::sends:
+    case Factor::sends:
       return is_most(study, [](const StudyRow& row) { return row.job.plan.sends.has_value(); });
-    case Axis::condition:
+    case Factor::condition:
       return std::ranges::any_of(study.rows,
                                  [](const StudyRow& row) { return !row.condition.empty(); });
-    case Axis::size:
+    case Factor::size:
       return kinds_of_gpus(study) == 1 && values_of<int64_t>(study, [](const StudyRow& row) {
                                             return row.job.world_size();
                                           }) > 2;
-    case Axis::task:
+    case Factor::task:
       return true;
-    case Axis::microbatch:
+    case Factor::microbatch:
       return is_most(study, [](const StudyRow& row) { return row.job.plan.micro_batch_size > 1; });
     default:
       return false;
@@ -210,17 +216,18 @@ std::vector<Finding> find_findings(const Study& study) {
   const auto add = [&](std::optional<Finding> finding) {
     if (finding) findings.push_back(std::move(*finding));
   };
-  std::vector<Axis> rest;
-  for (const Axis axis : {Axis::placement, Axis::sends, Axis::condition, Axis::size, Axis::task,
-                          Axis::layout, Axis::microbatch, Axis::recompute, Axis::overlap}) {
-    if (axis == Axis::size && kinds_of_gpus(study) > 1) add(about_machines(groups));
-    if (is_asked(study, axis))
-      add(about(groups, axis, 0));
+  std::vector<Factor> rest;
+  for (const Factor factor :
+       {Factor::placement, Factor::sends, Factor::condition, Factor::size, Factor::task,
+        Factor::layout, Factor::microbatch, Factor::recompute, Factor::overlap}) {
+    if (factor == Factor::size && kinds_of_gpus(study) > 1) add(about_machines(groups));
+    if (is_asked(study, factor))
+      add(about(groups, factor, 0));
     else
-      rest.push_back(axis);
+      rest.push_back(factor);
   }
-  for (const Axis axis : rest)
-    add(about(groups, axis, least_effect));
+  for (const Factor factor : rest)
+    add(about(groups, factor, least_effect));
   add(about_heat(groups));
   add(about_slots(groups));
   add(about_memory(study));

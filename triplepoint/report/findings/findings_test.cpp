@@ -210,9 +210,8 @@ TEST_CASE("keys of sentences say what results.json says under them") {
 
 TEST_CASE("each thing that a study varies has its sentence, and so have slots and memory") {
   const std::vector<Finding> findings = find_findings(sample_study());
-  for (const char* words :
-       {"Scale up or out", "Against TP", "Against microbatch", "Against no recompute",
-        "GPU slots differ", "fills "})
+  for (const char* words : {"Scale up or out", "Against TP", "Against microbatch",
+                            "Against no recompute", "GPU slots differ", "fills "})
     CHECK_MESSAGE(any_says(findings, words), words);
 }
 
@@ -348,7 +347,7 @@ TEST_CASE("layouts are compared each at its best") {
     if (row.metrics && row.metrics->tokens_per_second)
       best[group_title(row) + layout_label(row)] =
           std::max(best[group_title(row) + layout_label(row)], *row.metrics->tokens_per_second);
-  const std::vector<Series> layouts = series_of(groups_of(study), Axis::layout);
+  const std::vector<Series> layouts = series_of(groups_of(study), Factor::layout);
   CHECK(layouts.size() == 3);
   for (const Series& series : layouts)
     for (const StudyRow* row : series.rows)
@@ -519,10 +518,10 @@ TEST_CASE("pairs differ in their setting and in nothing else") {
     for (const Pair& pair : pairs_of(group)) {
       ++pairs;
       spec::Job from = pair.from->job, to = pair.to->job;
-      if (pair.axis == Axis::microbatch) from.plan.micro_batch_size = to.plan.micro_batch_size;
-      if (pair.axis == Axis::recompute) from.plan.recompute = to.plan.recompute;
-      if (pair.axis == Axis::overlap) from.plan.overlap_tensor = to.plan.overlap_tensor;
-      if (pair.axis == Axis::layout) continue;  // changes what a layout brings
+      if (pair.factor == Factor::microbatch) from.plan.micro_batch_size = to.plan.micro_batch_size;
+      if (pair.factor == Factor::recompute) from.plan.recompute = to.plan.recompute;
+      if (pair.factor == Factor::overlap) from.plan.overlap_tensor = to.plan.overlap_tensor;
+      if (pair.factor == Factor::layout) continue;  // changes what a layout brings
       CHECK(from.plan == to.plan);
     }
   CHECK(pairs > 50);
@@ -585,12 +584,12 @@ TEST_CASE("recommendations start from the first job or from a fast one") {
     const StudyRow* fastest = answers_for(group).fastest;
     if (fastest == nullptr) continue;
     for (const Recommendation& change : recommendations_for(group)) {
-      if (change.axis == Axis::layout) continue;
+      if (change.factor == Factor::layout) continue;
       const bool is_fast = ratio_at(*change.from, *fastest, "tokens_per_s").value_or(0) >= 0.5;
       CHECK((is_fast || change.from == group.rows.front()));
-      if (change.axis == Axis::recompute && change.to != fastest)
+      if (change.factor == Factor::recompute && change.to != fastest)
         CHECK(change.to->job.plan.recompute != fastest->job.plan.recompute);
-      if (change.axis == Axis::microbatch && change.to != fastest)
+      if (change.factor == Factor::microbatch && change.to != fastest)
         CHECK(change.to->job.plan.micro_batch_size != fastest->job.plan.micro_batch_size);
     }
   }

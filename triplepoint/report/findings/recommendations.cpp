@@ -66,21 +66,21 @@ std::string change_key(const StudyRow& from, const StudyRow& to) {
 
 void add_change(Finding& text, const Pair& pair) {
   const StudyRow &from = *pair.from, &to = *pair.to;
-  switch (pair.axis) {
-    case Axis::layout:
+  switch (pair.factor) {
+    case Factor::layout:
       text.say("Lay out as ").name(to).say(" instead of ").name(from, layout_with_options(from));
       break;
-    case Axis::microbatch:
-      text.say("Take ").name(to, level_of(to, pair.axis)).say(" instead of ");
-      text.name(from, level_of(from, pair.axis)).say(" with ").name(to, layout_with_options(to));
+    case Factor::microbatch:
+      text.say("Take ").name(to, level_of(to, pair.factor)).say(" instead of ");
+      text.name(from, level_of(from, pair.factor)).say(" with ").name(to, layout_with_options(to));
       break;
-    case Axis::recompute:
+    case Factor::recompute:
       text.say(to.job.plan.recompute == spec::Recompute::none        ? "Recompute nothing in "
                : to.job.plan.recompute == spec::Recompute::selective ? "Recompute selectively in "
                                                                      : "Recompute in ")
           .name(from);
       break;
-    case Axis::overlap:
+    case Factor::overlap:
       text.say(overlaps(to) ? "Overlap communication with computing in " : "Do not overlap in ")
           .name(from);
       break;
@@ -88,7 +88,8 @@ void add_change(Finding& text, const Pair& pair) {
       text.say("Place ranks and layers as ").name(to, to.name).say(" does");
   }
   text.say(": ").change(to, from, speed, of_tokens);
-  add_side_effects(text, from, to);
+  add_energy_change(text, from, to);
+  add_heat_change(text, from, to);
   text.say(".");
 }
 
@@ -96,14 +97,14 @@ Recommendation recommend(const Group& group, const Pair& pair) {
   Finding text(change_anchor(group));
   add_change(text, pair);
   const bool is_compared = add_default_stack(text, *pair.from, *pair.to);
-  return {pair.from, pair.to, pair.axis, gain_of(pair), std::move(text), is_compared};
+  return {pair.from, pair.to, pair.factor, gain_of(pair), std::move(text), is_compared};
 }
 
 /// From the layout that the study names first; with that one best already, nothing.
 std::optional<Pair> layout_change(const std::vector<Pair>& pairs, const StudyRow& fastest,
                                   const std::string& first_layout) {
   for (const Pair& pair : pairs)
-    if (pair.axis == Axis::layout && pair.to == &fastest &&
+    if (pair.factor == Factor::layout && pair.to == &fastest &&
         layout_label(*pair.from) == first_layout && ratio_at(*pair.to, *pair.from, speed))
       return pair;
   return std::nullopt;
@@ -120,16 +121,16 @@ bool is_worth_changing(const Group& group, const StudyRow& from, const StudyRow&
 bool fastest_has_it(const Pair& pair, const StudyRow& fastest) {
   const spec::Plan &to = pair.to->job.plan, &best = fastest.job.plan;
   if (pair.to == &fastest) return false;
-  if (pair.axis == Axis::recompute) return to.recompute == best.recompute;
-  if (pair.axis == Axis::microbatch) return to.micro_batch_size == best.micro_batch_size;
-  return pair.axis == Axis::overlap && overlaps(*pair.to) == overlaps(fastest);
+  if (pair.factor == Factor::recompute) return to.recompute == best.recompute;
+  if (pair.factor == Factor::microbatch) return to.micro_batch_size == best.micro_batch_size;
+  return pair.factor == Factor::overlap && overlaps(*pair.to) == overlaps(fastest);
 }
 
 /// The setting turned to the fastest job's setting; otherwise where it gains most.
-std::optional<Pair> setting_change(const Group& group, std::vector<Pair> pairs, Axis axis,
+std::optional<Pair> setting_change(const Group& group, std::vector<Pair> pairs, Factor factor,
                                    const StudyRow& fastest) {
   std::erase_if(pairs, [&](const Pair& pair) {
-    return pair.axis != axis || !pair.from->metrics || !pair.to->metrics ||
+    return pair.factor != factor || !pair.from->metrics || !pair.to->metrics ||
            !ratio_at(*pair.to, *pair.from, speed) ||
            !is_worth_changing(group, *pair.from, fastest) || fastest_has_it(pair, fastest);
   });
@@ -170,8 +171,8 @@ std::vector<Recommendation> recommendations_for(const Group& group) {
   std::erase_if(pairs, [](const Pair& pair) { return is_tight(*pair.to); });
   if (const auto pair = layout_change(pairs, *fastest, layout_label(*group.rows.front())))
     all.push_back(recommend(group, *pair));
-  for (Axis axis : {Axis::microbatch, Axis::recompute, Axis::overlap, Axis::placement})
-    if (const auto pair = setting_change(group, pairs, axis, *fastest))
+  for (Factor factor : {Factor::microbatch, Factor::recompute, Factor::overlap, Factor::placement})
+    if (const auto pair = setting_change(group, pairs, factor, *fastest))
       all.push_back(recommend(group, *pair));
   std::erase_if(all, [](const Recommendation& r) { return r.gain < least_gain; });
   // What leads to the best job comes before what helps elsewhere.

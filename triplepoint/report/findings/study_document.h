@@ -8,7 +8,7 @@
 
 #include "triplepoint/answers/document.h"
 #include "triplepoint/metrics/economics/score_card.h"
-#include "triplepoint/report/findings/axes.h"
+#include "triplepoint/report/findings/factors.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/study.h"
@@ -28,7 +28,7 @@ const Group* group_with_most_jobs(const std::vector<Group>&);
 /// A change that a study has tried, and its gain.
 struct Recommendation {
   const StudyRow *from = nullptr, *to = nullptr;
-  Axis axis = Axis::layout;
+  Factor factor = Factor::layout;
   double gain = 0;  // of speed, 0.12 is 12 %
   Finding text;
   bool is_compared = false;  // with the default stack
