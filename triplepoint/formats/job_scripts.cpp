@@ -166,6 +166,8 @@ std::vector<LaunchFile> launch_files(const spec::Job& job, const JobFiles& files
     }
     case TrainingStack::torchtitan: {
       formats::Exported exported = export_torchtitan(job, plan.steps);
+      if (!exported.refused_by_launcher.empty())
+        exported.unsupported_settings.push_back(exported.refused_by_launcher);
       return {{files.launch(".toml"), std::move(exported.text),
                std::move(exported.unsupported_settings)}};
     }
@@ -197,12 +199,12 @@ std::string job_script(const spec::Job& job, const JobFiles& files, const Measur
 namespace {
 
 struct Flavor {
-  std::string_view family, flavor;
+  std::string_view name;
   int64_t layers, hidden;
 };
 // torchtitan/models/llama3: what its flavors are, by layers and hidden size.
-constexpr std::array flavors = {Flavor{"llama3", "8B", 32, 4096}, Flavor{"llama3", "70B", 80, 8192},
-                                Flavor{"llama3", "405B", 126, 16384}};
+constexpr std::array flavors = {Flavor{"8B", 32, 4096}, Flavor{"70B", 80, 8192},
+                                Flavor{"405B", 126, 16384}};
 
 std::optional<Flavor> flavor_of(const spec::Model& model) {
   for (const Flavor& flavor : flavors)
@@ -225,13 +227,9 @@ std::string_view schedule_name(const spec::Plan& plan) {
   return "1F1B";
 }
 
-std::vector<std::string> unsupported_by_torchtitan(const spec::Job& job, bool has_flavor) {
+std::vector<std::string> unsupported_by_torchtitan(const spec::Job& job) {
   const spec::Plan& plan = job.plan;
   std::vector<std::string> unsupported;
-  if (!has_flavor)
-    unsupported.push_back(
-        fmt::format("the model {} (torchtitan trains its own flavors; the file has llama3 8B)",
-                    job.model.name));
   if (plan.lora) unsupported.emplace_back("LoRA");
   if (!plan.layers_per_stage.empty()) unsupported.emplace_back("uneven stages");
   if (plan.sharding == spec::Sharding::optimizer || plan.sharding == spec::Sharding::gradients)
@@ -280,14 +278,18 @@ std::string_view recompute_mode(spec::Recompute recompute) {
 formats::Exported export_torchtitan(const spec::Job& job, int64_t steps) {
   const auto flavor = flavor_of(job.model);
   formats::Exported exported;
-  exported.unsupported_settings = unsupported_by_torchtitan(job, flavor.has_value());
+  exported.unsupported_settings = unsupported_by_torchtitan(job);
+  if (!flavor)
+    exported.refused_by_launcher =
+        fmt::format("torchtitan has no flavor for the model {}: it has 8B, 70B and 405B of llama3",
+                    job.model.name);
   for (const std::string& setting : exported.unsupported_settings)
     exported.text += fmt::format("# not said: {}\n", comment_text(setting));
   exported.text += fmt::format(
-      "[job]\ndescription = {}\n\n[model]\nname = \"{}\"\nflavor = \"{}\"\n\n"
+      "[job]\ndescription = {}\n\n[model]\nname = \"llama3\"\nflavor = {}\n\n"
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\nsteps = {}\n\n"
       "[metrics]\nlog_freq = 1\n\n[activation_checkpoint]\nmode = \"{}\"\n\n",
-      toml_text(job.name), flavor ? flavor->family : "llama3", flavor ? flavor->flavor : "8B",
+      toml_text(job.name), toml_text(flavor ? flavor->name : std::string_view(job.model.name)),
       // With pipelines a rank's batch is that of all its microbatches.
       job.plan.pipeline_parallel_size > 1
           ? job.plan.global_batch_size / std::max<int64_t>(1, job.data_parallel_size())

@@ -63,7 +63,8 @@ std::string job_script(const spec::Job& job, const JobFiles& files, const Measur
                        Seconds limit, const Path& program);
 
 /// A configuration for torchtitan's trainer (torchtitan.train --job.config_file). torchtitan knows
-/// models by family and flavor; sizes of no flavor are unsupported.
+/// models by family and flavor; sizes of no flavor are refused_by_launcher, and the file names the
+/// model as its flavor, at which torchtitan ends.
 formats::Exported export_torchtitan(const spec::Job& job, int64_t steps);
 
 }  // namespace triplepoint::formats

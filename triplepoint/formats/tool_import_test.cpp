@@ -369,6 +369,7 @@ TEST_CASE("a job reads back the same from torchtitan's file, with pipelines, too
     started.plan.global_batch_size = 32;
     const Exported exported = export_torchtitan(started, 10);
     CHECK(exported.unsupported_settings.size() == 1);  // marks of steps
+    CHECK(exported.refused_by_launcher.empty());
     const spec::Job read = again(started, "train.toml", exported);
     CHECK(read.model == started.model);
     CHECK(read.plan == started.plan);
@@ -376,6 +377,9 @@ TEST_CASE("a job reads back the same from torchtitan's file, with pipelines, too
   spec::Job started = job(titan, "train.toml");
   started.plan.precision = spec::Precision::fp8;
   CHECK(export_torchtitan(started, 10).text.find("# not said: precision fp8") != std::string::npos);
+  started.model.num_layers = 31;
+  CHECK(export_torchtitan(started, 10).refused_by_launcher.find(started.model.name) !=
+        std::string::npos);
 }
 
 TEST_CASE("a job of Megatron reads back the same from Megatron-Bridge's file") {
