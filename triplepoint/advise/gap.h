@@ -10,6 +10,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/advise/gap_part.h"
+#include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/metrics/run/step_history.h"
 
 namespace triplepoint::advise {
@@ -48,9 +49,13 @@ struct Gap {
 /// Recorded clocks, settings and disturbances cost what the job simulated with and without them
 /// says (costs_of). Where no job is known, clocks cost an upper bound.
 ///
+/// Two measured runs that are set up otherwise: what nothing else explains is the settings', at
+/// most, as long as a prediction of what they cost may be off by that much.
+///
 /// `predicted`: a run of the same job, null if there is none. One of another training is told in
 /// `unlike`, and not used.
-Gap explain_gap(const run::Run& measured, const run::Run* predicted);
+Gap explain_gap(const run::Run& measured, const run::Run* predicted,
+                const metrics::PredictionIntervals&);
 
 /// Steps as the traces mark or repeat them, each the mean over its ranks. A profiler's last mark
 /// may have no kernel in it: such steps are left out, unless none has any.

@@ -27,6 +27,11 @@ namespace {
 
 using doctest::Approx;
 
+Gap gap_of(const run::Run& measured, const run::Run* predicted) {
+  static const auto intervals = metrics::PredictionIntervals::load(spec::default_library()).value();
+  return explain_gap(measured, predicted, intervals);
+}
+
 spec::Job parsed(std::string_view text) {
   auto job = spec::parse_job(spec::default_library(), text, "job.toml");
   REQUIRE(job.has_value());
@@ -319,7 +324,7 @@ Score score_of(const Magnitudes& magnitudes, uint64_t first_seed) {
       const Seconds fair = step_of(plant.job, seed);
       Seconds cost = step_of(job, seed) - fair;
       if (plant.disturb) cost = plant.disturb(run, fair);
-      const Gap gap = explain_gap(run, &prediction_of(plant.job));
+      const Gap gap = gap_of(run, &prediction_of(plant.job));
       check_sum(gap);
       score.count(fmt::format("{} seed {}", plant.kind, seed), plant.cause, cost, 0.15, gap, 1);
     }
@@ -401,7 +406,7 @@ Score score_of(const Pairs& pairs, const Magnitudes& magnitudes, uint64_t first_
         return one.disturb ? one.disturb(run, none) : changed;
       };
       const Seconds cost_a = cost(a, of_a, of_b), cost_b = cost(b, of_b, of_a);
-      const Gap gap = explain_gap(run, &prediction_of(plain));
+      const Gap gap = gap_of(run, &prediction_of(plain));
       check_sum(gap);
       const std::string what = fmt::format("{} and {} seed {}", first, second, seed);
       score.count(what, a.cause, cost_a, 0.2, gap, gap.parts.size());
@@ -504,7 +509,7 @@ TEST_CASE("idle time of traces is each rank's own, and has no cause that they do
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     const Traced truth = traced(seed, seed % 2 == 0);
-    const Gap gap = explain_gap(truth.run, nullptr);
+    const Gap gap = gap_of(truth.run, nullptr);
     check_sum(gap);
     CHECK(gap.is_whole_trace == (seed % 2 == 1));
     CHECK(gap.measured / unit::ns == Approx(truth.length).epsilon(1e-6));
@@ -535,7 +540,7 @@ TEST_CASE("what the host is at while GPUs idle is told where its calls are in th
         timeline.details.push_back({.lane = plain.details[i].lane});
       }
     run::sort(timeline);
-    const Gap gap = explain_gap(truth.run, nullptr);
+    const Gap gap = gap_of(truth.run, nullptr);
     REQUIRE(!gap.parts.empty());
     return gap.parts.front();
   };
@@ -554,7 +559,7 @@ TEST_CASE("none is blamed in 200 fair runs") {
   for (uint64_t seed = 2; seed < 202; ++seed) {
     const Sources sources{.recording = seed % 3 != 0, .traces = seed % 4 == 1};
     const run::Run run = recorded(dense_job(), seed, sources);
-    const Gap gap = explain_gap(run, seed % 2 == 0 ? nullptr : &prediction_of(dense_job()));
+    const Gap gap = gap_of(run, seed % 2 == 0 ? nullptr : &prediction_of(dense_job()));
     check_sum(gap);
     for (const GapPart& part : gap.parts) {
       ++blamed;
@@ -566,12 +571,12 @@ TEST_CASE("none is blamed in 200 fair runs") {
 
 TEST_CASE("what is missing is said") {
   run::Run run = recorded(dense_job(), 1, {.recording = false, .traces = false});
-  const Gap alone = explain_gap(run, nullptr);
+  const Gap alone = gap_of(run, nullptr);
   CHECK(alone.untold.size() == 3);
   CHECK(!alone.predicted);
   run.steps.resize(5);
-  CHECK(explain_gap(run, nullptr).untold.size() == 4);
-  CHECK(explain_gap(recorded(dense_job(), 1, {}), &prediction_of(dense_job())).untold.empty());
+  CHECK(gap_of(run, nullptr).untold.size() == 4);
+  CHECK(gap_of(recorded(dense_job(), 1, {}), &prediction_of(dense_job())).untold.empty());
 }
 
 TEST_CASE("a room or a limit that the prediction does not have is told") {
@@ -593,18 +598,42 @@ TEST_CASE("a setting that is known to differ is a part, and what it costs is no 
   spec::Job slow = dense_job();
   slow.plan.recompute = spec::Recompute::full;
   const run::Run measured = sim::simulate(slow, {.duration = {}, .steps = {}});
-  const Gap gap = explain_gap(measured, &prediction_of(dense_job()));
+  const Gap gap = gap_of(measured, &prediction_of(dense_job()));
   REQUIRE(gap.parts.size() == 1);
   CHECK(gap.parts[0].cause == "settings");
   CHECK(gap.parts[0].what.find("recompute full, predicted") != std::string::npos);
   CHECK(gap.parts[0].cost / (gap.measured - gap.base) == Approx(1).epsilon(0.01));
 }
 
+TEST_CASE("of two measured runs settings cost no more than their prediction may be off by") {
+  const Sources steps_only = {.recording = false, .traces = false};
+  spec::Job slow = dense_job();
+  slow.plan.recompute = spec::Recompute::full;
+  run::Run fair = recorded(dense_job(), 1, steps_only), measured = recorded(slow, 2, steps_only);
+  fair.manifest.job = dense_job();
+  measured.manifest.job = slow;
+  const auto settings_part = [&](double longer) {
+    const Seconds length = measured.steps.front().end - measured.steps.front().begin;
+    lengthen(measured, [&](size_t) { return (longer - 1) * length; });
+    Gap gap = gap_of(measured, &fair);
+    REQUIRE(gap.parts.size() == 1);
+    CHECK(gap.parts[0].cause == "settings");
+    return std::pair(gap.parts[0], gap.unexplained / gap.measured);
+  };
+  const auto [near, none] = settings_part(1.06);
+  CHECK(near.at_most);
+  CHECK(near.what.find("(simulated, ") != std::string::npos);
+  CHECK(std::abs(none) < 0.01);
+  const auto [far, rest] = settings_part(1.5);
+  CHECK(!far.at_most);
+  CHECK(rest > 0.2);
+}
+
 TEST_CASE("a fault that comes midway costs the mean step what it adds to it") {
   spec::Job job = dense_job();
   job.environment.faults = {*spec::parse_fault("node=1,fan=0.2@100s")};
   const run::Run measured = sim::simulate(job, {.duration = 300 * unit::s, .steps = {}});
-  const Gap gap = explain_gap(measured, &prediction_of(dense_job()));
+  const Gap gap = gap_of(measured, &prediction_of(dense_job()));
   REQUIRE(gap.parts.size() == 1);
   CHECK(gap.parts[0].cause == "heat");
   CHECK(abs(gap.unexplained) < 0.15 * (gap.measured - gap.base));
@@ -613,7 +642,7 @@ TEST_CASE("a fault that comes midway costs the mean step what it adds to it") {
 TEST_CASE("a prediction of another training is refused in the first sentence") {
   run::Run run = recorded(dense_job(), 1, {.recording = true, .traces = false});
   const auto refused_for = [&](const char* why) {
-    const Gap gap = explain_gap(run, &prediction_of(dense_job()));
+    const Gap gap = gap_of(run, &prediction_of(dense_job()));
     CHECK(!gap.predicted);
     CHECK(gap.parts.empty());
     const std::string first = gap_sentences(gap).front();
@@ -624,7 +653,7 @@ TEST_CASE("a prediction of another training is refused in the first sentence") {
   run.steps.back().samples = 16;
   refused_for("(16 samples a step, predicted 32)");
   run.steps.back().samples = 32;
-  CHECK(explain_gap(run, &prediction_of(dense_job())).unlike.empty());
+  CHECK(gap_of(run, &prediction_of(dense_job())).unlike.empty());
   run.numbers.world_size = 64;
   refused_for("(64 GPUs, predicted 16)");
   run.numbers.world_size.reset();
@@ -638,7 +667,7 @@ TEST_CASE("a prediction of another training is refused in the first sentence") {
 TEST_CASE("the answer's table adds up, and its verdict is short") {
   run::Run run = recorded(dense_job(), 1, {});
   lengthen(run, [](size_t i) { return i % 6 == 0 ? 2 * unit::s : Seconds(); });
-  const Gap gap = explain_gap(run, &prediction_of(dense_job()));
+  const Gap gap = gap_of(run, &prediction_of(dense_job()));
   const answers::Document answer = why_answer(gap, run, "run");
   const DataTable& table = answer.sections.front().tables.front();
   double sum = 0;
@@ -667,7 +696,7 @@ TEST_CASE("long steps are at what the recording marks then") {
       time = end;
     }
     run::sort(run.timeline);
-    const Gap gap = explain_gap(run, nullptr);
+    const Gap gap = gap_of(run, nullptr);
     return gap.parts.empty() ? std::string() : gap.parts.front().cause;
   };
   CHECK(cause_of("data") == "data_loader");
@@ -680,7 +709,7 @@ TEST_CASE("two slow GPUs in lockstep are both named, and cost what they are slow
   job.environment.faults = {spec::parse_fault("gpu=3,power=0.5").value(),
                             spec::parse_fault("gpu=12,heat_path=4").value()};
   const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}});
-  const Gap gap = explain_gap(run, &prediction_of(dense_job()));
+  const Gap gap = gap_of(run, &prediction_of(dense_job()));
   std::set<std::string> causes;
   for (const GapPart& part : gap.parts)
     causes.insert(part.cause);

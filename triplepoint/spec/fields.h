@@ -327,6 +327,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("recompute_stops_early", stack.recompute_stops_early);
   visit("fsdp_promotes_residual", stack.fsdp_promotes_residual);
   visit("sharded_tensors", stack.sharded_tensors);
+  visit("context_attention", stack.context_attention);
   visit("gradient_sync_accumulates", stack.gradient_sync_accumulates);
 }
 

@@ -133,6 +133,10 @@ struct EnumNames<ShardedTensors> {
   static constexpr auto names = words({"in_place", "flat", "per_parameter"});
 };
 template <>
+struct EnumNames<ContextAttention> {
+  static constexpr auto names = words({"overlapped", "merged_blocks"});
+};
+template <>
 struct EnumNames<FaultKind> {
   static constexpr auto names =
       words({"power", "fan", "inlet", "heat_path", "link", "host", "node_lost"});

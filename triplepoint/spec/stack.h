@@ -24,6 +24,11 @@ enum class LossKernels { fused, megatron, floats, op_by_op, none };
 /// Bytes and sources: workload/data_parallel.h.
 enum class ShardedTensors { in_place, flat, per_parameter };
 
+/// Attention under context parallelism: exchange of keys and values behind the kernels
+/// (Transformer Engine, XLA); or block by block, each exchange waited for and outputs merged in
+/// floats (PyTorch's context_parallel). Bytes and source: workload/attention.h.
+enum class ContextAttention { overlapped, merged_blocks };
+
 /// The software that runs the job. Its costs are properties of the software, never of one job.
 struct Stack {
   std::string name;       // "nemo-profiled"
@@ -79,6 +84,7 @@ struct Stack {
   // and positions then promote the residual stream.
   bool fsdp_promotes_residual = false;
   ShardedTensors sharded_tensors = ShardedTensors::in_place;
+  ContextAttention context_attention = ContextAttention::overlapped;
   bool gradient_sync_accumulates = false;  // ZeRO-2 reduces each microbatch
   bool has_flash_attention() const { return attention_kernels != AttentionKernels::unfused; }
   friend bool operator==(const Stack&, const Stack&) = default;

@@ -212,10 +212,56 @@ void exchange_by_gather(const LayerContext& context, double whole, Passes& passe
   passes.backward_input.push_back(gather(Collective::reduce_scatter, "cp_reduce_scatter"));
 }
 
+/// Each rotation is waited for; gradients of a block go all the way round to its owner, in floats.
+void exchange_merged_blocks(const LayerContext& context, double elements, Passes& passes) {
+  const RankShare& share = context.share;
+  const double block = share.element * elements;
+  const bool gathers = context.plan().context_exchange == spec::ContextExchange::all_gather;
+  const Op send = collective("cp_send_recv", Collective::send_recv, GroupKind::context, block);
+  const Op gather = collective("cp_all_gather", Collective::all_gather, GroupKind::context,
+                               block * real(share.context));
+  const auto rotate = [&](std::vector<Op>& ops) {
+    if (gathers) return ops.push_back(gather);
+    ops.insert(ops.end(), static_cast<size_t>(share.context - 1), send);
+  };
+  rotate(passes.forward);
+  if (!share.training) return;
+  rotate(passes.backward_input);
+  Op gradients =
+      collective("cp_send_recv", Collective::send_recv, GroupKind::context, 4 * elements);
+  gradients.backward = true;
+  passes.backward_input.insert(passes.backward_input.end(), static_cast<size_t>(share.context),
+                               gradients);
+}
+
+/// Outputs are added up in floats, backward all three gradients (bytes: attention.h).
+void merge_blocks(const LayerContext& context, Passes& passes) {
+  const RankShare& share = context.share;
+  const double added = (share.element + 8) * real(share.tokens) * query_width(context);
+  const auto launches = static_cast<int>(share.context);
+  passes.forward.push_back(streaming(context, "attention_merge", OpClass::elementwise,
+                                     real(share.context - 1) * added, launches));
+  if (!share.training) return;
+  passes.backward_input.push_back(streaming(context, "attention_merge_backward",
+                                            OpClass::elementwise, 3 * real(share.context) * added,
+                                            3 * launches));
+}
+
+bool exchanges_keys_and_values(const LayerContext& context) {
+  // Decoding would exchange what belongs to one token, which is not counted.
+  return context.share.context > 1 && context.share.query_length > 1;
+}
+
+bool merges_blocks(const LayerContext& context) {
+  return exchanges_keys_and_values(context) &&
+         context.stack().context_attention == spec::ContextAttention::merged_blocks;
+}
+
 void exchange_keys_and_values(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
-  // Decoding would exchange what belongs to one token, which is not counted.
-  if (share.context == 1 || share.query_length == 1) return;
+  if (!exchanges_keys_and_values(context)) return;
+  if (merges_blocks(context))
+    return exchange_merged_blocks(context, 2 * real(share.tokens) * query_width(context), passes);
   const double block = share.element * real(share.tokens) * key_value_width(context);
   if (context.plan().context_exchange == spec::ContextExchange::ring)
     exchange_on_ring(context, block, passes);
@@ -351,6 +397,7 @@ void add_attention_core(const LayerContext& context, Passes& passes) {
     add_flash_core(context, passes);
   else
     add_unfused_core(context, passes);
+  if (merges_blocks(context)) merge_blocks(context, passes);
 }
 
 void add_attention(const LayerContext& context, Passes& passes) {

@@ -23,6 +23,15 @@ void add_attention(const LayerContext&, Passes&);
 /// A window of w keys: a query at position p sees min(w, p), on the mean w - w (w - 1) / 2 s, which
 /// takes the place of s/2; unfused scores are computed whole and masked.
 ///
+/// PyTorch's context_parallel (stack.context_attention merged_blocks; e: bytes of an activation,
+/// q: elements of this rank's queries): keys and values of a block are 2 q elements, since models
+/// repeat them for every query head before; they are gathered at once or rotated CP - 1 times,
+/// backward again, and their gradients CP times in floats. Traced collectives are waited for where
+/// they stand, so none hides. Merging a block reads and writes (e + 8) q bytes, CP - 1 times
+/// forward; backward 3 (e + 8) q, CP times.
+/// Source: PyTorch, torch/distributed/tensor/experimental/_attention.py
+/// (_templated_ring_attention and its backward, _SDPAMerger, _maybe_wait); torchtitan, repeat_kv.
+///
 /// Sparse attention (indexer_topk k) reads min(k, p) keys, counted as a window of k. Its indexer
 /// first scores all p with H small heads of D: forward 2 t H D s/2, backward twice that of the
 /// min(k, p); not split by tensor parallelism. Keys of the indexer are not exchanged under context

@@ -320,6 +320,31 @@ TEST_CASE("context parallelism divides all work and sends keys and values CP - 1
         Approx(4 * block * l));
 }
 
+TEST_CASE("PyTorch's blocks carry every query head, and their gradients in floats, unhidden") {
+  spec::Job job = test::on_nodes(test::llama3_70b(), 4);
+  job = test::with(job, {.tensor = 2, .pipeline = 4, .context = 4});
+  job.stack.context_attention = spec::ContextAttention::merged_blocks;
+  const double queries = 64.0 / 2 * 128 * 8192 / 4;
+  for (const auto exchange : {spec::ContextExchange::ring, spec::ContextExchange::all_gather}) {
+    job.plan.context_exchange = exchange;
+    const ChunkWork part = middle_stage(job);
+    const auto ops = test::ops_of(part);
+    const auto l = static_cast<double>(part.num_layers);
+    const bool ring = exchange == spec::ContextExchange::ring;
+    const auto sent = test::traffic(ops, Collective::send_recv, GroupKind::context);
+    const auto gathered = test::traffic(ops, Collective::all_gather, GroupKind::context);
+    CHECK(sent.payload == Approx(2 * queries * (4 * 4 + (ring ? 2 * 3 * 2 : 0)) * l));
+    CHECK(gathered.payload == Approx(ring ? 0 : 2 * queries * 2 * 2 * 4 * l));
+    double merged = 0;
+    for (const auto& [op, times] : ops) {
+      if (op.group == GroupKind::context && op.is_communication())
+        CHECK(op.overlap == spec::Overlap::none);
+      if (op.name.starts_with("attention_merge")) merged += times * (op.hbm_bytes / unit::B);
+    }
+    CHECK(merged == Approx((3 + 3 * 4) * 10 * queries * l));
+  }
+}
+
 TEST_CASE("fp8 is for the layers' GEMMs, and attention, norms and the LM head stay in bf16") {
   spec::Job job = test::gpt3_on_32({.tensor = 8});
   job.plan.precision = spec::Precision::fp8;

@@ -47,6 +47,7 @@ def holds(when, row, machine, model, precision):
         "split": lambda value: split == value,
         "stages": lambda value: ((row.count("pp") or 1) > 1) == value,
         "models": lambda value: re.search(value, model.get("name") or row.text("model"), re.I) is not None,
+        "sequences": lambda value: row.count("seq") in value,
         "gated": lambda value: (model.get("activation") == "swiglu") == value,
     }
     return all(tests[key](when[key]) for key in tests if key in when)

@@ -55,7 +55,9 @@ class Why : public Command {
     if (measured.steps.empty() && measured.timeline.instances.empty())
       measured.steps = advise::steps_of_traces(measured.timeline);
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
-    advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr);
+    const spec::Library library = TPT_TRY(spec::require_library());
+    const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
+    advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr, intervals);
     if (!run::has_trained(measured))
       return error(
           fmt::format("{}: it did not run ({}), so no step can be explained; triplepoint "

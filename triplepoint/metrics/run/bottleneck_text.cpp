@@ -205,10 +205,13 @@ std::string bottleneck_advice(const Bottleneck& bottleneck) {
       return fmt::format("Check {} board, power cables and the platform's power budget.", its);
     case Cause::clock_lock:
       return "Release the lock (nvidia-smi -rgc, amd-smi reset --clocks).";
-    case Cause::heat:
+    case Cause::heat:  // of a whole node: what its GPUs have in common
+      if (bottleneck.of == Bottleneck::Of::node)
+        return fmt::format("Check the fans and the inlet of {}, or give {} less work.",
+                           names_of(bottleneck), it);
       return fmt::format(
-          "Check the fans and the inlet of {} node, {} {} and paste, or give {} less work.", its,
-          its, many ? "heat sinks" : "heat sink", it);
+          "Check {} {} and paste, then the fans and the inlet of {} node, or give {} less work.",
+          its, many ? "heat sinks" : "heat sink", its, it);
     case Cause::board:
       return fmt::format("Give {} less work (triplepoint place), or exchange the {}.", it,
                          many ? "boards" : "board");
