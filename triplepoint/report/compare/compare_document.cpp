@@ -293,6 +293,7 @@ answers::Document comparison_document(const Comparison& c, bool all) {
   if (!c.settings.empty()) settings.tables = {settings_table(c)};
   std::size_t left_out = 0;
   for (ComparedSection section : c.sections) {
+    if (!all && section.name == "throttle") continue;  // seldom looked at
     if (!all)
       left_out +=
           std::erase_if(section.rows, [&](const auto& row) { return tells_nothing(row, c); });

@@ -120,25 +120,6 @@ std::vector<std::string> names_of(const Comparison& c) {
   return names;
 }
 
-struct Extreme {
-  const ComparedJob* job = nullptr;
-  const ComparedRow* row = nullptr;
-  double ratio = 1;
-};
-
-/// The job whose number grew (or shrank) most against the first study.
-Extreme most_changed(const StudyComparison& c, const char* key, std::size_t side, bool grew) {
-  Extreme most;
-  for (const ComparedJob& job : c.jobs) {
-    const ComparedRow* row = job.numbers.find(key);
-    if (row == nullptr || !row->values[0] || !row->values[side] || *row->values[0] <= 0) continue;
-    const double ratio = *row->values[side] / *row->values[0];
-    if (grew ? ratio > most.ratio * (1 + 1e-3) : ratio < most.ratio * (1 - 1e-3))
-      most = {&job, row, ratio};
-  }
-  return most;
-}
-
 std::string mean_words(const StudyComparison::Mean& mean, const char* more, const char* less) {
   if (std::abs(mean.ratio - 1) < 1e-3) return "the same";
   return fmt::format("{} % {}", significant(100 * std::abs(mean.ratio - 1), 2),
@@ -162,14 +143,6 @@ void add_study_sentences(const StudyComparison& c, std::size_t side,
   if (const auto energy = c.mean_ratio("energy_j", side))
     text += fmt::format(" and costs {} energy", mean_words(*energy, "more", "less"));
   sentences.push_back(text + " (geometric means).");
-  for (const bool grew : {true, false}) {
-    const Extreme most = most_changed(c, "step_time_s", side, grew);
-    if (most.job != nullptr)
-      sentences.push_back(fmt::format("{}: {}, {} s against {} s ({}).",
-                                      grew ? "Slowed down most" : "Sped up most", most.job->name,
-                                      most.row->value_text(side), most.row->value_text(0),
-                                      difference_text(*most.row, side)));
-  }
 }
 
 void add_verdict_sentences(const StudyComparison& c, std::size_t side,

@@ -36,14 +36,6 @@ std::string findings_list(const std::vector<Finding>& findings) {
   return html + "</ol>";
 }
 
-/// Whether no other group has as many jobs that ran.
-bool is_largest(const Group& group, const std::vector<Group>& groups) {
-  const auto as_large = [&](const Group& other) {
-    return other.that_ran().size() >= group.that_ran().size();
-  };
-  return std::ranges::count_if(groups, as_large) == 1;
-}
-
 // ---- one group
 
 /// What to change, beside the picture of all choices.
@@ -130,12 +122,11 @@ std::string overview(const std::vector<Group>& groups, const std::vector<Finding
       findings.empty() ? "<p>No jobs to compare.</p>" : findings_list(findings);
   if (!picture) return html_section("findings", "Findings", list);
   picture->id = "overview-choices";
-  const std::string title =
-      group->title + (is_largest(*group, groups) ? ", most jobs of the study" : "");
   return fmt::format(
       "<section class=\"overview\" aria-label=\"Overview\">{}<div class=\"figures choices\">{}<div "
       "id=\"findings\">{}</div></div></section>\n",
-      groups.size() == 1 ? "" : "<h2>" + escape(title) + "</h2>", html_figure(*picture), list);
+      groups.size() == 1 ? "" : "<h2>" + escape(group->title) + "</h2>", html_figure(*picture),
+      list);
 }
 
 /// Charts of one kind, opened where a link leads into them.
