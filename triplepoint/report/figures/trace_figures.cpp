@@ -84,13 +84,13 @@ std::string across_ranks(const run::Run& run, const metrics::Metrics& metrics,
       run.timeline.instances.empty() ? run::Timeline() : run::expand(run.timeline);
   const run::Timeline& timeline = run.timeline.instances.empty() ? run.timeline : expanded;
   const metrics::CollectiveMatch match =
-      metrics::match_collectives(spans, metrics::job_ranks_of(run));
-  const std::string drawings =
-      breakdown_part(run, ranks, &match) + path_part(run.timeline, path_of(spans, match));
+      metrics::match_collectives(timeline, metrics::job_ranks_of(run));
+  const std::string drawings = breakdown_part(run, timeline, ranks, &match) +
+                               path_part(timeline, metrics::critical_path(timeline));
   std::string html = html_section("time-went", "Where the time went", figures(drawings));
-  if (match.collectives.empty() && match.alone.empty()) return html;
-  const metrics::LateRanks late = metrics::find_late_ranks(spans, match);
-  return html + collectives_section(spans, match, late, run, metrics);
+  if (match.collectives.empty()) return html;
+  const metrics::LateRanks late = metrics::find_late_ranks(timeline, match);
+  return html + collectives_section(timeline, match, late, run, metrics);
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ std::string trace_section(const run::Run& run, const metrics::Metrics& metrics) 
         "time-went", "Where the time went",
         paragraph("More than a million spans: collectives, late ranks and the critical "
                   "path are omitted; use triplepoint trace.") +
-            figures(breakdown_part(run, ranks, nullptr)));
+            figures(breakdown_part(run, run.timeline, ranks, nullptr)));
   return across_ranks(run, metrics, ranks);
 }
 
