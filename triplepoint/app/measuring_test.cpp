@@ -132,14 +132,13 @@ TEST_CASE("a training of which nothing is said is a valid job of every kind of p
 TEST_CASE("ranks spread over the nodes, or share one if they cannot be even") {
   spec::Job job = job_of(beginning_of_training(true));
   job.cluster.num_nodes = 2;
-  REQUIRE(spread_ranks(job, 16));
+  spread_ranks(job, 16);
   CHECK(job.cluster.num_nodes == 2);
   CHECK(job.cluster.gpus_per_node == 8);
   CHECK(job.cluster.scale_up.domain_size == 8);
-  REQUIRE(spread_ranks(job, 3));
+  spread_ranks(job, 3);
   CHECK(job.cluster.num_nodes == 1);
   CHECK(job.world_size() == 3);
-  CHECK_FALSE(spread_ranks(job, 0));
 }
 
 TEST_CASE("a job that only predictions lack numbers for can be trained, a wrong one cannot") {

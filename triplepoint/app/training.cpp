@@ -283,9 +283,9 @@ optimizer = "fp32_adamw"
                      user_splits ? "" : "tensor_parallel_size = 2\npipeline_parallel_size = 2\n");
 }
 
-Result<void> spread_ranks(spec::Job& job, int64_t ranks) {
+void spread_ranks(spec::Job& job, int64_t ranks) {
   spec::Cluster& cluster = job.cluster;
-  if (ranks == cluster.num_gpus()) return {};
+  if (ranks == cluster.num_gpus()) return;
   if (ranks % cluster.num_nodes != 0) cluster.num_nodes = 1;
   cluster.gpus_per_node = ranks / cluster.num_nodes;
   cluster.scale_up.domain_size = cluster.gpus_per_node;
@@ -293,7 +293,6 @@ Result<void> spread_ranks(spec::Job& job, int64_t ranks) {
   job.plan.node_order.clear();
   if (!cluster.chassis.slots.empty())
     cluster.chassis.slots.assign(static_cast<size_t>(cluster.gpus_per_node), {});
-  return {};
 }
 
 Result<void> require_measured_step(int64_t warmup, int64_t steps) {

@@ -98,7 +98,7 @@ Result<void> merge_nodes(const Path& output);
 std::string beginning_of_training(bool user_splits);
 
 /// Spreads `ranks` ranks over the cluster's nodes; over one node, if they do not divide evenly.
-Result<void> spread_ranks(spec::Job& job, int64_t ranks);
+void spread_ranks(spec::Job& job, int64_t ranks);
 
 /// At least one of the steps is measured.
 Result<void> require_measured_step(int64_t warmup, int64_t steps);

@@ -198,7 +198,7 @@ constexpr std::array table = {
         "  operators      TFLOP/s and GB/s of operators against the GPU's roof\n"
         "  critical-path  the longest chain of dependencies, and what shortens it\n"
         "  diff           two traces, by kernel class and name, per rank and step\n"
-        "  merge          many ranks in one file, with the counters of a recording; or the\n"
+        "  merge          many ranks in one file, with the counters of a recording;\n"
         "                 recordings of a job's nodes in one run, with aligned clocks\n"
         "  join           energy, power, heat and throttling of phases, from a recording\n\n"
         "  triplepoint trace breakdown rank*.json.gz\n"

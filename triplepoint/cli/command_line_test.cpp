@@ -82,7 +82,7 @@ TEST_CASE("words behind -- belong to the command that is to be run, whatever the
       call({"record", "--job", "no-such.toml", "--", "true", "--no-such-flag", "--"});
   CHECK(refused.code == exit_failed);
   CHECK(contains(refused.err, "no-such.toml"));
-  CHECK(call({"show", "models", "--", "x"}).code == exit_usage);
+  CHECK(call({"schema", "job", "--", "x"}).code == exit_usage);
 }
 
 TEST_CASE("a flag of one value that is given twice, by whichever of its names, is refused") {
@@ -179,8 +179,9 @@ TEST_CASE("a missing word, a word too many and a flag without its value are wron
   CHECK(call({"characterize"}).code == exit_usage);
   CHECK(contains(call({"show"}).err, "NAME is missing"));
   CHECK(contains(call({"schema"}).err, "KIND is missing; known are "));
-  CHECK(call({"show", "models", "gpus"}).code == exit_usage);
+  CHECK(call({"schema", "job", "study"}).code == exit_usage);
   CHECK(call({"simulate", "--model"}).code == exit_usage);
+  CHECK(call({"train", "--ranks", "0"}).code == exit_usage);
 }
 
 TEST_CASE("export wants to know what to write") {

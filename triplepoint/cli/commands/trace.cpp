@@ -176,7 +176,7 @@ class Trace : public Command {
     trace_report::TraceReport report = TPT_TRY(analysis->run(options_));
     const std::vector<const DataTable*> tables =
         TPT_TRY(trace_report::chosen_tables(report, options_));
-    const answers::Document answer = document_of(report, tables, options_);
+    answers::Document answer = document_of(report, tables, options_);
     if (options_.output && options_.analysis != "merge") {
       TPT_TRY(require_other_file(*options_.output, options_.files));
       TPT_TRY(write_file_atomically(*options_.output, report::document_page(answer)));
@@ -186,8 +186,10 @@ class Trace : public Command {
       print_json(console, trace_report::report_json(report, options_));
     else if (options_.format == "csv")
       console.print(tables.empty() ? "" : table_csv(*tables.front()));
-    else
+    else {
+      answer.title.clear();  // the words that were typed; the verdict is first
       tui::print_document(console, answer);
+    }
     for (const std::string& file : report.written)
       if (options_.format == "table") console.print(fmt::format("wrote {}\n", file));
     return exit_ok;

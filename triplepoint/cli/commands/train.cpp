@@ -55,7 +55,7 @@ class Train : public Command {
     if (TPT_TRY(flags_.own_runs()))
       return error("--with changes predictions, and train measures; leave it out");
     spec::Job job = TPT_TRY(flags_.job(library));
-    if (ranks_) TPT_TRY(app::spread_ranks(job, *ranks_));
+    if (ranks_) app::spread_ranks(job, *ranks_);
     TPT_TRY(app::require_trainable(job));
     print_warnings(console, app::warnings_of(job));
     const app::ProcessEnvironment around = app::process_environment();

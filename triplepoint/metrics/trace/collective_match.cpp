@@ -31,6 +31,7 @@
 
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
+#include "triplepoint/metrics/trace/pair_by_time.h"
 #include "triplepoint/metrics/trace/span_list.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
@@ -67,7 +68,10 @@ class Matcher {
     match_messages();
     for (auto& [key, spans] : by_key_)
       result_.collectives.push_back(collective_of(key, spans));
-    if (!timeline_.details.empty()) refuse_impossible();
+    if (!timeline_.details.empty()) {
+      pair_where_records_miss();
+      refuse_impossible();
+    }
     note_missing_ranks();
     std::stable_sort(
         result_.collectives.begin(), result_.collectives.end(),
@@ -255,40 +259,92 @@ class Matcher {
 
   // ---- what is missing, and what cannot be
 
-  /// Groups of which ranks have different numbers of collectives, each from 0 on and without a gap:
-  /// where a reader counted them, records are missing, and numbers may be shifted.
-  std::set<int32_t> miscounted_groups() const {
-    std::map<int32_t, std::map<int32_t, std::set<int64_t>>> numbers;  // by group and rank
-    for (const Collective& c : result_.collectives)
-      if (c.communicator >= 0 && c.sequence >= 0 && !c.is_message)
-        for (const CollectivePart& part : c.parts)
-          numbers[c.communicator][part.rank].insert(c.sequence);
-    std::set<int32_t> miscounted;
-    for (const auto& [communicator, ranks] : numbers) {
-      std::set<int64_t> counts;
-      for (const auto& [rank, own] : ranks)
-        counts.insert(*own.rbegin() + 1 == std::ssize(own) ? std::ssize(own) : 0);
-      if (counts.size() > 1 && *counts.begin() > 0) miscounted.insert(communicator);
+  /// One communicator's collectives as numbered.
+  struct Numbered {
+    int64_t matched = 0;  // spans whose match can be
+    std::map<int32_t, std::vector<std::pair<int64_t, UnnumberedKernel>>> ranks;  // with the number
+  };
+
+  std::map<int32_t, Numbered> numbered_collectives() const {
+    const ClockFit fit = fit_clocks(result_.collectives);
+    std::map<int32_t, int64_t> offsets;
+    for (const RankClock& clock : fit.ranks)
+      offsets[clock.rank] = clock.offset;
+    std::map<int32_t, Numbered> all;
+    for (const Collective& c : result_.collectives) {
+      if (c.communicator < 0 || c.is_message || c.sequence < 0) continue;
+      Numbered& of_group = all[c.communicator];
+      if (c.across_ranks() && can_overlap(c, offsets, fit.uncertainty()))
+        of_group.matched += static_cast<int64_t>(c.parts.size());
+      for (const CollectivePart& part : c.parts)
+        of_group.ranks[part.rank].push_back(
+            {c.sequence,
+             {.span = part.span,
+              .begin = part.begin,
+              .end = part.end,
+              .label = c.label,
+              .elements = timeline_.details[static_cast<size_t>(part.span)].in_elements}});
     }
-    return miscounted;
+    return all;
   }
 
-  /// Where sizes differ as well, the numbers are shifted.
-  void refuse_shifted(std::set<int32_t>& miscounted) {
-    std::set<int32_t> shifted;
-    for (const Collective& c : result_.collectives)
-      if (!c.is_message && miscounted.contains(c.communicator) && !sizes_agree(c))
-        shifted.insert(c.communicator);
-    const auto is_shifted = [&](const Collective& c) {
-      return !c.is_message && shifted.contains(c.communicator);
-    };
-    if (const int64_t times = refuse_if(is_shifted); times > 0)
-      result_.remarks.push_back(
-          fmt::format("{} collectives are not matched: their ranks show different numbers of them, "
-                      "and other sizes under the same number, so records are missing",
-                      times));
-    for (const int32_t communicator : shifted)
-      miscounted.erase(communicator);
+  /// Numbers that a reader counted begin at 0 on every rank and have no gap: they hold only if no
+  /// record is missing.
+  void pair_where_records_miss() {
+    for (auto& [communicator, numbered] : numbered_collectives()) {
+      std::map<int32_t, std::vector<UnnumberedKernel>> ranks;
+      bool counted = numbered.ranks.size() > 1;
+      size_t least = SIZE_MAX, most = 0, all = 0;
+      for (auto& [rank, kernels] : numbered.ranks) {
+        std::ranges::stable_sort(kernels, {}, [](const auto& k) { return k.first; });
+        for (size_t n = 0; n < kernels.size(); ++n) {
+          counted = counted && kernels[n].first == static_cast<int64_t>(n);
+          ranks[rank].push_back(kernels[n].second);
+        }
+        least = std::min(least, kernels.size());
+        most = std::max(most, kernels.size());
+        all += kernels.size();
+      }
+      const bool equally_many = least == most;
+      if (!counted || (equally_many && numbered.matched == static_cast<int64_t>(all))) continue;
+      const PairedKernels paired = pair_by_time(ranks);
+      const std::string& group = timeline_.communicators[static_cast<size_t>(communicator)].name;
+      if (paired.doubt)
+        result_.remarks.push_back(fmt::format(
+            "which records of group {} rank {} lacks is not known: its clock may be off by {:.1f} "
+            "us, or by {:.1f} us",
+            group, paired.doubt->rank, static_cast<double>(paired.doubt->offset) / 1e3,
+            static_cast<double>(paired.doubt->other) / 1e3));
+      const bool as_good = paired.matched == numbered.matched && paired.by_given_clocks;
+      if (paired.matched <= numbered.matched && !(as_good && !equally_many)) continue;
+      if (are_by_number(numbered, paired)) continue;
+      replace_collectives(communicator, paired.collectives);
+      result_.remarks.push_back(fmt::format(
+          "ranks show {} collectives of group {} (records are missing): they are paired by the "
+          "ends of their kernels, not by number",
+          equally_many ? fmt::format("{} different", most) : fmt::format("{} to {}", least, most),
+          group));
+    }
+  }
+
+  static bool are_by_number(const Numbered& numbered, const PairedKernels& paired) {
+    std::map<int32_t, int64_t> number;  // by span
+    for (const auto& [rank, kernels] : numbered.ranks)
+      for (const auto& [n, kernel] : kernels)
+        number[kernel.span] = n;
+    for (size_t n = 0; n < paired.collectives.size(); ++n)
+      for (const int32_t span : paired.collectives[n])
+        if (number.at(span) != static_cast<int64_t>(n)) return false;
+    return true;
+  }
+
+  void replace_collectives(int32_t communicator, const std::vector<std::vector<int32_t>>& all) {
+    std::erase_if(result_.collectives, [&](const Collective& c) {
+      return c.communicator == communicator && !c.is_message && c.sequence >= 0;
+    });
+    for (size_t n = 0; n < all.size(); ++n)
+      result_.collectives.push_back(collective_of(
+          {communicator, label_of(type_of(all[n][0])), static_cast<int64_t>(n), 0}, all[n]));
   }
 
   int64_t elements_of(const Collective& collective, const CollectivePart& part) const {
@@ -366,8 +422,6 @@ class Matcher {
   }
 
   void refuse_impossible() {
-    std::set<int32_t> miscounted = miscounted_groups();
-    refuse_shifted(miscounted);
     std::optional<Collective> differing;
     const int64_t sizes = refuse_if([&](const Collective& collective) {
       if (sizes_agree(collective)) return false;
@@ -380,11 +434,6 @@ class Matcher {
     for (const RankClock& clock : fit.ranks)
       offsets[clock.rank] = clock.offset;
     const int64_t margin = fit.uncertainty();
-    if (!miscounted.empty() && fit.clocks_differ())
-      result_.remarks.push_back(fmt::format(
-          "ranks show different numbers of collectives of group {}: if their first records are "
-          "missing, clocks are taken to differ by as much",
-          timeline_.communicators[static_cast<size_t>(*miscounted.begin())].name));
     const auto no_overlap = [&](const Collective& collective) {
       return !can_overlap(collective, offsets, margin);
     };
