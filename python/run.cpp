@@ -72,7 +72,7 @@ py::dict head_of(const Run& self) {
   if (run::has_trained(self.run()))
     for (const answers::KeyFigure& tile : head.tiles)
       tiles.append(py::make_tuple(tile.label, tile.value, tile.remark));
-  for (const answers::Remark& finding : report::run_findings(self.run(), self.metrics()))
+  for (const report::RunFinding& finding : report::run_findings(self.run(), self.metrics()))
     findings.append(finding.text);
   py::dict dict;
   dict["title"] = head.title;

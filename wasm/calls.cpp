@@ -253,7 +253,7 @@ Result<Json> simulate(const Json& request) {
   const Results results = TPT_TRY(results_of(request));
   const auto& [run, metrics] = std::tie(results->run, results->metrics);
   Json findings = Json::array();
-  for (const answers::Remark& finding : report::run_findings(run, metrics))
+  for (const report::RunFinding& finding : report::run_findings(run, metrics))
     findings.push_back(finding.text);
   return Json{
       {"title", answers::title_of(run)},

@@ -61,6 +61,7 @@ struct BarChart {
 struct Line {
   std::string name, style;
   std::vector<std::optional<double>> values;  // one per position; absent: a gap
+  std::vector<std::string> jobs = {};         // whose value it is; empty: no job's
 };
 
 /// Values over a few named positions: microbatch sizes, stages.

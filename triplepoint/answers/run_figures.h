@@ -28,9 +28,6 @@ struct WholeRun {
 };
 std::optional<WholeRun> whole_run_of(const run::Run&);
 
-/// What a rank runs on: "GPU", "die", "rank".
-std::string device_word(const run::Run&);
-
 /// What a person asks first of a run: step time, speed, utilization, power, energy, heat, clock.
 /// Figures that the run does not know are left out.
 std::vector<KeyFigure> key_figures(const run::Run&, const metrics::Metrics&);
@@ -42,6 +39,7 @@ std::string title_of(const run::Run&);
 /// "the fullest GPU (stage 0) needs 109 GiB of 140 GiB"; empty where memory is not known.
 std::string memory_text(const run::Run&);
 
+/// Memory of each stage's fullest GPU in GiB; kernel seconds of each stage and of all.
 /// " Likely 294-584 days and 354-705 MWh (80 % interval).": of a bill, as its step time lies.
 std::string likely_bill_text(const metrics::Bill&, double step_s,
                              const std::optional<metrics::Interval>& step_time);
@@ -51,8 +49,6 @@ DataTable phases_table(const run::Run&, const run::Run* without = nullptr);
 /// What faults cost, and who waits for whom: one of a run over time, all of a steady state.
 std::string fault_sentence(const run::Run&, const std::vector<spec::Fault>&,
                            const metrics::FaultEffect&, bool steady);
-/// Memory of each stage's fullest GPU in GiB; kernel seconds of each stage and of all.
-/// run_tables.cpp.
 DataTable memory_table(const run::Run&);
 DataTable stage_table(const run::Run&, const metrics::Metrics&);
 

@@ -311,11 +311,13 @@ void check(const Evidence& evidence, const Json& results, std::vector<std::strin
 
 /// Every word of a name that holds a digit must be what the configuration says.
 bool is_of_configuration(const std::string& word, const Json& configuration) {
-  static const std::pair<const char*, const char*> sizes[] = {
-      {"TP", "tensor_parallel_size"},  {"PP", "pipeline_parallel_size"},
-      {"EP", "expert_parallel_size"},  {"VPP", "virtual_pipeline_size"},
-      {"CP", "context_parallel_size"}, {"", "micro_batch_size"},
-      {"", "global_batch_size"},       {"", "num_gpus"}};
+  static const std::pair<const char*, const char*> sizes[] = {{"TP", "tensor_parallel_size"},
+                                                              {"PP", "pipeline_parallel_size"},
+                                                              {"EP", "expert_parallel_size"},
+                                                              {"VPP", "virtual_pipeline_size"},
+                                                              {"CP", "context_parallel_size"},
+                                                              {"", "micro_batch_size"},
+                                                              {"", "num_gpus"}};
   for (const auto& [prefix, key] : sizes)
     if (word == fmt::format("{}{}", prefix, configuration.at(key).get<int64_t>())) return true;
   return word == upper_case(configuration.at("gpu").get<std::string>());

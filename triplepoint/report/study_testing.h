@@ -8,7 +8,7 @@
 
 #include "triplepoint/base/json_fwd.h"
 
-#include "triplepoint/report/findings/finding.h"
+#include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/study.h"
 
 namespace triplepoint::report {

@@ -8,6 +8,7 @@
 
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/run_figures.h"
+#include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/run_page.h"
@@ -45,6 +46,15 @@ TEST_CASE("swing: the title says how many kilowatts, the table names every level
   CHECK(contains(figure.title, "40 %"));
   CHECK(section.tables.front().rows.size() == 3);
   CHECK(contains(figure.drawing, "<svg"));
+  const auto finding = swing_finding(*profile);
+  REQUIRE(finding);
+  CHECK(finding->anchor == figure.id);
+}
+
+TEST_CASE("swing: a steady site is no finding") {
+  const auto profile = metrics::power_profile(run_with_power(9.5));
+  REQUIRE(profile);
+  CHECK(!swing_finding(*profile));
 }
 
 TEST_CASE("an axis begins at zero, ends at or above its highest value, and steps evenly") {

@@ -11,7 +11,6 @@
 
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/charts/svg.h"
 
 namespace triplepoint::report {
 namespace {
@@ -129,16 +128,16 @@ std::vector<Node> shown_of(std::vector<Node> nodes) {
 
 /// What flows from left to right behind the slots of each row, warmer on its way.
 std::string flow(const Picture& picture, const std::string& gradient) {
-  std::string markup;
+  std::string svg;
   const double begin = 6, end = picture.width() - 12;
   for (int row = 0; row < static_cast<int>(picture.rows); ++row) {
     const double y = head + slot_gap + (row + 0.5) * (slot_height + slot_gap) - slot_gap / 2;
     const double thick = picture.is_liquid() ? 6 : 15;
-    markup += fmt::format(
+    svg += fmt::format(
         "<path d=\"M{:.1f} {:.1f}H{:.1f}v{}l12 {}l-12 {}v{}H{:.1f}z\" fill=\"url(#{})\"/>", begin,
         y - thick / 2, end - 6, -4, thick / 2 + 4, thick / 2 + 4, -4, begin, gradient);
   }
-  return markup;
+  return svg;
 }
 
 std::string gradient_of(const std::string& id, bool is_liquid) {
@@ -167,8 +166,10 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
   const auto device = node.device_of_slot[slot];
   const double x = picture.x(slot), y = picture.y(slot);
   if (!device || !std::isfinite(picture.metrics.temperature_per_gpu_c[*device]))
-    return svg::box("", x, y, slot_width, slot_height, "",
-                    "rx=\"4\" style=\"fill:var(--card);stroke:var(--rule)\"");
+    return fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" rx=\"4\" "
+        "style=\"fill:var(--card);stroke:var(--rule)\"/>",
+        x, y, slot_width, slot_height);
   const double temperature = picture.metrics.temperature_per_gpu_c[*device];
   const double share = picture.axis.share(temperature);
   const char* ink = share > 0.55 ? "#000000" : "#ffffff";
@@ -177,18 +178,21 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
     second = picture.options.slot_words[*device];
   else if (*device < picture.metrics.power_per_gpu_w.size())
     second = fmt::format("{} W", significant(picture.metrics.power_per_gpu_w[*device]));
-  const auto line = [&](double below, const std::string& words, const char* weight) {
-    return svg::text("", x + slot_width / 2, y + below, words,
-                     fmt::format("text-anchor=\"middle\" style=\"fill:{}{}\"", ink, weight));
-  };
-  return fmt::format("<g data-gpu=\"{}\"><title>{}</title>", *device,
-                     escape(words_of(picture, *device))) +
-         svg::box(heat_colour(share), x, y, slot_width, slot_height, "", "rx=\"4\"") +
-         line(
-             15,
-             fmt::format("{}: {} °C", picture.run.devices[*device].local, significant(temperature)),
-             ";font-weight:650") +
-         line(29, second, "") + "</g>";
+  return fmt::format(
+             "<g data-gpu=\"{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" "
+             "height=\"{}\" "
+             "rx=\"4\" fill=\"{}\"/>",
+             *device, escape(words_of(picture, *device)), x, y, slot_width, slot_height,
+             heat_colour(share)) +
+         fmt::format(
+             "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
+             "style=\"fill:{};font-weight:650\">{}: {} °C</text>",
+             x + slot_width / 2, y + 15, ink, picture.run.devices[*device].local,
+             significant(temperature)) +
+         fmt::format(
+             "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
+             "style=\"fill:{}\">{}</text></g>",
+             x + slot_width / 2, y + 29, ink, second);
 }
 
 /// What the node's own inlet was on average, where the run knows it.
@@ -205,25 +209,42 @@ std::string node_drawing(const Picture& picture, const Node& node) {
                                ? picture.run.manifest.hosts[static_cast<std::size_t>(node.index)]
                                : fmt::format("node {}", node.index);
   const std::string name = fmt::format("{}: {} °C mean", host, significant(node.mean_c));
-  std::string markup = svg_begin(picture.width(), picture.height() + 4, name) + "<defs>" +
-                       gradient_of(gradient, picture.is_liquid()) + "</defs>";
-  markup += svg::box("", side, head, picture.width() - 2 * side, picture.height() - head - foot + 4,
-                     "", "rx=\"8\" style=\"fill:none;stroke:var(--soft)\"");
-  markup += svg::text("", side, 14, name, "style=\"font-weight:650\"");
-  markup += flow(picture, gradient);
+  std::string svg = svg_begin(picture.width(), picture.height() + 4, name) + "<defs>" +
+                    gradient_of(gradient, picture.is_liquid()) + "</defs>";
+  svg += fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"8\" "
+      "style=\"fill:none;stroke:var(--soft)\"/>",
+      side, head, picture.width() - 2 * side, picture.height() - head - foot + 4);
+  svg += fmt::format("<text x=\"{:.1f}\" y=\"14\" style=\"font-weight:650\">{}</text>", side,
+                     escape(name));
+  svg += flow(picture, gradient);
   for (std::size_t slot = 0; slot < picture.depth.size(); ++slot)
-    markup += slot_box(picture, node, slot);
-  markup += svg::text("tick start", 2, picture.height() - 2, inlet_text(picture, node));
-  markup += svg::text("tick", picture.width() - 4, picture.height() - 2, "out",
-                      "style=\"text-anchor:end\"");
-  return markup + "</svg>";
+    svg += slot_box(picture, node, slot);
+  svg += fmt::format("<text class=\"tick start\" x=\"2\" y=\"{:.1f}\">{}</text>",
+                     picture.height() - 2, inlet_text(picture, node));
+  svg += fmt::format(
+      "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" style=\"text-anchor:end\">out</text>",
+      picture.width() - 4, picture.height() - 2);
+  return svg + "</svg>";
 }
 
 std::string scale(const Picture& picture) {
+  constexpr int shades = 40;
   constexpr double left = 14, length = 260, y = 4;
-  return svg_begin(320, 32, "colours of temperatures") +
-         svg::colour_scale(picture.axis, left, y, length) +
-         svg::text("unit start", left + length + 12, y + 9, "°C") + "</svg>";
+  std::string svg = svg_begin(320, 32, "colours of temperatures");
+  for (int i = 0; i < shades; ++i)
+    svg += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"9\" "
+        "fill=\"{}\"/>",
+        left + length * i / shades, y, length / shades + 0.4, heat_colour((i + 0.5) / shades));
+  for (const double tick : picture.axis.ticks)
+    svg +=
+        fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                    left + length * picture.axis.share(tick), y + 21, picture.axis.tick_text(tick));
+  return svg +
+         fmt::format("<text class=\"unit start\" x=\"{:.1f}\" y=\"{:.1f}\">°C</text>",
+                     left + length + 12, y + 9) +
+         "</svg>";
 }
 
 /// Nodes beside each other, as many as there is room for.
@@ -314,7 +335,7 @@ std::string gpu_curves_svg(const run::Run& run, int32_t device) {
   const std::vector<answers::Plot> plots = answers::plots_of(run, points, device);
   if (plots.empty()) return "";
   const auto count = static_cast<double>(plots.size());
-  std::string markup =
+  std::string svg =
       svg_begin(width, count * pitch + 16, fmt::format("GPU {} over the run", device));
   double y = 0;
   for (const answers::Plot& plot : plots) {
@@ -326,20 +347,22 @@ std::string gpu_curves_svg(const run::Run& run, int32_t device) {
       if (!values[i]) continue;
       const double x = width * static_cast<double>(i) / static_cast<double>(values.size());
       const double height = plot_height * (*values[i] - extremes.lowest) / range;
-      path += svg::point(std::round(x), std::round(y + plot_head + plot_height - height),
-                         i > 0 && values[i - 1]);
+      path += fmt::format("{}{:.0f} {:.0f}", i > 0 && values[i - 1] ? "L" : "M", x,
+                          y + plot_head + plot_height - height);
     }
-    markup += svg::text("unit start", 0, y + 11,
-                        fmt::format("{}: {} to {}", plot.unit, significant(extremes.lowest),
-                                    significant(extremes.highest))) +
-              svg::path("line s0", path);
+    svg += fmt::format(
+        "<text class=\"unit start\" x=\"0\" y=\"{:.0f}\">{}: {} to {}</text>"
+        "<path class=\"line s0\" d=\"{}\"/>",
+        y + 11, escape(plot.unit), significant(extremes.lowest), significant(extremes.highest),
+        path);
     y += pitch;
   }
   const std::vector<double>& times = plots.front().times;
-  return markup + svg::text("tick start", 0, y + 12, significant(times.front()) + " s") +
-         svg::text("tick", width, y + 12, significant(times.back()) + " s",
-                   "style=\"text-anchor:end\"") +
-         "</svg>";
+  svg += fmt::format(
+      "<text class=\"tick start\" x=\"0\" y=\"{0:.0f}\">{1} s</text>"
+      "<text class=\"tick\" x=\"{2}\" y=\"{0:.0f}\" style=\"text-anchor:end\">{3} s</text>",
+      y + 12, significant(times.front()), width, significant(times.back()));
+  return svg + "</svg>";
 }
 
 Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics,

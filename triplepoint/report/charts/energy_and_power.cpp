@@ -2,13 +2,12 @@
 #include "triplepoint/report/charts/energy_and_power.h"
 
 #include <algorithm>
-#include <functional>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/report/charts/measures.h"
+#include "triplepoint/report/charts/charts.h"
 
 namespace triplepoint::report {
 namespace {
@@ -36,20 +35,30 @@ double sum_of(const std::map<std::string, double>& joules) {
   return sum;
 }
 
-double amount_of(const NamedLedger& ledger, const std::string& use) {
-  const auto found = ledger.joules->find(use);
-  return found == ledger.joules->end() ? 0 : found->second;
-}
-
 /// All uses, those with most energy in the first ledger first.
 std::vector<std::string> uses_of(const std::vector<NamedLedger>& ledgers) {
   std::vector<std::string> uses;
   for (const NamedLedger& ledger : ledgers)
     for (const auto& [use, amount] : *ledger.joules)
       if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
-  std::ranges::stable_sort(uses, std::greater(),
-                           [&](const std::string& use) { return amount_of(ledgers[0], use); });
+  const auto amount = [&](const std::string& use) {
+    const auto found = ledgers[0].joules->find(use);
+    return found == ledgers[0].joules->end() ? 0.0 : found->second;
+  };
+  std::stable_sort(uses.begin(), uses.end(), [&](const std::string& a, const std::string& b) {
+    return amount(a) > amount(b);
+  });
   return uses;
+}
+
+struct Scale {
+  const char* name;
+  double joules;
+};
+Scale scale_of(double largest) {
+  if (largest >= 1e7) return {"MJ", 1e6};
+  if (largest >= 1e4) return {"kJ", 1e3};
+  return {"J", 1};
 }
 
 std::string title_of(const std::vector<NamedLedger>& ledgers,
@@ -71,10 +80,9 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
   double largest = 0;
   for (const NamedLedger& ledger : ledgers)
     largest = std::max(largest, sum_of(*ledger.joules));
-  const bool is_large = largest >= 1e4;
-  const std::string unit = is_large ? "kJ" : "J";
+  const Scale scale = scale_of(largest);
   BarChart chart{.title = title_of(ledgers, uses),
-                 .unit = fmt::format("energy of all GPUs in one step ({})", unit),
+                 .unit = fmt::format("energy of all GPUs in one step ({})", scale.name),
                  .bars = {},
                  .cuts = false};
   std::vector<TextColumn> columns = {{"spent on", Align::left}};
@@ -86,16 +94,20 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
   }
   for (const NamedLedger& ledger : ledgers) {
     const double sum = sum_of(*ledger.joules);
-    std::vector<NamedPart> parts;
+    Bar bar{.label = ledger.name, .parts = {}};
     for (std::size_t i = 0; i < uses.size(); ++i) {
-      const double joules = amount_of(ledger, uses[i]);
-      parts.push_back({name_of_use(uses[i]), style_of(uses[i]), is_large ? joules / 1e3 : joules});
-      rows[i].emplace_back(significant(parts.back().value));
+      const auto found = ledger.joules->find(uses[i]);
+      const double joules = found == ledger.joules->end() ? 0 : found->second;
+      const std::string amount = significant(joules / scale.joules);
+      bar.parts.push_back({joules / scale.joules, style_of(uses[i]),
+                           fmt::format("{}: {} {}", name_of_use(uses[i]), amount, scale.name)});
+      rows[i].emplace_back(amount);
       rows[i].emplace_back(sum > 0 ? percent(joules / sum) : "–");
     }
-    chart.bars.push_back(stacked_bar(ledger.name, parts, unit));
+    bar.text = significant(sum / scale.joules);
+    chart.bars.push_back(std::move(bar));
     const std::string of = ledgers.size() > 1 ? ledger.name + ", " : "";
-    columns.push_back({of + "energy (" + unit + ")"});
+    columns.push_back({of + "energy (" + scale.name + ")"});
     columns.push_back({of + "share"});
   }
   triplepoint::DataTable table = text_table(std::move(columns));
@@ -109,6 +121,28 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
       chart,
       std::move(legend),
       std::move(table)};
+}
+
+namespace {
+
+std::string kilowatts(Watts power) {
+  return significant(power / unit::kW);
+}
+
+}  // namespace
+
+std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile) {
+  const metrics::PowerLevel& site = profile.levels.back();
+  const double share = site.highest > Watts() ? site.swing() / site.highest : 0;
+  if (share < 0.1) return std::nullopt;
+  const Seconds step = static_cast<double>(profile.site_w.size()) * profile.bin;
+  const Joules least = std::max(1 * unit::kJ, 0.01 * (site.mean * step));  // less is not worth it
+  if (profile.smoothing.storage < least) return std::nullopt;
+  return RunFinding{fmt::format("The power of all nodes falls from {} to {} kW, by {}, within a "
+                                "step; storage of {} kJ would flatten it.",
+                                kilowatts(site.highest), kilowatts(site.lowest), percent(share),
+                                significant(profile.smoothing.storage / unit::kJ)),
+                    "power-swing"};
 }
 
 }  // namespace triplepoint::report

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -8,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/charts/svg.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
@@ -17,7 +17,20 @@ namespace {
 constexpr double row_height = 16, cell_height = 15;
 constexpr int quarters = 4;  // cells are placed in quarters of their width, which are whole numbers
 constexpr double header = 18, footer = 60;
+constexpr double character = 6.7;
 constexpr int shades = 48;  // steps of the colour scale: finer than the eye tells apart
+
+struct Colour {
+  double red, green, blue;
+};
+constexpr std::array<Colour, 8> anchors = {{{40, 11, 84},
+                                            {101, 21, 110},
+                                            {159, 42, 99},
+                                            {212, 72, 66},
+                                            {245, 125, 21},
+                                            {250, 178, 40},
+                                            {247, 218, 80},
+                                            {252, 255, 164}}};
 
 struct Layout {
   double left = 0, cell = 10, width = 0;
@@ -38,7 +51,7 @@ struct Layout {
 Layout lay_out(const HeatMap& map) {
   Layout layout;
   layout.per_node = map.per_node;
-  std::size_t longest = 0;
+  std::size_t longest = 4;
   double lowest = 1e30, highest = -1e30;
   for (const HeatRow& row : map.rows) {
     longest = std::max(longest, row.label.size());
@@ -49,7 +62,7 @@ Layout lay_out(const HeatMap& map) {
       highest = std::max(highest, value);
     }
   }
-  layout.left = svg::label_room(longest);
+  layout.left = static_cast<double>(longest) * character + 8;
   layout.cell = std::clamp(760.0 / static_cast<double>(std::max<std::size_t>(1, layout.columns)),
                            1.0, layout.columns <= 8 ? 32.0 : 24.0);
   layout.width = layout.x(layout.columns) + 6;
@@ -93,38 +106,67 @@ std::string cells(const HeatMap& map, const Layout& layout) {
   return svg + "</g>";
 }
 
-/// What is said of a row: its label, and if it is a job's, an invisible place to click at.
+/// What is said of a row: its label, and if it is a job's, a place to click at.
 std::string row_label(const HeatRow& row, double y, const Layout& layout) {
-  const std::string text = svg::text("label", layout.left - 6, y + 11.5, row.label);
+  std::string text = fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                                 layout.left - 6, y + 11.5, escape(row.label));
   if (row.job.empty()) return text;
-  return svg::group(row.job, "") + text +
-         svg::box("row", layout.left, y, std::max(0.0, layout.width - layout.left - 6),
-                  cell_height) +
-         "</g>";
+  return fmt::format(
+      "<g data-job=\"{}\">{}<rect class=\"row\" x=\"{:.1f}\" y=\"{:.0f}\" width=\"{:.1f}\" "
+      "height=\"{}\"/></g>",
+      escape(row.job), text, layout.left, y, std::max(0.0, layout.width - layout.left - 6),
+      cell_height);
 }
 
 std::string labels(const HeatMap& map, const Layout& layout) {
-  std::string drawing = "<g fill=\"transparent\">";
+  // Invisible rectangles make rows of jobs clickable.
+  std::string svg = "<g fill=\"transparent\">";
   for (std::size_t r = 0; r < map.rows.size(); ++r)
-    drawing += row_label(map.rows[r], header + row_height * static_cast<double>(r), layout);
-  drawing += "</g>";
+    svg += row_label(map.rows[r], header + row_height * static_cast<double>(r), layout);
+  svg += "</g>";
   const auto per_node = static_cast<std::size_t>(std::max<int64_t>(1, layout.per_node));
   const std::size_t nodes = (layout.columns + per_node - 1) / per_node;
   const double node_width = layout.cell * static_cast<double>(per_node);
   const std::size_t every =
       node_width >= 48 ? 1 : static_cast<std::size_t>(std::ceil(48 / node_width));
-  for (std::size_t node = 0; map.names_nodes && node < nodes; node += every)
-    drawing += svg::text("tick start", layout.x(node * per_node), 12, fmt::format("node {}", node));
-  return drawing;
+  for (std::size_t node = 0; map.names_nodes && node < nodes; node += every) {
+    svg += fmt::format("<text class=\"tick start\" x=\"{:.1f}\" y=\"12\">node {}</text>",
+                       layout.x(node * per_node), node);
+  }
+  return svg;
 }
 
 std::string colour_scale(const HeatMap& map, const Layout& layout, double y) {
   const double length = std::min(300.0, layout.width - layout.left - 18);
-  return svg::colour_scale(layout.axis, layout.left, y, length) +
-         svg::text("unit start", layout.left, y + 37, map.unit);
+  const auto at = [&](double share) { return layout.left + length * share; };
+  std::string svg;
+  for (int i = 0; i < shades; ++i) {
+    svg +=
+        fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"9\" fill=\"{}\"/>",
+                    at(static_cast<double>(i) / shades), y, length / shades + 0.4,
+                    heat_colour((i + 0.5) / shades));
+  }
+  for (double tick : layout.axis.ticks) {
+    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                       at(layout.axis.share(tick)), y + 21, layout.axis.tick_text(tick));
+  }
+  return svg + fmt::format("<text class=\"unit start\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                           layout.left, y + 37, escape(map.unit));
 }
 
 }  // namespace
+
+std::string heat_colour(double share) {
+  const double place = std::clamp(share, 0.0, 1.0) * (anchors.size() - 1);
+  const auto index = std::min(static_cast<std::size_t>(place), anchors.size() - 2);
+  const double part = place - static_cast<double>(index);
+  const auto mix = [&](double Colour::*channel) {
+    return static_cast<int>(
+        std::lround(anchors[index].*channel * (1 - part) + anchors[index + 1].*channel * part));
+  };
+  return fmt::format("#{:02x}{:02x}{:02x}", mix(&Colour::red), mix(&Colour::green),
+                     mix(&Colour::blue));
+}
 
 std::string heat_map_svg(const HeatMap& map) {
   const Layout layout = lay_out(map);

@@ -34,9 +34,7 @@ std::vector<BarPart> bar_parts_of(const std::vector<NamedPart>& parts, const std
   pieces.reserve(parts.size());
   for (const NamedPart& part : parts) {
     pieces.push_back({part.value, part.style,
-                      part.name.empty()
-                          ? ""
-                          : fmt::format("{}: {} {}", part.name, significant(part.value), unit)});
+                      fmt::format("{}: {} {}", part.name, significant(part.value), unit)});
   }
   return pieces;
 }
@@ -47,15 +45,6 @@ std::vector<LegendEntry> legend_of(const std::vector<NamedPart>& parts) {
   for (const NamedPart& part : parts)
     legend.push_back({part.style, part.name});
   return legend;
-}
-
-Bar stacked_bar(std::string label, const std::vector<NamedPart>& parts, const std::string& unit) {
-  Bar bar{.label = std::move(label), .parts = bar_parts_of(parts, unit)};
-  double sum = 0;
-  for (const NamedPart& part : parts)
-    sum += part.value;
-  bar.text = significant(sum);
-  return bar;
 }
 
 namespace {
@@ -91,78 +80,23 @@ std::vector<Measure> measures_of_heat() {
            1000, "is slowest"}};
 }
 
+std::vector<Measure> measures_of_sweeps(spec::Task task) {
+  return {
+      {"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, ""},
+      quality_of(task),
+      {"power", "mean power of a GPU", "W", "power_w.mean", "", true, 100, ""},
+      {"peak-power", "peak power", "W", "power_w.peak", "", true, 100, ""},
+      {"peak-temperature", "peak die temperature", "°C", "temperature_c.peak", "", true, 20, ""},
+      {"clock", "mean SM clock", "MHz", "sm_clock_mhz.mean", "", true, 1000, ""}};
+}
+
 std::string capitalized(std::string text) {
   if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;
 }
 
-// ---- numbers of devices
-
-namespace {
-
-using Values = std::vector<double>;
-constexpr double per_cent = 100;
-
-/// Three digits. Below 0.0005 of its unit it is what rounding leaves of equal numbers.
 std::string deviation_text(double deviation) {
   return deviation < 0.0005 ? "0" : significant(deviation);
-}
-
-Values in_gigabytes(Values bytes) {
-  for (double& value : bytes)
-    value /= 1e9;
-  return bytes;
-}
-
-Values in_per_cent(Values shares) {
-  for (double& share : shares)
-    share *= per_cent;
-  return shares;
-}
-
-}  // namespace
-
-std::vector<DeviceSignal> device_signals() {
-  using M = const metrics::Metrics&;
-  return {
-      {"temperature", "°C", "is hottest", "is coolest", [](M m) { return m.temperature_per_gpu_c; },
-       true, 1, &metrics::Metrics::temperature_spread_c},
-      {"memory temperature", "°C", "has the hottest memory", "the coolest",
-       [](M m) { return m.memory_per_gpu_c; }, true, 1, &metrics::Metrics::memory_spread_c},
-      {"power", "W", "draws most", "draws least", [](M m) { return m.power_per_gpu_w; }, true, 1,
-       &metrics::Metrics::power_spread_w},
-      {"memory power", "W", "has the memory that draws most", "the memory that draws least",
-       [](M m) { return m.memory_power_per_gpu_w; }},
-      {"clock", "MHz", "is fastest", "is slowest", [](M m) { return m.sm_clock_per_gpu_mhz; }, true,
-       0, &metrics::Metrics::clock_spread_mhz},
-      {"utilization", "%", "is used most", "is used least",
-       [](M m) { return in_per_cent(m.utilization_per_gpu); }, false, 1,
-       &metrics::Metrics::utilization_spread, per_cent, " Time in which a kernel sits on the GPU."},
-      {"throttling", "% of time", "is held back most", "is held back least",
-       [](M m) { return in_per_cent(m.throttled_per_gpu); }, true, 1, nullptr, 1,
-       " Time with any reason for a clock below the requested one; reasons at once count once. "
-       "In a recording: what polled reasons show, and at least the longest reason's counter."},
-      {"scale-up traffic", "GB sent inside the node, a step", "sends most", "sends least",
-       [](M m) { return in_gigabytes(m.links.scale_up_per_gpu_bytes); }, false, 2},
-      {"scale-out traffic", "GB sent between nodes, a step", "sends most", "sends least",
-       [](M m) { return in_gigabytes(m.links.scale_out_per_gpu_bytes); }, false, 2},
-      {"PCIe received", "GB a step", "receives most", "receives least",
-       [](M m) { return in_gigabytes(m.links.pcie_received_per_gpu_bytes); }, false, 3},
-      {"PCIe sent", "GB a step", "sends most", "sends least",
-       [](M m) { return in_gigabytes(m.links.pcie_sent_per_gpu_bytes); }, false, 3}};
-}
-
-std::string spread_text(const DeviceSignal& signal, const metrics::Spread& spread,
-                        std::string_view of_what) {
-  std::string text;
-  const auto add = [&](const std::optional<double>& deviation, const char* where) {
-    if (deviation)
-      text += fmt::format("{} {} {} {}", text.empty() ? "" : ",",
-                          deviation_text(*deviation * signal.scale), signal.unit, where);
-  };
-  add(spread.within_nodes, "within a node");
-  add(spread.between_nodes, "between the means of nodes");
-  return text.empty() ? "" : fmt::format(" Standard deviation{}:{}.", of_what, text);
 }
 
 }  // namespace triplepoint::report

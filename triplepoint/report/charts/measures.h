@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "triplepoint/run/run.h"
@@ -26,8 +25,6 @@ std::vector<NamedPart> memory_parts(const run::MemoryUse& memory);           // 
 /// The same as pieces of a bar, with what they say when pointed at.
 std::vector<BarPart> bar_parts_of(const std::vector<NamedPart>& parts, const std::string& unit);
 std::vector<LegendEntry> legend_of(const std::vector<NamedPart>& parts);
-/// The parts behind each other, their sum at the end.
-Bar stacked_bar(std::string label, const std::vector<NamedPart>& parts, const std::string& unit);
 
 /// One question about a job that a chart answers.
 struct Measure {
@@ -43,22 +40,14 @@ struct Measure {
 /// an efficiency.
 std::vector<Measure> measures_of_speed(spec::Task task);
 std::vector<Measure> measures_of_heat();
-
-/// One quantity of every GPU.
-struct DeviceSignal {
-  std::string id, unit, highest, lowest;  // "is hottest", "is coolest"
-  std::vector<double> (*of)(const metrics::Metrics&);
-  bool by_slot = true;  // slots of a chassis differ in it
-  int decimals = 1;
-  const metrics::Spread metrics::Metrics::*spread = nullptr;  // null: none is told
-  double scale = 1;                                           // of the spread, to the unit
-  std::string note = {};                                      // what is counted, below the map
-};
-std::vector<DeviceSignal> device_signals();
-/// " Standard deviation: 5.6 °C within a node, 0.4 °C between the means of nodes.", or nothing.
-std::string spread_text(const DeviceSignal&, const metrics::Spread&, std::string_view of_what = "");
+/// What is followed over the microbatch size.
+std::vector<Measure> measures_of_sweeps(spec::Task task);
 
 /// "Throughput" of "throughput".
 std::string capitalized(std::string text);
+
+/// A standard deviation, three digits. Below 0.0005 of its unit it is what rounding leaves of equal
+/// numbers: "0".
+std::string deviation_text(double deviation);
 
 }  // namespace triplepoint::report

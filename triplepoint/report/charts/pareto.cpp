@@ -8,7 +8,6 @@
 
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/study_charts.h"
-#include "triplepoint/report/charts/svg.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/study.h"
 
@@ -93,6 +92,7 @@ constexpr double width = 460, height = 330;
 constexpr double left = 56, right = 14, top = 18, bottom = 76;
 constexpr double radius = 4.5;
 constexpr double far_apart = 12;  // highest over lowest, from which on an axis is logarithmic
+constexpr int shades = 24;
 
 struct Range {
   double low = 0, high = 1;
@@ -164,21 +164,29 @@ Layout lay_out(const ScatterChart& chart) {
 }
 
 std::string frame(const ScatterChart& chart, const Layout& layout) {
-  std::string drawing;
-  for (const double tick : layout.y_scale.axis.ticks)
-    drawing +=
-        svg::tick_across(top + (height - top - bottom) * (1 - layout.y_scale.axis.share(tick)),
-                         left, width - right, layout.y_scale.text(tick));
-  for (const double tick : layout.x_scale.axis.ticks)
-    drawing += svg::tick_down(left + (width - left - right) * layout.x_scale.axis.share(tick), top,
-                              height - bottom, layout.x_scale.text(tick));
+  std::string svg;
+  for (double tick : layout.y_scale.axis.ticks) {
+    const double y = top + (height - top - bottom) * (1 - layout.y_scale.axis.share(tick));
+    svg += fmt::format(
+        "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text class=\"label\" x=\"{}\" "
+        "y=\"{:.1f}\">{}</text>",
+        left, y, width - right, left - 6, y + 4, layout.y_scale.text(tick));
+  }
+  for (double tick : layout.x_scale.axis.ticks) {
+    const double x = left + (width - left - right) * layout.x_scale.axis.share(tick);
+    svg += fmt::format(
+        "<path class=\"grid\" d=\"M{:.1f} {}V{}\"/><text class=\"tick\" x=\"{:.1f}\" "
+        "y=\"{}\">{}</text>",
+        x, top, height - bottom, x, height - bottom + 14, layout.x_scale.text(tick));
+  }
   const auto named = [](const Scale& scale, const std::string& unit) {
-    return unit + (scale.is_log ? ", logarithmic" : "");
+    return escape(unit + (scale.is_log ? ", logarithmic" : ""));
   };
-  return drawing +
-         svg::text("unit", (left + width - right) / 2, height - bottom + 30,
-                   named(layout.x_scale, chart.x_unit)) +
-         svg::text("unit start", 4, 11, named(layout.y_scale, chart.y_unit));
+  svg += fmt::format("<text class=\"unit\" x=\"{:.1f}\" y=\"{}\">{}</text>",
+                     (left + width - right) / 2, height - bottom + 30,
+                     named(layout.x_scale, chart.x_unit));
+  return svg + fmt::format("<text class=\"unit start\" x=\"4\" y=\"11\">{}</text>",
+                           named(layout.y_scale, chart.y_unit));
 }
 
 /// y = factor x, as far as the frame goes.
@@ -187,8 +195,8 @@ std::string straight_line(const Layout& layout, double factor, const char* style
   const auto value = [&](double end) { return is_log ? std::pow(10.0, end) : end; };
   const double low = value(layout.x_scale.axis.low), high = value(layout.x_scale.axis.high);
   const double from = std::max(low, low / factor), to = std::min(high, high / factor);
-  return svg::path(style, svg::point(layout.x(from), layout.y(from * factor), false) +
-                              svg::point(layout.x(to), layout.y(to * factor), true));
+  return fmt::format("<path class=\"{}\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>", style,
+                     layout.x(from), layout.y(from * factor), layout.x(to), layout.y(to * factor));
 }
 
 std::string diagonal(const ScatterChart& chart, const Layout& layout) {
@@ -199,9 +207,19 @@ std::string diagonal(const ScatterChart& chart, const Layout& layout) {
 
 std::string colour_scale(const ScatterChart& chart, const Layout& layout) {
   if (chart.colour_unit.empty()) return "";
-  constexpr double length = 190, start = width - right - length, y = height - 26;
-  return svg::colour_scale(layout.colours, start, y, length) +
-         svg::text("label", start - 8, y + 8, chart.colour_unit);
+  constexpr double length = 190, y = height - 26;
+  const double start = width - right - length;
+  std::string svg;
+  for (int i = 0; i < shades; ++i)
+    svg += fmt::format("<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"8\" fill=\"{}\"/>",
+                       start + length * i / shades, y, length / shades + 0.4,
+                       heat_colour((i + 0.5) / shades));
+  for (double tick : layout.colours.ticks)
+    svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}</text>",
+                       start + length * layout.colours.share(tick), y + 20,
+                       layout.colours.tick_text(tick));
+  return svg + fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{}\">{}</text>", start - 8,
+                           y + 8, escape(chart.colour_unit));
 }
 
 /// The front as steps would cut corners: straight lines between its points, by their x.
@@ -210,44 +228,49 @@ std::string front_line(const ScatterChart& chart, const Layout& layout) {
   for (const Point& point : chart.points)
     if (point.on_front) front.push_back(&point);
   if (front.size() < 2) return "";
-  std::ranges::sort(front, {}, [](const Point* point) { return point->x; });
+  std::sort(front.begin(), front.end(), [](const Point* a, const Point* b) { return a->x < b->x; });
   std::string path;
   for (const Point* point : front)
-    path += svg::point(layout.x(point->x), layout.y(point->y), !path.empty());
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", layout.x(point->x),
+                        layout.y(point->y));
   return "<path class=\"front\" fill=\"none\" stroke=\"currentColor\" d=\"" + path + "\"/>";
 }
 
 std::string mark(const Point& point, const Layout& layout) {
   const double x = layout.x(point.x), y = layout.y(point.y);
-  std::string drawing = svg::group(point.job, point.hint);
+  std::string svg =
+      fmt::format("<g data-job=\"{}\"><title>{}</title>", escape(point.job), escape(point.hint));
   if (point.on_front)
-    drawing += svg::dot("ring", x, y, radius + 2.5, "", "fill=\"none\" stroke=\"currentColor\"");
-  if (!point.style.empty())
-    drawing += svg::dot("dot " + point.style, x, y, 0.7 * radius);
-  else if (point.colour)
-    drawing += svg::dot(heat_colour(layout.colours.share(*point.colour)), x, y, radius, "",
-                        "style=\"stroke:var(--soft);stroke-width:0.5\"");
-  else
-    drawing += svg::dot("", x, y, radius, "", "style=\"fill:var(--grey)\"");
+    svg += fmt::format(
+        "<circle class=\"ring\" fill=\"none\" stroke=\"currentColor\" cx=\"{:.1f}\" cy=\"{:.1f}\" "
+        "r=\"{}\"/>",
+        x, y, radius + 2.5);
+  const std::string look =
+      !point.style.empty() ? fmt::format("class=\"dot {}\"", point.style)
+      : point.colour       ? fmt::format("style=\"fill:{};stroke:var(--soft);stroke-width:0.5\"",
+                                         heat_colour(layout.colours.share(*point.colour)))
+                           : "style=\"fill:var(--grey)\"";
+  svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" {}/>", x, y,
+                     point.style.empty() ? radius : 0.7 * radius, look);
   if (!point.label.empty()) {
     const bool at_right = x < left + (width - left - right) * 0.6;
-    drawing += svg::text("value", at_right ? x + 10 : x - 10, y + 4, point.label,
-                         at_right ? "style=\"text-anchor:start\"" : "style=\"text-anchor:end\"");
+    svg += fmt::format(
+        "<text class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\" style=\"text-anchor:{}\">{}</text>",
+        at_right ? x + 10 : x - 10, y + 4, at_right ? "start" : "end", escape(point.label));
   }
-  return drawing + "</g>";
+  return svg + "</g>";
 }
 
 }  // namespace
 
 std::string scatter_chart_svg(const ScatterChart& chart) {
   const Layout layout = lay_out(chart);
-  std::string drawing =
-      svg_begin(width, chart.colour_unit.empty() ? height - 36 : height, chart.title);
-  drawing += frame(chart, layout) + diagonal(chart, layout) + colour_scale(chart, layout) +
-             front_line(chart, layout);
+  std::string svg = svg_begin(width, chart.colour_unit.empty() ? height - 36 : height, chart.title);
+  svg += frame(chart, layout) + diagonal(chart, layout) + colour_scale(chart, layout) +
+         front_line(chart, layout);
   for (const Point& point : chart.points)
-    drawing += mark(point, layout);
-  return drawing + "</svg>";
+    svg += mark(point, layout);
+  return svg + "</svg>";
 }
 
 }  // namespace triplepoint::report

@@ -10,6 +10,22 @@
 namespace triplepoint::report {
 namespace {
 
+/// A bar's tooltip: its largest parts.
+std::string hint_of(const std::string& what, const std::vector<NamedPart>& parts,
+                    const char* unit) {
+  std::string hint = what + ":";
+  for (const NamedPart& part : parts)
+    if (part.value > 0)
+      hint += fmt::format("{} {} {} {}", hint.ends_with(":") ? "" : ",", part.name,
+                          significant(part.value), unit);
+  return hint;
+}
+
+void add_parts(Bar& bar, const std::vector<NamedPart>& parts) {
+  for (const NamedPart& part : parts)
+    bar.parts.push_back({part.value, part.style, ""});
+}
+
 std::vector<std::string> kernel_columns() {
   std::vector<std::string> columns;
   for (const NamedPart& part : kernel_parts({}))
@@ -27,6 +43,11 @@ std::vector<std::string> kernel_cells(const metrics::KernelSeconds& kernels) {
   return cells;
 }
 
+template <class List>
+void append(std::vector<std::string>& cells, const List& more) {
+  cells.insert(cells.end(), more.begin(), more.end());
+}
+
 bool has_kernels(const StudyRow& row) {
   return row.metrics && row.metrics->kernels.total() > Seconds();
 }
@@ -36,6 +57,27 @@ std::vector<NamedPart> step_parts(const metrics::Metrics& m) {
   std::vector<NamedPart> parts = kernel_parts(m.kernels);
   parts.push_back({"gaps between kernels", "t-next", m.parts ? m.parts->gaps / unit::s : 0});
   return parts;
+}
+
+std::vector<LegendEntry> kernel_legend() {
+  return legend_of(kernel_parts({}));
+}
+std::vector<LegendEntry> memory_legend() {
+  return legend_of(memory_parts({}));
+}
+
+Bar kernel_bar(const StudyRow& row, const StudyRow* above) {
+  Bar bar = empty_bar(row, above);
+  if (!row.metrics) return bar;
+  if (!has_kernels(row)) {
+    bar.status = "no timeline";
+    return bar;
+  }
+  const std::vector<NamedPart> parts = step_parts(*row.metrics);
+  add_parts(bar, parts);
+  bar.text = significant(row.metrics->kernels.total() / unit::s);
+  bar.hint = hint_of(full_label(row), parts, "s");
+  return bar;
 }
 
 std::string kernel_title(const Group& group) {
@@ -49,6 +91,95 @@ std::string kernel_title(const Group& group) {
   return fmt::format("Kernel time: least in {} ({} s, of which {} compute)", full_label(*least),
                      significant(kernels.total() / unit::s),
                      percent(kernels.compute / kernels.total()));
+}
+
+// ---- by stage
+
+/// Of each layout the job that ran with fewest options and the smallest microbatch.
+std::vector<const StudyRow*> one_per_layout(const Group& group) {
+  std::vector<const StudyRow*> chosen;
+  for (const StudyRow* row : group.that_ran()) {
+    if (row->metrics->stages.size() < 2) continue;
+    if (chosen.empty() || layout_label(*chosen.back()) != layout_label(*row)) chosen.push_back(row);
+  }
+  return chosen;
+}
+
+struct StageImbalance {
+  const StudyRow* row = nullptr;
+  int32_t stage = 0;
+  double more = 0;  // computing than the mean stage
+};
+
+/// The stage that computes most against its job's mean.
+StageImbalance most_uneven(const std::vector<const StudyRow*>& rows) {
+  StageImbalance most;
+  for (const StudyRow* row : rows) {
+    double mean = 0;
+    for (const metrics::Stage& stage : row->metrics->stages)
+      mean += stage.kernels.compute / unit::s / static_cast<double>(row->metrics->stages.size());
+    for (const metrics::Stage& stage : row->metrics->stages)
+      if (mean > 0 && stage.kernels.compute / unit::s / mean - 1 > most.more)
+        most = {row, stage.stage, stage.kernels.compute / unit::s / mean - 1};
+  }
+  return most;
+}
+
+std::string stage_title(const std::vector<const StudyRow*>& rows) {
+  const StageImbalance most = most_uneven(rows);
+  if (most.row == nullptr) return "By pipeline stage: all stages compute alike";
+  return fmt::format("By pipeline stage: stage {} of {} computes {} more than the mean stage",
+                     most.stage, full_label(*most.row), percent(most.more));
+}
+
+Bar stage_bar(const StudyRow& row, const metrics::Stage& stage) {
+  Bar bar;
+  bar.job = row.name;
+  bar.begins_group = &stage == &row.metrics->stages.front();
+  bar.label = bar.begins_group ? layout_label(row) + " stage 0" : std::to_string(stage.stage);
+  const std::vector<NamedPart> parts = kernel_parts(stage.kernels);
+  add_parts(bar, parts);
+  bar.text = significant(stage.kernels.total() / unit::s);
+  bar.hint = fmt::format("{}, stage {}: {} s, computing {} s", full_label(row), stage.stage,
+                         bar.text, significant(stage.kernels.compute / unit::s));
+  return bar;
+}
+
+std::vector<std::string> stage_cells(const StudyRow& row, const metrics::Stage& stage) {
+  std::vector<std::string> cells = {full_label(row), std::to_string(stage.stage)};
+  append(cells, kernel_cells(stage.kernels));
+  append(cells,
+         std::vector<std::string>{significant(stage.power_mean_w), significant(stage.die_mean_c),
+                                  significant(stage.sm_clock_mean_mhz, 4)});
+  return cells;
+}
+
+// ---- memory
+
+Bar memory_bar(const StudyRow& row, const StudyRow* above) {
+  Bar bar = empty_bar(row, above);
+  const auto stage = worst_stage(row);
+  if (!stage) {
+    if (bar.status.empty()) bar.status = "not known";
+    return bar;
+  }
+  const std::vector<NamedPart> parts = memory_parts(row.memory[*stage]);
+  const std::string total = significant(row.memory[*stage].total() / unit::GiB);
+  add_parts(bar, parts);
+  bar.text = total;
+  bar.hint = hint_of(full_label(row), parts, "GiB");
+  if (row.verdict == Verdict::oom) bar.status = total + " OOM";
+  return bar;
+}
+
+std::vector<std::string> memory_cells(const StudyRow& row) {
+  const auto stage = worst_stage(row);
+  std::vector<std::string> cells = {full_label(row), std::string(name_of(row.verdict)),
+                                    stage ? std::to_string(*stage) : "–"};
+  for (const NamedPart& part : memory_parts(stage ? row.memory[*stage] : run::MemoryUse{}))
+    cells.push_back(stage ? significant(part.value) : "–");
+  cells.push_back(stage ? significant(row.memory[*stage].total() / unit::GiB) : "–");
+  return cells;
 }
 
 std::string memory_title(const Group& group, const std::optional<double>& limit) {
@@ -67,59 +198,69 @@ std::string memory_title(const Group& group, const std::optional<double>& limit)
 }  // namespace
 
 Figure kernel_figure(const Group& group) {
-  JobChart chart{
-      .id = "kernels",
-      .bars = {.title = kernel_title(group),
-               .unit = "kernel seconds of one step, mean over GPUs (s)"},
-      .note =
-          "Waiting for a late peer is inside the collective's kernel, as NCCL shows it; kernels "
-          "that overlap count twice. Gaps: the host launches too late. A cut bar is longer "
-          "than shown.",
-      .columns = kernel_columns(),
-      .legend = legend_of(step_parts({})),
-      .part_unit = "s"};
-  chart.columns.emplace_back("gaps between kernels (s)");
-  return job_figure(group, std::move(chart), [](const StudyRow& row) -> std::optional<JobBar> {
-    if (!has_kernels(row)) return std::nullopt;
-    const metrics::Metrics& m = *row.metrics;
-    JobBar bar{.parts = step_parts(m),
-               .text = significant(m.kernels.total() / unit::s),
-               .cells = kernel_cells(m.kernels)};
-    bar.cells.push_back(m.parts ? significant(m.parts->gaps / unit::s) : "–");
-    return bar;
-  });
+  BarChart chart;
+  chart.title = kernel_title(group);
+  chart.unit = "kernel seconds of one step, mean over GPUs (s)";
+  DataTable table{{"job"}, {}};
+  append(table.columns, kernel_columns());
+  table.columns.emplace_back("gaps between kernels (s)");
+  const StudyRow* above = nullptr;
+  for (const StudyRow* row : group.rows) {
+    chart.bars.push_back(kernel_bar(*row, above));
+    above = row;
+    if (!has_kernels(*row)) continue;
+    std::vector<std::string> cells = {full_label(*row)};
+    append(cells, kernel_cells(row->metrics->kernels));
+    cells.push_back(row->metrics->parts ? significant(row->metrics->parts->gaps / unit::s) : "–");
+    table.add(std::move(cells), row->name);
+  }
+  return {
+      "kernels-" + group.id, chart.title,
+      "Waiting for a late peer is inside the collective's kernel, as NCCL shows it; kernels "
+      "that overlap count twice. Gaps: the host launches too late. A cut bar is longer than shown.",
+      html_legend(legend_of(step_parts({}))) + bar_chart_svg(chart), std::move(table)};
+}
+
+std::vector<Figure> stage_figures(const Group& group) {
+  const std::vector<const StudyRow*> rows = one_per_layout(group);
+  if (rows.empty()) return {};
+  BarChart chart;
+  chart.title = stage_title(rows);
+  chart.unit = "kernel seconds of one step, mean over the stage's GPUs (s)";
+  DataTable table{{"job", "stage"}, {}};
+  append(table.columns, kernel_columns());
+  append(table.columns, std::vector<std::string>{"power (W)", "die (°C)", "clock (MHz)"});
+  for (const StudyRow* row : rows)
+    for (const metrics::Stage& stage : row->metrics->stages) {
+      chart.bars.push_back(stage_bar(*row, stage));
+      table.add(stage_cells(*row, stage), row->name);
+    }
+  return {{"stages-" + group.id, chart.title,
+           "One job of each layout: the one with fewest options and the smallest microbatch. Early "
+           "stages wait longer for gradients; the last stage computes the loss.",
+           html_legend(kernel_legend()) + bar_chart_svg(chart), std::move(table)}};
 }
 
 Figure memory_figure(const Group& group) {
-  JobChart chart{.id = "memory",
-                 .bars = {.title = {}, .unit = "memory of the fullest GPU (GiB)"},
-                 .columns = {"verdict", "fullest stage"},
-                 .legend = legend_of(memory_parts({})),
-                 .part_unit = "GiB"};
+  BarChart chart;
+  chart.unit = "memory of the fullest GPU (GiB)";
+  DataTable table{{"job", "verdict", "fullest stage"}, {}};
   for (const NamedPart& part : memory_parts({}))
-    chart.columns.push_back(part.name + " (GiB)");
-  chart.columns.emplace_back("total (GiB)");
-  for (const StudyRow* row : group.rows)
-    if (row->memory_limit) chart.bars.limit = *row->memory_limit / unit::GiB;
-  chart.bars.title = memory_title(group, chart.bars.limit);
-  if (chart.bars.limit) {
-    chart.bars.limit_name =
-        fmt::format("{} GiB of device memory", significant(*chart.bars.limit, 4));
-    chart.note = "Dashed line: " + chart.bars.limit_name + ", as the driver reports it.";
+    table.columns.push_back(part.name + " (GiB)");
+  table.columns.push_back("total (GiB)");
+  const StudyRow* above = nullptr;
+  for (const StudyRow* row : group.rows) {
+    chart.bars.push_back(memory_bar(*row, above));
+    above = row;
+    if (row->memory_limit) chart.limit = *row->memory_limit / unit::GiB;
+    if (!row->memory.empty()) table.add(memory_cells(*row), row->name);
   }
-  return job_figure(group, std::move(chart), [](const StudyRow& row) -> std::optional<JobBar> {
-    const auto stage = worst_stage(row);
-    if (!stage) return std::nullopt;
-    const std::string total = significant(row.memory[*stage].total() / unit::GiB);
-    JobBar bar{.parts = memory_parts(row.memory[*stage]),
-               .text = total,
-               .status = row.verdict == Verdict::oom ? total + " OOM" : "",
-               .cells = {std::string(name_of(row.verdict)), std::to_string(*stage)}};
-    for (const NamedPart& part : bar.parts)
-      bar.cells.push_back(significant(part.value));
-    bar.cells.push_back(total);
-    return bar;
-  });
+  chart.title = memory_title(group, chart.limit);
+  if (chart.limit)
+    chart.limit_name = fmt::format("{} GiB of device memory", significant(*chart.limit, 4));
+  return {"memory-" + group.id, chart.title,
+          chart.limit ? "Dashed line: " + chart.limit_name + ", as the driver reports it." : "",
+          html_legend(memory_legend()) + bar_chart_svg(chart), std::move(table)};
 }
 
 }  // namespace triplepoint::report

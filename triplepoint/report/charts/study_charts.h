@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "triplepoint/base/json_fwd.h"
 
 #include "triplepoint/answers/figures.h"
-#include "triplepoint/report/charts/measures.h"
+#include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/html.h"
 
@@ -29,29 +29,13 @@ std::vector<DeviceMap> device_maps(const Group& group);
 /// The numbers of a map as the page's script reads them.
 Json compact_table(const HeatMap& map);
 
-/// One job in a chart of them.
-struct JobBar {
-  std::vector<NamedPart> parts;
-  std::string text;
-  std::optional<double> peak = {};
-  std::string status = {};              // instead of the text: "109 OOM"
-  std::vector<std::string> cells = {};  // of the table, one for each of the columns
-};
-struct JobChart {
-  std::string id;
-  BarChart bars;  // but for the bars themselves
-  std::string note = {};
-  std::vector<std::string> columns = {};
-  std::vector<LegendEntry> legend = {};
-  std::string part_unit = {};
-};
-/// A bar per job of the group, below each other by layout; of jobs for which `bar_of` knows nothing
-/// only why.
-using BarOf = std::function<std::optional<JobBar>(const StudyRow&)>;
-Figure job_figure(const Group& group, JobChart chart, const BarOf& bar_of);
+/// One line per layout over the microbatch sizes it was run with, the paper's figure 13; nothing
+/// without a sweep.
+std::vector<Figure> microbatch_figures(const Group& group);
+std::vector<LegendEntry> microbatch_legend(const Group& group);
 
-/// How much of the links' bandwidth each job uses over its step, inside and between nodes; nothing
-/// where no job knows.
+/// How much of the links' bandwidth each job uses over its step, inside and between nodes, and in
+/// messages of what size; nothing where no job knows.
 std::vector<Figure> link_figures(const Group& group);
 
 /// One chart each, with a bar per job of the group: the paper's figures 4 and 8.
@@ -60,11 +44,16 @@ std::vector<Figure> heat_figures(const Group& group);  // power, temperature, cl
 /// Time below the requested clock, by reason.
 Figure throttle_figure(const Group& group);
 
+/// The bar of a job before anything is known of it: its label, and why it has no value.
+Bar empty_bar(const StudyRow& row, const StudyRow* above);
+
 /// The colours of variants.
 std::vector<LegendEntry> variant_legend(const Group& group);
 
 /// Kernel seconds by class, as the MICRO'25 paper's figures 3 and 10 stack them.
 Figure kernel_figure(const Group& group);
+/// The same by pipeline stage, one job per layout: the paper's figure 15. No bars, no figure.
+std::vector<Figure> stage_figures(const Group& group);
 /// Memory of each job's fullest stage, against what the device has.
 Figure memory_figure(const Group& group);
 

@@ -19,7 +19,7 @@ using answers::Better;
 using metrics::Metrics;
 using S = const Side&;
 using Sides = std::vector<Side>;
-constexpr Better less = Better::lower, more = Better::higher;
+constexpr Better less = Better::lower, more = Better::higher, any = Better::neither;
 constexpr ChangeForm rel = ChangeForm::relative, absolute = ChangeForm::absolute;
 
 /// Adds a row that at least one side knows.
@@ -114,16 +114,19 @@ void take_common_gpus(ComparedSection& section, const Sides& sides) {
   }
 }
 
+ComparedRow share_row(std::string key, std::string title) {
+  return {.key = std::move(key),
+          .title = std::move(title),
+          .unit = "%",
+          .scale = 0.01,
+          .better = less,
+          .says = absolute};
+}
+
 ComparedSection heat_section(const Sides& sides) {
   ComparedSection section = section_of("heat", "Heat and clock", {"heat"}, sides);
-  add(section,
-      {.key = "throttled",
-       .title = "throttled by any reason, mean of GPUs",
-       .unit = "%",
-       .scale = 0.01,
-       .better = less,
-       .says = absolute},
-      sides, [](S s) -> Value {
+  add(section, share_row("throttled", "throttled by any reason, mean of GPUs"), sides,
+      [](S s) -> Value {
         const std::vector<double>& each = s.metrics().throttled_per_gpu;
         if (each.empty()) return std::nullopt;
         return mean(each);
@@ -141,6 +144,102 @@ ComparedSection size_section(const Sides& sides) {
       sides, [](S s) { return number_at(s.row, "memory_gib.total"); });
   for (ComparedRow& row : section_of("links", "", {"links"}, sides).rows)
     section.rows.push_back(std::move(row));
+  return section;
+}
+
+ComparedSection stage_section(const Sides& sides) {
+  ComparedSection section{"stages", "Kernel seconds by pipeline stage", {}};
+  std::size_t most = 0;
+  for (const Side& side : sides)
+    most = std::max(most, side.metrics().stages.size());
+  for (std::size_t i = 0; i < most && most > 1; ++i) {
+    const auto of_stage = [i](auto&& of) {
+      return [i, of](S s) {
+        const auto& stages = s.metrics().stages;
+        return i < stages.size() ? Value(of(stages[i])) : Value();
+      };
+    };
+    for (const metrics::KernelPart& kind : metrics::kernel_parts())
+      add(section,
+          {.key = fmt::format("stage_{}_{}_s", i, kind.key),
+           .title = fmt::format("stage {}, {}", i, kind.label),
+           .unit = "s",
+           .better = std::string_view(kind.key) == "other" ? any : less},
+          sides,
+          of_stage([&](const metrics::Stage& stage) { return kind.of(stage.kernels) / unit::s; }));
+  }
+  return section;
+}
+
+/// An extreme of one list over GPUs.
+struct GpuExtreme {
+  const char *key, *title, *unit;
+  Better better;
+  ChangeForm says;
+  std::vector<double> Metrics::*list;
+  bool highest;
+};
+constexpr GpuExtreme gpu_extremes[] = {
+    {"hottest_gpu_c", "hottest GPU, its mean", "°C", less, absolute,
+     &Metrics::temperature_per_gpu_c, true},
+    {"coolest_gpu_c", "coolest GPU, its mean", "°C", any, absolute, &Metrics::temperature_per_gpu_c,
+     false},
+    {"highest_power_gpu_w", "GPU with most power", "W", any, rel, &Metrics::power_per_gpu_w, true},
+    {"lowest_power_gpu_w", "GPU with least power", "W", any, rel, &Metrics::power_per_gpu_w, false},
+    {"slowest_clock_gpu_mhz", "slowest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
+     false},
+    {"fastest_clock_gpu_mhz", "fastest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
+     true}};
+
+std::optional<std::size_t> place_of(const GpuExtreme& extreme, const std::vector<double>& all) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!std::isnan(all[i]) &&
+        (!best || (extreme.highest ? all[i] > all[*best] : all[i] < all[*best])))
+      best = i;
+  return best;
+}
+
+ComparedSection extremes_section(const Sides& sides) {
+  ComparedSection section{"extremes", "Single GPUs", {}};
+  for (const GpuExtreme& extreme : gpu_extremes) {
+    ComparedRow row{.key = extreme.key,
+                    .title = extreme.title,
+                    .unit = extreme.unit,
+                    .better = extreme.better,
+                    .says = extreme.says};
+    for (const Side& side : sides) {
+      const std::vector<double>& all = side.metrics().*extreme.list;
+      const auto place = place_of(extreme, all);
+      const auto per_node = static_cast<std::size_t>(std::max<int64_t>(1, side.row.gpus_per_node));
+      row.values.push_back(place ? Value(all[*place]) : Value());
+      row.whose.push_back(place ? fmt::format("GPU {} (GPU {} of node {})", *place,
+                                              *place % per_node, *place / per_node)
+                                : "");
+    }
+    add_known(section, std::move(row));
+  }
+  return section;
+}
+
+/// Numbers by name: a name that a side lacks is zero where it has others.
+ComparedSection named_section(const Sides& sides, ComparedSection section, const ComparedRow& like,
+                              std::map<std::string, double> Metrics::*numbers) {
+  std::set<std::string> names;
+  for (const Side& side : sides)
+    for (const auto& [name, number] : side.metrics().*numbers)
+      names.insert(name);
+  for (const std::string& name : names) {
+    ComparedRow row = like;
+    row.key = fmt::format(fmt::runtime(like.key), name);
+    row.title = name;
+    add(section, std::move(row), sides, [&](S s) -> Value {
+      const auto& map = s.metrics().*numbers;
+      if (map.empty()) return std::nullopt;
+      const auto found = map.find(name);
+      return found == map.end() ? 0.0 : found->second;
+    });
+  }
   return section;
 }
 
@@ -185,6 +284,25 @@ ComparedSection whole_section(const Sides& sides) {
         const Value joules = number_at(s.row, "energy_j");
         return joules && tokens(s) ? Value(*joules / *tokens(s)) : Value();
       });
+  return section;
+}
+
+ComparedSection step_section(const Sides& sides) {
+  ComparedSection section{"steps", "Steps", {}};
+  if (std::ranges::none_of(sides, [](S s) { return s.step_s.size() > 1; })) return section;
+  constexpr std::pair<const char*, double> places[] = {
+      {"fastest", 0}, {"median", 0.5}, {"slowest", 1}};
+  for (const auto& [name, share] : places)
+    add(section,
+        {.key = fmt::format("step_{}_s", name),
+         .title = fmt::format("{} step", name),
+         .unit = "s",
+         .better = less},
+        sides, [share = share](S s) {
+          return s.step_s.empty() ? Value() : Value(lower_quantile(s.step_s, share));
+        });
+  add(section, {.key = "num_steps", .title = "steps"}, sides,
+      [](S s) { return s.step_s.empty() ? Value() : Value(static_cast<double>(s.step_s.size())); });
   return section;
 }
 
@@ -284,8 +402,14 @@ Comparison compare_runs(Sides sides) {
       section_of("energy", "Power and energy", {"energy"}, sides),
       heat_section(sides),
       size_section(sides),
+      extremes_section(sides),
       section_of("kernels", "Kernel seconds of a GPU in one step", {"kernels"}, sides),
-      section_of("throttle", "Throttling, share of time", {"throttle"}, sides)};
+      stage_section(sides),
+      step_section(sides),
+      named_section(sides, {"throttle", "Throttling, share of time", {}},
+                    share_row("throttle_{}", ""), &Metrics::throttle),
+      named_section(sides, {"ledger", "Energy of a step by use", {}},
+                    {.key = "energy_{}_j", .unit = "kJ", .scale = 1e3}, &Metrics::energy_ledger_j)};
   std::erase_if(comparison.sections, [](const auto& section) { return section.rows.empty(); });
   for (ComparedSection& section : comparison.sections)
     take_common_gpus(section, sides);

@@ -51,6 +51,7 @@ struct ComparedRow {
   answers::Better better = answers::Better::neither;
   ChangeForm says = ChangeForm::relative;
   std::vector<std::optional<double>> values = {};
+  std::vector<std::string> whose = {};  // of extremes: "GPU 11 (GPU 3 of node 1)"; else empty
 
   std::string value_text(std::size_t side) const;
 };
@@ -62,9 +63,6 @@ struct Difference {
   std::optional<double> relative;
 };
 std::optional<Difference> difference(const ComparedRow&, std::size_t side);
-/// Below it, two numbers are the same to a reader; relative.
-inline constexpr double min_relative_change = 1e-3;
-bool is_same(const ComparedRow&, const Difference&);
 /// "+12 %", "-4.1 °C", "same" below one part in a thousand; "–" where it is not known.
 std::string difference_text(const ComparedRow&, std::size_t side);
 /// The same in the colour of its judgement.
@@ -132,5 +130,21 @@ std::string comparison_csv(const StudyComparison&);
 /// are seldom looked at, and every job of studies.
 answers::Document comparison_document(const Comparison&, bool all);
 answers::Document comparison_document(const StudyComparison&, bool all);
+
+/// How well one study foretold the step times of another, over the jobs that ran in both.
+///
+///   error of a job = |predicted / measured - 1|
+struct PredictionScore {
+  std::size_t jobs = 0;
+  double median_error = 0, largest_error = 0;
+  std::string worst;                       // the job of the largest error
+  std::optional<double> rank_correlation;  // Spearman's
+};
+
+/// Of the first study and side `side`, if one of them was simulated and the other measured, and at
+/// least three jobs ran in both.
+std::optional<PredictionScore> score_prediction(const StudyComparison&, std::size_t side);
+
+std::string sentence_of(const PredictionScore& score, const StudyComparison&, std::size_t side);
 
 }  // namespace triplepoint::report

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -38,22 +39,34 @@ ComparedSection section_of(const Comparison& c, std::string_view name) {
   return found == c.sections.end() ? ComparedSection() : *found;
 }
 
-/// Of the signal a row per run; without a chart where none knows it.
-answers::Figure gpu_figure(const Comparison& c, const DeviceSignal& signal) {
-  answers::HeatMap map{.title = capitalized(signal.id) + " of every GPU", .unit = signal.unit};
+answers::Bar kernel_bar(const metrics::KernelSeconds& kernels, std::string label) {
+  answers::Bar bar;
+  bar.label = std::move(label);
+  if (kernels.total() <= Seconds()) {  // it did not run, or nothing has seen its kernels
+    bar.status = "not known";
+    return bar;
+  }
+  bar.parts = bar_parts_of(kernel_parts(kernels), "s");
+  bar.text = significant(kernels.total() / unit::s);
+  return bar;
+}
+
+answers::Figure gpu_figure(const Comparison& c, std::vector<double> metrics::Metrics::*list,
+                           const char* id, const char* name, const char* unit_name) {
+  answers::HeatMap map{.title = fmt::format("{} of every GPU", name), .unit = unit_name};
   map.per_node = 1;
   std::size_t most = 0;
   for (const Side& side : c.sides) {
-    std::vector<double> values = signal.of(side.metrics());
+    const std::vector<double>& values = side.metrics().*list;
     if (values.empty()) continue;
+    map.rows.push_back({side.name, values});
     map.per_node = std::max(map.per_node, side.row.gpus_per_node);
     most = std::max(most, values.size());
-    map.rows.push_back({side.name, std::move(values)});
   }
   if (map.rows.empty()) return {};
   std::vector<TextColumn> columns = {{"run", Align::left}};
   for (std::size_t i = 0; i < most; ++i)
-    columns.push_back({fmt::format("GPU {} ({})", i, signal.unit)});
+    columns.push_back({fmt::format("GPU {} ({})", i, unit_name)});
   triplepoint::DataTable table = text_table(std::move(columns));
   for (const answers::HeatRow& row : map.rows) {
     std::vector<DataCell> cells = {row.label};
@@ -61,22 +74,13 @@ answers::Figure gpu_figure(const Comparison& c, const DeviceSignal& signal) {
       cells.emplace_back(i < row.values.size() ? significant(row.values[i], 4) : "");
     table.add(std::move(cells));
   }
-  return {.id = "gpus-" + signal.id,
+  return {.id = fmt::format("gpus-{}", id),
           .title = map.title,
           .note = "A row is a run, a column a GPU.",
           .chart = std::move(map),
           .legend = {},
           .table = std::move(table),
           .wide = true};
-}
-
-/// Heat, power and clock of every GPU.
-std::vector<answers::Figure> gpu_figures(const Comparison& c) {
-  std::vector<answers::Figure> figures;
-  for (const DeviceSignal& signal : device_signals())
-    if (signal.id == "temperature" || signal.id == "power" || signal.id == "clock")
-      figures.push_back(gpu_figure(c, signal));
-  return figures;
 }
 
 /// What changed most visibly, of the whole run where one is longer than its last step: one bar per
@@ -109,7 +113,7 @@ answers::Figure headline_figure(const Comparison& c) {
           section_table(c, shown)};
 }
 
-/// Kernel seconds by class: a bar per side.
+/// Kernel seconds by class: a bar per side; and one per stage and side.
 answers::Figure kernels_figure(const Comparison& c) {
   const ComparedSection section = section_of(c, "kernels");
   if (section.rows.empty()) return {};
@@ -117,11 +121,8 @@ answers::Figure kernels_figure(const Comparison& c) {
                  .unit = "kernel seconds, mean over GPUs (s)",
                  .bars = {},
                  .cuts = false};
-  for (const Side& side : c.sides) {
-    const metrics::KernelSeconds& kernels = side.metrics().kernels;
-    chart.bars.push_back(stacked_bar(side.name, kernel_parts(kernels), "s"));
-    if (kernels.total() <= Seconds()) chart.bars.back().status = "not known";
-  }
+  for (const Side& side : c.sides)
+    chart.bars.push_back(kernel_bar(side.metrics().kernels, side.name));
   if (const ComparedRow* total = c.find("kernel_total_s"); total && c.sides.size() == 2)
     if (const auto by = difference(*total, 1))
       chart.title = fmt::format("Kernel seconds of a GPU: {} ({})", difference_text(*total, 1),
@@ -132,6 +133,29 @@ answers::Figure kernels_figure(const Comparison& c) {
           chart,
           legend_of(kernel_parts({})),
           section_table(c, section)};
+}
+
+answers::Figure stages_figure(const Comparison& c) {
+  const ComparedSection section = section_of(c, "stages");
+  if (section.rows.empty()) return {};
+  BarChart chart{.title = "Kernel seconds of each pipeline stage",
+                 .unit = "kernel seconds, mean over the stage's GPUs (s)",
+                 .bars = {},
+                 .cuts = false};
+  std::size_t most = 0;
+  for (const Side& side : c.sides)
+    most = std::max(most, side.metrics().stages.size());
+  for (std::size_t stage = 0; stage < most; ++stage) {
+    bool first = true;
+    for (const Side& side : c.sides) {
+      if (stage >= side.metrics().stages.size()) continue;
+      chart.bars.push_back(kernel_bar(side.metrics().stages[stage].kernels,
+                                      fmt::format("stage {}, {}", stage, side.name)));
+      chart.bars.back().begins_group = first;
+      first = false;
+    }
+  }
+  return {"stages", chart.title, "", chart, legend_of(kernel_parts({})), section_table(c, section)};
 }
 
 /// Length of every step.
@@ -232,6 +256,12 @@ triplepoint::DataTable settings_table(const Comparison& c) {
   return table;
 }
 
+/// What is seldom looked at.
+bool is_detail(const ComparedSection& section) {
+  constexpr std::array details = {"stages", "steps", "ledger", "throttle"};
+  return std::ranges::find(details, section.name) != details.end();
+}
+
 /// No side differs from the first by it.
 bool tells_nothing(const ComparedRow& row, const Comparison& c) {
   for (std::size_t side = 1; side < c.sides.size(); ++side) {
@@ -284,6 +314,7 @@ std::string title_of(const std::vector<std::string>& names) {
 }  // namespace
 
 answers::Document comparison_document(const Comparison& c, bool all) {
+  using metrics::Metrics;
   std::vector<std::string> names;
   for (const Side& side : c.sides)
     names.push_back(side.name);
@@ -293,7 +324,7 @@ answers::Document comparison_document(const Comparison& c, bool all) {
   if (!c.settings.empty()) settings.tables = {settings_table(c)};
   std::size_t left_out = 0;
   for (ComparedSection section : c.sections) {
-    if (!all && section.name == "throttle") continue;  // seldom looked at
+    if (!all && is_detail(section)) continue;
     if (!all)
       left_out +=
           std::erase_if(section.rows, [&](const auto& row) { return tells_nothing(row, c); });
@@ -306,8 +337,13 @@ answers::Document comparison_document(const Comparison& c, bool all) {
   document.sections = {
       what_changed(begin_with_verdict(document, sentences_of(c))),
       drawings("overview", "At a glance",
-               {headline_figure(c), kernels_figure(c), ledger_figure(c), steps_figure(c)}),
-      drawings("gpus", "Every GPU", gpu_figures(c)), std::move(settings), std::move(numbers)};
+               {headline_figure(c), kernels_figure(c), ledger_figure(c), steps_figure(c),
+                stages_figure(c)}),
+      drawings("gpus", "Every GPU",
+               {gpu_figure(c, &Metrics::temperature_per_gpu_c, "temperature", "Temperature", "°C"),
+                gpu_figure(c, &Metrics::power_per_gpu_w, "power", "Power", "W"),
+                gpu_figure(c, &Metrics::sm_clock_per_gpu_mhz, "clock", "SM clock", "MHz")}),
+      std::move(settings), std::move(numbers)};
   document.numbers = comparison_json(c);
   return document;
 }

@@ -7,9 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/findings/study_document.h"
 
@@ -61,11 +64,13 @@ Json rows_json(const ComparedSection& section) {
       differences.push_back(by ? Json(by->absolute) : Json());
       relative.push_back(by && by->relative ? Json(*by->relative) : Json());
     }
-    rows.push_back({{"key", row.key},
-                    {"title", row.title},
-                    {"values", std::move(values)},
-                    {"difference", std::move(differences)},
-                    {"relative", std::move(relative)}});
+    Json json = {{"key", row.key},
+                 {"title", row.title},
+                 {"values", std::move(values)},
+                 {"difference", std::move(differences)},
+                 {"relative", std::move(relative)}};
+    if (!row.whose.empty()) json["whose"] = row.whose;
+    rows.push_back(std::move(json));
   }
   return rows;
 }
@@ -78,37 +83,44 @@ Json sections_json(const Comparison& c) {
   return sections;
 }
 
-/// job (of studies),section,key,A,B,B difference,B relative,...
-triplepoint::DataTable numbers_table(const std::vector<std::string>& names, bool with_job) {
-  triplepoint::DataTable table;
-  if (with_job) table.columns.push_back({.key = "job", .title = {}});
-  for (const char* key : {"section", "key"})
-    table.columns.push_back({.key = key, .title = {}});
-  for (std::size_t i = 0; i < names.size(); ++i)
-    for (const char* what : {"", " difference", " relative"})
-      if (i > 0 || *what == 0) table.columns.push_back({.key = names[i] + what, .title = {}});
-  return table;
+/// key,title,A,B,B_difference,B_relative,...
+std::vector<std::string> csv_header(const std::vector<std::string>& names, bool with_job) {
+  std::vector<std::string> header;
+  if (with_job) header.emplace_back("job");
+  header.insert(header.end(), {"section", "key"});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    header.push_back(names[i]);
+    if (i == 0) continue;
+    header.push_back(names[i] + " difference");
+    header.push_back(names[i] + " relative");
+  }
+  return header;
 }
 
-void add_rows(triplepoint::DataTable& table, const Comparison& c, const std::string* job) {
-  const auto cell = [](const Value& value) -> DataCell {
-    if (value && std::isfinite(*value)) return *value;
-    return Missing{"not known"};
-  };
+void add_number(CsvWriter& csv, const Value& value) {
+  if (value && std::isfinite(*value))
+    csv.cell(*value);
+  else
+    csv.empty_cell();
+}
+
+void add_values(CsvWriter& csv, const ComparedRow& row) {
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    add_number(csv, row.values[i]);
+    if (i == 0) continue;
+    const auto by = difference(row, i);
+    add_number(csv, by ? Value(by->absolute) : Value());
+    add_number(csv, by ? by->relative : Value());
+  }
+}
+
+void add_rows(CsvWriter& csv, const Comparison& c, const std::string* job) {
   for (const ComparedSection& section : c.sections)
     for (const ComparedRow& row : section.rows) {
-      std::vector<DataCell> cells;
-      if (job != nullptr) cells.emplace_back(*job);
-      cells.emplace_back(section.name);
-      cells.emplace_back(row.key);
-      for (std::size_t i = 0; i < row.values.size(); ++i) {
-        cells.push_back(cell(row.values[i]));
-        if (i == 0) continue;
-        const auto by = difference(row, i);
-        cells.push_back(cell(by ? Value(by->absolute) : Value()));
-        cells.push_back(cell(by ? by->relative : Value()));
-      }
-      table.add(std::move(cells));
+      if (job != nullptr) csv.cell(*job);
+      csv.cell(section.name).cell(row.key);
+      add_values(csv, row);
+      csv.end_row();
     }
 }
 
@@ -118,6 +130,25 @@ std::vector<std::string> names_of(const Comparison& c) {
   for (const Side& side : c.sides)
     names.push_back(side.name);
   return names;
+}
+
+struct Extreme {
+  const ComparedJob* job = nullptr;
+  const ComparedRow* row = nullptr;
+  double ratio = 1;
+};
+
+/// The job whose number grew (or shrank) most against the first study.
+Extreme most_changed(const StudyComparison& c, const char* key, std::size_t side, bool grew) {
+  Extreme most;
+  for (const ComparedJob& job : c.jobs) {
+    const ComparedRow* row = job.numbers.find(key);
+    if (row == nullptr || !row->values[0] || !row->values[side] || *row->values[0] <= 0) continue;
+    const double ratio = *row->values[side] / *row->values[0];
+    if (grew ? ratio > most.ratio * (1 + 1e-3) : ratio < most.ratio * (1 - 1e-3))
+      most = {&job, row, ratio};
+  }
+  return most;
 }
 
 std::string mean_words(const StudyComparison::Mean& mean, const char* more, const char* less) {
@@ -143,6 +174,14 @@ void add_study_sentences(const StudyComparison& c, std::size_t side,
   if (const auto energy = c.mean_ratio("energy_j", side))
     text += fmt::format(" and costs {} energy", mean_words(*energy, "more", "less"));
   sentences.push_back(text + " (geometric means).");
+  for (const bool grew : {true, false}) {
+    const Extreme most = most_changed(c, "step_time_s", side, grew);
+    if (most.job != nullptr)
+      sentences.push_back(fmt::format("{}: {}, {} s against {} s ({}).",
+                                      grew ? "Slowed down most" : "Sped up most", most.job->name,
+                                      most.row->value_text(side), most.row->value_text(0),
+                                      difference_text(*most.row, side)));
+  }
 }
 
 void add_verdict_sentences(const StudyComparison& c, std::size_t side,
@@ -196,6 +235,7 @@ std::vector<std::string> sentences_of(const StudyComparison& c) {
   std::vector<std::string> sentences = c.scores;
   for (std::size_t i = 1; i < c.names.size(); ++i) {
     add_study_sentences(c, i, sentences);
+    if (const auto score = score_prediction(c, i)) sentences.push_back(sentence_of(*score, c, i));
     add_verdict_sentences(c, i, sentences);
   }
   return sentences;
@@ -288,6 +328,12 @@ Json comparison_json(const StudyComparison& c) {
     for (const char* key : {"step_time_s", "energy_j", "power_mean_w", "sm_clock_mean_mhz"})
       if (const auto mean = c.mean_ratio(key, i))
         of_side[key] = {{"ratio", mean->ratio}, {"jobs", mean->jobs}};
+    if (const auto score = i > 0 ? score_prediction(c, i) : std::nullopt)
+      of_side["prediction"] = {{"jobs", score->jobs},
+                               {"median_error", score->median_error},
+                               {"largest_error", score->largest_error},
+                               {"worst_job", score->worst},
+                               {"rank_correlation", number_json(score->rank_correlation)}};
     means.push_back(std::move(of_side));
   }
   return {{"schema", 1},
@@ -299,16 +345,52 @@ Json comparison_json(const StudyComparison& c) {
 }
 
 std::string comparison_csv(const Comparison& c) {
-  triplepoint::DataTable table = numbers_table(names_of(c), false);
-  add_rows(table, c, nullptr);
-  return table_csv(table);
+  CsvWriter csv(csv_header(names_of(c), false));
+  add_rows(csv, c, nullptr);
+  return csv.text();
 }
 
 std::string comparison_csv(const StudyComparison& c) {
-  triplepoint::DataTable table = numbers_table(c.names, true);
+  CsvWriter csv(csv_header(c.names, true));
   for (const ComparedJob& job : c.jobs)
-    add_rows(table, job.numbers, &job.name);
-  return table_csv(table);
+    add_rows(csv, job.numbers, &job.name);
+  return csv.text();
+}
+
+std::optional<PredictionScore> score_prediction(const StudyComparison& c, std::size_t side) {
+  PredictionScore score;
+  std::vector<double> predicted, measured, errors;
+  for (const ComparedJob& job : c.jobs) {
+    constexpr auto simulated = run::Origin::simulated, by_sensors = run::Origin::measured;
+    const bool forward = job.origins[0] == simulated && job.origins[side] == by_sensors;
+    const bool backward = job.origins[0] == by_sensors && job.origins[side] == simulated;
+    const ComparedRow* row = job.numbers.find("step_time_s");
+    if ((!forward && !backward) || row == nullptr || !row->values[0] || !row->values[side])
+      continue;
+    predicted.push_back(*row->values[forward ? 0 : side]);
+    measured.push_back(*row->values[forward ? side : 0]);
+    errors.push_back(std::abs(predicted.back() / measured.back() - 1));
+    if (errors.back() >= score.largest_error)
+      score.largest_error = errors.back(), score.worst = job.name;
+  }
+  constexpr std::size_t min_jobs = 3;
+  if (errors.size() < min_jobs) return std::nullopt;
+  score.jobs = errors.size();
+  score.median_error = median(errors);
+  score.rank_correlation = calibrate::rank_correlation(predicted, measured);
+  return score;
+}
+
+std::string sentence_of(const PredictionScore& score, const StudyComparison& c, std::size_t side) {
+  const std::string order = score.rank_correlation
+                                ? fmt::format("; it orders them with a rank correlation of {}",
+                                              significant(*score.rank_correlation, 2))
+                                : "";
+  return fmt::format(
+      "As a prediction, the simulated one of {} and {} is off by {} % in the median of {} jobs and "
+      "by {} % at most ({}){}.",
+      c.names[0], c.names[side], significant(100 * score.median_error, 2), score.jobs,
+      significant(100 * score.largest_error, 2), score.worst, order);
 }
 
 }  // namespace triplepoint::report

@@ -24,6 +24,34 @@ StudyRow row_of(const std::string& name, double step_s, run::Origin origin) {
   return row;
 }
 
+Study study_of(const std::vector<double>& steps, run::Origin origin) {
+  Study study;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    study.rows.push_back(row_of("job" + std::to_string(i), steps[i], origin));
+  return study;
+}
+
+TEST_CASE("a prediction is scored against what was measured, whichever is named first") {
+  const Study measured = study_of({1, 2, 4}, run::Origin::measured);
+  const Study simulated = study_of({1.1, 2, 3}, run::Origin::simulated);
+  for (const bool first : {true, false}) {
+    const StudyComparison c = first ? compare_studies({measured, simulated}, {"m", "s"})
+                                    : compare_studies({simulated, measured}, {"s", "m"});
+    const auto score = score_prediction(c, 1);
+    REQUIRE(score);
+    CHECK(score->jobs == 3);
+    CHECK(score->median_error == doctest::Approx(0.1));
+    CHECK(score->largest_error == doctest::Approx(0.25));
+    CHECK(score->worst == "job2");
+    CHECK(*score->rank_correlation == doctest::Approx(1));
+  }
+}
+
+TEST_CASE("two studies of one kind predict nothing") {
+  const Study a = study_of({1, 2, 4}, run::Origin::measured);
+  CHECK_FALSE(score_prediction(compare_studies({a, a}, {"a", "b"}), 1));
+}
+
 using doctest::Approx;
 
 Side sample_side(const std::string& name, double step_s, int64_t gpus = 32) {
@@ -37,7 +65,6 @@ Side sample_side(const std::string& name, double step_s, int64_t gpus = 32) {
   m.kernels.compute = 0.6 * step_s * unit::s;
   m.kernels.all_reduce = 0.2 * step_s * unit::s;
   m.temperature_per_gpu_c = {50, 60, 70};
-  m.temperature_mean_c = 60;
   m.stages = {{0, m.kernels, {}, {}, {}}, {1, m.kernels, {}, {}, {}}};
   return side;
 }
@@ -104,10 +131,11 @@ TEST_CASE("compare: runs of different size say what each GPU does") {
 TEST_CASE("compare: what one side does not know has no difference") {
   Side b = sample_side("b", 4);
   b.row.metrics->joules_per_token.reset();
-  b.row.metrics->temperature_mean_c.reset();
+  b.row.metrics->temperature_per_gpu_c.clear();
   const Comparison c = compare_runs({sample_side("a", 4), b});
   CHECK(difference_text(row(c, "joules_per_token"), 1) == "–");
-  CHECK(row(c, "temperature_mean_c").value_text(1) == "–");
+  CHECK(row(c, "hottest_gpu_c").value_text(1) == "–");
+  CHECK(row(c, "hottest_gpu_c").whose[0] == "GPU 2 (GPU 2 of node 0)");
   CHECK(comparison_json(c)["sections"][1]["rows"][0]["values"][1].is_null());
 }
 

@@ -20,6 +20,14 @@ namespace {
 
 using Value = std::optional<double>;
 
+constexpr double min_relative_change =
+    1e-3;  // relative; below, two numbers are the same to a reader
+
+bool is_same(const ComparedRow& row, const Difference& by) {
+  if (by.relative) return std::abs(*by.relative) < min_relative_change;
+  return std::abs(by.absolute / row.scale) < min_relative_change;
+}
+
 /// Both values of a row with their unit: "3.21 s against 3.65 s".
 std::string against(const ComparedRow& row, std::size_t side) {
   const std::string unit_name = row.unit.empty() ? "" : " " + row.unit;
@@ -204,29 +212,42 @@ std::string fastest_sentence(const Comparison& c) {
                      c.sides[slowest].name, row->value_text(slowest));
 }
 
-/// "A token costs 0.83 % more energy at the site: 0.2241 J/token against 0.2222 J/token."
 std::string energy_sentence(const Comparison& c, std::size_t side) {
   for (const char* key : {"whole_gpu_joules_per_token", "joules_per_token", "energy_j"}) {
     const ComparedRow* row = c.find(key);
     if (!is_known(row, side)) continue;
-    const double ratio = differs(row, side) ? *row->values[side] / *row->values[0] : 1;
-    const std::string size = ratio == 1   ? "the same"
-                             : ratio >= 2 ? size_text(*row, side) + " the"
-                                          : size_text(*row, side) + (ratio < 1 ? " less" : " more");
-    const auto scope = row->key == "joules_per_token" ? c.sides[side].metrics().energy_scope
-                                                      : metrics::EnergyScope::gpu;
-    return fmt::format("A {} costs {} energy {}: {}.", row->key == "energy_j" ? "step" : "token",
-                       size, metrics::scope_text(scope), against(*row, side));
+    const bool of_step = row->key == "energy_j";
+    const char* what = of_step ? "step" : "token";
+    const auto scope =
+        metrics::scope_text(row->key == "joules_per_token" ? c.sides[side].metrics().energy_scope
+                                                           : metrics::EnergyScope::gpu);
+    if (!differs(row, side)) return fmt::format("A {} costs the same energy {}.", what, scope);
+    const double ratio = *row->values[side] / *row->values[0];
+    if (ratio >= 2)
+      return fmt::format("A {} costs {} the energy {}: {}.", what, size_text(*row, side), scope,
+                         against(*row, side));
+    return fmt::format("A {} costs {} {} energy {}: {}.", what, size_text(*row, side),
+                       ratio < 1 ? "less" : "more", scope, against(*row, side));
   }
   return "";
 }
 
-/// "Its hottest die is 10 °C hotter: 82.4 °C against 72.4 °C."
 std::string heat_sentence(const Comparison& c, std::size_t side) {
-  const ComparedRow* row = find_of_run(c, "temperature_peak_c");
+  const ComparedRow* whole = c.find("whole_temperature_peak_c");
+  const ComparedRow* row = whole != nullptr ? whole : c.find("hottest_gpu_c");
   if (!differs(row, side)) return "";
-  return fmt::format("Its hottest die is {} {}: {}.", size_text(*row, side),
-                     judgement(*row, side) > 0 ? "cooler" : "hotter", against(*row, side));
+  std::string text = fmt::format(
+      "Its hottest {} is {} {}: {}", whole != nullptr ? "die" : "GPU", size_text(*row, side),
+      judgement(*row, side) > 0 ? "cooler" : "hotter", against(*row, side));
+  if (whole == nullptr)
+    text += row->whose[side] == row->whose[0]
+                ? fmt::format(" on average ({})", row->whose[0])
+                : fmt::format(" on average ({} against {})", row->whose[side], row->whose[0]);
+  const ComparedRow* clock = c.find("sm_clock_mean_mhz");
+  if (whole == nullptr && differs(clock, side))
+    text += fmt::format("; the mean clock is {} {}: {}", size_text(*clock, side),
+                        judgement(*clock, side) > 0 ? "higher" : "lower", against(*clock, side));
+  return text + ".";
 }
 
 /// A collective's kernel runs while it waits for a late peer: its seconds then tell nothing of the
@@ -349,6 +370,70 @@ std::vector<std::string> bottleneck_sentences(const Comparison& c, std::size_t s
 }
 
 }  // namespace
+
+std::string ComparedRow::value_text(std::size_t side) const {
+  if (!values[side]) return "–";
+  if (unit.empty() && *values[side] == std::floor(*values[side]))
+    return whole(static_cast<int64_t>(*values[side]));  // a count
+  return significant(*values[side] / scale, says == ChangeForm::relative ? 4 : 3);
+}
+
+std::optional<Difference> difference(const ComparedRow& row, std::size_t side) {
+  const Value base = row.values[0], value = row.values[side];
+  if (!base || !value) return std::nullopt;
+  Difference answer{*value - *base, std::nullopt};
+  if (*base != 0) answer.relative = answer.absolute / std::abs(*base);
+  return answer;
+}
+
+std::string difference_text(const ComparedRow& row, std::size_t side) {
+  const auto by = difference(row, side);
+  if (!by) return "–";
+  if (is_same(row, *by)) return "same";
+  const char* sign = by->absolute > 0 ? "+" : "−";
+  if (row.says == ChangeForm::relative && by->relative) {
+    const double size = std::abs(*by->relative);
+    if (size >= 2) return fmt::format("×{}", significant(1 + *by->relative));
+    return fmt::format("{}{} %", sign, significant(100 * size, size < 1 ? 2 : 3));
+  }
+  const std::string number = significant(std::abs(by->absolute) / row.scale, 2);
+  if (row.unit == "%") return fmt::format("{}{} points", sign, number);
+  return fmt::format("{}{}{}{}", sign, number, row.unit.empty() ? "" : " ", row.unit);
+}
+
+DataCell difference_cell(const ComparedRow& row, std::size_t side) {
+  const int good = judgement(row, side);
+  return {difference_text(row, side), good > 0   ? Style::good
+                                      : good < 0 ? Style::bad
+                                                 : Style::plain};
+}
+
+int judgement(const ComparedRow& row, std::size_t side) {
+  const auto by = difference(row, side);
+  if (!by || row.better == answers::Better::neither || is_same(row, *by)) return 0;
+  return (by->absolute > 0) == (row.better == answers::Better::higher) ? 1 : -1;
+}
+
+triplepoint::DataTable section_table(const Comparison& c, const ComparedSection& section) {
+  std::vector<TextColumn> columns = {{"number", Align::left}};
+  for (std::size_t i = 0; i < c.sides.size(); ++i) {
+    columns.push_back({c.sides[i].name});
+    if (i > 0) columns.push_back({"difference"});
+  }
+  triplepoint::DataTable table = text_table(std::move(columns));
+  table.title = section.title;
+  for (const ComparedRow& row : section.rows) {
+    std::vector<DataCell> cells = {row.unit.empty() ? row.title
+                                                    : fmt::format("{} ({})", row.title, row.unit)};
+    for (std::size_t i = 0; i < c.sides.size(); ++i) {
+      const bool has_owner = !row.whose.empty() && !row.whose[i].empty();
+      cells.emplace_back(row.value_text(i) + (has_owner ? ", " + row.whose[i] : ""));
+      if (i > 0) cells.push_back(difference_cell(row, i));
+    }
+    table.add(std::move(cells));
+  }
+  return table;
+}
 
 std::vector<std::string> sentences_of(const Comparison& c) {
   std::vector<std::string> sentences;

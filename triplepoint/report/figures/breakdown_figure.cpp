@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/report/charts/charts.h"
@@ -95,6 +96,26 @@ std::vector<LegendEntry> legend_of(const TimesByRank& times) {
   return legend;
 }
 
+/// Rows of a quantity's smallest, median and largest value, each above the rank that has it.
+void add_spreads(const TimesByRank& times, const TimeUnit& unit, DataTable& table) {
+  std::vector<std::vector<std::string>> rows = {{"smallest"}, {"of rank"}, {"median"},
+                                                {"of rank"},  {"largest"}, {"of rank"}};
+  for (std::size_t i = 0; i < times.quantities.size(); ++i) {
+    std::vector<RankValue> values;
+    values.reserve(times.ranks.size());
+    for (const RankTimes& rank : times.ranks)
+      values.push_back({rank.rank, rank.ns[i]});
+    const RankSpread spread = *spread_of(std::move(values));
+    rows[0].push_back(in_unit(spread.minimum, unit));
+    rows[1].push_back(std::to_string(spread.minimum_rank));
+    rows[2].push_back(in_unit(spread.median, unit));
+    rows[3].push_back(std::to_string(spread.median_rank));
+    rows[4].push_back(in_unit(spread.maximum, unit));
+    rows[5].push_back(std::to_string(spread.maximum_rank));
+  }
+  std::move(rows.begin(), rows.end(), std::back_inserter(table.rows));
+}
+
 DataTable table_of(const TimesByRank& times, const TimeUnit& unit) {
   DataTable table{{"rank"}, {}};
   for (const Quantity& quantity : times.quantities)
@@ -105,6 +126,7 @@ DataTable table_of(const TimesByRank& times, const TimeUnit& unit) {
       cells.push_back(in_unit(ns, unit));
     table.rows.push_back(std::move(cells));
   }
+  if (times.ranks.size() > 1) add_spreads(times, unit, table);
   return table;
 }
 

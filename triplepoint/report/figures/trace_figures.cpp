@@ -16,12 +16,17 @@
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/charts/svg.h"
+#include "triplepoint/report/charts/measures.h"
 
 namespace triplepoint::report {
 namespace {
 
 constexpr int64_t most_spans = 1'000'000;  // beyond, chains of dependencies take too long
+
+std::string section(const std::string& id, const std::string& heading, const std::string& inside) {
+  return "<section aria-labelledby=\"" + id + "\"><h2 id=\"" + id + "\">" + heading + "</h2>" +
+         inside + "</section>\n";
+}
 
 std::string paragraph(const std::string& sentence) {
   return "<p>" + escape(sentence) + "</p>";
@@ -48,8 +53,8 @@ std::string collectives_section(const run::Timeline& timeline,
   for (const std::string& remark : match.remarks)
     said += paragraph("Note: " + remark + ".");
   drawings += html_figure(collectives_figure(match, timeline));
-  return html_section("late", late.starts.empty() ? "Collectives" : "Collectives, and who was late",
-                      said + figures(drawings));
+  return section("late", late.starts.empty() ? "Collectives" : "Collectives, and who was late",
+                 said + figures(drawings));
 }
 
 /// A path that loses itself early would be taken for the whole: it is left out, and that is said.
@@ -87,7 +92,7 @@ std::string across_ranks(const run::Run& run, const metrics::Metrics& metrics,
       metrics::match_collectives(timeline, metrics::job_ranks_of(run));
   const std::string drawings = breakdown_part(run, timeline, ranks, &match) +
                                path_part(timeline, metrics::critical_path(timeline));
-  std::string html = html_section("time-went", "Where the time went", figures(drawings));
+  std::string html = section("time-went", "Where the time went", figures(drawings));
   if (match.collectives.empty()) return html;
   const metrics::LateRanks late = metrics::find_late_ranks(timeline, match);
   return html + collectives_section(timeline, match, late, run, metrics);
@@ -101,15 +106,14 @@ std::string trace_section(const run::Run& run, const metrics::Metrics& metrics) 
     std::string said;
     for (const std::string& sentence : metrics::hang_sentences(run.timeline, *hang))
       said += paragraph(sentence);
-    return html_section("time-went", "What ranks wait in", said);
+    return section("time-went", "What ranks wait in", said);
   }
   if (ranks.empty()) return {};
   if (run::count_spans(run.timeline) > most_spans)
-    return html_section(
-        "time-went", "Where the time went",
-        paragraph("More than a million spans: collectives, late ranks and the critical "
-                  "path are omitted; use triplepoint trace.") +
-            figures(breakdown_part(run, run.timeline, ranks, nullptr)));
+    return section("time-went", "Where the time went",
+                   paragraph("More than a million spans: collectives, late ranks and the critical "
+                             "path are omitted; use triplepoint trace.") +
+                       figures(breakdown_part(run, run.timeline, ranks, nullptr)));
   return across_ranks(run, metrics, ranks);
 }
 
@@ -293,6 +297,13 @@ std::map<int32_t, std::vector<Pass>> passes_of(const run::Timeline& timeline) {
   return stages;
 }
 
+std::string bar_of(const Pass& pass, double from, double scale, double y) {
+  return fmt::format(
+      "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{}\"/>", pass.style,
+      label + (pass.begin - from) * scale, y, std::max(0.2, (pass.end - pass.begin) * scale - 0.3),
+      row);
+}
+
 }  // namespace
 
 Figure pipeline_figure(const run::Run& run) {
@@ -313,11 +324,11 @@ Figure pipeline_figure(const run::Run& run) {
   double y = 2;
   for (const auto& [stage, list] : stages) {
     double busy = 0;
-    inner += svg::text("label", label - 6, y + row - 4, fmt::format("stage {}", stage));
+    inner += fmt::format("<text class=\"label\" x=\"{}\" y=\"{:.1f}\">stage {}</text>", label - 6,
+                         y + row - 4, stage);
     for (const Pass& pass : list) {
       busy += pass.end - pass.begin;
-      inner += svg::box(pass.style, label + (pass.begin - from) * scale, y,
-                        std::max(0.2, (pass.end - pass.begin) * scale - 0.3), row);
+      inner += bar_of(pass, from, scale, y);
     }
     table.add({std::to_string(stage), std::to_string(list.size()), significant(busy),
                percent(busy / (to - from))});
@@ -326,8 +337,10 @@ Figure pipeline_figure(const run::Run& run) {
   const Axis axis = axis_from_zero(to - from);
   for (const double tick : axis.ticks)
     if (tick <= to - from)
-      inner += svg::text("tick", label + tick * scale, y + 11, axis.tick_text(tick));
-  inner += svg::text("unit", label + (width - label) / 2, y + 26, "time in the step (s)");
+      inner += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                           label + tick * scale, y + 11, axis.tick_text(tick));
+  inner += fmt::format("<text class=\"unit\" x=\"{:.1f}\" y=\"{:.1f}\">time in the step (s)</text>",
+                       label + (width - label) / 2, y + 26);
   const std::string title = "Passes of each pipeline stage in one step";
   return {"pipeline",
           title,

@@ -24,7 +24,8 @@ std::string trace_section(const run::Run&, const metrics::Metrics&);
 
 /// A bar per rank: compute, exposed communication, exposed copies, and idle by its class, which add
 /// up to the rank's span. Of exposed communication the waiting is apart, where `waits` (by rank)
-/// tells it: for the pipeline, and for late peers.
+/// tells it: for the pipeline, and for late peers. The table ends with smallest, median and largest
+/// and whose they are.
 Figure breakdown_figure(const std::vector<metrics::RankBreakdown>&,
                         const std::vector<metrics::ExposedWaits>& waits = {});
 

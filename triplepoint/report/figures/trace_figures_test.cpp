@@ -59,8 +59,10 @@ TEST_CASE("the parts of a rank's bar add up to its span, and shares in the title
   const Figure figure = breakdown_figure(ranks);
   const double share = static_cast<double>(exposed) / static_cast<double>(spans);
   CHECK(contains(figure.title, percent(share) + " is exposed communication"));
-  REQUIRE(figure.table.rows.size() == 4);
+  REQUIRE(figure.table.rows.size() == 4 + 6);  // and smallest, median, largest with their ranks
   CHECK(figure.table.rows[2][1] == in_unit(static_cast<double>(ranks[2].compute), {"us", 1e3}));
+  CHECK(figure.table.rows[5][1] == "0");  // least compute
+  CHECK(figure.table.rows[9][1] == "3");  // most compute
 }
 
 TEST_CASE("of many ranks the worst, the middle and the best are drawn, and the table has all") {
@@ -74,7 +76,7 @@ TEST_CASE("of many ranks the worst, the middle and the best are drawn, and the t
   CHECK(drawn_of(std::vector<double>(64)).size() == 64);
   const Figure figure = breakdown_figure(metrics::breakdown_of_ranks(ring(80).timeline));
   CHECK(contains(figure.note, "24 of 80 ranks"));
-  CHECK(figure.table.rows.size() == 80);
+  CHECK(figure.table.rows.size() == 80 + 6);
 }
 
 TEST_CASE("the page names who was waited for and whom a naive reading blames") {

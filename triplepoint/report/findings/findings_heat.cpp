@@ -1,57 +1,241 @@
 // SPDX-License-Identifier: Apache-2.0
 // What do heat and clocks do to the jobs of a study?
 #include <algorithm>
+#include <cmath>
+#include <set>
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/report/findings/findings.h"
+#include "triplepoint/report/findings/groups.h"
+#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 namespace {
 
-constexpr std::string_view step = "step_time_s", cold_step = "step_without_heat_s",
-                           hot = "temperature_c.hot_mean", cool = "temperature_c.cool_mean",
-                           hot_clock = "sm_clock_mhz.hot_mean",
-                           cool_clock = "sm_clock_mhz.cool_mean",
-                           lost_to_power = "sm_clock_mhz.lost_to_power",
-                           lost_to_heat = "sm_clock_mhz.lost_to_temperature";
+using Rows = std::vector<const StudyRow*>;
 
-double ratio_of(const StudyRow& row, std::string_view key, std::string_view over) {
+constexpr double least_clock_loss = 2e-3;  // of hot slots against cool ones
+constexpr double clear_clock_loss = 1e-2;  // that a step shows
+constexpr double least_chance = 0.05;      // below it a pattern is not chance
+constexpr double least_heat_share = 5e-3;  // of the step, that its printed times tell apart
+constexpr double least_throttling = 0.01;  // share of time
+
+std::optional<double> ratio_of(const StudyRow& row, std::string_view key, std::string_view over) {
   const auto above = number_at(row, key), below = number_at(row, over);
-  return above && below && *below > 0 ? *above / *below : 1;
+  if (!above || !below || !(*below > 0)) return std::nullopt;
+  return *above / *below;
 }
 
-double slot_gap(const StudyRow& row) {
-  return number_at(row, hot).value_or(0) - number_at(row, cool).value_or(0);
+template <class Value>
+const StudyRow* largest(const Rows& rows, Value&& value) {
+  const StudyRow* best = nullptr;
+  for (const StudyRow* row : rows)
+    if (value(*row) && (best == nullptr || *value(*row) > *value(*best))) best = row;
+  return best;
 }
 
-/// A planted fault does to the step what is not laid on heat.
-double stretch_by_heat(const StudyRow& row) {
-  return has_fault(row) ? 1 : ratio_of(row, step, cold_step);
+std::string longest_reason(const StudyRow& row) {
+  const auto& reasons = row.metrics->throttle;
+  const auto longest =
+      std::max_element(reasons.begin(), reasons.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return longest == reasons.end() ? "" : longest->first;
 }
 
-const StudyRow* largest(const Groups& groups, double (*value)(const StudyRow&)) {
-  const std::vector<const StudyRow*> rows = all_that_ran(groups);
-  const auto most =
-      std::ranges::max_element(rows, {}, [&](const StudyRow* row) { return value(*row); });
-  return most == rows.end() ? nullptr : *most;
+/// Probability that as many nodes or more have their slowest GPU in a hot slot, were slots no
+/// reason: a tail of the binomial distribution.
+double pace_chance(const StudyRow& row) {
+  const auto share = number_at(row, "sm_clock_mhz.slowest_in_hot_slot");
+  const std::set<int32_t> slots(row.slots.begin(), row.slots.end());
+  if (!share || !row.has_job || slots.empty()) return 1;
+  const double hot =
+      static_cast<double>(row.metrics->hot_slots.size()) / static_cast<double>(slots.size());
+  const int64_t nodes = row.job.cluster.num_nodes;
+  const int64_t found = std::llround(*share * static_cast<double>(nodes));
+  double exactly = std::pow(hot, static_cast<double>(nodes)),
+         chance = 0;  // k of them, from all down
+  for (int64_t k = nodes; k >= found; --k) {
+    chance += exactly;
+    exactly *= static_cast<double>(k) / static_cast<double>(nodes - k + 1) * (1 - hot) / hot;
+  }
+  return chance;
+}
+
+/// Whether the step waits for hot slots.
+bool slots_set_pace(const StudyRow& row) {
+  const auto clocks = ratio_of(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
+  return clocks && *clocks <= 1 - clear_clock_loss && pace_chance(row) < least_chance;
+}
+
+void add_pace(Finding& finding, const StudyRow& row) {
+  const auto clocks = ratio_of(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
+  if (clocks && *clocks < 1 - least_clock_loss)
+    finding.say("; the hot ones clock ")
+        .less_than(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean")
+        .say(" lower");
+  if (pace_chance(row) < least_chance)
+    finding.say("; the slowest GPU, for which all others wait, sits in a hot slot in ")
+        .share(row, "sm_clock_mhz.slowest_in_hot_slot")
+        .say(" of the nodes");
+}
+
+/// The same job but for who sits where and who has how many layers.
+bool is_placed_like(const StudyRow& placed, const StudyRow& base) {
+  spec::Job job = placed.job;
+  job.plan.device_order = base.job.plan.device_order;
+  job.plan.node_order = base.job.plan.node_order;
+  job.plan.layers_per_stage = base.job.plan.layers_per_stage;
+  job.name = base.job.name;
+  job.origin = base.job.origin;
+  job.notes = base.job.notes;
+  return job == base.job;
+}
+
+double gap_of(const StudyRow& row) {
+  return number_at(row, "temperature_c.hot_mean").value_or(0) -
+         number_at(row, "temperature_c.cool_mean").value_or(0);
+}
+
+struct Placed {
+  const StudyRow *row = nullptr, *base = nullptr;
+  double gain = 0;  // efficiency over the baseline's
+};
+
+/// Every row with its own slots, against the row of the same job without.
+std::vector<Placed> placed_rows(const Groups& groups, bool with_layers) {
+  std::vector<Placed> found;
+  for (const Group& group : groups)
+    for (const StudyRow* row : group.that_ran()) {
+      const spec::Plan& plan = row->job.plan;
+      if (!row->has_job || plan.device_order.empty() ||
+          plan.layers_per_stage.empty() == with_layers)
+        continue;
+      for (const StudyRow* base : group.that_ran()) {
+        const auto gain = ratio_at(*row, *base, "samples_per_s_mj");
+        if (base->job.plan.device_order.empty() && base->job.plan.layers_per_stage.empty() &&
+            gain && is_placed_like(*row, *base))
+          found.push_back({row, base, *gain - 1});
+      }
+    }
+  return found;
+}
+
+void add_efficiency(Finding& finding, const Placed& placed) {
+  if (placed.gain < 0)
+    finding.less(*placed.row, *placed.base, "samples_per_s_mj")
+        .say(" less samples per second and megajoule");
+  else
+    finding.more(*placed.row, *placed.base, "samples_per_s_mj")
+        .say(" more samples per second and megajoule");
 }
 
 }  // namespace
 
-std::optional<Finding> about_slots(const Groups& groups) {
-  constexpr double clear_clock_loss = 2e-3;
-  const StudyRow* worst = largest(groups, slot_gap);
-  if (worst == nullptr || slot_gap(*worst) < answers::least_slot_gap_c) return std::nullopt;
+/// Layers moved from hot to cold stages: where it pays most and where least.
+MaybeFinding about_placement(const Groups& groups) {
+  std::vector<Placed> placed = placed_rows(groups, true);
+  std::erase_if(placed, [](const Placed& one) { return gap_of(*one.row) >= gap_of(*one.base); });
+  if (placed.empty()) return std::nullopt;
+  const auto [worst, best] =
+      std::minmax_element(placed.begin(), placed.end(),
+                          [](const Placed& a, const Placed& b) { return a.gain < b.gain; });
+  constexpr std::string_view hot = "temperature_c.hot_mean", cool = "temperature_c.cool_mean",
+                             cold_step = "step_without_heat_s";
+  Finding finding(anchor_of("heat-temperature", *best->row));
+  finding.say("Uneven layers help: with more layers on cold slots and fewer on hot ones, ")
+      .group_and_name(*best->row)
+      .say(" reaches ");
+  add_efficiency(finding, *best);
+  finding.say(" than ")
+      .name(*best->base)
+      .say(", with hot slots at ")
+      .instead(*best->row, hot, *best->base, hot, "°C")
+      .say(" and cool ones at ")
+      .instead(*best->row, cool, *best->base, cool, "°C");
+  if (number_at(*best->row, cold_step) && number_at(*best->base, cold_step))
+    finding.say("; without heat they would give a step of ")
+        .instead(*best->row, cold_step, *best->base, cold_step, "s");
+  if (worst != best && worst->gain < 0) {
+    finding.say("; with few layers per stage the imbalance costs more than the heat: ")
+        .group_and_name(*worst->row)
+        .say(" reaches ");
+    add_efficiency(finding, *worst);
+    constexpr std::string_view bubble = "bubble_fraction";
+    const auto grown = number_at(*worst->row, bubble), before = number_at(*worst->base, bubble);
+    if (grown && before && *grown >= *before + 0.01)
+      finding.say(", its bubble grown to ")
+          .share(*worst->row, bubble)
+          .say(" from ")
+          .share(*worst->base, bubble);
+  }
+  finding.say(".");
+  return finding;
+}
+
+/// Other devices for the same ranks, and nothing else.
+MaybeFinding about_rank_order(const Groups& groups) {
+  constexpr std::string_view speed = "tokens_per_s";
+  const auto most = strongest(pairs_that_ran(groups, PlanSetting::placement),
+                              [&](const Pair& pair) { return ratio_at(pair, speed); });
+  if (!most) return std::nullopt;
+  Finding finding(anchor_of("heat-temperature", *most->to));
+  finding.say("Which rank runs in which slot is worth at most ")
+      .more(*most->to, *most->from, speed)
+      .say(" of the speed: ")
+      .group(*most->to)
+      .say(", ")
+      .name(*most->to, most->to->name)
+      .say(" against ")
+      .name(*most->from, most->from->name)
+      .say(".");
+  return finding;
+}
+
+/// Hot and cool slots: where they lie furthest apart.
+MaybeFinding about_slots(const Groups& groups) {
+  const auto heat = [](const StudyRow& row) { return std::optional<double>(gap_of(row)); };
+  Rows slowed;  // where heat lowers the clock and delays all ranks
+  for (const StudyRow* row : all_that_ran(groups))
+    if (ratio_of(*row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean").value_or(1) <
+        1 - least_clock_loss)
+      slowed.push_back(row);
+  const StudyRow* worst = largest(slowed.empty() ? all_that_ran(groups) : slowed, heat);
+  if (worst == nullptr || gap_of(*worst) < answers::least_slot_gap_c) return std::nullopt;
   Finding finding(anchor_of("heat-temperature", *worst));
-  finding.say("GPU slots differ in temperature: in ").group_and_name(*worst);
-  finding.say(", the hot slots run at ").number(*worst, hot, "°C");
-  finding.say(" and the cool ones at ").number(*worst, cool, "°C");
-  if (ratio_of(*worst, hot_clock, cool_clock) < 1 - clear_clock_loss)
-    finding.say("; their clocks are at ")
-        .number(*worst, hot_clock, "", 4)
-        .say(" and ")
-        .number(*worst, cool_clock, "MHz", 4);
-  return std::move(finding.say("."));
+  finding
+      .say(slots_set_pace(*worst) ? "The GPU slot matters: in "
+                                  : "GPU slots differ in temperature: in ")
+      .group_and_name(*worst)
+      .say(", the hot slots run at ")
+      .number(*worst, "temperature_c.hot_mean", "°C")
+      .say(" and the cool ones at ")
+      .number(*worst, "temperature_c.cool_mean", "°C");
+  add_pace(finding, *worst);
+  finding.say(".");
+  return finding;
+}
+
+MaybeFinding about_throttling(const Groups& groups) {
+  Rows known;
+  for (const StudyRow* row : all_that_ran(groups))
+    if (number_at(*row, "sm_clock_mhz.mean") && !row->metrics->throttle.empty())
+      known.push_back(row);
+  const auto share = [](const StudyRow& row) {
+    return number_at(row, "throttle." + longest_reason(row));
+  };
+  const StudyRow* worst = largest(known, share);
+  if (worst == nullptr || *share(*worst) < least_throttling) return std::nullopt;
+  const std::string reason = longest_reason(*worst);
+  Finding finding(anchor_of("throttle", *worst));
+  finding.say("Clocks are limited by " + answers::throttle_reason_text(reason) + ": GPUs of ")
+      .group_and_name(*worst)
+      .say(" spend ")
+      .share(*worst, "throttle." + reason)
+      .say(" of the step below the requested clock and average ")
+      .number(*worst, "sm_clock_mhz.mean", "MHz", 4)
+      .say(".");
+  return finding;
 }
 
 std::optional<int32_t> gpu_slowed_by_heat(const StudyRow& row) {
@@ -61,26 +245,36 @@ std::optional<int32_t> gpu_slowed_by_heat(const StudyRow& row) {
   return std::nullopt;
 }
 
-std::optional<Finding> about_heat(const Groups& groups) {
-  constexpr double least_share = 5e-3;       // of the step, that its printed times tell apart
-  constexpr double least_throttling = 0.01;  // share of time
-  const StudyRow* worst = largest(groups, stretch_by_heat);
-  if (worst == nullptr || stretch_by_heat(*worst) < 1 + least_share ||
-      !number_at(*worst, lost_to_power) || number_at(*worst, lost_to_heat).value_or(0) < 1)
+/// What heat costs the step and the clock, in the job whose step it stretches most.
+MaybeFinding about_lost_clocks(const Groups& groups) {
+  const StudyRow* worst = largest(all_that_ran(groups), [](const StudyRow& row) {
+    return has_fault(row) ? std::nullopt : ratio_of(row, "step_time_s", "step_without_heat_s");
+  });
+  if (worst == nullptr ||
+      ratio_of(*worst, "step_time_s", "step_without_heat_s").value_or(1) < 1 + least_heat_share ||
+      !number_at(*worst, "sm_clock_mhz.lost_to_power") ||
+      number_at(*worst, "sm_clock_mhz.lost_to_temperature").value_or(0) < 1)
     return std::nullopt;
   Finding finding(anchor_of("clock", *worst));
   const bool at_limit =
       number_at(*worst, "throttle.software_thermal").value_or(0) >= least_throttling;
-  finding.say(at_limit ? "Heat slows the step at the temperature limit: "
-                       : "Heat slows the step through leakage under the power cap: ");
-  finding.group_and_name(*worst).say(" takes ").number(*worst, step, "s");
-  finding.say(" a step, and ").number(*worst, cold_step, "s");
-  finding.say(" with every die at inlet temperature; ");
+  finding
+      .say(at_limit ? "Heat slows the step at the temperature limit: "
+                    : "Heat slows the step through leakage under the power cap: ")
+      .group_and_name(*worst)
+      .say(" takes ")
+      .number(*worst, "step_time_s", "s")
+      .say(" a step, and ")
+      .number(*worst, "step_without_heat_s", "s")
+      .say(" with every die at inlet temperature; ");
   if (const auto gpu = gpu_slowed_by_heat(*worst))
     finding.say("all wait for ").gpu(*worst, *gpu).say("; ");
-  finding.say("on average heat takes ").number(*worst, lost_to_heat, "MHz");
-  finding.say(" of the clock and the power cap ").number(*worst, lost_to_power, "MHz");
-  return std::move(finding.say("."));
+  finding.say("on average heat takes ")
+      .number(*worst, "sm_clock_mhz.lost_to_temperature", "MHz")
+      .say(" of the clock and the power cap ")
+      .number(*worst, "sm_clock_mhz.lost_to_power", "MHz")
+      .say(".");
+  return finding;
 }
 
 }  // namespace triplepoint::report

@@ -139,8 +139,8 @@ std::vector<Finding> all_sentences(const Study& study) {
     for (const Recommendation& change : recommendations_for(group))
       sentences.push_back(change.text);
     const Answers answers = answers_for(group);
-    for (const Finding& answer :
-         {answers.fastest_text, answers.energy_text, answers.limit_text, answers.change_text})
+    for (const Finding& answer : {answers.fastest_text, answers.energy_text, answers.limit_text,
+                                  answers.change_text, answers.heat_text})
       sentences.push_back(answer);
   }
   return sentences;
@@ -208,119 +208,79 @@ TEST_CASE("keys of sentences say what results.json says under them") {
   }
 }
 
-TEST_CASE("each thing that a study varies has its sentence, and so have slots and memory") {
+TEST_CASE("a study speaks of speed, energy, slots, throttling, microbatches, memory") {
   const std::vector<Finding> findings = find_findings(sample_study());
-  for (const char* words : {"Scale up or out", "Against TP", "Against microbatch",
-                            "Against no recompute", "GPU slots differ", "fills "})
+  for (const char* words : {"Layout decides speed", "a token", "hot slots", "power cap",
+                            "microbatch", "Recomputing", "fill"})
     CHECK_MESSAGE(any_says(findings, words), words);
 }
 
-/// The sentence that begins so.
-std::string text_with(const Study& study, const std::string& words) {
-  for (const Finding& finding : find_findings(study))
-    if (finding.text().find(words) != std::string::npos) return finding.text();
-  return "";
+TEST_CASE("the slot matters where its clock is 1 % lower and the pattern is not chance") {
+  const auto says = [](double clock, double share, int64_t nodes) {
+    Study study = sample_study();
+    for (StudyRow& row : study.rows) {
+      row.job.cluster.num_nodes = nodes;
+      if (!row.metrics) continue;
+      row.metrics->hot_clock_mean_mhz = clock * row.metrics->cool_clock_mean_mhz.value();
+      row.metrics->slowest_in_hot_slot = share;
+    }
+    const std::vector<Finding> findings = find_findings(study);
+    CHECK(any_says(findings, "the hot slots run at"));
+    CHECK(any_says(findings, "sits in a hot slot") == (share == 1 && nodes == 8));
+    return any_says(findings, "The GPU slot matters");
+  };
+  CHECK(says(0.98, 1, 8));           // chance: 1 of 256
+  CHECK_FALSE(says(0.997, 1, 8));    // a clock that no step shows
+  CHECK_FALSE(says(0.98, 0.75, 4));  // chance: 5 of 16
+  CHECK_FALSE(says(0.98, 1, 4));     // chance: 1 of 16
 }
 
-/// Jobs that ran, and each again at another speed.
-Study twice(std::vector<double> speeds, const std::function<void(spec::Job&)>& change) {
+TEST_CASE("larger microbatches: all-gathers are named where they are most of what is saved") {
   Study study = sample_study();
-  std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics || overlaps(row); });
-  study.rows.resize(speeds.size());
-  for (std::size_t i = 0; i < speeds.size(); ++i) {
-    StudyRow row = study.rows[i];
-    row.name += "-changed";
-    change(row.job);
-    *row.metrics->tokens_per_second *= speeds[i];
-    study.rows.push_back(row);
-  }
   for (StudyRow& row : study.rows)
-    row.job.stack.name = spec::default_stack;
+    if (row.metrics)
+      row.metrics->tokens_per_second =
+          static_cast<double>(row.job.plan.micro_batch_size) * *row.metrics->tokens_per_second;
+  CHECK(any_says(find_findings(study), "Larger microbatches can be faster"));
+  CHECK_FALSE(any_says(find_findings(study), "all-gathers take"));
+  for (StudyRow& row : study.rows)
+    if (row.metrics)
+      row.metrics->kernels.all_gather =
+          100 * unit::s / static_cast<double>(row.job.plan.micro_batch_size);
+  CHECK(any_says(find_findings(study), "all-gathers take"));
+  for (const Finding& finding : find_findings(study))
+    for (const std::string& fault : faults_of(finding, json_of(study)))
+      FAIL_CHECK(fault);
+}
+
+/// The first job that ran, and again under other conditions with steps half as long again.
+Study study_in(void (*change)(spec::Job&)) {
+  Study study = sample_study();
+  std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics; });
+  study.rows.resize(1);
+  StudyRow other = study.rows[0];
+  other.name += "-other";
+  change(other.job);
+  *other.metrics->step_time *= 1.5;
+  study.rows.push_back(other);
   label_conditions(study);
   return study;
 }
 
-void check_numbers(const Study& study) {
-  for (const Finding& finding : find_findings(study))
-    for (const std::string& fault : faults_of(finding, json_of(study)))
-      FAIL_CHECK(finding.text() << ": " << fault);
-}
-
-TEST_CASE("where a change helps most is said, and where it does the opposite or least") {
-  const auto overlap = [](spec::Job& job) { job.plan.overlap_tensor = true; };
-  check_numbers(twice({1.2, 0.95}, overlap));
-  CHECK(text_with(twice({1.2, 0.95}, overlap), "Against no overlap") ==
-        "Against no overlap, gpt3-175b on 32 x H200, TP8-PP4, microbatch 1, where it changes most, "
-        "has 20 % more tokens/s with overlap; gpt3-175b on 32 x H200, TP8-PP4 + recompute, "
-        "microbatch 1 has 5.0 % fewer tokens/s with overlap.");
-  CHECK(text_with(twice({1.2, 1.02}, overlap), "Against no overlap")
-            .ends_with(" has at most 2.0 % more tokens/s with overlap."));
-  CHECK(text_with(twice({1.2, 1.19}, overlap), "Against no overlap")
-            .ends_with("has 20 % more tokens/s with overlap."));
-  CHECK(text_with(twice({1.001}, overlap), "Against no overlap").empty());
-  const auto fabric = [](spec::Job& job) {
-    job.cluster.scale_out.kind = spec::FabricKind::dragonfly;
-  };
-  CHECK(text_with(twice({0.5, 0.98}, fabric), "Against fat tree")
-            .ends_with(" has at most 2.0 % fewer tokens/s with dragonfly."));
-}
-
-TEST_CASE("a part of the step is named as the reason where it changes as the step does") {
-  Study study = twice({1.2}, [](spec::Job& job) { job.plan.overlap_tensor = true; });
-  StudyRow &from = study.rows.front(), &to = study.rows.back();
-  *to.metrics->step_time = 0.8 * *from.metrics->step_time;
-  const Seconds saved = *from.metrics->step_time - *to.metrics->step_time;
-  const auto set = [&](double share) {
-    from.metrics->parts = metrics::StepParts{.computing = 2 * saved, .waiting = 2 * saved};
-    to.metrics->parts = from.metrics->parts;
-    to.metrics->parts->waiting -= share * saved;
-  };
-  set(0.9);
-  CHECK(any_says(find_findings(study), "; waiting for late peers takes "));
-  set(0.3);
-  CHECK_FALSE(any_says(find_findings(study), "; waiting for late peers takes "));
-}
-
-TEST_CASE("placements and what is trained are compared with the same job without") {
-  const auto place = [](spec::Job& job) {
-    job.plan.device_order = {1, 2, 5, 7, 0, 3, 4, 6};
-    job.plan.layers_per_stage = {2, 1};
-  };
-  const Study placed = twice({1.02, 0.95}, place);
-  check_numbers(placed);
-  CHECK(find_findings(placed).front().text().starts_with("Against the default placement, "));
-  CHECK(find_findings(placed).front().text().find("5.0 % fewer tokens/s") != std::string::npos);
-  const Study tuned = twice({1.5}, [](spec::Job& job) { job.task = spec::Task::lora; });
-  CHECK(find_findings(tuned).front().text() ==
-        "Against pretrain, gpt3-175b on 32 x H200, TP8-PP4, microbatch 1 has 50 % more tokens/s "
-        "as lora.");
-}
-
-TEST_CASE("passes of inference are compared over microbatches that are their batches") {
-  Study study = twice({8}, [](spec::Job& job) { job.plan.micro_batch_size *= 8; });
-  CHECK(any_says(find_findings(study), "8.00 times the tokens/s with microbatch 8"));
-  check_numbers(study);
-  study.rows.back().job.plan.global_batch_size *= 8;
-  CHECK_FALSE(any_says(find_findings(study), " with microbatch 8"));
-  for (StudyRow& row : study.rows)
-    row.job.task = spec::Task::decode;
-  CHECK(any_says(find_findings(study), "8.00 times the tokens/s with microbatch 8"));
-}
-
 TEST_CASE("what other conditions do to the same job comes first, and is no other machine") {
-  const Study warm = twice({0.75}, [](spec::Job& job) { job.environment.ambient = Celsius(45); });
+  const Study warm = study_in([](spec::Job& job) { job.environment.ambient = Celsius(45); });
   CHECK(find_findings(warm).front().text() ==
-        "Against inlet 25 °C, gpt3-175b, TP8-PP4, microbatch 1 has 25 % fewer tokens/s with "
+        "Against inlet 25 °C, gpt3-175b, TP8-PP4, microbatch 1 takes 50 % longer with "
         "inlet 45 °C.");
   CHECK(study_document(warm).verdict == find_findings(warm).front().text());
-  const Study faulty = twice({0.75}, [](spec::Job& job) {
+  const Study faulty = study_in([](spec::Job& job) {
     job.environment.faults = {spec::parse_fault("node=1,power=0.25").value()};
   });
   CHECK(group_title(faulty.rows[0]).ends_with(", no fault"));
   CHECK(group_title(faulty.rows[1]).ends_with(", fault node=1,power=0.25"));
   CHECK(find_findings(faulty).front().text().starts_with("Against no fault, "));
   for (const Study* study : {&warm, &faulty})
-    CHECK_FALSE(any_says(find_findings(*study), "Scale up or out"));
+    CHECK_FALSE(any_says(find_findings(*study), "GPU for GPU"));
   CHECK(study_document(sample_study()).verdict == find_findings(sample_study()).front().text());
 }
 
@@ -336,22 +296,26 @@ TEST_CASE("of a study of sizes the first sentence says what is left of a GPU's s
     study.rows.push_back(row);
   }
   const Finding first = find_findings(study).front();
-  CHECK(first.text().find(" 75 % fewer tokens/s per GPU on ") != std::string::npos);
+  CHECK(first.text().find(" keeps 25 % of each GPU's speed on ") != std::string::npos);
   CHECK(faults_of(first, json_of(study)).empty());
 }
 
 TEST_CASE("layouts are compared each at its best") {
-  const Study study = sample_study();
+  Study study = sample_study();
   std::map<std::string, double> best;  // of a group's layout
   for (const StudyRow& row : study.rows)
     if (row.metrics && row.metrics->tokens_per_second)
       best[group_title(row) + layout_label(row)] =
           std::max(best[group_title(row) + layout_label(row)], *row.metrics->tokens_per_second);
-  const std::vector<Series> layouts = series_of(groups_of(study), Factor::layout);
-  CHECK(layouts.size() == 3);
-  for (const Series& series : layouts)
-    for (const StudyRow* row : series.rows)
-      CHECK(*row->metrics->tokens_per_second == best[group_title(*row) + layout_label(*row)]);
+  for (const Finding& finding : find_findings(study)) {
+    if (!finding.text().starts_with("Layout decides speed")) continue;
+    for (const Name& name : finding.names())
+      for (const StudyRow& row : study.rows)
+        if (row.name == name.job && name.text == full_label(row))
+          CHECK(*row.metrics->tokens_per_second == best[group_title(row) + layout_label(row)]);
+    return;
+  }
+  FAIL("no finding speaks of layouts");
 }
 
 TEST_CASE("speeds of several models are not summed up in one figure") {
@@ -379,22 +343,74 @@ TEST_CASE("findings that the results do not bear out are not there") {
   for (StudyRow& row : study.rows) {
     if (!row.metrics) continue;
     row.metrics->hot_mean_c = row.metrics->cool_mean_c;
-    row.metrics->step_without_heat = row.metrics->step_time;
+    row.metrics->throttle.clear();
   }
   const std::vector<Finding> findings = find_findings(study);
   CHECK(!any_says(findings, "hot slots"));
-  CHECK(!any_says(findings, "Heat slows"));
+  CHECK(!any_says(findings, "Clocks are limited"));
+}
+
+TEST_CASE("layers that follow the cold are found, with what they gain and what they cost") {
+  Study study = sample_study();
+  CHECK(!any_says(find_findings(study), "Uneven layers help"));
+  // The first and the last row that ran, again with cold slots first: one gains, one loses.
+  std::vector<StudyRow> placed;
+  for (const StudyRow& row : study.rows)
+    if (row.metrics) placed.push_back(row);
+  placed = {placed.front(), placed.back()};
+  *placed.back().metrics->bubble_fraction += 0.05;
+  for (StudyRow& row : placed) {
+    row.name += "-placed";
+    row.job.plan.device_order = {1, 2, 5, 7, 0, 3, 4, 6};
+    row.job.plan.layers_per_stage = {2, 1};
+    *row.metrics->hot_mean_c -= 2;
+    *row.metrics->samples_per_s_mj *= &row == &placed.front() ? 1.02 : 0.95;
+    study.rows.push_back(row);
+  }
+  const std::vector<Finding> findings = find_findings(study);
+  CHECK(any_says(findings, "Uneven layers help"));
+  CHECK(any_says(findings, "2.0 % more samples per second and megajoule"));
+  CHECK(any_says(findings, "the imbalance costs more than the heat"));
+  CHECK(any_says(findings, "its bubble grown to"));
+  CHECK(any_says(findings, "; without heat they would give a step of the same "));
+  for (const Finding& finding : findings)
+    CHECK(faults_of(finding, json_of(study)).empty());
+  study.rows.back().metrics->bubble_fraction.value() -= 0.05;
+  CHECK_FALSE(any_says(find_findings(study), "its bubble grown to"));
+}
+
+TEST_CASE("experts inside a node are compared with the same groups over nodes") {
+  Study study = sample_study();
+  CHECK(any_says(find_findings(study), "3.67 times"));  // 44000 / 12000
+  // A reason is named where it changes as the step does.
+  const auto set_all_to_all = [&](auto of_step) {
+    for (StudyRow& row : study.rows)
+      if (row.metrics && row.job.plan.expert_parallel_size > 1)
+        row.metrics->kernels.all_to_all = of_step(*row.metrics->step_time);
+  };
+  set_all_to_all([](Seconds step) { return 0.6 * step; });
+  CHECK(any_says(find_findings(study), "Experts belong inside a node"));
+  set_all_to_all([](Seconds) { return 1 * unit::s; });
+  CHECK_FALSE(any_says(find_findings(study), "Experts belong inside a node"));
+  CHECK(any_says(find_findings(study), "Expert groups inside a node"));
+  for (StudyRow& row : study.rows)
+    if (row.job.plan.expert_parallel_size > 1) row.metrics->tokens_per_second = 12000;
+  CHECK(!any_says(find_findings(study), "inside a node"));
 }
 
 TEST_CASE("two machines are compared for equal GPUs, memory and watts") {
   Study study = sample_study();
-  const std::string text = text_with(study, "Scale up or out");
-  CHECK(text.starts_with("Scale up or out: against 64 x H100, gpt3-175b on 32 x H200 has "));
-  for (const char* unit : {" tokens/s per GPU, ", " tokens/s per TiB of GPU memory, ",
-                           " tokens/s per kW of GPU power."})
-    CHECK_MESSAGE(text.find(unit) != std::string::npos, unit);
+  CHECK(any_says(find_findings(study), "GPU for GPU"));
+  CHECK(any_says(find_findings(study), "for equal memory"));
+  CHECK(any_says(find_findings(study), "Energy of a token"));
   std::erase_if(study.rows, [](const StudyRow& row) { return row.job.cluster.gpu.name != "h200"; });
-  CHECK(!any_says(find_findings(study), "Scale up or out"));
+  CHECK(!any_says(find_findings(study), "GPU for GPU"));
+}
+
+std::string text_with(const Study& study, const std::string& words) {
+  for (const Finding& finding : find_findings(study))
+    if (finding.text().find(words) != std::string::npos) return finding.text();
+  return "";
 }
 
 TEST_CASE("for equal watts each machine stands as its job with the least energy") {
@@ -409,16 +425,11 @@ TEST_CASE("for equal watts each machine stands as its job with the least energy"
   *slow.metrics->tokens_per_second /= 10;
   *slow.metrics->tokens_per_second_per_gpu /= 10;
   *slow.metrics->joules_per_token /= 10;
-  const auto of_memory = [&] {
-    const std::string text = text_with(study, "Scale up or out");
-    return text.substr(0, text.find(" per TiB"));
-  };
-  const std::string before = of_memory();
+  const std::string speed = text_with(study, "GPU for GPU");
   study.rows.push_back(slow);
-  CHECK(of_memory() == before);
-  for (const Finding& finding : find_findings(study))
-    if (finding.text().starts_with("Scale up or out"))
-      CHECK(finding.evidence().back().above.front().job == slow.name);
+  const std::string watts = text_with(study, "Energy of a token");
+  CHECK(watts.starts_with("Energy of a token: gpt3-175b on 64 x H100 as TP8-PP32"));
+  CHECK(text_with(study, "GPU for GPU") == speed);
   std::size_t charts = 0;
   for (const Figure& figure : machine_figures(groups_of(study)))
     if (figure.id == "machines-equal-watts") {
@@ -430,8 +441,10 @@ TEST_CASE("for equal watts each machine stands as its job with the least energy"
 
 TEST_CASE("machines are compared under equal conditions, or not at all") {
   const Study study = sample_study();
-  const std::string in_air = text_with(study, "Scale up or out");
+  const std::string in_air = text_with(study, "GPU for GPU"),
+                    watts_in_air = text_with(study, "Energy of a token");
   REQUIRE_FALSE(in_air.empty());
+  REQUIRE_FALSE(watts_in_air.empty());
   const auto is_h200 = [](const StudyRow& row) { return row.job.cluster.gpu.name == "h200"; };
   const std::vector<std::function<void(spec::Job&)>> changes = {
       [](spec::Job& job) {
@@ -456,14 +469,24 @@ TEST_CASE("machines are compared under equal conditions, or not at all") {
     }
     // The only H200 are under other conditions than the H100.
     label_conditions(changed);
-    CHECK(text_with(changed, "Scale up or out").empty());
+    CHECK(text_with(changed, "GPU for GPU").empty());
+    CHECK(text_with(changed, "Energy of a token").empty());
     // Both kinds of H200: those in the H100's conditions count. Stacks are of one group, whose
     // fastest job stands for it.
     if (more.front().job.stack.name == "another") continue;
     changed = study;
     changed.rows.insert(changed.rows.end(), more.begin(), more.end());
     label_conditions(changed);
-    CHECK(text_with(changed, "Scale up or out").ends_with(in_air.substr(in_air.find(" has "))));
+    const auto unconditioned = [&](const char* words) {
+      const std::string condition = ", " + changed.rows[study.rows.size() - 1].condition;
+      std::string text = text_with(changed, words);
+      const std::size_t at = text.rfind(condition);  // of the H100
+      REQUIRE(at != std::string::npos);
+      return text.erase(at, condition.size());
+    };
+    CHECK(unconditioned("GPU for GPU").ends_with(in_air.substr(in_air.find(" trains "))));
+    CHECK(unconditioned("Energy of a token")
+              .ends_with(watts_in_air.substr(watts_in_air.find(" takes "))));
   }
 }
 
@@ -471,7 +494,8 @@ TEST_CASE("machines with the cooling they are sold with are compared, whichever 
   Study study = sample_study();
   for (StudyRow& row : study.rows)
     if (row.job.cluster.gpu.name == "h200") row.job.cluster.chassis.cooling = spec::Cooling::liquid;
-  CHECK(any_says(find_findings(study), "Scale up or out"));
+  CHECK(any_says(find_findings(study), "GPU for GPU"));
+  CHECK(any_says(find_findings(study), "Energy of a token"));
 }
 
 TEST_CASE("a cooling and an inlet that are the machine's own may be written") {
@@ -486,10 +510,11 @@ TEST_CASE("a cooling and an inlet that are the machine's own may be written") {
       job.environment.ambient = job.cluster.chassis.inlet;
     }
   }
-  CHECK(any_says(find_findings(study), "Scale up or out"));
+  CHECK(any_says(find_findings(study), "GPU for GPU"));
+  CHECK(any_says(find_findings(study), "Energy of a token"));
   for (StudyRow& row : study.rows)
     if (row.job.cluster.gpu.name != "h200") row.job.environment.ambient = Celsius(26);
-  CHECK_FALSE(any_says(find_findings(study), "Scale up or out"));
+  CHECK_FALSE(any_says(find_findings(study), "GPU for GPU"));
 }
 
 TEST_CASE("sizes of one kind of machine are not compared as machines") {
@@ -504,11 +529,46 @@ TEST_CASE("sizes of one kind of machine are not compared as machines") {
     study.rows.push_back(row);
   }
   label_conditions(study);
-  CHECK(!any_says(find_findings(study), "Scale up or out"));
+  CHECK(!any_says(find_findings(study), "GPU for GPU"));
+  CHECK(!any_says(find_findings(study), "Energy of a token"));
   const std::vector<Figure> figures = machine_figures(groups_of(study));
   REQUIRE(!figures.empty());
   for (const Figure& figure : figures)
-    CHECK(figure.title.find(" against ") == std::string::npos);
+    CHECK(figure.title.find(", by size: ") != std::string::npos);
+}
+
+/// The first two jobs that ran, and both again on another fabric at a share of their speed.
+Study study_on(spec::ScaleOut other, double first_share, double second_share) {
+  Study study = sample_study();
+  std::erase_if(study.rows, [](const StudyRow& row) { return !row.metrics; });
+  study.rows.resize(2);
+  for (const double share : {first_share, second_share}) {
+    StudyRow row = study.rows[share == first_share ? 0 : 1];
+    row.name += "-elsewhere";
+    row.job.cluster.scale_out.kind = other.kind;
+    row.job.cluster.scale_out.oversubscription = other.oversubscription;
+    row.metrics->tokens_per_second = share * *row.metrics->tokens_per_second;
+    study.rows.push_back(row);
+  }
+  label_conditions(study);
+  return study;
+}
+
+TEST_CASE("fabrics are compared job by job, and who minds least is named") {
+  const Study kinds = study_on({.kind = spec::FabricKind::dragonfly}, 0.5, 0.98);
+  const std::vector<Finding> findings = find_findings(kinds);
+  CHECK(any_says(findings, "The kind of fabric, with the same NICs"));
+  CHECK(any_says(findings, "100 %"));
+  CHECK(any_says(findings, "the smallest effect is on"));
+  CHECK_FALSE(any_says(findings, "Saving on uplinks"));
+  for (const Finding& finding : findings)
+    CHECK(faults_of(finding, json_of(kinds)).empty());
+}
+
+TEST_CASE("uplinks that cost speed are spoken of, others are not") {
+  CHECK(any_says(find_findings(study_on({.oversubscription = 4}, 0.5, 0.98)), "Saving on uplinks"));
+  CHECK_FALSE(
+      any_says(find_findings(study_on({.oversubscription = 4}, 1.0, 0.999)), "Saving on uplinks"));
 }
 
 TEST_CASE("pairs differ in their setting and in nothing else") {
@@ -518,10 +578,11 @@ TEST_CASE("pairs differ in their setting and in nothing else") {
     for (const Pair& pair : pairs_of(group)) {
       ++pairs;
       spec::Job from = pair.from->job, to = pair.to->job;
-      if (pair.factor == Factor::microbatch) from.plan.micro_batch_size = to.plan.micro_batch_size;
-      if (pair.factor == Factor::recompute) from.plan.recompute = to.plan.recompute;
-      if (pair.factor == Factor::overlap) from.plan.overlap_tensor = to.plan.overlap_tensor;
-      if (pair.factor == Factor::layout) continue;  // changes what a layout brings
+      if (pair.setting == PlanSetting::microbatch)
+        from.plan.micro_batch_size = to.plan.micro_batch_size;
+      if (pair.setting == PlanSetting::recompute) from.plan.recompute = to.plan.recompute;
+      if (pair.setting == PlanSetting::overlap) from.plan.overlap_tensor = to.plan.overlap_tensor;
+      if (pair.setting == PlanSetting::layout) continue;  // changes what a layout brings
       CHECK(from.plan == to.plan);
     }
   CHECK(pairs > 50);
@@ -584,12 +645,12 @@ TEST_CASE("recommendations start from the first job or from a fast one") {
     const StudyRow* fastest = answers_for(group).fastest;
     if (fastest == nullptr) continue;
     for (const Recommendation& change : recommendations_for(group)) {
-      if (change.factor == Factor::layout) continue;
+      if (change.setting == PlanSetting::layout) continue;
       const bool is_fast = ratio_at(*change.from, *fastest, "tokens_per_s").value_or(0) >= 0.5;
       CHECK((is_fast || change.from == group.rows.front()));
-      if (change.factor == Factor::recompute && change.to != fastest)
+      if (change.setting == PlanSetting::recompute && change.to != fastest)
         CHECK(change.to->job.plan.recompute != fastest->job.plan.recompute);
-      if (change.factor == Factor::microbatch && change.to != fastest)
+      if (change.setting == PlanSetting::microbatch && change.to != fastest)
         CHECK(change.to->job.plan.micro_batch_size != fastest->job.plan.micro_batch_size);
     }
   }
@@ -667,6 +728,52 @@ TEST_CASE("the default stack is named only where jobs were compared with it") {
   for (StudyRow& row : study.rows)
     row.job.task = spec::Task::decode;
   CHECK(notes_of(study) == 0);
+}
+
+/// The same study, its jobs of another task.
+Study as_task(spec::Task task) {
+  Study study = sample_study();
+  for (StudyRow& row : study.rows) {
+    row.job.task = task;
+    if (!row.metrics) continue;
+    row.metrics->energy_j = 100;
+    row.metrics->energy_ledger_j = {{"idle", 20.0},   {"leakage", 10.0},      {"compute", 10.0},
+                                    {"memory", 50.0}, {"communication", 5.0}, {"waiting", 5.0}};
+  }
+  return study;
+}
+
+TEST_CASE("a study of decoding says where a token's energy goes and what it waits for") {
+  const Study study = as_task(spec::Task::decode);
+  const std::vector<Finding> findings = find_findings(study);
+  CHECK(any_says(findings, "energy of a generated token"));
+  CHECK(any_says(findings, "gives every sequence its next token after"));
+  CHECK(any_says(findings, " generates "));
+  CHECK_FALSE(any_says(findings, " trains "));
+  const Json results = json_of(study);
+  for (const Finding& finding : findings)
+    for (const std::string& fault : faults_of(finding, results))
+      FAIL_CHECK(finding.text() << ": " << fault);
+}
+
+TEST_CASE("a study of prompts says how long the first token waits") {
+  const std::vector<Finding> findings = find_findings(as_task(spec::Task::prefill));
+  CHECK(any_says(findings, "has read all prompts after"));
+  CHECK_FALSE(any_says(findings, "energy of a generated token"));
+}
+
+TEST_CASE("a study of both says what fine-tuning spares") {
+  Study study = sample_study();
+  const Study tuned = as_task(spec::Task::lora);
+  for (StudyRow row : tuned.rows) {
+    row.name += "-lora";
+    row.job.name = row.name;
+    if (row.metrics && row.metrics->tokens_per_second) *row.metrics->tokens_per_second *= 1.5;
+    study.rows.push_back(row);
+  }
+  CHECK(any_says(find_findings(study), "Adapter training saves the weight gradients"));
+  CHECK_FALSE(
+      any_says(find_findings(sample_study()), "Adapter training saves the weight gradients"));
 }
 
 }  // namespace

@@ -25,11 +25,7 @@ namespace triplepoint::report {
 namespace {
 
 using metrics::Metrics;
-using Findings = std::vector<answers::Remark>;
-
-void add(Findings& findings, std::string text, std::string shown_by) {
-  findings.push_back({std::move(text), answers::Remark::Kind::finding, std::move(shown_by)});
-}
+using Findings = std::vector<RunFinding>;
 
 struct Share {
   double share;
@@ -73,7 +69,6 @@ const char* in_step(const run::Run& run) {
 
 void add_time(Findings& findings, const run::Run& run, const Metrics& m) {
   if (!m.step_time || m.kernels.total() <= Seconds()) return;
-  const char* where = m.stages.empty() ? "time-went" : "kernels";
   std::vector<std::string> words;
   for (const Share& share : shares_of(m))
     if (share.share >= 0.005)
@@ -82,37 +77,38 @@ void add_time(Findings& findings, const run::Run& run, const Metrics& m) {
   // The products of a step cannot take less time than they would at peak speed.
   const double computing = m.kernels.compute / *m.step_time;
   if (m.mfu && *m.mfu > computing + 0.01) {
-    add(findings,
-        fmt::format("{} takes {} s. The kernels recorded compute for {} of it, "
-                    "less than an MFU of {} needs: others were not recorded.",
-                    capitalized(step_of(run)), significant(*m.step_time / unit::s),
-                    percent(computing), percent(*m.mfu)),
-        where);
+    findings.push_back({fmt::format("{} takes {} s. The kernels recorded compute for {} of it, "
+                                    "less than an MFU of {} needs: others were not recorded.",
+                                    capitalized(step_of(run)), significant(*m.step_time / unit::s),
+                                    percent(computing), percent(*m.mfu)),
+                        m.stages.empty() ? "time-went" : "kernels"});
     return;
   }
   std::string text = fmt::format("{} takes {} s: {}.", capitalized(step_of(run)),
                                  significant(*m.step_time / unit::s), fmt::join(words, ", "));
-  add(findings, std::move(text), where);
+  findings.push_back({std::move(text), m.stages.empty() ? "time-went" : "kernels"});
 }
 
 void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   const auto& all = m.temperature_per_gpu_c;
   if (all.size() < 2) return;  // of a single GPU, the key figure says it
-  std::vector<double> known = all;
-  std::erase_if(known, [](double celsius) { return std::isnan(celsius); });
-  if (known.empty()) return;
-  const auto [coolest, hottest] = std::ranges::minmax(known);
+  const auto hottest = std::max_element(all.begin(), all.end(), [](double a, double b) {
+    return (std::isnan(a) ? -1e9 : a) < (std::isnan(b) ? -1e9 : b);
+  });
+  if (hottest == all.end() || std::isnan(*hottest)) return;
+  double coolest = *hottest;
+  for (const double celsius : all)
+    if (!std::isnan(celsius)) coolest = std::min(coolest, celsius);
   constexpr double sensor_step = 1;  // °C; of two GPUs within it none is the hottest
-  if (hottest - coolest < sensor_step) {
-    add(findings,
-        fmt::format("All GPUs are equally warm{}: {} °C on average, within 1 °C.", in_step(run),
-                    significant(hottest)),
-        "map-temperature");
+  if (*hottest - coolest < sensor_step) {
+    findings.push_back({fmt::format("All GPUs are equally warm{}: {} °C on average, within 1 °C.",
+                                    in_step(run), significant(*hottest)),
+                        "map-temperature"});
     return;
   }
-  const auto index = static_cast<std::size_t>(std::ranges::find(all, hottest) - all.begin());
+  const auto index = static_cast<std::size_t>(hottest - all.begin());
   std::string text = fmt::format("The hottest GPU{} is {} at {} °C on average", in_step(run), index,
-                                 significant(hottest));
+                                 significant(*hottest));
   // Recordings know no slots.
   if (index < run.devices.size() && run.manifest.origin == run::Origin::simulated)
     text += fmt::format(" (node {}, slot {})", run.devices[index].node, run.devices[index].slot);
@@ -121,7 +117,11 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
     text += fmt::format("; downstream slots run {} °C hotter than those at the inlet",
                         significant(gap->rear_c - gap->front_c));
-  add(findings, text + ".", "map-temperature");
+  if (const auto whole = answers::whole_run_of(run))
+    text += fmt::format("; the hottest die of the whole run was at {} °C",
+                        significant(whole->span.peak_c));
+  const bool has_picture = !chassis_figure(run, m).drawing.empty();
+  findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});
 }
 
 /// "GPUs are throttled 12 % of the time by heat"; where a few GPUs have nearly all of it, their
@@ -167,21 +167,64 @@ void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
   const bool by_power = power >= worth_telling, by_heat = heat >= worth_telling;
   if (by_power) text += fmt::format("; the power limit costs {} MHz", significant(power));
   if (by_heat) text += fmt::format("{} heat {} MHz more", by_power ? "," : ";", significant(heat));
-  add(findings, text + ".", "timeline-figure");
+  findings.push_back({text + ".", "timeline-figure"});
 }
 
 /// Who slows the others, and what to do about it.
 void add_bottlenecks(Findings& findings, const Metrics& m) {
   for (const run::Bottleneck& bottleneck : m.bottlenecks)
-    add(findings,
-        metrics::bottleneck_sentence(bottleneck, m.step_time) + " " +
-            metrics::bottleneck_advice(bottleneck),
-        "timeline-figure");
+    findings.push_back({metrics::bottleneck_sentence(bottleneck, m.step_time) + " " +
+                            metrics::bottleneck_advice(bottleneck),
+                        "bottlenecks"});
+}
+
+/// A pipeline waits for the stage that computes longest.
+void add_uneven_stages(Findings& findings, const Metrics& m) {
+  constexpr double least_difference = 0.02;  // of the step
+  if (m.stages.size() < 2 || !m.step_time || !m.bottlenecks.empty()) return;
+  Seconds mean;
+  const metrics::Stage* longest = &m.stages.front();
+  for (const metrics::Stage& stage : m.stages) {
+    mean += stage.kernels.compute / static_cast<double>(m.stages.size());
+    if (stage.kernels.compute > longest->kernels.compute) longest = &stage;
+  }
+  if (longest->kernels.compute - mean < least_difference * *m.step_time) return;
+  findings.push_back(
+      {fmt::format("Stage {} computes longest: {} s a step, a stage on average {} s.",
+                   longest->stage, significant(longest->kernels.compute / unit::s),
+                   significant(mean / unit::s)),
+       "kernels"});
+}
+
+void add_energy(Findings& findings, const run::Run& run, const Metrics& m) {
+  if (m.energy_ledger_j.empty()) return;
+  double sum = 0;
+  for (const auto& [use, joules] : m.energy_ledger_j)
+    sum += joules;
+  if (sum <= 0) return;
+  std::vector<std::pair<double, std::string>> uses;
+  uses.reserve(m.energy_ledger_j.size());
+  for (const auto& [use, joules] : m.energy_ledger_j)
+    uses.emplace_back(joules / sum, use);
+  std::stable_sort(uses.begin(), uses.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  uses.resize(std::min<std::size_t>(3, uses.size()));
+  std::vector<std::string> words;
+  words.reserve(uses.size());
+  for (const auto& [share, use] : uses)
+    words.push_back(use == "idle" ? fmt::format("{} is base power", percent(share))
+                                  : fmt::format("{} goes into {}", percent(share), use));
+  std::string text =
+      fmt::format("Of the GPU energy of {}, {}", step_of(run), fmt::join(words, ", "));
+  if (m.joules_per_token)
+    text += fmt::format("; a token costs {} J {}", significant(*m.joules_per_token),
+                        metrics::scope_text(m.energy_scope));
+  findings.push_back({text + ".", "energy-ledger"});
 }
 
 /// What each fault of a simulated run did to its steps; of the hottest die where it did nothing.
 void add_faults(Findings& findings, const run::Run& run) {
-  if (run.shutdown) add(findings, run::shutdown_text(run) + ".", "time");
+  if (run.shutdown) findings.push_back({run::shutdown_text(run) + ".", "time"});
   if (!run.manifest.job || run.manifest.job->environment.faults.empty()) return;
   const std::vector<metrics::FaultEffect> effects = metrics::fault_effects(run);
   for (std::size_t f = 0; f < effects.size(); ++f) {
@@ -193,7 +236,7 @@ void add_faults(Findings& findings, const run::Run& run) {
         fmt::format("Fault {}: {} The hottest die was at {} °C at its end.", spec::to_text(fault),
                     answers::fault_sentence(run, {fault}, effect, false),
                     significant(effect.during->hottest_c));
-    add(findings, std::move(text), "time");
+    findings.push_back({std::move(text), "time"});
   }
 }
 
@@ -222,16 +265,18 @@ std::string limit_not_kept(const run::Run& run, const Metrics& m) {
       count > 1 ? fmt::format("; so do {} more", count - 1) : std::string());
 }
 
-std::vector<answers::Remark> run_findings(const run::Run& run, const Metrics& metrics) {
+std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {
   Findings findings;
   if (!run::has_trained(run)) return findings;
   add_bottlenecks(findings, metrics);
   add_faults(findings, run);
   add_time(findings, run, metrics);
+  add_uneven_stages(findings, metrics);
   add_clock(findings, run, metrics);
   if (std::string text = limit_not_kept(run, metrics); !text.empty())
-    add(findings, std::move(text), "timeline-figure");
+    findings.push_back({std::move(text), "timeline-figure"});
   add_heat(findings, run, metrics);
+  add_energy(findings, run, metrics);
   return findings;
 }
 

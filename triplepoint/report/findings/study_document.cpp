@@ -58,27 +58,36 @@ std::string facts_of(const Study& study) {
       software_of(study));
 }
 
+/// One number of a job: what it is, how much, of which job; of which group, if there are several.
+struct FigureOf {
+  std::vector<answers::KeyFigure> figures;
+  bool several_groups = false;
+
+  void add(std::string label, const StudyRow* row, const char* key, const char* unit,
+           int digits = 3) {
+    const auto value = row == nullptr ? std::nullopt : number_at(*row, key);
+    if (!value) return;
+    const std::string group = several_groups ? group_title(*row) + ": " : "";
+    figures.push_back({std::move(label), fmt::format("{} {}", significant(*value, digits), unit),
+                       group + short_label(*row)});
+  }
+};
+
 /// Of all jobs that ran; speeds and energies only of one model, since those of several do not
 /// compare.
 std::vector<answers::KeyFigure> key_figures_of(const std::vector<Group>& groups) {
-  std::vector<answers::KeyFigure> figures;
+  FigureOf all{.figures = {}, .several_groups = groups.size() > 1};
   const std::vector<const StudyRow*> ran = all_that_ran(groups);
-  const auto add = [&](std::string label, const StudyRow* row, const char* key, const char* unit,
-                       int digits) {
-    const auto value = row == nullptr ? std::nullopt : number_at(*row, key);
-    if (!value) return;
-    figures.push_back({std::move(label), fmt::format("{} {}", significant(*value, digits), unit),
-                       (groups.size() > 1 ? group_title(*row) + ": " : "") + short_label(*row)});
-  };
+  if (ran.empty()) return {};
   const bool one_model = std::ranges::all_of(
       ran, [&](const StudyRow* row) { return model_title(*row) == model_title(*ran.front()); });
-  if (one_model && !ran.empty()) {
-    add("fastest", highest(ran, "tokens_per_s"), "tokens_per_s", "tokens/s", 4);
-    add("least " + energy_scope_of(*ran.front()) + " energy", thriftiest_of(ran),
-        "joules_per_token", "J/token", 3);
+  if (one_model) {
+    all.add("fastest", highest(ran, "tokens_per_s"), "tokens_per_s", "tokens/s", 4);
+    all.add("least " + energy_scope_of(*ran.front()) + " energy", thriftiest_of(ran),
+            "joules_per_token", "J/token");
   }
-  add("hottest GPU", highest(ran, "temperature_c.peak"), "temperature_c.peak", "°C", 3);
-  return figures;
+  all.add("hottest GPU", highest(ran, "temperature_c.peak"), "temperature_c.peak", "°C");
+  return std::move(all.figures);
 }
 
 /// Of all its energies: its jobs state a PUE, or none does.

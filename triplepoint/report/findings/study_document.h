@@ -8,7 +8,6 @@
 
 #include "triplepoint/answers/document.h"
 #include "triplepoint/metrics/economics/score_card.h"
-#include "triplepoint/report/findings/factors.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/study.h"
@@ -28,7 +27,7 @@ const Group* group_with_most_jobs(const std::vector<Group>&);
 /// A change that a study has tried, and its gain.
 struct Recommendation {
   const StudyRow *from = nullptr, *to = nullptr;
-  Factor factor = Factor::layout;
+  PlanSetting setting = PlanSetting::layout;
   double gain = 0;  // of speed, 0.12 is 12 %
   Finding text;
   bool is_compared = false;  // with the default stack
@@ -42,7 +41,7 @@ std::vector<Recommendation> recommendations_for(const Group& group);
 /// The short answers for a group, as cells of a table.
 struct Answers {
   const StudyRow *fastest = nullptr, *thriftiest = nullptr, *hottest = nullptr;
-  Finding fastest_text, energy_text, limit_text, change_text;
+  Finding fastest_text, energy_text, limit_text, change_text, heat_text;
   bool is_compared = false;  // the change, with the default stack
 };
 Answers answers_for(const Group& group);

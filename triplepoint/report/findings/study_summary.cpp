@@ -1,23 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/load.h"
+
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/study.h"
+#include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::report {
 namespace {
 
 using Rows = std::vector<const StudyRow*>;
 
+constexpr double least_gain = 0.01;
+constexpr std::string_view default_stack_key = "default_stack_speed.";
 constexpr std::string_view speed = "tokens_per_s", energy = "joules_per_token";
+
+std::string change_anchor(const Group& group) {
+  return "change-" + group.id;
+}
+
+double gain_of(const Pair& pair) {
+  return ratio_at(pair, speed).value_or(0) - 1;
+}
+
+/// "67 % more tokens/s, 38 % less GPU energy a token, 2.1 °C cooler at its peak."
+void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
+  const double gain = ratio_at(to, from, speed).value_or(1);
+  if (gain >= 2)
+    text.times(to, from, speed).say(" the speed");
+  else
+    text.more(to, from, speed).say(" more tokens/s");
+  if (const auto joules = ratio_at(to, from, energy)) {
+    if (*joules <= 0.995)
+      text.say(", ").less(to, from, energy).say(" less ");
+    else if (*joules >= 1.005)
+      text.say(", ").more(to, from, energy).say(" more ");
+    else
+      text.say(", the same ");
+    text.say(energy_scope_of(to) + " energy a token");
+  }
+  const auto before = number_at(from, "temperature_c.peak"),
+             after = number_at(to, "temperature_c.peak");
+  if (before && after && *after > *before + 0.5)
+    text.say(", ").difference(to, from, "temperature_c.peak", "°C").say(" hotter at its peak");
+  if (before && after && *after < *before - 0.5)
+    text.say(", ").difference(from, to, "temperature_c.peak", "°C").say(" cooler at its peak");
+}
+
+/// Seconds of a step with other software and all else as it is; nothing where the job does not fit
+/// or run there. Every page of a study asks again, so each job is simulated once.
+std::optional<Seconds> step_with(const spec::Stack& stack, spec::Job job) {
+  static std::mutex guard;
+  static std::map<std::string, std::optional<Seconds>> known;
+  job.stack = stack;
+  const std::scoped_lock lock(guard);
+  const auto [step, is_new] = known.try_emplace(spec::write_job(job));
+  if (is_new && !spec::has_errors(spec::diagnose(job)))
+    step->second = sim::find_steady_step_time(job);
+  return step->second;
+}
+
+/// Speed after a change over that before it, under the default software; nothing where the study's
+/// is that software.
+struct DefaultStack {
+  std::optional<double> ratio;
+  const StudyRow* fails = nullptr;  // does not fit or run there
+};
+DefaultStack with_default_stack(const StudyRow& from, const StudyRow& to) {
+  const Result<spec::Library> library = spec::require_library();
+  if (!from.has_job || !to.has_job || spec::is_inference(to.job.task) ||
+      to.origin != run::Origin::simulated || !library || to.job.stack.name == spec::default_stack ||
+      to.job.cluster.shared_cores > 0)
+    return {};
+  const Result<spec::Stack> stack = spec::load_stack(*library, spec::default_stack);
+  if (!stack) return {};
+  const auto before = step_with(*stack, from.job), after = step_with(*stack, to.job);
+  if (!before || !after) return {{}, before ? &to : &from};
+  return {*before / *after};
+}
+
+std::string change_key(const StudyRow& from, const StudyRow& to) {
+  return identifier(from.name + " to " + to.name);
+}
+
+void add_change(Finding& text, const Pair& pair) {
+  const StudyRow &from = *pair.from, &to = *pair.to;
+  switch (pair.setting) {
+    case PlanSetting::layout:
+      text.say("Lay out as ").name(to).say(" instead of ").name(from, layout_with_options(from));
+      break;
+    case PlanSetting::microbatch:
+      text.say("Take ")
+          .name(to, microbatch_name(to))
+          .say(" instead of ")
+          .name(from, microbatch_name(from))
+          .say(" with ")
+          .name(to, layout_with_options(to));
+      break;
+    case PlanSetting::recompute:
+      text.say(to.job.plan.recompute == spec::Recompute::none        ? "Recompute nothing in "
+               : to.job.plan.recompute == spec::Recompute::selective ? "Recompute selectively in "
+                                                                     : "Recompute in ")
+          .name(from);
+      break;
+    case PlanSetting::overlap:
+      text.say(overlaps(to) ? "Overlap communication with computing in " : "Do not overlap in ")
+          .name(from);
+      break;
+    case PlanSetting::placement:
+      text.say("Place the ranks on the GPUs of a node as ").name(to, to.name).say(" does");
+      break;
+    case PlanSetting::sends:
+      text.say("Send between stages as ").name(to, to.name).say(" does");
+      break;
+  }
+  text.say(": ");
+  add_gain_between(text, from, to);
+  text.say(".");
+}
+
+Recommendation recommend(const Group& group, const Pair& pair) {
+  Finding text(change_anchor(group));
+  add_change(text, pair);
+  const bool is_compared = add_default_stack(text, *pair.from, *pair.to);
+  return {pair.from, pair.to, pair.setting, gain_of(pair), std::move(text), is_compared};
+}
+
+/// From the layout that the study names first; with that one best already, nothing.
+std::optional<Pair> layout_change(const std::vector<Pair>& pairs, const StudyRow& fastest,
+                                  const std::string& first_layout) {
+  for (const Pair& pair : pairs)
+    if (pair.setting == PlanSetting::layout && pair.to == &fastest &&
+        layout_label(*pair.from) == first_layout && ratio_at(pair, speed))
+      return pair;
+  return std::nullopt;
+}
+
+/// A job that one might run: the user's own, which a study names first, or one at least half as
+/// fast as the fastest.
+bool is_worth_changing(const Group& group, const StudyRow& from, const StudyRow& fastest) {
+  constexpr double least_share = 0.5;
+  return &from == group.rows.front() || ratio_at(from, fastest, speed).value_or(0) >= least_share;
+}
+
+/// Whether the fastest job has the setting to which a pair would turn another one.
+bool fastest_has_it(const Pair& pair, const StudyRow& fastest) {
+  const spec::Plan &to = pair.to->job.plan, &best = fastest.job.plan;
+  if (pair.to == &fastest) return false;
+  if (pair.setting == PlanSetting::recompute) return to.recompute == best.recompute;
+  if (pair.setting == PlanSetting::microbatch) return to.micro_batch_size == best.micro_batch_size;
+  return pair.setting == PlanSetting::overlap && overlaps(*pair.to) == overlaps(fastest);
+}
+
+/// The setting turned to the fastest job's setting; otherwise where it gains most.
+std::optional<Pair> setting_change(const Group& group, const std::vector<Pair>& pairs,
+                                   PlanSetting setting, const StudyRow& fastest) {
+  std::vector<Pair> of_setting;
+  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(of_setting), [&](const Pair& pair) {
+    return pair.setting == setting && pair.from->metrics && pair.to->metrics &&
+           is_worth_changing(group, *pair.from, fastest) && !fastest_has_it(pair, fastest);
+  });
+  std::vector<Pair> to_fastest = of_setting;
+  std::erase_if(to_fastest, [&](const Pair& pair) { return pair.to != &fastest; });
+  const auto gain = [](const Pair& pair) { return ratio_at(pair, speed); };
+  const auto at_best = strongest(to_fastest, gain);
+  return at_best && gain_of(*at_best) >= least_gain ? at_best : strongest(of_setting, gain);
+}
 
 struct Share {
   std::string_view key, whole;
@@ -57,6 +217,23 @@ const run::Bottleneck* effect_of_fault(const StudyRow& row) {
 
 }  // namespace
 
+bool add_default_stack(Finding& text, const StudyRow& from, const StudyRow& to) {
+  const DefaultStack there = with_default_stack(from, to);
+  const std::string with = fmt::format(" With stack {} ", spec::default_stack);
+  if (there.fails != nullptr) text.say(with).name(*there.fails).say(" does not fit or run.");
+  if (!there.ratio) return there.fails != nullptr;
+  const double gain = *there.ratio - 1, here = ratio_at(to, from, speed).value_or(1) - 1;
+  if (std::abs(gain) >= least_gain && gain / here >= 0.5 && gain / here <= 1.5) return true;
+  text.say(with + (gain < 0 ? "the same change costs " : "the same change gains "))
+      .add({gain < 0 ? Evidence::Form::less : Evidence::Form::more,
+            {{"", std::string(default_stack_key) + change_key(from, to)}},
+            {},
+            std::abs(gain),
+            percent(std::abs(gain))})
+      .say(" of the speed.");
+  return true;
+}
+
 Finding what_limits(const StudyRow& row) {
   Finding text(anchor_of("kernels", row));
   if (const run::Bottleneck* fault = effect_of_fault(row)) {
@@ -83,15 +260,36 @@ Finding what_limits(const StudyRow& row) {
   const auto lost = number_at(row, "sm_clock_mhz.lost_to_power");
   if (has_fault(row)) return std::move(text.say("; with its fault"));
   if (heat_share(row) >= clear_heat_share) {
-    text.say("; heat takes ")
-        .difference(row, "step_time_s", row, "step_without_heat_s", "s")
-        .say(" of it");
+    text.say("; heat takes ").minus(row, "step_time_s", "step_without_heat_s", "s").say(" of it");
     if (const auto gpu = gpu_slowed_by_heat(row)) text.say(", by ").gpu(row, *gpu);
     return text;
   }
   if (most.key == "kernel_time_s.compute" && lost && *lost >= 20)
     text.say("; the power cap takes ").number(row, "sm_clock_mhz.lost_to_power", "MHz");
   return text;
+}
+
+std::vector<Recommendation> recommendations_for(const Group& group) {
+  std::vector<Recommendation> all;
+  Rows ran = group.that_ran();
+  std::erase_if(ran, [](const StudyRow* row) { return is_tight(*row); });
+  const StudyRow* fastest = highest(ran, speed);
+  if (fastest == nullptr || !fastest->has_job) return all;
+  std::vector<Pair> pairs = pairs_of(group);
+  std::erase_if(pairs, [](const Pair& pair) { return is_tight(*pair.to); });
+  if (const auto pair = layout_change(pairs, *fastest, layout_label(*group.rows.front())))
+    all.push_back(recommend(group, *pair));
+  for (PlanSetting setting : {PlanSetting::microbatch, PlanSetting::recompute, PlanSetting::overlap,
+                              PlanSetting::placement})
+    if (const auto pair = setting_change(group, pairs, setting, *fastest))
+      all.push_back(recommend(group, *pair));
+  std::erase_if(all, [](const Recommendation& r) { return r.gain < least_gain; });
+  // What leads to the best job comes before what helps elsewhere.
+  std::stable_sort(all.begin(), all.end(), [&](const Recommendation& a, const Recommendation& b) {
+    const bool a_leads = a.to == fastest, b_leads = b.to == fastest;
+    return a_leads != b_leads ? a_leads : a.gain > b.gain;
+  });
+  return all;
 }
 
 const StudyRow* thriftiest_of(const std::vector<const StudyRow*>& ran) {
@@ -107,9 +305,9 @@ Answers answers_for(const Group& group) {
   const Rows ran = group.that_ran();
   const std::string& id = group.id;
   Answers answers{
-      highest(ran, speed),         thriftiest_of(ran),      highest(ran, "temperature_c.peak"),
-      Finding("throughput-" + id), Finding("energy-" + id), Finding("kernels-" + id),
-      Finding("change-" + id)};
+      highest(ran, speed),         thriftiest_of(ran),          highest(ran, "temperature_c.peak"),
+      Finding("throughput-" + id), Finding("energy-" + id),     Finding("kernels-" + id),
+      Finding("change-" + id),     Finding("temperature-" + id)};
   if (answers.fastest != nullptr) {
     answers.fastest_text.name(*answers.fastest, short_label(*answers.fastest))
         .say(": ")
@@ -121,6 +319,10 @@ Answers answers_for(const Group& group) {
     answers.energy_text.name(*answers.thriftiest, short_label(*answers.thriftiest))
         .say(": ")
         .number(*answers.thriftiest, energy, "J/token");
+  if (answers.hottest != nullptr)
+    answers.heat_text.number(*answers.hottest, "temperature_c.peak", "°C")
+        .say(" in ")
+        .name(*answers.hottest);
   if (answers.fastest == nullptr) return answers;
   if (const run::Bottleneck* fault = effect_of_fault(*answers.fastest)) {
     answers.change_text.say(metrics::bottleneck_advice(*fault));

@@ -18,10 +18,10 @@ TEST_CASE("validation: every row is a point and a line of the table, whatever it
   CHECK(!contains(page, "row-<3>"));
 }
 
-TEST_CASE("validation: each source has its errors, and what is not predicted its reason") {
+TEST_CASE("validation: the source that is farthest off is named, with the side") {
   const std::string page = sample_validation_page();
-  CHECK(contains(page, "<th scope=\"row\">far</th>"));
-  CHECK(contains(page, "200.0"));
+  CHECK(contains(page, "far is farthest off: median 200.0\u00a0%"));
+  CHECK(contains(page, "too high"));
   CHECK(contains(page, "32 stages cannot share 16 layers"));
 }
 
@@ -29,7 +29,7 @@ TEST_CASE("validation: a measurement outside of its interval looks different") {
   const std::string page = sample_validation_page();  // six rows lie far below what is promised
   CHECK(count_of(page, "class=\"dot s2\"") == 6);
   CHECK(count_of(page, "class=\"dot s3\"") == 6);
-  CHECK(contains(page, "in the interval</span><b>50 <i>%</i></b>"));
+  CHECK(contains(page, "50\u00a0% of the measured values lie in their interval"));
 }
 
 TEST_CASE("validation: a job that ran and is called out of memory is the largest miss") {

@@ -25,7 +25,7 @@ struct Draw {
   }
   std::string operator()(const answers::RangeChart& chart) const { return range_chart_svg(chart); }
   std::string operator()(const answers::DifferenceChart& chart) const {
-    return difference_chart_svg(chart);
+    return difference_chart_svg(chart.title, chart.unit, chart.bars);
   }
   std::string operator()(const answers::HeatMap& map) const { return heat_map_svg(map); }
   std::string operator()(const answers::ChassisPicture&) const { return ""; }  // see drawn()

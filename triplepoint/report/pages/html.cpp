@@ -139,16 +139,6 @@ DataTable shown_table(const triplepoint::DataTable& all) {
   return shown;
 }
 
-namespace {
-
-/// The attribute of a row that has it.
-std::string marked(const char* attribute, const std::vector<std::string>& values, std::size_t row) {
-  if (row >= values.size() || values[row].empty()) return "";
-  return fmt::format(" {}=\"{}\"", attribute, escape(values[row]));
-}
-
-}  // namespace
-
 std::string html_table(const DataTable& table, std::string_view caption) {
   std::vector<bool> numeric;
   for (std::size_t i = 0; i < table.columns.size(); ++i)
@@ -165,11 +155,9 @@ std::string html_table(const DataTable& table, std::string_view caption) {
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     const auto& row = table.rows[r];
     TPT_EXPECT(row.size() == table.columns.size());
-    html += "<tr" + marked("data-job", table.jobs, r) + marked("data-run", table.runs, r) + ">";
-    const std::string link = marked("href", table.links, r);
-    const std::string name = escape(row[0]);
-    html +=
-        "<th scope=\"row\">" + (link.empty() ? name : "<a" + link + ">" + name + "</a>") + "</th>";
+    const bool of_job = r < table.jobs.size() && !table.jobs[r].empty();
+    html += of_job ? "<tr data-job=\"" + escape(table.jobs[r]) + "\">" : "<tr>";
+    html += "<th scope=\"row\">" + escape(row[0]) + "</th>";
     for (std::size_t i = 1; i < row.size(); ++i) {
       html += fmt::format("<td{}>{}</td>", numeric[i] ? " class=\"num\"" : "", escape(row[i]));
     }
@@ -185,7 +173,8 @@ std::string html_figure(const Figure& figure) {
   html += "<div class=\"drawing\">" + figure.drawing + "</div>";
   if (!figure.note.empty()) html += "<p class=\"note\">" + escape(figure.note) + "</p>";
   if (!figure.table.columns.empty()) {
-    html += "<details class=\"data\"><summary>Numbers</summary>" +
+    html += fmt::format("<details class=\"data\"{}><summary>Numbers</summary>",
+                        figure.shows_table ? " open" : "") +
             html_table(figure.table, figure.title) + "</details>";
   } else if (figure.has_compact_table) {
     html += fmt::format(

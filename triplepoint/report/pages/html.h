@@ -33,10 +33,7 @@ std::string fixed(double value, int decimals);
 struct DataTable {
   std::vector<std::string> columns;            // with units; the first names the row
   std::vector<std::vector<std::string>> rows;  // as many cells as columns
-  // Of each row; empty, or shorter: none.
-  std::vector<std::string> jobs = {};   // the job that the row is of
-  std::vector<std::string> runs = {};   // its file: two that are ticked are compared
-  std::vector<std::string> links = {};  // from its first cell
+  std::vector<std::string> jobs = {};  // of each row; empty, or shorter: the row is of no job
 
   void add(std::vector<std::string> cells, std::string job = "");
 };
@@ -53,6 +50,7 @@ struct Figure {
   std::string drawing;          // SVG, or an empty element which the script fills
   DataTable table;
   bool wide = false;               // takes the whole row of the page
+  bool shows_table = false;        // its numbers are not folded away
   bool has_compact_table = false;  // its numbers are in the page's data, for the script to write
 };
 std::string html_figure(const Figure& figure);

@@ -13,34 +13,59 @@
 namespace triplepoint::report {
 namespace {
 
+std::string link(const std::string& to, const std::string& words) {
+  return to.empty() ? escape(words)
+                    : fmt::format("<a href=\"{}\">{}</a>", escape(to), escape(words));
+}
+
 std::string scope_of(const IndexEntry& entry) {
   const auto scope = metrics::energy_scopes[static_cast<std::size_t>(entry.energy_scope)];
   return entry.energy_scope == metrics::EnergyScope::gpu ? "GPUs" : std::string(scope);
 }
 
-std::string table_of(const std::vector<IndexEntry>& entries, bool studies) {
-  DataTable table{{studies ? "study" : "run", "state"}, {}};
-  if (!studies)
-    table.columns.insert(table.columns.end(), {"GPUs", "step (s)", "tokens/s a GPU", "MFU",
-                                               "J/token", "energy of", "power (W)", "peak (°C)"});
-  table.columns.emplace_back("changed");
-  for (const IndexEntry& entry : entries) {
-    if (entry.is_study != studies) continue;
-    std::vector<std::string> cells = {entry.name, entry.state};
-    if (!studies)
-      cells.insert(cells.end(),
-                   {entry.num_gpus ? whole(static_cast<int64_t>(*entry.num_gpus)) : "–",
-                    significant(entry.step_time_s), significant(entry.tokens_per_s_per_gpu),
-                    entry.mfu ? percent(*entry.mfu) : "–", significant(entry.joules_per_token),
-                    entry.joules_per_token ? scope_of(entry) : "", significant(entry.power_mean_w),
-                    significant(entry.temperature_peak_c)});
-    cells.push_back(entry.changed);
-    table.rows.push_back(std::move(cells));
-    table.links.push_back(entry.link);
-    table.runs.push_back(studies || entry.is_broken ? "" : entry.name + ".run");
+std::string row_of(const IndexEntry& entry, bool with_numbers) {
+  // Two that are ticked are compared (web/src/ticks.ts).
+  std::string html = with_numbers && !entry.is_broken
+                         ? fmt::format("<tr data-run=\"{}.run\">", escape(entry.name))
+                         : "<tr>";
+  html += "<th scope=\"row\">" + link(entry.link, entry.name) + "</th>";
+  const auto cell = [&](const std::string& text, bool is_number) {
+    html += fmt::format("<td{}>{}</td>", is_number ? " class=\"num\"" : "", text);
+  };
+  cell(escape(entry.state), false);
+  if (with_numbers) {
+    cell(entry.num_gpus ? whole(static_cast<int64_t>(*entry.num_gpus)) : "–", true);
+    cell(significant(entry.step_time_s), true);
+    cell(significant(entry.tokens_per_s_per_gpu), true);
+    cell(entry.mfu ? percent(*entry.mfu) : "–", true);
+    cell(significant(entry.joules_per_token), true);
+    cell(entry.joules_per_token ? scope_of(entry) : "", false);
+    cell(significant(entry.power_mean_w), true);
+    cell(significant(entry.temperature_peak_c), true);
   }
-  return html_table(table,
-                    studies ? "Studies of this folder" : "Runs of this folder, newest first");
+  cell(escape(entry.changed), false);
+  return html + "</tr>";
+}
+
+std::string table_of(const std::vector<IndexEntry>& entries, bool studies) {
+  std::vector<std::string> columns = {studies ? "study" : "run", "state"};
+  if (!studies)
+    columns.insert(columns.end(), {"GPUs", "step (s)", "tokens/s a GPU", "MFU", "J/token",
+                                   "energy of", "power (W)", "peak (°C)"});
+  columns.emplace_back("changed");
+  std::string html = fmt::format(
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>"
+      "<caption>{0}</caption><thead><tr>",
+      studies ? "Studies of this folder" : "Runs of this folder, newest first");
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const bool is_number = !studies && i >= 2 && i <= 9 && columns[i] != "energy of";
+    html += fmt::format("<th scope=\"col\"{}>{}</th>", is_number ? " class=\"num\"" : "",
+                        escape(columns[i]));
+  }
+  html += "</tr></thead><tbody>";
+  for (const IndexEntry& entry : entries)
+    if (entry.is_study == studies) html += row_of(entry, !studies);
+  return html + "</tbody></table></div>";
 }
 
 }  // namespace

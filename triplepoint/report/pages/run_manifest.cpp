@@ -106,6 +106,21 @@ std::string sensors(const run::Run& run) {
                           html_table(table, "Sensors, with quantity and period"));
 }
 
+/// What a run without sensors holds: series by signal.
+std::string series(const run::Run& run) {
+  std::map<std::pair<std::string, bool>, std::pair<int64_t, int64_t>> rows;
+  for (const run::Series& one : run.series) {
+    auto& [devices, values] = rows[{one.signal, one.of_node}];
+    ++devices;
+    values += static_cast<int64_t>(one.values.size());
+  }
+  DataTable table{{"signal", "of", "devices", "values"}, {}};
+  for (const auto& [key, counts] : rows)
+    table.rows.push_back(
+        {key.first, key.second ? "node" : "device", whole(counts.first), whole(counts.second)});
+  return html_table(table, "Series of this run");
+}
+
 // ---- what a prediction rests on
 
 std::string sources(const std::vector<spec::Provenance>& numbers) {
@@ -150,9 +165,11 @@ std::string manifest_sections(const run::Run& run, const std::vector<spec::Prove
   std::string html;
   if (!run.sources.empty()) html += sensors(run);
   if (!numbers.empty()) html += sources(numbers);
+  std::string inside = about(run);
+  if (run.sources.empty() && !run.series.empty()) inside += series(run);
   return html + html_section("manifest", "Origin of the run",
-                             "<details class=\"data\" open><summary>Manifest</summary>" +
-                                 about(run) + "</details>");
+                             "<details class=\"data\" open><summary>Manifest</summary>" + inside +
+                                 "</details>");
 }
 
 }  // namespace triplepoint::report

@@ -2,7 +2,10 @@
 #include "triplepoint/report/pages/run_page.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -16,6 +19,7 @@
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
+#include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
@@ -137,13 +141,31 @@ std::string timeline_section(const run::Run& run, const std::vector<answers::Plo
                    std::move(table), true}));
 }
 
+/// From one finding to another, for the first stand above the timeline.
+std::string findings_list(const std::vector<RunFinding>& findings, std::size_t from,
+                          std::size_t to) {
+  std::string html;
+  for (std::size_t i = from; i < std::min(to, findings.size()); ++i)
+    html += fmt::format("<li>{} <a href=\"#{}\">See why</a></li>", escape(findings[i].text),
+                        escape(findings[i].anchor));
+  if (html.empty()) return "";
+  return fmt::format("<ol class=\"findings\" start=\"{}\">{}</ol>", from + 1, html);
+}
+
 Figure kernel_figure(const run::Run& run, const Metrics& metrics) {
-  BarChart chart{.title = "Kernel seconds of each pipeline stage in one step",
-                 .unit = "kernel seconds, mean over the stage's GPUs (s)",
-                 .bars = {}};
-  for (const metrics::Stage& stage : metrics.stages)
-    chart.bars.push_back(
-        stacked_bar(fmt::format("stage {}", stage.stage), kernel_parts(stage.kernels), "s"));
+  BarChart chart{"Kernel seconds of each pipeline stage in one step",
+                 "kernel seconds, mean over the stage's GPUs (s)",
+                 {},
+                 std::nullopt,
+                 "",
+                 0};
+  for (const metrics::Stage& stage : metrics.stages) {
+    Bar bar;
+    bar.label = fmt::format("stage {}", stage.stage);
+    bar.parts = bar_parts_of(kernel_parts(stage.kernels), "s");
+    bar.text = significant(stage.kernels.total() / unit::s);
+    chart.bars.push_back(std::move(bar));
+  }
   return {"kernels", chart.title,
           "Waiting for a late peer is inside the collective's kernel, as NCCL shows it.",
           html_legend(legend_of(kernel_parts({}))) + bar_chart_svg(chart),
@@ -151,47 +173,76 @@ Figure kernel_figure(const run::Run& run, const Metrics& metrics) {
 }
 
 Figure memory_figure(const run::Run& run) {
-  BarChart chart{.title = run.manifest.fits_memory ? "Memory: every stage fits"
-                                                   : "Memory: the job does not fit",
-                 .unit = "memory of a GPU (GiB)",
-                 .bars = {}};
-  std::string note;
-  if (run.memory_limit) {
-    chart.limit = *run.memory_limit / unit::GiB;
-    note =
-        fmt::format("Dashed line: {} GiB, as the driver reports it.", significant(*chart.limit, 4));
-  }
+  BarChart chart{
+      run.manifest.fits_memory ? "Memory: every stage fits" : "Memory: the job does not fit",
+      "memory of a GPU (GiB)",
+      {},
+      std::nullopt,
+      "",
+      0};
+  if (run.memory_limit) chart.limit = *run.memory_limit / unit::GiB;
   for (std::size_t i = 0; i < run.memory.size(); ++i) {
-    Bar& bar = chart.bars.emplace_back(
-        stacked_bar(fmt::format("stage {}", i), memory_parts(run.memory[i]), "GiB"));
+    Bar bar;
+    bar.label = fmt::format("stage {}", i);
+    bar.parts = bar_parts_of(memory_parts(run.memory[i]), "GiB");
+    bar.text = significant(run.memory[i].total() / unit::GiB);
     if (run.memory_limit && run.memory[i].total() > *run.memory_limit)
       bar.status = bar.text + " OOM";
+    chart.bars.push_back(std::move(bar));
   }
+  const std::string note = chart.limit
+                               ? fmt::format("Dashed line: {} GiB, as the driver reports it.",
+                                             significant(*chart.limit, 4))
+                               : "";
   return {"memory", chart.title, note,
           html_legend(legend_of(memory_parts({}))) + bar_chart_svg(chart),
           shown_table(answers::memory_table(run))};
 }
 
+/// " Standard deviation: 5.6 °C within a node, 0.4 °C between the means of nodes.", or nothing.
+std::string spread_text(const metrics::Spread& spread, const std::string& unit_name) {
+  if (!spread.within_nodes && !spread.between_nodes) return "";
+  std::string text = " Standard deviation:";
+  if (spread.within_nodes)
+    text += fmt::format(" {} {} within a node", deviation_text(*spread.within_nodes), unit_name);
+  if (spread.between_nodes)
+    text += fmt::format("{} {} {} between the means of nodes", spread.within_nodes ? "," : "",
+                        deviation_text(*spread.between_nodes), unit_name);
+  return text + ".";
+}
+
+/// "Memory temperature" of "memory-temperature".
+std::string title_of(std::string name) {
+  std::ranges::replace(name, '-', ' ');
+  name.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(name.front())));
+  return name;
+}
+
 /// Nodes below each other, local devices from left to right.
-Figure device_map(const run::Run& run, const Metrics& metrics, const DeviceSignal& signal,
-                  const std::vector<double>& values) {
-  HeatMap map{.title = {}, .unit = signal.unit, .rows = {}, .per_node = 1, .names_nodes = false};
+Figure device_map(const run::Run& run, const std::vector<double>& values, const std::string& name,
+                  const std::string& unit_name, const metrics::Spread& spread) {
+  HeatMap map;
+  map.unit = unit_name;
+  map.names_nodes = false;  // the rows do
+  int32_t per_node = 1;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const run::Device device = i < run.devices.size() ? run.devices[i] : run::Device{};
     const auto node = static_cast<std::size_t>(device.node);
     while (map.rows.size() <= node)
       map.rows.push_back({fmt::format("node {}", map.rows.size()), {}});
     map.rows[node].values.push_back(values[i]);
-    map.per_node = std::max<int64_t>(map.per_node, device.local + 1);
+    per_node = std::max(per_node, device.local + 1);
   }
-  std::vector<double> known = values;
-  std::erase_if(known, [](double value) { return !std::isfinite(value); });
-  const auto [low, high] = std::ranges::minmax(known);
-  map.title = fmt::format("{}: {} to {} {}", capitalized(signal.id), significant(low),
-                          significant(high), signal.unit);
+  map.per_node = per_node;
+  std::vector<double> known;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(known),
+               [](double value) { return std::isfinite(value); });
+  const auto [low, high] = std::minmax_element(known.begin(), known.end());
+  map.title = fmt::format("{}: {} to {} {}", title_of(name), significant(*low), significant(*high),
+                          unit_name);
   DataTable table{{"node"}, {}};
-  for (int64_t i = 0; i < map.per_node; ++i)
-    table.columns.push_back(fmt::format("GPU {} ({})", i, signal.unit));
+  for (int32_t i = 0; i < per_node; ++i)
+    table.columns.push_back(fmt::format("GPU {} ({})", i, unit_name));
   for (const HeatRow& row : map.rows) {
     std::vector<std::string> cells = {row.label};
     for (double value : row.values)
@@ -199,13 +250,23 @@ Figure device_map(const run::Run& run, const Metrics& metrics, const DeviceSigna
     cells.resize(table.columns.size());
     table.rows.push_back(std::move(cells));
   }
-  std::string id = "map-" + signal.id;
-  std::ranges::replace(id, ' ', '-');
-  const metrics::Spread spread =
-      signal.spread != nullptr ? metrics.*signal.spread : metrics::Spread();
-  return {std::move(id), map.title,
-          "A row is a node, a column a local device." + signal.note + spread_text(signal, spread),
+  return {"map-" + name, map.title,
+          "A row is a node, a column a local device." + spread_text(spread, unit_name),
           heat_map_svg(map), std::move(table)};
+}
+
+std::vector<double> times(double factor, std::vector<double> values) {
+  for (double& value : values)
+    value *= factor;
+  return values;
+}
+std::optional<double> in_per_cent(std::optional<double> share) {
+  if (share) *share *= 100;
+  return share;
+}
+
+bool knows_any(const std::vector<double>& values) {
+  return std::ranges::any_of(values, [](double value) { return std::isfinite(value); });
 }
 
 /// Heat in the chassis, and a map per number that devices know; of a single one, a table.
@@ -214,15 +275,24 @@ std::string devices_section(const run::Run& run, const Metrics& metrics) {
   const Figure chassis = chassis_figure(run, metrics, {.curves = true});
   if (!chassis.drawing.empty()) html += html_figure(chassis);
   DataTable single{{"quantity", "value"}, {}};
-  for (const DeviceSignal& signal : device_signals()) {
-    const std::vector<double> values = signal.of(metrics);
-    if (std::ranges::none_of(values, [](double value) { return std::isfinite(value); })) continue;
+  const auto add = [&](const std::vector<double>& values, const char* name, const char* unit_name,
+                       const metrics::Spread& spread = {}) {
+    if (!knows_any(values)) return;
     if (values.size() == 1)
-      single.add({capitalized(signal.id),
-                  fmt::format("{} {}", significant(values.front(), 4), signal.unit)});
+      single.add({title_of(name), fmt::format("{} {}", significant(values.front(), 4), unit_name)});
     else
-      html += html_figure(device_map(run, metrics, signal, values));
-  }
+      html += html_figure(device_map(run, values, name, unit_name, spread));
+  };
+  add(metrics.temperature_per_gpu_c, "temperature", "°C", metrics.temperature_spread_c);
+  add(metrics.memory_per_gpu_c, "memory-temperature", "°C", metrics.memory_spread_c);
+  add(metrics.power_per_gpu_w, "power", "W", metrics.power_spread_w);
+  add(metrics.memory_power_per_gpu_w, "memory-power", "W");
+  add(metrics.sm_clock_per_gpu_mhz, "clock", "MHz", metrics.clock_spread_mhz);
+  const auto& [within, between] = metrics.utilization_spread;
+  add(times(100, metrics.utilization_per_gpu), "utilization", "%",
+      {.within_nodes = in_per_cent(within), .between_nodes = in_per_cent(between)});
+  add(times(1e-9, metrics.links.pcie_received_per_gpu_bytes), "PCIe-received", "GB a step");
+  add(times(1e-9, metrics.links.pcie_sent_per_gpu_bytes), "PCIe-sent", "GB a step");
   if (!html.empty()) html = "<div class=\"figures\">" + html + "</div>";
   if (!single.rows.empty()) html += html_table(single, "The GPU of this run");
   if (html.empty()) return "";
@@ -263,6 +333,34 @@ std::string all_numbers_section(const run::Run& run, const Metrics& metrics) {
           "</details>");
 }
 
+std::string energy_section(const Metrics& metrics) {
+  if (metrics.energy_ledger_j.empty()) return "";
+  return html_section(
+      "energy", "Where the energy went",
+      html_figures({drawn(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}}))}));
+}
+
+/// Who slows the others, with the numbers of the finding's sentence.
+std::string bottleneck_section(const Metrics& metrics) {
+  if (metrics.bottlenecks.empty()) return "";
+  constexpr std::array of = {"GPU", "node", "rank"};
+  DataTable table{{"who", "what", "its value", "its peers"}, {}};
+  for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
+    for (const run::Evidence& item : bottleneck.evidence) {
+      using Kind = run::Evidence::Kind;
+      const bool is_count = item.kind == Kind::late_arrivals;  // of all the rank takes part in
+      const bool is_excess = item.kind > Kind::late_arrivals && item.kind <= Kind::host_call;
+      table.rows.push_back(
+          {fmt::format("{} {}", of[static_cast<std::size_t>(bottleneck.of)],
+                       fmt::join(bottleneck.who, ", ")),
+           metrics::evidence_label(item),
+           is_count ? fmt::format("{} of {}", item.value, item.peers) : significant(item.value, 4),
+           is_count || is_excess ? "–" : significant(item.peers, 4)});
+    }
+  return html_section("bottlenecks", "Who slows the others",
+                      html_table(table, "The slowest beside the median of its peers"));
+}
+
 }  // namespace
 
 std::vector<Figure> run_figures(const run::Run& run, const Metrics& metrics) {
@@ -284,27 +382,26 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const Json timeline = timeline_data(run);
   const RunHead head = run_head(run, metrics);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
-  std::vector<answers::Remark> findings = run_findings(run, metrics);
+  std::vector<RunFinding> findings = run_findings(run, metrics);
   std::string body =
       html_header("run", head.title,
                   (findings.empty() ? "" : "<b>" + escape(findings.front().text) + "</b> ") +
                       escape(head.facts) + escape(assumed_text(numbers)));
   if (!findings.empty()) findings.erase(findings.begin());  // the verdict
   if (run::has_trained(run)) body += html_tiles(head.tiles);
+  if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)
+    findings.push_back(*swing);
   // The first screen: what holds the run up, and when; the rest below the timeline.
-  const auto rest = findings.begin() + std::min<std::ptrdiff_t>(3, std::ssize(findings));
-  body += section_html({.id = "first", .title = "", .remarks = {findings.begin(), rest}});
+  constexpr std::size_t first = 3;
+  body += findings_list(findings, 0, first);
   if (const DataTable phases = shown_table(answers::phases_table(run)); phases.rows.size() > 1)
     body += html_section("phases", "Phases", html_table(phases, "Phases of the run"));
   body += timeline_section(run, plots, timeline);
-  body +=
-      section_html({.id = "findings", .title = "More findings", .remarks = {rest, findings.end()}});
-  body += charts_section(run, metrics) + trace_section(run, metrics);
-  if (!metrics.energy_ledger_j.empty())
+  if (findings.size() > first)
     body +=
-        section_html({.id = "energy",
-                      .title = "Where the energy went",
-                      .figures = {energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})}});
+        html_section("findings", "More findings", findings_list(findings, first, findings.size()));
+  if (run::has_trained(run)) body += bottleneck_section(metrics);
+  body += charts_section(run, metrics) + trace_section(run, metrics) + energy_section(metrics);
   if (profile) body += section_html(answers::power_section(*profile));
   body += missing_sensors_section(run, metrics);
   if (run::has_trained(run)) body += all_numbers_section(run, metrics);

@@ -213,9 +213,9 @@ TEST_CASE("run page: findings link to elements that are there") {
   m.bottlenecks = {{.who = {3}, .evidence = {{run::Evidence::Kind::clock, 1500, 1800}}}};
   const std::string page = run_page(run, m);
   const auto findings = run_findings(run, m);
-  CHECK(findings.size() == 4);
-  for (const answers::Remark& finding : findings)
-    CHECK(contains(page, "id=\"" + finding.shown_by + "\""));
+  CHECK(findings.size() == 5);
+  for (const RunFinding& finding : findings)
+    CHECK(contains(page, "id=\"" + finding.anchor + "\""));
 }
 
 TEST_CASE("run page: what a fault did is said, and who was waited for") {
@@ -240,10 +240,10 @@ TEST_CASE("run page: what a fault did is said, and who was waited for") {
   REQUIRE(!findings.empty());
   CHECK(contains(findings[0].text, "Steps take 50 % longer than before it."));
   CHECK(contains(findings[0].text, " others wait for GPU 1."));
-  CHECK(std::ranges::any_of(findings, [](const answers::Remark& finding) {
+  CHECK(std::ranges::any_of(findings, [](const RunFinding& finding) {
     return contains(finding.text, "The hottest GPU in the last step is");
   }));
-  CHECK(contains(run_page(run, metrics_of_32()), "id=\"" + findings[0].shown_by + "\""));
+  CHECK(contains(run_page(run, metrics_of_32()), "id=\"" + findings[0].anchor + "\""));
 }
 
 TEST_CASE("kernels that compute for less time than the MFU needs are called incomplete") {

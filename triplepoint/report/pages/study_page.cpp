@@ -2,8 +2,11 @@
 #include "triplepoint/report/pages/study_page.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
@@ -29,11 +32,19 @@ std::string linked(const Finding& finding) {
                      escape(finding.anchor()));
 }
 
-std::string findings_list(const std::vector<Finding>& findings) {
-  std::string html = "<ol class=\"findings\">";
-  for (const Finding& finding : findings)
-    html += "<li>" + linked(finding) + "</li>";
+std::string findings_list(const std::vector<Finding>& findings, std::size_t from, std::size_t to) {
+  std::string html = fmt::format("<ol class=\"findings\" start=\"{}\">", from + 1);
+  for (std::size_t i = from; i < std::min(to, findings.size()); ++i)
+    html += "<li>" + linked(findings[i]) + "</li>";
   return html + "</ol>";
+}
+
+/// Whether no other group has as many jobs that ran.
+bool is_largest(const Group& group, const std::vector<Group>& groups) {
+  const auto as_large = [&](const Group& other) {
+    return other.that_ran().size() >= group.that_ran().size();
+  };
+  return std::ranges::count_if(groups, as_large) == 1;
 }
 
 // ---- one group
@@ -94,6 +105,11 @@ std::string time(const Group& group) {
   return html_figures(figures);
 }
 
+std::string stages(const Group& group) {
+  const std::vector<Figure> figures = stage_figures(group);
+  return figures.empty() ? "" : html_figures(figures);
+}
+
 std::string room_and_links(const Group& group) {
   std::vector<Figure> figures = {memory_figure(group)};
   for (Figure& figure : link_figures(group))
@@ -101,6 +117,12 @@ std::string room_and_links(const Group& group) {
   figures = known(group, std::move(figures));
   if (figures.empty()) return "";
   return html_legend(variant_legend(group)) + html_figures(figures);
+}
+
+std::string sweeps(const Group& group) {
+  const std::vector<Figure> figures = known(group, microbatch_figures(group));
+  if (figures.empty()) return "";
+  return html_legend(microbatch_legend(group)) + html_figures(figures);
 }
 
 std::string maps(const Group& group, Json& tables) {
@@ -113,20 +135,54 @@ std::string maps(const Group& group, Json& tables) {
   return html_figures(figures);
 }
 
-/// The picture of all choices of the group with the most jobs beside the findings, which link to
-/// runs and have the formulas of their numbers; without a picture, if no job ran, the findings.
+constexpr std::size_t findings_on_top = 6;
+
+/// The picture of all choices of the group with the most jobs, and the first findings; empty if no
+/// job ran.
 std::string overview(const std::vector<Group>& groups, const std::vector<Finding>& findings) {
   const Group* group = group_with_most_jobs(groups);
   auto picture = group == nullptr ? std::nullopt : pareto_figure(*group);
-  const std::string list =
-      findings.empty() ? "<p>No jobs to compare.</p>" : findings_list(findings);
-  if (!picture) return html_section("findings", "Findings", list);
+  if (!picture) return "";
   picture->id = "overview-choices";
   return fmt::format(
-      "<section class=\"overview\" aria-label=\"Overview\">{}<div class=\"figures choices\">{}<div "
-      "id=\"findings\">{}</div></div></section>\n",
-      groups.size() == 1 ? "" : "<h2>" + escape(group->title) + "</h2>", html_figure(*picture),
-      list);
+             "<section class=\"overview\" aria-label=\"Overview\">{}",
+             groups.size() == 1
+                 ? ""
+                 : fmt::format("<h2>{}{}</h2>", escape(group->title),
+                               is_largest(*group, groups) ? ", most jobs of the study" : "")) +
+         "<div class=\"figures choices\">" + html_figure(*picture) + "<div>" +
+         findings_list(findings, 0, findings_on_top) + "</div></div></section>\n";
+}
+
+/// Those that do not stand beside the picture.
+std::string other_findings(const std::vector<Finding>& findings, std::size_t from) {
+  return html_section("findings", "Findings",
+                      findings.empty()          ? "<p>No jobs to compare.</p>"
+                      : from >= findings.size() ? "<p>There are no others.</p>"
+                                                : findings_list(findings, from, findings.size()));
+}
+
+/// "A step has 128 samples; of TP8-FSDP 32": seconds and energy of a step compare only within a
+/// batch.
+std::string batch_sentence(const Group& group) {
+  std::map<int64_t, std::set<std::string>> layouts;  // by batch
+  std::map<int64_t, std::size_t> jobs;
+  for (const StudyRow* row : group.rows) {
+    if (!row->has_job) continue;
+    layouts[row->job.plan.global_batch_size].insert(layout_label(*row));
+    ++jobs[row->job.plan.global_batch_size];
+  }
+  if (layouts.empty()) return "";
+  const auto most = std::max_element(
+      jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::string text = fmt::format("A step has {} samples", most->first);
+  for (const auto& [batch, which] : layouts)
+    if (batch != most->first)
+      text += fmt::format(
+          "; of {} it has {}, so that its seconds and its energy of a step do not "
+          "compare",
+          fmt::join(which, ", "), batch);
+  return "<p>" + escape(text) + ".</p>";
 }
 
 /// Charts of one kind, opened where a link leads into them.
@@ -141,10 +197,13 @@ std::string part(const Group& group, const char* id, const char* title, const st
 std::string group_section(const Group& group, Json& tables) {
   return fmt::format("<section class=\"group\" id=\"group-{0}\" data-title=\"{1}\"><h2>{1}</h2>",
                      group.id, escape(group.title)) +
-         choices(group) + part(group, "speed", "Speed and energy", speed(group), " open") +
+         batch_sentence(group) + choices(group) +
+         part(group, "speed", "Speed and energy", speed(group), " open") +
          part(group, "heat", "Power, heat, clocks", heat(group)) +
          part(group, "time", "Where the time goes", time(group), " open") +
+         part(group, "stages", "Pipeline stages", stages(group)) +
          part(group, "links", "Memory and links", room_and_links(group)) +
+         part(group, "microbatch", "Microbatch sweep", sweeps(group)) +
          part(group, "gpus", "Every GPU", maps(group, tables)) + "</section>\n";
 }
 
@@ -182,11 +241,14 @@ std::string study_page(const Study& study) {
   std::vector<Finding> findings = find_findings(study);
   const answers::Document document = study_document(study);
   if (!findings.empty() && !study.score) findings.erase(findings.begin());  // the verdict
-  std::string body = head_html(document) + overview(groups, findings), jobs;
+  const std::string picture = overview(groups, findings);
+  std::string body = head_html(document) + picture, jobs;
   for (const answers::Section& section : document.sections)
     if (section.id == "jobs")
       jobs = section_html(section);
-    else if (section.id != "findings")
+    else if (section.id == "findings")  // with links to runs, and the formulas of numbers
+      body += other_findings(findings, picture.empty() ? 0 : findings_on_top);
+    else
       body += section_html(section);
   body += machines_section(groups) + chooser(groups);
   Json tables = Json::object();

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,10 +17,155 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/report/pages/run_page.h"
-#include "triplepoint/report/pages/timeline_rows.h"
 
 namespace triplepoint::report {
 namespace {
+
+/// Which single spans a page gets: all up to `most`; beyond, host spans go first, then the
+/// shortest.
+struct ChosenSpans {
+  std::vector<bool> is_sent;  // by index into Timeline::spans
+  std::string note;           // what is left out; empty: nothing
+};
+
+/// One row of the viewer: a rank, and others that do the same at the same time (never in a timeline
+/// with details: each span of a measured one is its own).
+struct TimelineRow {
+  int32_t rank = 0;
+  std::vector<int32_t> like;  // ascending
+};
+
+using run::Span;
+using run::SpanKind;
+using run::Timeline;
+
+int64_t length_of(const Span& span) {
+  return span.end.nanoseconds() - span.begin.nanoseconds();
+}
+
+std::string short_text(int64_t ns) {
+  return ns < 1000 ? fmt::format("{} ns", ns) : significant(static_cast<double>(ns) / 1e3) + " us";
+}
+
+ChosenSpans choose_spans(const Timeline& timeline, std::size_t most) {
+  const std::vector<Span>& spans = timeline.spans;
+  ChosenSpans chosen{std::vector<bool>(spans.size(), true), ""};
+  if (spans.size() <= most) return chosen;
+  std::vector<int64_t> lengths;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const SpanKind kind = timeline.types[static_cast<std::size_t>(spans[i].type)].kind;
+    chosen.is_sent[i] = kind != SpanKind::host;
+    if (chosen.is_sent[i]) lengths.push_back(length_of(spans[i]));
+  }
+  if (lengths.size() < spans.size())
+    chosen.note = fmt::format("{} host spans are left out",
+                              whole(static_cast<int64_t>(spans.size() - lengths.size())));
+  if (lengths.size() > most) {
+    const auto cut = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() - most);
+    std::nth_element(lengths.begin(), cut, lengths.end());
+    const int64_t shortest = *cut + 1;  // at most `most` are longer than *cut
+    int64_t dropped = 0;
+    for (std::size_t i = 0; i < spans.size(); ++i)
+      if (chosen.is_sent[i] && length_of(spans[i]) < shortest) {
+        chosen.is_sent[i] = false;
+        ++dropped;
+      }
+    chosen.note +=
+        fmt::format("{}{} spans shorter than {} are left out", chosen.note.empty() ? "" : ", ",
+                    whole(dropped), short_text(shortest));
+  }
+  return chosen;
+}
+
+/// Whether two ranks have equal work at equal times, in a timeline without details.
+class SameWork {
+ public:
+  explicit SameWork(const Timeline& timeline) : timeline_(timeline) {}
+
+  bool operator()(int32_t a, int32_t b) const {
+    return equal(run::detail::items_of_rank(timeline_.spans, a),
+                 run::detail::items_of_rank(timeline_.spans, b)) &&
+           equal(run::detail::items_of_rank(timeline_.instances, a),
+                 run::detail::items_of_rank(timeline_.instances, b));
+  }
+  /// Equal for equal ranks; cheap.
+  std::tuple<std::ptrdiff_t, std::ptrdiff_t, int64_t, int32_t> key(int32_t rank) const {
+    const auto spans = run::detail::items_of_rank(timeline_.spans, rank);
+    const auto instances = run::detail::items_of_rank(timeline_.instances, rank);
+    int64_t sum = 0;
+    for (auto at = instances.first; at != instances.second; ++at)
+      sum += at->begin.nanoseconds() % 1'000'000'007;
+    for (auto at = spans.first; at != spans.second; ++at)
+      sum += at->end.nanoseconds() % 1'000'000'007;
+    const int32_t first = instances.first == instances.second ? -1 : instances.first->pattern;
+    return {spans.second - spans.first, instances.second - instances.first, sum, first};
+  }
+
+ private:
+  template <class Item>
+  static bool equal(std::pair<const Item*, const Item*> a, std::pair<const Item*, const Item*> b) {
+    return std::equal(a.first, a.second, b.first, b.second, [](Item x, const Item& y) {
+      x.rank = y.rank;
+      return x == y;
+    });
+  }
+  const Timeline& timeline_;
+};
+
+std::vector<TimelineRow> rows_of(const Timeline& timeline) {
+  const SameWork same(timeline);
+  std::vector<TimelineRow> rows;
+  std::map<decltype(same.key(0)), std::vector<std::size_t>> candidates;
+  for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
+    const auto key = same.key(rank);
+    if (std::get<0>(key) == 0 && std::get<1>(key) == 0) continue;
+    bool joined = false;
+    if (timeline.details.empty())
+      for (const std::size_t row : candidates[key])
+        if (!joined && same(rows[row].rank, rank)) {
+          rows[row].like.push_back(rank);
+          joined = true;
+        }
+    if (joined) continue;
+    candidates[key].push_back(rows.size());
+    rows.push_back({rank, {}});
+  }
+  return rows;
+}
+
+/// "rank 3", "ranks 8-15".
+std::string label_of(const TimelineRow& row) {
+  if (row.like.empty()) return fmt::format("rank {}", row.rank);
+  const bool in_line = row.like.back() - row.rank == static_cast<int32_t>(row.like.size());
+  if (in_line) return fmt::format("ranks {}-{}", row.rank, row.like.back());
+  return fmt::format("rank {} and {} like it", row.rank, row.like.size());
+}
+
+/// The pipeline stage; -1: not known.
+int32_t stage_of(const Timeline& timeline, int32_t rank) {
+  const auto instances = run::detail::items_of_rank(timeline.instances, rank);
+  for (auto at = instances.first; at != instances.second; ++at)
+    if (at->stage >= 0) return at->stage;
+  const auto spans = run::detail::items_of_rank(timeline.spans, rank);
+  for (auto at = spans.first; at != spans.second; ++at)
+    if (at->stage >= 0) return at->stage;
+  return -1;
+}
+
+/// The node of a rank and of all that are like it; -1: not known, or several.
+/// The node of a rank and of all that are like it; -1: not known, or several.
+int32_t node_of(const run::Run& run, const TimelineRow& row) {
+  std::optional<int32_t> node;
+  for (const run::Device& device : run.devices) {
+    if (!device.rank) continue;
+    if (*device.rank != row.rank &&
+        !std::binary_search(row.like.begin(), row.like.end(), *device.rank))
+      continue;
+    if (node && *node != device.node) return -1;
+    node = device.node;
+  }
+  return node.value_or(-1);
+}
 
 using run::Span;
 using run::SpanKind;
@@ -122,15 +268,6 @@ Json names_json(const Timeline& timeline, const LaneNumbers& lanes) {
     names.push_back(lane_name(timeline, key));
   if (names.empty()) names.push_back("compute");
   return names;
-}
-
-/// Columns of one table by their names.
-Json columns_json(
-    std::initializer_list<std::pair<const char*, const std::vector<int64_t>&>> columns) {
-  Json json = {{"count", columns.begin()->second.size()}};
-  for (const auto& [name, values] : columns)
-    json[name] = encoded_column(values);
-  return json;
 }
 
 struct Columns {
@@ -272,15 +409,16 @@ class Writer {
       columns.microbatch.push_back(placed.span->microbatch);
       columns.layer.push_back(placed.span->layer);
     }
-    return columns_json({{"rank", columns.rank},
-                         {"lane", columns.lane},
-                         {"begin", columns.begin},
-                         {"length", columns.length},
-                         {"type", columns.type},
-                         {"microbatch", columns.microbatch},
-                         {"layer", columns.layer},
-                         {"wait", columns.wait},
-                         {"bytes", columns.bytes}});
+    return {{"count", spans_.size()},
+            {"rank", encoded_column(columns.rank)},
+            {"lane", encoded_column(columns.lane)},
+            {"begin", encoded_column(columns.begin)},
+            {"length", encoded_column(columns.length)},
+            {"type", encoded_column(columns.type)},
+            {"microbatch", encoded_column(columns.microbatch)},
+            {"layer", encoded_column(columns.layer)},
+            {"wait", encoded_column(columns.wait)},
+            {"bytes", encoded_column(columns.bytes)}};
   }
 
   Json patterns_json() const {
@@ -304,12 +442,10 @@ class Writer {
       columns.lane.push_back(lanes.at(lane));
       columns.add_work(*span, 0);
     }
-    return columns_json({{"lane", columns.lane},
-                         {"begin", columns.begin},
-                         {"length", columns.length},
-                         {"type", columns.type},
-                         {"wait", columns.wait},
-                         {"bytes", columns.bytes}});
+    return {{"count", piece_spans_.size()},           {"lane", encoded_column(columns.lane)},
+            {"begin", encoded_column(columns.begin)}, {"length", encoded_column(columns.length)},
+            {"type", encoded_column(columns.type)},   {"wait", encoded_column(columns.wait)},
+            {"bytes", encoded_column(columns.bytes)}};
   }
 
   Json instances_json() const {
@@ -323,10 +459,11 @@ class Writer {
         columns.microbatch.push_back(at->microbatch);
       }
     }
-    return columns_json({{"rank", columns.rank},
-                         {"begin", columns.begin},
-                         {"pattern", columns.pattern},
-                         {"microbatch", columns.microbatch}});
+    return {{"count", columns.rank.size()},
+            {"rank", encoded_column(columns.rank)},
+            {"begin", encoded_column(columns.begin)},
+            {"pattern", encoded_column(columns.pattern)},
+            {"microbatch", encoded_column(columns.microbatch)}};
   }
 
   std::string note_text() const {

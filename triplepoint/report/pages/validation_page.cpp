@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/report/charts/charts.h"
@@ -103,6 +104,52 @@ std::optional<double> coverage(const NamedRows& rows) {
 
 // ---- by family
 
+/// Measured over predicted: of eight in ten rows, and where their intervals say that they are.
+std::optional<RangeRow> range_row(const std::string& family, const NamedRows& rows) {
+  std::vector<double> ratios, lows, highs;
+  for (const NamedRow& each : rows) {
+    const ScoredRow& row = *each.row;
+    if (!is_ratio(row) || calibrate::is_memory(row)) continue;
+    ratios.push_back(row.measured / row.predicted);
+    if (!row.interval) continue;
+    lows.push_back(row.interval->low / row.predicted);
+    highs.push_back(row.interval->high / row.predicted);
+  }
+  if (ratios.empty()) return std::nullopt;
+  RangeRow range{.label = family,
+                 .low = quantile(ratios, 0.1),
+                 .middle = median(ratios),
+                 .high = quantile(ratios, 0.9)};
+  if (!lows.empty()) range.band = {median(lows), median(highs)};
+  range.text = fmt::format("{} rows", whole(static_cast<int64_t>(ratios.size())));
+  range.hint =
+      fmt::format("{}: median {}, eight in ten from {} to {}", family, significant(range.middle),
+                  significant(range.low), significant(range.high));
+  return range;
+}
+
+answers::Figure sources_figure(const std::map<std::string, NamedRows>& families) {
+  RangeChart chart{"Measured over predicted, by family", "measured over predicted", {}};
+  triplepoint::DataTable table = text_table(
+      {{"family", Align::left}, {"10 %"}, {"median"}, {"90 %"}, {"interval from"}, {"to"}});
+  for (const auto& [family, rows] : families) {
+    const auto range = range_row(family, rows);
+    if (!range) continue;
+    table.add({family, significant(range->low), significant(range->middle),
+               significant(range->high), range->band ? significant(range->band->low) : "–",
+               range->band ? significant(range->band->high) : "–"});
+    chart.rows.push_back(*range);
+  }
+  if (chart.rows.empty()) return {};
+  return {"sources",
+          chart.title,
+          "At 1 prediction and measurement agree. Dot: median; line: eight in ten rows; band: the "
+          "interval that predictions of the family promise for eight in ten.",
+          chart,
+          {},
+          std::move(table)};
+}
+
 std::string cell(const std::optional<double>& value, int decimals = 1) {
   return value && std::isfinite(*value) ? fixed(*value, decimals) : "–";
 }
@@ -166,13 +213,14 @@ answers::Figure scatter_figure(const std::string& quantity, const NamedRows& row
           {}};
 }
 
-/// The quantities, those with most rows first.
-std::vector<answers::Figure> figures_of(const NamedRows& rows) {
+/// Sources, then the quantities, those with most rows first.
+std::vector<answers::Figure> figures_of(const NamedRows& rows,
+                                        const std::map<std::string, NamedRows>& families) {
   const auto quantities = rows_by(rows, &ScoredRow::quantity);
   std::vector<std::pair<std::string, NamedRows>> sorted(quantities.begin(), quantities.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
-  std::vector<answers::Figure> figures;
+  std::vector<answers::Figure> figures = {sources_figure(families)};
   for (const auto& [quantity, members] : sorted)
     figures.push_back(scatter_figure(quantity, members));
   std::erase_if(figures, [](const answers::Figure& figure) { return figure.title.empty(); });
@@ -239,8 +287,38 @@ triplepoint::DataTable skipped_table(const TableScores& all) {
 
 // ---- what it says
 
-std::vector<std::string> sentences_of(const TableScores& all) {
-  std::vector<std::string> sentences;
+std::string worst_source_sentence(const std::map<std::string, ErrorSummary>& families) {
+  const auto worst =
+      std::max_element(families.begin(), families.end(), [](const auto& a, const auto& b) {
+        return a.second.median_abs.value_or(0) < b.second.median_abs.value_or(0);
+      });
+  if (families.size() < 2 || !worst->second.median_abs) return "";
+  const double bias = worst->second.signed_mean.value_or(0);
+  return fmt::format("{} is farthest off: median {} % over {} rows, on average {} % too {}.",
+                     worst->first, cell(worst->second.median_abs), whole(worst->second.rows),
+                     cell(std::abs(bias)), bias > 0 ? "high" : "low");
+}
+
+std::string coverage_sentence(const NamedRows& rows,
+                              const std::map<std::string, NamedRows>& families) {
+  const auto all = coverage(rows);
+  if (!all) return "";
+  std::string text = fmt::format(
+      "{} of the measured values lie in their interval, which is made for 80 %", percent(*all));
+  std::pair<double, std::string> least = {1, ""};
+  for (const auto& [family, members] : families)
+    if (const auto share = coverage(members); share && members.size() >= 10)
+      least = std::min(least, {*share, family});
+  if (!least.second.empty())
+    text += fmt::format("; fewest of {}: {}", least.second, percent(least.first));
+  return text + ".";
+}
+
+std::vector<std::string> sentences_of(const TableScores& all, const ScoreSummary& summary,
+                                      const NamedRows& rows,
+                                      const std::map<std::string, NamedRows>& families) {
+  std::vector<std::string> sentences = {worst_source_sentence(summary.families),
+                                        coverage_sentence(rows, families)};
   const std::size_t ran = static_cast<std::size_t>(all.fit.ran_and_fits) + all.fit.false_oom.size();
   const std::size_t failed =
       static_cast<std::size_t>(all.fit.failed_and_does_not_fit) + all.fit.false_fit.size();
@@ -254,6 +332,7 @@ std::vector<std::string> sentences_of(const TableScores& all) {
   if (!all.skipped.empty())
     sentences.push_back(
         fmt::format("{} rows are not predicted; the reasons are below.", all.skipped.size()));
+  std::erase_if(sentences, [](const std::string& text) { return text.empty(); });
   return sentences;
 }
 
@@ -329,9 +408,9 @@ answers::Document validation_document(const std::vector<calibrate::ValidatedFile
                              .verdict = {}};
   document.key_figures = key_figures_of(summary, rows);
   Section findings{"findings", "Findings"};
-  for (std::string& sentence : sentences_of(all))
+  for (std::string& sentence : sentences_of(all, summary, rows, families))
     findings.remarks.push_back({std::move(sentence)});
-  document.sections = {{.id = "charts", .title = "", .figures = figures_of(rows)},
+  document.sections = {{.id = "charts", .title = "", .figures = figures_of(rows, families)},
                        std::move(findings),
                        errors_section(summary, families)};
   const auto add = [&](const char* id, const char* title, triplepoint::DataTable table) {
