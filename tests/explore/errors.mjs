@@ -23,7 +23,7 @@ const bad = [
   ["simulate", { flags: { ...good, "--fault": "gpu=3,power=0.5@10s" } }, "--duration"],
   ["simulate", { flags: "none" }, "no object"],
   ["simulate", { beginning: "model = " }, ""],
-  ["plan", { flags: { ...good, "--task": "decode" } }, "only training"],
+  ["plan", { flags: { ...good, "--task": "decode" } }, "works for training only"],
   ["plan", { flags: good, plan: { "--fix": "tp=3" } }, ""],
   ["compare", { sides: [{ flags: good }] }, "two jobs"],
   ["curve", { positions: ["1", "2"], values: [1] }, "as many values"],
