@@ -255,8 +255,7 @@ DataTable rank_table(const LateRanks& late) {
   return table;
 }
 
-DataTable start_table(const LateRanks& late, const CollectiveMatch& match,
-                      const run::Timeline& timeline) {
+DataTable start_table(const LateRanks& late, const CollectiveMatch& match, const SpanList& spans) {
   DataTable table{.name = "collectives", .title = "Collectives: who began last, and why"};
   table.columns = {{"number", "#"},
                    {"collective", "collective"},
@@ -271,7 +270,7 @@ DataTable start_table(const LateRanks& late, const CollectiveMatch& match,
   for (size_t i = 0; i < late.starts.size(); ++i) {
     const metrics::LateStart& start = late.starts[i];
     const metrics::Collective& collective = match.collectives[start.collective];
-    const std::string cause = cause_text(start, timeline);
+    const std::string cause = cause_text(start, spans);
     table.add({static_cast<int64_t>(i + 1), std::string(collective.label), collective.first_begin(),
                start.start_spread, start.end_spread, start.shortest, start.longest,
                int64_t{start.rank}, start.lead,
@@ -303,9 +302,10 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
   const auto [traces, recordings] = divide(options.files);
   TraceInput input = TPT_TRY(read_traced_work(traces, options, trace::HostSpans::ops));
   const std::optional<run::Run> telemetry = TPT_TRY(telemetry_of(recordings, input));
-  const CollectiveMatch match = match_collectives(input.timeline(), job_ranks_of(input.run));
+  const SpanList spans(input.timeline());
+  const CollectiveMatch match = match_collectives(spans, job_ranks_of(input.run));
   const auto hang = find_hang(input.timeline());
-  const LateRanks late = find_late_ranks(input.timeline(), match);
+  const LateRanks late = find_late_ranks(spans, match);
   TraceReport report{.remarks = input.remarks};
   std::vector<run::Bottleneck> bottlenecks;
   std::optional<Seconds> step_time;
@@ -314,8 +314,7 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
     bottlenecks = metrics.bottlenecks;
     step_time = metrics.step_time;
   } else {
-    bottlenecks =
-        late_bottlenecks(input.timeline(), match, late, telemetry ? &*telemetry : nullptr);
+    bottlenecks = late_bottlenecks(spans, match, late, telemetry ? &*telemetry : nullptr);
   }
   if (hang) report.headlines = hang_sentences(input.timeline(), *hang);
   // A flight recorder's dump of a hang says who is missing; lateness only where lengths are known.
@@ -334,7 +333,7 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
                     late.untimed));
   if (hang) report.tables.push_back(hang_table(input.timeline(), *hang));
   for (DataTable& table : std::vector<DataTable>{
-           rank_table(late), start_table(late, match, input.timeline()),
+           rank_table(late), start_table(late, match, spans),
            clock_table(input.clocks.value_or(metrics::fit_clocks(match.collectives)))})
     report.tables.push_back(std::move(table));
   return report;

@@ -35,6 +35,20 @@ namespace {
 
 constexpr int64_t most_spans = 50'000'000;  // of a simulated run, written out
 
+/// Keeps what `keep` says of each span's index.
+template <class Keep>
+run::Timeline filtered(const run::Timeline& timeline, Keep keep) {
+  run::Timeline part = timeline;
+  part.spans.clear();
+  part.details.clear();
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    if (!keep(i)) continue;
+    part.spans.push_back(timeline.spans[i]);
+    if (!timeline.details.empty()) part.details.push_back(timeline.details[i]);
+  }
+  return part;
+}
+
 /// A run says where its steps are; the analyses look for marks in the timeline.
 void mark_steps(run::Run& run) {
   const std::vector<run::StepRecord> steps = run::detailed_steps(run);
@@ -135,7 +149,7 @@ Result<void> keep_ranks(TraceInput& input, const TraceOptions& options) {
   if (!options.ranks || names_ranks(*options.ranks)) return {};
   const std::vector<int32_t> ranks = TPT_TRY(parse_ranks(*options.ranks));
   const run::Timeline& timeline = input.timeline();
-  input.run.timeline = metrics::part_of(timeline, [&](size_t i) {
+  input.run.timeline = filtered(timeline, [&](size_t i) {
     return std::binary_search(ranks.begin(), ranks.end(), timeline.spans[i].rank);
   });
   keep_lanes(input, ranks);
@@ -166,11 +180,20 @@ Result<void> keep_step(TraceInput& input, const TraceOptions& options) {
                   *options.step, steps.steps.size(), steps.steps.front().name));
 }
 
+std::string shortened(const std::string& name) {
+  constexpr size_t most = 80;
+  return name.size() <= most ? name : name.substr(0, most) + "...";
+}
+
 Result<void> apply_kernel_rules(TraceInput& input, const TraceOptions& options) {
   if (input.timeline().names != run::NameKind::kernels && !options.rules) return {};
-  const metrics::KernelRuleSet rules =
-      TPT_TRY(load_kernel_rules(options.rules.value_or("default")));
-  metrics::apply_rules(input.run.timeline, rules);
+  const std::string rules = options.rules.value_or("default");
+  const auto endless = metrics::apply_rules(input.run.timeline, TPT_TRY(load_kernel_rules(rules)));
+  if (endless)
+    return error(fmt::format(
+        "{}: a regular expression takes too long on the kernel name \"{}\" (nested repeats such as "
+        "(a+)+ try every way to divide a text); write it without them, or with all and any",
+        rules, shortened(*endless)));
   return {};
 }
 

@@ -56,7 +56,8 @@ int64_t clock_error(const Training& training, const ClockFit& fit) {
 
 /// Where the rank's worst delay went.
 std::optional<run::Evidence::Kind> part_of(const Verdict& verdict) {
-  const auto found = late_bottlenecks(verdict.timeline, verdict.match, verdict.late);
+  const SpanList spans(verdict.timeline);
+  const auto found = late_bottlenecks(spans, verdict.match, verdict.late);
   if (found.empty() || found[0].evidence.size() < 2) return std::nullopt;
   return found[0].evidence[1].kind;
 }
@@ -274,11 +275,12 @@ TEST_CASE("what follows a late rank is said to come from its delays") {
     training = random_training(seed, Cause::late_host);
   const Verdict verdict = verdict_on(training);
   REQUIRE(verdict.late.straggler == training.culprit);
+  const SpanList spans(verdict.timeline);
   int inherited = 0;
   for (const LateStart& start : verdict.late.starts)
     if (start.rank != training.culprit)
-      inherited += cause_text(start, verdict.timeline) ==
-                   fmt::format("delays of rank {} before it", training.culprit);
+      inherited +=
+          cause_text(start, spans) == fmt::format("delays of rank {} before it", training.culprit);
   CHECK(inherited > 0);
 }
 

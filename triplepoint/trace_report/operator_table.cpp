@@ -149,7 +149,7 @@ class Operators {
 
   void link_parents() {
     parent_.assign(timeline_.spans.size(), -1);
-    for (const LaneOfSpans& lane : lanes_of(timeline_, LaneKind::host)) {
+    for (const LaneOfSpans& lane : lanes_of(SpanList(timeline_), LaneKind::host)) {
       std::vector<int32_t> open;
       for (const int32_t i : lane.spans) {
         const run::Span& span = timeline_.spans[static_cast<size_t>(i)];

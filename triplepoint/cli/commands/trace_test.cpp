@@ -348,6 +348,20 @@ TEST_CASE("traces come from standard input, and with a byte order mark") {
   close(kept);
 }
 
+TEST_CASE("a regular expression of kernel rules that takes for ever ends in a sentence") {
+  const TwoRanks traces;
+  std::string text = KinetoFixture(0).text();
+  for (size_t at; (at = text.find("layer_norm_kernel")) != std::string::npos;)
+    text.replace(at, 17, std::string(60, 'a'));
+  const std::string trace = traces.scratch.file("long.json", text);
+  const Outcome outcome =
+      run({"breakdown", trace, "--rules",
+           traces.scratch.file("slow.toml", "[[rule]]\nclass = \"memory\"\nregex = '(a+)+b'\n")});
+  CHECK(outcome.code == exit_failed);
+  CHECK(outcome.err.find("a regular expression takes too long on the kernel name \"aaaa") !=
+        std::string::npos);
+}
+
 TEST_CASE("report: traces as they are become a page that says what the analyses say") {
   const TwoRanks traces;
   const auto report = [](std::vector<std::string> words) {

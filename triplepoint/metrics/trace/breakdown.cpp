@@ -24,13 +24,35 @@ struct Reach {
   }
 };
 
+Reach device_reach(const run::Timeline& timeline, const run::Pattern& pattern) {
+  Reach reach;
+  int64_t begin = 0;
+  for (const run::PatternPiece& piece : pattern.pieces) {
+    const int64_t length = run::whole_nanoseconds(piece.length);
+    const int64_t last = begin + std::max(0, piece.repeat - 1) * length;
+    for (const run::Span& span : piece.spans) {
+      if (piece.repeat < 1 || !is_kernel(type_of(timeline, span).kind)) continue;
+      reach.add(begin + span.begin.nanoseconds(), last + span.end.nanoseconds());
+    }
+    begin += piece.repeat * length;
+  }
+  return reach;
+}
+
 /// From the first begin to the last end of what runs on each rank's device.
 std::vector<Reach> device_reaches(const run::Timeline& timeline) {
-  std::vector<Reach> ranks(static_cast<size_t>(timeline.num_ranks));
-  run::for_each_span(timeline, -1, [&](const run::Span& span) {
+  std::vector<Reach> ranks(static_cast<size_t>(timeline.num_ranks)), patterns;
+  for (const run::Span& span : timeline.spans)
     if (is_kernel(type_of(timeline, span).kind))
       ranks[static_cast<size_t>(span.rank)].add(span.begin.nanoseconds(), span.end.nanoseconds());
-  });
+  for (const run::Pattern& pattern : timeline.patterns)
+    patterns.push_back(device_reach(timeline, pattern));
+  for (const run::PatternInstance& instance : timeline.instances) {
+    const Reach& inside = patterns[static_cast<size_t>(instance.pattern)];
+    if (inside.empty()) continue;
+    const int64_t origin = instance.begin.nanoseconds();
+    ranks[static_cast<size_t>(instance.rank)].add(origin + inside.begin, origin + inside.end);
+  }
   return ranks;
 }
 

@@ -17,7 +17,6 @@
 #include "triplepoint/metrics/trace/collective_match.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,7 +31,6 @@
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/occupancy.h"
 #include "triplepoint/metrics/trace/pair_by_time.h"
-#include "triplepoint/metrics/trace/span_list.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
@@ -48,14 +46,17 @@ struct SimulatedKey {
   int64_t end = 0, arrival = 0;  // of the last peer
   friend auto operator<=>(const SimulatedKey&, const SimulatedKey&) = default;
 };
+SimulatedKey key_of_simulated(const SpanList& spans, int32_t i) {
+  return {-spans.work(i).type, spans.end(i),
+          spans.begin(i) + run::whole_nanoseconds(spans.work(i).wait)};
+}
 
 class Matcher {
  public:
-  Matcher(const run::Timeline& timeline, int32_t job_ranks)
-      : spans_(timeline), timeline_(timeline) {
+  Matcher(const SpanList& spans, int32_t job_ranks) : spans_(spans), timeline_(spans.timeline()) {
     int32_t given = 0;
     for (int32_t rank = 0; rank < timeline_.num_ranks; ++rank)
-      given += spans_.of_rank(rank).first < spans_.of_rank(rank).second ? 1 : 0;
+      given += spans.of_rank(rank).first < spans.of_rank(rank).second ? 1 : 0;
     all_ranks_given_ = job_ranks <= given;
   }
 
@@ -78,6 +79,7 @@ class Matcher {
         [](const Collective& a, const Collective& b) { return a.first_begin() < b.first_begin(); });
     for (const Collective& collective : result_.collectives)
       result_.unmatched += !collective.across_ranks();
+    result_.unmatched += static_cast<int64_t>(result_.alone.size());
     return std::move(result_);
   }
 
@@ -85,16 +87,10 @@ class Matcher {
   using Stream = std::pair<int64_t, std::string_view>;  // communicator, label
 
   const run::SpanType& type_of(int32_t i) const { return spans_.type(i); }
-  SimulatedKey simulated_key(int32_t i) const {
-    return {-spans_.at(i).type, spans_.end(i), arrival_of_last(i)};
-  }
-  int64_t arrival_of_last(int32_t i) const {
-    return spans_.begin(i) + run::whole_nanoseconds(spans_.at(i).wait);
-  }
 
   void sort_in(int32_t i) {
     const run::SpanDetail* detail = spans_.detail(i);
-    if (detail == nullptr) return simulated_.push_back({simulated_key(i), i});
+    if (detail == nullptr) return simulated_.push_back({key_of_simulated(spans_, i), i});
     const std::string_view label = label_of(type_of(i));
     if (is_message(i))
       messages_.push_back(i);
@@ -104,7 +100,7 @@ class Matcher {
       counted_[{detail->communicator, label}][spans_.rank(i)].push_back(i);
   }
 
-  /// Most are alone, because one rank of their group is shown.
+  /// There are as many as kernels, and most are alone because one rank of their group is shown.
   void match_simulated() {
     std::ranges::sort(simulated_);
     std::vector<int32_t> parts;
@@ -113,9 +109,13 @@ class Matcher {
       parts.clear();
       for (; i < simulated_.size() && simulated_[i].first == key; ++i)
         parts.push_back(simulated_[i].second);
-      result_.collectives.push_back(collective_of({0, label_of(type_of(parts[0])), 0, 0}, parts));
+      if (parts.size() == 1)
+        result_.alone.push_back(parts.front());
+      else
+        result_.collectives.push_back(collective_of({0, label_of(type_of(parts[0])), 0, 0}, parts));
     }
     simulated_ = {};
+    std::ranges::stable_sort(result_.alone, {}, [&](int32_t i) { return spans_.begin(i); });
   }
 
   /// The n-th of every rank belong together, unless the ranks disagree on how many there are.
@@ -491,14 +491,14 @@ class Matcher {
       if (result.is_message && !receives) result.sender = spans_.rank(first);
       result.sequence = std::get<2>(key);
     } else {
-      result.known_arrival = arrival_of_last(first);
+      result.known_arrival = key_of_simulated(spans_, first).arrival;
       result.is_message = type_of(first).collective == spec::Collective::send_recv;
     }
     for (int32_t index : spans) {
       result.parts.push_back({spans_.rank(index), index, spans_.begin(index), spans_.end(index)});
       // Ranks may state different sizes (a root's buffer, an uneven gather); the largest is the
       // whole array.
-      result.size = std::max(result.size, spans_.at(index).bytes);
+      result.size = std::max(result.size, spans_.work(index).bytes);
     }
     std::sort(result.parts.begin(), result.parts.end(),
               [](const auto& a, const auto& b) { return a.rank < b.rank; });
@@ -520,7 +520,7 @@ class Matcher {
       result.group_size = static_cast<int32_t>(result.parts.size());
   }
 
-  SpanList spans_;
+  const SpanList& spans_;
   const run::Timeline& timeline_;
   std::vector<std::pair<SimulatedKey, int32_t>> simulated_;
   bool all_ranks_given_ = true;  // else a group without a name may have ranks that are not given
@@ -534,8 +534,37 @@ class Matcher {
 
 }  // namespace
 
+CollectiveMatch match_collectives(const SpanList& spans, int32_t job_ranks) {
+  return Matcher(spans, job_ranks).match();
+}
+
 CollectiveMatch match_collectives(const run::Timeline& timeline, int32_t job_ranks) {
-  return Matcher(timeline, job_ranks).match();
+  const SpanList spans(timeline);
+  CollectiveMatch match = match_collectives(spans, job_ranks);
+  if (match.alone.empty()) return match;
+  std::vector<Collective> all;
+  all.reserve(match.collectives.size() + match.alone.size());
+  for_each_collective(spans, match,
+                      [&](const Collective& collective) { all.push_back(collective); });
+  match.collectives = std::move(all);
+  match.alone.clear();
+  return match;
+}
+
+void make_alone(const SpanList& spans, int32_t i, Collective& made) {
+  const run::SpanType& type = spans.type(i);
+  made.label = label_of(type);
+  made.name = type.name;
+  made.size = std::max(Bytes(), spans.work(i).bytes);
+  made.is_message = type.collective == spec::Collective::send_recv;
+  made.known_arrival = key_of_simulated(spans, i).arrival;
+  made.parts.assign(1, {spans.rank(i), i, spans.begin(i), spans.end(i)});
+}
+
+bool comes_before(const SpanList& spans, int32_t alone, const Collective& collective) {
+  const int64_t begin = spans.begin(alone), other = collective.first_begin();
+  if (begin != other) return begin < other;
+  return key_of_simulated(spans, alone) < key_of_simulated(spans, collective.parts.front().span);
 }
 
 int32_t job_ranks_of(const run::Run& run) {
@@ -555,10 +584,9 @@ bool is_pipeline_message(const run::SpanType& type) {
 
 }  // namespace
 
-bool waits_for_schedule(const Collective& collective, const run::Timeline& timeline) {
+bool waits_for_schedule(const Collective& collective, const SpanList& spans) {
   if (collective.parts.empty()) return collective.is_message;
-  const run::SpanType& type =
-      type_of(timeline, timeline.spans[static_cast<size_t>(collective.parts.front().span)]);
+  const run::SpanType& type = spans.type(collective.parts.front().span);
   return collective.is_message ? is_pipeline_message(type) : ties_stages_together(type);
 }
 

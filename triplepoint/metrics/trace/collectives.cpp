@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -93,22 +93,29 @@ std::optional<double> bus_factor(std::string_view label, int32_t ranks) {
   return std::nullopt;
 }
 
-std::vector<CollectiveRow> tabulate(const std::vector<Collective>& collectives) {
-  std::map<std::tuple<std::string_view, int32_t, Bytes, int64_t>, CollectiveRow> rows;
-  for (const Collective& c : collectives) {
-    CollectiveRow& row = rows[{c.label, c.group_size, c.size, c.count}];
-    row.label = c.label;
-    row.group_size = c.group_size;
-    row.size = c.size;
-    row.count = c.count;
-    add(row, c);
-  }
+void CollectiveTable::add(const Collective& c) {
+  CollectiveRow& row = rows_[{c.label, c.group_size, c.size, c.count}];
+  row.label = c.label;
+  row.group_size = c.group_size;
+  row.size = c.size;
+  row.count = c.count;
+  metrics::add(row, c);
+}
+
+std::vector<CollectiveRow> CollectiveTable::rows() const {
   std::vector<CollectiveRow> table;
-  for (auto& [key, row] : rows) {
-    finish(row);
+  for (const auto& [key, row] : rows_) {
     table.push_back(row);
+    finish(table.back());
   }
   return table;
+}
+
+std::vector<CollectiveRow> tabulate(const std::vector<Collective>& collectives) {
+  CollectiveTable table;
+  for (const Collective& collective : collectives)
+    table.add(collective);
+  return table.rows();
 }
 
 // Offsets between the clocks of ranks, from the ends of collectives (model: collectives.h).
@@ -356,49 +363,94 @@ run::Timeline align_clocks(run::Timeline timeline, const ClockFit& fit) {
   return timeline;  // a rank's order does not change
 }
 
-// Collectives of the same ranks count twice at most: the second one closes all circles that a third
-// could.
+// A forest connects ranks and collectives. Each further edge closes a circle with the path between
+// its ends in the forest, and whatever lies on a circle is one set. Collectives of the same ranks
+// count twice at most: the second one closes all circles that a third could.
 //
 // Cost: in the number of different groups of ranks, not of collectives, after one sort of these.
 
 namespace {
 
-/// Finds what stays connected whichever edge is removed. Source: R. Tarjan, "A note on finding the
-/// bridges of a graph", Information Processing Letters 1974.
+/// Vertices that belong together; each set is known by one of them.
+class Sets {
+ public:
+  explicit Sets(size_t vertices) : parent_(vertices) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+  }
+  size_t of(size_t vertex) {
+    while (parent_[vertex] != vertex)
+      vertex = parent_[vertex] = parent_[parent_[vertex]];
+    return vertex;
+  }
+  void join(size_t vertex, size_t into) { parent_[of(vertex)] = of(into); }
+
+ private:
+  std::vector<size_t> parent_;
+};
+
 class Circles {
  public:
-  explicit Circles(size_t vertices) : edges_(vertices), number_(vertices, 0), set_(vertices, 0) {}
+  explicit Circles(size_t vertices)
+      : connected_(vertices),
+        circles_(vertices),
+        tree_(vertices),
+        above_(vertices),
+        depth_(vertices, -1) {}
 
   void add_edge(size_t a, size_t b) {
-    edges_[a].emplace_back(b, count_);
-    edges_[b].emplace_back(a, count_++);
+    if (connected_.of(a) == connected_.of(b)) {
+      further_.emplace_back(a, b);
+      return;
+    }
+    connected_.join(a, b);
+    tree_[a].push_back(b);
+    tree_[b].push_back(a);
   }
 
   /// After the last edge: of each vertex, one of its set.
   std::vector<size_t> find() {
-    for (size_t vertex = 0; vertex < edges_.size(); ++vertex)
-      if (number_[vertex] == 0) visit(vertex, SIZE_MAX);
-    return set_;
+    for (size_t root = 0; root < depth_.size(); ++root)
+      if (depth_[root] < 0) hang_from(root);
+    for (const auto& [a, b] : further_)
+      close(circles_.of(a), circles_.of(b));
+    std::vector<size_t> sets;
+    for (size_t vertex = 0; vertex < depth_.size(); ++vertex)
+      sets.push_back(circles_.of(vertex));
+    return sets;
   }
 
  private:
-  /// The lowest number that the vertex and those behind it reach without the edge that led here.
-  size_t visit(size_t vertex, size_t came_by) {
-    size_t lowest = number_[vertex] = ++visited_;
-    open_.push_back(vertex);
-    for (const auto& [next, edge] : edges_[vertex])
-      if (edge != came_by)
-        lowest = std::min(lowest, number_[next] == 0 ? visit(next, edge) : number_[next]);
-    if (lowest < number_[vertex]) return lowest;
-    for (size_t last = SIZE_MAX; last != vertex; open_.pop_back())
-      set_[last = open_.back()] = vertex;
-    return lowest;
+  void hang_from(size_t root) {
+    std::vector<size_t> open = {root};
+    depth_[root] = 0;
+    above_[root] = root;
+    while (!open.empty()) {
+      const size_t vertex = open.back();
+      open.pop_back();
+      for (const size_t next : tree_[vertex]) {
+        if (depth_[next] >= 0) continue;
+        depth_[next] = depth_[vertex] + 1;
+        above_[next] = vertex;
+        open.push_back(next);
+      }
+    }
   }
 
-  std::vector<std::vector<std::pair<size_t, size_t>>> edges_;  // other end, number
-  std::vector<size_t> number_;                                 // in the order of visits, from 1
-  std::vector<size_t> set_, open_;
-  size_t count_ = 0, visited_ = 0;
+  /// A set is known by its vertex that is highest in the tree, so the deeper one moves up.
+  void close(size_t a, size_t b) {
+    while (a != b) {
+      if (depth_[a] < depth_[b]) std::swap(a, b);
+      const size_t up = circles_.of(above_[a]);
+      circles_.join(a, up);
+      a = up;
+    }
+  }
+
+  Sets connected_, circles_;
+  std::vector<std::vector<size_t>> tree_;
+  std::vector<size_t> above_;
+  std::vector<int64_t> depth_;
+  std::vector<std::pair<size_t, size_t>> further_;
 };
 
 }  // namespace

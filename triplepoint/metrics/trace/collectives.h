@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "triplepoint/run/timeline.h"
@@ -78,7 +79,17 @@ struct CollectiveRow {
   std::optional<double> mean_transfer() const;  // ns; of the timed alone, as all means of a wait
   std::optional<double> mean_wait() const;      // ns, of a rank
 };
-/// By label, then group size, then message size.
+/// Adds up collectives one by one.
+class CollectiveTable {
+ public:
+  void add(const Collective&);
+  /// By label, then group size, then message size.
+  std::vector<CollectiveRow> rows() const;
+
+ private:
+  using Key = std::tuple<std::string_view, int32_t, Bytes, int64_t>;
+  std::map<Key, CollectiveRow> rows_;
+};
 std::vector<CollectiveRow> tabulate(const std::vector<Collective>&);
 
 /// How far one rank's clock is ahead of the others', from the ends of collectives.

@@ -247,10 +247,11 @@ TEST_CASE("the size of a group is not guessed from the ranks given, where the jo
 
 TEST_CASE("lateness among a part of the ranks is said to be of those given") {
   const run::Timeline timeline = collective_timeline({{0, 7000}, {8000, 15'010}, {16'000, 23'000}});
+  const SpanList spans(timeline);
   const auto said = [&](int32_t job_ranks) {
-    const CollectiveMatch match = match_collectives(timeline, job_ranks);
-    const LateRanks late = find_late_ranks(timeline, match);
-    return bottleneck_sentence(late_bottlenecks(timeline, match, late).at(0), {});
+    const CollectiveMatch match = match_collectives(spans, job_ranks);
+    const LateRanks late = find_late_ranks(spans, match);
+    return bottleneck_sentence(late_bottlenecks(spans, match, late).at(0), {});
   };
   CHECK(said(2).starts_with("Rank 1 slows the others: "));
   CHECK(said(8).starts_with("Rank 1 slows the others of the ranks given: "));
@@ -410,8 +411,9 @@ run::Bottleneck slow_rank(double reasons, double die_c) {
         {"throttle_reasons", rank, false, {Instant(0)}, {rank == 2 ? reasons : 0.0}});
     telemetry.series.push_back({"die_c", rank, false, {Instant(0)}, {rank == 2 ? die_c : 70.0}});
   }
-  const CollectiveMatch match = match_collectives(timeline);
-  return late_bottlenecks(timeline, match, find_late_ranks(timeline, match), &telemetry).at(0);
+  const SpanList spans(timeline);
+  const CollectiveMatch match = match_collectives(spans);
+  return late_bottlenecks(spans, match, find_late_ranks(spans, match), &telemetry).at(0);
 }
 
 TEST_CASE("a slow rank's kernel is named, its clock, and why it was low") {
@@ -446,8 +448,9 @@ TEST_CASE("of a late launch is told what the host thread did before it") {
   timeline.spans.push_back({Instant(15), Instant(8000), loader, 2});
   timeline.details.push_back({.lane = 2});
   run::sort(timeline);
-  const CollectiveMatch match = match_collectives(timeline);
-  const auto late = late_bottlenecks(timeline, match, find_late_ranks(timeline, match)).at(0);
+  const SpanList list(timeline);
+  const CollectiveMatch match = match_collectives(list);
+  const auto late = late_bottlenecks(list, match, find_late_ranks(list, match)).at(0);
   CHECK(late.cause == run::Cause::data_loader);
   const std::string said = bottleneck_sentence(late, {});
   for (const char* part : {"its device had no work for ", "its launch was called 7.0 us later",

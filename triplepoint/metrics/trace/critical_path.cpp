@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "triplepoint/metrics/trace/device_order.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
@@ -21,22 +22,11 @@ std::string_view label_of_node(const run::Timeline& timeline, const Node& node) 
   return label_of(type_of(timeline, timeline.spans[static_cast<size_t>(node.span)]));
 }
 
-class Walker {
+/// A graph with all its nodes, as the walker asks it.
+class WholeGraph {
  public:
-  Walker(const run::Timeline& timeline, const DependencyGraph& graph)
+  WholeGraph(const run::Timeline& timeline, const DependencyGraph& graph)
       : timeline_(timeline), graph_(graph) {}
-
-  std::vector<PathPiece> walk() {
-    int32_t place = last_node();
-    int64_t time = place < 0 ? 0 : node(place).end;
-    while (place >= 0)
-      std::tie(place, time) = step(node(place), time);
-    std::reverse(pieces_.begin(), pieces_.end());
-    return std::move(pieces_);
-  }
-
- private:
-  const Node& node(int32_t place) const { return graph_.nodes[static_cast<size_t>(place)]; }
 
   int32_t last_node() const {
     int32_t last = -1;
@@ -47,35 +37,61 @@ class Walker {
     }
     return last;
   }
+  const Node& node(int32_t node) const { return graph_.nodes[static_cast<size_t>(node)]; }
+  Binding binding(int32_t node) const { return binding_of(graph_, this->node(node)); }
+  const SyncPoint& sync_point(int32_t index) const {
+    return graph_.sync_points[static_cast<size_t>(index)];
+  }
+  std::string_view label(const Node& node) const { return label_of_node(timeline_, node); }
 
+ private:
+  const run::Timeline& timeline_;
+  const DependencyGraph& graph_;
+};
+
+/// Graph: WholeGraph or DeviceOrder.
+template <class Graph>
+class Walker {
+ public:
+  explicit Walker(const Graph& graph) : graph_(graph) {}
+
+  std::vector<PathPiece> walk() {
+    int32_t node = graph_.last_node();
+    int64_t time = node < 0 ? 0 : graph_.node(node).end;
+    while (node >= 0)
+      std::tie(node, time) = step(node, time);
+    std::reverse(pieces_.begin(), pieces_.end());
+    return std::move(pieces_);
+  }
+
+ private:
   /// The path so far begins at `time`, in the node or at its begin; says where it goes on.
-  std::pair<int32_t, int64_t> step(const Node& at, int64_t time) {
-    const std::string_view label = label_of_node(timeline_, at);
-    if (time > at.begin) {
-      if (at.sync_point >= 0) {
-        const SyncPoint& sync_point = graph_.sync_points[static_cast<size_t>(at.sync_point)];
-        add(sync_point.arrival, time, at, label);
-        return {sync_point.last, node(sync_point.last).begin};
+  std::pair<int32_t, int64_t> step(int32_t place, int64_t time) {
+    const Node node = graph_.node(place);
+    if (time > node.begin) {
+      if (node.sync_point >= 0) {
+        const SyncPoint& sync_point = graph_.sync_point(node.sync_point);
+        add(sync_point.arrival, time, node, graph_.label(node));
+        return {sync_point.last, graph_.node(sync_point.last).begin};
       }
-      if (at.blocked_on >= 0 && time == at.end) {
-        const int64_t until = node(at.blocked_on).end;
-        add(until, time, at, label);
-        return {at.blocked_on, until};
+      if (node.blocked_on >= 0 && time == node.end) {
+        const int64_t until = graph_.node(node.blocked_on).end;
+        add(until, time, node, graph_.label(node));
+        return {node.blocked_on, until};
       }
-      add(at.begin, time, at, label);
+      add(node.begin, time, node, graph_.label(node));
     }
-    const Binding before = binding_of(graph_, at);
+    const Binding before = graph_.binding(place);
     if (before.node < 0) return {-1, 0};
-    add(before.time, at.begin, at, delay_label(before.reason, at.on_host));
+    add(before.time, node.begin, node, delay_label(before.reason, node.on_host));
     return {before.node, before.time};
   }
 
-  void add(int64_t begin, int64_t end, const Node& at, std::string_view label) {
-    if (begin < end) pieces_.push_back({begin, end, at.rank, label, at.span});
+  void add(int64_t begin, int64_t end, const Node& node, std::string_view label) {
+    if (begin < end) pieces_.push_back({begin, end, node.rank, label, node.span});
   }
 
-  const run::Timeline& timeline_;
-  const DependencyGraph& graph_;
+  const Graph& graph_;
   std::vector<PathPiece> pieces_;
 };
 
@@ -167,7 +183,10 @@ class DependencyReplay {
   std::vector<int64_t> begin_, end_;
 };
 
-void add_shares(const run::Timeline& timeline, CriticalPath& path) {
+/// type_of_span: of the span with this number, as index into the types.
+template <class TypeOf>
+void add_shares(const std::vector<run::SpanType>& all_types, const TypeOf& type_of_span,
+                CriticalPath& path) {
   std::map<std::string_view, PathShare> labels;
   std::map<int32_t, PathSpanShare> types;
   std::map<int32_t, PathRankShare> ranks;
@@ -179,8 +198,8 @@ void add_shares(const run::Timeline& timeline, CriticalPath& path) {
     ++share.pieces;
     ranks[piece.rank].rank = piece.rank;
     ranks[piece.rank].on_path += length;
-    const int32_t type = timeline.spans[static_cast<size_t>(piece.span)].type;
-    if (label_of(timeline.types[static_cast<size_t>(type)]) != piece.label) continue;
+    const int32_t type = type_of_span(piece.span);
+    if (label_of(all_types[static_cast<size_t>(type)]) != piece.label) continue;
     types[type].type = type;
     types[type].on_path += length;
     ++types[type].pieces;
@@ -196,6 +215,14 @@ void add_shares(const run::Timeline& timeline, CriticalPath& path) {
   std::stable_sort(path.kernels.begin(), path.kernels.end(), longest);
 }
 
+/// What is the same of every graph: of a path whose pieces are known. `first`: the first begin on
+/// the rank of the first piece.
+void finish(CriticalPath& path, int64_t first) {
+  path.begin = path.pieces.front().begin;
+  path.end = path.pieces.back().end;
+  path.not_followed = std::max<int64_t>(0, path.begin - first);
+}
+
 }  // namespace
 
 int64_t critical_path_without(const run::Timeline& timeline, const DependencyGraph& graph,
@@ -203,18 +230,27 @@ int64_t critical_path_without(const run::Timeline& timeline, const DependencyGra
   return DependencyReplay(timeline, graph).run(label);
 }
 
-CriticalPath critical_path(const run::Timeline& timeline) {
-  const DependencyGraph graph = build_dependency_graph(timeline);
-  CriticalPath path{.pieces = Walker(timeline, graph).walk()};
+CriticalPath critical_path(const run::Timeline& timeline, const DependencyRules& rules) {
+  const DependencyGraph graph = build_dependency_graph(timeline, rules);
+  CriticalPath path{.pieces = Walker(WholeGraph(timeline, graph)).walk()};
   if (path.pieces.empty()) return path;
-  path.begin = path.pieces.front().begin;
-  path.end = path.pieces.back().end;
   const auto own = run::detail::items_of_rank(timeline.spans, path.pieces.front().rank);
-  path.not_followed = std::max<int64_t>(0, path.begin - own.first->begin.nanoseconds());
-  add_shares(timeline, path);
+  finish(path, own.first->begin.nanoseconds());
+  add_shares(
+      timeline.types, [&](int32_t i) { return timeline.spans[static_cast<size_t>(i)].type; }, path);
   DependencyReplay replay(timeline, graph);
   for (PathShare& share : path.shares)
     share.saved_if_free = path.end - replay.run(share.label);
+  return path;
+}
+
+CriticalPath critical_path(const SpanList& spans, const CollectiveMatch& match) {
+  const DeviceOrder order(spans, match);
+  CriticalPath path{.pieces = Walker(order).walk()};
+  if (path.pieces.empty()) return path;
+  finish(path, spans.begin(spans.of_rank(path.pieces.front().rank).first));
+  add_shares(
+      spans.timeline().types, [&](int32_t i) { return spans.work(i).type; }, path);
   return path;
 }
 

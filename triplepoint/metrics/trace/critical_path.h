@@ -7,7 +7,9 @@
 
 #include "triplepoint/run/timeline.h"
 
+#include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/dependency_graph.h"
+#include "triplepoint/metrics/trace/span_list.h"
 
 namespace triplepoint::metrics {
 
@@ -63,7 +65,10 @@ struct CriticalPath {
   /// It reaches back far enough to be taken for the whole.
   bool is_whole() const { return not_followed <= length() / 10; }
 };
-CriticalPath critical_path(const run::Timeline&);
+CriticalPath critical_path(const run::Timeline&, const DependencyRules& = {});
+/// The same of a timeline that knows neither launches nor hosts (DeviceOrder::holds): what would be
+/// saved hangs on dependencies that it does not hold, so saved_if_free is 0.
+CriticalPath critical_path(const SpanList&, const CollectiveMatch&);
 
 /// When everything would have ended (ns), if all pieces of one label took no time; with a label
 /// that nothing has, the time at which it did end.

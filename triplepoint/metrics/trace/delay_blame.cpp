@@ -13,6 +13,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <span>
 #include <tuple>
 
 #include "triplepoint/base/statistics.h"
@@ -20,7 +21,6 @@
 #include "triplepoint/run/issued.h"
 
 #include "triplepoint/metrics/trace/own_time.h"
-#include "triplepoint/metrics/trace/span_list.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -90,17 +90,20 @@ class LeftOut {
 
 class Propagation {
  public:
-  Propagation(const run::Timeline& timeline, const CollectiveMatch& match)
-      : spans_(timeline),
-        left_out_(spans_, match),
+  Propagation(const SpanList& spans, const CollectiveMatch& match)
+      : spans_(spans),
+        match_(match),
+        left_out_(spans, match),
         collectives_(left_out_.collectives.empty() ? match.collectives : left_out_.collectives),
-        kernels_(timeline, left_out_.ended),
-        delays_(static_cast<size_t>(timeline.num_ranks)),
+        kernels_(spans, left_out_.ended),
+        delays_(static_cast<size_t>(spans.timeline().num_ranks)),
         sums_(delays_.size()),
-        since_(delays_.size()) {
+        since_(delays_.size()),
+        alone_(delays_.size()),
+        next_alone_(delays_.size(), 0) {
     blame_.ranks.resize(delays_.size());
     blame_.culprits.resize(collectives_.size());
-    if (const auto extent = run::extent(timeline)) {
+    if (const auto extent = run::extent(spans.timeline())) {
       begin_ = extent->begin.nanoseconds();
       length_ = extent->end.nanoseconds() - begin_;
     }
@@ -112,18 +115,21 @@ class Propagation {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return collectives_[a].last_begin() < collectives_[b].last_begin();
     });
-    measure_windows();
+    measure_windows(order);
     for (const size_t c : order)
       visit(c);
+    for (size_t rank = 0; rank < alone_.size(); ++rank)
+      visit_alone(rank);
     judge();
     return std::move(blame_);
   }
 
  private:
-  /// A part of a collective.
+  /// Communication of one rank: a part of a collective, or of one that it shows alone.
   struct Communication {
     CollectivePart part;
-    size_t collective = 0, place = 0;
+    int32_t collective = -1;  // -1: alone
+    int32_t place = 0;        // among its parts; of those alone, among these
   };
   /// A rank's delays since it last met another rank.
   struct Since {
@@ -158,17 +164,45 @@ class Propagation {
     }
   };
 
-  /// Of each rank, by begin; those that begin together as they are listed.
+  /// What a rank's windows before communication that it shows alone add up to, between two
+  /// collectives that it shares.
+  struct AloneWindows {
+    int64_t delay = 0;
+    double variance = 0;
+    OwnTime own;
+    bool any = false;
+  };
+
   std::vector<std::vector<Communication>> communication_of_ranks() const {
     std::vector<std::vector<Communication>> all(delays_.size());
     for (size_t c = 0; c < collectives_.size(); ++c)
       for (size_t p = 0; p < collectives_[c].parts.size(); ++p) {
         const CollectivePart& part = collectives_[c].parts[p];
-        all[static_cast<size_t>(part.rank)].push_back({part, c, p});
+        all[static_cast<size_t>(part.rank)].push_back(
+            {part, static_cast<int32_t>(c), static_cast<int32_t>(p)});
       }
-    for (std::vector<Communication>& own : all)
-      std::ranges::stable_sort(own, {}, [](const Communication& one) { return one.part.begin; });
     return all;
+  }
+
+  /// Whether one comes before the other in the list of all collectives.
+  bool is_listed_before(const Communication& a, const Communication& b) const {
+    if (a.collective >= 0 && b.collective >= 0) return a.collective < b.collective;
+    if (a.collective < 0 && b.collective < 0) return a.place < b.place;
+    const bool first_alone = a.collective < 0;
+    const auto shared = static_cast<size_t>(first_alone ? b.collective : a.collective);
+    const int32_t alone = first_alone ? a.part.span : b.part.span;
+    return comes_before(spans_, alone, collectives_[shared]) == first_alone;
+  }
+
+  /// All of a rank's, by begin, those that begin together as they are listed.
+  void add_alone(std::vector<Communication>& own, std::span<const int32_t> alone) const {
+    for (const int32_t i : alone)
+      own.push_back({.part = {spans_.rank(i), i, spans_.begin(i), spans_.end(i)},
+                     .place = static_cast<int32_t>(own.size())});
+    std::stable_sort(own.begin(), own.end(), [&](const Communication& a, const Communication& b) {
+      if (a.part.begin != b.part.begin) return a.part.begin < b.part.begin;
+      return is_listed_before(a, b);
+    });
   }
 
   double end_scatter() const {
@@ -179,32 +213,51 @@ class Propagation {
     return scatter.empty() ? 0 : static_cast<double>(lower_median(std::move(scatter)));
   }
 
-  void measure_windows() {
+  void measure_windows(const std::vector<size_t>& order) {
     own_.resize(collectives_.size());
     for (size_t c = 0; c < collectives_.size(); ++c)
       own_[c].resize(collectives_[c].parts.size());
+    std::vector<std::vector<size_t>> visits(delays_.size());  // collectives of each rank
+    for (const size_t c : order)
+      for (const CollectivePart& part : collectives_[c].parts)
+        visits[static_cast<size_t>(part.rank)].push_back(c);
+    std::vector<std::vector<Communication>> shared = communication_of_ranks();
+    std::vector<std::vector<int32_t>> alone(delays_.size());
+    for (const int32_t i : match_.alone)
+      alone[static_cast<size_t>(spans_.rank(i))].push_back(i);
     const double scatter = end_scatter();
-    for (const std::vector<Communication>& own : communication_of_ranks())
-      measure_windows_of(own, scatter * scatter);
+    for (size_t rank = 0; rank < delays_.size(); ++rank) {
+      add_alone(shared[rank], alone[rank]);
+      measure_windows_of(shared[rank], visits[rank], scatter * scatter);
+      shared[rank] = {};
+    }
   }
 
   /// Of one rank.
-  void measure_windows_of(const std::vector<Communication>& all, double variance) {
+  void measure_windows_of(const std::vector<Communication>& all, const std::vector<size_t>& visits,
+                          double variance) {
     std::vector<int64_t> ends;
     for (const Communication& one : all)
       ends.push_back(one.part.end);
     std::ranges::sort(ends);
     // Communication that begins together has one window, which counts once.
     int64_t until = INT64_MIN;
+    size_t visit = 0;
     for (const Communication& one : all) {
       const auto after = std::ranges::upper_bound(ends, one.part.begin);
       const bool is_first = after == ends.begin();
       const int64_t before = is_first ? first_of(one.part) : *(after - 1);
-      OwnTime& own = own_[one.collective][one.place];
-      own = kernels_.before(one.part, std::max(before, until));
+      OwnTime own = kernels_.before(one.part, std::max(before, until));
       own.is_first = is_first && !spans_.timeline().details.empty();
       own.variance += variance;
       until = std::max(until, one.part.begin);
+      if (one.collective >= 0) {
+        own_[static_cast<size_t>(one.collective)][static_cast<size_t>(one.place)] = own;
+        continue;
+      }
+      while (visit < visits.size() && is_visited_before(visits[visit], one))
+        ++visit;
+      add_alone_window(static_cast<size_t>(one.part.rank), visit, own);
     }
   }
 
@@ -214,6 +267,36 @@ class Propagation {
     const int64_t first =
         spans_.timeline().details.empty() ? begin_ : kernels_.first_seen(part.rank);
     return std::min(first, part.begin);
+  }
+
+  bool is_visited_before(size_t collective, const Communication& alone) const {
+    const int64_t time = collectives_[collective].last_begin();
+    if (time != alone.part.begin) return time < alone.part.begin;
+    return !comes_before(spans_, alone.part.span, collectives_[collective]);
+  }
+
+  void add_alone_window(size_t rank, size_t visit, const OwnTime& own) {
+    std::vector<AloneWindows>& of_rank = alone_[rank];
+    of_rank.resize(std::max(of_rank.size(), visit + 1));
+    blame_.ranks[rank].untimed += own.is_untimed;
+    AloneWindows& windows = of_rank[visit];
+    windows.any = true;
+    windows.delay += own.excess();
+    windows.variance += own.variance;
+    Since since{0, windows.own};
+    since.add(own.excess(), own);
+    windows.own = since.own;
+  }
+
+  /// The windows of a rank up to the next collective that it shares.
+  void visit_alone(size_t rank) {
+    const size_t place = next_alone_[rank]++;
+    if (place >= alone_[rank].size() || !alone_[rank][place].any) return;
+    const AloneWindows& windows = alone_[rank][place];
+    delays_[rank][static_cast<int32_t>(rank)] += windows.delay;
+    sums_[rank].delay += static_cast<double>(windows.delay);
+    sums_[rank].variance += windows.variance;
+    since_[rank].add(windows.delay, windows.own);
   }
 
   /// Whether the ranks' windows hold the same work: about as many kernels.
@@ -240,6 +323,8 @@ class Propagation {
   void visit(size_t c) {
     const Collective& collective = collectives_[c];
     const std::vector<OwnTime>& own = own_[c];
+    for (const CollectivePart& part : collective.parts)
+      visit_alone(static_cast<size_t>(part.rank));
     const bool peers = are_peers(collective, own);
     int64_t usual = 0;
     double middle = 0;
@@ -347,7 +432,8 @@ class Propagation {
     }
   }
 
-  const SpanList spans_;
+  const SpanList& spans_;
+  const CollectiveMatch& match_;
   const LeftOut left_out_;
   const std::vector<Collective>& collectives_;
   RankKernels kernels_;
@@ -356,13 +442,16 @@ class Propagation {
   std::vector<Delays> delays_;             // by rank
   std::vector<Sum> sums_;                  // by rank
   std::vector<Since> since_;               // by rank
+  // By rank: before each collective that it shares, in the order of their visits, and at the end.
+  std::vector<std::vector<AloneWindows>> alone_;
+  std::vector<size_t> next_alone_;  // by rank
   DelayBlame blame_;
 };
 
 }  // namespace
 
-DelayBlame blame_delays(const run::Timeline& timeline, const CollectiveMatch& match) {
-  return Propagation(timeline, match).propagate();
+DelayBlame blame_delays(const SpanList& spans, const CollectiveMatch& match) {
+  return Propagation(spans, match).propagate();
 }
 
 }  // namespace triplepoint::metrics

@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "triplepoint/run/timeline.h"
-
 #include "triplepoint/metrics/trace/collective_match.h"
+#include "triplepoint/metrics/trace/span_list.h"
 
 namespace triplepoint::metrics {
 
@@ -55,6 +54,6 @@ struct DelayBlame {
 ///
 /// Source: Boehme, Geimer, Wolf, Voigtlaender, "Identifying the root causes of wait states in
 /// large-scale parallel applications", ICPP 2010.
-DelayBlame blame_delays(const run::Timeline&, const CollectiveMatch&);
+DelayBlame blame_delays(const SpanList&, const CollectiveMatch&);
 
 }  // namespace triplepoint::metrics

@@ -8,6 +8,7 @@
 
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
+#include "triplepoint/metrics/trace/span_list.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
@@ -15,8 +16,6 @@ namespace {
 
 /// A shorter stretch without a call is Python between two calls, not a wait for another thread.
 constexpr int64_t shortest_wait = 50'000;  // ns
-/// A kernel that begins later after the end of another stream's did not wait for it.
-constexpr int64_t stream_gap = 30'000;  // ns
 
 /// Nodes of some lanes in order of their ends, with the one that ended last before a time.
 class Ends {
@@ -48,8 +47,10 @@ class Ends {
 
 class Builder {
  public:
-  explicit Builder(const run::Timeline& timeline)
+  Builder(const run::Timeline& timeline, const DependencyRules& rules)
       : timeline_(timeline),
+        spans_(timeline),
+        rules_(rules),
         device_of_span_(timeline.spans.size(), -1),
         host_of_span_(timeline.spans.size(), -1) {}
 
@@ -78,7 +79,7 @@ class Builder {
   }
 
   void add_device_nodes() {
-    for (const LaneOfSpans& lane : lanes_of(timeline_, LaneKind::device)) {
+    for (const LaneOfSpans& lane : lanes_of(spans_, LaneKind::device)) {
       int32_t before = -1;
       for (int32_t index : lane.spans) {
         const run::Span& span = timeline_.spans[static_cast<size_t>(index)];
@@ -99,9 +100,9 @@ class Builder {
   }
 
   void add_host_nodes() {
-    for (const LaneOfSpans& lane : lanes_of(timeline_, LaneKind::host)) {
+    for (const LaneOfSpans& lane : lanes_of(spans_, LaneKind::host)) {
       int32_t before = -1;
-      std::vector<HostSegment> segments = innermost_spans(timeline_, lane);
+      std::vector<HostSegment> segments = innermost_spans(spans_, lane);
       for (const HostSegment& segment : segments) {
         const int32_t place = add_node({.begin = segment.begin,
                                         .end = segment.end,
@@ -137,9 +138,10 @@ class Builder {
       Node& node = graph_.nodes[i];
       const Binding certain = binding_of(graph_, node);
       if (certain.time >= node.begin) continue;
-      const bool is_near = certain.time > node.begin - stream_gap;
-      const int64_t after =
-          node.on_host || !is_profiled || is_near ? certain.time : node.begin - stream_gap - 1;
+      const bool is_near = certain.time > node.begin - rules_.stream_gap;
+      const int64_t after = node.on_host || !is_profiled || is_near
+                                ? certain.time
+                                : node.begin - rules_.stream_gap - 1;
       const Ends& ends = node.on_host ? host_ends_[node.rank] : device_ends_[node.rank];
       node.other = ends.last_before(node.begin, after, lane_of_node_[i]);
     }
@@ -189,7 +191,7 @@ class Builder {
   }
 
   void add_sync_points() {
-    for (const Collective& collective : match_collectives(timeline_).collectives) {
+    for (const Collective& collective : match_collectives(spans_).collectives) {
       if (!collective.across_ranks()) continue;
       SyncPoint sync_point{.arrival = collective.last_begin()};
       for (const CollectivePart& part : collective.parts) {
@@ -208,6 +210,8 @@ class Builder {
   }
 
   const run::Timeline& timeline_;
+  SpanList spans_;
+  DependencyRules rules_;
   DependencyGraph graph_;
   int32_t lanes_ = 0;
   std::vector<int32_t> lane_of_node_, device_of_span_, host_of_span_;
@@ -221,8 +225,9 @@ class Builder {
 
 }  // namespace
 
-DependencyGraph build_dependency_graph(const run::Timeline& timeline) {
-  return Builder(timeline).build();
+DependencyGraph build_dependency_graph(const run::Timeline& timeline,
+                                       const DependencyRules& rules) {
+  return Builder(timeline, rules).build();
 }
 
 int64_t launched_at(const Node& call, const Node& kernel) {

@@ -32,7 +32,7 @@ struct SyncPoint {
 /// Who waited for whom. What is certain: order in a lane, launch before kernel, the last rank
 /// before a collective moves on, device before the call that blocks on it (Synchronize, or a copy
 /// that has ended when its call returns). What is inferred, as traces do not hold it: a kernel that
-/// begins within 30 us of the end of the last kernel of another stream, later than all that
+/// begins within `stream_gap` of the end of the last kernel of another stream, later than all that
 /// is certain, waited for it (in a simulated timeline however long before it ended); a host
 /// thread that goes on after having had no call open was woken by the last other thread of its rank
 /// that ended a call meanwhile; and a host thread that spends a long time in no call, while other
@@ -45,9 +45,12 @@ struct DependencyGraph {
 /// A kernel is on its way when the call that launches it returns, or when it begins, if that is
 /// earlier.
 int64_t launched_at(const Node& call, const Node& kernel);
+struct DependencyRules {
+  int64_t stream_gap = 30'000;  // ns
+};
 
 /// Of a timeline without instances, with clocks that agree (see fit_clocks).
-DependencyGraph build_dependency_graph(const run::Timeline&);
+DependencyGraph build_dependency_graph(const run::Timeline&, const DependencyRules& = {});
 
 /// The latest of what had to happen before a node began; time is INT64_MIN and node -1 if nothing.
 enum class Reason : uint8_t { nothing, lane, launch, other };

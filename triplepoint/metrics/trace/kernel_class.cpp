@@ -189,11 +189,53 @@ constexpr std::array named_labels = {
     NamedLabel{"communication", {SpanKind::communication, {}}},
 };
 
-bool matches(const KernelRule& rule, const std::string& name) {
+/// Thrown through std::regex, which has no limit.
+struct TooManySteps {};
+
+/// A place in a name that counts how often it is looked at.
+class CountedPlace {
+ public:
+  using iterator_category = std::bidirectional_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountedPlace() = default;
+  CountedPlace(const char* at, int64_t* steps) : at_(at), steps_(steps) {}
+  reference operator*() const {
+    if (--*steps_ < 0) throw TooManySteps();
+    return *at_;
+  }
+  CountedPlace& operator++() { return ++at_, *this; }
+  CountedPlace& operator--() { return --at_, *this; }
+  CountedPlace operator++(int) { return {at_++, steps_}; }
+  CountedPlace operator--(int) { return {at_--, steps_}; }
+  friend bool operator==(const CountedPlace& a, const CountedPlace& b) { return a.at_ == b.at_; }
+
+ private:
+  const char* at_ = nullptr;
+  int64_t* steps_ = nullptr;
+};
+
+bool matches(const KernelRule& rule, const std::string& name, int64_t& steps) {
   const auto has = [&](const std::string& part) { return name.find(part) != std::string::npos; };
   if (!std::all_of(rule.all.begin(), rule.all.end(), has)) return false;
   if (!rule.any.empty() && std::none_of(rule.any.begin(), rule.any.end(), has)) return false;
-  return !rule.pattern || std::regex_search(name, *rule.pattern);
+  if (!rule.pattern) return true;
+  const CountedPlace begin(name.data(), &steps), end(name.data() + name.size(), &steps);
+  return std::regex_search(begin, end, *rule.pattern);
+}
+
+constexpr int64_t most_steps = 50'000'000;  // of all expressions in one name
+
+/// Throws TooManySteps.
+std::optional<KernelLabel> label_within_steps(std::string_view name, const KernelRuleSet& set) {
+  const std::string lower = lower_case(name.substr(0, looked_at));
+  int64_t steps = most_steps;
+  for (const KernelRule& rule : set.rules)
+    if (matches(rule, lower, steps)) return rule.label;
+  return set.otherwise;
 }
 
 }  // namespace
@@ -272,22 +314,29 @@ std::vector<std::string> kernel_label_words() {
 }
 
 std::optional<KernelLabel> label_by_rules(std::string_view name, const KernelRuleSet& set) {
-  const std::string lower = lower_case(name.substr(0, looked_at));
-  for (const KernelRule& rule : set.rules)
-    if (matches(rule, lower)) return rule.label;
-  return set.otherwise;
+  try {
+    return label_within_steps(name, set);
+  } catch (const TooManySteps&) {
+    return set.otherwise;
+  }
 }
 
-void apply_rules(run::Timeline& timeline, const KernelRuleSet& set) {
+std::optional<std::string> apply_rules(run::Timeline& timeline, const KernelRuleSet& set) {
   for (run::SpanType& type : timeline.types) {
     if (!is_kernel(type.kind) || type.kind == SpanKind::copy) continue;
-    const auto label = label_by_rules(type.name, set);
+    std::optional<KernelLabel> label;
+    try {
+      label = label_within_steps(type.name, set);
+    } catch (const TooManySteps&) {
+      return type.name;
+    }
     if (!label) continue;
     // A rule that knows no more than "communication" does not take back what the trace says.
     const bool keeps = label->kind == SpanKind::communication && !label->collective;
     if (!keeps) type.collective = label->collective;
     type.kind = label->kind;
   }
+  return std::nullopt;
 }
 
 }  // namespace triplepoint::metrics

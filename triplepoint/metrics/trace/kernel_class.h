@@ -68,11 +68,13 @@ struct KernelRuleSet {
   std::optional<KernelLabel> otherwise;  // absent: what no rule matches keeps what it was
 };
 
-/// What the rules say of a kernel with this name. Looks at its first 4096 characters.
+/// What the rules say of a kernel with this name. Looks at its first 4096 characters. A regular
+/// expression that takes too long (see apply_rules) is not found.
 std::optional<KernelLabel> label_by_rules(std::string_view name, const KernelRuleSet&);
 
 /// Gives every kernel of the timeline the kind and the collective that the rules say; copies, host
-/// work, passes and steps stay what they are. All analyses follow.
-void apply_rules(run::Timeline&, const KernelRuleSet&);
+/// work, passes and steps stay what they are. All analyses follow. A name at which a regular
+/// expression backtracks more than 50 million steps (about two seconds) ends it, and is returned.
+std::optional<std::string> apply_rules(run::Timeline&, const KernelRuleSet&);
 
 }  // namespace triplepoint::metrics

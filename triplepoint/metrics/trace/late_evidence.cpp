@@ -20,7 +20,6 @@
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/metrics/trace/own_time.h"
-#include "triplepoint/metrics/trace/span_list.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
@@ -55,14 +54,13 @@ double in_seconds(int64_t ns) {
 
 class LateEvidence {
  public:
-  LateEvidence(const run::Timeline& timeline, const CollectiveMatch& match,
-               const run::Run* telemetry)
-      : spans_(timeline),
+  LateEvidence(const SpanList& spans, const CollectiveMatch& match, const run::Run* telemetry)
+      : spans_(spans),
         match_(match),
         telemetry_(telemetry),
-        host_lanes_(lanes_of(timeline, LaneKind::host)) {
-    if (!timeline.details.empty()) launches_ = launches_of(timeline);
-    for (const run::SpanType& type : timeline.types)
+        host_lanes_(lanes_of(spans, LaneKind::host)) {
+    if (!spans.timeline().details.empty()) launches_ = launches_of(spans.timeline());
+    for (const run::SpanType& type : spans.timeline().types)
       loads_data_.push_back(!is_kernel(type.kind) &&
                             host_call_kind(type.name) == HostCallKind::data_loader);
   }
@@ -155,7 +153,7 @@ class LateEvidence {
     int64_t longest = 0;
     const auto [first, last] = spans_.of_rank(window.rank);
     for (int32_t i = first; i < last && spans_.begin(i) < window.end; ++i)
-      if (loads_data_[static_cast<size_t>(spans_.at(i).type)])
+      if (loads_data_[static_cast<size_t>(spans_.work(i).type)])
         longest = std::max(
             longest, std::min(spans_.end(i), window.end) - std::max(spans_.begin(i), window.begin));
     return longest;
@@ -170,7 +168,7 @@ class LateEvidence {
     Times times;
     if (launch < 0 || lane == host_lanes_.end()) return times;
     int64_t traced = 0;
-    for (const HostSegment& segment : innermost_spans(spans_.timeline(), *lane)) {
+    for (const HostSegment& segment : innermost_spans(spans_, *lane)) {
       const int64_t length =
           std::min(segment.end, window.end) - std::max(segment.begin, window.begin);
       if (length <= 0) continue;
@@ -181,7 +179,7 @@ class LateEvidence {
     return times;
   }
 
-  SpanList spans_;
+  const SpanList& spans_;
   const CollectiveMatch& match_;
   const run::Run* telemetry_;
   std::vector<LaneOfSpans> host_lanes_;
@@ -201,16 +199,15 @@ const LateStart* worst_arrival(const LateRanks& late, int32_t rank) {
 
 }  // namespace
 
-std::vector<Bottleneck> late_bottlenecks(const run::Timeline& timeline,
-                                         const CollectiveMatch& match, const LateRanks& late,
-                                         const run::Run* telemetry) {
+std::vector<Bottleneck> late_bottlenecks(const SpanList& spans, const CollectiveMatch& match,
+                                         const LateRanks& late, const run::Run* telemetry) {
   std::vector<const RankLateness*> slow;
   for (const RankLateness& rank : late.ranks)
     if (rank.beyond_noise) slow.push_back(&rank);
   std::ranges::stable_sort(slow, std::greater<>(), &RankLateness::blamed);
   std::vector<Bottleneck> all;
   if (slow.empty()) return all;
-  const LateEvidence evidence(timeline, match, telemetry);
+  const LateEvidence evidence(spans, match, telemetry);
   for (const RankLateness* rank : slow) {
     Bottleneck found{.of = Bottleneck::Of::rank,
                      .who = {rank->rank},
@@ -231,7 +228,7 @@ namespace {
 /// Without what a recorded program does before its first measured step, such as to connect and warm
 /// up. Profilers' traces have details, and what they show first is known as that.
 run::Timeline measured_part(const run::Run& run) {
-  run::Timeline timeline = run::expand(run.timeline);
+  run::Timeline timeline = run.timeline;
   if (run.manifest.origin != run::Origin::measured || run.steps.empty() ||
       !timeline.details.empty())
     return timeline;
@@ -245,10 +242,11 @@ run::Timeline measured_part(const run::Run& run) {
 std::optional<std::vector<Bottleneck>> late_bottlenecks(const run::Run& run) {
   if (run::count_spans(run.timeline) > most_spans_to_blame) return std::nullopt;
   const run::Timeline timeline = measured_part(run);
-  const CollectiveMatch match = match_collectives(timeline, job_ranks_of(run));
-  const LateRanks late = find_late_ranks(timeline, match);
+  const SpanList spans(timeline);
+  const CollectiveMatch match = match_collectives(spans, job_ranks_of(run));
+  const LateRanks late = find_late_ranks(spans, match);
   if (late.starts.empty() || !late.has_all_ranks) return std::nullopt;
-  return late_bottlenecks(timeline, match, late, run.series.empty() ? nullptr : &run);
+  return late_bottlenecks(spans, match, late, run.series.empty() ? nullptr : &run);
 }
 
 }  // namespace triplepoint::metrics

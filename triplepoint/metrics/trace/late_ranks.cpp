@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/metrics/trace/delay_blame.h"
-#include "triplepoint/metrics/trace/span_list.h"
-#include "triplepoint/metrics/trace/trace_lanes.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -20,13 +18,13 @@ constexpr double min_cause_share = 0.25;   // of the waiting; a smaller part is 
 
 class LateWatcher {
  public:
-  explicit LateWatcher(const run::Timeline& timeline) : spans_(timeline) {}
+  explicit LateWatcher(const SpanList& spans) : spans_(spans) {}
 
   LateRanks watch(const CollectiveMatch& match) {
     for (int32_t i = 0; i < spans_.size(); ++i)
       if (spans_.type(i).kind == run::SpanKind::communication)
         of(spans_.rank(i)).in_communication += spans_.duration(i);
-    const DelayBlame blame = blame_delays(spans_.timeline(), match);
+    const DelayBlame blame = blame_delays(spans_, match);
     for (size_t i = 0; i < match.collectives.size(); ++i)
       if (match.collectives[i].across_ranks()) take(match.collectives[i], i, blame.culprits[i]);
     LateRanks result = finish(blame);
@@ -67,7 +65,7 @@ class LateWatcher {
     }
     start.lead = collective.last_begin() - second;
     start.by_order =
-        start.start_spread > min_lateness_ns && waits_for_schedule(collective, spans_.timeline()) &&
+        start.start_spread > min_lateness_ns && waits_for_schedule(collective, spans_) &&
         static_cast<double>(culprit.blamed) <= min_cause_share * static_cast<double>(start.waits);
     RankLateness& late = of(start.rank);
     start.is_first = late.collectives == 1 && !spans_.timeline().details.empty();
@@ -102,7 +100,7 @@ class LateWatcher {
     return result;
   }
 
-  SpanList spans_;
+  const SpanList& spans_;
   std::map<int32_t, RankLateness> ranks_;
   std::vector<LateStart> starts_;
 };
@@ -123,7 +121,7 @@ std::string time_text(int64_t nanoseconds) {
   return fmt::format("{:.2f} s", time / 1e9);
 }
 
-std::string cause_text(const LateStart& start, const run::Timeline& timeline) {
+std::string cause_text(const LateStart& start, const SpanList& spans) {
   if (start.start_spread <= min_lateness_ns) return "";
   if (start.is_first) return "its first one in the trace: the profiler may have begun later";
   if (start.by_order) return "order of the pipeline, as far as ranks of the trace tell";
@@ -138,14 +136,16 @@ std::string cause_text(const LateStart& start, const run::Timeline& timeline) {
   if (start.kernels <= 0) return "";
   std::string text = fmt::format("kernels took {} longer than the same ones elsewhere",
                                  time_text(std::min(start.kernels, start.own_delay)));
-  if (start.slowest >= 0)
-    text += ", most of it in " +
-            type_of(timeline, timeline.spans[static_cast<size_t>(start.slowest)]).name;
+  if (start.slowest >= 0) text += ", most of it in " + spans.type(start.slowest).name;
   return text;
 }
 
+LateRanks find_late_ranks(const SpanList& spans, const CollectiveMatch& match) {
+  return LateWatcher(spans).watch(match);
+}
+
 LateRanks find_late_ranks(const run::Timeline& timeline, const CollectiveMatch& match) {
-  return LateWatcher(timeline).watch(match);
+  return find_late_ranks(SpanList(timeline), match);
 }
 
 }  // namespace triplepoint::metrics

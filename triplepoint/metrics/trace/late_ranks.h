@@ -67,10 +67,11 @@ struct LateRanks {
 /// last, and books the others' waiting to it; blame_delays finds whose own delays it comes from,
 /// late_bottlenecks what shows why. Clocks must agree: see fit_clocks. The timeline is the one of
 /// the match.
+LateRanks find_late_ranks(const SpanList&, const CollectiveMatch&);
 LateRanks find_late_ranks(const run::Timeline&, const CollectiveMatch&);
 
 /// Why the last starter was last, in some words; empty if it was hardly later or nothing tells.
-std::string cause_text(const LateStart&, const run::Timeline&);
+std::string cause_text(const LateStart&, const SpanList&);
 
 /// "60.0 us", "8.28 ms", "1.02 s".
 std::string time_text(int64_t nanoseconds);
@@ -79,7 +80,7 @@ std::string time_text(int64_t nanoseconds);
 /// of its delay is in kernels, or in gaps; then which kernel, or what its host was at; then, where
 /// `telemetry` (times on the same line) has them, clock, power and heat of its GPU meanwhile beside
 /// those of the other ranks.
-std::vector<run::Bottleneck> late_bottlenecks(const run::Timeline&, const CollectiveMatch&,
+std::vector<run::Bottleneck> late_bottlenecks(const SpanList&, const CollectiveMatch&,
                                               const LateRanks&,
                                               const run::Run* telemetry = nullptr);
 

@@ -55,20 +55,20 @@ class RankKernels::Durations {
   std::vector<double> variances_;
 };
 
-RankKernels::RankKernels(const run::Timeline& timeline, std::map<int32_t, int64_t> ended)
-    : spans_(timeline),
-      of_rank_(static_cast<size_t>(timeline.num_ranks)),
-      gap_(timeline.spans.size(), 0),
+RankKernels::RankKernels(const SpanList& spans, std::map<int32_t, int64_t> ended)
+    : spans_(spans),
+      of_rank_(static_cast<size_t>(spans.timeline().num_ranks)),
+      gap_(static_cast<size_t>(spans.size()), 0),
       ended_(std::move(ended)) {
   std::vector<Durations> durations, gaps;
   int64_t covered = 0;
   int32_t last_rank = -1;
   find_untimed();
-  for (int32_t i = 0; i < spans_.size(); ++i) {
-    const run::SpanKind kind = spans_.type(i).kind;
+  for (int32_t i = 0; i < spans.size(); ++i) {
+    const run::SpanKind kind = spans.type(i).kind;
     if (!is_kernel(kind)) continue;
-    const int32_t rank = spans_.rank(i);
-    const int64_t begin = spans_.begin(i), end = spans_.end(i);
+    const int32_t rank = spans.rank(i);
+    const int64_t begin = spans.begin(i), end = spans.end(i);
     const size_t work = number_work(i);
     durations.resize(std::max(durations.size(), work + 1));
     gaps.resize(durations.size());
@@ -200,7 +200,7 @@ void RankKernels::add_gap(int32_t span, int64_t begin, OwnTime& own) const {
           gap = std::min(gap, start - one.end);
           return;
         }
-        const int32_t type = timed_type_[static_cast<size_t>(spans_.at(one.span).type)];
+        const int32_t type = timed_type_[static_cast<size_t>(spans_.work(one.span).type)];
         const auto work = works_.find({type, spans_.detail(one.span)->blocks});
         is_known =
             is_known && work != works_.end() && usual_[work->second] && usual_gap_[work->second];
@@ -217,13 +217,13 @@ void RankKernels::add_gap(int32_t span, int64_t begin, OwnTime& own) const {
 /// Kernels of one name and grid do the same work. Numbers count from 0.
 size_t RankKernels::number_work(int32_t i) {
   const run::SpanDetail* detail = spans_.detail(i);
-  if (detail == nullptr) return static_cast<size_t>(spans_.at(i).type);
-  return works_.try_emplace({spans_.at(i).type, detail->blocks}, works_.size()).first->second;
+  if (detail == nullptr) return static_cast<size_t>(spans_.work(i).type);
+  return works_.try_emplace({spans_.work(i).type, detail->blocks}, works_.size()).first->second;
 }
 size_t RankKernels::work_of(int32_t i) const {
   const run::SpanDetail* detail = spans_.detail(i);
-  if (detail == nullptr) return static_cast<size_t>(spans_.at(i).type);
-  return works_.at({spans_.at(i).type, detail->blocks});
+  if (detail == nullptr) return static_cast<size_t>(spans_.work(i).type);
+  return works_.at({spans_.work(i).type, detail->blocks});
 }
 
 namespace {
@@ -256,7 +256,7 @@ std::vector<Gap> gaps_of(const SpanList& spans, int32_t rank,
 
 void add_calls(const SpanList& spans, const LaneOfSpans& lane, const std::vector<Gap>& gaps,
                Times& times) {
-  const std::vector<HostSegment> segments = innermost_spans(spans.timeline(), lane);
+  const std::vector<HostSegment> segments = innermost_spans(spans, lane);
   auto from = segments.begin();
   for (const Gap& gap : gaps) {
     while (from != segments.end() && from->end <= gap.begin)
@@ -295,7 +295,6 @@ HostCallKind host_call_kind(std::string_view name) {
 }
 
 std::optional<GapCalls> calls_in_gaps(const run::Timeline& timeline) {
-  if (!timeline.instances.empty()) return calls_in_gaps(run::expand(timeline));
   const SpanList spans(timeline);
   std::vector<int32_t> launches;
   if (!timeline.details.empty()) launches = launches_of(timeline);
@@ -303,7 +302,7 @@ std::optional<GapCalls> calls_in_gaps(const run::Timeline& timeline) {
   Times times;
   int64_t all = 0;
   // The thread with most spans is the one that launches.
-  const auto busiest = busiest_lanes(timeline, LaneKind::host);
+  const auto busiest = busiest_lanes(spans, LaneKind::host);
   for (const auto& [rank, lane] : busiest) {
     const std::vector<Gap> gaps = gaps_of(spans, rank, launches);
     for (const Gap& gap : gaps)

@@ -36,7 +36,7 @@ struct OwnTime {
 class RankKernels {
  public:
   /// `ended`: when collectives whose stamps are left out have ended, ns, by span.
-  explicit RankKernels(const run::Timeline&, std::map<int32_t, int64_t> ended = {});
+  explicit RankKernels(const SpanList&, std::map<int32_t, int64_t> ended = {});
 
   /// Of the rank's own time from `begin` until its communication span begins.
   OwnTime before(const CollectivePart&, int64_t begin) const;
@@ -78,7 +78,7 @@ class RankKernels {
   template <class Visit>
   void for_each(int32_t rank, int64_t begin, int64_t end, Visit visit) const;
 
-  SpanList spans_;
+  const SpanList& spans_;
   std::vector<OfRank> of_rank_;
   std::vector<int64_t> gap_;  // before each span on its rank's device, ns
   std::map<Work, size_t> works_;

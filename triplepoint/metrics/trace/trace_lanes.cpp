@@ -8,7 +8,6 @@
 #include "triplepoint/run/issued.h"
 
 #include "triplepoint/metrics/trace/kernel_class.h"
-#include "triplepoint/metrics/trace/span_list.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -51,8 +50,7 @@ bool belongs(const run::SpanType& type, LaneKind kind) {
 
 }  // namespace
 
-std::vector<LaneOfSpans> lanes_of(const run::Timeline& timeline, LaneKind kind) {
-  const SpanList spans(timeline);
+std::vector<LaneOfSpans> lanes_of(const SpanList& spans, LaneKind kind) {
   std::map<LaneKey, LaneOfSpans> lanes;
   LaneKey last_key{-1, false, -1};
   LaneOfSpans* last = nullptr;  // neighbours often share their lane
@@ -60,7 +58,7 @@ std::vector<LaneOfSpans> lanes_of(const run::Timeline& timeline, LaneKind kind) 
     if (!belongs(spans.type(i), kind)) continue;
     const LaneKey key = key_of(spans, i);
     if (last == nullptr || key != last_key) {
-      last = &lanes.try_emplace(key, lane_of(timeline, key)).first->second;
+      last = &lanes.try_emplace(key, lane_of(spans.timeline(), key)).first->second;
       last_key = key;
     }
     last->spans.push_back(i);
@@ -76,9 +74,9 @@ std::vector<LaneOfSpans> lanes_of(const run::Timeline& timeline, LaneKind kind) 
   return list;
 }
 
-std::map<int32_t, LaneOfSpans> busiest_lanes(const run::Timeline& timeline, LaneKind kind) {
+std::map<int32_t, LaneOfSpans> busiest_lanes(const SpanList& spans, LaneKind kind) {
   std::map<int32_t, LaneOfSpans> busiest;
-  for (LaneOfSpans& lane : lanes_of(timeline, kind)) {
+  for (LaneOfSpans& lane : lanes_of(spans, kind)) {
     LaneOfSpans& best = busiest[lane.rank];
     if (lane.spans.size() > best.spans.size()) best = std::move(lane);
   }
@@ -162,8 +160,7 @@ class CallStack {
 
 }  // namespace
 
-std::vector<HostSegment> innermost_spans(const run::Timeline& timeline, const LaneOfSpans& lane) {
-  const SpanList spans(timeline);
+std::vector<HostSegment> innermost_spans(const SpanList& spans, const LaneOfSpans& lane) {
   CallStack nest;
   for (int32_t index : lane.spans)
     nest.open(spans.begin(index), spans.end(index), index);

@@ -9,6 +9,8 @@
 
 #include "triplepoint/run/timeline.h"
 
+#include "triplepoint/metrics/trace/span_list.h"
+
 namespace triplepoint::metrics {
 
 /// What ran on one queue of one rank: a device stream or a host thread, as the profiler tells them
@@ -18,16 +20,15 @@ struct LaneOfSpans {
   run::Stream stream = run::Stream::compute;
   std::optional<int64_t> number;  // stream or thread number; absent: the timeline does not tell
   std::string name;
-  std::vector<int32_t> spans;  // indices into Timeline::spans, by (begin, -end)
+  std::vector<int32_t> spans;  // indices into the list of spans, by (begin, -end)
 };
 enum class LaneKind { device, host };
 
-/// Of a timeline without instances, every device lane (kernels and copies), or every host lane
-/// (host work; passes and steps are left out, they enclose others), in order of rank, then as the
-/// timeline lists them.
-std::vector<LaneOfSpans> lanes_of(const run::Timeline&, LaneKind);
+/// Every device lane (kernels and copies), or every host lane (host work; passes and steps are left
+/// out, they enclose others), in order of rank, then as the timeline lists them.
+std::vector<LaneOfSpans> lanes_of(const SpanList&, LaneKind);
 /// Of each rank the one with most spans.
-std::map<int32_t, LaneOfSpans> busiest_lanes(const run::Timeline&, LaneKind);
+std::map<int32_t, LaneOfSpans> busiest_lanes(const SpanList&, LaneKind);
 
 /// Which host call started a span on the device: index of the host span, -1 where the trace does
 /// not tell. Both share rank and correlation; where several host spans do (a call inside another),
@@ -56,6 +57,6 @@ struct HostSegment {
 /// What a thread did, call by call: nested spans cut into the stretches of the innermost one.
 /// Disjoint, in order of time; where no span is open there is none. A span that ends after the one
 /// it began in is cut at that one's end.
-std::vector<HostSegment> innermost_spans(const run::Timeline&, const LaneOfSpans&);
+std::vector<HostSegment> innermost_spans(const SpanList&, const LaneOfSpans&);
 
 }  // namespace triplepoint::metrics

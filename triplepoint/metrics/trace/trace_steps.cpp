@@ -102,7 +102,7 @@ size_t step_begin(const run::Timeline& timeline, const LaneOfSpans& lane, size_t
 
 std::vector<TraceStep> repeating_steps(const run::Timeline& timeline) {
   std::vector<TraceStep> steps;
-  for (const auto& entry : busiest_lanes(timeline, LaneKind::device)) {
+  for (const auto& entry : busiest_lanes(SpanList(timeline), LaneKind::device)) {
     const int32_t rank = entry.first;
     const LaneOfSpans& lane = entry.second;
     std::vector<int32_t> names;

@@ -90,10 +90,11 @@ std::vector<std::string> collective_cells(const CollectiveRow& row, const TimeUn
 struct WaitShares {
   double kernels = 0, pipeline = 0, late_peers = 0;
 };
-void add(WaitShares& shares, const metrics::Collective& collective, const run::Timeline& timeline) {
+void add(WaitShares& shares, const metrics::Collective& collective,
+         const metrics::SpanList& spans) {
   if (!collective.knows_waits()) return;
   double& waiting =
-      metrics::waits_for_schedule(collective, timeline) ? shares.pipeline : shares.late_peers;
+      metrics::waits_for_schedule(collective, spans) ? shares.pipeline : shares.late_peers;
   for (const metrics::CollectivePart& part : collective.parts) {
     shares.kernels += static_cast<double>(part.duration());
     waiting += static_cast<double>(collective.wait_of(part));
@@ -136,11 +137,14 @@ std::string collectives_legend(const std::vector<CollectiveRow>& rows) {
 
 }  // namespace
 
-Figure collectives_figure(const metrics::CollectiveMatch& match, const run::Timeline& timeline) {
+Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::SpanList& spans) {
+  metrics::CollectiveTable added;
   WaitShares shares;
-  for (const metrics::Collective& collective : match.collectives)
-    add(shares, collective, timeline);
-  const std::vector<CollectiveRow> rows = metrics::tabulate(match.collectives);
+  metrics::for_each_collective(spans, match, [&](const metrics::Collective& collective) {
+    added.add(collective);
+    add(shares, collective, spans);
+  });
+  const std::vector<CollectiveRow> rows = added.rows();
   if (rows.empty()) return {};
   std::vector<int64_t> totals;
   totals.reserve(rows.size());

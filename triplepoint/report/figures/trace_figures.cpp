@@ -14,6 +14,7 @@
 #include "triplepoint/run/trace_tracks.h"
 
 #include "triplepoint/metrics/run/bottleneck_text.h"
+#include "triplepoint/metrics/trace/device_order.h"
 #include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/measures.h"
@@ -37,7 +38,7 @@ std::string figures(const std::string& inside) {
 }
 
 /// Collectives, and who was last into them where that is known.
-std::string collectives_section(const run::Timeline& timeline,
+std::string collectives_section(const metrics::SpanList& spans,
                                 const metrics::CollectiveMatch& match,
                                 const metrics::LateRanks& late, const run::Run& run,
                                 const metrics::Metrics& metrics) {
@@ -52,7 +53,7 @@ std::string collectives_section(const run::Timeline& timeline,
   }
   for (const std::string& remark : match.remarks)
     said += paragraph("Note: " + remark + ".");
-  drawings += html_figure(collectives_figure(match, timeline));
+  drawings += html_figure(collectives_figure(match, spans));
   return section("late", late.starts.empty() ? "Collectives" : "Collectives, and who was late",
                  said + figures(drawings));
 }
@@ -72,30 +73,38 @@ std::string path_part(const run::Timeline& timeline, const metrics::CriticalPath
 
 /// Where the time went, by rank: of a simulated run the parts of its step, as everywhere on its
 /// page; else what the traces tell, with the waits that `match` knows.
-std::string breakdown_part(const run::Run& run, const run::Timeline& timeline,
-                           const std::vector<metrics::RankBreakdown>& ranks,
+std::string breakdown_part(const run::Run& run, const std::vector<metrics::RankBreakdown>& ranks,
                            const metrics::CollectiveMatch* match) {
   if (run.manifest.origin == run::Origin::simulated)
     if (const auto parts = metrics::step_parts_of_ranks(run); !parts.empty())
       return html_figure(step_parts_figure(parts));
   if (match == nullptr) return html_figure(breakdown_figure(ranks));
-  return html_figure(breakdown_figure(ranks, metrics::exposed_waits(timeline, *match)));
+  if (run.timeline.instances.empty())
+    return html_figure(breakdown_figure(ranks, metrics::exposed_waits(run.timeline, *match)));
+  return html_figure(
+      breakdown_figure(ranks, metrics::exposed_waits(run::expand(run.timeline), *match)));
+}
+
+metrics::CriticalPath path_of(const metrics::SpanList& spans,
+                              const metrics::CollectiveMatch& match) {
+  const run::Timeline& timeline = spans.timeline();
+  if (metrics::DeviceOrder::holds(timeline)) return metrics::critical_path(spans, match);
+  if (timeline.instances.empty()) return metrics::critical_path(timeline);
+  return metrics::critical_path(run::expand(timeline));
 }
 
 /// Waits, causes and chains of dependencies.
 std::string across_ranks(const run::Run& run, const metrics::Metrics& metrics,
                          const std::vector<metrics::RankBreakdown>& ranks) {
-  const run::Timeline expanded =
-      run.timeline.instances.empty() ? run::Timeline() : run::expand(run.timeline);
-  const run::Timeline& timeline = run.timeline.instances.empty() ? run.timeline : expanded;
+  const metrics::SpanList spans(run.timeline);
   const metrics::CollectiveMatch match =
-      metrics::match_collectives(timeline, metrics::job_ranks_of(run));
-  const std::string drawings = breakdown_part(run, timeline, ranks, &match) +
-                               path_part(timeline, metrics::critical_path(timeline));
+      metrics::match_collectives(spans, metrics::job_ranks_of(run));
+  const std::string drawings =
+      breakdown_part(run, ranks, &match) + path_part(run.timeline, path_of(spans, match));
   std::string html = section("time-went", "Where the time went", figures(drawings));
-  if (match.collectives.empty()) return html;
-  const metrics::LateRanks late = metrics::find_late_ranks(timeline, match);
-  return html + collectives_section(timeline, match, late, run, metrics);
+  if (match.collectives.empty() && match.alone.empty()) return html;
+  const metrics::LateRanks late = metrics::find_late_ranks(spans, match);
+  return html + collectives_section(spans, match, late, run, metrics);
 }
 
 }  // namespace
@@ -113,7 +122,7 @@ std::string trace_section(const run::Run& run, const metrics::Metrics& metrics) 
     return section("time-went", "Where the time went",
                    paragraph("More than a million spans: collectives, late ranks and the critical "
                              "path are omitted; use triplepoint trace.") +
-                       figures(breakdown_part(run, run.timeline, ranks, nullptr)));
+                       figures(breakdown_part(run, ranks, nullptr)));
   return across_ranks(run, metrics, ranks);
 }
 

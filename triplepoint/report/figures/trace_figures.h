@@ -39,7 +39,7 @@ Figure pipeline_figure(const run::Run&);
 /// Collectives by kind and size, in the columns of nccl-tests: the mean kernel, waiting and
 /// transfer apart where they are known. The title tells waiting for the pipeline from waiting for
 /// late peers. The timeline is the one of the collectives.
-Figure collectives_figure(const metrics::CollectiveMatch&, const run::Timeline&);
+Figure collectives_figure(const metrics::CollectiveMatch&, const metrics::SpanList&);
 
 /// A bar per rank: how long others waited for it.
 Figure lateness_figure(const metrics::LateRanks&);

@@ -81,8 +81,9 @@ TEST_CASE("of many ranks the worst, the middle and the best are drawn, and the t
 
 TEST_CASE("the page names who was waited for and whom a naive reading blames") {
   const run::Run run = ring(4, 100'000);
-  const metrics::CollectiveMatch match = metrics::match_collectives(run.timeline);
-  const metrics::LateRanks late = metrics::find_late_ranks(run.timeline, match);
+  const metrics::SpanList spans(run.timeline);
+  const metrics::CollectiveMatch match = metrics::match_collectives(spans);
+  const metrics::LateRanks late = metrics::find_late_ranks(spans, match);
   REQUIRE(late.straggler == 3);
   REQUIRE(late.naive_straggler == 0);
   const metrics::Metrics m = metrics::measure(run);
@@ -108,8 +109,8 @@ TEST_CASE("a page names no straggler where ranks differ by microseconds only") {
 
 TEST_CASE("a collective's wait and transfer add up to its mean kernel") {
   const run::Run run = ring(4);
-  const auto match = metrics::match_collectives(run.timeline);
-  const auto row = collectives_figure(match, run.timeline).table.rows.at(0);
+  const metrics::SpanList spans(run.timeline);
+  const auto row = collectives_figure(metrics::match_collectives(spans), spans).table.rows.at(0);
   CHECK(row[5] == "6,997.0");  // from the last begin, at 2.003 ms, to 9 ms
   CHECK(row[11] == "1.5");     // mean of 3, 2, 1, 0
   CHECK(row[8] == "6,998.5");
