@@ -45,8 +45,7 @@ void learn_of(const std::string& file, const spec::Job& job, std::optional<Secon
   Telemetry seen;
   seen.samples = advise::thermal_samples(run);
   std::vector<learn::GpuHeat> heat = heat_of(seen);
-  for (const std::string& note : run.manifest.notes)
-    if (note.starts_with(busy_machine_words)) own.doubts.push_back({file, note});
+  if (const auto note = busy_machine_note(run.numbers)) own.doubts.push_back({file, *note});
   if (time)
     own.runs.push_back({file, job, *time / unit::s, metrics::measure(run).power_mean_w});
   else if (heat.empty())
@@ -57,7 +56,7 @@ void learn_of(const std::string& file, const spec::Job& job, std::optional<Secon
 /// A recording, a training's log or traces, of the job that they name or that stands before them.
 Result<void> add_run(const LearnInput& input, const spec::Library& library,
                      calibrate::OwnRuns& own) {
-  const run::Run run = TPT_TRY(load_run_source({input.file}, {}));
+  const run::Run run = TPT_TRY(load_with_steps({input.file}));
   std::optional<spec::Job> job = run.manifest.job;
   if (!job && input.job) job = TPT_TRY(formats::read_job(library, *input.job));
   const auto time = usual_step_time(run);

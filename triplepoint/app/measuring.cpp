@@ -105,10 +105,6 @@ std::optional<std::string> peak_note(const run::Run& run, const spec::Job& job) 
       100 * achieved / peak, *run.peak_flops / (unit::FLOP / unit::s) * 1e-12);
 }
 
-bool is_about_the_machine(const std::string& note) {
-  return note.starts_with(busy_machine_words) || note.starts_with("the MFU of ");
-}
-
 /// The traces that a profiler left of it, on its time line. Traces that cannot be read do not cost
 /// the recording.
 Result<run::Run> with_traces(run::Run run, const Path& folder) {
@@ -221,8 +217,8 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
       if (!TPT_TRY(launch(files, repeat, limit))) return std::optional<run::Run>();
     }
     runs.push_back(TPT_TRY(load_recording(files, repeat, job)));
-    for (const std::string& note : runs.back().manifest.notes)
-      if (is_about_the_machine(note)) watch_.say(fmt::format("{}: {}", job.name, note));
+    for (const auto& note : {busy_machine_note(runs.back().numbers), peak_note(runs.back(), job)})
+      if (note) watch_.say(fmt::format("{}: {}", job.name, *note));
   }
   return std::optional(middle_of(std::move(runs)));
 }

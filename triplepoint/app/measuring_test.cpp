@@ -101,15 +101,18 @@ TEST_CASE("a machine that others use is told from the kernel's and the command's
                                            idle * tick, steal * tick));
   };
   const MachineSeconds begin = of(1000, 500, 0);
+  const auto said = [&](const MachineSeconds& end, double own) {
+    return busy_machine_note(cpu_shares(begin, end, own));
+  };
   // 20 s of two threads.
-  CHECK_FALSE(busy_machine_note(begin, of(1038, 502, 0), 36));  // its own load
-  CHECK_FALSE(busy_machine_note(begin, of(1030, 510, 0), 15));  // a quarter was free
-  CHECK_FALSE(busy_machine_note(begin, begin, 0));
-  const auto note = busy_machine_note(begin, of(1039, 501, 0), 15);
+  CHECK_FALSE(said(of(1038, 502, 0), 36));  // its own load
+  CHECK_FALSE(said(of(1030, 510, 0), 15));  // a quarter was free
+  CHECK_FALSE(said(begin, 0));
+  const auto note = said(of(1039, 501, 0), 15);
   REQUIRE(note);
   CHECK(note->find("other programs used 60 %") == 0);
   CHECK(note->find("2 % was idle") != std::string::npos);
-  CHECK(busy_machine_note(begin, of(1020, 501, 19), 20));  // by a hypervisor's others
+  CHECK(said(of(1020, 501, 19), 20));  // by a hypervisor's others
   CHECK_FALSE(machine_seconds_of("MemTotal: 5"));
   CHECK(machine_seconds());
 }

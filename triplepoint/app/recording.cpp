@@ -209,7 +209,10 @@ class Recording {
   void note_busy_machine(Recorder& recorder, const MachineSeconds& begin, double own) const {
     const auto end = machine_seconds();
     if (environment_.rank || !end) return;
-    const auto note = busy_machine_note(begin, *end, own);
+    const run::ProducerNumbers shares = cpu_shares(begin, *end, own);
+    if (shares.others_cpu_share)
+      recorder.set_cpu_shares(*shares.others_cpu_share, *shares.idle_cpu_share);
+    const auto note = busy_machine_note(shares);
     if (!note) return;
     recorder.note(*note);
     if (!request_.quiet) watch_.say(*note);
@@ -388,18 +391,21 @@ double own_cpu_seconds() {
   return cpu_seconds_of(RUSAGE_SELF) + cpu_seconds_of(RUSAGE_CHILDREN);
 }
 
-std::optional<std::string> busy_machine_note(const MachineSeconds& begin, const MachineSeconds& end,
-                                             double own) {
-  constexpr double much = 0.2;
+run::ProducerNumbers cpu_shares(const MachineSeconds& begin, const MachineSeconds& end,
+                                double own) {
   const double all = end.all() - begin.all();
-  if (!(all > 0)) return std::nullopt;
-  const double others = std::max(0.0, end.busy - begin.busy - own) / all;
-  const double idle = (end.idle - begin.idle) / all;
-  if (others <= much || idle >= much) return std::nullopt;
+  if (!(all > 0)) return {};
+  return {.others_cpu_share = std::max(0.0, end.busy - begin.busy - own) / all,
+          .idle_cpu_share = (end.idle - begin.idle) / all};
+}
+
+std::optional<std::string> busy_machine_note(const run::ProducerNumbers& numbers) {
+  if (!run::was_disturbed(numbers)) return std::nullopt;
   return fmt::format(
-      "{} {:.0f} % of the processors' time and {:.0f} % was idle: steps are slower than on a "
+      "other programs used {:.0f} % of the processors' time and {:.0f} % was idle: steps are "
+      "slower than on a "
       "machine without them, and a peak measured meanwhile is too low; measure again without them",
-      busy_machine_words, 100 * others, 100 * idle);
+      100 * *numbers.others_cpu_share, 100 * *numbers.idle_cpu_share);
 }
 
 }  // namespace triplepoint::app

@@ -98,13 +98,11 @@ std::optional<MachineSeconds> machine_seconds();
 /// CPU seconds of this process and of its children that have ended, with theirs.
 double own_cpu_seconds();
 
-/// How that note begins.
-inline constexpr std::string_view busy_machine_words = "other programs used";
-
-/// What is said of a command that others have slowed down: they used more than a fifth of the
-/// machine, and less than a fifth was idle. Nothing where it had the machine for itself.
+/// others_cpu_share and idle_cpu_share between both; absent where no time passed.
 /// `own`: CPU seconds of the command.
-std::optional<std::string> busy_machine_note(const MachineSeconds& begin, const MachineSeconds& end,
-                                             double own);
+run::ProducerNumbers cpu_shares(const MachineSeconds& begin, const MachineSeconds& end, double own);
+
+/// What is said of a recording that others have slowed down (run::was_disturbed); else nothing.
+std::optional<std::string> busy_machine_note(const run::ProducerNumbers&);
 
 }  // namespace triplepoint::app

@@ -21,9 +21,6 @@
 namespace triplepoint::app {
 namespace {
 
-constexpr const char* digest_fact = "job_digest";
-constexpr const char* failure_fact = "failure";  // why there are no steps
-
 std::string file_name(std::string_view job_name) {
   std::string name;
   for (char c : job_name)
@@ -38,8 +35,7 @@ std::optional<run::Run> earlier_run(const StudyItem& item) {
   if (!path_exists(item.file)) return std::nullopt;
   Result<run::Run> run = run::load(item.file.string());
   if (!run) return std::nullopt;  // half a file of another program: simulated again
-  const auto fact = run->manifest.facts.find(digest_fact);
-  if (fact == run->manifest.facts.end() || fact->second != item.digest) return std::nullopt;
+  if (run->manifest.job_digest != item.digest) return std::nullopt;
   return *std::move(run);
 }
 
@@ -72,7 +68,7 @@ std::optional<run::Run> measure(const StudyItem& item, const StudyWorld& world) 
   failed.manifest.name = item.job->job.name;
   failed.manifest.job = item.job->job;
   failed.manifest.origin = run::Origin::measured;
-  failed.manifest.facts[failure_fact] = run.error().what;
+  failed.manifest.failure = run.error().what;
   return failed;
 }
 
@@ -81,7 +77,7 @@ bool take_what_is_there(StudyItem& item, const StudyWorld& world) {
   if (spec::has_errors(item.job->diagnoses)) {
     take_diagnoses(item);
   } else if (const auto earlier = earlier_run(item);
-             earlier && !(world.retry_failures && earlier->manifest.facts.contains(failure_fact))) {
+             earlier && !(world.retry_failures && earlier->manifest.failure)) {
     item.reused = true;
     take_run(item, *earlier);
   }
@@ -94,7 +90,7 @@ void run_item(StudyItem& item, const StudyWorld& world) {
   std::optional<run::Run> run =
       world.measure ? measure(item, world) : std::optional(world.simulate(item.job->job));
   if (!run) return;
-  run->manifest.facts[digest_fact] = item.digest;
+  run->manifest.job_digest = item.digest;
   if (const auto saved = run::save(*run, item.file.string()); !saved) {
     item.problem = saved.error().what;
     return;
@@ -217,8 +213,7 @@ std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
 }  // namespace
 
 void take_run(StudyItem& item, const run::Run& run) {
-  const auto failure = run.manifest.facts.find(failure_fact);
-  if (failure != run.manifest.facts.end()) return take_failure(item, failure->second);
+  if (run.manifest.failure) return take_failure(item, *run.manifest.failure);
   const metrics::Metrics metrics = metrics::measure(run);
   item.json = answers::results_json(run, metrics);
   item.json["name"] = item.job->job.name;

@@ -13,6 +13,7 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/advise/gap.h"
 #include "triplepoint/app/library_text.h"
 #include "triplepoint/formats/import.h"
 #include "triplepoint/metrics/metrics.h"
@@ -171,6 +172,13 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
                     "clock); name only one of them",
                     recordings[0]));
   return with_timeline(std::move(recording), std::move(traced));
+}
+
+Result<run::Run> load_with_steps(const std::vector<std::string>& sources) {
+  run::Run run = TPT_TRY(load_run_source(sources, {}));
+  if (run.steps.empty() && run.timeline.instances.empty())
+    run.steps = advise::steps_of_traces(run.timeline);
+  return run;
 }
 
 std::vector<spec::Provenance> numbers_of(const run::Run& run) {

@@ -37,6 +37,9 @@ Result<run::Run> with_timeline(run::Run recording, run::Run traced);
 Result<run::Run> load_run_source(const std::vector<std::string>& sources,
                                  const trace_report::TraceOptions&);
 
+/// The same; steps that only the traces' kernels show become steps of the run.
+Result<run::Run> load_with_steps(const std::vector<std::string>& sources);
+
 /// The numbers of the library that a predicted run rests on: of its model, GPU, cluster, stack and
 /// calibrations. Empty for runs that predict nothing, and for what the library does not hold.
 std::vector<spec::Provenance> numbers_of(const run::Run&);

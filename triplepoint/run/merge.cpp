@@ -316,6 +316,10 @@ ProducerNumbers numbers_of_all(const std::vector<Run>& recordings) {
     add(&ProducerNumbers::recording_energy_j);
     add(&ProducerNumbers::recording_energy_uncertainty_j);  // sensors of one kind err alike
     all.recording_s = std::max(all.recording_s, run.numbers.recording_s);
+    if (was_disturbed(run.numbers)) {
+      all.others_cpu_share = run.numbers.others_cpu_share;
+      all.idle_cpu_share = run.numbers.idle_cpu_share;
+    }
     if (!all.world_size) all.world_size = run.numbers.world_size;
   }
   return all;

@@ -167,11 +167,17 @@ std::string horizon_text(const Run& run) {
 }
 
 bool has_trained(const Run& run) {
-  return run.manifest.fits_memory && !(run.steps.empty() && run.shutdown);
+  return run.manifest.fits_memory && !run.manifest.failure && !(run.steps.empty() && run.shutdown);
+}
+
+bool was_disturbed(const ProducerNumbers& numbers) {
+  constexpr double much = 0.2;
+  return numbers.others_cpu_share > much && numbers.idle_cpu_share < much;
 }
 
 std::string_view verdict_of(const Run& run) {
   if (!run.manifest.fits_memory) return "oom";
+  if (run.manifest.failure) return "failed";
   return run.shutdown ? "shutdown" : "ok";
 }
 

@@ -141,7 +141,9 @@ struct Manifest {
   std::string producer;          // "triplepoint 0.1.0"
   std::string numbers;  // simulated: a digest of model, cluster and stack, which are the data used
   std::optional<int64_t> epoch_unix_ns;  // realtime of Instant 0; simulated runs have none
+  std::string job_digest;  // of a study: of all that the run rests on, so that it is taken again
   bool fits_memory = true;
+  std::optional<std::string> failure;  // of a measurement: why there are no steps
   std::vector<std::string> notes;
   std::vector<std::string> hosts;    // name of each node; empty: not known
   std::vector<ClockAnchor> anchors;  // of recordings: at the start, every minute, at the end
@@ -172,6 +174,8 @@ struct ProducerNumbers {
   std::optional<int64_t> own_runs;
   // Of a recording as a whole, all devices that know their energy.
   std::optional<double> recording_s, recording_energy_j, recording_energy_uncertainty_j;
+  // Shares of the processors' time that other programs used, and that was idle.
+  std::optional<double> others_cpu_share, idle_cpu_share;
   std::optional<int64_t> epoch_monotonic_ns;  // CLOCK_MONOTONIC at instant 0
   std::optional<int64_t> world_size;          // ranks of the job, as its launcher or trace says
   // Of traces: threads of a warp and memory of their GPUs, and hosts, where they are several.
@@ -201,6 +205,8 @@ void visit_all_numbers(const Visit& visit, Numbers& n, Others&... others) {
   each("recording_s", &ProducerNumbers::recording_s);
   each("recording_energy_j", &ProducerNumbers::recording_energy_j);
   each("recording_energy_uncertainty_j", &ProducerNumbers::recording_energy_uncertainty_j);
+  each("others_cpu_share", &ProducerNumbers::others_cpu_share);
+  each("idle_cpu_share", &ProducerNumbers::idle_cpu_share);
   each("epoch_monotonic_ns", &ProducerNumbers::epoch_monotonic_ns);
   each("world_size", &ProducerNumbers::world_size);
   each("warp_size", &ProducerNumbers::warp_size);
@@ -267,7 +273,10 @@ std::string horizon_text(const Run&);
 
 /// Whether it trained at all: neither memory nor heat forbade it.
 bool has_trained(const Run&);
-/// "ok", "oom" or "shutdown".
+/// Did others use more than a fifth of the processors while less than a fifth was idle? Steps are
+/// slower then, which alone may explain them.
+bool was_disturbed(const ProducerNumbers&);
+/// "ok", "oom", "shutdown" or "failed".
 std::string_view verdict_of(const Run&);
 
 /// find_series() for who asks for the series of all devices: each by bisection. The run's series

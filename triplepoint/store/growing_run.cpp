@@ -266,6 +266,15 @@ void GrowingRun::set_world_size(int64_t ranks) {
   put([&](RecordWriter& out) { write_number(out, "world_size", ranks); });
 }
 
+void GrowingRun::set_cpu_shares(double of_others, double idle) {
+  head_.numbers.others_cpu_share = of_others;
+  head_.numbers.idle_cpu_share = idle;
+  put([&](RecordWriter& out) {
+    write_number(out, "others_cpu_share", of_others);
+    write_number(out, "idle_cpu_share", idle);
+  });
+}
+
 void GrowingRun::set_core_wait(int32_t rank, Seconds wait) {
   head_.core_waits[rank] = wait;
   put([&](RecordWriter& out) { out.core_wait(rank, wait); });

@@ -56,6 +56,7 @@ class GrowingRun {
   void note(std::string_view text);
   void fact(std::string_view key, std::string_view value);
   void set_world_size(int64_t ranks);
+  void set_cpu_shares(double of_others, double idle);
   void set_core_wait(int32_t rank, Seconds wait);
   /// Of a known device, or of one more.
   void set_device(size_t position, const Device& device);

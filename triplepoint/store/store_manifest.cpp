@@ -45,7 +45,9 @@ void visit_manifest(RunType& run, const Visit& visit) {
   visit("producer", run.manifest.producer);
   visit("numbers", run.manifest.numbers);
   visit("epoch_unix_ns", run.manifest.epoch_unix_ns);
+  visit("job_digest", run.manifest.job_digest);
   visit("fits_memory", run.manifest.fits_memory);
+  visit("failure", run.manifest.failure);
   visit("memory_limit_b", run.memory_limit);
   visit("model_flops", run.model_flops);
   visit("hardware_flops", run.hardware_flops);

@@ -92,17 +92,18 @@ TEST_CASE("calibrate says what it learned and what is still unknown") {
 
 TEST_CASE("a recording of a busy machine teaches, with its note first") {
   const ScratchFolder folder;
-  const std::string file = folder.path("a.run"), note = "other programs used 87 % of the time";
+  const std::string file = folder.path("a.run");
   REQUIRE(call({"simulate", "--model", "llama2-7b", "--cluster", "hgx-h100", "--tp", "2", "--gbs",
                 "64", "-o", file})
               .code == exit_ok);
   run::Run run = run::load(file).value();
   run.manifest.origin = run::Origin::measured;
-  run.manifest.notes.push_back(note);
+  run.numbers.others_cpu_share = 0.87;
+  run.numbers.idle_cpu_share = 0.03;
   REQUIRE(run::save(run, file));
   const Outcome said = call({"calibrate", file, "-o", folder.path("mine")});
   REQUIRE_MESSAGE(said.code == exit_ok, said.err);
-  CHECK(contains(said.out, note));
+  CHECK(contains(said.out, "other programs used 87 % of the processors' time"));
   const std::string job = folder.file("job.toml", "model = \"llama2-7b\"\n");
   CHECK(contains(call({"calibrate", job, file, "-o", folder.path("mine")}).err, "--job " + job));
 }
@@ -155,6 +156,22 @@ TEST_CASE("a training's log teaches what the job before it ran, at its median st
   const auto jobless = call({"calibrate", slow, "-o", folder.path("none")});
   CHECK(jobless.code != exit_ok);
   CHECK(contains(jobless.err, "name the job before it"));
+}
+
+TEST_CASE("traces of kernels teach the step that they show") {
+  const ScratchFolder folder;
+  const std::string job = folder.file(
+      "job.toml",
+      "model = \"tiny-gpt\"\ncluster = \"hgx-h100\"\nstack = \"megatron-core\"\n[plan]\n"
+      "tensor_parallel_size = 2\nglobal_batch_size = 8\n");
+  for (const int rank : {0, 1})
+    folder.file(fmt::format("traces/rank{}.json", rank), testing::KinetoFixture(rank).text());
+  const Outcome said = call({"calibrate", "--job", job, folder.path("traces"), "-o",
+                             folder.path("mine"), "--format", "json"});
+  const Json learned = json_of(said);
+  REQUIRE(learned.at("runs").size() == 1);
+  // Two steps, of 4.9 ms as both ranks mark them.
+  CHECK(learned.at("runs").at(0).at("measured_s").get<double>() == doctest::Approx(0.0049));
 }
 
 TEST_CASE("a simulation teaches nothing") {

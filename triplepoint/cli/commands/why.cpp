@@ -12,7 +12,6 @@
 
 #include "triplepoint/advise/gap.h"
 #include "triplepoint/advise/why_answer.h"
-#include "triplepoint/app/recording.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
@@ -51,9 +50,7 @@ class Why : public Command {
     let_interrupts_end_us();
     const ThreadLimit limit = threads_.limit();
     if (output_) TPT_TRY(require_other_file(*output_, sources_));
-    run::Run measured = TPT_TRY(app::load_run_source(sources_, {}));
-    if (measured.steps.empty() && measured.timeline.instances.empty())
-      measured.steps = advise::steps_of_traces(measured.timeline);
+    const run::Run measured = TPT_TRY(app::load_with_steps(sources_));
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
     const spec::Library library = TPT_TRY(spec::require_library());
     const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
@@ -73,9 +70,7 @@ class Why : public Command {
       return error(sources_.front() +
                    ": it has no steps (why explains the time of a step); mark them while "
                    "recording, or give traces of kernels or a training's log");
-    const bool was_busy = std::ranges::any_of(measured.manifest.notes, [](const std::string& note) {
-      return note.starts_with(app::busy_machine_words);
-    });
+    const bool was_busy = run::was_disturbed(measured.numbers);
     if (was_busy)  // which shows as waiting and as late hosts
       for (advise::GapPart& part : gap.parts)
         part.advice.clear();

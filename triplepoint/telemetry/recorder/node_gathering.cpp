@@ -82,7 +82,8 @@ void remove_abandoned(const Path& base) {
 
 std::optional<int32_t> number_in(std::string_view text) {
   const auto number = whole_number(text);
-  return number ? std::optional(static_cast<int32_t>(*number)) : std::nullopt;
+  return number && *number <= INT32_MAX ? std::optional(static_cast<int32_t>(*number))
+                                        : std::nullopt;
 }
 
 /// Lines "rank", "local rank", "=visible devices" or "".

@@ -84,6 +84,8 @@ class Recorder {
   /// launcher inside of another one knows better.
   void know_processes(const std::vector<RankProcess>& processes);
   void note(const std::string& text) { run_->note(text); }
+  /// Shares of the processors' time, of other programs and idle, while the command ran.
+  void set_cpu_shares(double of_others, double idle) { run_->set_cpu_shares(of_others, idle); }
 
   /// Ends the recording, within two seconds whatever drivers do; the file is then a run like any
   /// other.
