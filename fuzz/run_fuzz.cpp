@@ -60,7 +60,7 @@ std::string patched(std::string file, std::string_view patches) {
   static const std::vector<std::size_t> places = filled(file);
   for (; patches.size() >= 3; patches.remove_prefix(3)) {
     const auto byte = [&](std::size_t i) {
-      return static_cast<std::size_t>(static_cast<unsigned char>(patches[i]));
+      return as_size(static_cast<unsigned char>(patches[i]));
     };
     file[places[(byte(0) << 8U | byte(1)) % places.size()]] = patches[2];
   }

@@ -146,7 +146,7 @@ Json table_of(const flags::Arguments& arguments) {
                        {"group", each.group},
                        {"choices", each.choices},
                        {"repeats", each.repeats},
-                       {"words", words[static_cast<std::size_t>(each.words)]}});
+                       {"words", words[as_size(each.words)]}});
   return table;
 }
 
@@ -175,7 +175,7 @@ Json settings_of(const spec::Job& job) {
 }
 
 Json memory_json(const workload::MemoryVerdict& memory) {
-  const workload::StageMemory& worst = memory.stages[static_cast<std::size_t>(memory.worst_stage)];
+  const workload::StageMemory& worst = memory.stages[as_size(memory.worst_stage)];
   return {{"peak_gib", worst.total() / unit::GiB},
           {"limit_gib", memory.limit / unit::GiB},
           {"stage", memory.worst_stage},
@@ -191,8 +191,7 @@ Result<Json> step(const Json& request) {
                  {"tokens_per_s", nullptr}};
   if (const auto time = sim::find_steady_step_time(job)) {
     answer["step_time_s"] = *time / unit::s;
-    answer["tokens_per_s"] =
-        static_cast<double>(workload::tokens_per_step(job)) / (*time / unit::s);
+    answer["tokens_per_s"] = as_real(workload::tokens_per_step(job)) / (*time / unit::s);
   }
   return answer;
 }

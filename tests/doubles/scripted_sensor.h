@@ -29,7 +29,7 @@ inline std::map<std::string, Reading> readings_of(Sensor& sensor, bool slow = tr
   sensor.read(slow, readings);
   std::map<std::string, Reading> found;
   for (const Reading& reading : readings) {
-    const auto& about = sensor.channels().at(static_cast<std::size_t>(reading.channel)).about;
+    const auto& about = sensor.channels().at(as_size(reading.channel)).about;
     if (about.device == device) found[about.signal] = reading;
   }
   return found;
@@ -98,9 +98,7 @@ class ScriptedSensor final : public telemetry::Sensor {
     channel.about.sensor = name_;
     return add(std::move(channel), std::move(script), period);
   }
-  void set_slow(int32_t channel) {
-    channels_.at(static_cast<std::size_t>(channel)).pace = telemetry::Pace::slow;
-  }
+  void set_slow(int32_t channel) { channels_.at(as_size(channel)).pace = telemetry::Pace::slow; }
   void add_gap(telemetry::Gap gap) { gaps_.push_back(std::move(gap)); }
   /// `sentence` is among the troubles of the first take after this time (s).
   void add_trouble(double at, std::string sentence) {
@@ -130,14 +128,14 @@ class ScriptedSensor final : public telemetry::Sensor {
       const int64_t since = clock_() - begin_ns_;
       const int64_t period = scripts_[c].period_ns;
       const int64_t stamp = period > 0 ? since / period * period : since;
-      if (is_lost(channel, static_cast<double>(since) * 1e-9)) continue;
-      if (const auto value = scripts_[c].signal(static_cast<double>(stamp) * 1e-9))
+      if (is_lost(channel, as_real(since) * 1e-9)) continue;
+      if (const auto value = scripts_[c].signal(as_real(stamp) * 1e-9))
         readings.push_back({static_cast<int32_t>(c), begin_ns_ + stamp, *value});
     }
   }
 
   std::vector<std::string> take_troubles() override {
-    const double now = static_cast<double>(clock_() - begin_ns_) * 1e-9;
+    const double now = as_real(clock_() - begin_ns_) * 1e-9;
     std::vector<std::string> due;
     std::erase_if(troubles_, [&](const Trouble& trouble) {
       if (trouble.at > now) return false;
@@ -170,7 +168,7 @@ class ScriptedSensor final : public telemetry::Sensor {
   static double thread_cpu_s() {
     timespec used{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+    return as_real(used.tv_sec) + 1e-9 * as_real(used.tv_nsec);
   }
   void spend() const {
     if (cpu_s_ > 0)
@@ -179,7 +177,7 @@ class ScriptedSensor final : public telemetry::Sensor {
     if (sleep_s_ > 0) {
       const timespec length{
           static_cast<time_t>(sleep_s_),
-          static_cast<long>((sleep_s_ - static_cast<double>(static_cast<time_t>(sleep_s_))) * 1e9)};
+          static_cast<long>((sleep_s_ - as_real(static_cast<time_t>(sleep_s_))) * 1e9)};
       nanosleep(&length, nullptr);
     }
   }

@@ -90,10 +90,10 @@ TEST_CASE("no token comes faster than its weights and cache are read") {
     const workload::RankShare share = workload::share_of_rank(job);
     const double model =
         spec::count_parameters(job.model).total() - spec::count_parameters(job.model).embedding;
-    const double weights = 2 * model / static_cast<double>(asked.tensor);
-    const double cache = 2.0 * 2 * static_cast<double>(asked.sequences * asked.length) *
-                         static_cast<double>(share.query_groups * share.head_dim) *
-                         static_cast<double>(job.model.num_layers);
+    const double weights = 2 * model / as_real(asked.tensor);
+    const double cache = 2.0 * 2 * as_real(asked.sequences * asked.length) *
+                         as_real(share.query_groups * share.head_dim) *
+                         as_real(job.model.num_layers);
     const double bound = (weights + cache) / (*job.cluster.gpu.hbm_bandwidth / (unit::B / unit::s));
     CAPTURE(asked.model);
     CHECK(seconds(asked) > bound);
@@ -117,12 +117,12 @@ TEST_CASE("rows that a tile lacks cost half of what they would, gradients none o
     spec::Op op;
     op.op_class = spec::OpClass::gemm;
     op.gemm = {rows, 4096, 4096};
-    op.flops = 2.0 * static_cast<double>(rows) * 4096 * 4096 * unit::FLOP;
+    op.flops = 2.0 * as_real(rows) * 4096 * 4096 * unit::FLOP;
     op.backward = backward;
     return perf::energy_flops(gpu, op) / op.flops;
   };
   for (const int64_t rows : {1, 8, 64, 96})
-    CHECK(static_cast<double>(rows) * counted(rows, false) == Approx(0.5 * (128.0 + rows)));
+    CHECK(as_real(rows) * counted(rows, false) == Approx(0.5 * (128.0 + rows)));
   CHECK(counted(8, true) == 1.0);
   CHECK(counted(128, false) == 1.0);
   CHECK(counted(4096, false) == 1.0);

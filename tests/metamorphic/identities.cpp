@@ -15,7 +15,7 @@ double apart(double a, double b) {
   return a == b ? 0 : std::abs(a - b) / std::max(std::abs(a), std::abs(b));
 }
 double devices(const spec::Job& job) {
-  return static_cast<double>(job.world_size());
+  return as_real(job.world_size());
 }
 double sum_of(const std::map<std::string, double>& parts) {
   double sum = 0;
@@ -44,9 +44,9 @@ Amount ledger_of_each_device(const spec::Job&, const Outcome& o) {
 }
 Amount tokens_by_step(const spec::Job& job, const Outcome& o) {
   const double per_sequence =
-      job.task == spec::Task::decode ? 1 : static_cast<double>(job.model.sequence_length);
+      job.task == spec::Task::decode ? 1 : as_real(job.model.sequence_length);
   return apart(*o.metrics.tokens_per_second * *step(o),
-               static_cast<double>(job.plan.global_batch_size) * per_sequence);
+               as_real(job.plan.global_batch_size) * per_sequence);
 }
 Amount mfu_is_flops(const spec::Job& job, const Outcome& o) {
   const double peak = *o.run.peak_flops / (unit::FLOP / unit::s) * devices(job);
@@ -153,8 +153,7 @@ Amount stages_are_the_mean(const spec::Job&, const Outcome& o) {
   double sum = 0;
   for (const metrics::Stage& stage : o.metrics.stages)
     sum += stage.kernels.total() / unit::s;
-  return apart(sum / static_cast<double>(o.metrics.stages.size()),
-               o.metrics.kernels.total() / unit::s);
+  return apart(sum / as_real(o.metrics.stages.size()), o.metrics.kernels.total() / unit::s);
 }
 Amount active_at_most_all_flops(const spec::Job&, const Outcome& o) {
   return *model_flops(o) / *hardware_flops(o) - 1;

@@ -138,7 +138,7 @@ bool heavier_first_stage(spec::Job& job) {
   if (stages == 1 || job.plan.virtual_pipeline_size > 1 || layers < 4 ||
       job.model.num_layers % stages != 0)
     return false;
-  job.plan.layers_per_stage.assign(static_cast<size_t>(stages), layers);
+  job.plan.layers_per_stage.assign(as_size(stages), layers);
   job.plan.layers_per_stage.front() += 2;
   job.plan.layers_per_stage.back() -= 2;
   return is_legal(job);

@@ -26,7 +26,7 @@ class Draws {
   }
   bool once_in(int64_t n) { return below(n) == 0; }
   double between(double low, double high) {
-    return low + (high - low) * (static_cast<double>(below(1001)) / 1000);
+    return low + (high - low) * (as_real(below(1001)) / 1000);
   }
   template <class T>
   T one_of(std::initializer_list<T> list) {

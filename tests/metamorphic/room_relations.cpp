@@ -70,7 +70,7 @@ bool liquid(spec::Job& job) {
 
 bool clocks_locked(spec::Job& job) {
   const Hertz locked = 0.8 * *job.cluster.gpu.max_clock;
-  job.environment.device_clock_limits.assign(static_cast<size_t>(job.world_size()), locked);
+  job.environment.device_clock_limits.assign(as_size(job.world_size()), locked);
   return is_legal(job);
 }
 

@@ -42,8 +42,7 @@ bool limit_named(spec::Job& job) {
   return true;
 }
 bool limit_of_each(spec::Job& job) {
-  job.environment.device_power_limits.assign(static_cast<size_t>(job.world_size()),
-                                             job.power_limit());
+  job.environment.device_power_limits.assign(as_size(job.world_size()), job.power_limit());
   return is_legal(job);
 }
 bool inlet_named(spec::Job& job) {
@@ -53,7 +52,7 @@ bool inlet_named(spec::Job& job) {
 bool layers_counted(spec::Job& job) {
   const int64_t parts = job.plan.pipeline_parallel_size * job.plan.virtual_pipeline_size;
   if (job.model.num_layers % parts != 0 || !job.plan.layers_per_stage.empty()) return false;
-  job.plan.layers_per_stage.assign(static_cast<size_t>(parts), job.model.num_layers / parts);
+  job.plan.layers_per_stage.assign(as_size(parts), job.model.num_layers / parts);
   return is_legal(job);
 }
 bool expert_tensor_named(spec::Job& job) {
@@ -63,12 +62,12 @@ bool expert_tensor_named(spec::Job& job) {
 }
 bool order_named(spec::Job& job) {
   if (!job.plan.device_order.empty()) return false;
-  job.plan.device_order.resize(static_cast<size_t>(job.cluster.gpus_per_node));
+  job.plan.device_order.resize(as_size(job.cluster.gpus_per_node));
   std::iota(job.plan.device_order.begin(), job.plan.device_order.end(), int64_t{0});
   return is_legal(job);
 }
 bool nodes_named(spec::Job& job) {
-  job.plan.node_order.resize(static_cast<size_t>(job.cluster.num_nodes));
+  job.plan.node_order.resize(as_size(job.cluster.num_nodes));
   std::iota(job.plan.node_order.begin(), job.plan.node_order.end(), int64_t{0});
   return is_legal(job);
 }

@@ -57,11 +57,11 @@ Reading trace_reading(const Path& path) {
   const bool is_log = trace->format == "training_log";  // which begins at 0
   for (size_t i = 0; i < trace->timeline.spans.size(); ++i) {
     const run::Span& span = trace->timeline.spans[i];
-    if (run::is_untimed(trace->timeline.types[static_cast<size_t>(span.type)])) continue;
+    if (run::is_untimed(trace->timeline.types[as_size(span.type)])) continue;
     const int64_t time = is_log ? trace->timeline.details[i].sequence
                                 : span.begin.nanoseconds() + trace->epoch_in_file_ns;
-    reading.facts.insert({trace->timeline.types[static_cast<size_t>(span.type)].name, span.rank,
-                          time, (span.end - span.begin) / unit::ns});
+    reading.facts.insert({trace->timeline.types[as_size(span.type)].name, span.rank, time,
+                          (span.end - span.begin) / unit::ns});
   }
   reading.remarks = trace->skipped.reasons;
   reading.remarks.insert(reading.remarks.end(), trace->skipped.notes.begin(),
@@ -102,11 +102,10 @@ Mutation draw(const std::vector<Record>& records, Rng& rng) {
       std::nullopt, "0",    "NaN",     "9223372036854775808",
       "-1",         "1e30", "\"N/A\"", "9223372036854775807"};
   for (;;) {
-    const auto record = static_cast<size_t>(rng.upto(static_cast<int64_t>(records.size()) - 1));
+    const auto record = as_size(rng.upto(static_cast<int64_t>(records.size()) - 1));
     const std::vector<Field>& fields = records[record].fields;
-    const Field& field =
-        fields[static_cast<size_t>(rng.upto(static_cast<int64_t>(fields.size()) - 1))];
-    const auto& value = values[static_cast<size_t>(rng.upto(values.size() - 1))];
+    const Field& field = fields[as_size(rng.upto(static_cast<int64_t>(fields.size()) - 1))];
+    const auto& value = values[as_size(rng.upto(values.size() - 1))];
     const bool is_possible = field.key == "step" && value == "0";  // trainings may begin there
     if (field.is_number && !is_possible) return {record, field.key, value};
   }
@@ -128,8 +127,8 @@ bool is_possible(const Fact& fact, const std::multiset<Fact>& whole, bool is_tel
     last = std::max(last, one.time);
     longest = std::max(longest, one.value);
   }
-  const double reach = 2 * static_cast<double>(last - first) + 60e9;
-  const bool near = std::abs(static_cast<double>(fact.time) - static_cast<double>(first)) <= reach;
+  const double reach = 2 * as_real(last - first) + 60e9;
+  const bool near = std::abs(as_real(fact.time) - as_real(first)) <= reach;
   if (!is_telemetry) return near && fact.value <= std::max(reach, longest);
   const bool needs_some = fact.name.ends_with("_w") || fact.name.ends_with("_mhz");
   return near && telemetry::plausible_range(fact.name).holds(fact.value) &&
@@ -257,7 +256,7 @@ TEST_CASE("broken cells of a table hide no cause of a slow GPU and make none") {
                               bottlenecks.empty() ? -1 : static_cast<int>(bottlenecks[0].cause));
     }
   CAPTURE(misses);
-  CHECK(static_cast<double>(found) >= 0.97 * static_cast<double>(planted));
+  CHECK(as_real(found) >= 0.97 * as_real(planted));
   CHECK(blamed == 0);
 }
 

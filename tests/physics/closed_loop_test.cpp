@@ -29,7 +29,7 @@ double mean_clock_mhz(const LoopResult& result) {
   double sum = 0;
   for (const clock::ClockChoice& choice : result.clocks)
     sum += choice.clock / unit::MHz;
-  return sum / static_cast<double>(result.clocks.size());
+  return sum / as_real(result.clocks.size());
 }
 
 double total_watts(const LoopResult& result) {
@@ -140,10 +140,10 @@ TEST_CASE("all heat leaves with the coolant, whatever the cooling") {
     const spec::Cluster cluster = cluster_named(name);
     const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal,
                                         cluster.gpu.dies_per_package, 1);
-    const std::vector<Watts> power(static_cast<size_t>(chassis.slots()), 300 * unit::W);
+    const std::vector<Watts> power(as_size(chassis.slots()), 300 * unit::W);
     const auto state = chassis.steady(power, Celsius(25));
     CHECK(chassis.carried_off(state, Celsius(25)) / unit::W ==
-          Approx(300.0 * static_cast<double>(chassis.slots())));
+          Approx(300.0 * as_real(chassis.slots())));
   }
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("every cluster holds its devices below their limits at design power an
     if (!cluster.gpu.thermal || !cluster.gpu.tdp) continue;
     const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal,
                                         cluster.gpu.dies_per_package, 1);
-    const std::vector<Watts> power(static_cast<size_t>(chassis.slots()), *cluster.gpu.tdp);
+    const std::vector<Watts> power(as_size(chassis.slots()), *cluster.gpu.tdp);
     const auto state = chassis.steady(power, cluster.chassis.inlet);
     for (int64_t slot = 0; slot < chassis.slots(); ++slot) {
       INFO(name, " slot ", slot, ": ", chassis.die(state, slot).degrees());

@@ -28,9 +28,9 @@ void check_page_says(const char* page, const std::vector<std::string>& lines) {
 spec::GpuLoad example_second() {
   spec::GpuLoad load;
   load.duration = 1 * unit::s;
-  load.flops[static_cast<size_t>(spec::OpClass::gemm)] = 520 * unit::TFLOP;
-  load.flops[static_cast<size_t>(spec::OpClass::attention)] = 20 * unit::TFLOP;
-  load.flops[static_cast<size_t>(spec::OpClass::elementwise)] = 2 * unit::TFLOP;
+  load.flops[as_size(spec::OpClass::gemm)] = 520 * unit::TFLOP;
+  load.flops[as_size(spec::OpClass::attention)] = 20 * unit::TFLOP;
+  load.flops[as_size(spec::OpClass::elementwise)] = 2 * unit::TFLOP;
   load.hbm_bytes = 600 * unit::GB;
   load.scale_up_bytes = 40 * unit::GB;
   load.computing = 0.80 * unit::s;

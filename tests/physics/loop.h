@@ -36,7 +36,7 @@ struct Loop {
   LoopResult settle(const LoadAt& load_at) const {
     const thermal::ChassisModel chassis(cluster.chassis, *cluster.gpu.thermal,
                                         cluster.gpu.dies_per_package, flow_share);
-    const auto slots = static_cast<size_t>(chassis.slots());
+    const auto slots = as_size(chassis.slots());
     LoopResult result{.dies = std::vector<Celsius>(slots, inlet),
                       .power = std::vector<Watts>(slots),
                       .clocks = std::vector<clock::ClockChoice>(slots)};
@@ -60,7 +60,7 @@ struct Loop {
     const spec::GovernorCoefficients& governor = *cluster.gpu.governor;
     const auto held = clock::held_temperature(governor);
     const Hertz top = *cluster.gpu.max_clock;
-    const auto last = static_cast<double>(clock::steps_to_lowest_clock(governor, top));
+    const auto last = as_real(clock::steps_to_lowest_clock(governor, top));
     for (int round = 0; held && round < 20; ++round)
       for (size_t slot = 0; slot < result.dies.size(); ++slot) {
         std::vector<Watts> more = result.power;
@@ -108,7 +108,7 @@ inline auto products(FlopsPerSecond rate, BytesPerSecond traffic) {
   return [=](double clock_ratio) {
     spec::GpuLoad load;
     load.duration = load.computing = 1 * unit::s;
-    load.flops[static_cast<size_t>(spec::OpClass::gemm)] = clock_ratio * rate * load.duration;
+    load.flops[as_size(spec::OpClass::gemm)] = clock_ratio * rate * load.duration;
     load.hbm_bytes = clock_ratio * traffic * load.duration;
     return load;
   };

@@ -83,7 +83,7 @@ Kept check_plans(const Problem& problem, uint64_t seed) {
   const search::Space space(job, problem.reach, {});
   Kept kept;
   for (uint64_t i = 0; i < plans_per_problem; ++i) {
-    const double at = random_uniform({seed, 11}, i) * static_cast<double>(space.size());
+    const double at = random_uniform({seed, 11}, i) * as_real(space.size());
     job.plan = space.plan(static_cast<int64_t>(at));
     CAPTURE(spec::write_job(job, library));
     const Promise promise = promise_of(job);

@@ -65,19 +65,18 @@ TEST_CASE("plans chosen from a public sweep of H100 jobs lose little against the
   }
   REQUIRE(regrets.size() > 10);
   const calibrate::FitVerdicts& fit = scores->fit;
-  const auto false_fit = static_cast<double>(fit.false_fit.size());
-  const auto false_oom = static_cast<double>(fit.false_oom.size());
-  const double failed = static_cast<double>(fit.failed_and_does_not_fit) + false_fit;
-  const double right = static_cast<double>(fit.ran_and_fits + fit.failed_and_does_not_fit);
+  const auto false_fit = as_real(fit.false_fit.size());
+  const auto false_oom = as_real(fit.false_oom.size());
+  const double failed = as_real(fit.failed_and_does_not_fit) + false_fit;
+  const double right = as_real(fit.ran_and_fits + fit.failed_and_does_not_fit);
   const double correct = right / (right + false_fit + false_oom);
-  MESSAGE(
-      fmt::format("{} choices: median regret {:.1f} %, mean {:.1f} %; rank correlation median "
-                  "{:.3f}; memory verdicts right {:.1f} % of {:.0f}, false fits {:.1f} % of {:.0f}",
-                  regrets.size(), 100 * median(regrets),
-                  100 * std::accumulate(regrets.begin(), regrets.end(), 0.0) /
-                      static_cast<double>(regrets.size()),
-                  median(ranks), 100 * correct, right + false_fit + false_oom,
-                  failed > 0 ? 100 * false_fit / failed : 0., failed));
+  MESSAGE(fmt::format(
+      "{} choices: median regret {:.1f} %, mean {:.1f} %; rank correlation median "
+      "{:.3f}; memory verdicts right {:.1f} % of {:.0f}, false fits {:.1f} % of {:.0f}",
+      regrets.size(), 100 * median(regrets),
+      100 * std::accumulate(regrets.begin(), regrets.end(), 0.0) / as_real(regrets.size()),
+      median(ranks), 100 * correct, right + false_fit + false_oom,
+      failed > 0 ? 100 * false_fit / failed : 0., failed));
   CHECK(median(regrets) <= 0.03);
   CHECK(median(ranks) >= 0.93);
   CHECK(correct >= 0.96);

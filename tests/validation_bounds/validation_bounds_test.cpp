@@ -53,7 +53,7 @@ TEST_CASE("no source of measured jobs is predicted worse than its bound") {
     CAPTURE(family);
     const auto found = errors.find(family);
     REQUIRE(found != errors.end());
-    CHECK(static_cast<double>(found->second.rows) >= number(r, "rows"));
+    CHECK(as_real(found->second.rows) >= number(r, "rows"));
     CHECK(found->second.median_abs.value() <= number(r, "median_pct") + median_allowance);
     CHECK(found->second.p90_abs.value() <= number(r, "p90_pct") + p90_allowance);
   }

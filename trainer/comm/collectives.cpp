@@ -54,7 +54,7 @@ std::string Communicator::text() const {
 template <class Begin>
 Pending Communicator::start(Collective collective, std::optional<int64_t> numbers,
                             const Begin& begin) {
-  const double payload = numbers ? static_cast<double>(*numbers) * sizeof(float) : -1;
+  const double payload = numbers ? as_real(*numbers) * sizeof(float) : -1;
   auto state = std::make_shared<Pending::State>(endpoint_, *this, collective, payload);
   endpoint_.start(state, [&] {
     state->begin_ns = triplepoint_now();

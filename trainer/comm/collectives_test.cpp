@@ -22,9 +22,9 @@ float number(int rank, int64_t place) {
 }
 
 std::vector<float> numbers(int rank, int64_t count) {
-  std::vector<float> all(static_cast<size_t>(count));
+  std::vector<float> all(as_size(count));
   for (int64_t i = 0; i < count; ++i)
-    all[static_cast<size_t>(i)] = number(rank, i);
+    all[as_size(i)] = number(rank, i);
   return all;
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("an all_reduce gives every rank the sum or the maximum of all") {
       std::vector<float> data = numbers(all.index(), one.count);
       all.all_reduce(data, one.reduction).wait();
       for (int64_t i = 0; i < one.count; ++i)
-        TPT_SAME(data[static_cast<size_t>(i)], reduced(one.ranks, i, one.reduction));
+        TPT_SAME(data[as_size(i)], reduced(one.ranks, i, one.reduction));
     });
   });
 }
@@ -97,8 +97,7 @@ TEST_CASE("an all_gather gives every rank the blocks of all, in place or not") {
       all.all_gather(mine, whole).wait();
       TPT_SAME(whole == expected, true);
       std::vector<float> there(expected.size(), -1);
-      const auto own =
-          std::span(there).subspan(static_cast<size_t>(first_of(one, all.index())), mine.size());
+      const auto own = std::span(there).subspan(as_size(first_of(one, all.index())), mine.size());
       std::copy(mine.begin(), mine.end(), own.begin());
       all.all_gather(own, there).wait();
       TPT_SAME(there == expected, true);
@@ -146,7 +145,7 @@ void communicate_on_grid(Endpoint& endpoint, unsigned seed) {
   for (int i = 0; i < 10; ++i) {
     std::shuffle(groups.begin(), groups.end(), random);
     for (Communicator* group : groups) {
-      arrays.emplace_back(static_cast<size_t>(100 + i * 517), static_cast<float>(rank + i));
+      arrays.emplace_back(as_size(100 + i * 517), static_cast<float>(rank + i));
       pending.push_back(group->all_reduce(arrays.back()));
     }
   }

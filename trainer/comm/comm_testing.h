@@ -45,7 +45,7 @@ void on_transports(std::vector<std::unique_ptr<Transport>> transports,
 template <typename Work>
 void on_ranks(int ranks, const EndpointSettings& settings, const Work& work) {
   on_transports(thread_transports(ranks), settings, [&](Endpoint& endpoint) {
-    std::vector<int> everybody(static_cast<size_t>(ranks));
+    std::vector<int> everybody(as_size(ranks));
     std::iota(everybody.begin(), everybody.end(), 0);
     const auto all = endpoint.communicator(spec::GroupKind::data, everybody);
     work(endpoint, *all);

@@ -69,7 +69,7 @@ class Communicator {
   void barrier();
 
   const Traffic& traffic(spec::Collective collective) const {
-    return traffic_[static_cast<size_t>(collective)];
+    return traffic_[as_size(collective)];
   }
   std::string text() const;  // "tensor group [0, 1]"
 

@@ -24,7 +24,7 @@ const char* short_name(spec::GroupKind kind) {
   constexpr std::array names = {"tp", "cp",    "ep",        "etp",   "dp",     "edp",
                                 "pp", "model", "embedding", "shard", "replica"};
   static_assert(names.size() == spec::group_kind_count);
-  return names[static_cast<size_t>(kind)];
+  return names[as_size(kind)];
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ bool Endpoint::progress() {
 }
 
 void Endpoint::finish(Pending::State& state) {
-  Traffic& traffic = state.group.traffic_[static_cast<size_t>(state.collective)];
+  Traffic& traffic = state.group.traffic_[as_size(state.collective)];
   if (state.counted && state.payload >= 0) {
     ++traffic.calls;
     traffic.payload += state.payload;
@@ -118,7 +118,7 @@ void Endpoint::check_silence(Pending::State& state, int64_t since_ns) {
   std::string sentence;
   {
     const std::lock_guard lock(mutex_);
-    const double silent = static_cast<double>(triplepoint_now() - since_ns) * 1e-9;
+    const double silent = as_real(triplepoint_now() - since_ns) * 1e-9;
     if (silent < settings_.timeout_seconds || state.over.load() || state.transfer->done()) return;
     const int peer = state.transfer->waits_for();
     const std::string who = peer < 0 ? "others" : fmt::format("rank {}", peer);

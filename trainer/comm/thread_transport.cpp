@@ -97,14 +97,14 @@ class Meeting {
   }
 
   static void copy(float* to, const float* from, int64_t count) {
-    if (to != from && count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+    if (to != from && count > 0) std::memcpy(to, from, as_size(count) * sizeof(float));
   }
 
   /// Calls take(sums, begin, count) piece by piece, so that a piece stays in the caches.
   template <class Take>
   void reduce(int64_t begin, int64_t count, const Take& take) const {
     constexpr int64_t piece = 2048;
-    alignas(64) std::array<float, static_cast<size_t>(piece)> sums;
+    alignas(64) std::array<float, as_size(piece)> sums;
     for (const int64_t end = begin + count; begin < end; begin += piece) {
       const int64_t here = std::min(piece, end - begin);
       copy(sums.data(), parts_[0].in + begin, here);
@@ -140,7 +140,7 @@ struct WakeSignal {
 using MeetingKey = std::array<int64_t, 6>;
 
 struct World {
-  explicit World(int ranks) : signals(static_cast<size_t>(ranks)) {}
+  explicit World(int ranks) : signals(as_size(ranks)) {}
 
   std::vector<WakeSignal> signals;
   std::atomic<bool> aborted{false};
@@ -165,7 +165,7 @@ struct World {
   void work(Meeting& meeting) {
     if (!meeting.work()) return;
     for (const int rank : meeting.ranks())
-      signals[static_cast<size_t>(rank)].notify();
+      signals[as_size(rank)].notify();
   }
 };
 
@@ -208,7 +208,7 @@ class ThreadGroup final : public GroupTransport {
  public:
   ThreadGroup(std::shared_ptr<World> world, const std::vector<int>& ranks, int number, int rank)
       : world_(std::move(world)), ranks_(ranks), number_(number) {
-    index_ = static_cast<size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+    index_ = as_size(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   }
 
   Started all_reduce(float* data, int64_t count, Reduction reduction) override {
@@ -237,7 +237,7 @@ class ThreadGroup final : public GroupTransport {
   }
   template <class Place>
   int member(Place place) const {
-    return ranks_[static_cast<size_t>(place)];
+    return ranks_[as_size(place)];
   }
 
   Started meet(const Agreement& agreement, Part mine) {
@@ -306,7 +306,7 @@ class ThreadTransport final : public Transport {
   void rest(int looks) override {
     constexpr int patient_looks = 8;
     if (looks < patient_looks) return std::this_thread::yield();
-    WakeSignal& signal = world_->signals[static_cast<size_t>(rank_)];
+    WakeSignal& signal = world_->signals[as_size(rank_)];
     std::unique_lock lock(signal.mutex);
     signal.changed.wait_for(lock, std::chrono::milliseconds(1),
                             [&] { return signal.count.load(std::memory_order_relaxed) != seen_; });
@@ -324,7 +324,7 @@ class ThreadTransport final : public Transport {
 std::vector<std::unique_ptr<Transport>> thread_transports(int ranks) {
   const auto world = std::make_shared<World>(ranks);
   std::vector<std::unique_ptr<Transport>> transports;
-  transports.reserve(static_cast<size_t>(ranks));
+  transports.reserve(as_size(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     transports.push_back(std::make_unique<ThreadTransport>(world, rank));
   return transports;

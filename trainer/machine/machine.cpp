@@ -89,8 +89,7 @@ Result<MachineRows> measure_machine(const MachineEffort& effort) {
   MachineRows rows;
   rows.processor = processor_name();
   rows.cores = core_count();
-  rows.memory_bytes =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  rows.memory_bytes = as_real(sysconf(_SC_PHYS_PAGES)) * as_real(sysconf(_SC_PAGESIZE));
   rows.call_seconds = measure_call(*math);
   rows.copy_bytes_per_second = measure_copy(effort);
   rows.gemms = measure_gemms(*math, effort);
@@ -141,7 +140,7 @@ namespace {
 double seconds_of(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  return as_real(now.tv_sec) + 1e-9 * as_real(now.tv_nsec);
 }
 
 /// Of one call: the best of some batches, so that an interruption spoils one of them only.
@@ -152,12 +151,12 @@ double time_of(double seconds, const std::function<void()>& work) {
   do
     work(), ++calls;
   while (thread_core_seconds() - begin < seconds / 5);
-  double best = (thread_core_seconds() - begin) / static_cast<double>(calls);
+  double best = (thread_core_seconds() - begin) / as_real(calls);
   for (int batch = 0; batch < 4; ++batch) {
     const double from = thread_core_seconds();
     for (int64_t i = 0; i < calls; ++i)
       work();
-    best = std::min(best, (thread_core_seconds() - from) / static_cast<double>(calls));
+    best = std::min(best, (thread_core_seconds() - from) / as_real(calls));
   }
   return best;
 }
@@ -219,10 +218,10 @@ std::vector<AttentionRow> measure_attention(Math& math, const MachineEffort& eff
         row.shape.head_dim = head_dim;
         row.backward = backward;
         const double products = backward ? 10 : 4;  // flops per pair and number of a head, halved
-        row.flops = products * 0.5 * static_cast<double>(int64_t{8} * length * length * head_dim);
-        const auto tokens = static_cast<size_t>(2 * length);
-        const std::vector<float> start(tokens * static_cast<size_t>(row.shape.width()), 0.01F);
-        std::vector<float> qkv = start, out(tokens * static_cast<size_t>(4 * head_dim), 0.01F);
+        row.flops = products * 0.5 * as_real(int64_t{8} * length * length * head_dim);
+        const auto tokens = as_size(2 * length);
+        const std::vector<float> start(tokens * as_size(row.shape.width()), 0.01F);
+        std::vector<float> qkv = start, out(tokens * as_size(4 * head_dim), 0.01F);
         const std::vector<float> out_gradient(out.size(), 0.01F);
         std::vector<float> sums(tokens * 4);
         math.attention(row.shape, qkv.data(), out.data(), sums.data());
@@ -244,7 +243,7 @@ double measure_call(Math& math) {
 
 double measure_copy(const MachineEffort& effort) {
   std::vector<float> from(size_t{1} << 24, 1), to(size_t{1} << 24);
-  const auto bytes = static_cast<double>(from.size() * sizeof(float));
+  const auto bytes = as_real(from.size() * sizeof(float));
   return 2 * bytes /
          time_of(effort.seconds, [&] { std::memcpy(to.data(), from.data(), from.size() * 4); });
 }
@@ -265,8 +264,7 @@ struct CaseArrays {
 void run_case(Communicator& all, const Case& one, CaseArrays& arrays) {
   const int64_t p = all.size(), me = all.index();
   const std::span<float> whole = arrays.whole, other = arrays.other;
-  const auto block =
-      other.subspan(0, static_cast<size_t>(one.numbers * (me + 1) / p - one.numbers * me / p));
+  const auto block = other.subspan(0, as_size(one.numbers * (me + 1) / p - one.numbers * me / p));
   switch (one.collective) {
     case Collective::all_reduce:
       return all.all_reduce(whole).wait();
@@ -285,11 +283,11 @@ void run_case(Communicator& all, const Case& one, CaseArrays& arrays) {
 
 LinkRow measure(Communicator& all, const Case& one, double seconds) {
   CaseArrays arrays;
-  const auto count = static_cast<size_t>(one.numbers);
+  const auto count = as_size(one.numbers);
   arrays.whole.assign(count, 0), arrays.other.assign(count, 0);
   LinkRow row{.collective = std::string(spec::name_of(one.collective)),
               .ranks = all.size(),
-              .bytes = static_cast<double>(one.numbers * 4)};
+              .bytes = as_real(one.numbers * 4)};
   const double bytes_per_second = 2e9;
   const auto rounds =
       static_cast<int>(std::clamp(seconds * bytes_per_second / (row.bytes + 10'000), 5.0, 2000.0));
@@ -300,8 +298,7 @@ LinkRow measure(Communicator& all, const Case& one, double seconds) {
   for (int i = 0; i < rounds; ++i) {
     const int64_t from = triplepoint_now();
     run_case(all, one, arrays);
-    row.wall_seconds =
-        std::min(row.wall_seconds, static_cast<double>(triplepoint_now() - from) * 1e-9);
+    row.wall_seconds = std::min(row.wall_seconds, as_real(triplepoint_now() - from) * 1e-9);
   }
   row.core_seconds = (thread_core_seconds() - begin) / rounds;
   all.barrier();
@@ -310,12 +307,12 @@ LinkRow measure(Communicator& all, const Case& one, double seconds) {
 
 void measure_on(int ranks, const MachineEffort& effort, std::vector<LinkRow>& rows) {
   std::vector<std::thread> threads;
-  std::vector<std::vector<LinkRow>> of_rank(static_cast<size_t>(ranks));
+  std::vector<std::vector<LinkRow>> of_rank(as_size(ranks));
   auto transports = thread_transports(ranks);
   for (size_t rank = 0; rank < transports.size(); ++rank)
     threads.emplace_back([&, rank] {
       Endpoint endpoint(std::move(transports[rank]));
-      std::vector<int> everybody(static_cast<size_t>(ranks));
+      std::vector<int> everybody(as_size(ranks));
       std::iota(everybody.begin(), everybody.end(), 0);
       const auto all = endpoint.communicator(spec::GroupKind::data, everybody);
       for (const Collective collective : {Collective::all_reduce, Collective::all_gather,
@@ -330,7 +327,7 @@ void measure_on(int ranks, const MachineEffort& effort, std::vector<LinkRow>& ro
     const size_t taking_part = row.collective == "send_recv" ? 2 : of_rank.size();
     row.core_seconds = 0;
     for (size_t rank = 0; rank < taking_part; ++rank) {
-      row.core_seconds += of_rank[rank][i].core_seconds / static_cast<double>(taking_part);
+      row.core_seconds += of_rank[rank][i].core_seconds / as_real(taking_part);
       row.wall_seconds = std::max(row.wall_seconds, of_rank[rank][i].wall_seconds);
     }
     rows.push_back(row);

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/units.h"
 
 using namespace triplepoint;
 using namespace triplepoint::trainer;
@@ -28,7 +29,7 @@ Floats noise(int64_t n, uint64_t stream) {
 double inner(const Floats& x, const Floats& y) {
   double sum = 0;
   for (size_t i = 0; i < x.size(); ++i)
-    sum += static_cast<double>(x[i]) * static_cast<double>(y[i]);
+    sum += as_real(x[i]) * as_real(y[i]);
   return sum;
 }
 
@@ -40,7 +41,7 @@ double slope(Floats& x, size_t i, const std::function<double()>& loss) {
   x[i] = kept - step;
   const double down = loss();
   x[i] = kept;
-  return (up - down) / (2.0 * static_cast<double>(step));
+  return (up - down) / (2.0 * as_real(step));
 }
 
 std::unique_ptr<Math> plain() {
@@ -64,9 +65,9 @@ TEST_CASE("the gradient of a norm is its slope") {
     math->norm_backward(norm, x.data(), gain.data(), statistics.data(), dy.data(), dx.data(),
                         gain_gradient.data(), bias_gradient.data());
     for (const size_t i : {size_t{0}, size_t{17}, size_t{36}}) {
-      CHECK(static_cast<double>(dx[i + 37]) == Approx(slope(x, i + 37, loss)).epsilon(2e-3));
-      CHECK(static_cast<double>(gain_gradient[i]) == Approx(slope(gain, i, loss)).epsilon(2e-3));
-      CHECK(static_cast<double>(bias_gradient[i]) == Approx(slope(bias, i, loss)).epsilon(2e-3));
+      CHECK(as_real(dx[i + 37]) == Approx(slope(x, i + 37, loss)).epsilon(2e-3));
+      CHECK(as_real(gain_gradient[i]) == Approx(slope(gain, i, loss)).epsilon(2e-3));
+      CHECK(as_real(bias_gradient[i]) == Approx(slope(bias, i, loss)).epsilon(2e-3));
     }
   }
 }
@@ -84,7 +85,7 @@ TEST_CASE("the gradient of an activation is its slope") {
     Floats dz = z;
     math->activation_backward(kind, 2, width, dz.data(), bias.data(), dy.data());
     for (size_t i = 0; i < z.size(); i += 5)
-      CHECK(static_cast<double>(dz[i]) == Approx(slope(z, i, loss)).epsilon(5e-3));
+      CHECK(as_real(dz[i]) == Approx(slope(z, i, loss)).epsilon(5e-3));
   }
 }
 
@@ -111,8 +112,7 @@ TEST_CASE("attention is causal and its gradient is its slope") {
   const auto math = plain();
   const Attention shape{.sequences = 2, .length = 70, .heads = 4, .groups = 2, .head_dim = 6};
   const int64_t tokens = 140, width = shape.width();
-  Floats qkv = noise(tokens * width, 9), out(static_cast<size_t>(tokens * 24)),
-         sums(static_cast<size_t>(tokens * 4));
+  Floats qkv = noise(tokens * width, 9), out(as_size(tokens * 24)), sums(as_size(tokens * 4));
   const Floats dy = noise(tokens * 24, 10);
   const auto loss = [&] {
     math->attention(shape, qkv.data(), out.data(), sums.data());
@@ -123,8 +123,8 @@ TEST_CASE("attention is causal and its gradient is its slope") {
   Floats gradient = qkv;
   math->attention_backward(shape, gradient.data(), out.data(), dy.data(), sums.data());
   for (size_t i = 3; i < qkv.size(); i += 487)
-    CHECK(static_cast<double>(gradient[i]) == Approx(slope(qkv, i, loss)).epsilon(0.01).scale(0.1));
-  qkv[static_cast<size_t>(69 * width)] += 1;  // a query of the first sequence's last token
+    CHECK(as_real(gradient[i]) == Approx(slope(qkv, i, loss)).epsilon(0.01).scale(0.1));
+  qkv[as_size(69 * width)] += 1;  // a query of the first sequence's last token
   loss();
   for (size_t i = 0; i < 1656; ++i)
     CHECK(out[i] == before[i]);
@@ -139,7 +139,7 @@ TEST_CASE("the loss of a vocabulary in two parts is that of the whole") {
   std::vector<Floats> parts;
   std::vector<LogitShape> shapes{{rows, 6, 6, 0}, {rows, 8, 5, 6}};  // the second with padding
   for (const LogitShape& shape : shapes) {
-    Floats part(static_cast<size_t>(rows * shape.width), 99.0F);
+    Floats part(as_size(rows * shape.width), 99.0F);
     for (int64_t i = 0; i < rows; ++i)
       math->copy(shape.valid, logits.data() + i * words + shape.first,
                  part.data() + i * shape.width);
@@ -158,17 +158,15 @@ TEST_CASE("the loss of a vocabulary in two parts is that of the whole") {
   for (size_t i = 0; i < 3; ++i) {
     double whole = 0;
     for (size_t j = 0; j < 11; ++j)
-      whole += std::exp(static_cast<double>(logits[i * 11 + j]));
-    const double loss =
-        std::log(whole) - static_cast<double>(logits[i * 11 + static_cast<size_t>(targets[i])]);
-    CHECK(std::log(static_cast<double>(sum[i])) - static_cast<double>(target[i]) ==
-          Approx(loss).epsilon(1e-5));
+      whole += std::exp(as_real(logits[i * 11 + j]));
+    const double loss = std::log(whole) - as_real(logits[i * 11 + as_size(targets[i])]);
+    CHECK(std::log(as_real(sum[i])) - as_real(target[i]) == Approx(loss).epsilon(1e-5));
   }
   double total = 0;
   for (size_t p = 0; p < 2; ++p) {
     math->loss_backward(shapes[p], targets.data(), sum.data(), 1.0F, parts[p].data());
     for (const float x : parts[p])
-      total += static_cast<double>(x);
+      total += as_real(x);
   }
   CHECK(total == Approx(0).scale(1).epsilon(1e-5));
 }

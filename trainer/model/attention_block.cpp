@@ -47,9 +47,8 @@ LinearPlan projection_plan(const ModelContext& context, int64_t layer) {
 }
 
 double core_flops(const Attention& shape, double per_score) {
-  return 0.5 * per_score * static_cast<double>(shape.sequences * shape.heads) *
-         static_cast<double>(shape.length) * static_cast<double>(shape.length) *
-         static_cast<double>(shape.head_dim);
+  return 0.5 * per_score * as_real(shape.sequences * shape.heads) * as_real(shape.length) *
+         as_real(shape.length) * as_real(shape.head_dim);
 }
 
 int64_t core_elements(const Attention& shape) {
@@ -73,9 +72,8 @@ std::vector<float> rotary_table(const ModelContext& context) {
   std::vector<float> table;
   for (int64_t i = 0; i < context.share.key_length; ++i)
     for (int64_t j = 0; j < 2 * half; ++j) {
-      const auto t = static_cast<double>(i);
-      const double angle =
-          t * std::pow(1e4, -static_cast<double>(j % half) / static_cast<double>(half));
+      const auto t = as_real(i);
+      const double angle = t * std::pow(1e4, -as_real(j % half) / as_real(half));
       table.push_back(static_cast<float>(j < half ? std::cos(angle) : std::sin(angle)));
     }
   return table;

@@ -245,7 +245,7 @@ LogitShape HeadBlock::logit_shape() const {
 }
 
 void HeadBlock::loss(const Tokens& tokens, HeadKept& kept) {
-  const auto rows = static_cast<size_t>(context_.tokens());
+  const auto rows = as_size(context_.tokens());
   const LogitShape shape = logit_shape();
   Communicator& tensor = context_.tensor;
   const bool split = tensor.size() > 1;
@@ -263,7 +263,7 @@ void HeadBlock::loss(const Tokens& tokens, HeadKept& kept) {
     tensor.all_reduce({sum, rows}).wait();
   }
   for (size_t i = 0; i < rows; ++i)
-    loss_sum_ += std::log(static_cast<double>(sum[i])) - static_cast<double>(target[i]);
+    loss_sum_ += std::log(as_real(sum[i])) - as_real(target[i]);
 }
 
 void HeadBlock::forward(const Tokens& tokens, Buffer trunk, HeadKept& kept) {
@@ -309,7 +309,7 @@ struct Slot {
 };
 
 std::span<float> all_of(Buffer& buffer) {
-  return {buffer.data(), static_cast<size_t>(buffer.count())};
+  return {buffer.data(), as_size(buffer.count())};
 }
 
 }  // namespace
@@ -319,7 +319,7 @@ struct Chunk::Parts {
         MemoryLedger& ledger)
       : context(job, tensor, math, ledger), layout(chunk) {
     recomputed = workload::recomputed_layers(job, chunk).total();
-    units.reserve(static_cast<size_t>(chunk.layers()) + 2);
+    units.reserve(as_size(chunk.layers()) + 2);
     if (chunk.has_embedding) embedding.emplace(context, add_unit("embedding").parameters);
     for (int64_t i = 0; i < chunk.layers(); ++i) {
       const int64_t layer = chunk.first_layer + i;

@@ -78,8 +78,7 @@ int64_t stored_by(const spec::Job& job) {
     layers.has_embedding = layers.has_head = false;
     Chunk chunk(job, layers, *tensor, *math, ledger);
     const TestStore store(chunk);
-    const auto size =
-        static_cast<size_t>(workload::share_of_rank(job).sharded_tokens * job.model.hidden_size);
+    const auto size = as_size(workload::share_of_rank(job).sharded_tokens * job.model.hidden_size);
     std::vector<float> x(size, 1.0F), y(size);
     std::iota(x.begin(), x.end(), 0.0F);
     chunk.forward({.microbatch = 0}, x, y);
@@ -94,7 +93,7 @@ void check_kept(const spec::Job& job) {
   layers.has_embedding = layers.has_head = false;
   const double predicted = workload::chunk_activation_bytes(context, layers);
   CAPTURE(job.plan.sequence_parallel);
-  CHECK(static_cast<double>(stored_by(job)) == doctest::Approx(predicted).epsilon(0.1));
+  CHECK(as_real(stored_by(job)) == doctest::Approx(predicted).epsilon(0.1));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ struct ModelContext {
 inline SpanText op_text(const ModelContext& context, const char* name, int64_t elements,
                         double flops = -1) {
   return {.name = name,
-          .bytes = 4.0 * static_cast<double>(elements),
+          .bytes = 4.0 * as_real(elements),
           .flops = flops,
           .microbatch = context.microbatch};
 }
@@ -126,7 +126,7 @@ inline std::string layer_name(int64_t layer) {
 }
 
 inline std::vector<int64_t> all_rows(int64_t count) {
-  std::vector<int64_t> rows(static_cast<size_t>(count));
+  std::vector<int64_t> rows(as_size(count));
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
 }
@@ -134,7 +134,7 @@ inline std::vector<int64_t> all_rows(int64_t count) {
 /// Of weights that write into the trunk: 0.02 / sqrt(2 layers), so that its variance does not grow
 /// with depth (Radford et al. 2019, GPT-2, section 2.3).
 inline double exit_deviation(const spec::Model& model) {
-  return 0.02 / std::sqrt(2.0 * static_cast<double>(model.num_layers));
+  return 0.02 / std::sqrt(2.0 * as_real(model.num_layers));
 }
 
 }  // namespace triplepoint::trainer

@@ -7,7 +7,7 @@ namespace triplepoint::trainer {
 namespace {
 
 double flops_of(int64_t m, int64_t n, int64_t k) {
-  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  return 2.0 * as_real(m) * as_real(n) * as_real(k);
 }
 
 ParameterRef put(std::vector<Parameter>& parameters, Parameter parameter) {
@@ -28,7 +28,7 @@ Parameter vector_part(const std::string& name, const std::vector<int64_t>& place
 }
 
 std::vector<int64_t> numbers(Block block) {
-  std::vector<int64_t> all(static_cast<size_t>(block.count));
+  std::vector<int64_t> all(as_size(block.count));
   std::iota(all.begin(), all.end(), block.first);
   return all;
 }

@@ -74,13 +74,13 @@ inline double test_value(const std::string& name, int64_t row, int64_t column) {
   const double noise =
       random_normal({key_of(name), static_cast<uint64_t>(row)}, static_cast<uint64_t>(column));
   const bool gain = name.find("norm.weight") != std::string::npos;
-  return static_cast<double>(static_cast<float>((gain ? 1.0 : 0.0) + 0.2 * noise));
+  return as_real(static_cast<float>((gain ? 1.0 : 0.0) + 0.2 * noise));
 }
 
 inline int32_t test_token(const spec::Model& model, int64_t sample, int64_t position) {
   const RandomKey key{11, static_cast<uint64_t>(sample)};
   return static_cast<int32_t>(random_uniform(key, static_cast<uint64_t>(position)) *
-                              static_cast<double>(model.vocabulary_size));
+                              as_real(model.vocabulary_size));
 }
 
 struct TestBatch {
@@ -135,12 +135,12 @@ class TestStore {
     for_each([&](const Parameter& parameter) {
       if (parameter.on_every_tensor_rank && !counts_replicated) return;
       std::vector<double>& sums = whole[parameter.name];
-      sums.resize(static_cast<size_t>(parameter.whole_rows * parameter.whole_columns), 0.0);
+      sums.resize(as_size(parameter.whole_rows * parameter.whole_columns), 0.0);
       size_t i = 0;
       for (const int64_t row : parameter.rows)
         for (int64_t j = 0; j < parameter.columns; ++j)
-          sums[static_cast<size_t>(row * parameter.whole_columns + parameter.first_column + j)] +=
-              static_cast<double>(parameter.gradient[i++]);
+          sums[as_size(row * parameter.whole_columns + parameter.first_column + j)] +=
+              as_real(parameter.gradient[i++]);
     });
   }
 
@@ -208,7 +208,7 @@ struct RankWork {
  private:
   std::vector<float> boundary() const {
     return std::vector<float>(
-        static_cast<size_t>(workload::share_of_rank(job).sharded_tokens * job.model.hidden_size));
+        as_size(workload::share_of_rank(job).sharded_tokens * job.model.hidden_size));
   }
   double forward(std::deque<Chunk>& chunks, const Tokens& tokens) const {
     std::vector<float> input, output;

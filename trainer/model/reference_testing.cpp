@@ -147,7 +147,7 @@ class Reference {
   Matrix mlp(const Matrix& x, const std::string& name, int64_t ffn);
   TapeNumber loss(const Matrix& x);
 
-  size_t length() const { return static_cast<size_t>(model_.sequence_length); }
+  size_t length() const { return as_size(model_.sequence_length); }
 
   const ReferenceInput& input_;
   const spec::Model& model_;
@@ -182,7 +182,7 @@ Matrix Reference::norm(const Matrix& x, const std::string& name) {
   const Row gain = parameter(name + ".weight", 1, width)[0];
   Matrix y = x;
   for (Row& row : y) {
-    const TapeNumber n = constant(static_cast<double>(width));
+    const TapeNumber n = constant(as_real(width));
     const TapeNumber mean = centered ? sum(row) / n : constant(0);
     Row squares;
     for (TapeNumber& value : row) {
@@ -205,7 +205,7 @@ Matrix Reference::embed() {
   const Matrix& words = parameter("embedding.weight", model_.vocabulary_size, model_.hidden_size);
   Matrix x;
   for (const int32_t word : input_.inputs)
-    x.push_back(words[static_cast<size_t>(word)]);
+    x.push_back(words[as_size(word)]);
   if (model_.position_embedding == spec::PositionEmbedding::learned) {
     const Matrix& positions =
         parameter("embedding.position", model_.sequence_length, model_.hidden_size);
@@ -218,12 +218,12 @@ Matrix Reference::embed() {
 
 /// One head's part of a row, turned by its position.
 Row Reference::rotated(const Matrix& qkv, size_t token, int64_t column) const {
-  const auto d = static_cast<size_t>(model_.kv_channels), first = static_cast<size_t>(column);
+  const auto d = as_size(model_.kv_channels), first = as_size(column);
   Row head(qkv[token].begin() + column, qkv[token].begin() + column + model_.kv_channels);
   if (model_.position_embedding != spec::PositionEmbedding::rope) return head;
   for (size_t j = 0; j < d / 2; ++j) {
-    const double angle = static_cast<double>(token % length()) *
-                         std::pow(10000.0, -2.0 * static_cast<double>(j) / static_cast<double>(d));
+    const double angle =
+        as_real(token % length()) * std::pow(10000.0, -2.0 * as_real(j) / as_real(d));
     const TapeNumber a = qkv[token][first + j], b = qkv[token][first + d / 2 + j];
     head[j] = std::cos(angle) * a - std::sin(angle) * b;
     head[d / 2 + j] = std::cos(angle) * b + std::sin(angle) * a;
@@ -234,8 +234,8 @@ Row Reference::rotated(const Matrix& qkv, size_t token, int64_t column) const {
 void Reference::attend(const Matrix& qkv, int64_t sequence, int64_t head, Matrix& out) {
   const int64_t d = model_.kv_channels, heads = model_.num_attention_heads;
   const int64_t group = head * model_.num_query_groups / heads;
-  const size_t first = static_cast<size_t>(sequence) * length();
-  const auto value_at = static_cast<size_t>((heads + model_.num_query_groups + group) * d);
+  const size_t first = as_size(sequence) * length();
+  const auto value_at = as_size((heads + model_.num_query_groups + group) * d);
   Matrix keys;
   for (size_t k = 0; k < length(); ++k)
     keys.push_back(rotated(qkv, first + k, (heads + group) * d));
@@ -246,14 +246,14 @@ void Reference::attend(const Matrix& qkv, int64_t sequence, int64_t head, Matrix
       TapeNumber score = constant(0);
       for (size_t j = 0; j < query.size(); ++j)
         score = score + query[j] * keys[k][j];
-      scores.push_back(1 / std::sqrt(static_cast<double>(d)) * score);
+      scores.push_back(1 / std::sqrt(as_real(d)) * score);
     }
     const Row shares = softmax(scores);
-    for (size_t j = 0; j < static_cast<size_t>(d); ++j) {
+    for (size_t j = 0; j < as_size(d); ++j) {
       TapeNumber total = constant(0);
       for (size_t k = 0; k <= q; ++k)
         total = total + shares[k] * qkv[first + k][value_at + j];
-      out[first + q][static_cast<size_t>(head * d) + j] = total;
+      out[first + q][as_size(head * d) + j] = total;
     }
   }
 }
@@ -262,7 +262,7 @@ Matrix Reference::attention(const Matrix& x, int64_t layer) {
   const std::string prefix = "layers." + std::to_string(layer) + ".attention.";
   const int64_t d = model_.kv_channels, heads = model_.num_attention_heads;
   const Matrix qkv = linear(x, prefix + "qkv", (heads + 2 * model_.num_query_groups) * d);
-  Matrix out(x.size(), Row(static_cast<size_t>(heads * d)));
+  Matrix out(x.size(), Row(as_size(heads * d)));
   for (int64_t s = 0; s < input_.sequences; ++s)
     for (int64_t h = 0; h < heads; ++h)
       attend(qkv, s, h, out);
@@ -285,7 +285,7 @@ TapeNumber Reference::bent(TapeNumber gate, TapeNumber up) const {
 
 Matrix Reference::mlp(const Matrix& x, const std::string& name, int64_t ffn) {
   const bool gated = model_.activation == spec::Activation::swiglu;
-  const auto width = static_cast<size_t>(ffn);
+  const auto width = as_size(ffn);
   const Matrix up = linear(x, name + ".up", gated ? 2 * ffn : ffn);
   Matrix middle;
   for (const Row& row : up) {
@@ -302,7 +302,7 @@ TapeNumber Reference::loss(const Matrix& x) {
       norm(x, "final_norm"), parameter(words, model_.vocabulary_size, model_.hidden_size));
   TapeNumber total = constant(0);
   for (size_t t = 0; t < logits.size(); ++t)
-    total = total - log(softmax(logits[t])[static_cast<size_t>(input_.targets[t])]);
+    total = total - log(softmax(logits[t])[as_size(input_.targets[t])]);
   return total;
 }
 

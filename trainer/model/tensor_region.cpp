@@ -5,11 +5,11 @@ namespace triplepoint::trainer {
 namespace {
 
 std::span<const float> shard_span(const ModelContext& context, const float* shard) {
-  return {shard, static_cast<size_t>(context.shard_size())};
+  return {shard, as_size(context.shard_size())};
 }
 
 std::span<float> whole_span(const ModelContext& context, float* whole) {
-  return {whole, static_cast<size_t>(context.tokens() * context.hidden())};
+  return {whole, as_size(context.tokens() * context.hidden())};
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ Pending sum_tokens(ModelContext& context, float* whole, float* shard) {
   if (!context.share.sequence_parallel)
     return context.tensor.all_reduce(whole_span(context, whole));
   return context.tensor.reduce_scatter(whole_span(context, whole),
-                                       {shard, static_cast<size_t>(context.shard_size())});
+                                       {shard, as_size(context.shard_size())});
 }
 
 void EntranceLinear::enter(ModelContext& context, const float* x, float* y) const {

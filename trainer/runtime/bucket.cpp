@@ -38,8 +38,7 @@ class BucketMaker {
  private:
   bool is_full() const {
     if (job_.plan.sharding == Sharding::parameters) return true;
-    return job_.plan.optimizer.gradient_sync_bytes * static_cast<double>(bucket_.count) >=
-           full_at(job_.plan);
+    return job_.plan.optimizer.gradient_sync_bytes * as_real(bucket_.count) >= full_at(job_.plan);
   }
   void add(UnitName name, Parameter& parameter) {
     bucket_.tied = tied_;

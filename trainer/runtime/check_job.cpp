@@ -150,11 +150,11 @@ double predicted_bytes(const spec::Job& job) {
   for (const workload::StageMemory& stage : verdict.stages)
     bytes += stage.total() / unit::B;
   const int64_t ranks_per_stage = job.world_size() / job.plan.pipeline_parallel_size;
-  return bytes * static_cast<double>(ranks_per_stage);
+  return bytes * as_real(ranks_per_stage);
 }
 
 Result<void> check_memory(const spec::Job& job, int64_t ranks_here, double available) {
-  const double share = static_cast<double>(ranks_here) / static_cast<double>(job.world_size());
+  const double share = as_real(ranks_here) / as_real(job.world_size());
   const double needed = predicted_bytes(job) * share;
   if (needed <= available) return {};
   return error(fmt::format(

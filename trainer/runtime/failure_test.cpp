@@ -18,7 +18,7 @@ struct RankKilled {};
 /// What each of the ranks that take part says when rank `lost` leaves after that many steps (0: it
 /// never comes) without a word.
 std::vector<std::string> fail_without(int lost, int64_t steps_of_lost, const spec::Job& job) {
-  std::vector<std::string> said(static_cast<size_t>(job.world_size()));
+  std::vector<std::string> said(as_size(job.world_size()));
   std::vector<std::thread> threads;
   std::mutex others;  // the lost rank's end stays as long as others wait for it
   others.lock();
@@ -37,16 +37,16 @@ std::vector<std::string> fail_without(int lost, int64_t steps_of_lost, const spe
       try {
         if (rank != lost || steps_of_lost > 0) (void)train(job, settings, endpoint, count);
       } catch (const std::exception& thrown) {
-        said[static_cast<size_t>(rank)] = thrown.what();
+        said[as_size(rank)] = thrown.what();
       } catch (const RankKilled&) {
-        said[static_cast<size_t>(rank)] = "gone";
+        said[as_size(rank)] = "gone";
       }
       if (rank == lost) const std::lock_guard wait(others);
     });
   for (size_t i = 0; i < threads.size(); ++i)
     if (static_cast<int>(i) != lost) threads[i].join();
   others.unlock();
-  threads[static_cast<size_t>(lost)].join();
+  threads[as_size(lost)].join();
   return said;
 }
 

@@ -50,8 +50,8 @@ void set_pipeline(int value, spec::Plan& plan) {
   constexpr std::array schedules = {
       Schedule::one_f_one_b, Schedule::gpipe,       Schedule::one_f_one_b, Schedule::one_f_one_b,
       Schedule::interleaved, Schedule::zero_bubble, Schedule::zero_bubble};
-  plan.pipeline_parallel_size = stages[static_cast<size_t>(value)];
-  plan.schedule = schedules[static_cast<size_t>(value)];
+  plan.pipeline_parallel_size = stages[as_size(value)];
+  plan.schedule = schedules[as_size(value)];
   plan.virtual_pipeline_size = value == 4 ? 2 : 1;
 }
 
@@ -59,7 +59,7 @@ void set_sharding(int value, spec::Job& job) {
   constexpr std::array kinds = {Sharding::none,      Sharding::optimizer,  Sharding::gradients,
                                 Sharding::gradients, Sharding::parameters, Sharding::parameters,
                                 Sharding::parameters};
-  job.plan.sharding = kinds[static_cast<size_t>(value)];
+  job.plan.sharding = kinds[as_size(value)];
   job.stack.gradient_sync_accumulates = value == 3;
   job.plan.reshard_after_forward = value != 5;
   job.plan.sharding_group_size = value == 6 ? 2 : 0;
@@ -117,15 +117,15 @@ using Pairs = std::bitset<most_values * most_values>;
 int value_index(const Choice& choice, int feature) {
   int first = 0;
   for (int i = 0; i < feature; ++i)
-    first += static_cast<int>(features[static_cast<size_t>(i)].texts.size());
-  return first + choice[static_cast<size_t>(feature)];
+    first += static_cast<int>(features[as_size(i)].texts.size());
+  return first + choice[as_size(feature)];
 }
 
 Pairs pairs_of(const Choice& choice) {
   Pairs pairs;
   for (int a = 0; a < static_cast<int>(feature_count); ++a)
     for (int b = a + 1; b < static_cast<int>(feature_count); ++b)
-      pairs.set(static_cast<size_t>(value_index(choice, a) * most_values + value_index(choice, b)));
+      pairs.set(as_size(value_index(choice, a) * most_values + value_index(choice, b)));
   return pairs;
 }
 
@@ -169,7 +169,7 @@ int training_of(const Choice& choice) {
 std::string describe(const Choice& choice) {
   std::string text;
   for (size_t i = 0; i < feature_count; ++i) {
-    const std::string value = features[i].texts[static_cast<size_t>(choice[i])];
+    const std::string value = features[i].texts[as_size(choice[i])];
     if (!value.empty()) text += (text.empty() ? "" : " ") + value;
   }
   return text;
@@ -182,7 +182,7 @@ std::vector<Choice> pairwise_layouts(int64_t largest) {
   Pairs uncovered;
   for (const Choice& choice : valid) {
     pairs.push_back(pairs_of(choice));
-    costs.push_back(std::sqrt(static_cast<double>(job_of(choice).world_size())));
+    costs.push_back(std::sqrt(as_real(job_of(choice).world_size())));
     uncovered |= pairs.back();
   }
   std::vector<Choice> chosen;
@@ -190,7 +190,7 @@ std::vector<Choice> pairwise_layouts(int64_t largest) {
     size_t best = 0;
     double most = 0;
     for (size_t i = 0; i < valid.size(); ++i) {
-      const double gain = static_cast<double>((pairs[i] & uncovered).count()) / costs[i];
+      const double gain = as_real((pairs[i] & uncovered).count()) / costs[i];
       if (gain > most) best = i, most = gain;
     }
     uncovered &= ~pairs[best];

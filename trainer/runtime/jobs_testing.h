@@ -71,7 +71,7 @@ inline spec::Job tiny_job(spec::Model model, int64_t ranks) {
   job.cluster.num_nodes = ranks > 4 ? ranks / 4 : 1;
   job.cluster.gpus_per_node = ranks > 4 ? 4 : ranks;
   spec::Slot slot;
-  slot.upstream_heating.assign(static_cast<size_t>(job.cluster.gpus_per_node), 0);
+  slot.upstream_heating.assign(as_size(job.cluster.gpus_per_node), 0);
   job.cluster.chassis.slots.assign(slot.upstream_heating.size(), slot);
   job.stack.memory_fragmentation = 1;
   // As data/stacks/triplepoint-train.toml has it.

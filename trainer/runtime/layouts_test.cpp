@@ -47,7 +47,7 @@ BytesMoved moved_by_stage(const TrainOutcome& outcome, size_t stage, size_t grou
   for (const TrainReport& rank : outcome.all) {
     if (rank.stage != stage) continue;
     sum.bytes += rank.traffic[group][kind];
-    sum.said += rank.expected[group][kind] * static_cast<double>(steps);
+    sum.said += rank.expected[group][kind] * as_real(steps);
   }
   return sum;
 }
@@ -55,7 +55,7 @@ BytesMoved moved_by_stage(const TrainOutcome& outcome, size_t stage, size_t grou
 /// "stage 0 tensor all_reduce: 4096 moved, 2048 by workload", for each class that differs.
 std::string wrong_bytes(const spec::Job& job, const TrainOutcome& outcome) {
   std::string wrong;
-  for (size_t stage = 0; stage < static_cast<size_t>(job.plan.pipeline_parallel_size); ++stage)
+  for (size_t stage = 0; stage < as_size(job.plan.pipeline_parallel_size); ++stage)
     for (size_t group = 0; group < spec::group_kind_count; ++group)
       for (size_t kind = 0; kind < spec::collective_count; ++kind) {
         const BytesMoved sum = moved_by_stage(outcome, stage, group, kind);

@@ -48,8 +48,7 @@ struct Speed {
 
 Speed speed_of(const spec::Job& job, double seconds, double all_peak_flops) {
   const double flops = workload::count_step_flops(job).model / unit::FLOP;
-  return {static_cast<double>(workload::tokens_per_step(job)) / seconds,
-          flops / seconds / all_peak_flops};
+  return {as_real(workload::tokens_per_step(job)) / seconds, flops / seconds / all_peak_flops};
 }
 
 /// Of the steps but the first, which warms everything up.
@@ -68,7 +67,7 @@ struct TrafficRow {
 };
 
 std::vector<TrafficRow> traffic_rows(const TrainOutcome& outcome) {
-  const auto steps = static_cast<double>(outcome.own.steps.size());
+  const auto steps = as_real(outcome.own.steps.size());
   std::vector<TrafficRow> rows;
   for (size_t group = 0; group < spec::group_kind_count; ++group)
     for (size_t kind = 0; kind < spec::collective_count; ++kind) {

@@ -34,7 +34,7 @@ void fill_initial(const Parameter& parameter, uint64_t seed, int64_t begin,
   const RandomKey key{seed, stream_of(parameter.name)};
   for (size_t k = 0; k < values.size(); ++k) {
     const int64_t element = begin + static_cast<int64_t>(k);
-    const int64_t row = parameter.rows[static_cast<size_t>(element / parameter.columns)];
+    const int64_t row = parameter.rows[as_size(element / parameter.columns)];
     const int64_t column = parameter.first_column + element % parameter.columns;
     const auto index = static_cast<uint64_t>(row * parameter.whole_columns + column);
     values[k] =
@@ -52,7 +52,7 @@ using spec::Sharding;
 double copies_in_sums(const spec::Job& job) {
   if (job.plan.sharding == Sharding::none) return 1;
   const workload::RankShare share = workload::share_of_rank(job);
-  return static_cast<double>(share.data / share.shard);
+  return as_real(share.data / share.shard);
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ double ParameterStore::gradient_norm() {
     data.all_reduce({&squares, 1}).wait();
   Communicator& model = groups_.of(GroupKind::model);
   if (model.size() > 1) model.all_reduce({&squares, 1}).wait();
-  return std::sqrt(static_cast<double>(squares));
+  return std::sqrt(as_real(squares));
 }
 
 namespace {
@@ -112,7 +112,7 @@ ParameterGatherer::Chunk describe(const spec::Job& job, const workload::ChunkLay
 }
 
 size_t at(int64_t place) {
-  return static_cast<size_t>(place);
+  return as_size(place);
 }
 
 }  // namespace

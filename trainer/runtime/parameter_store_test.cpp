@@ -34,7 +34,7 @@ Parameter part(std::vector<int64_t> rows, int64_t first_column, int64_t columns)
 }
 
 std::vector<float> values_of(const Parameter& parameter) {
-  std::vector<float> values(static_cast<size_t>(parameter.count()));
+  std::vector<float> values(as_size(parameter.count()));
   fill_initial(parameter, 7, 0, values);
   return values;
 }
@@ -53,7 +53,7 @@ TEST_CASE("an element begins alike in every layout") {
   const std::vector<float> some = values_of(piece);
   for (size_t i = 0; i < 3; ++i)
     for (size_t j = 0; j < 7; ++j)
-      CHECK(some[i * 7 + j] == all[static_cast<size_t>(piece.rows[i]) * 48 + 10 + j]);
+      CHECK(some[i * 7 + j] == all[as_size(piece.rows[i]) * 48 + 10 + j]);
 }
 
 TEST_CASE("a block inside of a part gets the part's values") {
@@ -67,7 +67,7 @@ TEST_CASE("a block inside of a part gets the part's values") {
 
 TEST_CASE("first values have the mean and deviation that were asked for") {
   const std::vector<float> all = values_of(whole());
-  const auto count = static_cast<double>(all.size());
+  const auto count = as_real(all.size());
   const double mean = std::accumulate(all.begin(), all.end(), 0.0) / count;
   double squares = 0;
   for (const float value : all)

@@ -32,7 +32,7 @@ std::vector<bool> find_last(const workload::StageProgram& program, size_t chunks
   std::vector<bool> last(program.size()), seen(chunks);
   for (size_t i = program.size(); i-- > 0;) {
     const Action& action = program[i];
-    const auto chunk = static_cast<size_t>(action.chunk);
+    const auto chunk = as_size(action.chunk);
     const bool makes =
         action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight;
     if (!makes || seen[chunk]) continue;
@@ -48,13 +48,12 @@ Pipeline::Pipeline(const PipelineParts& parts)
       stages_(parts.job.plan.pipeline_parallel_size),
       stage_(parts.groups.of(GroupKind::pipeline).index()),
       data_(parts.groups.of(GroupKind::data).index()),
-      program_(workload::build_programs(parts.job)[static_cast<size_t>(stage_)]),
+      program_(workload::build_programs(parts.job)[as_size(stage_)]),
       last_(find_last(program_, parts.chunks.size())),
-      batches_(static_cast<size_t>(parts.job.num_microbatches())) {
+      batches_(as_size(parts.job.num_microbatches())) {
   const workload::RankShare share = workload::share_of_rank(parts.job);
   count_ = share.sharded_tokens * share.hidden;
-  loss_scale_ =
-      1.0 / static_cast<double>(parts.job.plan.global_batch_size * parts.job.model.sequence_length);
+  loss_scale_ = 1.0 / as_real(parts.job.plan.global_batch_size * parts.job.model.sequence_length);
   make_lines();
 }
 
@@ -80,10 +79,10 @@ int64_t Pipeline::first_sample(int64_t step, int64_t microbatch) const {
 }
 
 void Pipeline::load(int64_t step, int64_t microbatch) {
-  Batch& batch = batches_[static_cast<size_t>(microbatch)];
+  Batch& batch = batches_[as_size(microbatch)];
   batch.inputs.clear();
   batch.targets.clear();
-  std::vector<int32_t> tokens(static_cast<size_t>(parts_.job.model.sequence_length + 1));
+  std::vector<int32_t> tokens(as_size(parts_.job.model.sequence_length + 1));
   const int64_t first = first_sample(step, microbatch);
   for (int64_t i = 0; i < parts_.job.plan.micro_batch_size; ++i) {
     parts_.tokens.read(first + i, tokens);
@@ -117,7 +116,7 @@ double Pipeline::run(int64_t step) {
 
 void Pipeline::run(const Action& action, bool last) {
   const mark::Region region(region_of(action.kind));
-  const Batch& batch = batches_[static_cast<size_t>(action.microbatch)];
+  const Batch& batch = batches_[as_size(action.microbatch)];
   switch (action.kind) {
     case ActionKind::forward:
       return forward(action);
@@ -127,13 +126,13 @@ void Pipeline::run(const Action& action, bool last) {
       return backward(action);
     case ActionKind::backward_weight:
       parts_.store.set_last_backward(last);
-      return parts_.chunks[static_cast<size_t>(action.chunk)]->backward_weight(batch.tokens);
+      return parts_.chunks[as_size(action.chunk)]->backward_weight(batch.tokens);
   }
 }
 
 void Pipeline::forward(const Action& action) {
-  const auto chunk = static_cast<size_t>(action.chunk);
-  const Batch& batch = batches_[static_cast<size_t>(action.microbatch)];
+  const auto chunk = as_size(action.chunk);
+  const Batch& batch = batches_[as_size(action.microbatch)];
   std::span<const float> input;
   if (!is_first(chunk)) input = inputs_[chunk].take();
   Buffer output;
@@ -145,8 +144,8 @@ void Pipeline::forward(const Action& action) {
 }
 
 void Pipeline::backward(const Action& action) {
-  const auto chunk = static_cast<size_t>(action.chunk);
-  const Batch& batch = batches_[static_cast<size_t>(action.microbatch)];
+  const auto chunk = as_size(action.chunk);
+  const Batch& batch = batches_[as_size(action.microbatch)];
   std::span<const float> output_gradient;
   if (!is_last(chunk)) output_gradient = gradients_[chunk].take();
   Buffer input_gradient;

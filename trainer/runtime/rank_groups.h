@@ -27,7 +27,7 @@ class RankGroups {
  public:
   RankGroups(const workload::RankGrid&, int rank, const MakeCommunicator&);
 
-  Communicator& of(spec::GroupKind kind) const { return *groups_[static_cast<size_t>(kind)]; }
+  Communicator& of(spec::GroupKind kind) const { return *groups_[as_size(kind)]; }
 
  private:
   std::array<std::unique_ptr<Communicator>, spec::group_kind_count> groups_;

@@ -10,18 +10,16 @@ namespace {
 
 void bind_gradient(Bucket& bucket, std::span<float> whole) {
   for (const Piece& piece : bucket.pieces)
-    piece.parameter->gradient = whole.empty()
-                                    ? whole
-                                    : whole.subspan(static_cast<size_t>(piece.begin),
-                                                    static_cast<size_t>(piece.end - piece.begin));
+    piece.parameter->gradient =
+        whole.empty() ? whole
+                      : whole.subspan(as_size(piece.begin), as_size(piece.end - piece.begin));
 }
 
 }  // namespace
 
 std::span<float> owned_gradient(Bucket& bucket) {
   if (bucket.gradient.empty()) return bucket.owned_gradient.all();
-  return bucket.gradient.all().subspan(static_cast<size_t>(bucket.owned_begin),
-                                       static_cast<size_t>(bucket.owned()));
+  return bucket.gradient.all().subspan(as_size(bucket.owned_begin), as_size(bucket.owned()));
 }
 
 bool GradientReducer::reduces_each_microbatch(const spec::Job& job) {
@@ -212,17 +210,16 @@ void ParameterGatherer::bind(size_t index) {
   const std::span<float> whole =
       alone(bucket) ? bucket.owned_value.all() : held_[index].now.whole.all();
   for (const Piece& piece : bucket.pieces)
-    piece.parameter->value = whole.empty()
-                                 ? whole
-                                 : whole.subspan(static_cast<size_t>(piece.begin),
-                                                 static_cast<size_t>(piece.end - piece.begin));
+    piece.parameter->value =
+        whole.empty() ? whole
+                      : whole.subspan(as_size(piece.begin), as_size(piece.end - piece.begin));
 }
 
 void ParameterGatherer::reach(UnitName name, Use use) {
   if (reached_ == sequence_.size() || !(sequence_[reached_].name == name) ||
       sequence_[reached_].use != use)
     return;  // still whole
-  const auto ahead = static_cast<size_t>(std::max<int64_t>(0, job_.plan.prefetch_depth));
+  const auto ahead = as_size(std::max<int64_t>(0, job_.plan.prefetch_depth));
   while (started_ < sequence_.size() && started_ <= reached_ + ahead)
     start(sequence_[started_++]);
   ++reached_;

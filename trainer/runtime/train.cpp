@@ -96,15 +96,15 @@ void visit(Report& report, const Act& act) {
 
 std::vector<TrainReport> exchange_reports(Communicator& world, const TrainReport& own) {
   std::vector<float> mine;
-  append(mine, static_cast<double>(own.stage));
+  append(mine, as_real(own.stage));
   visit(own, [&](const double& value) { append(mine, value); });
-  std::vector<float> all(mine.size() * static_cast<size_t>(world.size()));
+  std::vector<float> all(mine.size() * as_size(world.size()));
   world.all_gather(mine, all).wait();
   const float* numbers = all.data();
-  std::vector<TrainReport> reports(static_cast<size_t>(world.size()));
+  std::vector<TrainReport> reports(as_size(world.size()));
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     reports[rank].rank = static_cast<int>(rank);
-    reports[rank].stage = static_cast<size_t>(read(numbers));
+    reports[rank].stage = as_size(read(numbers));
     visit(reports[rank], [&](double& value) { value = read(numbers); });
     reports[rank].all_peak_flops = own.all_peak_flops;
   }
@@ -130,8 +130,8 @@ double measure_gemm_rate(Math& math, double seconds) {
   double flops = 0, passed = 0;
   while (passed < seconds) {
     math.gemm(gemm);
-    flops += 2.0 * static_cast<double>(n * n * n);
-    passed = static_cast<double>(triplepoint_now() - begin) * 1e-9;
+    flops += 2.0 * as_real(n * n * n);
+    passed = as_real(triplepoint_now() - begin) * 1e-9;
   }
   return flops / passed;
 }
@@ -149,13 +149,12 @@ class Sum {
     if (op.is_communication()) add(op.group, op.collective, times * (op.payload / unit::B));
   }
   void add(GroupKind group, Collective collective, double bytes) {
-    if (grid_.shape(group).ranks > 1)
-      table_[static_cast<size_t>(group)][static_cast<size_t>(collective)] += bytes;
+    if (grid_.shape(group).ranks > 1) table_[as_size(group)][as_size(collective)] += bytes;
   }
   void add(const std::vector<OpGroup>& groups) {
     for (const OpGroup& group : groups)
       for (const spec::Op& op : group.ops)
-        add(op, static_cast<double>(group.repeat));
+        add(op, as_real(group.repeat));
   }
   void add(const std::vector<spec::Op>& ops) {
     for (const spec::Op& op : ops)
@@ -171,9 +170,8 @@ class Sum {
 /// The passes that an action runs, and what it sends on.
 void add_action(const workload::WorkGraph& graph, size_t stage, const workload::Action& action,
                 Sum& sum) {
-  const auto chunk = static_cast<size_t>(action.chunk);
-  const workload::ChunkWork& work =
-      graph.works[static_cast<size_t>(graph.chunk_work[stage][chunk])];
+  const auto chunk = as_size(action.chunk);
+  const workload::ChunkWork& work = graph.works[as_size(graph.chunk_work[stage][chunk])];
   const double boundary = graph.boundary_bytes / unit::B;
   switch (action.kind) {
     case ActionKind::forward:
@@ -198,7 +196,7 @@ TrafficTable expected_traffic(const workload::WorkGraph& graph, size_t stage) {
   Sum sum(graph.grid);
   for (const workload::Action& action : graph.programs[stage])
     add_action(graph, stage, action, sum);
-  const auto step = static_cast<size_t>(graph.step_work[stage]);
+  const auto step = as_size(graph.step_work[stage]);
   const workload::StepWork& work = graph.step_works[step];
   for (const auto* ops : {&work.gradient_sync, &work.gradient_norm, &work.parameter_sync})
     sum.add(*ops);
@@ -232,9 +230,9 @@ namespace {
 using spec::GroupKind;
 
 std::vector<int> all_ranks(int size) {
-  std::vector<int> ranks(static_cast<size_t>(size));
+  std::vector<int> ranks(as_size(size));
   for (int rank = 0; rank < size; ++rank)
-    ranks[static_cast<size_t>(rank)] = rank;
+    ranks[as_size(rank)] = rank;
   return ranks;
 }
 
@@ -245,7 +243,7 @@ Result<void> nothing_of(const Result<T>& result) {
 }
 
 double since(int64_t begin_ns) {
-  return static_cast<double>(triplepoint_now() - begin_ns) * 1e-9;
+  return as_real(triplepoint_now() - begin_ns) * 1e-9;
 }
 
 /// Everything that one rank needs, in the order in which it is made and (backwards) let go.
@@ -263,7 +261,7 @@ class Rank {
                   return endpoint.communicator(kind, ranks);
                 }),
         tokens_(std::move(tokens)) {
-    const auto stage = static_cast<size_t>(groups_.of(GroupKind::pipeline).index());
+    const auto stage = as_size(groups_.of(GroupKind::pipeline).index());
     const auto layers = workload::lay_out_layers(job)[stage];
     for (const workload::ChunkLayers& of_chunk : layers) {
       owned_.push_back(
@@ -289,7 +287,7 @@ class Rank {
     store_->settle();
     report_.traffic = measured_traffic(groups_);
     for (size_t term = 0; term < memory_term_count; ++term)
-      report_.memory[term] = static_cast<double>(ledger_.at_peak(static_cast<MemoryTerm>(term)));
+      report_.memory[term] = as_real(ledger_.at_peak(static_cast<MemoryTerm>(term)));
     std::vector<TrainReport> all = exchange_reports(*world_, report_);
     return TrainOutcome{std::move(report_), std::move(all)};
   }
@@ -319,7 +317,7 @@ class Rank {
     // In units that a float holds well.
     auto all = static_cast<float>(report_.rank_peak_flops * 1e-9);
     world_->all_reduce({&all, 1}).wait();
-    report_.all_peak_flops = static_cast<double>(all) * 1e9;
+    report_.all_peak_flops = as_real(all) * 1e9;
   }
 
   StepResult train_step() {
@@ -342,12 +340,12 @@ class Rank {
     const mark::Region region("optimizer");
     const ScopedSpan span({.name = "optimizer"});
     const double norm = store_->gradient_norm();
-    const auto times = static_cast<double>(step_ + 1);
+    const auto times = as_real(step_ + 1);
     const double scale = settings_.clip > 0 && norm > settings_.clip ? settings_.clip / norm : 1;
     AdamW update;
     update.rate = static_cast<float>(rate);
-    update.correction1 = static_cast<float>(1 - std::pow(static_cast<double>(update.beta1), times));
-    update.correction2 = static_cast<float>(1 - std::pow(static_cast<double>(update.beta2), times));
+    update.correction1 = static_cast<float>(1 - std::pow(as_real(update.beta1), times));
+    update.correction2 = static_cast<float>(1 - std::pow(as_real(update.beta2), times));
     update.gradient_scale = static_cast<float>(scale);
     store_->update(update, settings_.weight_decay);
     return norm;
@@ -361,20 +359,19 @@ class Rank {
     const double sum = says ? own : 0;
     const auto high = static_cast<float>(sum);
     const bool stop = settings_.stop != nullptr && settings_.stop->load();
-    std::array<float, 3> parts = {high, static_cast<float>(sum - static_cast<double>(high)),
+    std::array<float, 3> parts = {high, static_cast<float>(sum - as_real(high)),
                                   (std::isfinite(norm) ? 0.0F : diverged) + (stop ? 1.0F : 0.0F)};
     world_->all_reduce(parts).wait();
     diverged_ = parts[2] >= diverged || !std::isfinite(parts[0]) || !std::isfinite(parts[1]);
     report_.stopped = parts[2] > 0;
-    return (static_cast<double>(parts[0]) + static_cast<double>(parts[1])) /
-           static_cast<double>(graph_.tokens_per_step);
+    return (as_real(parts[0]) + as_real(parts[1])) / as_real(graph_.tokens_per_step);
   }
 
   void log_values(const StepResult& result) const {
     if (triplepoint_marking() == 0) return;
-    const auto ranks = static_cast<double>(world_->size());
-    triplepoint_value("tokens", static_cast<double>(graph_.tokens_per_step) / ranks);
-    triplepoint_value("samples", static_cast<double>(job_.plan.global_batch_size) / ranks);
+    const auto ranks = as_real(world_->size());
+    triplepoint_value("tokens", as_real(graph_.tokens_per_step) / ranks);
+    triplepoint_value("samples", as_real(job_.plan.global_batch_size) / ranks);
     if (report_.rank != 0) return;
     triplepoint_value("loss", result.loss);
     triplepoint_value("gradient_norm", result.gradient_norm);

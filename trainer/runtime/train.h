@@ -28,7 +28,7 @@ struct LearningRate {
 
   double at(int64_t step) const {
     if (step >= warmup_steps) return peak;
-    return peak * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
+    return peak * as_real(step + 1) / as_real(warmup_steps);
   }
 };
 

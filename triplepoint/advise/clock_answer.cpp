@@ -39,10 +39,10 @@ std::vector<StageMeans> stage_means(const spec::Job& job, const ClockPlan& plan,
                                     const ClockPoint* point) {
   const workload::RankGrid grid(job);
   std::vector<StageMeans> stages(plan.stages.size());
-  const double share = static_cast<double>(stages.size()) / static_cast<double>(job.world_size());
+  const double share = as_real(stages.size()) / as_real(job.world_size());
   for (int64_t rank = 0; rank < job.world_size(); ++rank) {
-    const auto d = static_cast<size_t>(grid.device_of(rank));
-    StageMeans& stage = stages[static_cast<size_t>(grid.coordinates(rank).pipeline)];
+    const auto d = as_size(grid.device_of(rank));
+    StageMeans& stage = stages[as_size(grid.coordinates(rank).pipeline)];
     stage.clock_before += share * plan.baseline.clock_ratio[d] * mhz(*job.cluster.gpu.max_clock);
     stage.power_before += share * (plan.baseline.device_power[d] / unit::W);
     if (point == nullptr) continue;
@@ -103,7 +103,7 @@ DataTable stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPo
     const StageSlack& stage = plan.stages[s];
     double locked = 0;  // mean
     for (const Hertz clock : means[s].clocks)
-      locked += mhz(clock) / static_cast<double>(means[s].clocks.size());
+      locked += mhz(clock) / as_real(means[s].clocks.size());
     const double working = stage.working_clock * mhz(*job.cluster.gpu.max_clock);
     const double lowered = point == nullptr ? 0 : 1 - locked / working;
     DataCell after = Missing{"no setting was chosen"};
@@ -143,7 +143,7 @@ Json numbers_of(const spec::Job& job, const ClockPlan& plan, const ClockPoint* c
   Json json = {{"model", job.model.name},
                {"cluster", job.cluster.name},
                {"gpus", job.world_size()},
-               {"energy_scope", metrics::energy_scopes[static_cast<size_t>(plan.scope)]}};
+               {"energy_scope", metrics::energy_scopes[as_size(plan.scope)]}};
   if (plan.interrupted) json["interrupted"] = true;
   if (!plan.nothing.empty()) json["nothing"] = plan.nothing;
   if (chosen == nullptr) return json;

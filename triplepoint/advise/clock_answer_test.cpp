@@ -81,8 +81,8 @@ TEST_CASE("the frontier begins with the job as it is") {
   const auto column = std::find_if(table.columns.begin(), table.columns.end(),
                                    [](const DataColumn& c) { return c.key == "clock_mhz"; }) -
                       table.columns.begin();
-  CHECK(std::get<std::string>(table.rows[0][static_cast<size_t>(column)]) == "as it is");
-  CHECK(std::get<std::string>(table.rows[1][static_cast<size_t>(column)]) == "1400-1500");
+  CHECK(std::get<std::string>(table.rows[0][as_size(column)]) == "as it is");
+  CHECK(std::get<std::string>(table.rows[1][as_size(column)]) == "1400-1500");
   CHECK(number_in(table.rows[0][1]) == 0);
   CHECK(number_in(table.rows[3][1]) == doctest::Approx(0.05));
 }

@@ -62,7 +62,7 @@ std::string clock_csv(const spec::Job& job, const ClockPlan& plan, const ClockPo
   const double max_mhz = *job.cluster.gpu.max_clock / unit::MHz;
   for (int64_t rank = 0; rank < job.world_size(); ++rank) {
     const int64_t device = grid.device_of(rank);
-    const auto d = static_cast<size_t>(device);
+    const auto d = as_size(device);
     csv.cell(rank).cell(device / job.cluster.gpus_per_node);
     csv.cell(device % job.cluster.gpus_per_node).cell(grid.coordinates(rank).pipeline);
     csv.cell(static_cast<int64_t>(whole_mhz(point.clocks[d])));
@@ -90,7 +90,7 @@ std::string clock_script(const spec::Job& job, const ClockPlan& plan, const Cloc
   for (int64_t node = 0; node < job.cluster.num_nodes; ++node) {
     text += fmt::format("  {})\n", node);
     for (int64_t gpu = 0; gpu < per_node; ++gpu) {
-      const auto d = static_cast<size_t>(node * per_node + gpu);
+      const auto d = as_size(node * per_node + gpu);
       const GpuSetting set{.gpu = gpu,
                            .clock_mhz = whole_mhz(point.clocks[d]),
                            .lowest_mhz = lowest,
@@ -195,37 +195,35 @@ spec::GpuLoad waiting_for(Seconds duration) {
 
 GroupCurve::Point curve_point(sim::StepModel& model, const sim::CoupledStep& step,
                               const sim::LockstepGroup& group, int64_t limit) {
-  const size_t stage = static_cast<size_t>(group.stage);
+  const size_t stage = as_size(group.stage);
   const auto index_of = [&](int64_t device, size_t use) {
-    return std::max(limit, step.clocks.devices[static_cast<size_t>(device)][use].clock_index);
+    return std::max(limit, step.clocks.devices[as_size(device)][use].clock_index);
   };
   GroupCurve::Point point;
-  point.passes.resize(static_cast<size_t>(model.graph.virtual_stages));
+  point.passes.resize(as_size(model.graph.virtual_stages));
   for (size_t u = 0; u < model.uses[stage].size(); ++u) {
     const sim::PhaseUse& use = model.uses[stage][u];
     sim::PhaseTable& table = model.table(group, use);
     Seconds slowest;
     for (const int64_t device : group.devices)
       slowest = std::max(slowest, table.at(index_of(device, u), group.host_factor).duration);
-    point.worked += static_cast<double>(use.count) * slowest;
+    point.worked += as_real(use.count) * slowest;
     for (size_t c = 0; c < point.passes.size(); ++c)
-      if (static_cast<size_t>(model.graph.chunk_work[stage][c]) == use.work)
-        point.passes[c][static_cast<size_t>(use.kind)] = slowest;
+      if (as_size(model.graph.chunk_work[stage][c]) == use.work)
+        point.passes[c][as_size(use.kind)] = slowest;
     for (const int64_t device : group.devices) {
       const int64_t index = index_of(device, u);
-      point.clock += static_cast<double>(use.count) * (slowest / unit::s) *
-                     model.clock_ratio(index) / static_cast<double>(group.devices.size());
-      point.energy += static_cast<double>(use.count) *
-                      pass_energy(model, table.at(index, group.host_factor), slowest, index,
-                                  step.dies[static_cast<size_t>(device)]);
+      point.clock += as_real(use.count) * (slowest / unit::s) * model.clock_ratio(index) /
+                     as_real(group.devices.size());
+      point.energy += as_real(use.count) * pass_energy(model, table.at(index, group.host_factor),
+                                                       slowest, index, step.dies[as_size(device)]);
     }
   }
   point.clock /= point.worked / unit::s;
   const Seconds open = std::max(Seconds(), step.timeline.step_time - point.worked);
   if (open > Seconds())
     for (const int64_t device : group.devices)
-      point.energy +=
-          open * power_of(model, waiting_for(open), limit, step.dies[static_cast<size_t>(device)]);
+      point.energy += open * power_of(model, waiting_for(open), limit, step.dies[as_size(device)]);
   return point;
 }
 
@@ -259,7 +257,7 @@ StageWalk::StageWalk(PassGraph graph, std::vector<GroupCurve> curves,
 
 void StageWalk::update() {
   for (size_t s = 0; s < curves_.size(); ++s)
-    times_[s] = curves_[s].points[static_cast<size_t>(down_[s])].passes;
+    times_[s] = curves_[s].points[as_size(down_[s])].passes;
   graph_.update(times_);
 }
 
@@ -286,8 +284,8 @@ StageWalk::Move StageWalk::best_move(const std::vector<bool>& blocked) const {
   Move best;
   for (size_t s = 0; s < curves_.size(); ++s) {
     if (blocked[s] || next_down(s) == down_[s]) continue;
-    const GroupCurve::Point& now = curves_[s].points[static_cast<size_t>(down_[s])];
-    const GroupCurve::Point& then = curves_[s].points[static_cast<size_t>(next_down(s))];
+    const GroupCurve::Point& now = curves_[s].points[as_size(down_[s])];
+    const GroupCurve::Point& then = curves_[s].points[as_size(next_down(s))];
     double delay = 0;
     for (size_t c = 0; c < now.passes.size(); ++c)
       for (size_t kind = 0; kind < action_kind_count; ++kind)
@@ -322,7 +320,7 @@ std::vector<int64_t> StageWalk::free_steps() const {
     int64_t steps = 0;
     const Seconds today = curve.points[0].worked;
     while (steps + 1 < static_cast<int64_t>(curve.points.size()) &&
-           curve.points[static_cast<size_t>(steps) + 1].worked <= (1 + max_slowdown) * today)
+           curve.points[as_size(steps) + 1].worked <= (1 + max_slowdown) * today)
       ++steps;
     free.push_back(steps);
   }
@@ -335,9 +333,8 @@ std::vector<StageWalk::Slack> StageWalk::slacks() const {
   const std::vector<Seconds> slack = graph_.slacks(deadlines_);
   for (size_t i = 0; i < slack.size(); ++i) {
     const Pass& pass = graph_.passes()[i];
-    Seconds& of = pass.kind == static_cast<size_t>(workload::ActionKind::forward)
-                      ? least[pass.stage].forward
-                      : least[pass.stage].backward;
+    Seconds& of = pass.kind == as_size(workload::ActionKind::forward) ? least[pass.stage].forward
+                                                                      : least[pass.stage].backward;
     of = std::min(of, slack[i]);
   }
   return least;
@@ -363,8 +360,7 @@ JudgedStep judged(const spec::Job& job, metrics::EnergyScope scope, const sim::C
     judged.clock_ratio.push_back(device.mean_clock_ratio);
     judged.device_power.push_back(device.mean_power);
   }
-  judged.mean =
-      judged.device_energy / judged.time / static_cast<double>(step.accounted.devices.size());
+  judged.mean = judged.device_energy / judged.time / as_real(step.accounted.devices.size());
   judged.energy = search::scope_power(scope, job, judged.mean) * judged.time;
   for (const auto& phases : step.clocks.devices) {
     Watts most;
@@ -384,7 +380,7 @@ void add_all(std::vector<T>& sums, const std::vector<T>& values, double share) {
 
 JudgedStep mean_of(const std::vector<JudgedStep>& steps) {
   JudgedStep mean;
-  const double share = 1 / static_cast<double>(steps.size());
+  const double share = 1 / as_real(steps.size());
   double hottest = 0;
   for (const JudgedStep& step : steps) {
     mean.time += share * step.time;
@@ -436,10 +432,9 @@ class Walks {
       std::vector<GroupCurve> curves;
       for (size_t s = 0; s < model.pipelines[p].groups.size(); ++s)
         curves.push_back(group_curve(model, step, p, s));
-      walks_.emplace_back(PassGraph(step.timeline.pipelines[p],
-                                    static_cast<size_t>(model.graph.virtual_stages), mode, rules),
-                          std::move(curves), deadlines(p),
-                          rest / static_cast<double>(model.pipelines.size()));
+      walks_.emplace_back(
+          PassGraph(step.timeline.pipelines[p], as_size(model.graph.virtual_stages), mode, rules),
+          std::move(curves), deadlines(p), rest / as_real(model.pipelines.size()));
     }
   }
 
@@ -458,12 +453,11 @@ class Walks {
       for (size_t s = 0; s < walks_[p].steps_down().size(); ++s) {
         const sim::LockstepGroup& group = model_->pipelines[p].groups[s];
         const int64_t reached = reached_steps(group);
-        const auto kept =
-            static_cast<int64_t>(part * static_cast<double>(walks_[p].steps_down()[s] - reached));
+        const auto kept = static_cast<int64_t>(part * as_real(walks_[p].steps_down()[s] - reached));
         if (kept <= 0) continue;
         for (const int64_t device : group.devices)
-          clocks[static_cast<size_t>(device)] =
-              *gpu.max_clock - static_cast<double>(reached + kept) * gpu.governor->clock_step;
+          clocks[as_size(device)] =
+              *gpu.max_clock - as_real(reached + kept) * gpu.governor->clock_step;
       }
     return clocks;
   }
@@ -473,7 +467,7 @@ class Walks {
   int64_t reached_steps(const sim::LockstepGroup& group) const {
     int64_t reached = std::numeric_limits<int64_t>::max();
     for (const int64_t device : group.devices)
-      for (const sim::DevicePhase& phase : step_->clocks.devices[static_cast<size_t>(device)])
+      for (const sim::DevicePhase& phase : step_->clocks.devices[as_size(device)])
         reached = std::min(reached, phase.clock_index);
     return reached;
   }
@@ -498,14 +492,14 @@ void note_members(const sim::CoupledStep& step, const sim::LockstepGroup& group,
   double sum = 0, least = std::numeric_limits<double>::infinity();
   int64_t slowest = group.devices.front();
   for (const int64_t device : group.devices) {
-    const double ratio = step.accounted.devices[static_cast<size_t>(device)].mean_clock_ratio;
+    const double ratio = step.accounted.devices[as_size(device)].mean_clock_ratio;
     sum += ratio;
     if (ratio < least) {
       least = ratio;
       slowest = device;
     }
   }
-  const double share = least * static_cast<double>(group.devices.size()) / sum;
+  const double share = least * as_real(group.devices.size()) / sum;
   if (share >= slack.lowest_member) return;
   slack.lowest_member = share;
   slack.slowest_device = slowest;
@@ -513,8 +507,8 @@ void note_members(const sim::CoupledStep& step, const sim::LockstepGroup& group,
 
 std::vector<StageSlack> stage_slacks(const sim::StepModel& model, const sim::CoupledStep& step,
                                      const Walks& walks) {
-  std::vector<StageSlack> stages(static_cast<size_t>(model.graph.stages));
-  const double replicas = static_cast<double>(model.pipelines.size());
+  std::vector<StageSlack> stages(as_size(model.graph.stages));
+  const double replicas = as_real(model.pipelines.size());
   for (size_t p = 0; p < model.pipelines.size(); ++p) {
     const std::vector<StageWalk::Slack> slack = walks.of(p).slacks();
     const std::vector<int64_t> free = walks.of(p).free_steps();

@@ -30,7 +30,7 @@ struct TestPipeline {
     PassTimes times(stages);
     for (size_t s = 0; s < stages; ++s)
       for (size_t c = 0; c < chunks; ++c) {
-        const double length = 1 + 0.1 * static_cast<double>((3 * s + c) % 4);
+        const double length = 1 + 0.1 * as_real((3 * s + c) % 4);
         times[s].push_back(
             {length * unit::ms, 2 * length * unit::ms, length * unit::ms, 0.9 * length * unit::ms});
       }
@@ -103,9 +103,9 @@ TEST_CASE("a longer pass delays the end by as often as it lies on the critical p
     const auto counts = graph.critical_counts(0);
     const Seconds bit = 1e-9 * unit::s;
     PassTimes times = pipeline.times();
-    times[2][0][static_cast<size_t>(ActionKind::forward)] += bit;
+    times[2][0][as_size(ActionKind::forward)] += bit;
     graph.update(times);
-    const int32_t count = counts[2][0][static_cast<size_t>(ActionKind::forward)];
+    const int32_t count = counts[2][0][as_size(ActionKind::forward)];
     CHECK((graph.finishes()[0] - before) / bit == doctest::Approx(count).epsilon(1e-3));
   }
 }

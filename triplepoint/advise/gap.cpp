@@ -190,10 +190,10 @@ class Explainer {
     // A rank's own span, and not that of all ranks, whose profilers begin one by one.
     double length = 0, idle = 0;
     for (const metrics::MeanStep& rank : rank_steps_) {
-      length += static_cast<double>(rank.length);
-      idle += static_cast<double>(rank.idle.total());
+      length += as_real(rank.length);
+      idle += as_real(rank.idle.total());
     }
-    const auto ranks = static_cast<double>(rank_steps_.size());
+    const auto ranks = as_real(rank_steps_.size());
     seen_.step_time = length / ranks * unit::ns;
     if (seen_.parts) seen_.parts->gaps = idle / ranks * unit::ns;
   }
@@ -257,7 +257,7 @@ class Explainer {
         (calls_->kind != metrics::HostCallKind::data_loader &&
          calls_->kind != metrics::HostCallKind::allocator))
       return;
-    const auto steps = static_cast<double>(std::max<size_t>(1, run::detailed_steps(run_).size()));
+    const auto steps = as_real(std::max<size_t>(1, run::detailed_steps(run_).size()));
     const Seconds idle = std::max(Seconds(), idle_of(*seen_.parts) - idle_of(*plain_.parts));
     const Seconds waiting = std::max(Seconds(), seen_.parts->waiting - plain_.parts->waiting);
     const Seconds cost = std::min(idle + waiting, calls_->time / steps);
@@ -314,9 +314,8 @@ class Explainer {
         metrics::match_collectives(run_.timeline, metrics::job_ranks_of(run_));
     double waits = 0;
     for (const metrics::ExposedWaits& rank : metrics::exposed_waits(run_.timeline, match))
-      waits += static_cast<double>(rank.late_peers);
-    return waits /
-           static_cast<double>(rank_steps_.size() * std::max<int64_t>(1, gap_.history.steps)) *
+      waits += as_real(rank.late_peers);
+    return waits / as_real(rank_steps_.size() * std::max<int64_t>(1, gap_.history.steps)) *
            unit::ns;
   }
 
@@ -549,8 +548,8 @@ std::vector<run::StepRecord> steps_of_traces(const run::Timeline& timeline) {
     if (!working.empty() && !working.contains(number)) continue;
     double begin = 0, end = 0;
     for (const metrics::TraceStep::OfRank& rank : step.ranks) {
-      begin += static_cast<double>(rank.begin) / static_cast<double>(step.ranks.size());
-      end += static_cast<double>(rank.end) / static_cast<double>(step.ranks.size());
+      begin += as_real(rank.begin) / as_real(step.ranks.size());
+      end += as_real(rank.end) / as_real(step.ranks.size());
     }
     if (begin < end)
       steps.push_back({Instant(std::llround(begin)), Instant(std::llround(end)), 0, 0});

@@ -32,7 +32,7 @@ std::string without_stop(std::string text) {
 Seconds cost_of(const Bottleneck& bottleneck, const run::Run& run) {
   if (bottleneck.cost) return *bottleneck.cost;
   if (!bottleneck.waits) return {};
-  const auto steps = static_cast<double>(std::max<size_t>(1, run::detailed_steps(run).size()));
+  const auto steps = as_real(std::max<size_t>(1, run::detailed_steps(run).size()));
   return *bottleneck.waits / (steps * std::max<double>(1, run.timeline.num_ranks - 1));
 }
 
@@ -163,7 +163,7 @@ std::optional<ClockCause> spread_of_boards(const Metrics& seen, const Metrics& p
     return std::nullopt;
   const double middle = median(clocks), slowest_usual = std::ranges::min(usual) / median(usual);
   const auto slowest = std::ranges::min_element(clocks) - clocks.begin();
-  const double clock = clocks[static_cast<size_t>(slowest)];
+  const double clock = clocks[as_size(slowest)];
   if (!(clock < (slowest_usual - least_clock_loss) * middle)) return std::nullopt;
   GapPart part{
       .cause = "board",
@@ -174,15 +174,15 @@ std::optional<ClockCause> spread_of_boards(const Metrics& seen, const Metrics& p
       .cost = (slowest_usual * middle / clock - 1) * computing_of(plain),
       .at_most = true,
       .advice = "give hungry boards less work (triplepoint place), or exchange them"};
-  if (const auto hotter = hotter_than_predicted(seen, plain, static_cast<size_t>(slowest))) {
+  if (const auto hotter = hotter_than_predicted(seen, plain, as_size(slowest))) {
     part.cause = "heat";
     part.what = fmt::format(
         "GPU {} is {:.0f} K hotter than predicted ({:.0f} °C) and reaches {:.0f} MHz, the median "
         "GPU {:.0f} MHz",
-        slowest, *hotter, seen.temperature_per_gpu_c[static_cast<size_t>(slowest)], clock, middle);
+        slowest, *hotter, seen.temperature_per_gpu_c[as_size(slowest)], clock, middle);
     part.advice = "compare inlet temperature, air and coolant with what was predicted";
   }
-  return ClockCause{{std::move(part)}, {{static_cast<size_t>(slowest), true}}};
+  return ClockCause{{std::move(part)}, {{as_size(slowest), true}}};
 }
 
 /// Power limits at which the job's devices have these clocks (MHz; 0: as they are), as far as a
@@ -254,12 +254,12 @@ std::vector<ClockCause> clock_causes(const run::Run& run, const Metrics& seen,
 std::optional<JobChange> change_of(const ClockCause& cause, const run::Run& run,
                                    const Metrics& seen, const spec::Job& job) {
   const spec::Gpu& gpu = job.cluster.gpu;
-  const auto gpus = static_cast<size_t>(job.cluster.num_gpus());
+  const auto gpus = as_size(job.cluster.num_gpus());
   if (!gpu.governor || !gpu.power || !gpu.max_clock || cause.held.empty()) return std::nullopt;
   std::vector<Hertz> locks(gpus, *gpu.max_clock);
   std::vector<double> clocks(gpus);
   for (const auto& [device, by_power] : cause.held) {
-    const auto place = static_cast<size_t>(run.devices[device].index);
+    const auto place = as_size(run.devices[device].index);
     if (place >= gpus) return std::nullopt;
     const double clock = seen.sm_clock_per_gpu_mhz[device];
     if (by_power)

@@ -52,8 +52,8 @@ Seconds mean_of(const std::vector<metrics::MeanStep>& ranks, int64_t IdleTime::*
                 IdleTime metrics::MeanStep::*when) {
   double sum = 0;
   for (const metrics::MeanStep& rank : ranks)
-    sum += static_cast<double>(rank.*when.*of);
-  return sum / static_cast<double>(std::max<size_t>(1, ranks.size())) * unit::ns;
+    sum += as_real(rank.*when.*of);
+  return sum / as_real(std::max<size_t>(1, ranks.size())) * unit::ns;
 }
 
 }  // namespace
@@ -91,12 +91,12 @@ std::vector<Stretch> stretches_of(const run::Run& run, const metrics::StepPatter
                             ? Stretch{step.end.nanoseconds(), run.steps[i + 1].begin.nanoseconds()}
                             : Stretch{step.begin.nanoseconds(), step.end.nanoseconds()};
     all.push_back(one);
-    lengths.push_back(static_cast<double>(one.end - one.begin));
+    lengths.push_back(as_real(one.end - one.begin));
   }
   if (all.empty()) return all;
   const double least = median(std::move(lengths)) + 0.5 * (pattern.excess / unit::ns);
   for (Stretch& one : all)
-    one.is_long = static_cast<double>(one.end - one.begin) > least;
+    one.is_long = as_real(one.end - one.begin) > least;
   return all;
 }
 
@@ -109,14 +109,14 @@ std::map<std::pair<std::string, int32_t>, RegionTime> times_of_regions(
     const run::Run& run, const std::vector<Stretch>& stretches) {
   std::map<std::pair<std::string, int32_t>, RegionTime> times;
   for (const run::Span& span : run.timeline.spans) {
-    const run::SpanType& type = run.timeline.types[static_cast<size_t>(span.type)];
+    const run::SpanType& type = run.timeline.types[as_size(span.type)];
     if (type.kind != run::SpanKind::pass) continue;
     const int64_t begin = span.begin.nanoseconds(), end = span.end.nanoseconds();
     auto stretch = std::ranges::upper_bound(stretches, begin, {}, &Stretch::end);
     for (; stretch != stretches.end() && stretch->begin < end; ++stretch) {
       RegionTime& time = times[{type.name, span.rank}];
       (stretch->is_long ? time.in_long : time.in_others) +=
-          static_cast<double>(std::min(end, stretch->end) - std::max(begin, stretch->begin));
+          as_real(std::min(end, stretch->end) - std::max(begin, stretch->begin));
     }
   }
   return times;
@@ -128,8 +128,8 @@ void name_marked_region(const run::Run& run, const metrics::StepPattern& pattern
   constexpr double most = 0.6;
   if (run.manifest.origin != run::Origin::measured) return;
   const std::vector<Stretch> stretches = stretches_of(run, pattern);
-  const auto longer = static_cast<double>(std::ranges::count_if(stretches, &Stretch::is_long));
-  const double others = static_cast<double>(stretches.size()) - longer;
+  const auto longer = as_real(std::ranges::count_if(stretches, &Stretch::is_long));
+  const double others = as_real(stretches.size()) - longer;
   if (longer == 0 || others == 0) return;
   const double excess = pattern.excess / unit::ns;
   const std::string* name = nullptr;

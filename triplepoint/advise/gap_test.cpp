@@ -85,7 +85,7 @@ constexpr size_t recorded_steps = 60;
 void show_as_brake(const spec::Job& job, run::Run& run) {
   for (const spec::Fault& fault : job.environment.faults)
     for (run::DeviceSummary& summary : run.summaries) {
-      const size_t d = static_cast<size_t>(&summary - run.summaries.data());
+      const size_t d = as_size(&summary - run.summaries.data());
       const bool is_hit =
           fault.kind == spec::FaultKind::power && fault.node && *fault.node == run.devices[d].node;
       if (is_hit)
@@ -102,7 +102,7 @@ run::Run recorded(spec::Job job, uint64_t seed, Sources sources) {
   show_as_brake(job, run);
   run.manifest.job->environment.faults.clear();
   for (const run::Device& device : run.devices)
-    if (const auto limit = metrics::power_limit_w(run, static_cast<size_t>(device.index)))
+    if (const auto limit = metrics::power_limit_w(run, as_size(device.index)))
       run.series.push_back({"power_limit_w", device.index, false, {Instant()}, {*limit}});
   run.manifest.origin = run::Origin::measured;
   run.manifest.job.reset();
@@ -124,8 +124,7 @@ run::Run recorded(spec::Job job, uint64_t seed, Sources sources) {
 
 /// The share of steps whose number leaves this rest.
 double often(size_t every, size_t rest) {
-  return static_cast<double>((recorded_steps - rest + every - 1) / every) /
-         static_cast<double>(recorded_steps);
+  return as_real((recorded_steps - rest + every - 1) / every) / as_real(recorded_steps);
 }
 
 /// Longer steps, by number.
@@ -213,7 +212,7 @@ Disturbance stalls(double share, std::vector<std::pair<double, const char*>> cal
   return [=](run::Run& run, Seconds step) {
     for (const auto& [at, call] : calls)
       stall(run, at, share * step, call);
-    return static_cast<double>(calls.size()) * share * step;
+    return as_real(calls.size()) * share * step;
   };
 }
 
@@ -440,7 +439,7 @@ struct Traced {
 Traced traced(uint64_t seed, bool marked) {
   uint64_t draws = 0;
   const auto upto = [&](int64_t most) {
-    return static_cast<int64_t>(random_uniform({seed, 3}, draws++) * static_cast<double>(most));
+    return static_cast<int64_t>(random_uniform({seed, 3}, draws++) * as_real(most));
   };
   const int64_t ranks = 1 + upto(4), steps = marked ? 4 : 1;
   Traced result;
@@ -472,9 +471,9 @@ Traced traced(uint64_t seed, bool marked) {
                                         : 100'000 + upto(900'000);
         const bool is_seen = step > 0 || !is_first;
         const double share =
-            1.0 / static_cast<double>(ranks * (is_first ? std::max<int64_t>(1, steps - 1) : steps));
-        int64_t& idle = result.idle.*metrics::idle_classes[static_cast<size_t>(kind)];
-        if (is_seen) idle += std::llround(share * static_cast<double>(gap));
+            1.0 / as_real(ranks * (is_first ? std::max<int64_t>(1, steps - 1) : steps));
+        int64_t& idle = result.idle.*metrics::idle_classes[as_size(kind)];
+        if (is_seen) idle += std::llround(share * as_real(gap));
         const int64_t called = kind == 0 ? now + gap / 2 : last_begin;
         if (kind < 3)
           add(called, called + 2'000, type("cudaLaunchKernel", run::SpanKind::host), true, number);
@@ -489,8 +488,7 @@ Traced traced(uint64_t seed, bool marked) {
     }
     if (marked)  // of a profiler that was stopped
       add(now, now + 50'000, type("ProfilerStep#last", run::SpanKind::step), true, -1);
-    result.length += static_cast<double>(now - (marked ? start : first_begin)) /
-                     static_cast<double>(ranks * steps);
+    result.length += as_real(now - (marked ? start : first_begin)) / as_real(ranks * steps);
   }
   run::sort(timeline);
   result.run.manifest.origin = run::Origin::imported;
@@ -514,7 +512,7 @@ TEST_CASE("idle time of traces is each rank's own, and has no cause that they do
     CHECK(gap.is_whole_trace == (seed % 2 == 1));
     CHECK(gap.measured / unit::ns == Approx(truth.length).epsilon(1e-6));
     const auto shown = [&](int64_t time) {
-      return static_cast<double>(time) < 0.01 * truth.length ? 0 : static_cast<double>(time);
+      return as_real(time) < 0.01 * truth.length ? 0 : as_real(time);
     };
     CHECK(cost_of(gap, "host") == Approx(shown(truth.idle.host_wait)).epsilon(1e-4));
     CHECK(cost_of(gap, "launch_gaps") == Approx(shown(truth.idle.kernel_wait)).epsilon(1e-4));
@@ -532,7 +530,7 @@ TEST_CASE("what the host is at while GPUs idle is told where its calls are in th
     // Around the begin of each step's gap, or in it.
     const run::Timeline plain = timeline;
     for (size_t i = 0; i < plain.spans.size(); ++i)
-      if (plain.types[static_cast<size_t>(plain.spans[i].type)].kind == run::SpanKind::step) {
+      if (plain.types[as_size(plain.spans[i].type)].kind == run::SpanKind::step) {
         const Instant begin = plain.spans[i].begin;
         timeline.spans.push_back({before ? begin - 0.1 * unit::ms : begin + 0.1 * unit::ms,
                                   begin + (before ? 0.1 : 2.9) * unit::ms, type,

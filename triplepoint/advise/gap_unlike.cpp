@@ -56,7 +56,7 @@ std::vector<std::string> unlike(const run::Run& measured, const run::Run& predic
   const auto compare = [&](const char* what, std::optional<int64_t> a, std::optional<int64_t> b) {
     constexpr double tolerance = 0.02;
     if (!a || !b) return;
-    const auto x = static_cast<double>(*a), y = static_cast<double>(*b);
+    const auto x = as_real(*a), y = as_real(*b);
     if (std::abs(x - y) > tolerance * y)
       all.push_back(fmt::format("{} {}, predicted {}", whole(*a), what, whole(*b)));
   };

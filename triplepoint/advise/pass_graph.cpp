@@ -38,7 +38,7 @@ class Senders {
 
   size_t& of(const Action& action, size_t virtual_stage) {
     auto& table = action.kind == ActionKind::forward ? forward_ : backward_;
-    return table[virtual_stage * microbatches_ + static_cast<size_t>(action.microbatch)];
+    return table[virtual_stage * microbatches_ + as_size(action.microbatch)];
   }
 
  private:
@@ -50,7 +50,7 @@ size_t count_microbatches(std::span<const sim::StageTimeline> timeline) {
   int32_t last = 0;
   for (const sim::ActionTimes& action : timeline[0].actions)
     last = std::max(last, action.action.microbatch);
-  return static_cast<size_t>(last) + 1;
+  return as_size(last) + 1;
 }
 
 }  // namespace
@@ -69,8 +69,8 @@ PassGraph::PassGraph(std::span<const sim::StageTimeline> timeline, size_t chunks
     const sim::ActionTimes& action = timeline[place.stage].actions[place.at];
     const Action& what = action.action;
     Pass pass{.stage = place.stage,
-              .chunk = static_cast<size_t>(what.chunk),
-              .kind = static_cast<size_t>(what.kind),
+              .chunk = as_size(what.chunk),
+              .kind = as_size(what.kind),
               .before = last_[place.stage],
               .sent = action.queued + action.sent};
     const size_t v = pass.chunk * stages_ + place.stage;

@@ -15,10 +15,10 @@ namespace triplepoint::advise {
 namespace {
 
 std::vector<std::vector<int64_t>> node_orders_of(const spec::Job& job, const ColdMap& map) {
-  std::vector<int64_t> coolest(static_cast<size_t>(job.cluster.num_nodes));
+  std::vector<int64_t> coolest(as_size(job.cluster.num_nodes));
   std::iota(coolest.begin(), coolest.end(), int64_t{0});
   std::stable_sort(coolest.begin(), coolest.end(), [&](int64_t a, int64_t b) {
-    return map.node_effect[static_cast<size_t>(a)] < map.node_effect[static_cast<size_t>(b)];
+    return map.node_effect[as_size(a)] < map.node_effect[as_size(b)];
   });
   std::vector<std::vector<int64_t>> orders = {job.plan.node_order};
   const auto [low, high] = std::minmax_element(map.node_effect.begin(), map.node_effect.end());
@@ -86,7 +86,7 @@ class LocalSearch {
   spec::Job descend(Point point, double time) {
     while (true) {
       std::vector<Point> around = neighbours(point);
-      const auto left = static_cast<size_t>(options_.most_judged - counts_.judged);
+      const auto left = as_size(options_.most_judged - counts_.judged);
       counts_.searched_all = around.size() <= left;
       around.resize(std::min(around.size(), left));
       const std::vector<double> times = judge(around);
@@ -94,7 +94,7 @@ class LocalSearch {
       if (options_.watch.stopped()) counts_.interrupted = true, counts_.searched_all = false;
       if (best == times.end() || *best >= time) return job_of(point);
       time = *best;
-      point = around[static_cast<size_t>(best - times.begin())];
+      point = around[as_size(best - times.begin())];
       if (!counts_.searched_all) return job_of(point);
     }
   }
@@ -346,7 +346,7 @@ double PlaceResult::gain(const Placement& placement) const {
 
 const char* name_of(PlacementKind kind) {
   constexpr const char* names[] = {"baseline", "symmetric", "asymmetric", "searched"};
-  return names[static_cast<size_t>(kind)];
+  return names[as_size(kind)];
 }
 
 PlaceResult place(const spec::Job& job, const ColdMap& map, const PlaceOptions& options) {

@@ -105,7 +105,7 @@ std::string grouping_text(const GroupedMachine& seen) {
         "{:.1f}{} apart, with {:.1f} % of the scatter inside of them (p = {:.3f}, of "
         "1000 random spreads)",
         test.step, unit, 100 * test.left, test.chance);
-    if (static_cast<size_t>(test.groups) == count)
+    if (as_size(test.groups) == count)
       text = fmt::format("{} groups, {}.", count, apart);
     else if (count == 1 && test.groups == 2)
       text = fmt::format("One group: two would be {}.", apart);
@@ -472,7 +472,7 @@ Json numbers_of(const spec::Job& job, const GroupedMachine& seen, const PlaceRes
                {"placements", Json::array()},
                {"recommended", placement_name(result.best())},
                {"fastest", placement_name(fastest_of(result))},
-               {"energy_scope", metrics::energy_scopes[static_cast<size_t>(result.scope)]},
+               {"energy_scope", metrics::energy_scopes[as_size(result.scope)]},
                {"search", {{"judged", result.judged}, {"searched_all", result.searched_all}}},
                {"notes", result.notes},
                {"job", job.name}};

@@ -14,11 +14,11 @@ namespace {
 
 int64_t node_of_block(const spec::Job& job, int64_t block) {
   const auto& order = job.plan.node_order;
-  return order.empty() ? block : order[static_cast<size_t>(block)];
+  return order.empty() ? block : order[as_size(block)];
 }
 
 std::string host_name(int64_t node, const std::vector<std::string>& hosts) {
-  const auto n = static_cast<size_t>(node);
+  const auto n = as_size(node);
   return n < hosts.size() && !hosts[n].empty() ? hosts[n] : fmt::format("node{}", node);
 }
 
@@ -46,7 +46,7 @@ std::string visible_devices(const spec::Job& job, int64_t node) {
   std::vector<int64_t> devices;
   for (int64_t local = 0; local < per_node; ++local) {
     const int64_t at = nodes_differ(job) ? node * per_node + local : local;
-    devices.push_back(order.empty() ? local : order[static_cast<size_t>(at)]);
+    devices.push_back(order.empty() ? local : order[as_size(at)]);
   }
   return fmt::format("{}", fmt::join(devices, ","));
 }

@@ -88,7 +88,7 @@ TEST_CASE("nodes with other cold slots get their own order") {
 TEST_CASE("on a machine that is known the fastest placement is found, and its gain adds up") {
   uint64_t at = 0;
   const auto draw = [&](int64_t below) {
-    return static_cast<int64_t>(random_uniform({7, 1}, at++) * static_cast<double>(below));
+    return static_cast<int64_t>(random_uniform({7, 1}, at++) * as_real(below));
   };
   int better = 0;
   for (int i = 0; i < 6; ++i) {

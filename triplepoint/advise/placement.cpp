@@ -19,13 +19,13 @@ namespace triplepoint::advise {
 namespace {
 
 int64_t node_at(const spec::Plan& plan, int64_t block) {
-  return plan.node_order.empty() ? block : plan.node_order[static_cast<size_t>(block)];
+  return plan.node_order.empty() ? block : plan.node_order[as_size(block)];
 }
 
 /// The devices of a block's node in the order in which the plan's ranks take them.
 std::vector<int64_t> order_written_out(const spec::Job& job) {
-  const size_t per_node = static_cast<size_t>(job.cluster.gpus_per_node);
-  const size_t devices = static_cast<size_t>(job.cluster.num_gpus());
+  const size_t per_node = as_size(job.cluster.gpus_per_node);
+  const size_t devices = as_size(job.cluster.num_gpus());
   std::vector<int64_t> order(devices);
   const std::vector<int64_t>& said = job.plan.device_order;
   for (size_t d = 0; d < devices; ++d) {
@@ -40,11 +40,9 @@ std::vector<int64_t> order_written_out(const spec::Job& job) {
 }  // namespace
 
 std::vector<int64_t> ColdMap::cold_first(int64_t node, int64_t gpus_per_node) const {
-  std::vector<int64_t> order(static_cast<size_t>(gpus_per_node));
+  std::vector<int64_t> order(as_size(gpus_per_node));
   std::iota(order.begin(), order.end(), int64_t{0});
-  const auto group_at = [&](int64_t local) {
-    return group[static_cast<size_t>(node * gpus_per_node + local)];
-  };
+  const auto group_at = [&](int64_t local) { return group[as_size(node * gpus_per_node + local)]; };
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return group_at(a) < group_at(b); });
   return order;
@@ -55,14 +53,14 @@ ColdMap cold_map(const ThermalGroups& found, const std::vector<ThermalSample>& d
   const int64_t per_node = job.cluster.gpus_per_node;
   const bool one_node = std::all_of(devices.begin(), devices.end(),
                                     [](const ThermalSample& one) { return one.node == 0; });
-  ColdMap map{.group = std::vector<size_t>(static_cast<size_t>(job.cluster.num_gpus())),
+  ColdMap map{.group = std::vector<size_t>(as_size(job.cluster.num_gpus())),
               .groups = found.groups.size(),
-              .node_effect = std::vector<double>(static_cast<size_t>(job.cluster.num_nodes))};
+              .node_effect = std::vector<double>(as_size(job.cluster.num_nodes))};
   for (int64_t node = 0; node < job.cluster.num_nodes; ++node)
     for (size_t i = 0; i < devices.size(); ++i) {
       const bool is_here = one_node || devices[i].node == node;
       if (is_here && devices[i].local < per_node)
-        map.group[static_cast<size_t>(node * per_node + devices[i].local)] = found.group_of[i];
+        map.group[as_size(node * per_node + devices[i].local)] = found.group_of[i];
     }
   for (size_t n = 0; !one_node && n < map.node_effect.size(); ++n)
     if (n < found.node_effects.size()) map.node_effect[n] = found.node_effects[n];
@@ -108,14 +106,14 @@ spec::Plan place_cold_first(const spec::Job& job, const ColdMap& map,
     size_t next = 0;
     for (const size_t which : wanted)
       for (const int64_t local : node.locals[which])
-        plan.device_order[static_cast<size_t>(node.node * per_node + local)] = cold[next++];
+        plan.device_order[as_size(node.node * per_node + local)] = cold[next++];
   }
   shorten_orders(plan, job);
   return plan;
 }
 
 void shorten_orders(spec::Plan& plan, const spec::Job& job) {
-  const size_t per_node = static_cast<size_t>(job.cluster.gpus_per_node);
+  const size_t per_node = as_size(job.cluster.gpus_per_node);
   std::vector<int64_t>& order = plan.device_order;
   bool alike = true;
   for (size_t d = per_node; d < order.size(); ++d)
@@ -132,11 +130,10 @@ void shorten_orders(spec::Plan& plan, const spec::Job& job) {
 
 std::vector<double> stage_means(const spec::Job& job, const std::vector<double>& per_device) {
   const workload::RankGrid grid(job);
-  std::vector<double> means(static_cast<size_t>(job.plan.pipeline_parallel_size)),
-      count(means.size());
+  std::vector<double> means(as_size(job.plan.pipeline_parallel_size)), count(means.size());
   for (int64_t rank = 0; rank < grid.world_size(); ++rank) {
-    const auto stage = static_cast<size_t>(grid.coordinates(rank).pipeline);
-    const auto device = static_cast<size_t>(grid.device_of(rank));
+    const auto stage = as_size(grid.coordinates(rank).pipeline);
+    const auto device = as_size(grid.device_of(rank));
     if (device >= per_device.size()) continue;
     means[stage] += per_device[device];
     count[stage] += 1;
@@ -163,7 +160,7 @@ std::vector<int64_t> shift_layers(const spec::Job& job, const std::vector<double
                                   int64_t extra) {
   std::vector<int64_t> layers = layers_of(job);
   const double mean =
-      std::accumulate(coldness.begin(), coldness.end(), 0.0) / static_cast<double>(coldness.size());
+      std::accumulate(coldness.begin(), coldness.end(), 0.0) / as_real(coldness.size());
   int64_t given = 0;
   for (size_t part = 0; part < layers.size(); ++part) {
     const double warmer = coldness[part % coldness.size()] - mean;
@@ -181,10 +178,10 @@ namespace {
 double variance_of(const std::vector<double>& values) {
   double mean = 0, sum = 0;
   for (const double value : values)
-    mean += value / static_cast<double>(values.size());
+    mean += value / as_real(values.size());
   for (const double value : values)
     sum += (value - mean) * (value - mean);
-  return sum / static_cast<double>(values.size());
+  return sum / as_real(values.size());
 }
 
 double gap_of(const std::vector<double>& temperatures, const ColdMap& map) {
@@ -266,7 +263,7 @@ bool has_spread(const spec::Job& job) {
 
 std::vector<spec::Job> drawn_machines(const spec::Job& job, int64_t count) {
   if (!has_spread(job)) return {job};
-  std::vector<spec::Job> machines(static_cast<size_t>(count), job);
+  std::vector<spec::Job> machines(as_size(count), job);
   for (size_t i = 0; i < machines.size(); ++i)
     machines[i].environment.seed = i + 1;
   return machines;

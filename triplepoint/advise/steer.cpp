@@ -18,7 +18,7 @@ namespace {
 /// Of the devices (W) while training is paused.
 std::vector<double> idle_powers(const spec::Job& job) {
   const Watts each = job.cluster.gpu.power ? job.cluster.gpu.power->idle : Watts();
-  return std::vector<double>(static_cast<std::size_t>(job.cluster.num_gpus()), each / unit::W);
+  return std::vector<double>(as_size(job.cluster.num_gpus()), each / unit::W);
 }
 
 /// "alarm: node=1,fan=0.2": what one list of faults has and the other lacks, as --fault takes it.
@@ -163,12 +163,12 @@ class Track {
       last_step_ = step.end - step.begin;
       step_begin_ = step.end - Instant();
     }
-    side_.totals.steps += static_cast<double>(window.steps.size());
+    side_.totals.steps += as_real(window.steps.size());
     side_.ended = run::shutdown_text(window);
     const Seconds end = runs() ? now() : window.shutdown->time.value_or(now());
-    std::vector<double> drawn(static_cast<std::size_t>(world_.job().cluster.num_gpus()));
+    std::vector<double> drawn(as_size(world_.job().cluster.num_gpus()));
     for (const run::Series& series : window.series)
-      drawn[static_cast<std::size_t>(series.device)] += count(series, begin, end) / unit::J;
+      drawn[as_size(series.device)] += count(series, begin, end) / unit::J;
     const double seconds = (end - begin) / unit::s;
     if (seconds > 0)
       for (double& each : drawn)
@@ -291,7 +291,7 @@ Fault fault_of(FaultKind kind, std::optional<int64_t> Fault::*place, std::size_t
 std::vector<Fault> explain(const spec::Job& job, const SteerReadings& baseline,
                            const SteerReadings& now) {
   const double inlet = job.chassis().inlet.degrees(), limit = job.power_limit() / unit::W;
-  const auto per_node = static_cast<std::size_t>(job.cluster.gpus_per_node);
+  const auto per_node = as_size(job.cluster.gpus_per_node);
   const auto path = [&](std::size_t d) {
     return std::max(1e-3, baseline.die_c[d] - inlet) / std::max(1.0, baseline.power_w[d]);
   };

@@ -46,7 +46,7 @@ DataTable looks_table(const spec::Job& job, const SteerOutcome& outcome) {
 }
 
 std::string_view scope_name(const SteerOutcome& outcome) {
-  return metrics::energy_scopes[static_cast<size_t>(outcome.scope)];
+  return metrics::energy_scopes[as_size(outcome.scope)];
 }
 
 DataTable sides_table(const SteerOutcome& outcome) {

@@ -110,7 +110,7 @@ std::string words_of(const SteerSetting& setting, const spec::Job& base) {
 
 spec::Job job_with(const spec::Job& base, const SteerSetting& setting) {
   spec::Job job = base;
-  const auto gpus = static_cast<std::size_t>(base.cluster.num_gpus());
+  const auto gpus = as_size(base.cluster.num_gpus());
   auto& room = job.environment;
   if (setting.ceiling < 1) {
     const Hertz ceiling = setting.ceiling * *base.cluster.gpu.max_clock;
@@ -131,11 +131,11 @@ Watts SteerReadings::power() const {
 }
 
 std::size_t SteerReadings::slowest() const {
-  return static_cast<std::size_t>(std::min_element(clock.begin(), clock.end()) - clock.begin());
+  return as_size(std::min_element(clock.begin(), clock.end()) - clock.begin());
 }
 
 std::size_t SteerReadings::hottest() const {
-  return static_cast<std::size_t>(std::max_element(die_c.begin(), die_c.end()) - die_c.begin());
+  return as_size(std::max_element(die_c.begin(), die_c.end()) - die_c.begin());
 }
 
 std::optional<SteerReadings> readings_of(const run::Run& run, const spec::Job& job,
@@ -155,7 +155,7 @@ std::optional<SteerReadings> readings_of(const run::Run& run, const spec::Job& j
     });
   if (steps.empty()) return std::nullopt;
   SteerReadings seen;
-  seen.step_time = (steps.back().end - steps.front().begin) / static_cast<double>(steps.size());
+  seen.step_time = (steps.back().end - steps.front().begin) / as_real(steps.size());
   const double max_mhz = *job.cluster.gpu.max_clock / unit::MHz;
   for (int32_t d = 0; d < job.cluster.num_gpus(); ++d) {
     const auto clock = mean_of("sm_clock_mhz", d);
@@ -241,12 +241,11 @@ Watts power_in(metrics::EnergyScope scope, const sim::TransientSimulation& now,
   for (int64_t n = 0; n < cluster.num_nodes; ++n) {
     double of_node = 0;
     for (int64_t g = 0; g < cluster.gpus_per_node; ++g)
-      of_node += device_w[static_cast<size_t>(n * cluster.gpus_per_node + g)];
+      of_node += device_w[as_size(n * cluster.gpus_per_node + g)];
     devices += of_node;
     nodes += now.node_power(n, of_node * unit::W) / unit::W;
   }
-  return search::energy_in(scope, now.job(), devices,
-                           nodes / static_cast<double>(cluster.num_nodes), 1) *
+  return search::energy_in(scope, now.job(), devices, nodes / as_real(cluster.num_nodes), 1) *
          unit::W;
 }
 

@@ -108,7 +108,7 @@ TEST_CASE("what flaps for ever is followed ever more rarely") {
   const SteerRules rules{.dwell = 60 * unit::s, .most_restarts = 100'000};
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const std::size_t moves = steer_randomly(seed, rules, 7200).size();
-    CHECK(static_cast<double>(moves) <= 6 * (2 + std::log2(72'000.0 / 60)));
+    CHECK(as_real(moves) <= 6 * (2 + std::log2(72'000.0 / 60)));
   }
 }
 

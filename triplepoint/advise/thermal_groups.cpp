@@ -15,8 +15,7 @@ namespace triplepoint::advise {
 BestGroupings::BestGroupings(const std::vector<double>& ascending, size_t most)
     : n_(ascending.size()), sums_(n_ + 1), squares_(n_ + 1) {
   // Around the mean, so that sums of squares keep their digits.
-  const double mean =
-      std::accumulate(ascending.begin(), ascending.end(), 0.0) / static_cast<double>(n_);
+  const double mean = std::accumulate(ascending.begin(), ascending.end(), 0.0) / as_real(n_);
   for (size_t i = 0; i < n_; ++i) {
     const double x = ascending[i] - mean;
     sums_[i + 1] = sums_[i] + x;
@@ -41,8 +40,7 @@ std::vector<size_t> BestGroupings::ends(size_t groups) const {
 
 double BestGroupings::scatter(size_t begin, size_t end) const {
   const double sum = sums_[end] - sums_[begin];
-  const double within =
-      squares_[end] - squares_[begin] - sum * sum / static_cast<double>(end - begin);
+  const double within = squares_[end] - squares_[begin] - sum * sum / as_real(end - begin);
   return std::max(0.0, within);
 }
 
@@ -117,7 +115,7 @@ double mean_of(const std::vector<double>& ascending, size_t begin, size_t end) {
   double sum = 0;
   for (size_t i = begin; i < end; ++i)
     sum += ascending[i];
-  return sum / static_cast<double>(end - begin);
+  return sum / as_real(end - begin);
 }
 
 /// Least difference between the means of neighbouring groups.
@@ -177,13 +175,12 @@ class Grouping {
       as_good += spread[k - 1] <= left ? 1 : 0;
       logarithms += std::log(std::max(resolution, spread[k - 1]));
     }
-    return {
-        .groups = static_cast<int64_t>(k),
-        .left = left,
-        .chance = as_good / static_cast<double>(spreads + 1),
-        .gain = logarithms / static_cast<double>(spreads) - std::log(std::max(resolution, left)),
-        .step = 0,
-        .possible = false};
+    return {.groups = static_cast<int64_t>(k),
+            .left = left,
+            .chance = as_good / as_real(spreads + 1),
+            .gain = logarithms / as_real(spreads) - std::log(std::max(resolution, left)),
+            .step = 0,
+            .possible = false};
   }
 
   std::vector<Members> cut(const Members& order, const std::vector<size_t>& ends) const {
@@ -243,7 +240,7 @@ std::optional<double> slope_within_devices(const std::vector<ThermalSample>& sam
     together += watts * (*sample.temperature_c - *mean.temperature_c);
     power += watts * watts;
   }
-  if (power <= static_cast<double>(samples.size())) return std::nullopt;  // within about 1 W
+  if (power <= as_real(samples.size())) return std::nullopt;  // within about 1 W
   return std::max(0.0, together / power);
 }
 
@@ -281,15 +278,15 @@ std::vector<double> effects_of_nodes(const std::vector<ThermalSample>& devices,
   int64_t nodes = 0;
   for (const ThermalSample& device : devices)
     nodes = std::max(nodes, device.node + 1);
-  std::vector<double> effect(static_cast<size_t>(nodes)), count(effect.size());
+  std::vector<double> effect(as_size(nodes)), count(effect.size());
   for (size_t i = 0; i < devices.size(); ++i) {
-    effect[static_cast<size_t>(devices[i].node)] += values[i] - expected[i];
-    count[static_cast<size_t>(devices[i].node)] += 1;
+    effect[as_size(devices[i].node)] += values[i] - expected[i];
+    count[as_size(devices[i].node)] += 1;
   }
   double mean = 0;
   for (size_t n = 0; n < effect.size(); ++n) {
     effect[n] /= std::max(1.0, count[n]);
-    mean += effect[n] / static_cast<double>(effect.size());
+    mean += effect[n] / as_real(effect.size());
   }
   for (double& one : effect)
     one -= mean;
@@ -315,8 +312,8 @@ std::vector<double> first_expectations(const std::vector<ThermalSample>& devices
     nodes[devices[i].node].push_back(values[i]);
   std::map<int64_t, double> shift;  // of a node's mean from its middle
   for (const auto& [node, own] : nodes)
-    shift[node] = std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size()) -
-                  middle_of(own);
+    shift[node] =
+        std::accumulate(own.begin(), own.end(), 0.0) / as_real(own.size()) - middle_of(own);
   std::vector<double> expected;
   expected.reserve(devices.size());
   for (const ThermalSample& device : devices)
@@ -328,7 +325,7 @@ double mean_over(const Members& members, const std::vector<double>& values) {
   double sum = 0;
   for (const size_t i : members)
     sum += values[i];
-  return sum / static_cast<double>(members.size());
+  return sum / as_real(members.size());
 }
 
 ThermalGroup describe(Members members, const std::vector<ThermalSample>& devices,
@@ -412,7 +409,7 @@ ThermalGroups find_thermal_groups(const std::vector<ThermalSample>& samples,
     found.node_effects = effects_of_nodes(devices, values, expected);
     found.adjusted = values;
     for (size_t i = 0; i < devices.size(); ++i)
-      found.adjusted[i] -= found.node_effects[static_cast<size_t>(devices[i].node)];
+      found.adjusted[i] -= found.node_effects[as_size(devices[i].node)];
     std::vector<Members> next = grouping.group(found.adjusted);
     const bool settled = next == groups;
     groups = std::move(next);
@@ -422,7 +419,7 @@ ThermalGroups find_thermal_groups(const std::vector<ThermalSample>& samples,
         expected[i] = mean_over(group, found.adjusted);
   }
   found.tests = std::move(grouping.tests);
-  found.node_effects.resize(static_cast<size_t>(nodes));
+  found.node_effects.resize(as_size(nodes));
   found.group_of.assign(all.size(), groups.size() - 1);
   for (size_t g = 0; g < groups.size(); ++g) {
     for (const size_t i : groups[g])
@@ -440,9 +437,9 @@ std::vector<std::vector<int64_t>> cold_first_order(const ThermalGroups& found,
   std::vector<std::vector<int64_t>> order(found.node_effects.size());
   for (const ThermalGroup& group : found.groups)
     for (const size_t i : group.members)
-      order[static_cast<size_t>(devices[i].node)].push_back(devices[i].local);
+      order[as_size(devices[i].node)].push_back(devices[i].local);
   for (const size_t i : found.unread)
-    order[static_cast<size_t>(devices[i].node)].push_back(devices[i].local);
+    order[as_size(devices[i].node)].push_back(devices[i].local);
   return order;
 }
 

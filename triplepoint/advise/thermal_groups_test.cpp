@@ -46,7 +46,7 @@ TEST_CASE("the grouping that leaves the least scatter is found among all of them
     const auto scatter = [&](size_t begin, size_t end) {
       double mean = 0, sum = 0;
       for (size_t i = begin; i < end; ++i)
-        mean += values[i] / static_cast<double>(end - begin);
+        mean += values[i] / as_real(end - begin);
       for (size_t i = begin; i < end; ++i)
         sum += (values[i] - mean) * (values[i] - mean);
       return sum;
@@ -167,7 +167,7 @@ TEST_CASE("a device without a reading is in no group, last in every order, and m
   for (int64_t i = 0; i < 8; ++i)
     samples.push_back({.node = 0,
                        .local = i,
-                       .temperature_c = i % 2 == 0 ? 60.0 + 0.1 * static_cast<double>(i) : 75.0,
+                       .temperature_c = i % 2 == 0 ? 60.0 + 0.1 * as_real(i) : 75.0,
                        .power_w = 690});
   const ThermalGroups all = find_thermal_groups(samples);
   REQUIRE(all.groups.size() == 2);

@@ -143,7 +143,7 @@ answers::Figure steps_figure(const run::Run& run, const metrics::StepHistory& hi
   answers::Line middle{.name = "median", .style = "k-compute", .values = {}},
       longest{.name = "longest", .style = "k-memory", .values = {}};
   const metrics::StepPattern* const start = history.find(metrics::StepPattern::Kind::start);
-  const size_t first = start == nullptr ? 0 : static_cast<size_t>(start->count);
+  const size_t first = start == nullptr ? 0 : as_size(start->count);
   const size_t each = (run.steps.size() - first + most_points - 1) / most_points;
   if (each == 1) middle.name = "step";
   DataTable table = text_table({{"from step"}, {"median s"}});

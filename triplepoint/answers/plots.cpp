@@ -122,9 +122,9 @@ struct Buckets {
   std::size_t count = 1;
   std::size_t of(Instant time) const {
     const double place = ((time - Instant()) / unit::s - begin) / width;
-    return std::min(count - 1, static_cast<std::size_t>(std::max(0.0, place)));
+    return std::min(count - 1, as_size(std::max(0.0, place)));
   }
-  double time(std::size_t i) const { return begin + width * (static_cast<double>(i) + 0.5); }
+  double time(std::size_t i) const { return begin + width * (as_real(i) + 0.5); }
 };
 
 Buckets buckets_of(const std::vector<const run::Series*>& all, std::size_t points) {
@@ -136,7 +136,7 @@ Buckets buckets_of(const std::vector<const run::Series*>& all, std::size_t point
     most = std::max(most, series->times.size());
   }
   const std::size_t count = std::min(points, most);
-  return {first, std::max(last - first, 1e-9) / static_cast<double>(count), count};
+  return {first, std::max(last - first, 1e-9) / as_real(count), count};
 }
 
 /// Mean, lowest and highest of what was seen in each bucket. A value holds until the next one of
@@ -184,8 +184,7 @@ std::vector<std::optional<double>> values_of(const Course& course, const Value& 
 }
 
 std::vector<std::optional<double>> means_of(const Course& course) {
-  return values_of(
-      course, [&](std::size_t i) { return course.sum[i] / static_cast<double>(course.count[i]); });
+  return values_of(course, [&](std::size_t i) { return course.sum[i] / as_real(course.count[i]); });
 }
 
 std::vector<Curve> band(const std::vector<const run::Series*>& all, const Buckets& buckets) {
@@ -308,7 +307,7 @@ std::vector<std::optional<double>> mean_curve(const Plot& plot) {
       sum += *curve.values[i];
       ++count;
     }
-    if (count > 0) mean[i] = sum / static_cast<double>(count);
+    if (count > 0) mean[i] = sum / as_real(count);
   }
   return mean;
 }

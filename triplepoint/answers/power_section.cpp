@@ -85,7 +85,7 @@ std::vector<std::optional<double>> thinned(const std::vector<double>& watts) {
 
 Figure swing_figure(const PowerProfile& profile) {
   const PowerLevel& site = profile.levels.back();
-  const Seconds whole = static_cast<double>(profile.site_w.size()) * profile.bin;
+  const Seconds whole = as_real(profile.site_w.size()) * profile.bin;
   Line power{.name = "power", .style = "s0", .values = thinned(profile.site_w)};
   const std::size_t points = power.values.size();
   Line steady{.name = "mean", .style = "s1"};

@@ -356,8 +356,7 @@ constexpr Quantity power_and_energy[] = {
     {"energy_scope", "", "", "",
      "what `joules_per_token` counts: `gpu`, `node` (everything behind the nodes' supplies) or "
      "`site` (times its PUE)",
-     [](R r) { return Json(metrics::energy_scopes[static_cast<size_t>(r.metrics.energy_scope)]); },
-     text},
+     [](R r) { return Json(metrics::energy_scopes[as_size(r.metrics.energy_scope)]); }, text},
     {"samples_per_s_mj", "samples_per_s_mj", "samples/(s MJ)", "efficiency by GPU energy",
      "samples per second / `energy_j` in MJ: the efficiency of the MICRO'25 paper; training only",
      [](R r) { return of(r.metrics.samples_per_s_mj); }, number, higher, column},

@@ -193,8 +193,7 @@ TEST_CASE("a row has a cell for every column, and its numbers are those of the o
   const auto row = results_row(run, m);
   REQUIRE(row.size() == columns.size());
   const auto cell = [&](std::string_view name) {
-    return row[static_cast<size_t>(std::ranges::find(columns, name, &Quantity::name) -
-                                   columns.begin())];
+    return row[as_size(std::ranges::find(columns, name, &Quantity::name) - columns.begin())];
   };
   const Json json = results_json(run, m);
   CHECK(std::stod(cell("step_time_s")) == json["step_time_s"]);

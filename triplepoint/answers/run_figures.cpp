@@ -147,11 +147,10 @@ KeyFigure step_figure(const run::Run& run, const Metrics& m, bool whole_run) {
 
 /// Prompts of a batch that is more than one microbatch end one after the other.
 std::string prompts_text(const spec::Job& job, const Metrics& m) {
-  const double n = static_cast<double>(job.num_microbatches());
+  const double n = as_real(job.num_microbatches());
   if (n <= 1 || !m.step_time) return "of every prompt of the batch";
   // Behind each other through the stages: the last leaves after all, those before a slot earlier.
-  const Seconds slot =
-      *m.step_time / (n + static_cast<double>(job.plan.pipeline_parallel_size) - 1);
+  const Seconds slot = *m.step_time / (n + as_real(job.plan.pipeline_parallel_size) - 1);
   return fmt::format("of the last prompt of the batch; first about {}, mean {}",
                      seconds_text(*m.step_time - slot * (n - 1)),
                      seconds_text(*m.step_time - slot * ((n - 1) / 2)));
@@ -237,10 +236,10 @@ std::optional<WholeRun> whole_run_of(const run::Run& run) {
   if (phases.empty()) return std::nullopt;
   WholeRun whole{.span = phases.front().span};
   const Seconds last_end = run.steps.back().end - Instant();
-  if (whole.span.steps > 0) whole.time_per_step = last_end / static_cast<double>(whole.span.steps);
+  if (whole.span.steps > 0) whole.time_per_step = last_end / as_real(whole.span.steps);
   double tokens = 0;
   for (const run::StepRecord& step : run.steps)
-    tokens += static_cast<double>(step.tokens);
+    tokens += as_real(step.tokens);
   if (whole.span.energy_j && tokens > 0)
     whole.gpu_joules_per_token = *whole.span.energy_j * (last_end / whole.span.end) / tokens;
   return whole;

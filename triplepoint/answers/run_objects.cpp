@@ -135,7 +135,7 @@ std::string_view name_of(run::Cause cause) {
   constexpr std::array causes = {"unknown",        "power_limit", "power_cap",  "power_brake",
                                  "power_delivery", "board",       "heat",       "clock_lock",
                                  "links",          "host",        "data_loader"};
-  return causes[static_cast<size_t>(cause)];
+  return causes[as_size(cause)];
 }
 
 Json bottlenecks_of(R r) {
@@ -151,11 +151,11 @@ Json bottlenecks_of(R r) {
   for (const run::Bottleneck& bottleneck : r.metrics.bottlenecks) {
     Json evidence = Json::array();
     for (const run::Evidence& item : bottleneck.evidence)
-      evidence.push_back({{"kind", kinds[static_cast<size_t>(item.kind)]},
+      evidence.push_back({{"kind", kinds[as_size(item.kind)]},
                           {"value", item.value},
                           {"peers", item.peers},
                           {"name", item.name}});
-    list.push_back({{"of", of[static_cast<size_t>(bottleneck.of)]},
+    list.push_back({{"of", of[as_size(bottleneck.of)]},
                     {"who", bottleneck.who},
                     {"cause", name_of(bottleneck.cause)},
                     {"cost_s", seconds(bottleneck.cost)},

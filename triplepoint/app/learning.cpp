@@ -162,9 +162,7 @@ std::string teacher(const Posterior& known, std::size_t k) {
   const std::vector<double> taught = known.taught(k);
   const auto most = std::max_element(taught.begin(), taught.end(),
                                      [](double a, double b) { return std::abs(a) < std::abs(b); });
-  return most == taught.end()
-             ? ""
-             : known.evidence()[static_cast<std::size_t>(most - taught.begin())].run;
+  return most == taught.end() ? "" : known.evidence()[as_size(most - taught.begin())].run;
 }
 
 /// A quantity before and after, as logarithms of factors.

@@ -89,7 +89,7 @@ std::string model_text(const spec::Job& job) {
                                    optimizer.moment_bytes + optimizer.master_bytes
                              : optimizer.weight_bytes;
   const Flops work =
-      workload::count_step_flops(job).model / static_cast<double>(workload::tokens_per_step(job));
+      workload::count_step_flops(job).model / as_real(workload::tokens_per_step(job));
   const Bytes memory = bytes * spec::count_parameters(job.model).total() * unit::B;
   return fmt::format(
       "{}; {} a token; {} of weights{}", spec::about_model(job.model), to_text(work, 3),

@@ -35,7 +35,7 @@ double mean_step_s(const run::Run& run) {
   double sum = 0;
   for (const run::StepRecord& step : run.steps)
     sum += (step.end - step.begin) / unit::s;
-  return run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size());
+  return run.steps.empty() ? 0 : sum / as_real(run.steps.size());
 }
 
 /// The last line with a word in it.
@@ -95,8 +95,7 @@ run::Run middle_of(std::vector<run::Run> runs) {
 std::optional<std::string> peak_note(const run::Run& run, const spec::Job& job) {
   if (!run.model_flops || !run.peak_flops || mean_step_s(run) <= 0) return std::nullopt;
   const double achieved = *run.model_flops / unit::FLOP / mean_step_s(run);
-  const double peak =
-      *run.peak_flops / (unit::FLOP / unit::s) * static_cast<double>(job.world_size());
+  const double peak = *run.peak_flops / (unit::FLOP / unit::s) * as_real(job.world_size());
   if (achieved <= peak) return std::nullopt;
   return fmt::format(
       "the MFU of {:.0f} % is above 100 %: the peak of {:.4g} TFLOP/s per rank is below what this "
@@ -318,7 +317,7 @@ RunTime run_time(const spec::Job& job, const formats::MeasurePlan& plan) {
       time.fits_memory = workload::build_work_graph(job).memory.fits();
       step = sim::steady_step_time(job);
     }
-    time.steps = static_cast<double>(plan.steps) * *step;
+    time.steps = as_real(plan.steps) * *step;
   }
   const Seconds wanted = RunTime::start_up + RunTime::margin * time.steps.value_or(Seconds());
   time.limit = plan.timeout.value_or(

@@ -95,7 +95,7 @@ TEST_CASE("what the user has set for Open MPI stays") {
 }
 
 TEST_CASE("a machine that others use is told from the kernel's and the command's CPU seconds") {
-  const double tick = static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double tick = as_real(sysconf(_SC_CLK_TCK));
   const auto of = [&](double user, double idle, double steal) {
     return *machine_seconds_of(fmt::format("cpu  {} 0 0 {} 0 0 0 {} 0 0\ncpu0 1 2\n", user * tick,
                                            idle * tick, steal * tick));

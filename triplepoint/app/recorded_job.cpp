@@ -72,8 +72,8 @@ void set_stages(run::Timeline& timeline, const workload::RankGrid& grid) {
   for (int64_t rank = 0; rank < grid.world_size(); ++rank)
     stages.push_back(static_cast<int32_t>(grid.coordinates(rank).pipeline));
   for (run::Span& span : timeline.spans)
-    if (span.rank >= 0 && static_cast<size_t>(span.rank) < stages.size() && span.stage < 0)
-      span.stage = stages[static_cast<size_t>(span.rank)];
+    if (span.rank >= 0 && as_size(span.rank) < stages.size() && span.stage < 0)
+      span.stage = stages[as_size(span.rank)];
 }
 
 // ---- which spans are one collective
@@ -89,7 +89,7 @@ Groups groups_of(run::Timeline& timeline, const workload::RankGrid& grid) {
   Groups groups;
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     const run::Span& span = timeline.spans[i];
-    const run::SpanType& type = timeline.types[static_cast<size_t>(span.type)];
+    const run::SpanType& type = timeline.types[as_size(span.type)];
     const bool meets = type.group && type.collective &&
                        type.collective != spec::Collective::send_recv && span.rank >= 0 &&
                        span.rank < grid.world_size();
@@ -139,7 +139,7 @@ void keep_transfers_apart(run::Timeline& timeline) {
   std::map<int32_t, std::pair<int32_t, int64_t>> of_rank;  // communicator, transfers so far
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     const run::Span& span = timeline.spans[i];
-    const run::SpanType& type = timeline.types[static_cast<size_t>(span.type)];
+    const run::SpanType& type = timeline.types[as_size(span.type)];
     if (type.collective != spec::Collective::send_recv) continue;
     const auto [own, is_new] = of_rank.try_emplace(span.rank);
     if (is_new) {

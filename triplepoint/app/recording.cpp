@@ -146,7 +146,7 @@ class Recording {
   }
 
   /// Ranks of this node.
-  size_t num_expected() const { return static_cast<size_t>(environment_.local_size.value_or(1)); }
+  size_t num_expected() const { return as_size(environment_.local_size.value_or(1)); }
 
   /// Ranks that the command has started, as torchrun does, some seconds after its begin.
   void look_for_ranks(Recorder& recorder) {
@@ -157,7 +157,7 @@ class Recording {
     processes_seen_ = processes.size();
     recorder.know_processes(processes);
     const auto local_size = processes.front().launch.local_size.value_or(INT32_MAX);
-    all_processes_known_ = processes_seen_ >= static_cast<size_t>(local_size);
+    all_processes_known_ = processes_seen_ >= as_size(local_size);
   }
 
   /// One look of the thread that waits: marks, and every second samples and the disk.
@@ -288,7 +288,7 @@ struct OwnRecording::State {
   }
 
   void wait_for_others() const {
-    const auto expected = static_cast<size_t>(environment.local_size.value_or(1));
+    const auto expected = as_size(environment.local_size.value_or(1));
     for (int turns = 0; turns < most_turns_for_others && expected > 1; ++turns) {
       if (gathering->ranks().size() >= expected && gathering->others_have_left()) return;
       std::this_thread::sleep_for(nap);
@@ -354,7 +354,7 @@ Result<std::vector<std::string>> OwnRecording::finish() {
 namespace {
 
 double seconds_of(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  return as_real(time.tv_sec) + 1e-6 * as_real(time.tv_usec);
 }
 
 double cpu_seconds_of(int who) {
@@ -374,7 +374,7 @@ std::optional<MachineSeconds> machine_seconds_of(const std::string& proc_stat) {
   for (double& one : ticks)
     words >> one;
   if (!words || name != "cpu") return std::nullopt;
-  const double per_s = static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double per_s = as_real(sysconf(_SC_CLK_TCK));
   const double idle = ticks[3] + ticks[4];
   double all = 0;
   for (const double one : ticks)

@@ -43,7 +43,7 @@ std::string& cell_named(std::vector<std::string>& cells, std::string_view name) 
   const std::vector<const answers::Quantity*> columns = answers::results_columns();
   const auto column = std::ranges::find(columns, name, &answers::Quantity::name);
   TPT_EXPECT(column != columns.end());
-  return cells[static_cast<std::size_t>(column - columns.begin())];
+  return cells[as_size(column - columns.begin())];
 }
 
 /// The job as one whose measurement ended so: a row like that of an invalid job.

@@ -338,7 +338,7 @@ std::vector<std::size_t> best_rows(const report::Study& study) {
   for (const report::Group& group : report::groups_of(study)) {
     const report::Answers answers = report::answers_for(group);
     for (const report::StudyRow* row : {answers.fastest, answers.thriftiest, answers.hottest})
-      if (row != nullptr) rows.push_back(static_cast<std::size_t>(row - study.rows.data()));
+      if (row != nullptr) rows.push_back(as_size(row - study.rows.data()));
   }
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());

@@ -30,7 +30,7 @@ Result<std::vector<std::string>> values_of_range(std::string_view from, std::str
       return error(
           fmt::format("{}..{}/{} has two units; write one, as in 400 W..700 W/50 W", from, to, by));
   const double count = (high.number - low.number) / step.number;
-  if (!(step.number > 0) || !(count >= 0) || count > static_cast<double>(most_values))
+  if (!(step.number > 0) || !(count >= 0) || count > as_real(most_values))
     return error(
         fmt::format("{}..{}/{} is no range of 1 to {} values; the first is the least, and the step "
                     "is above 0",
@@ -190,8 +190,7 @@ DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJ
   };
   const auto scope_of = [&](const SweptJob& job) -> DataCell {
     if (!known(job)) return Missing{why(job)};
-    return std::string(
-        metrics::energy_scopes[static_cast<size_t>(job.results.metrics.energy_scope)]);
+    return std::string(metrics::energy_scopes[as_size(job.results.metrics.energy_scope)]);
   };
   for (const SweptJob& job : jobs) {
     std::vector<DataCell> row(job.values.begin(), job.values.end());

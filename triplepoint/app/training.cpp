@@ -292,7 +292,7 @@ void spread_ranks(spec::Job& job, int64_t ranks) {
   job.plan.device_order.clear();
   job.plan.node_order.clear();
   if (!cluster.chassis.slots.empty())
-    cluster.chassis.slots.assign(static_cast<size_t>(cluster.gpus_per_node), {});
+    cluster.chassis.slots.assign(as_size(cluster.gpus_per_node), {});
 }
 
 Result<void> require_measured_step(int64_t warmup, int64_t steps) {

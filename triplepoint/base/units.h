@@ -3,9 +3,19 @@
 
 #include <cmath>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 
 namespace triplepoint {
+
+template <class T>
+constexpr std::size_t as_size(T number) {
+  return static_cast<std::size_t>(number);
+}
+template <class T>
+constexpr double as_real(T number) {
+  return static_cast<double>(number);
+}
 
 /// What a number measures, as powers of second, joule, byte, flop, kelvin and metre.
 struct Dim {
@@ -149,7 +159,7 @@ class Instant {
   friend constexpr auto operator<=>(Instant, Instant) = default;
   friend constexpr bool operator==(Instant, Instant) = default;
   friend constexpr Seconds operator-(Instant a, Instant b) {
-    return static_cast<double>(a.nanoseconds_ - b.nanoseconds_) * unit::ns;
+    return as_real(a.nanoseconds_ - b.nanoseconds_) * unit::ns;
   }
   friend Instant operator+(Instant a, Seconds d) {
     return Instant(a.nanoseconds_ + std::llround(d / unit::ns));

@@ -108,7 +108,7 @@ class WordReader {
   }
 
   int& times_given(const Argument& argument) {
-    return given_[static_cast<std::size_t>(&argument - arguments_.data())];
+    return given_[as_size(&argument - arguments_.data())];
   }
 
   /// --name VALUE, --name=VALUE, -nVALUE, or a switch.

@@ -26,7 +26,7 @@ std::vector<std::string> kinds_of(Words words) {
                                 "stacks", "optimizers", "records", "studies", ""};
   if (words == Words::library)
     return {"models", "gpus", "clusters", "stacks", "optimizers", "records", "studies"};
-  const std::string list = lists[static_cast<std::size_t>(words)];
+  const std::string list = lists[as_size(words)];
   return list.empty() ? std::vector<std::string>() : std::vector<std::string>{list};
 }
 

@@ -84,8 +84,8 @@ void run_script(const Path& folder, const std::string& text, const std::string& 
 
 std::string clock_script_of(const spec::Job& job) {
   advise::ClockPoint point;
-  point.clocks.assign(static_cast<std::size_t>(job.world_size()), 1000 * unit::MHz);
-  point.caps.assign(static_cast<std::size_t>(job.world_size()), 500 * unit::W);
+  point.clocks.assign(as_size(job.world_size()), 1000 * unit::MHz);
+  point.caps.assign(as_size(job.world_size()), 500 * unit::W);
   return advise::clock_script(job, advise::ClockPlan{}, point);
 }
 

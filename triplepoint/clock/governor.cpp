@@ -39,7 +39,7 @@ int64_t steps_to_clock(const spec::GovernorCoefficients& governor, Hertz max_clo
 }
 
 Hertz clock_at(const spec::GovernorCoefficients& governor, Hertz max_clock, int64_t steps_down) {
-  return max_clock - static_cast<double>(steps_down) * governor.clock_step;
+  return max_clock - as_real(steps_down) * governor.clock_step;
 }
 
 Watts power_cap(const spec::GovernorCoefficients& governor, Watts limit) {
@@ -89,7 +89,7 @@ double next_heat_ceiling(const spec::GovernorCoefficients& governor, Hertz max_c
   if (governor.target_temperature && governor.slowdown_temperature &&
       die >= *governor.slowdown_temperature)
     next = std::max(next, std::ceil(0.5 * max_clock / governor.clock_step));
-  const auto last = static_cast<double>(steps_to_lowest_clock(governor, max_clock));
+  const auto last = as_real(steps_to_lowest_clock(governor, max_clock));
   return std::clamp(next, 0.0, last);
 }
 

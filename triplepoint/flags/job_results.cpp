@@ -41,7 +41,7 @@ FittingFlags flags_that_fit(const JobResults& results) {
   if (!library) return found;
   const auto intervals = metrics::PredictionIntervals::load(*library);
   const workload::MemoryVerdict memory = workload::estimate_memory(*fits);
-  const Bytes used = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
+  const Bytes used = memory.stages[as_size(memory.worst_stage)].total();
   const Bytes whole = fits->cluster.gpu.memory.value_or(Bytes());
   found.barely = intervals && used > (1 - intervals->memory_headroom()) * whole;
   return found;

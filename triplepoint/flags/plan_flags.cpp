@@ -98,7 +98,7 @@ Result<search::PlanQuestion> PlanFlags::question(spec::Job base, const metrics::
                               .objective = search_.objective(base, rates, scope),
                               .limits = search_.limits(base, scope, memory_margin),
                               .pareto = pareto_,
-                              .top = static_cast<size_t>(top_),
+                              .top = as_size(top_),
                               .threads = threads_.count()};
 }
 

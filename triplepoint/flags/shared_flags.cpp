@@ -252,13 +252,13 @@ metrics::Bill BillFlags::bill(const spec::Job& job, const metrics::BillRates& ra
   metrics::BillRates of_task = rates;
   if (spec::is_inference(job.task)) of_task.device_mtbf = {};  // it repeats no steps
   const Watts node = scope == metrics::EnergyScope::gpu
-                         ? static_cast<double>(job.cluster.gpus_per_node) * device_power
+                         ? as_real(job.cluster.gpus_per_node) * device_power
                          : sim::typical_node_power(job, device_power);
   return metrics::bill_of({.tokens = tokens_.value_or(0),
-                           .tokens_per_step = static_cast<double>(workload::tokens_per_step(job)),
+                           .tokens_per_step = as_real(workload::tokens_per_step(job)),
                            .step_time = step_time,
-                           .devices = static_cast<double>(job.world_size()),
-                           .power = static_cast<double>(job.cluster.num_nodes) * node,
+                           .devices = as_real(job.world_size()),
+                           .power = as_real(job.cluster.num_nodes) * node,
                            .scope = scope},
                           of_task);
 }

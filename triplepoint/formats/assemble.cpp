@@ -164,7 +164,7 @@ std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t st
   if (inner == 0 ? left != 0 : left % inner != 0) return std::nullopt;
   std::vector<int64_t> layers;
   if (first) layers.push_back(*first);
-  layers.insert(layers.end(), static_cast<std::size_t>(inner), inner == 0 ? 0 : left / inner);
+  layers.insert(layers.end(), as_size(inner), inner == 0 ? 0 : left / inner);
   if (last) layers.push_back(*last);
   return layers;
 }

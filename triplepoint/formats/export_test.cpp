@@ -200,7 +200,7 @@ TEST_CASE("uneven chunks, which NeMo cannot start, are refused and not only rema
 
 TEST_CASE("orders that differ from node to node, and of nodes, are not in a launch file either") {
   spec::Job job = job_of("pretrain-h200.yaml");
-  const auto devices = static_cast<size_t>(job.cluster.num_gpus());
+  const auto devices = as_size(job.cluster.num_gpus());
   for (size_t d = 0; d < devices; ++d)
     job.plan.device_order.push_back(static_cast<int64_t>(d < 8 ? 7 - d : d % 8));
   job.plan.node_order = {3, 2, 1, 0};

@@ -221,8 +221,7 @@ class Reader {
     if (m.ffn_hidden_size > 0) return;
     if (shared_key) return void(m.ffn_hidden_size = k_.positive({"ffn_config.ffn_hidden_size"}, 1));
     m.ffn_hidden_size = 4 * m.hidden_size;
-    if (ratio)
-      m.ffn_hidden_size = static_cast<int64_t>(*ratio * static_cast<double>(m.hidden_size));
+    if (ratio) m.ffn_hidden_size = static_cast<int64_t>(*ratio * as_real(m.hidden_size));
     if (usual == "4 hidden sizes" || ratio)
       k_.s.assume(fmt::format("feed-forward layers {} wide: {} hidden sizes", m.ffn_hidden_size,
                               ratio.value_or(4)));
@@ -304,8 +303,8 @@ class Reader {
   int64_t used_of(int64_t topk, int64_t experts, int64_t idle) {
     constexpr std::array<std::string_view, 1> kinds{"identity"};
     k_.s.one_of("zero_expert_type", kinds);
-    const double share = static_cast<double>(experts) / static_cast<double>(experts + idle);
-    const int64_t used = std::llround(static_cast<double>(topk) * share);
+    const double share = as_real(experts) / as_real(experts + idle);
+    const int64_t used = std::llround(as_real(topk) * share);
     k_.s.assume(
         fmt::format("of {} experts of a token {} compute on average: {} of {} pass it on "
                     "(zero_expert_num)",
@@ -370,9 +369,9 @@ class Reader {
                 "some layers attend to the keys that the indexer of another chose "
                 "(index_topk_freq, indexer_types), which is not modelled");
     if (query.value_or(0) > 0) return;
-    const double wide = static_cast<double>(m.num_attention_heads *
-                                            (m.kv_channels + m.latent_attention->rope_head_dim));
-    const double narrow = static_cast<double>(m.hidden_size);
+    const double wide =
+        as_real(m.num_attention_heads * (m.kv_channels + m.latent_attention->rope_head_dim));
+    const double narrow = as_real(m.hidden_size);
     m.latent_attention->query_rank = std::llround(wide * narrow / (wide + narrow));
     k_.s.assume(
         fmt::format("queries without a low rank count as one of {}, which has as many "
@@ -411,7 +410,7 @@ class Reader {
       double value = 0;
       const auto [end, problem] =
           std::from_chars(number.data(), number.data() + number.size(), value);
-      const std::string_view unit = number.substr(static_cast<std::size_t>(end - number.data()));
+      const std::string_view unit = number.substr(as_size(end - number.data()));
       if (problem != std::errc() || value <= 0 || (unit != "b" && unit != "m")) continue;
       const double stated = value * (unit == "b" ? 1e9 : 1e6);
       // Some names (17B-128E) say what a token passes.

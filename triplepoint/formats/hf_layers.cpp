@@ -43,7 +43,7 @@ class LayerReader {
 
   void read() {
     if (read_written_pattern() || read_parts()) return;
-    std::vector<Layer> layers(static_cast<std::size_t>(m_.num_layers));
+    std::vector<Layer> layers(as_size(m_.num_layers));
     read_mixers(layers);
     read_expert_layers(layers);
     const bool hybrid = std::any_of(layers.begin(), layers.end(), [](const Layer& layer) {

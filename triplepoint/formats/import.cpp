@@ -206,7 +206,7 @@ std::string_view name_of(FileKind kind) {
   constexpr std::array<std::string_view, 6> names{
       "NeMo YAML",     "Megatron arguments",   "Hugging Face config",
       "launch script", "file of another tool", "unknown"};
-  return names[static_cast<std::size_t>(kind)];
+  return names[as_size(kind)];
 }
 
 namespace {

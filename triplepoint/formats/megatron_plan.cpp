@@ -124,8 +124,7 @@ Result<void> read_batches(Settings& s, spec::StatedJob& stated) {
 void read_offload(Settings& s, int64_t num_layers, Plan& plan) {
   const auto layers = s.count("cpu-offloading-num-layers", 0, largest_dimension);
   if (!s.flag("cpu-offloading") || !layers || num_layers == 0) return;
-  plan.activation_offload =
-      std::min(1.0, static_cast<double>(*layers) / static_cast<double>(num_layers));
+  plan.activation_offload = std::min(1.0, as_real(*layers) / as_real(num_layers));
 }
 
 void read_recompute(Settings& s, Plan& plan) {

@@ -73,8 +73,8 @@ class Expansion {
       const std::size_t end = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
       const auto times = whole_number(rest_.substr(0, end));
       rest_.remove_prefix(end);
-      const bool fits = times && static_cast<std::size_t>(*times) <= longest &&
-                        piece->size() * static_cast<std::size_t>(*times) <= longest;
+      const bool fits =
+          times && as_size(*times) <= longest && piece->size() * as_size(*times) <= longest;
       if (!fits) return std::nullopt;
       std::string text;
       for (int64_t i = 0; i < *times; ++i)

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/units.h"
 
 namespace triplepoint::formats {
 namespace {
@@ -78,8 +79,7 @@ class Arithmetic {
       return take(")") != '\0' ? inner : std::nullopt;
     }
     std::string_view word = rest_.substr(
-        0, static_cast<std::size_t>(std::find_if_not(rest_.begin(), rest_.end(), is_name_part) -
-                                    rest_.begin()));
+        0, as_size(std::find_if_not(rest_.begin(), rest_.end(), is_name_part) - rest_.begin()));
     rest_.remove_prefix(word.size());
     const auto known = names_.values.find(word);
     if (known != names_.values.end())
@@ -289,7 +289,7 @@ class WordReader {
     const auto number = index.empty() ? std::optional<int64_t>(0) : whole_number(index);
     if (!all && !number) return doubt(whole, "its form is not worked out");
     MarkedWords words = meaning.value.value_or(MarkedWords());
-    const auto at = static_cast<std::size_t>(number.value_or(0));
+    const auto at = as_size(number.value_or(0));
     if (!all) words = at < words.size() ? MarkedWords{words[at]} : MarkedWords();
     if (splitting_ == Splitting::no || (quoted && index != "@")) return put(joined(words));
     vanishes_ = quoted && words.empty();
@@ -354,8 +354,7 @@ void ShellText::skip_blanks() {
 
 std::size_t name_length(std::string_view text) {
   if (text.empty() || is_digit(text.front())) return 0;
-  return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_name_part) -
-                                  text.begin());
+  return as_size(std::find_if_not(text.begin(), text.end(), is_name_part) - text.begin());
 }
 
 std::size_t matching_end(std::string_view text, char open, char close) {
@@ -413,7 +412,7 @@ std::string ShellNames::doubt(std::string_view text) const {
 ShellNames::Meaning ShellNames::meaning(std::string_view name) const {
   if (const auto known = values.find(name); known != values.end()) return {known->second, {}};
   if (const auto number = whole_number(name); number && *number > 0) {
-    const auto at = static_cast<std::size_t>(*number);
+    const auto at = as_size(*number);
     if (at <= arguments.size()) return {MarkedWords{arguments[at - 1]}, {}};
     const std::string why = fmt::format("${} is an argument of the script", name);
     return arguments.empty() ? Meaning{std::nullopt, why, true} : Meaning();

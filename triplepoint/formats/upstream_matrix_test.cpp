@@ -32,7 +32,7 @@ std::string gunzip(const std::string& path) {
   REQUIRE(file != nullptr);
   std::vector<char> block(1 << 16);
   for (int got = 0; (got = gzread(file, block.data(), static_cast<unsigned>(block.size()))) > 0;)
-    all.append(block.data(), static_cast<std::size_t>(got));
+    all.append(block.data(), as_size(got));
   gzclose(file);
   return all;
 }
@@ -142,8 +142,8 @@ void check_layout(const spec::Job& job, const Cells& row) {
   CHECK(job.data_parallel_size() == row.count("DP"));
   CHECK(plan.global_batch_size == row.count(row.text("ds_GBS").empty() ? "GBS" : "ds_GBS"));
   CHECK(plan.micro_batch_size == row.count(row.text("ds_MBS").empty() ? "MBS" : "ds_MBS"));
-  CHECK(static_cast<double>(plan.global_batch_size) /
-            static_cast<double>(plan.micro_batch_size * job.data_parallel_size()) ==
+  CHECK(as_real(plan.global_batch_size) /
+            as_real(plan.micro_batch_size * job.data_parallel_size()) ==
         row.number("num_microbatches"));
   CHECK(job.cluster.num_nodes == row.count("nodes"));
   CHECK(job.cluster.gpus_per_node == row.count("gpus_per_node"));

@@ -260,7 +260,7 @@ HttpResponse HttpServer::State::answer(MHD_Connection* connection,
 
 MHD_Result HttpServer::State::respond(MHD_Connection* connection, HttpResponse response) {
   if (const auto client = clients.find(connection); client != clients.end()) {
-    const double bytes = static_cast<double>(response.body.size());
+    const double bytes = as_real(response.body.size());
     client->second.reads_answer = true;
     client->second.deadline = Clock::now() + duration_of(options.limits.write_time) +
                               duration_of(bytes / slowest_reader_bytes_per_s * unit::s);

@@ -43,7 +43,7 @@ class Client {
       const ssize_t count = ::recv(socket_, buffer.data(), buffer.size(), 0);
       if (count == 0) return all;
       if (count < 0) return all + "(timeout or reset)";
-      all.append(buffer.data(), static_cast<std::size_t>(count));
+      all.append(buffer.data(), as_size(count));
     }
     return all;
   }

@@ -43,7 +43,7 @@ class Learning {
       const auto same = std::find_if(jobs_.begin(), jobs_.end(), [&](const Measured& known) {
         return same_job(known.run->job, run.job);
       });
-      places_.push_back(static_cast<std::size_t>(same - jobs_.begin()));
+      places_.push_back(as_size(same - jobs_.begin()));
       if (same == jobs_.end()) jobs_.push_back({.run = &run});
       runs_.push_back(&run);
     }

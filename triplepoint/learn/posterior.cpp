@@ -83,11 +83,11 @@ void Posterior::solve() {
   const auto n = static_cast<int64_t>(evidence_.size());
   thermal::Matrix all(n, n), errors(n, 1);
   for (int64_t i = 0; i < n; ++i) {
-    const Evidence& one = evidence_[static_cast<std::size_t>(i)];
+    const Evidence& one = evidence_[as_size(i)];
     const std::vector<double> row = with_evidence(one.slopes, one.knobs);
     for (int64_t j = 0; j < n; ++j)
-      all(i, j) = row[static_cast<std::size_t>(j)];
-    all(i, i) += noise_[static_cast<std::size_t>(i)];
+      all(i, j) = row[as_size(j)];
+    all(i, i) += noise_[as_size(i)];
     errors(i, 0) = one.residual;
   }
   inverse_ = thermal::solve(std::move(all), thermal::identity(n));
@@ -135,7 +135,7 @@ double Posterior::covariance_after(const Evidence& a, const Evidence& b) const {
 
 void Posterior::find_surprise() {
   constexpr double most = 6;  // for each run
-  const double nu = priors_.remainder.surprise, n = static_cast<double>(evidence_.size());
+  const double nu = priors_.remainder.surprise, n = as_real(evidence_.size());
   double sum = 0;
   for (std::size_t i = 0; i < evidence_.size(); ++i)
     sum += evidence_[i].residual * explained_[i];

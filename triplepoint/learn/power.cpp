@@ -21,7 +21,7 @@ std::optional<double> log_power(const spec::Job& job) {
   for (const run::DeviceSummary& device : run.summaries)
     sum += device.power_mean_w.value_or(0);
   if (!(sum > 0)) return std::nullopt;
-  return std::log(sum / static_cast<double>(run.summaries.size()));
+  return std::log(sum / as_real(run.summaries.size()));
 }
 
 struct Row {

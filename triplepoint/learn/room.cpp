@@ -40,13 +40,12 @@ std::vector<std::optional<Gap>> gaps_of(const HeatRun& seen, const Room& room) {
   const bool one_node =
       std::ranges::all_of(seen.devices, [](const GpuHeat& d) { return d.node == 0; });
   std::vector<std::optional<Gap>> gaps(run.summaries.size());
-  const auto per_node = static_cast<std::size_t>(job.cluster.gpus_per_node);
+  const auto per_node = as_size(job.cluster.gpus_per_node);
   const double slope = *kelvin_per_watt(job.cluster.gpu);
   for (std::size_t d = 0; d < gaps.size(); ++d) {
     const run::DeviceSummary& simulated = run.summaries[d];
     const auto read = std::ranges::find_if(seen.devices, [&](const GpuHeat& one) {
-      return static_cast<std::size_t>(one.local) == d % per_node &&
-             (one_node || static_cast<std::size_t>(one.node) == d / per_node);
+      return as_size(one.local) == d % per_node && (one_node || as_size(one.node) == d / per_node);
     });
     if (read == seen.devices.end() || !simulated.die_mean_c) continue;
     const double air = (chassis.inlet + chassis.slots[d % per_node].inlet_offset).degrees();
@@ -87,7 +86,7 @@ Seen look(const std::vector<HeatRun>& runs, const Room& room, std::size_t slots)
   for (std::size_t d = 0; d < seen.runs.size(); ++d)
     if (seen.runs[d] > 0)
       for (double* sum : {&seen.above_k[d], &seen.rise_k[d]})
-        *sum /= static_cast<double>(seen.runs[d]);
+        *sum /= as_real(seen.runs[d]);
   seen.rms_k = count > 0 ? std::sqrt(squares / count) : 0;
   return seen;
 }
@@ -116,9 +115,9 @@ Room room_of(const RoomPriors& priors, const Seen& seen, Room room, bool powers_
              std::size_t runs) {
   const std::size_t slots = room.slots_k.size();
   const std::vector<double> medians = slot_medians(seen, slots);
-  const double mean = std::reduce(medians.begin(), medians.end()) / static_cast<double>(slots);
+  const double mean = std::reduce(medians.begin(), medians.end()) / as_real(slots);
   const double rise = median(seen.rise_k);
-  const double nodes = static_cast<double>(seen.runs.size()) / static_cast<double>(slots);
+  const double nodes = as_real(seen.runs.size()) / as_real(slots);
   const double run_noise =
       std::hypot(priors.noise_k, powers_known ? 0 : priors.power * rise) / std::sqrt(runs);
   room.inlet_k = believed(priors.inlet_k, run_noise) * mean;
@@ -132,7 +131,7 @@ Room room_of(const RoomPriors& priors, const Seen& seen, Room room, bool powers_
       ++room.devices;
       const double k = seen.above_k[d] - medians[d % slots], prior = priors.board * seen.rise_k[d];
       const double spread = prior * std::sqrt((tails + std::pow(k / prior, 2)) / (tails + 1));
-      const double noise = priors.noise_k / std::sqrt(static_cast<double>(seen.runs[d]));
+      const double noise = priors.noise_k / std::sqrt(as_real(seen.runs[d]));
       factor += believed(spread, noise) * k / seen.rise_k[d];
     }
     room.boards.push_back(std::clamp(factor, least_factor, most_factor));
@@ -162,7 +161,7 @@ spec::Job in_room(spec::Job job, const Room& room) {
   for (std::size_t slot = 0; slot < room.slots_k.size(); ++slot)
     chassis.slots[slot].inlet_offset += room.slots_k[slot] * unit::K;
   std::vector<double>& boards = job.environment.device_resistances;
-  boards.resize(static_cast<std::size_t>(job.cluster.num_gpus()), 0);
+  boards.resize(as_size(job.cluster.num_gpus()), 0);
   std::copy_n(room.boards.begin(), std::min(boards.size(), room.boards.size()), boards.begin());
   return job;
 }
@@ -174,7 +173,7 @@ std::optional<Room> learn_room(const RoomPriors& priors, const std::vector<HeatR
         run.job.cluster.name == all.front().job.cluster.name)
       runs.push_back(run);
   if (runs.empty()) return std::nullopt;
-  const auto slots = static_cast<std::size_t>(runs.front().job.cluster.gpus_per_node);
+  const auto slots = as_size(runs.front().job.cluster.gpus_per_node);
   const bool powers_known = std::ranges::all_of(runs, [](const HeatRun& run) {
     return std::ranges::all_of(run.devices, [](const GpuHeat& d) { return d.power_w.has_value(); });
   });

@@ -49,7 +49,7 @@ double rms_between(const spec::Job& a, const spec::Job& b) {
   double sum = 0;
   for (std::size_t d = 0; d < of_a.devices.size(); ++d)
     sum += std::pow(of_a.devices[d].temperature_c - of_b.devices[d].temperature_c, 2);
-  return std::sqrt(sum / static_cast<double>(of_a.devices.size()));
+  return std::sqrt(sum / as_real(of_a.devices.size()));
 }
 
 /// Another hall: warmer, two slots in worse air, one loose heat sink.

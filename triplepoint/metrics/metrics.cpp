@@ -47,7 +47,7 @@ std::span<const KernelPart> kernel_classes() {
 
 size_t fullest_stage(std::span<const run::MemoryUse> stages) {
   const auto fullest = std::ranges::max_element(stages, {}, &run::MemoryUse::total);
-  return static_cast<size_t>(fullest - stages.begin());
+  return as_size(fullest - stages.begin());
 }
 
 std::optional<Seconds> compute_of_slowest_stage(const Metrics& metrics) {
@@ -112,7 +112,7 @@ std::vector<int32_t> stages_of_ranks(const spec::Job& job) {
   if (!has_grid(job)) return {};
   const workload::RankGrid grid(job);
   std::vector<int32_t> stages;
-  stages.reserve(static_cast<size_t>(job.world_size()));
+  stages.reserve(as_size(job.world_size()));
   for (int64_t rank = 0; rank < job.world_size(); ++rank)
     stages.push_back(static_cast<int32_t>(grid.coordinates(rank).pipeline));
   return stages;

@@ -45,7 +45,7 @@ struct Work {
 };
 
 double count(int64_t n) {
-  return static_cast<double>(std::max<int64_t>(1, n));
+  return as_real(std::max<int64_t>(1, n));
 }
 
 Layout layout_of(const Cluster& cluster, const GroupPlacement& group) {
@@ -372,7 +372,7 @@ CollectiveTime point_to_point_time(const Cluster& cluster, Bytes payload, bool s
 
 CollectiveTime cut_send_time(const Cluster& cluster, Bytes payload, bool same_domain, Bytes chunk,
                              int64_t nics) {
-  const double ways = same_domain ? 1 : static_cast<double>(std::max<int64_t>(1, nics));
+  const double ways = same_domain ? 1 : as_real(std::max<int64_t>(1, nics));
   const Bytes part = payload / ways;
   if (chunk <= Bytes() || part <= chunk) {
     CollectiveTime whole = point_to_point_time(cluster, part, same_domain, 1);
@@ -395,7 +395,7 @@ CollectiveTime cut_send_time(const Cluster& cluster, Bytes payload, bool same_do
 // What nccl-tests and NCCL's logs call things.
 
 double bus_bandwidth_factor(spec::Collective collective, int64_t ranks) {
-  const auto n = static_cast<double>(std::max<int64_t>(1, ranks));
+  const auto n = as_real(std::max<int64_t>(1, ranks));
   switch (collective) {
     case spec::Collective::all_reduce:
       return 2 * (n - 1) / n;

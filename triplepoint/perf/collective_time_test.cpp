@@ -89,7 +89,7 @@ TEST_CASE("without latency a ring all-reduce takes 2 (n-1)/n of the array over t
   const Cluster cluster = ideal_cluster();
   for (const int64_t n : {2, 4, 8}) {
     const Bytes size = 1 * unit::GB;
-    const double ranks = static_cast<double>(n);
+    const double ranks = as_real(n);
     const Seconds expected = 2 * (ranks - 1) / ranks * size / (320 * unit::GB / unit::s);
     const Seconds t = collective_time(cluster, Collective::all_reduce, size, one_node(n)).total();
     CHECK(t / expected == Approx(1));
@@ -133,11 +133,11 @@ TEST_CASE("all ranks together send what the algorithm needs") {
   const Bytes size = 96 * unit::MB;
   const auto sent = [&](Collective collective, const GroupPlacement& group) {
     const CollectiveTime t = collective_time(small_cluster(), collective, size, group);
-    return static_cast<double>(group.ranks) * ((t.scale_up_bytes + t.scale_out_bytes) / size);
+    return as_real(group.ranks) * ((t.scale_up_bytes + t.scale_out_bytes) / size);
   };
   for (const GroupPlacement& group :
        {one_node(2), one_node(8), over_nodes(4, 8, 1), over_nodes(8, 2, 4), over_nodes(4, 1, 8)}) {
-    const double n = static_cast<double>(group.ranks);
+    const double n = as_real(group.ranks);
     CHECK(sent(Collective::all_gather, group) == Approx(n - 1));
     CHECK(sent(Collective::reduce_scatter, group) == Approx(n - 1));
     CHECK(sent(Collective::all_to_all, group) == Approx(n - 1));

@@ -30,10 +30,6 @@ int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-double real(int64_t n) {
-  return static_cast<double>(n);
-}
-
 /// The largest divisor of n whose square is at most n.
 int64_t largest_divisor_below_root(int64_t n) {
   int64_t best = 1;
@@ -69,18 +65,17 @@ int64_t FabricTopology::num_leaves() const {
 std::vector<double> FabricTopology::capacities() const {
   if (kind_ == FabricKind::dragonfly) {
     const int64_t below = std::min(nodes_per_leaf_, nodes_per_group_) * nics_;
-    std::vector<double> links(static_cast<size_t>(groups_ * leaves_of_group_ * leaves_of_group_),
-                              2 * real(below) / real(at_least_one(leaves_of_group_ - 1)));
+    std::vector<double> links(as_size(groups_ * leaves_of_group_ * leaves_of_group_),
+                              2 * as_real(below) / as_real(at_least_one(leaves_of_group_ - 1)));
     links.insert(
-        links.end(), static_cast<size_t>(groups_ * groups_),
-        real(nodes_per_group_ * nics_) / oversubscription_ / real(at_least_one(groups_ - 1)));
+        links.end(), as_size(groups_ * groups_),
+        as_real(nodes_per_group_ * nics_) / oversubscription_ / as_real(at_least_one(groups_ - 1)));
     return links;
   }
   if (!uplinks_bind_) return {};
   const int64_t rails = nics_ / rails_of_leaf_;
-  const double below = real(nodes_per_leaf_ * rails_of_leaf_);
-  return std::vector<double>(static_cast<size_t>(2 * num_leaves() * rails),
-                             below / oversubscription_);
+  const double below = as_real(nodes_per_leaf_ * rails_of_leaf_);
+  return std::vector<double>(as_size(2 * num_leaves() * rails), below / oversubscription_);
 }
 
 Route FabricTopology::route(Port from, Port to) const {
@@ -144,7 +139,7 @@ void FabricTopology::through_dragonfly(Route& route) const {
 namespace {
 
 double count(int64_t n) {
-  return static_cast<double>(std::max<int64_t>(1, n));
+  return as_real(std::max<int64_t>(1, n));
 }
 
 FabricPath tree_path(const Cluster& cluster, double nodes, Traffic traffic) {

@@ -45,7 +45,7 @@ double busiest(const Cluster& cluster) {
     for (int64_t to = 0; to < cluster.num_nodes; ++to)
       for (int64_t rail = 0; rail < cluster.scale_out.nics_per_node; ++rail)
         for (const int32_t link : fabric.route({from, rail}, {to, rail}).links)
-          loads[static_cast<size_t>(link)] += 1;
+          loads[as_size(link)] += 1;
   double most = 0;
   for (size_t link = 0; link < loads.size(); ++link)
     most = std::max(most, loads[link] / capacities[link]);
@@ -142,7 +142,7 @@ TEST_CASE("more hops never take less time") {
       for (const double us : {0.5, 1.0, 2.0}) {
         cluster.scale_out.hop_latency = us * unit::us;
         const Seconds now = time(cluster, nodes);
-        const double hops = everyone(cluster, static_cast<double>(nodes)).extra_hops;
+        const double hops = everyone(cluster, as_real(nodes)).extra_hops;
         CHECK(hops >= 0);
         CHECK((hops > 0 ? now > last : now == last));
         last = now;

@@ -35,7 +35,7 @@ class WaterFilling {
   }
 
  private:
-  FairShareScratch::Link& link(int32_t index) { return scratch_.links[static_cast<size_t>(index)]; }
+  FairShareScratch::Link& link(int32_t index) { return scratch_.links[as_size(index)]; }
 
   void lay_out_links(std::span<const BytesPerSecond> capacities) {
     scratch_.links.clear();
@@ -51,13 +51,13 @@ class WaterFilling {
       l.first = l.last = total;
       total += l.open;
     }
-    scratch_.crossings.resize(static_cast<size_t>(total));
+    scratch_.crossings.resize(as_size(total));
   }
 
   void list_crossings() {
     for (size_t f = 0; f < flows_.size(); ++f) {
       for (const int32_t l : flows_[f].links) {
-        scratch_.crossings[static_cast<size_t>(link(l).last++)] = static_cast<int32_t>(f);
+        scratch_.crossings[as_size(link(l).last++)] = static_cast<int32_t>(f);
       }
     }
   }
@@ -102,7 +102,7 @@ class WaterFilling {
   }
 
   void freeze(int32_t f, double level) {
-    const auto flow = static_cast<size_t>(f);
+    const auto flow = as_size(f);
     scratch_.frozen[flow] = 1;
     rates_[flow] = BytesPerSecond(level);
     for (const int32_t l : flows_[flow].links) {
@@ -113,7 +113,7 @@ class WaterFilling {
 
   bool stop_next_limit() {
     while (!scratch_.limits.empty() &&
-           scratch_.frozen[static_cast<size_t>(scratch_.limits.back().second)] != 0) {
+           scratch_.frozen[as_size(scratch_.limits.back().second)] != 0) {
       scratch_.limits.pop_back();
     }
     if (scratch_.limits.empty()) return false;
@@ -133,8 +133,8 @@ class WaterFilling {
     const double level = scratch_.fills.front().first;
     const int32_t full = pop();
     for (int32_t c = link(full).first; c < link(full).last; ++c) {
-      const int32_t f = scratch_.crossings[static_cast<size_t>(c)];
-      if (scratch_.frozen[static_cast<size_t>(f)] == 0) freeze(f, level);
+      const int32_t f = scratch_.crossings[as_size(c)];
+      if (scratch_.frozen[as_size(f)] == 0) freeze(f, level);
     }
     return true;
   }

@@ -35,15 +35,14 @@ Instance random_instance(uint64_t seed, int64_t most_flows, int64_t most_links) 
   Instance instance;
   const int64_t links = 1 + rng.below(most_links);
   for (int64_t l = 0; l < links; ++l)
-    instance.capacities.push_back(static_cast<double>(1 + rng.below(40)) * unit::GB / unit::s);
+    instance.capacities.push_back(as_real(1 + rng.below(40)) * unit::GB / unit::s);
   const int64_t flows = 1 + rng.below(most_flows);
   for (int64_t f = 0; f < flows; ++f) {
     Flow flow;
     for (int64_t l = 0; l < links; ++l)
       if (rng.below(3) == 0) flow.links.push_back(static_cast<int32_t>(l));
     if (flow.links.empty()) flow.links.push_back(static_cast<int32_t>(rng.below(links)));
-    if (rng.below(4) == 0)
-      flow.own_limit = static_cast<double>(1 + rng.below(12)) * unit::GB / unit::s;
+    if (rng.below(4) == 0) flow.own_limit = as_real(1 + rng.below(12)) * unit::GB / unit::s;
     instance.flows.push_back(flow);
   }
   return instance;
@@ -54,7 +53,7 @@ double used(const Instance& instance, const std::vector<BytesPerSecond>& rates, 
   for (size_t f = 0; f < rates.size(); ++f) {
     const auto& links = instance.flows[f].links;
     const auto crossings = std::count(links.begin(), links.end(), static_cast<int32_t>(link));
-    sum += static_cast<double>(crossings) * rates[f].in_base_units();
+    sum += as_real(crossings) * rates[f].in_base_units();
   }
   return sum;
 }

@@ -86,15 +86,14 @@ double best_tile_time(const TileSearch& s, int64_t largest_m, int64_t largest_n)
   for (int64_t tile_m = side_step; tile_m <= longest; tile_m += side_step) {
     for (int64_t tile_n = side_step; tile_n <= longest; tile_n += side_step) {
       if (tile_m * tile_n > largest_m * largest_n) break;
-      best = std::min(best,
-                      best_split_time(s, static_cast<double>(tile_m), static_cast<double>(tile_n)));
+      best = std::min(best, best_split_time(s, as_real(tile_m), as_real(tile_n)));
     }
   }
   return best;
 }
 
 double units_of(const spec::Gpu& gpu) {
-  return static_cast<double>(gpu.compute_units.value_or(1));
+  return as_real(gpu.compute_units.value_or(1));
 }
 
 Seconds streaming_time(const spec::Gpu& gpu, Bytes bytes) {
@@ -136,13 +135,13 @@ TileSearch tile_search(const spec::Gpu& gpu, const spec::GemmShape& shape,
   // What takes its time beside the products is, in products, less where they are slow: floats on
   // CUDA cores of twice the bytes at an eighth of the rate.
   const double floats = rate_of_floats(gpu, precision);
-  return {.m = static_cast<double>(shape.m),
-          .n = static_cast<double>(shape.n),
-          .k = static_cast<double>(shape.k),
-          .count = static_cast<double>(shape.count),
+  return {.m = as_real(shape.m),
+          .n = as_real(shape.n),
+          .k = as_real(shape.k),
+          .count = as_real(shape.count),
           .units = units_of(gpu),
           .quantization = kernels.wave_quantization,
-          .side_step = static_cast<double>(side_step),
+          .side_step = as_real(side_step),
           .half_tile = kernels.gemm_half_tile * (floats < 1 ? 2 * floats : 1),
           // A prologue fills shared memory with bytes: narrow elements need more of them.
           .half_k = kernels.gemm_half_k * (floats < 1 ? floats : 2 / element_bytes(precision)),
@@ -166,7 +165,7 @@ double gemm_share(const spec::Gpu& gpu, const spec::Op& op) {
 /// of two, and twice the work of softmax.
 double softmax_weight(const spec::Gpu& gpu, const spec::AttentionShape& shape, bool backward) {
   constexpr double work = 2, products = 5.0 / 2;
-  const double head_dim = static_cast<double>(std::max<int64_t>(1, shape.head_dim));
+  const double head_dim = as_real(std::max<int64_t>(1, shape.head_dim));
   const double half = gpu.kernels.attention_half_head_dim * (backward ? work / products : 1);
   return std::pow(half / head_dim, 3);
 }
@@ -190,8 +189,8 @@ bool looks_back_a_window(const spec::AttentionShape& shape) {
 
 /// Keys that a query sees, on the mean.
 double keys_in_window(const spec::AttentionShape& shape) {
-  const double window = static_cast<double>(shape.window);
-  return window - window * (window - 1) / (2 * static_cast<double>(shape.key_length));
+  const double window = as_real(shape.window);
+  return window - window * (window - 1) / (2 * as_real(shape.key_length));
 }
 
 /// Of all keys, as far as the kernel runs over them for a block of queries.
@@ -201,8 +200,8 @@ struct KeyLoop {
 };
 
 KeyLoop key_loop(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
-  const double keys = static_cast<double>(std::max<int64_t>(1, shape.key_length));
-  const double half_block = 0.5 * static_cast<double>(gpu.kernels.attention_tile);
+  const double keys = as_real(std::max<int64_t>(1, shape.key_length));
+  const double half_block = 0.5 * as_real(gpu.kernels.attention_tile);
   // Half of the block on the diagonal is masked, and as much at the far end of a window.
   if (looks_back_a_window(shape)) return {keys_in_window(shape), 2 * half_block};
   return shape.causal ? KeyLoop{0.5 * keys, half_block} : KeyLoop{keys, 0};
@@ -214,7 +213,7 @@ double longest_block(const spec::AttentionShape& shape, double of_a_head) {
   if (!shape.causal) return 1;
   const double longest = 2 * of_a_head / (of_a_head + 1);
   if (!looks_back_a_window(shape)) return longest;
-  return std::min(longest, static_cast<double>(shape.window) / keys_in_window(shape));
+  return std::min(longest, as_real(shape.window) / keys_in_window(shape));
 }
 
 /// How much of the chip the blocks of query rows keep busy, until the last one ends.
@@ -224,10 +223,10 @@ double filled_share(const spec::Gpu& gpu, const spec::AttentionShape& shape) {
   // While the longest block runs alone the rest of the chip is idle; with many blocks per unit this
   // end is a small part of the whole.
   const double drain = gpu.kernels.attention_wave_quantization;
-  const double of_a_head = std::max(1.0, ceil_div(static_cast<double>(shape.query_length),
-                                                  static_cast<double>(gpu.kernels.attention_tile)));
+  const double of_a_head =
+      std::max(1.0, ceil_div(as_real(shape.query_length), as_real(gpu.kernels.attention_tile)));
   const double loads =
-      std::max(1.0, static_cast<double>(shape.batch * shape.heads) * of_a_head) / units_of(gpu);
+      std::max(1.0, as_real(shape.batch * shape.heads) * of_a_head) / units_of(gpu);
   const double longest = longest_block(shape, of_a_head);
   return loads / std::max((1 - drain) * longest, loads + drain * longest);
 }
@@ -259,7 +258,7 @@ Seconds around_the_backward(const spec::Gpu& gpu, const spec::Op& op) {
   if (!op.backward) return {};
   constexpr Bytes of_an_element = (2 + 2 + 4 + 4 + 2) * unit::B;
   const spec::AttentionShape& shape = op.attention;
-  return static_cast<double>(shape.batch * shape.query_length * shape.heads * shape.head_dim) *
+  return as_real(shape.batch * shape.query_length * shape.heads * shape.head_dim) *
          streaming_time(gpu, of_an_element);
 }
 
@@ -328,7 +327,7 @@ constexpr int64_t rows_of_a_tile = 128;
 double padding(const spec::Gpu& gpu, int64_t rows) {
   const int64_t tile = std::min(rows_of_a_tile, gpu.kernels.tile_m);
   if (rows <= 0 || rows >= tile) return 1;
-  return 0.5 * (1 + static_cast<double>(tile) / static_cast<double>(rows));
+  return 0.5 * (1 + as_real(tile) / as_real(rows));
 }
 
 /// One query a sequence: the heads that share keys and values are the rows.

@@ -50,8 +50,8 @@ Op gemm(GemmShape shape, Precision precision = Precision::bf16) {
   op.op_class = OpClass::gemm;
   op.precision = precision;
   op.gemm = shape;
-  const double m = static_cast<double>(shape.m), n = static_cast<double>(shape.n),
-               k = static_cast<double>(shape.k), count = static_cast<double>(shape.count);
+  const double m = as_real(shape.m), n = as_real(shape.n), k = as_real(shape.k),
+               count = as_real(shape.count);
   op.flops = 2 * m * n * k * count * unit::FLOP;
   op.hbm_bytes = 2 * (m * k + k * n + m * n) * count * unit::B;
   return op;
@@ -74,9 +74,9 @@ Op attention(int64_t length, int64_t head_dim, bool backward = false) {
                   .query_length = length,
                   .key_length = length,
                   .head_dim = head_dim};
-  const double l = static_cast<double>(length);
-  op.flops = 4 * 100 * 2 * l * l * static_cast<double>(head_dim) * unit::FLOP;
-  op.hbm_bytes = 4.0 * 100 * 4 * 2 * l * static_cast<double>(head_dim) * unit::B;
+  const double l = as_real(length);
+  op.flops = 4 * 100 * 2 * l * l * as_real(head_dim) * unit::FLOP;
+  op.hbm_bytes = 4.0 * 100 * 4 * 2 * l * as_real(head_dim) * unit::B;
   return op;
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("one tile more than a wave costs a second wave") {
   spec::Gpu gpu = plain_gpu();
   gpu.kernels.tile_m = gpu.kernels.tile_n = 64;  // one tile size, so that none evades
   const auto time = [&](int64_t tiles) {
-    const double m = static_cast<double>(64 * tiles);
+    const double m = as_real(64 * tiles);
     return m / gemm_efficiency(gpu, {.m = 64 * tiles, .n = 64, .k = 65536}, Precision::bf16);
   };
   CHECK(time(401) / time(400) == Approx(5 / 4.0));
@@ -229,7 +229,7 @@ TEST_CASE("causal attention of one head waits for the rows that see all keys") {
     shape.query_length = shape.key_length = 8192;
     shape.head_dim = 128;
     shape.causal = causal;
-    return (causal ? 1 : 2) / attention_efficiency(gpu, shape, false) * static_cast<double>(heads);
+    return (causal ? 1 : 2) / attention_efficiency(gpu, shape, false) * as_real(heads);
   };
   CHECK(time(true, 1) / time(false, 1) > 0.7);  // half the work, but the longest block counts
   // Of many heads: half the keys, half a block that is masked, the same begin and end.
@@ -268,7 +268,7 @@ TEST_CASE("eight bits speed attention up by more for wider heads, twice at most"
 Seconds windowed_time(int64_t window) {
   constexpr int64_t keys = 8192;
   Op op = attention(keys, 128);
-  const double all = static_cast<double>(keys), seen = static_cast<double>(window);
+  const double all = as_real(keys), seen = as_real(window);
   // What is computed: a query sees its window, the first ones less.
   if (window > 0 && window < keys) op.flops *= (seen - seen * (seen - 1) / (2 * all)) / (all / 2);
   op.attention.causal = true;
@@ -285,7 +285,7 @@ TEST_CASE("a narrower window takes less time, but more than its share of the key
   for (int64_t window = 128; window < 4096; window *= 2) {
     const double narrow = windowed_time(window) / windowed_time(8192);
     CHECK(narrow < windowed_time(2 * window) / windowed_time(8192));
-    CHECK(narrow > static_cast<double>(window) / 4096 * (1 - static_cast<double>(window) / 16384));
+    CHECK(narrow > as_real(window) / 4096 * (1 - as_real(window) / 16384));
   }
 }
 
@@ -293,7 +293,7 @@ TEST_CASE("more heads never make attention faster, and many make it take as much
   const spec::Gpu gpu = plain_gpu();
   const auto time = [&](int64_t heads) {
     Op op = attention(4096, 128);
-    op.flops = op.flops / static_cast<double>(op.attention.heads) * static_cast<double>(heads);
+    op.flops = op.flops / as_real(op.attention.heads) * as_real(heads);
     op.attention.heads = op.attention.query_groups = heads;
     return kernel_time(gpu, op).compute;
   };

@@ -30,7 +30,7 @@ Joules arithmetic(const spec::PowerCoefficients& gpu, const spec::GpuLoad& load)
   Joules energy;
   for (size_t i = 0; i < load.flops.size(); ++i)
     energy += joules_per(gpu.joules_per_tflop[i], load.flops[i] / unit::TFLOP);
-  const double gemm = gpu.joules_per_tflop[static_cast<size_t>(spec::OpClass::gemm)];
+  const double gemm = gpu.joules_per_tflop[as_size(spec::OpClass::gemm)];
   return energy - joules_per((1 - gpu.fp8_energy_share) * gemm, load.fp8_flops / unit::TFLOP) -
          joules_per((1 - gpu.fp4_energy_share) * gemm, load.fp4_flops / unit::TFLOP);
 }
@@ -148,12 +148,12 @@ EnergyLedger& EnergyLedger::operator+=(const EnergyLedger& other) {
 NodePower node_power(const spec::Cluster& cluster, Watts devices, double fan_share,
                      double cpu_share) {
   const spec::Host& host = cluster.host;
-  NodePower node{.devices = devices,
-                 .host = host.cpu_idle + cpu_share * (host.cpu_busy - host.cpu_idle),
-                 .network = static_cast<double>(cluster.scale_out.nics_per_node) * host.nic_power +
-                            host.switch_power,
-                 .fans = cluster.chassis.fan_power * (fan_share * fan_share * fan_share),
-                 .conversion_loss = Watts()};
+  NodePower node{
+      .devices = devices,
+      .host = host.cpu_idle + cpu_share * (host.cpu_busy - host.cpu_idle),
+      .network = as_real(cluster.scale_out.nics_per_node) * host.nic_power + host.switch_power,
+      .fans = cluster.chassis.fan_power * (fan_share * fan_share * fan_share),
+      .conversion_loss = Watts()};
   node.conversion_loss = node.total() * (1 / host.conversion_efficiency - 1);
   return node;
 }

@@ -20,7 +20,7 @@ spec::PowerCoefficients coefficients() {
   gpu.communicating = 120 * unit::W;
   gpu.communicating_scale_out = 20 * unit::W;
   gpu.joules_per_tflop.fill(2.0);
-  gpu.joules_per_tflop[static_cast<size_t>(spec::OpClass::gemm)] = 0.8;
+  gpu.joules_per_tflop[as_size(spec::OpClass::gemm)] = 0.8;
   gpu.joules_per_hbm_gb = 0.1;
   gpu.joules_per_scale_up_gb = 0.05;
   gpu.joules_per_scale_out_gb = 0.2;
@@ -34,8 +34,8 @@ spec::PowerCoefficients coefficients() {
 spec::GpuLoad busy() {
   spec::GpuLoad load;
   load.duration = 2 * unit::s;
-  load.flops[static_cast<size_t>(spec::OpClass::gemm)] = 900 * unit::TFLOP;
-  load.flops[static_cast<size_t>(spec::OpClass::elementwise)] = 3 * unit::TFLOP;
+  load.flops[as_size(spec::OpClass::gemm)] = 900 * unit::TFLOP;
+  load.flops[as_size(spec::OpClass::elementwise)] = 3 * unit::TFLOP;
   load.hbm_bytes = 1500 * unit::GB;
   load.scale_up_bytes = 200 * unit::GB;
   load.scale_out_bytes = 4 * unit::GB;

@@ -48,8 +48,8 @@ inline search::Finalist sample_plan(const spec::Job& job, double time, double en
   plan.tokens_per_second = 1e5 / time;
   plan.mfu = 0.5;
   plan.hottest = 70 + time / 10;
-  plan.terms[static_cast<std::size_t>(search::Term::compute)] = 10;
-  plan.terms[static_cast<std::size_t>(search::Term::bubble)] = time - 10;
+  plan.terms[as_size(search::Term::compute)] = 10;
+  plan.terms[as_size(search::Term::bubble)] = time - 10;
   return plan;
 }
 

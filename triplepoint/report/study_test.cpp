@@ -102,7 +102,7 @@ TEST_CASE("clusters of thousands of GPUs are shown by their nodes, and stay smal
     if (!row.metrics) continue;
     row.metrics->temperature_per_gpu_c.assign(1024, 50);
     for (std::size_t i = 0; i < 1024; ++i)
-      row.metrics->temperature_per_gpu_c[i] += std::fmod(static_cast<double>(i) * 0.37, 20);
+      row.metrics->temperature_per_gpu_c[i] += std::fmod(as_real(i) * 0.37, 20);
   }
   const DeviceMap map = device_maps(first_group(study)).front();
   CHECK(map.map.rows[0].values.size() == 128);

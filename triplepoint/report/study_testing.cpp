@@ -35,8 +35,8 @@ spec::Job sample_job(const std::string& model, int64_t tp, int64_t pp) {
 }
 
 metrics::KernelSeconds sample_kernels(const spec::Job& job, double compute) {
-  const auto tp = static_cast<double>(job.plan.tensor_parallel_size),
-             pp = static_cast<double>(job.plan.pipeline_parallel_size);
+  const auto tp = as_real(job.plan.tensor_parallel_size),
+             pp = as_real(job.plan.pipeline_parallel_size);
   metrics::KernelSeconds kernels;
   kernels.compute = compute * unit::s;
   kernels.memory = 1.5 * unit::s;
@@ -83,8 +83,8 @@ void set_per_gpu(metrics::Metrics& m, double power) {
 }
 
 metrics::Metrics sample_metrics(const spec::Job& job) {
-  const auto mbs = static_cast<double>(job.plan.micro_batch_size),
-             pp = static_cast<double>(job.plan.pipeline_parallel_size);
+  const auto mbs = as_real(job.plan.micro_batch_size),
+             pp = as_real(job.plan.pipeline_parallel_size);
   const double microbatches = 128 / mbs, bubble = (pp - 1) / (microbatches + pp - 1);
   const bool again = job.plan.recompute == spec::Recompute::full;
   metrics::Metrics m;
@@ -112,13 +112,11 @@ metrics::Metrics sample_metrics(const spec::Job& job) {
 
 run::MemoryUse sample_memory(const spec::Job& job) {
   const bool again = job.plan.recompute == spec::Recompute::full;
-  return {44 * unit::GiB / 4.0,
-          88 * unit::GiB / 4.0,
-          30 * unit::GiB,
-          (again ? 6.0 : 28.0) * static_cast<double>(job.plan.micro_batch_size) * unit::GiB,
-          1 * unit::GiB,
-          2 * unit::GiB,
-          4 * unit::GiB};
+  return {
+      44 * unit::GiB / 4.0, 88 * unit::GiB / 4.0,
+      30 * unit::GiB,       (again ? 6.0 : 28.0) * as_real(job.plan.micro_batch_size) * unit::GiB,
+      1 * unit::GiB,        2 * unit::GiB,
+      4 * unit::GiB};
 }
 
 StudyRow sample_row(const spec::Job& job, bool fits) {
@@ -293,8 +291,7 @@ PrintedNumber read_printed(std::string text) {
   text = text.substr(0, text.find(' '));
   std::erase(text, ',');
   const std::size_t point = text.find('.');
-  const double decimals =
-      point == std::string::npos ? 0 : static_cast<double>(text.size() - point - 1);
+  const double decimals = point == std::string::npos ? 0 : as_real(text.size() - point - 1);
   const double scale = is_percent ? 0.01 : 1;
   return {std::stod(text) * scale, 0.5 * std::pow(10.0, -decimals) * scale};
 }

@@ -162,10 +162,9 @@ class TraceWriter {
       begin.fixed64(event::flow_ids, flow_of(what));
     };
     if (detail.correlation >= 0) add(fmt::format("launch {} {}", span.rank, detail.correlation));
-    const SpanKind kind = run_.timeline.types[static_cast<size_t>(span.type)].kind;
+    const SpanKind kind = run_.timeline.types[as_size(span.type)].kind;
     if (kind != SpanKind::communication || detail.communicator < 0) return;
-    const Communicator& group =
-        run_.timeline.communicators[static_cast<size_t>(detail.communicator)];
+    const Communicator& group = run_.timeline.communicators[as_size(detail.communicator)];
     if (group.end == MessageEnd::none) {
       if (detail.sequence < 0) return;
       add(fmt::format("collective {} {} {}", group.name, fmt::join(group.ranks, " "),
@@ -180,10 +179,9 @@ class TraceWriter {
   }
 
   static void add_arguments(ProtobufWriter& begin, const Span& span) {
-    const std::array<double, 6> values = {
-        static_cast<double>(span.stage), static_cast<double>(span.microbatch),
-        static_cast<double>(span.layer), span.bytes / unit::B,
-        span.flops / unit::FLOP,         span.wait / unit::us};
+    const std::array<double, 6> values = {as_real(span.stage),     as_real(span.microbatch),
+                                          as_real(span.layer),     span.bytes / unit::B,
+                                          span.flops / unit::FLOP, span.wait / unit::us};
     for (size_t i = 0; i < values.size(); ++i) {
       const bool is_index = i < 3;  // stage, microbatch, layer: -1 does not apply
       if (is_index ? values[i] < 0 : values[i] <= 0) continue;
@@ -269,7 +267,7 @@ std::string spans_csv(const Timeline& timeline) {
                                            "wait_s", "bytes",      "flops"};
   CsvWriter csv(header);
   for_each_span(timeline, -1, [&](const Span& span) {
-    const SpanType& type = timeline.types[static_cast<size_t>(span.type)];
+    const SpanType& type = timeline.types[as_size(span.type)];
     csv.cell(int64_t{span.rank}).cell(span.begin.nanoseconds()).cell(span.end.nanoseconds());
     csv.cell(type.name).cell(span_kind_name(type.kind));
     add_index(csv, span.stage);
@@ -343,7 +341,7 @@ std::string steps_csv(const std::vector<StepRecord>& steps) {
 std::string_view span_kind_name(SpanKind kind) {
   constexpr std::array<std::string_view, span_kind_count> names = {
       "compute", "memory", "communication", "other", "host", "pass", "step", "copy"};
-  return names[static_cast<size_t>(kind)];
+  return names[as_size(kind)];
 }
 
 std::vector<NamedText> csv_tables(const Run& run) {

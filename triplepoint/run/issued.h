@@ -20,7 +20,7 @@ inline constexpr std::array<std::string_view, 3> issue_state_words = {"scheduled
                                                                       "completed"};
 
 inline std::string_view word_of(IssueState state) {
-  return issue_state_words[static_cast<size_t>(state)];
+  return issue_state_words[as_size(state)];
 }
 inline std::string issued_name(std::string_view call, IssueState state) {
   return std::string(call) + " (" + std::string(word_of(state)) + ")";

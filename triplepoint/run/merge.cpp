@@ -58,7 +58,7 @@ EventEnds collective_ends(const Run& run) {
   std::map<std::tuple<std::string, int, int32_t>, size_t> seen;  // by rank
   EventEnds ends;
   for (const Span& span : run.timeline.spans) {
-    const SpanType& type = run.timeline.types[static_cast<size_t>(span.type)];
+    const SpanType& type = run.timeline.types[as_size(span.type)];
     if (type.kind != SpanKind::communication) continue;
     const int group = type.group ? static_cast<int>(*type.group) : -1;
     const size_t number = seen[{type.name, group, span.rank}]++;
@@ -96,7 +96,7 @@ std::vector<int64_t> step_distances(const Run& reference, const Run& other) {
 Seconds spread_around(std::vector<int64_t> values, int64_t middle) {
   for (int64_t& value : values)
     value = std::abs(value - middle);
-  return 1.4826 * static_cast<double>(upper_median(std::move(values))) * unit::ns;
+  return 1.4826 * as_real(upper_median(std::move(values))) * unit::ns;
 }
 
 /// Moves to where the events coincide, if they say that clearly.
@@ -105,13 +105,13 @@ void refine(Alignment& alignment, AlignedBy by, const std::vector<int64_t>& dist
   const int64_t better = upper_median(distances);
   if (std::abs(better - offset) > most_correction_ns) return;
   const Seconds spread = spread_around(distances, better);
-  const Seconds moved = static_cast<double>(std::abs(better - offset)) * unit::ns;
+  const Seconds moved = as_real(std::abs(better - offset)) * unit::ns;
   alignment.num_events = static_cast<int64_t>(distances.size());
   alignment.by = by;
   // Steps that end whenever they like say nothing about clocks.
   const bool is_clear = spread < moved || by == AlignedBy::collectives;
   alignment.residual = is_clear ? spread : spread_around(distances, offset);
-  if (is_clear) alignment.offset = static_cast<double>(better) * unit::ns;
+  if (is_clear) alignment.offset = as_real(better) * unit::ns;
 }
 
 /// "node 2" or its name.
@@ -127,7 +127,7 @@ Result<Alignment> align(const Run& reference, const Run& other) {
   const auto collectives = collective_distances(reference, other);
   const auto steps = step_distances(reference, other);
   if (const auto offset = offset_on_same_kernel(reference, other)) {
-    alignment.offset = static_cast<double>(*offset) * unit::ns;
+    alignment.offset = as_real(*offset) * unit::ns;
     alignment.num_events = static_cast<int64_t>(collectives.size());
     if (collectives.size() >= least_events)
       alignment.residual = spread_around(collectives, *offset);
@@ -140,8 +140,8 @@ Result<Alignment> align(const Run& reference, const Run& other) {
                     "merge recordings of triplepoint record",
                     here ? host_of(other) : host_of(reference)));
   alignment.by = AlignedBy::wall_clock;
-  alignment.offset = static_cast<double>(there->unix_ns - here->unix_ns) * unit::ns;
-  alignment.residual = static_cast<double>(here->wander_ns + there->wander_ns) * unit::ns;
+  alignment.offset = as_real(there->unix_ns - here->unix_ns) * unit::ns;
+  alignment.residual = as_real(here->wander_ns + there->wander_ns) * unit::ns;
   if (collectives.size() >= least_events)
     refine(alignment, AlignedBy::collectives, collectives);
   else if (steps.size() >= least_events)
@@ -286,7 +286,7 @@ int32_t num_devices(const Run& run) {
 
 void add_manifest(Run& all, const Run& run, const Numbers& numbers) {
   const std::string host = host_of(run);
-  all.manifest.hosts.resize(static_cast<size_t>(numbers.first_node));
+  all.manifest.hosts.resize(as_size(numbers.first_node));
   for (const std::string& name : run.manifest.hosts)
     all.manifest.hosts.push_back(name);
   for (ClockAnchor anchor : run.manifest.anchors) {
@@ -362,7 +362,7 @@ void add_timeline(Timeline& all, const Timeline& timeline, const Numbers& number
   for (const SpanType& type : timeline.types)
     types.push_back(all.intern(type));
   for (Span span : expand(timeline).spans) {
-    span.type = types[static_cast<size_t>(span.type)];
+    span.type = types[as_size(span.type)];
     span.begin = numbers.at(span.begin);
     span.end = numbers.at(span.end);
     span.rank += numbers.first_rank;
@@ -425,7 +425,7 @@ Run base_of(const Run& reference) {
 std::string_view name_of(AlignedBy by) {
   constexpr std::string_view names[] = {"the same clock", "wall clocks", "ends of collectives",
                                         "ends of steps"};
-  return names[static_cast<size_t>(by)];
+  return names[as_size(by)];
 }
 
 Result<Merged> merge(std::vector<Run> recordings) {

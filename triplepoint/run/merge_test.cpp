@@ -48,7 +48,7 @@ Run recording_of(const Node& node, int64_t num_collectives, int64_t num_steps, i
     run.sources.push_back({.signal = "power_w", .device = i});
     for (int64_t k = 0; k < num_collectives; ++k) {
       const int64_t end = (k + 1) * s - node.begins +
-                          static_cast<int64_t>(static_cast<double>(jitter) *
+                          static_cast<int64_t>(as_real(jitter) *
                                                random_uniform({.seed = static_cast<uint64_t>(rank)},
                                                               static_cast<uint64_t>(k)));
       run.timeline.spans.push_back(

@@ -21,7 +21,7 @@ void for_each_held(const Series& series, Instant begin, Instant end, Visit&& vis
   for (; next != times.end() && *next <= end; ++next) {
     const Instant from = std::max(*next, begin);
     const Instant until = next + 1 == times.end() ? end : std::min(next[1], end);
-    const double value = series.values[static_cast<size_t>(next - times.begin())];
+    const double value = series.values[as_size(next - times.begin())];
     if (from <= until) visit(value, (until - from) / unit::s);
   }
 }
@@ -30,7 +30,7 @@ void for_each_held(const Series& series, Instant begin, Instant end, Visit&& vis
 double counter_at(const Series& series, Instant when) {
   const auto& times = series.times;
   const auto after = std::lower_bound(times.begin(), times.end(), when);
-  const auto i = static_cast<size_t>(after - times.begin());
+  const auto i = as_size(after - times.begin());
   if (times[i] == when) return series.values[i];
   const double share = (when - times[i - 1]) / (times[i] - times[i - 1]);
   return series.values[i - 1] + share * (series.values[i] - series.values[i - 1]);
@@ -55,8 +55,7 @@ SeriesStatistics statistics(const Series& series, Instant begin, Instant end) {
     plain += value;
   });
   if (all.count == 0) return {};
-  all.time_weighted_mean =
-      seconds > 0 ? weighted / seconds : plain / static_cast<double>(all.count);
+  all.time_weighted_mean = seconds > 0 ? weighted / seconds : plain / as_real(all.count);
   return all;
 }
 
@@ -110,12 +109,12 @@ std::string_view name_of(Fidelity fidelity) {
 std::string_view name_of(Scope scope) {
   constexpr std::string_view names[] = {"gpu",  "memory", "module", "package", "dram",
                                         "core", "nic",    "host",   "node"};
-  return names[static_cast<std::size_t>(scope)];
+  return names[as_size(scope)];
 }
 
 std::string_view name_of(ReadingKind kind) {
   constexpr std::string_view names[] = {"instant", "average", "counter", "bits"};
-  return names[static_cast<std::size_t>(kind)];
+  return names[as_size(kind)];
 }
 
 const Series* find_series(const Run& run, std::string_view signal, int32_t device, bool of_node) {

@@ -18,7 +18,7 @@ std::optional<std::string> find_fault(const std::vector<Span>& spans, size_t num
   for (size_t i = 0; i < spans.size(); ++i) {
     const Span& span = spans[i];
     if (span.end < span.begin) return fmt::format("span {} ends before it begins", i);
-    if (span.type < 0 || static_cast<size_t>(span.type) >= num_types)
+    if (span.type < 0 || as_size(span.type) >= num_types)
       return fmt::format("span {} has type {}, but there are {}", i, span.type, num_types);
   }
   return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<std::string> find_fault_of_details(const Timeline& timeline) {
   if (timeline.details.size() != timeline.spans.size())
     return fmt::format("{} spans have {} details", timeline.spans.size(), timeline.details.size());
   const auto outside = [](int32_t index, size_t size) {
-    return index < -1 || (index >= 0 && static_cast<size_t>(index) >= size);
+    return index < -1 || (index >= 0 && as_size(index) >= size);
   };
   for (const SpanDetail& detail : timeline.details)
     if (outside(detail.lane, timeline.lanes.size()) ||
@@ -154,7 +154,7 @@ std::optional<std::string> find_fault(const Timeline& timeline) {
   for (const Pattern& pattern : timeline.patterns)
     if (auto fault = find_fault(pattern, timeline.types.size())) return fault;
   for (const PatternInstance& instance : timeline.instances)
-    if (instance.pattern < 0 || static_cast<size_t>(instance.pattern) >= timeline.patterns.size())
+    if (instance.pattern < 0 || as_size(instance.pattern) >= timeline.patterns.size())
       return fmt::format("an instance has pattern {}, but there are {}", instance.pattern,
                          timeline.patterns.size());
   return std::nullopt;
@@ -188,7 +188,7 @@ std::optional<Extent> extent(const Timeline& timeline) {
   for (const Pattern& pattern : timeline.patterns)
     of_pattern.push_back(extent_of(pattern));
   for (const PatternInstance& instance : timeline.instances) {
-    const Extent& pattern = of_pattern[static_cast<size_t>(instance.pattern)];
+    const Extent& pattern = of_pattern[as_size(instance.pattern)];
     const int64_t begin = instance.begin.nanoseconds();
     widen(all, Instant(begin + pattern.begin.nanoseconds()),
           Instant(begin + pattern.end.nanoseconds()));

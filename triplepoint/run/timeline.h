@@ -197,8 +197,7 @@ void visit_piece(const PatternPiece& piece, const PatternInstance& instance, int
 template <class Visit>
 void visit_instance(const Timeline& timeline, const PatternInstance& instance, Visit&& visit) {
   int64_t begin = instance.begin.nanoseconds();
-  for (const PatternPiece& piece :
-       timeline.patterns[static_cast<size_t>(instance.pattern)].pieces) {
+  for (const PatternPiece& piece : timeline.patterns[as_size(instance.pattern)].pieces) {
     visit_piece(piece, instance, begin, visit);
     begin += piece.repeat * whole_nanoseconds(piece.length);
   }

@@ -53,7 +53,7 @@ class LaneTracks {
  public:
   int32_t take(const Span& span) {
     for (int32_t i = 0; i + 1 < lane_tracks; ++i)
-      if (fits(open_[static_cast<size_t>(i)], span)) return i;
+      if (fits(open_[as_size(i)], span)) return i;
     return lane_tracks - 1;
   }
 
@@ -72,7 +72,7 @@ class LaneTracks {
 class Lanes {
  public:
   int32_t take(int32_t stream, const Span& span) {
-    auto& free_from = free_from_[static_cast<size_t>(stream)];
+    auto& free_from = free_from_[as_size(stream)];
     const auto free = std::find_if(free_from.begin(), free_from.end(),
                                    [&](Instant since) { return since <= span.begin; });
     const auto lane = static_cast<int32_t>(free - free_from.begin());
@@ -109,7 +109,7 @@ void place_on_lanes(const Timeline& timeline, std::pair<const Span*, const Span*
                     std::vector<TraceSlice>& slices) {
   std::vector<std::pair<const Span*, int32_t>> order;  // with the place of the lane in `lanes`
   for (const Span* span = spans.first; span != spans.second; ++span) {
-    const auto i = static_cast<size_t>(span - timeline.spans.data());
+    const auto i = as_size(span - timeline.spans.data());
     const auto lane = std::lower_bound(lanes.begin(), lanes.end(), timeline.details[i].lane);
     if (lane == lanes.end() || *lane != timeline.details[i].lane)
       rest.push_back(*span);
@@ -121,9 +121,9 @@ void place_on_lanes(const Timeline& timeline, std::pair<const Span*, const Span*
   });
   std::vector<LaneTracks> nests(lanes.size());
   for (const auto& [span, lane] : order) {
-    const int32_t nth = nests[static_cast<size_t>(lane)].take(*span);
+    const int32_t nth = nests[as_size(lane)].take(*span);
     slices.push_back({*span, first_lane_track + lane * lane_tracks + nth,
-                      &timeline.details[static_cast<size_t>(span - timeline.spans.data())]});
+                      &timeline.details[as_size(span - timeline.spans.data())]});
   }
 }
 
@@ -140,7 +140,7 @@ int64_t count_spans(const Timeline& timeline) {
   }
   auto count = static_cast<int64_t>(timeline.spans.size());
   for (const PatternInstance& instance : timeline.instances)
-    count += of_pattern[static_cast<size_t>(instance.pattern)];
+    count += of_pattern[as_size(instance.pattern)];
   return count;
 }
 
@@ -155,7 +155,7 @@ std::vector<TraceSlice> TraceTracks::slices_of(int32_t rank) const {
   std::vector<Span> spans;
   const auto [instance, last] = detail::items_of_rank(timeline.instances, rank);
   for (const PatternInstance* i = instance; i != last; ++i) {
-    const Seconds length = timeline.patterns[static_cast<size_t>(i->pattern)].length();
+    const Seconds length = timeline.patterns[as_size(i->pattern)].length();
     spans.push_back({.begin = i->begin,
                      .end = i->begin + length,
                      .type = static_cast<int32_t>(timeline.types.size()) + i->pattern,
@@ -176,7 +176,7 @@ std::vector<TraceSlice> TraceTracks::slices_of(int32_t rank) const {
   slices.reserve(slices.size() + spans.size());
   Lanes lanes;
   for (const Span& span : spans) {
-    const auto type = static_cast<size_t>(span.type);
+    const auto type = as_size(span.type);
     const int32_t stream = type < timeline.types.size() ? stream_of(timeline.types[type]) : 0;
     slices.push_back({span, lanes.take(stream, span)});
   }
@@ -205,18 +205,17 @@ std::string TraceTracks::track_name(int32_t rank, int32_t track) const {
   const bool of_lane = track >= first_lane_track;
   const int32_t number = of_lane ? (track - first_lane_track) / lane_tracks : track % num_streams;
   const int32_t nth = of_lane ? (track - first_lane_track) % lane_tracks : track / num_streams;
-  std::string name(of_lane ? "" : stream_names[static_cast<size_t>(number)]);
+  std::string name(of_lane ? "" : stream_names[as_size(number)]);
   if (of_lane) {
-    const int32_t lane = lanes_of(rank)[static_cast<size_t>(number)];
-    name = run_.timeline.lanes[static_cast<size_t>(lane)].name;
-    if (name.empty())
-      name = fmt::format("lane {}", run_.timeline.lanes[static_cast<size_t>(lane)].number);
+    const int32_t lane = lanes_of(rank)[as_size(number)];
+    name = run_.timeline.lanes[as_size(lane)].name;
+    if (name.empty()) name = fmt::format("lane {}", run_.timeline.lanes[as_size(lane)].number);
   }
   return nth == 0 ? name : fmt::format("{} {}", name, nth + 1);
 }
 
 std::string TraceTracks::slice_name(int32_t type) const {
-  const auto i = static_cast<size_t>(type);
+  const auto i = as_size(type);
   const Timeline& timeline = run_.timeline;
   return i < timeline.types.size() ? timeline.types[i].name
                                    : timeline.patterns[i - timeline.types.size()].name;

@@ -21,17 +21,13 @@ using workload::ActionKind;
 using workload::ChunkLayers;
 using ChunkLayout = std::vector<std::vector<ChunkLayers>>;
 
-double real(int64_t count) {
-  return static_cast<double>(count);
-}
-
 void add_chunk(const spec::Job& job, const ChunkLayers& chunk, StageParts& parts) {
   const workload::LayerCounts again = workload::recomputed_layers(job, chunk);
   for (size_t kind = 0; kind < parts.layers.size(); ++kind) {
-    parts.layers[kind] += real(chunk.count.of_kind[kind]);
-    parts.recomputed[kind] += real(again.of_kind[kind]);
+    parts.layers[kind] += as_real(chunk.count.of_kind[kind]);
+    parts.recomputed[kind] += as_real(again.of_kind[kind]);
   }
-  parts.predictions += real(chunk.predictions);
+  parts.predictions += as_real(chunk.predictions);
   parts.embedding |= chunk.has_embedding;
   parts.head |= chunk.has_head;
 }
@@ -70,8 +66,8 @@ PassCosts cost_of(const LayerCosts& layers, const StageParts& parts, const spec:
 double blocked_by_sends(const spec::Job& job, const SendCosts& sends, size_t stage) {
   const spec::Plan& plan = job.plan;
   if (plan.overlap_pipeline) return 0;
-  const double microbatches = real(job.num_microbatches());
-  const double chunks = real(plan.virtual_pipeline_size);
+  const double microbatches = as_real(job.num_microbatches());
+  const double chunks = as_real(plan.virtual_pipeline_size);
   const bool wraps = plan.virtual_pipeline_size > 1;
   const bool first = stage == 0, last = stage + 1 == sends.next.size();
   // With chunks the last stage sends to the first, but for the last chunk; and the other way round.
@@ -88,9 +84,9 @@ workload::StageProgram warm_up(const spec::Job& job, int64_t stage) {
   int64_t forwards = std::min(stages - stage, total);
   if (job.plan.schedule == Schedule::gpipe) forwards = total;
   if (chunks > 1) forwards = std::min(2 * (stages - stage - 1) + (chunks - 1) * stages + 1, total);
-  workload::StageProgram program(static_cast<size_t>(forwards));
+  workload::StageProgram program(as_size(forwards));
   for (int64_t k = 0; k < forwards; ++k)
-    program[static_cast<size_t>(k)].chunk = static_cast<int32_t>(k % (stages * chunks) / stages);
+    program[as_size(k)].chunk = static_cast<int32_t>(k % (stages * chunks) / stages);
   return program;
 }
 
@@ -131,17 +127,17 @@ PipelineParts count_parts(const spec::Job& job, const ChunkLayout& layout) {
 }
 
 SendCosts estimate_sends(const spec::Job& job, const Typical& typical) {
-  const auto stages = static_cast<size_t>(job.plan.pipeline_parallel_size);
+  const auto stages = as_size(job.plan.pipeline_parallel_size);
   SendCosts costs{std::vector<double>(stages), std::vector<double>(stages)};
   if (stages == 1) return costs;
   workload::WorkGraph graph{.grid = workload::RankGrid(job)};
   const workload::RankShare share = workload::share_of_rank(job);
   graph.stages = job.plan.pipeline_parallel_size;
   graph.virtual_stages = job.plan.virtual_pipeline_size;
-  graph.boundary_bytes = share.residual * real(share.sharded_tokens * share.hidden) * unit::B;
+  graph.boundary_bytes = share.residual * as_real(share.sharded_tokens * share.hidden) * unit::B;
   graph.programs = {{{.kind = ActionKind::backward}}};  // gradients travel, too
   sim::HardwareVariation hardware;
-  hardware.host_factor.assign(static_cast<size_t>(job.cluster.num_nodes), typical.host_factor);
+  hardware.host_factor.assign(as_size(job.cluster.num_nodes), typical.host_factor);
   const std::vector<sim::Pipeline> pipelines = {sim::form_pipeline(job, graph, hardware, 0)};
   const sim::BoundaryEstimates estimate = sim::estimate_boundaries(job, graph, pipelines);
   for (size_t s = 0; s < stages; ++s) {
@@ -166,7 +162,7 @@ std::vector<EndCost> estimate_epilogues(const spec::Job& job) {
   }
   std::vector<EndCost> ends;
   for (const int64_t work : graph.step_work)
-    ends.push_back(distinct[static_cast<size_t>(work)]);
+    ends.push_back(distinct[as_size(work)]);
   return ends;
 }
 
@@ -174,8 +170,8 @@ StepBound bound_step(const spec::Job& job, const BoundInputs& in) {
   const spec::Plan& plan = job.plan;
   const size_t stages = in.parts.stages.size();
   const double gap = job.stack.microbatch_gap / unit::s;
-  const double microbatches = real(job.num_microbatches());
-  const double chunks = real(plan.virtual_pipeline_size);
+  const double microbatches = as_real(job.num_microbatches());
+  const double chunks = as_real(plan.virtual_pipeline_size);
   const bool wraps = plan.virtual_pipeline_size > 1;
   const bool returns = plan.schedule != Schedule::zero_bubble;
   const double gaps = (plan.schedule == Schedule::zero_bubble ? 3 : 2) * gap * chunks;
@@ -203,9 +199,9 @@ StepBound bound_step(const spec::Job& job, const BoundInputs& in) {
   }
   StepBound bound;
   bound.time = std::max(alone, finish + after);
-  const double devices = real(job.world_size());
+  const double devices = as_real(job.world_size());
   bound.energy =
-      devices * (energy / real(static_cast<int64_t>(stages)) + in.resting_power * bound.time);
+      devices * (energy / as_real(static_cast<int64_t>(stages)) + in.resting_power * bound.time);
   return bound;
 }
 
@@ -367,9 +363,8 @@ void for_each_part(workload::ModelParts& parts, const Visit& visit) {
              [](LayerCosts& costs) -> PartCost& { return costs.embedding; });
   visit_part({"head"}, parts.head, [](LayerCosts& costs) -> PartCost& { return costs.head; });
   for (const spec::LayerKind kind : workload::all_layer_kinds)
-    visit_part(
-        name_of(kind), parts.layers[static_cast<size_t>(kind)],
-        [kind](LayerCosts& costs) -> PartCost& { return costs.layers[static_cast<size_t>(kind)]; });
+    visit_part(name_of(kind), parts.layers[as_size(kind)],
+               [kind](LayerCosts& costs) -> PartCost& { return costs.layers[as_size(kind)]; });
   visit_part(name_of_prediction, parts.prediction,
              [](LayerCosts& costs) -> PartCost& { return costs.prediction; });
 }
@@ -398,7 +393,7 @@ workload::ModelParts make_many_layers(const workload::LayerContext& context) {
   workload::ModelParts parts;
   for (const spec::LayerKind kind : workload::all_layer_kinds)
     if (few * count[kind] >= count.total())
-      parts.layers[static_cast<size_t>(kind)].passes = workload::make_passes(context, kind);
+      parts.layers[as_size(kind)].passes = workload::make_passes(context, kind);
   return parts;
 }
 
@@ -432,8 +427,8 @@ void estimate_selected(const spec::Job& job, const Typical& typical, LayerCosts&
   const workload::WorkGraph graph{.grid = workload::RankGrid(job)};
   PartEstimator estimator{job, typical, graph, EnergyBound::none};
   for (const spec::LayerKind kind : workload::all_layer_kinds)
-    costs.layers[static_cast<size_t>(kind)].selected =
-        estimate_selected(estimator, name_of(kind), parts.layers[static_cast<size_t>(kind)]);
+    costs.layers[as_size(kind)].selected =
+        estimate_selected(estimator, name_of(kind), parts.layers[as_size(kind)]);
   costs.prediction.selected = estimate_selected(estimator, name_of_prediction, parts.prediction);
 }
 

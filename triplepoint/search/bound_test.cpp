@@ -24,8 +24,7 @@ int64_t compare_some(const spec::Job& job, uint64_t seed) {
     scan.visit(layout, LayoutScan::every_plan,
                [&](const VariantAt&, int64_t index, const StepBound& bound) {
                  const auto position = static_cast<uint64_t>(index);
-                 if (random_uniform({seed, 7}, position) * static_cast<double>(space.size()) > 60)
-                   return;
+                 if (random_uniform({seed, 7}, position) * as_real(space.size()) > 60) return;
                  const StepEstimate step = evaluator.evaluate(space.plan(index));
                  CAPTURE(index);
                  CHECK(bound.time <= step.time * (1 + 1e-12));
@@ -141,7 +140,7 @@ TEST_CASE("no plan needs less memory than its bound") {
     for (int64_t i = 3; i < space.size(); i += space.size() / 150) {
       job.plan = space.plan(i);
       const workload::MemoryVerdict verdict = evaluator.memory(job.plan);
-      const Bytes needed = verdict.stages[static_cast<size_t>(verdict.worst_stage)].total();
+      const Bytes needed = verdict.stages[as_size(verdict.worst_stage)].total();
       const auto layout = workload::lay_out_layers(job);
       CAPTURE(i);
       CHECK(bound_memory(job, layout, MemoryBound::warm_up) <= needed);

@@ -53,7 +53,7 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
   }
   plan.terms = plan.candidate.step.terms;
   // What single boards and heat add to the mean device's step is time at lower clocks.
-  plan.terms[static_cast<size_t>(Term::throttling)] += plan.time - plan.candidate.step.time;
+  plan.terms[as_size(Term::throttling)] += plan.time - plan.candidate.step.time;
   return plan;
 }
 
@@ -61,7 +61,7 @@ Finalist simulate(const spec::Job& job, Candidate candidate, const Objective& ob
 
 std::string over_limit(const Finalist& plan, const Limits& limits, const spec::Job& job) {
   const spec::Cluster& cluster = job.cluster;
-  const auto nodes = static_cast<double>(cluster.num_nodes);
+  const auto nodes = as_real(cluster.num_nodes);
   const auto says = [](const char* what, double value, double limit, const char* unit_name) {
     return fmt::format("{} {:.4g} {} is above {:.4g} {}", what, value, unit_name, limit, unit_name);
   };
@@ -168,7 +168,7 @@ void show_kinds(std::vector<Finalist>& ranked, size_t top) {
     if (best == last) return;
     std::string& kinds = best->kind;
     kinds += (kinds.empty() ? "" : ", ") + std::string(kind);
-    if (shown.size() < top) shown.insert(static_cast<size_t>(best - ranked.begin()));
+    if (shown.size() < top) shown.insert(as_size(best - ranked.begin()));
   };
   const auto begin = ranked.begin();
   show(std::find_if(begin, last, has_no_context), "best without CP");
@@ -232,8 +232,8 @@ class Finals {
   }
 
   size_t allowed() const {
-    return static_cast<size_t>(std::count_if(
-        plans_.begin(), plans_.end(), [](const Finalist& plan) { return plan.refused.empty(); }));
+    return as_size(std::count_if(plans_.begin(), plans_.end(),
+                                 [](const Finalist& plan) { return plan.refused.empty(); }));
   }
 
   /// Simulates those that were not simulated before; of a search that was stopped, the best.
@@ -272,7 +272,7 @@ class Finals {
 
   Finalist at_lower_power(const Finalist& plan, int64_t steps) const {
     spec::Job job = space_.base();
-    const Watts limit = job.power_limit() - static_cast<double>(steps) * power_limit_step;
+    const Watts limit = job.power_limit() - as_real(steps) * power_limit_step;
     job.plan = plan.candidate.plan;
     job.environment.power_limit = limit;
     Finalist lowered = simulate(job, plan.candidate, objective_);

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 4> names = {"throughput", "energy", "edp"
 }  // namespace
 
 std::string_view name_of(Goal goal) {
-  return names[static_cast<size_t>(goal)];
+  return names[as_size(goal)];
 }
 
 std::optional<Goal> goal_named(std::string_view name) {
@@ -69,7 +69,7 @@ Result<Headroom> parse_headroom(std::string_view text) {
   const int64_t percent = TPT_TRY(parse_count(text.substr(0, text.size() - 1)));
   if (percent < 0 || percent > 90)
     return error(fmt::format("{} % free is no headroom (a plan needs the rest); try 5%", percent));
-  return Headroom{Bytes(), static_cast<double>(percent) / 100};
+  return Headroom{Bytes(), as_real(percent) / 100};
 }
 
 spec::Job without_layout(const spec::Job& job) {
@@ -91,11 +91,11 @@ spec::Job without_layout(const spec::Job& job) {
 search::Objective objective_of(search::Goal goal, const spec::Job& job,
                                const metrics::BillRates& rates, metrics::EnergyScope scope) {
   search::Objective objective{.goal = goal, .scope = scope};
-  objective.rate = static_cast<double>(job.world_size()) * rates.price_per_gpu_hour / 3600;
+  objective.rate = as_real(job.world_size()) * rates.price_per_gpu_hour / 3600;
   objective.price = rates.price_per_kwh / (unit::kWh / unit::J);
   if (scope == metrics::EnergyScope::gpu) return objective;
-  const double nodes = static_cast<double>(job.cluster.num_nodes);
-  const double gpus = static_cast<double>(job.cluster.gpus_per_node);
+  const double nodes = as_real(job.cluster.num_nodes);
+  const double gpus = as_real(job.cluster.gpus_per_node);
   const double pue = scope == metrics::EnergyScope::site ? job.environment.pue.value_or(1) : 1;
   // A node's draw is nearly a line in its devices'.
   const Watts low = 0.5 * job.power_limit(), high = 0.9 * job.power_limit();
@@ -111,11 +111,11 @@ double energy_in(metrics::EnergyScope scope, const spec::Job& job, double device
                  double node_power, double time) {
   if (scope == metrics::EnergyScope::gpu) return device_energy;
   const double pue = scope == metrics::EnergyScope::site ? job.environment.pue.value_or(1) : 1;
-  return pue * static_cast<double>(job.cluster.num_nodes) * node_power * time;
+  return pue * as_real(job.cluster.num_nodes) * node_power * time;
 }
 
 Watts scope_power(metrics::EnergyScope scope, const spec::Job& job, Watts device_power) {
-  const double devices = static_cast<double>(job.world_size()) * (device_power / unit::W);
+  const double devices = as_real(job.world_size()) * (device_power / unit::W);
   return energy_in(scope, job, devices, sim::typical_node_power(job, device_power) / unit::W, 1) *
          unit::W;
 }

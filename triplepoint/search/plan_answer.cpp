@@ -26,46 +26,45 @@ Json finalist_json(const spec::Job& job, const Finalist& plan) {
     terms[std::string(name_of(static_cast<Term>(t)))] = plan.terms[t];
   const Layout& layout = plan.candidate.layout;
   const spec::Plan& choice = plan.candidate.plan;
-  Json json = {
-      {"plan", plan_text(plan)},
-      {"kind", plan.kind},
-      {"index", plan.candidate.index},
-      {"tp", layout.tensor},
-      {"pp", layout.pipeline},
-      {"vpp", layout.chunks},
-      {"cp", layout.context},
-      {"ep", layout.expert},
-      {"etp", layout.expert_tensor},
-      {"dp", layout.data},
-      {"mbs", layout.micro},
-      {"sequence_parallel", choice.sequence_parallel},
-      {"sharding", spec::enum_name(choice.sharding)},
-      {"recompute", spec::enum_name(choice.recompute)},
-      {"schedule", spec::enum_name(choice.schedule)},
-      {"layers_per_stage", choice.layers_per_stage},
-      {"overlap", overlap_text(choice)},
-      {"step_time_s", plan.time},
-      {"schedule_step_time_s", plan.candidate.step.time},
-      {"tokens_per_second", plan.tokens_per_second},
-      {"tokens_per_second_per_gpu", plan.tokens_per_second / static_cast<double>(job.world_size())},
-      {"mfu", plan.mfu},
-      {"energy_j", plan.energy},
-      {"node_energy_j",
-       energy_in(metrics::EnergyScope::node, job, plan.energy, plan.node_power, plan.time)},
-      {"site_energy_j", job.environment.pue
-                            ? Json(energy_in(metrics::EnergyScope::site, job, plan.energy,
-                                             plan.node_power, plan.time))
-                            : Json()},
-      {"joules_per_token", joules_per_token(plan)},
-      {"objective", plan.value},
-      {"memory_bytes", plan.candidate.memory / unit::B},
-      {"power_mean_w", plan.power_mean},
-      {"power_peak_w", plan.power_peak},
-      {"node_power_w", plan.node_power},
-      {"temperature_peak_c", plan.hottest},
-      {"throttled_share", plan.throttled},
-      {"on_front", plan.on_front},
-      {"terms_s", terms}};
+  Json json = {{"plan", plan_text(plan)},
+               {"kind", plan.kind},
+               {"index", plan.candidate.index},
+               {"tp", layout.tensor},
+               {"pp", layout.pipeline},
+               {"vpp", layout.chunks},
+               {"cp", layout.context},
+               {"ep", layout.expert},
+               {"etp", layout.expert_tensor},
+               {"dp", layout.data},
+               {"mbs", layout.micro},
+               {"sequence_parallel", choice.sequence_parallel},
+               {"sharding", spec::enum_name(choice.sharding)},
+               {"recompute", spec::enum_name(choice.recompute)},
+               {"schedule", spec::enum_name(choice.schedule)},
+               {"layers_per_stage", choice.layers_per_stage},
+               {"overlap", overlap_text(choice)},
+               {"step_time_s", plan.time},
+               {"schedule_step_time_s", plan.candidate.step.time},
+               {"tokens_per_second", plan.tokens_per_second},
+               {"tokens_per_second_per_gpu", plan.tokens_per_second / as_real(job.world_size())},
+               {"mfu", plan.mfu},
+               {"energy_j", plan.energy},
+               {"node_energy_j", energy_in(metrics::EnergyScope::node, job, plan.energy,
+                                           plan.node_power, plan.time)},
+               {"site_energy_j", job.environment.pue
+                                     ? Json(energy_in(metrics::EnergyScope::site, job, plan.energy,
+                                                      plan.node_power, plan.time))
+                                     : Json()},
+               {"joules_per_token", joules_per_token(plan)},
+               {"objective", plan.value},
+               {"memory_bytes", plan.candidate.memory / unit::B},
+               {"power_mean_w", plan.power_mean},
+               {"power_peak_w", plan.power_peak},
+               {"node_power_w", plan.node_power},
+               {"temperature_peak_c", plan.hottest},
+               {"throttled_share", plan.throttled},
+               {"on_front", plan.on_front},
+               {"terms_s", terms}};
   if (choice.recompute_layers) json["recompute_layers"] = *choice.recompute_layers;
   if (plan.power_limit) json["power_limit_w"] = *plan.power_limit / unit::W;
   if (!plan.refused.empty()) json["refused"] = plan.refused;
@@ -103,20 +102,19 @@ Json plans_json(const PlanOutcome& outcome) {
 
 Json numbers_of(const PlanOutcome& outcome) {
   const spec::Job& base = outcome.asked.base;
-  Json json = {
-      {"model", base.model.name},
-      {"cluster", base.cluster.name},
-      {"gpus", base.world_size()},
-      {"global_batch_size", base.plan.global_batch_size},
-      {"sequence_length", base.model.sequence_length},
-      {"defaults", base.notes.front()},
-      {"notes", readings_of(base)},
-      {"objective", name_of(outcome.asked.objective.goal)},
-      {"energy_scope", metrics::energy_scopes[static_cast<size_t>(outcome.asked.objective.scope)]},
-      {"search", counts_json(outcome.ranking.counts, outcome.asked.watch.stopped())},
-      {"interval_rows", outcome.interval_rows()},
-      {"plans", plans_json(outcome)},
-      {"refused", Json::array()}};
+  Json json = {{"model", base.model.name},
+               {"cluster", base.cluster.name},
+               {"gpus", base.world_size()},
+               {"global_batch_size", base.plan.global_batch_size},
+               {"sequence_length", base.model.sequence_length},
+               {"defaults", base.notes.front()},
+               {"notes", readings_of(base)},
+               {"objective", name_of(outcome.asked.objective.goal)},
+               {"energy_scope", metrics::energy_scopes[as_size(outcome.asked.objective.scope)]},
+               {"search", counts_json(outcome.ranking.counts, outcome.asked.watch.stopped())},
+               {"interval_rows", outcome.interval_rows()},
+               {"plans", plans_json(outcome)},
+               {"refused", Json::array()}};
   if (outcome.asked.watch.stopped()) json["interrupted"] = true;
   for (const Finalist& plan : outcome.ranking.refused)
     json["refused"].push_back(finalist_json(base, plan));

@@ -56,8 +56,7 @@ answers::Bar terms_bar(const OtherPlan& other) {
 DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>& plans) {
   constexpr std::pair<const char*, const char*> energies[] = {
       {"energy_j", "GPU kJ/step"}, {"node_energy_j", "node kJ"}, {"site_energy_j", "site kJ"}};
-  const auto [energy_key, energy_title] =
-      energies[static_cast<size_t>(outcome.asked.objective.scope)];
+  const auto [energy_key, energy_title] = energies[as_size(outcome.asked.objective.scope)];
   DataTable table{.name = "plans", .title = "Best plans"};
   table.columns = {{"place", "#"},
                    {.key = "plan", .title = "plan", .whole = true},
@@ -81,7 +80,7 @@ DataTable ranking_table(const PlanOutcome& outcome, const std::vector<Finalist>&
                    {.key = "front", .title = "front", .optional = 9},
                    {.key = "kind", .title = "shown as", .optional = 1},
                    {.key = "why", .title = "why not first", .optional = 2}};
-  const double gpus = static_cast<double>(outcome.asked.base.world_size());
+  const double gpus = as_real(outcome.asked.base.world_size());
   const Goal goal = outcome.asked.objective.goal;
   if (goal == Goal::cost || goal == Goal::edp)
     table.columns.push_back({"objective",

@@ -71,9 +71,8 @@ struct PlanWords {
   const spec::Job& base = outcome.asked.base;
 
   std::string speed_text(const Finalist& plan) const {
-    return fmt::format(
-        "{} s a step, {} tokens/s a GPU", significant(plan.time),
-        significant(plan.tokens_per_second / static_cast<double>(base.world_size())));
+    return fmt::format("{} s a step, {} tokens/s a GPU", significant(plan.time),
+                       significant(plan.tokens_per_second / as_real(base.world_size())));
   }
 
   /// Whether a change is worth its trouble: more than the error between plans of one job; of energy
@@ -231,8 +230,8 @@ struct PlanWords {
     const Limits& limits = outcome.asked.limits;
     if (!limits.device_power && !limits.node_power && !limits.total_power && !limits.site_power)
       return "";
-    const double nodes = static_cast<double>(base.cluster.num_nodes);
-    const double gpus = static_cast<double>(base.world_size());
+    const double nodes = as_real(base.cluster.num_nodes);
+    const double gpus = as_real(base.world_size());
     std::string text = fmt::format(
         "Plan 1 draws {} kW in its GPUs (the highest peak of one is {} W), {} kW at the supplies "
         "of "
@@ -278,7 +277,7 @@ struct PlanWords {
   }
 
   std::vector<answers::KeyFigure> key_figures() const {
-    const double gpus = static_cast<double>(base.world_size());
+    const double gpus = as_real(base.world_size());
     const auto likely = outcome.step_time(first);
     std::vector<answers::KeyFigure> figures = {
         {"step of plan 1", significant(first.time) + " s",

@@ -291,7 +291,7 @@ class Search {
   bool simulate_plan(Worker& worker, Candidate& candidate, const MayWin& may_win,
                      SearchCounts& counts) const {
     const workload::MemoryVerdict memory = worker.evaluator.memory(candidate.plan);
-    candidate.memory = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
+    candidate.memory = memory.stages[as_size(memory.worst_stage)].total();
     if (candidate.memory > usable_) {
       ++counts.exact_out_of_memory;
       return false;
@@ -337,7 +337,7 @@ Candidate evaluate_plan(const spec::Job& job, const Objective& objective) {
   candidate.plan = job.plan;
   candidate.layout = layout_of(job);
   const workload::MemoryVerdict memory = evaluator.memory(job.plan);
-  candidate.memory = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
+  candidate.memory = memory.stages[as_size(memory.worst_stage)].total();
   candidate.step = evaluator.evaluate(job.plan);
   candidate.value = objective.value(candidate.step.time, candidate.step.energy);
   return candidate;

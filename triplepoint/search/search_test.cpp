@@ -25,7 +25,7 @@ std::vector<Best> exhaust(const Space& space, const Limits& limits) {
   for (int64_t i = 0; i < space.size(); ++i) {
     const spec::Plan plan = space.plan(i);
     const workload::MemoryVerdict memory = evaluator.memory(plan);
-    const Bytes needed = memory.stages[static_cast<size_t>(memory.worst_stage)].total();
+    const Bytes needed = memory.stages[as_size(memory.worst_stage)].total();
     if (needed > usable_memory(space.base(), limits)) continue;
     const StepEstimate step = evaluator.evaluate(plan);
     for (size_t g = 0; g < best.size(); ++g) {

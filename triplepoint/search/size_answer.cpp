@@ -108,7 +108,7 @@ std::string wider_text(const std::vector<Sized>& all, const Sized& nearest, doub
         " It is the largest size tried; as speed and power grow with the nodes, that takes about "
         "{} "
         "nodes and {} MW at the site (--nodes, --max-power).",
-        whole(std::llround(std::ceil(over * static_cast<double>(nodes(nearest))))),
+        whole(std::llround(std::ceil(over * as_real(nodes(nearest))))),
         significant(over * nearest.site_watts() / 1e6));
   if (nodes(nearest) == nodes(fewest))
     return " It is the smallest size tried; lower the begin of --nodes.";
@@ -263,8 +263,7 @@ Result<double> parse_money(std::string_view text) {
 }
 
 double Sized::site_watts() const {
-  return base.environment.pue.value_or(1) * static_cast<double>(base.cluster.num_nodes) *
-         plan.node_power;
+  return base.environment.pue.value_or(1) * as_real(base.cluster.num_nodes) * plan.node_power;
 }
 
 std::optional<metrics::Interval> Sized::days() const {
@@ -298,11 +297,10 @@ answers::Document size_answer(std::vector<Sized> all, const SizeLimits& limits,
                      : verdict_of(all, limits, rates),
       .sections = {{.figures = {front_figure(all, rates)}},
                    {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
-      .numbers = {
-          {"model", first.model.name},
-          {"global_batch_size", first.plan.global_batch_size},
-          {"energy_scope", metrics::energy_scopes[static_cast<size_t>(all.front().bill.scope)]},
-          {"currency", rates.currency}}};
+      .numbers = {{"model", first.model.name},
+                  {"global_batch_size", first.plan.global_batch_size},
+                  {"energy_scope", metrics::energy_scopes[as_size(all.front().bill.scope)]},
+                  {"currency", rates.currency}}};
 }
 
 }  // namespace triplepoint::search

@@ -13,7 +13,7 @@ Sized sized(int64_t nodes, double days, double money) {
   size.plan.node_power = 5000;
   size.bill.total = days * 24 * unit::h;
   size.bill.machines = money;
-  size.bill.energy = days * static_cast<double>(nodes) * unit::MWh;
+  size.bill.energy = days * as_real(nodes) * unit::MWh;
   return size;
 }
 
@@ -73,8 +73,8 @@ TEST_CASE("a limit inside the interval has a probability, and sizes between thos
 TEST_CASE("a size that another beats in everything is not on the front") {
   const answers::Document answer = size_answer({sized(1, 40, 1e6), sized(8, 41, 2e6)}, {}, {}, 2);
   const DataTable& table = answer.sections.back().tables.front();
-  const auto front = static_cast<size_t>(
-      std::ranges::find(table.columns, "front", &DataColumn::key) - table.columns.begin());
+  const auto front =
+      as_size(std::ranges::find(table.columns, "front", &DataColumn::key) - table.columns.begin());
   CHECK(std::get<std::string>(table.rows[0][front]) == "*");
   CHECK(std::get<std::string>(table.rows[1][front]).empty());
 }

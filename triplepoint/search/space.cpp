@@ -32,10 +32,10 @@ std::vector<int64_t> divisors(int64_t whole) {
 std::optional<std::vector<int64_t>> weighted(int64_t layers, int64_t parts, int64_t first,
                                              int64_t last) {
   const int64_t total = layers + first + last, each = total / parts, rest = total % parts;
-  std::vector<int64_t> counts(static_cast<size_t>(parts), each);
+  std::vector<int64_t> counts(as_size(parts), each);
   // What is over goes to the parts in the middle.
   for (int64_t i = 0; i < rest; ++i)
-    ++counts[static_cast<size_t>((parts / 2 + i) % parts)];
+    ++counts[as_size((parts / 2 + i) % parts)];
   counts.front() -= first;
   counts.back() -= last;
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
@@ -56,7 +56,7 @@ std::optional<std::vector<int64_t>> layers_of_split(Split split, int64_t layers,
 size_t Variants::recomputes_of(const StateChoice& state) const {
   if (state.recomputes_experts) return recomputes.size();
   const auto first = std::ranges::find_if(recomputes, &RecomputeChoice::has_experts);
-  return static_cast<size_t>(first - recomputes.begin());
+  return as_size(first - recomputes.begin());
 }
 
 bool RecomputeChoice::has_experts() const {
@@ -167,7 +167,7 @@ std::vector<Split> Space::splits(const Layout& layout) const {
   std::vector<Split> found;
   const int64_t layers = base_.model.num_layers, parts = layout.pipeline * layout.chunks;
   const auto exists = [&](Split split) {
-    return choices_of(layout).layers[static_cast<size_t>(split)].has_value();
+    return choices_of(layout).layers[as_size(split)].has_value();
   };
   if (exists(Split::even) && allows(fixed_.uneven, false)) found.push_back(Split::even);
   if (!allows(fixed_.uneven, true)) return found;
@@ -391,13 +391,13 @@ Variants Space::variants(const Layout& layout) const {
 size_t Space::layout_number(int64_t index) const {
   TPT_EXPECT(index >= 0 && index < size());
   const auto above = std::upper_bound(first_.begin(), first_.end(), index);
-  return static_cast<size_t>(above - first_.begin()) - 1;
+  return as_size(above - first_.begin()) - 1;
 }
 
 std::optional<int64_t> Space::find(const Layout& layout, const spec::Plan& sought) const {
   const auto at = std::ranges::find(layouts_, layout);
   if (at == layouts_.end()) return std::nullopt;
-  const auto number = static_cast<size_t>(at - layouts_.begin());
+  const auto number = as_size(at - layouts_.begin());
   for (int64_t index = first_[number]; index < first_[number + 1]; ++index)
     if (plan(index) == sought) return index;
   return std::nullopt;
@@ -419,12 +419,12 @@ spec::Plan Space::plan(int64_t index) const {
   const auto take = [&](int64_t radix) {
     const int64_t digit = rest % radix;
     rest /= radix;
-    return static_cast<size_t>(digit);
+    return as_size(digit);
   };
   variant.overlap = take(static_cast<int64_t>(state().overlaps.size()));
   variant.recompute = take(static_cast<int64_t>(variants.recomputes_of(state())));
   variant.schedule = take(static_cast<int64_t>(variants.schedules.size()));
-  variant.split = static_cast<size_t>(rest);
+  variant.split = as_size(rest);
   return plan(layouts_[at], variants, variant);
 }
 
@@ -439,8 +439,7 @@ spec::Plan Space::plan(const Layout& layout, const Variants& variants, const Var
   variants.recomputes[at.recompute].set(plan);
   set_overlaps(state.overlaps[at.overlap], plan);
   plan.schedule = variants.schedules[at.schedule];
-  plan.layers_per_stage =
-      *choices_of(layout).layers[static_cast<size_t>(variants.splits[at.split])];
+  plan.layers_per_stage = *choices_of(layout).layers[as_size(variants.splits[at.split])];
   return plan;
 }
 

@@ -139,7 +139,7 @@ class Space {
     std::vector<RecomputeChoice> recomputes;
   };
   const PartsChoices& choices_of(const Layout& layout) const {
-    return of_parts_[static_cast<size_t>(layout.pipeline * layout.chunks)];
+    return of_parts_[as_size(layout.pipeline * layout.chunks)];
   }
   size_t layout_number(int64_t index) const;
   void add_layouts();

@@ -17,10 +17,6 @@ using workload::ActionKind;
 
 namespace {
 
-double real(int64_t count) {
-  return static_cast<double>(count);
-}
-
 /// Programs of more actions than this are not kept.
 constexpr size_t most_kept_programs = 64;
 
@@ -35,7 +31,7 @@ PhaseParts parts_of(sim::PhaseTable& table, size_t recomputed_groups, double hos
   const auto& points = table.groups_at(0);
   for (size_t g = 0; g < points.size(); ++g) {
     const sim::GroupEstimate& group = table.groups()[g];
-    const double repeat = real(group.repeat);
+    const double repeat = as_real(group.repeat);
     const double length = repeat * (group.length(points[g], host_factor) / unit::s);
     const double compute = repeat * (points[g].compute / unit::s);
     const double busy = repeat * (points[g].busy / unit::s);
@@ -63,7 +59,7 @@ std::string_view name_of(Term term) {
   static constexpr std::array<std::string_view, term_count> names = {
       "compute", "recompute",          "communication in layers", "launch",    "throttling",
       "sends",   "waiting for stages", "data-parallel sync",      "optimizer", "overhead"};
-  return names[static_cast<size_t>(term)];
+  return names[as_size(term)];
 }
 
 /// One kind of phase on one stage.
@@ -87,8 +83,8 @@ struct PhaseEstimates {
   std::vector<std::vector<ChunkPhases>> of;  // [stage][chunk]
 
   const PhaseEstimate& at(size_t stage, const workload::Action& action) const {
-    const ChunkPhases& chunk = of[stage][static_cast<size_t>(action.chunk)];
-    return distinct[*chunk[static_cast<size_t>(action.kind)]];
+    const ChunkPhases& chunk = of[stage][as_size(action.chunk)];
+    return distinct[*chunk[as_size(action.kind)]];
   }
 };
 
@@ -108,8 +104,8 @@ class PhaseEstimator {
 
   size_t index_of(size_t stage, size_t chunk, ActionKind kind) {
     const int64_t work = graph_.chunk_work[stage][chunk];
-    const auto way = static_cast<size_t>(kind == ActionKind::forward ? sim::Direction::next
-                                                                     : sim::Direction::previous);
+    const auto way =
+        as_size(kind == ActionKind::forward ? sim::Direction::next : sim::Direction::previous);
     const spec::GpuLoad exchange = sim::exchange_load(
         job_.stack, phases_.boundaries.estimates[0][stage][way], phases_.mode, kind);
     for (size_t i = 0; i < phases_.distinct.size(); ++i) {
@@ -123,7 +119,7 @@ class PhaseEstimator {
 
  private:
   PhaseEstimate estimate(int64_t work, ActionKind kind, const spec::GpuLoad& exchange) const {
-    const workload::ChunkWork& chunk = graph_.works[static_cast<size_t>(work)];
+    const workload::ChunkWork& chunk = graph_.works[as_size(work)];
     sim::PhaseTable table =
         sim::make_phase_table(job_, sim::estimate_action(job_, graph_, chunk, kind));
     const bool recomputes = kind == ActionKind::backward || kind == ActionKind::backward_input;
@@ -160,7 +156,7 @@ class Account {
     spec::GpuLoad waiting;
     waiting.duration = waiting.waiting = 1 * unit::s;
     const double waiting_power = sim::typical_power(job_, waiting, 1, die) / unit::W;
-    const double devices = real(job_.world_size() / graph_.stages);
+    const double devices = as_real(job_.world_size() / graph_.stages);
     double longest = -1;
     for (size_t stage = 0; stage < finishes_.size(); ++stage) {
       const StageSum sum = sum_of(stage);
@@ -182,7 +178,7 @@ class Account {
   };
 
   const sim::EpilogueEstimate& epilogue_of(size_t stage) const {
-    return epilogues_[static_cast<size_t>(graph_.step_work[stage])];
+    return epilogues_[as_size(graph_.step_work[stage])];
   }
   Seconds sync_of(size_t stage) const {
     const PhaseEstimate& last = phases_.at(stage, graph_.programs[stage].back());
@@ -213,8 +209,8 @@ class Account {
   }
 
   void add(const PhaseEstimate& phase, StageSum& sum) const {
-    const auto term = [&](Term which) -> double& { return sum.terms[static_cast<size_t>(which)]; };
-    const double times = real(graph_.microbatches), gap = job_.stack.microbatch_gap / unit::s;
+    const auto term = [&](Term which) -> double& { return sum.terms[as_size(which)]; };
+    const double times = as_real(graph_.microbatches), gap = job_.stack.microbatch_gap / unit::s;
     const double duration = phase.device.duration / unit::s;
     const double with_exchange = duration + phase.exchange.duration / unit::s;
     const double power = phase.device.power / unit::W;
@@ -230,7 +226,7 @@ class Account {
   }
 
   Terms with_end(Terms terms, size_t stage, double time) const {
-    const auto term = [&](Term which) -> double& { return terms[static_cast<size_t>(which)]; };
+    const auto term = [&](Term which) -> double& { return terms[as_size(which)]; };
     term(Term::overhead) = job_.stack.step_overhead / unit::s;
     term(Term::data_sync) = (sync_of(stage) + gather_of(stage)) / unit::s;
     term(Term::optimizer) = (sim::total_time(epilogue_of(stage).gradient_norm) +
@@ -274,7 +270,7 @@ std::vector<ActionKind> kinds_of(spec::Schedule schedule) {
 
 StepEvaluator::StepEvaluator(const spec::Job& base, Typical typical)
     : job_(base), typical_(typical) {
-  hardware_.host_factor.assign(static_cast<size_t>(job_.cluster.num_nodes), typical.host_factor);
+  hardware_.host_factor.assign(as_size(job_.cluster.num_nodes), typical.host_factor);
 }
 
 std::vector<workload::StageProgram>& StepEvaluator::programs_of(const spec::Plan& plan) {
@@ -315,13 +311,13 @@ PhaseEstimates StepEvaluator::estimate(const workload::WorkGraph& graph) const {
   else
     phases.pipelines = {sim::form_pipeline(job_, graph, hardware_, 0)};
   phases.boundaries = sim::estimate_boundaries(job_, graph, phases.pipelines);
-  phases.of.resize(static_cast<size_t>(graph.stages));
+  phases.of.resize(as_size(graph.stages));
   PhaseEstimator estimator(job_, typical_, graph, phases);
   for (size_t stage = 0; stage < phases.of.size(); ++stage) {
-    phases.of[stage].resize(static_cast<size_t>(graph.virtual_stages));
+    phases.of[stage].resize(as_size(graph.virtual_stages));
     for (size_t chunk = 0; chunk < phases.of[stage].size(); ++chunk)
       for (const ActionKind kind : kinds_of(job_.plan.schedule))
-        phases.of[stage][chunk][static_cast<size_t>(kind)] = estimator.index_of(stage, chunk, kind);
+        phases.of[stage][chunk][as_size(kind)] = estimator.index_of(stage, chunk, kind);
   }
   return phases;
 }
@@ -421,12 +417,12 @@ bool FinishTimeScheduler::links_suffice(const sim::Wiring& wiring, size_t pipeli
   const auto wires = wiring.wires(pipeline);
   for (size_t w = 0; w < wires.size(); ++w) {
     if (wires[w].flow_class == sim::Wire::no_flow) continue;
-    const sim::FlowClass& flow = wiring.classes()[static_cast<size_t>(wires[w].flow_class)];
+    const sim::FlowClass& flow = wiring.classes()[as_size(wires[w].flow_class)];
     for (const sim::LinkUse& use : flow.links)
-      users[static_cast<size_t>(use.link)].push_back({.begins = &engine_.record().begins[w],
-                                                      .latency = wires[w].latency / unit::s,
-                                                      .alone = wires[w].alone / unit::s,
-                                                      .rate = use.ranks * flow.limit});
+      users[as_size(use.link)].push_back({.begins = &engine_.record().begins[w],
+                                          .latency = wires[w].latency / unit::s,
+                                          .alone = wires[w].alone / unit::s,
+                                          .rate = use.ranks * flow.limit});
   }
   for (size_t link = 0; link < users.size(); ++link)
     if (!suffices(users[link], wiring.capacities()[link].in_base_units())) return false;

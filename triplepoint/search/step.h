@@ -78,7 +78,7 @@ struct StepEstimate {
   double energy = 0;                       // J, all devices
   double peak_power = 0;                   // W: mean power of the hungriest phase of a device
   std::array<double, term_count> terms{};  // s
-  double term(Term which) const { return terms[static_cast<size_t>(which)]; }
+  double term(Term which) const { return terms[as_size(which)]; }
 };
 
 struct PhaseEstimates;

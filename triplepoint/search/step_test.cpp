@@ -24,7 +24,7 @@ spec::Job without_spread(spec::Job job) {
 Seconds simulated_step(const spec::Job& job, Celsius die) {
   const workload::WorkGraph graph = workload::build_work_graph(job);
   sim::StepModel model(job, graph);
-  const std::vector<Celsius> dies(static_cast<size_t>(job.world_size()), die);
+  const std::vector<Celsius> dies(as_size(job.world_size()), die);
   return simulate_step(model, choose_clocks(model, dies)).step_time;
 }
 

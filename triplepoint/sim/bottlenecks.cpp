@@ -31,7 +31,7 @@ double mean_steps(const StepModel& model, const CoupledStep& step, size_t device
   const auto& uses = model.uses[model.place_of(device).stage];
   double sum = 0, count = 0;
   for (size_t u = 0; u < uses.size(); ++u) {
-    const auto times = static_cast<double>(uses[u].count);
+    const auto times = as_real(uses[u].count);
     sum += times * step.clocks.devices[device][u].steps_down();
     count += times;
   }
@@ -43,8 +43,8 @@ class BottleneckFinder {
   BottleneckFinder(StepModel& model, const CoupledStep& step)
       : model_(model),
         step_(step),
-        per_node_(static_cast<size_t>(model.job.cluster.gpus_per_node)),
-        nodes_(static_cast<size_t>(model.job.cluster.num_nodes)) {}
+        per_node_(as_size(model.job.cluster.gpus_per_node)),
+        nodes_(as_size(model.job.cluster.num_nodes)) {}
 
   std::vector<Bottleneck> find() {
     if (model_.has_power() && model_.num_devices() > 1) find_slow_clocks();
@@ -87,7 +87,7 @@ class BottleneckFinder {
     const auto& uses = model_.uses[model_.place_of(device).stage];
     Seconds own, like_others;
     for (size_t u = 0; u < uses.size(); ++u) {
-      const auto count = static_cast<double>(uses[u].count);
+      const auto count = as_real(uses[u].count);
       own += count * step_.clocks.devices[device][u].duration;
       like_others += count * duration_at(device, u, steps);
     }
@@ -139,7 +139,7 @@ class BottleneckFinder {
   std::vector<size_t> devices_of(const std::vector<int32_t>& who, bool of_nodes) const {
     std::vector<size_t> devices;
     for (const int32_t number : who) {
-      const auto first = static_cast<size_t>(number) * (of_nodes ? per_node_ : 1);
+      const auto first = as_size(number) * (of_nodes ? per_node_ : 1);
       for (size_t d = first; d < first + (of_nodes ? per_node_ : 1); ++d)
         devices.push_back(d);
     }
@@ -174,7 +174,7 @@ class BottleneckFinder {
   /// Several GPUs of one node among several have the node's fans, inlet or brake in common.
   void name_node(Bottleneck& found) const {
     if (found.of == Bottleneck::Of::node || nodes_ == 1 || found.who.size() < 2) return;
-    const auto node_of = [&](int32_t device) { return static_cast<size_t>(device) / per_node_; };
+    const auto node_of = [&](int32_t device) { return as_size(device) / per_node_; };
     const size_t node = node_of(found.who.front());
     if (!std::ranges::all_of(found.who, [&](int32_t d) { return node_of(d) == node; })) return;
     found.of = Bottleneck::Of::node;
@@ -241,7 +241,7 @@ class BottleneckFinder {
         shares.size(), [&](size_t i) { return -shares[i]; }, (min_link_loss - 1) * peers);
     Conditions healed = model_.conditions();
     for (const int32_t i : slow)
-      (healed.*field)[static_cast<size_t>(i)] = peers;
+      (healed.*field)[as_size(i)] = peers;
     add_healed({.of = of_nodes ? Bottleneck::Of::node : Bottleneck::Of::gpu, .who = slow}, kind,
                shares, peers, healed);
   }
@@ -258,8 +258,7 @@ class BottleneckFinder {
         peers * (1 + std::max(min_host_excess, spread)));
     Conditions healed = model_.conditions();
     for (const int32_t n : slow)
-      healed.host_factor[static_cast<size_t>(n)] =
-          peers / model_.hardware.host_factor[static_cast<size_t>(n)];
+      healed.host_factor[as_size(n)] = peers / model_.hardware.host_factor[as_size(n)];
     add_healed({.of = Bottleneck::Of::node, .who = slow}, Evidence::Kind::host, factors, peers,
                healed);
   }
@@ -270,16 +269,15 @@ class BottleneckFinder {
     std::vector<int32_t> slow;
     for (size_t i = 0; i < count; ++i)
       if (amount(i) > limit) slow.push_back(static_cast<int32_t>(i));
-    std::stable_sort(slow.begin(), slow.end(), [&](int32_t a, int32_t b) {
-      return amount(static_cast<size_t>(a)) > amount(static_cast<size_t>(b));
-    });
+    std::stable_sort(slow.begin(), slow.end(),
+                     [&](int32_t a, int32_t b) { return amount(as_size(a)) > amount(as_size(b)); });
     return slow;
   }
 
   void add_healed(Bottleneck found, Evidence::Kind kind, const std::vector<double>& values,
                   double peers, const Conditions& healed) {
     if (found.who.empty()) return;
-    found.evidence = {{kind, values[static_cast<size_t>(found.who.front())], peers}};
+    found.evidence = {{kind, values[as_size(found.who.front())], peers}};
     found.cost = step_.timeline.step_time - step_under(healed);
     if (*found.cost >= min_cost * step_.timeline.step_time) add(std::move(found));
   }

@@ -25,7 +25,7 @@ class Draws {
   explicit Draws(uint64_t seed) : seed_(seed) {}
   uint64_t below(uint64_t n) { return random_bits({seed_, 18}, drawn_++) % n; }
   double between(double low, double high) {
-    return low + (high - low) * (static_cast<double>(below(1001)) / 1000);
+    return low + (high - low) * (as_real(below(1001)) / 1000);
   }
 
  private:

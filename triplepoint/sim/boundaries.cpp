@@ -23,7 +23,7 @@ class LinkMap {
         fabric_(cluster) {}
 
   std::vector<BytesPerSecond> capacities(BytesPerSecond nic) const {
-    std::vector<BytesPerSecond> capacities(static_cast<size_t>(first_of_fabric()), nic);
+    std::vector<BytesPerSecond> capacities(as_size(first_of_fabric()), nic);
     for (const double nics : fabric_.capacities())
       capacities.push_back(nics * nic);
     return capacities;
@@ -32,8 +32,8 @@ class LinkMap {
   /// A share of the NICs of each node.
   void slow_down(std::span<const double> share, std::vector<BytesPerSecond>& capacities) const {
     for (size_t node = 0; node < share.size(); ++node)
-      for (size_t link = 0; link < static_cast<size_t>(2 * nics_); ++link)
-        capacities[node * static_cast<size_t>(2 * nics_) + link] *= share[node];
+      for (size_t link = 0; link < as_size(2 * nics_); ++link)
+        capacities[node * as_size(2 * nics_) + link] *= share[node];
   }
 
   /// Over the `way`-th of the NICs that a send uses.
@@ -83,7 +83,7 @@ perf::CollectiveTime gather_of(const spec::Job& job, const workload::WorkGraph& 
   gather.op_class = spec::OpClass::communication;
   gather.collective = spec::Collective::all_gather;
   gather.group = spec::GroupKind::tensor;
-  gather.payload = static_cast<double>(job.plan.tensor_parallel_size) * send_size(job, graph);
+  gather.payload = as_real(job.plan.tensor_parallel_size) * send_size(job, graph);
   return estimate_op(job, graph, gather).collective;
 }
 
@@ -156,7 +156,7 @@ class BoundaryEstimator {
       }
       ++crossing;
     }
-    const double share = crossing / static_cast<double>(from.devices.size());
+    const double share = crossing / as_real(from.devices.size());
     estimate = slowed_estimate(from, to, crossing > 0);
     estimate.latency += detour + gather_.total();
     estimate.scale_up_bytes = (1 - share) * bytes_ + gather_.scale_up_bytes;
@@ -169,7 +169,7 @@ class BoundaryEstimator {
 
   /// Beyond what a message takes through one switch.
   Seconds detour_of(const perf::Route& route) const {
-    const auto further = static_cast<double>(std::max<int64_t>(0, route.hops - 1));
+    const auto further = as_real(std::max<int64_t>(0, route.hops - 1));
     return further * cluster_.scale_out.hop_latency +
            (route.handed_over ? cluster_.scale_up.latency : Seconds());
   }
@@ -182,9 +182,9 @@ class BoundaryEstimator {
     double share = 1;
     for (const LockstepGroup* group : {&from, &to})
       for (const int64_t device : group->devices) {
-        const auto node = static_cast<size_t>(device / cluster_.gpus_per_node);
+        const auto node = as_size(device / cluster_.gpus_per_node);
         share = std::min(share, crosses ? conditions_->scale_out_share[node]
-                                        : conditions_->scale_up_share[static_cast<size_t>(device)]);
+                                        : conditions_->scale_up_share[as_size(device)]);
       }
     if (share == 1) return whole;
     spec::Cluster slow = cluster_;
@@ -213,8 +213,8 @@ class BoundaryEstimator {
 
 Bytes send_size(const spec::Job& job, const workload::WorkGraph& graph) {
   if (!job.plan.sends) return graph.boundary_bytes;
-  const double parts = sends_by_parts(job) ? static_cast<double>(job.plan.tensor_parallel_size) : 1;
-  return static_cast<double>(job.plan.sends->microbatches) / parts * graph.boundary_bytes;
+  const double parts = sends_by_parts(job) ? as_real(job.plan.tensor_parallel_size) : 1;
+  return as_real(job.plan.sends->microbatches) / parts * graph.boundary_bytes;
 }
 
 BoundaryEstimates estimate_boundaries(const spec::Job& job, const workload::WorkGraph& graph,

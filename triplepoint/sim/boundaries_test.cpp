@@ -44,7 +44,7 @@ struct TestBoundaries {
     return {estimate.boundaries, estimate.capacities, mode};
   }
   Seconds lone(size_t stage, Direction way) const {
-    return wiring().wires(0)[2 * stage + static_cast<size_t>(way)].alone;
+    return wiring().wires(0)[2 * stage + as_size(way)].alone;
   }
   Seconds message(bool same_domain, double sharers) const {
     return perf::point_to_point_time(job.cluster, graph.boundary_bytes, same_domain, sharers)

@@ -43,17 +43,15 @@ struct Span {
 
 /// Devices a fault touches.
 Span devices_of(const spec::Cluster& cluster, const Fault& fault) {
-  const auto per_node = static_cast<size_t>(cluster.gpus_per_node);
-  if (fault.gpu) return {static_cast<size_t>(*fault.gpu), static_cast<size_t>(*fault.gpu) + 1};
-  if (fault.node)
-    return {static_cast<size_t>(*fault.node) * per_node,
-            (static_cast<size_t>(*fault.node) + 1) * per_node};
-  return {0, static_cast<size_t>(cluster.num_gpus())};
+  const auto per_node = as_size(cluster.gpus_per_node);
+  if (fault.gpu) return {as_size(*fault.gpu), as_size(*fault.gpu) + 1};
+  if (fault.node) return {as_size(*fault.node) * per_node, (as_size(*fault.node) + 1) * per_node};
+  return {0, as_size(cluster.num_gpus())};
 }
 
 Span nodes_of(const spec::Cluster& cluster, const Fault& fault) {
   const Span devices = devices_of(cluster, fault);
-  const auto per_node = static_cast<size_t>(cluster.gpus_per_node);
+  const auto per_node = as_size(cluster.gpus_per_node);
   return {devices.first / per_node, (devices.last + per_node - 1) / per_node};
 }
 
@@ -101,8 +99,8 @@ void apply(const spec::Cluster& cluster, const Fault& fault, Conditions& now) {
 
 /// Without any fault.
 Conditions limits_of(const spec::Job& job) {
-  const auto devices = static_cast<size_t>(job.cluster.num_gpus());
-  const auto nodes = static_cast<size_t>(job.cluster.num_nodes);
+  const auto devices = as_size(job.cluster.num_gpus());
+  const auto nodes = as_size(job.cluster.num_nodes);
   Conditions limits{.power_limit = job.environment.device_power_limits,
                     .locked_steps = std::vector<int64_t>(devices, 0),
                     .sink_factor = std::vector<double>(devices, 1.0),

@@ -20,7 +20,7 @@ double step_ratio(const spec::Gpu& gpu) {
 std::vector<power::ClockPoint> clock_scale(const spec::Gpu& gpu, int64_t clock_steps) {
   std::vector<power::ClockPoint> scale;
   for (int64_t k = 0; k <= clock_steps; ++k)
-    scale.push_back(power::clock_point(*gpu.power, 1 - static_cast<double>(k) * step_ratio(gpu)));
+    scale.push_back(power::clock_point(*gpu.power, 1 - as_real(k) * step_ratio(gpu)));
   return scale;
 }
 
@@ -29,7 +29,7 @@ DevicePhase choose_device_phase(const spec::Job& job, PhaseTable& table,
   const spec::Gpu& gpu = job.cluster.gpu;
   const auto index_of = [&](double ratio) { return std::llround((1 - ratio) / step_ratio(gpu)); };
   const auto point = [&](int64_t index) {
-    return at.clocks ? (*at.clocks)[static_cast<size_t>(index)]
+    return at.clocks ? (*at.clocks)[as_size(index)]
                      : power::clock_point(*gpu.power, table.ratio(index));
   };
   const auto power_of = [&](int64_t index) {
@@ -102,8 +102,7 @@ spec::Job mean_node(spec::Job job) {
 
 ClusterHeat steady_heat(const spec::Job& node, Watts per_device) {
   ClusterHeat heat(node, draw_hardware_variation(node));
-  heat.solve_steady_state(
-      std::vector<Watts>(static_cast<size_t>(node.cluster.num_gpus()), per_device));
+  heat.solve_steady_state(std::vector<Watts>(as_size(node.cluster.num_gpus()), per_device));
   return heat;
 }
 
@@ -115,13 +114,13 @@ Celsius typical_die(const spec::Job& job, double share) {
   double sum = 0;
   for (const Celsius die : dies)
     sum += die.degrees();
-  return Celsius(sum / static_cast<double>(dies.size()));
+  return Celsius(sum / as_real(dies.size()));
 }
 
 Watts typical_node_power(const spec::Job& job, Watts per_device) {
   const spec::Job node = mean_node(job);
   const double flow = steady_heat(node, per_device).flow_share(0);
-  const Watts devices = static_cast<double>(node.cluster.gpus_per_node) * per_device;
+  const Watts devices = as_real(node.cluster.gpus_per_node) * per_device;
   return power::node_power(node.cluster, devices, flow, 1).total();
 }
 

@@ -33,7 +33,7 @@ struct DevicePhase {
   Celsius coldest{-std::numeric_limits<double>::infinity()};
   Celsius hottest{std::numeric_limits<double>::infinity()};
 
-  double steps_down() const { return static_cast<double>(clock_index) + share_below; }
+  double steps_down() const { return as_real(clock_index) + share_below; }
   bool same_clock(const DevicePhase& other) const {
     return clock_index == other.clock_index && share_below == other.share_below;
   }

@@ -122,7 +122,7 @@ void update_group(const StepModel& model, const StepTimeline& step, size_t pipel
   group.with_kernel = group.with_kernel_between + kernel_time(group.outside);
   for (size_t u = 0; u < model.uses[stage].size(); ++u)
     group.in_phases +=
-        static_cast<double>(model.uses[stage][u].count) * step.phase_durations[pipeline][stage][u] +
+        as_real(model.uses[stage][u].count) * step.phase_durations[pipeline][stage][u] +
         group.between[u].duration;
 }
 
@@ -144,7 +144,7 @@ DeviceStep account_phases(StepModel& model, const std::vector<DevicePhase>& phas
     const PhaseUse& use = model.uses[stage][u];
     const DevicePhase& phase = phases[u];
     const spec::GpuLoad& between = group_step.between[u];
-    const double count = static_cast<double>(use.count);
+    const double count = as_real(use.count);
     const Seconds lockstep =
         waits == Lockstep::alone
             ? Seconds()
@@ -156,7 +156,7 @@ DeviceStep account_phases(StepModel& model, const std::vector<DevicePhase>& phas
       lasting.duration += lockstep;
       lasting.waiting += lockstep;
       if (model.has_power()) {
-        const power::ClockPoint& clock = model.clocks()[static_cast<size_t>(index)];
+        const power::ClockPoint& clock = model.clocks()[as_size(index)];
         const Celsius reference = model.power().reference_temperature;
         sum.phases_at_reference +=
             share * count * power::energy_of(model.power(), lasting, clock, reference, board);
@@ -198,9 +198,9 @@ void account_rest(const StepModel& model, const GroupStep& group, size_t device,
   const double resting_ratio = model.resting_clock_ratio(device, heat_ceiling);
   // A ceiling of heat may lie between two clocks and has its own point; locks are clocks of the
   // table.
-  const power::ClockPoint clock = heat_ceiling > static_cast<double>(locked)
+  const power::ClockPoint clock = heat_ceiling > as_real(locked)
                                       ? power::clock_point(model.power(), resting_ratio)
-                                      : model.clocks()[static_cast<size_t>(locked)];
+                                      : model.clocks()[as_size(locked)];
   sum.at_reference = sum.phases_at_reference;
   sum.at_reference +=
       power::energy_of(model.power(), rest, clock, model.power().reference_temperature,
@@ -253,11 +253,11 @@ void update_account(StepModel& model, const ClockState& clocks, const StepTimeli
   parallel_for(model.pipelines.size(), model.threads(), [&](size_t p) {
     const bool rescheduled = changed.pipelines[p] != 0;
     for (const LockstepGroup& group : model.pipelines[p].groups) {
-      const size_t stage = static_cast<size_t>(group.stage);
+      const size_t stage = as_size(group.stage);
       GroupStep& of_group = accounted.groups[p][stage];
       update_group(model, step, p, stage, rescheduled, of_group);
       for (const int64_t device : group.devices) {
-        const size_t d = static_cast<size_t>(device);
+        const size_t d = as_size(device);
         DeviceStep& of = accounted.devices[d];
         // The phases' energy stays valid for devices that neither changed clock nor pipeline; the
         // rest is cheap and always computed, because it depends on step_time.

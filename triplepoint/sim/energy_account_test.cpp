@@ -14,7 +14,7 @@ using doctest::Approx;
 struct Accounted {
   explicit Accounted(uint64_t seed) : model(random_training_job(seed)) {
     for (size_t d = 0; d < model.num_devices(); ++d)
-      dies.emplace_back(40 + 3.0 * static_cast<double>((d * 7 + seed) % 11));
+      dies.emplace_back(40 + 3.0 * as_real((d * 7 + seed) % 11));
     clocks = choose_clocks(model, dies);
     step = simulate_step(model, clocks);
     accounted = account_step(model, clocks, step);
@@ -54,7 +54,7 @@ TEST_CASE("a group's phases, exchanges, waits and epilogue fill the step") {
     const Accounted job(seed);
     for (size_t p = 0; p < job.model.pipelines.size(); ++p)
       for (const LockstepGroup& group : job.model.pipelines[p].groups) {
-        const auto s = static_cast<size_t>(group.stage);
+        const auto s = as_size(group.stage);
         const StepEpilogue& end = job.step.epilogues[p][s];
         const Seconds epilogue = (end.sync_end - end.sync_begin) + (end.end - end.norm_begin);
         const GroupStep& step = job.accounted.groups[p][s];

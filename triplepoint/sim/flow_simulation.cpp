@@ -55,7 +55,7 @@ class FlowSimulation {
       // After the new rates: an arrival lets a stage go on and may begin sends, whose data flow at
       // this very moment only if they have no latency; those are the next round at the same time.
       for (const int32_t t : arrived_) {
-        const FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+        const FlyingTensor& tensor = tensors_[as_size(t)];
         pipelines_[tensor.pipeline].end_send(tensor.wire, now_);
         collect_starts(tensor.pipeline);
       }
@@ -96,7 +96,7 @@ class FlowSimulation {
     set_out_.clear();
     while (!queue_.empty() && queue_.next_time() == now_) {
       const int32_t t = queue_.pop();
-      if (tensors_[static_cast<size_t>(t)].flows)
+      if (tensors_[as_size(t)].flows)
         land(t);
       else
         set_out(t);
@@ -104,9 +104,9 @@ class FlowSimulation {
   }
 
   void set_out(int32_t t) {
-    FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+    FlyingTensor& tensor = tensors_[as_size(t)];
     const int32_t flow_class = wire_of(tensor).flow_class;
-    std::vector<int32_t>& same = in_flight_[static_cast<size_t>(flow_class)];
+    std::vector<int32_t>& same = in_flight_[as_size(flow_class)];
     tensor.flows = true;
     tensor.place = same.size();
     same.push_back(t);
@@ -118,10 +118,10 @@ class FlowSimulation {
   }
 
   void land(int32_t t) {
-    const FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+    const FlyingTensor& tensor = tensors_[as_size(t)];
     const int32_t flow_class = wire_of(tensor).flow_class;
-    std::vector<int32_t>& same = in_flight_[static_cast<size_t>(flow_class)];
-    tensors_[static_cast<size_t>(same.back())].place = tensor.place;
+    std::vector<int32_t>& same = in_flight_[as_size(flow_class)];
+    tensors_[as_size(same.back())].place = tensor.place;
     same[tensor.place] = same.back();
     same.pop_back();
     rates_.remove(flow_class);
@@ -130,10 +130,10 @@ class FlowSimulation {
 
   void change_rates() {
     for (const int32_t flow_class : rates_.resolve())
-      for (const int32_t t : in_flight_[static_cast<size_t>(flow_class)])
+      for (const int32_t t : in_flight_[as_size(flow_class)])
         change_rate(t, rates_.rate(flow_class));
     for (const int32_t t : set_out_) {
-      const FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+      const FlyingTensor& tensor = tensors_[as_size(t)];
       change_rate(t, rates_.rate(wire_of(tensor).flow_class));
       queue_.set(t, tensor.end);
     }
@@ -142,7 +142,7 @@ class FlowSimulation {
 
   /// What is still to come, at the new rate.
   void change_rate(int32_t t, double rate) {
-    FlyingTensor& tensor = tensors_[static_cast<size_t>(t)];
+    FlyingTensor& tensor = tensors_[as_size(t)];
     // An unchanged rate keeps the end's bits; recomputing it would round it anew at every event
     // nearby.
     if (tensor.rate == rate) return;
@@ -157,11 +157,11 @@ class FlowSimulation {
     for (const FlyingTensor& tensor : tensors_) {
       const int32_t flow_class = wire_of(tensor).flow_class;
       if (flow_class == Wire::no_flow) continue;
-      const std::vector<int32_t>& same = in_flight_[static_cast<size_t>(flow_class)];
-      const size_t t = static_cast<size_t>(&tensor - tensors_.data());
+      const std::vector<int32_t>& same = in_flight_[as_size(flow_class)];
+      const size_t t = as_size(&tensor - tensors_.data());
       if (std::find(same.begin(), same.end(), static_cast<int32_t>(t)) == same.end()) continue;
-      for (const LinkUse& use : wiring_.classes()[static_cast<size_t>(flow_class)].links)
-        carried[static_cast<size_t>(use.link)] += BytesPerSecond(use.ranks * tensor.rate);
+      for (const LinkUse& use : wiring_.classes()[as_size(flow_class)].links)
+        carried[as_size(use.link)] += BytesPerSecond(use.ranks * tensor.rate);
     }
     observer_(now_, carried);
   }
@@ -215,7 +215,7 @@ FlowRates::FlowRates(std::span<const FlowClass> classes, std::span<const BytesPe
       link_seen_in_(capacities.size(), 0) {
   for (size_t c = 0; c < classes.size(); ++c)
     for (const LinkUse& use : classes[c].links)
-      classes_over_[static_cast<size_t>(use.link)].push_back(static_cast<int32_t>(c));
+      classes_over_[as_size(use.link)].push_back(static_cast<int32_t>(c));
 }
 
 size_t FlowRates::Hash::operator()(const Component& component) const {
@@ -251,8 +251,8 @@ void FlowRates::collect(int32_t first) {
   members_.assign(1, first);
   state(first).seen_in = round_;
   for (size_t m = 0; m < members_.size(); ++m)
-    for (const LinkUse& use : classes_[static_cast<size_t>(members_[m])].links)
-      visit_link(static_cast<size_t>(use.link));
+    for (const LinkUse& use : classes_[as_size(members_[m])].links)
+      visit_link(as_size(use.link));
   // Classes were found in the order of the search. Sorted, equal components have equal keys and
   // their sums are taken in one order.
   if (members_.size() > 1) std::sort(members_.begin(), members_.end());
@@ -288,7 +288,7 @@ std::vector<double> FlowRates::solve_anew() {
   std::vector<BytesPerSecond> capacities;
   capacities.reserve(links.size());
   for (const int32_t link : links)
-    capacities.push_back(capacities_[static_cast<size_t>(link)]);
+    capacities.push_back(capacities_[as_size(link)]);
   const std::vector<perf::Flow> flows = flows_of_component(links);
   std::vector<BytesPerSecond> rates(flows.size());
   perf::fair_rates(flows, capacities, scratch_, rates);
@@ -298,7 +298,7 @@ std::vector<double> FlowRates::solve_anew() {
 std::vector<int32_t> FlowRates::links_of_component() const {
   std::vector<int32_t> links;
   for (size_t i = 0; i < component_.size(); i += 2)
-    for (const LinkUse& use : classes_[static_cast<size_t>(component_[i])].links)
+    for (const LinkUse& use : classes_[as_size(component_[i])].links)
       links.push_back(use.link);
   std::sort(links.begin(), links.end());
   links.erase(std::unique(links.begin(), links.end()), links.end());
@@ -309,14 +309,14 @@ std::vector<int32_t> FlowRates::links_of_component() const {
 std::vector<perf::Flow> FlowRates::flows_of_component(std::span<const int32_t> links) const {
   std::vector<perf::Flow> flows;
   for (size_t i = 0; i < component_.size(); i += 2) {
-    const FlowClass& of = classes_[static_cast<size_t>(component_[i])];
+    const FlowClass& of = classes_[as_size(component_[i])];
     perf::Flow flow{.links = {}, .own_limit = BytesPerSecond(of.limit)};
     for (const LinkUse& use : of.links) {
       const auto at = std::lower_bound(links.begin(), links.end(), use.link);
-      flow.links.insert(flow.links.end(), static_cast<size_t>(use.ranks),
+      flow.links.insert(flow.links.end(), as_size(use.ranks),
                         static_cast<int32_t>(at - links.begin()));
     }
-    flows.insert(flows.end(), static_cast<size_t>(component_[i + 1]), flow);
+    flows.insert(flows.end(), as_size(component_[i + 1]), flow);
   }
   return flows;
 }
@@ -325,10 +325,10 @@ std::vector<perf::Flow> FlowRates::flows_of_component(std::span<const int32_t> l
 std::vector<double> FlowRates::by_class(std::span<const BytesPerSecond> rates) const {
   std::vector<double> slowest;
   for (size_t i = 0; i < component_.size(); i += 2) {
-    const auto flows = static_cast<size_t>(component_[i + 1]);
+    const auto flows = as_size(component_[i + 1]);
     const auto of_class = rates.first(flows);
     const double rate = std::min_element(of_class.begin(), of_class.end())->in_base_units();
-    const double limit = classes_[static_cast<size_t>(component_[i])].limit;
+    const double limit = classes_[as_size(component_[i])].limit;
     slowest.push_back(rate >= limit * at_limit ? limit : rate);
     rates = rates.subspan(flows);
   }

@@ -32,8 +32,8 @@ class FlowRates {
   std::span<const int32_t> resolve();
 
   /// Of one rank of one flow, bytes/s; no flow in flight: 0.
-  double rate(int32_t flow_class) const { return states_[static_cast<size_t>(flow_class)].rate; }
-  double limit(int32_t flow_class) const { return classes_[static_cast<size_t>(flow_class)].limit; }
+  double rate(int32_t flow_class) const { return states_[as_size(flow_class)].rate; }
+  double limit(int32_t flow_class) const { return classes_[as_size(flow_class)].limit; }
 
  private:
   struct State {
@@ -46,7 +46,7 @@ class FlowRates {
     size_t operator()(const Component& component) const;
   };
 
-  State& state(int32_t flow_class) { return states_[static_cast<size_t>(flow_class)]; }
+  State& state(int32_t flow_class) { return states_[as_size(flow_class)]; }
   void change(int32_t flow_class, int32_t flows);
   void collect(int32_t first);
   void visit_link(size_t link);
@@ -92,7 +92,7 @@ class EventQueue {
   Seconds next_time() const { return heap_.front().time; }
 
   void set(int32_t slot, Seconds time) {
-    size_t at = place_[static_cast<size_t>(slot)];
+    size_t at = place_[as_size(slot)];
     if (at == absent) {
       at = heap_.size();
       heap_.push_back({time, slot});
@@ -104,7 +104,7 @@ class EventQueue {
   int32_t pop() {
     TPT_EXPECT(!heap_.empty());
     const int32_t slot = heap_.front().slot;
-    place_[static_cast<size_t>(slot)] = absent;
+    place_[as_size(slot)] = absent;
     const Entry last = heap_.back();
     heap_.pop_back();
     if (!heap_.empty()) sink(last, 0);
@@ -142,7 +142,7 @@ class EventQueue {
 
   void put(const Entry& entry, size_t at) {
     heap_[at] = entry;
-    place_[static_cast<size_t>(entry.slot)] = at;
+    place_[as_size(entry.slot)] = at;
   }
 
   std::vector<Entry> heap_;

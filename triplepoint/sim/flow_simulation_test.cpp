@@ -302,15 +302,15 @@ std::vector<double> solve_all(const Network& network, const std::vector<int32_t>
   for (size_t c = 0; c < counts.size(); ++c) {
     perf::Flow flow{.links = {}, .own_limit = BytesPerSecond(network.classes[c].limit)};
     for (const LinkUse& use : network.classes[c].links)
-      flow.links.insert(flow.links.end(), static_cast<size_t>(use.ranks), use.link);
-    flows.insert(flows.end(), static_cast<size_t>(counts[c]), flow);
+      flow.links.insert(flow.links.end(), as_size(use.ranks), use.link);
+    flows.insert(flows.end(), as_size(counts[c]), flow);
   }
   const std::vector<BytesPerSecond> rates = perf::fair_rates(flows, network.capacities);
   std::vector<double> by_class;
   size_t flow = 0;
   for (const int32_t count : counts) {
     by_class.push_back(count > 0 ? rates[flow].in_base_units() : 0);
-    flow += static_cast<size_t>(count);
+    flow += as_size(count);
   }
   return by_class;
 }
@@ -324,7 +324,7 @@ TEST_CASE("rates of flows that come and go are those of all flows solved anew") 
     std::vector<int32_t> counts(network.classes.size(), 0);
     for (int event = 0; event < 60; ++event) {
       for (int64_t changes = 1 + rng.below(2); changes > 0; --changes) {
-        const auto c = static_cast<size_t>(rng.below(static_cast<int64_t>(counts.size())));
+        const auto c = as_size(rng.below(static_cast<int64_t>(counts.size())));
         const bool add = counts[c] == 0 || (counts[c] < 4 && rng.below(2) == 0);
         counts[c] += add ? 1 : -1;
         add ? rates.add(static_cast<int32_t>(c)) : rates.remove(static_cast<int32_t>(c));
@@ -365,8 +365,8 @@ TEST_CASE("slots come out of the event queue in the order of their latest times"
     std::vector<std::pair<double, int32_t>> expected(20);
     for (int round = 0; round < 3; ++round)
       for (int32_t slot = 0; slot < 20; ++slot) {
-        const auto time = static_cast<double>(rng.below(15));
-        expected[static_cast<size_t>(slot)] = {time, slot};
+        const auto time = as_real(rng.below(15));
+        expected[as_size(slot)] = {time, slot};
         queue.set(slot, time * unit::s);
       }
     std::sort(expected.begin(), expected.end());

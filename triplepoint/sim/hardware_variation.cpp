@@ -39,24 +39,22 @@ double normal_quantile(double p) {
 
 /// n normal quantiles in seeded order.
 std::vector<double> deal_spread(int64_t n, uint64_t seed, Draw draw) {
-  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::vector<int64_t> order(as_size(n));
   std::iota(order.begin(), order.end(), 0);
   const RandomKey key{seed, static_cast<uint64_t>(draw)};
-  std::vector<uint64_t> lot(static_cast<size_t>(n));
+  std::vector<uint64_t> lot(as_size(n));
   for (size_t i = 0; i < lot.size(); ++i)
     lot[i] = random_bits(key, i);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return lot[static_cast<size_t>(a)] < lot[static_cast<size_t>(b)];
-  });
-  std::vector<double> spread(static_cast<size_t>(n));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return lot[as_size(a)] < lot[as_size(b)]; });
+  std::vector<double> spread(as_size(n));
   for (int64_t i = 0; i < n; ++i)
-    spread[static_cast<size_t>(order[static_cast<size_t>(i)])] =
-        normal_quantile((static_cast<double>(i) + 0.5) / static_cast<double>(n));
+    spread[as_size(order[as_size(i)])] = normal_quantile((as_real(i) + 0.5) / as_real(n));
   return spread;
 }
 
 std::vector<double> deal_factors(int64_t n, double deviation, uint64_t seed, Draw draw) {
-  std::vector<double> factors(static_cast<size_t>(n), 1.0);
+  std::vector<double> factors(as_size(n), 1.0);
   if (deviation == 0) return factors;
   const std::vector<double> spread = deal_spread(n, seed, draw);
   for (size_t i = 0; i < factors.size(); ++i)
@@ -67,7 +65,7 @@ std::vector<double> deal_factors(int64_t n, double deviation, uint64_t seed, Dra
 
 std::vector<Celsius> deal_inlets(const spec::Job& job) {
   const spec::Chassis chassis = job.chassis();
-  std::vector<Celsius> inlets(static_cast<size_t>(job.cluster.num_nodes), chassis.inlet);
+  std::vector<Celsius> inlets(as_size(job.cluster.num_nodes), chassis.inlet);
   if (chassis.inlet_spread == Kelvins()) return inlets;
   const std::vector<double> spread =
       deal_spread(job.cluster.num_nodes, job.environment.seed, Draw::inlet);
@@ -104,8 +102,7 @@ LockstepGroup form_group(const spec::Job& job, const workload::WorkGraph& graph,
         group.ranks.push_back(rank);
         group.devices.push_back(graph.grid.device_of(rank));
         const int64_t node = graph.grid.node_of(rank);
-        group.host_factor =
-            std::max(group.host_factor, hardware.host_factor[static_cast<size_t>(node)]);
+        group.host_factor = std::max(group.host_factor, hardware.host_factor[as_size(node)]);
       }
   return group;
 }

@@ -24,7 +24,7 @@ TEST_CASE("drawn spreads have the asked mean and deviation") {
     sum += board.dynamic_energy;
     squares += (board.dynamic_energy - 1) * (board.dynamic_energy - 1);
   }
-  const double n = static_cast<double>(hardware.boards.size());
+  const double n = as_real(hardware.boards.size());
   CHECK(sum / n == doctest::Approx(1).epsilon(1e-6));
   CHECK(std::sqrt(squares / n) == doctest::Approx(0.05).epsilon(0.02));
 }

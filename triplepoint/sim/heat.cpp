@@ -52,7 +52,7 @@ ClusterHeat::ClusterHeat(const spec::Job& job, const HardwareVariation& hardware
     : chassis_(chassis_of(job)),
       ladder_(*job.cluster.gpu.thermal),
       dies_per_package_(static_cast<int>(job.cluster.gpu.dies_per_package)),
-      per_node_(static_cast<size_t>(job.cluster.gpus_per_node)),
+      per_node_(as_size(job.cluster.gpus_per_node)),
       state_size_(per_node_ * ladder_.capacities.size()),
       steady_(chassis_, ladder_, dies_per_package_),
       resistance_(hardware.thermal_resistance),

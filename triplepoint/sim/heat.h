@@ -54,10 +54,8 @@ class ClusterHeat {
   /// By how much a device's die rises, in steady state at the present flow, with its own power.
   KelvinsPerWatt own_resistance(size_t device) const;
   int64_t num_nodes() const { return static_cast<int64_t>(flows_.size()); }
-  Celsius inlet(int64_t node) const {
-    return inlets_[static_cast<size_t>(node)] + rises_[static_cast<size_t>(node)];
-  }
-  double flow_share(int64_t node) const { return flows_[static_cast<size_t>(node)]; }
+  Celsius inlet(int64_t node) const { return inlets_[as_size(node)] + rises_[as_size(node)]; }
+  double flow_share(int64_t node) const { return flows_[as_size(node)]; }
 
  private:
   /// Node (-1: any that shares its propagator), flow, duration.

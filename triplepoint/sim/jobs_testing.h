@@ -96,8 +96,7 @@ inline TestJob random_job(uint64_t seed) {
   job.rules = {.gap = rng.between(0, 1e-4) * unit::s, .start = 1 * unit::ms};
   for (int64_t p = 0; p < pipelines; ++p) {
     add_pipeline(job, workload::build_schedule(schedule, stages, stages * rounds, chunks),
-                 static_cast<size_t>(chunks), rng.between(0.5, 1) * unit::ms,
-                 rng.between(1, 2) * unit::ms, {});
+                 as_size(chunks), rng.between(0.5, 1) * unit::ms, rng.between(1, 2) * unit::ms, {});
     const auto node_of = [&](int64_t stage) { return (stage + stages) % stages % nodes; };
     const auto boundary = [&](int64_t from, int64_t to) {
       Boundary on_wire{.bytes_per_rank = rng.between(0.5, 4) * unit::MB,
@@ -111,7 +110,7 @@ inline TestJob random_job(uint64_t seed) {
       return on_wire;
     };
     for (int64_t s = 0; s < stages; ++s)
-      job.boundaries.back()[static_cast<size_t>(s)] = {boundary(s, s + 1), boundary(s, s - 1)};
+      job.boundaries.back()[as_size(s)] = {boundary(s, s + 1), boundary(s, s - 1)};
   }
   return job;
 }

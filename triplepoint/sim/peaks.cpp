@@ -56,7 +56,7 @@ PowerTrace opening_of(const PowerTrace& trace, Seconds window, Seconds length, B
   PowerTrace opening;
   for (const BoardPower& power : power::window_means(trace, begins, part))
     opening.push_back({part, power});
-  const Seconds left = length - static_cast<double>(begins.size()) * part;
+  const Seconds left = length - as_real(begins.size()) * part;
   if (left > Seconds()) opening.push_back({left, mean});
   return opening;
 }
@@ -74,7 +74,7 @@ constexpr size_t rest_classes = 7;
 using RestCounts = std::array<double, rest_classes>;
 
 Seconds rest_of_class(size_t rest, Seconds time_constant) {
-  return std::exp2(static_cast<double>(rest) - 3) * time_constant;
+  return std::exp2(as_real(rest) - 3) * time_constant;
 }
 
 /// Of several devices: the highest median, and readings above the median of each.
@@ -129,9 +129,7 @@ class PeakFinder {
     const auto heat = static_cast<int64_t>(std::floor(step_.clocks.heat_ceiling[device]));
     return std::max(model_.conditions().locked_steps[device], heat);
   }
-  const power::ClockPoint& clock_of(int64_t index) const {
-    return model_.clocks()[static_cast<size_t>(index)];
-  }
+  const power::ClockPoint& clock_of(int64_t index) const { return model_.clocks()[as_size(index)]; }
   BoardPower power_of(const spec::GpuLoad& load, int64_t index) const {
     return power::board_power(model_.power(), load, clock_of(index));
   }
@@ -147,7 +145,7 @@ class PeakFinder {
       for (const LockstepGroup& group : model_.pipelines[p].groups) {
         const size_t first = all.size();
         for (const int64_t device : group.devices) {
-          const auto d = static_cast<size_t>(device);
+          const auto d = as_size(device);
           const int64_t index = highest_index(d);
           if (all.size() == first || all.back().clock_index != index)
             all.push_back({p, group, index, {}, phases_of(p, group, index)});
@@ -159,7 +157,7 @@ class PeakFinder {
 
   std::vector<const PhasePower*> phases_of(size_t pipeline, const LockstepGroup& group,
                                            int64_t index) {
-    const auto stage = static_cast<size_t>(group.stage);
+    const auto stage = as_size(group.stage);
     std::vector<const PhasePower*> phases;
     for (size_t u = 0; u < model_.uses[stage].size(); ++u) {
       PhaseTable& table = model_.table(group, model_.uses[stage][u]);
@@ -186,15 +184,14 @@ class PeakFinder {
                      : power::window_means(trace, from_begin, window_).front();
     phase.opening = opening_of(trace, window_, std::max(window_, whole.duration), phase.mean);
     phase.windows = power::highest_windows(trace, window_);
-    phase.kernels =
-        highest_kernels(model_, {group, model_.uses[static_cast<size_t>(group.stage)][u], index});
+    phase.kernels = highest_kernels(model_, {group, model_.uses[as_size(group.stage)][u], index});
     return phase;
   }
 
   /// A phase, and where it is shorter than a window what follows its first one: waits and other
   /// phases, into the next steps if need be.
   PowerTrace trace_from(size_t pipeline, const LockstepGroup& group, size_t u, int64_t index) {
-    const auto stage = static_cast<size_t>(group.stage);
+    const auto stage = as_size(group.stage);
     const StageTimeline& timeline = step_.timeline.pipelines[pipeline][stage];
     const BoardPower waiting = waiting_at(index);
     PowerTrace trace;
@@ -241,7 +238,7 @@ class PeakFinder {
 
   /// [use]: how often it follows which rest.
   std::vector<RestCounts> count_rests(const Members& of) const {
-    const auto stage = static_cast<size_t>(of.group.stage);
+    const auto stage = as_size(of.group.stage);
     const StageTimeline& timeline = step_.timeline.pipelines[of.pipeline][stage];
     const Seconds between_steps =
         step_.timeline.step_time - step_.timeline.epilogues[of.pipeline][stage].optimizer_end;
@@ -258,7 +255,7 @@ class PeakFinder {
 
   Readings find_in(const Members& of, PowerPeaks& peaks) const {
     const std::vector<RestCounts> rests = count_rests(of);
-    const PowerTrace ending = end_of_step(static_cast<size_t>(of.group.stage), of.clock_index);
+    const PowerTrace ending = end_of_step(as_size(of.group.stage), of.clock_index);
     const BoardPower waits = waiting_at(of.clock_index);
     Readings all;
     for (const size_t d : of.devices) {

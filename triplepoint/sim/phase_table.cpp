@@ -108,8 +108,8 @@ Seconds launch_time(const spec::Job& job, const workload::OpGroup& group) {
     if (op.is_communication() && !op.is_host_copy() && op.group == spec::GroupKind::tensor)
       pieces += job.plan.tensor_parallel_size;
   }
-  return static_cast<double>(kernels) * job.stack.kernel_launch +
-         static_cast<double>(pieces) * job.stack.tensor_collective_host;
+  return as_real(kernels) * job.stack.kernel_launch +
+         as_real(pieces) * job.stack.tensor_collective_host;
 }
 
 Seconds host_time(const spec::Job& job, const workload::OpGroup& group, bool forward) {
@@ -127,7 +127,7 @@ Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
   // The host launches kernels for each local expert after it has read the counts, so it cannot run
   // ahead. Megatron's dispatcher waits for them on a single rank as well ("before_finish").
   const int64_t experts = job.model.moe->num_experts / job.plan.expert_parallel_size;
-  return job.stack.moe_layer_host + static_cast<double>(experts) * job.stack.moe_expert_host;
+  return job.stack.moe_layer_host + as_real(experts) * job.stack.moe_expert_host;
 }
 
 /// A group of an action with the host's time for it. Weight gradients run layer by layer beside the
@@ -165,7 +165,7 @@ std::vector<GroupPass> passes_of(const spec::Job& job, const workload::ChunkWork
 
 void add_work(spec::GpuLoad& load, const OpEstimate& estimate) {
   const spec::Op& op = *estimate.op;
-  load.flops[static_cast<size_t>(op.op_class)] += estimate.energy_flops;
+  load.flops[as_size(op.op_class)] += estimate.energy_flops;
   // Attention draws the same power in 8 bits: softmax and data movement stay what they were.
   const bool narrow = spec::is_quantized(op.precision) && op.op_class != OpClass::attention;
   if (narrow && op.is_matrix_work())
@@ -301,7 +301,7 @@ PhaseTable::PhaseTable(std::vector<GroupEstimate> groups, const spec::Stack& sta
     : groups_(std::move(groups)),
       overlap_(stack),
       step_ratio_(step_ratio),
-      points_(static_cast<size_t>(clock_steps) + 1),
+      points_(as_size(clock_steps) + 1),
       sums_(points_.size()) {}
 
 void PhaseTable::fill() {
@@ -382,7 +382,7 @@ Seconds duration_at_full_clock(const std::vector<GroupEstimate>& groups, const s
   Seconds duration;
   for (const GroupEstimate& group : groups) {
     const GroupPoint point = lay_streams(sum_streams(group, times_of(group, 1)), overlap);
-    duration += static_cast<double>(group.repeat) * group.length(point, host_factor);
+    duration += as_real(group.repeat) * group.length(point, host_factor);
   }
   return duration;
 }
@@ -406,15 +406,14 @@ std::vector<Seconds> durations_at_full_clock(const Phase& phase, double host_fac
       StreamSums sums = kernels;
       for (const auto& [op, time] : collectives)
         add_collective(sums, *op, hides(*op, overlaps[i]), time);
-      durations[i] +=
-          static_cast<double>(group.repeat) * group.length(lay_streams(sums, overlap), host_factor);
+      durations[i] += as_real(group.repeat) * group.length(lay_streams(sums, overlap), host_factor);
     }
   }
   return durations;
 }
 
 const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
-  std::vector<GroupPoint>& points = points_[static_cast<size_t>(clock_index)];
+  std::vector<GroupPoint>& points = points_[as_size(clock_index)];
   if (!points.empty() || groups_.empty()) return points;
   points.reserve(groups_.size());
   const double r = ratio(clock_index);
@@ -435,9 +434,9 @@ const std::vector<GroupPoint>& PhaseTable::groups_at(int64_t clock_index) {
         std::min(point.load.communicating, point.load.communicating_scale_out);
     points.push_back(point);
   }
-  spec::GpuLoad& sum = sums_[static_cast<size_t>(clock_index)];
+  spec::GpuLoad& sum = sums_[as_size(clock_index)];
   for (size_t i = 0; i < points.size(); ++i)
-    sum += static_cast<double>(groups_[i].repeat) * points[i].load;
+    sum += as_real(groups_[i].repeat) * points[i].load;
   return points;
 }
 
@@ -445,9 +444,8 @@ PhasePoint PhaseTable::at(int64_t clock_index, double host_factor) {
   PhasePoint phase;
   const std::vector<GroupPoint>& points = groups_at(clock_index);
   for (size_t i = 0; i < points.size(); ++i)
-    phase.duration +=
-        static_cast<double>(groups_[i].repeat) * groups_[i].length(points[i], host_factor);
-  phase.load = sums_[static_cast<size_t>(clock_index)];
+    phase.duration += as_real(groups_[i].repeat) * groups_[i].length(points[i], host_factor);
+  phase.load = sums_[as_size(clock_index)];
   phase.load.duration = phase.duration;
   return phase;
 }

@@ -81,9 +81,7 @@ class PhaseTable {
   void fill();
 
   const std::vector<GroupEstimate>& groups() const { return groups_; }
-  double ratio(int64_t clock_index) const {
-    return 1 - static_cast<double>(clock_index) * step_ratio_;
-  }
+  double ratio(int64_t clock_index) const { return 1 - as_real(clock_index) * step_ratio_; }
 
  private:
   std::vector<GroupEstimate> groups_;

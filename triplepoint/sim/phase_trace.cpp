@@ -60,7 +60,7 @@ struct GroupTrace {
 std::vector<GroupTrace> group_traces(StepModel& model, const PhaseAtClock& at, double host_factor) {
   PhaseTable& table = model.table(at.group, at.use);
   const std::vector<GroupPoint>& points = table.groups_at(at.clock_index);
-  const power::ClockPoint& clock = model.clocks()[static_cast<size_t>(at.clock_index)];
+  const power::ClockPoint& clock = model.clocks()[as_size(at.clock_index)];
   std::vector<GroupTrace> traces;
   for (size_t g = 0; g < points.size(); ++g) {
     const GroupEstimate& group = table.groups()[g];
@@ -99,7 +99,7 @@ power::PowerTrace phase_trace(StepModel& model, const PhaseAtClock& at, Seconds 
 }
 
 std::vector<power::BoardPower> highest_kernels(StepModel& model, const PhaseAtClock& at) {
-  const power::ClockPoint& clock = model.clocks()[static_cast<size_t>(at.clock_index)];
+  const power::ClockPoint& clock = model.clocks()[as_size(at.clock_index)];
   std::vector<power::BoardPower> powers;
   // Waits for the host draw least: a host that never keeps the device waiting shows the kernels.
   for (const GroupTrace& trace : group_traces(model, at, 0)) {
@@ -116,19 +116,17 @@ namespace {
 
 Watts swing_of_stage(StepModel& model, const CoupledStep& step, const LockstepGroup& group) {
   constexpr double low_share = 0.05, high_share = 0.95;
-  const auto device = static_cast<size_t>(group.devices.front());
+  const auto device = as_size(group.devices.front());
   std::vector<power::PowerPiece> passes;
   for (size_t u = 0; u < step.clocks.devices[device].size(); ++u) {
-    const PhaseUse& use = model.uses[static_cast<size_t>(group.stage)][u];
+    const PhaseUse& use = model.uses[as_size(group.stage)][u];
     if (use.count == 0) continue;
     const int64_t index = step.clocks.devices[device][u].clock_index;
-    const power::Board board =
-        power::board_at(model.power(), model.clocks()[static_cast<size_t>(index)],
-                        step.dies[device], model.hardware.boards[device]);
+    const power::Board board = power::board_at(model.power(), model.clocks()[as_size(index)],
+                                               step.dies[device], model.hardware.boards[device]);
     for (const GroupTrace& trace : group_traces(model, {group, use, index}, group.host_factor))
       for (const auto& piece : trace.once)
-        passes.push_back(
-            {static_cast<double>(trace.group->repeat) * piece.duration, board.power(piece.power)});
+        passes.push_back({as_real(trace.group->repeat) * piece.duration, board.power(piece.power)});
   }
   if (passes.empty()) return {};
   return power::quantile(passes, high_share) - power::quantile(passes, low_share);
@@ -141,7 +139,7 @@ Watts microbatch_swing(StepModel& model, const CoupledStep& step) {
   const std::vector<LockstepGroup>& groups = model.pipelines.front().groups;
   for (const LockstepGroup& group : groups)
     sum += swing_of_stage(model, step, group);
-  return sum / static_cast<double>(groups.size());
+  return sum / as_real(groups.size());
 }
 
 }  // namespace triplepoint::sim

@@ -16,7 +16,7 @@ TEST_CASE("a phase as a trace has the phase's length and mean power") {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     StepModel model(random_training_job(seed));
     for (const LockstepGroup& group : model.pipelines.front().groups)
-      for (const PhaseUse& use : model.uses[static_cast<size_t>(group.stage)]) {
+      for (const PhaseUse& use : model.uses[as_size(group.stage)]) {
         const PhasePoint whole = model.table(group, use).at(0, group.host_factor);
         if (whole.duration <= Seconds()) continue;
         const power::PowerTrace trace = phase_trace(model, {group, use, 0}, 1000 * unit::s);
@@ -54,14 +54,13 @@ CoupledStep steady(StepModel& model) {
 
 /// Every op of every layer in turn, where the model takes each group of ops once.
 Watts swing_of_all_ops(StepModel& model, const CoupledStep& step, const LockstepGroup& group) {
-  const auto device = static_cast<size_t>(group.devices.front());
+  const auto device = as_size(group.devices.front());
   std::vector<power::PowerPiece> ops;
   for (size_t u = 0; u < step.clocks.devices[device].size(); ++u) {
-    const PhaseUse& use = model.uses[static_cast<size_t>(group.stage)][u];
+    const PhaseUse& use = model.uses[as_size(group.stage)][u];
     const int64_t index = step.clocks.devices[device][u].clock_index;
-    const power::Board board =
-        power::board_at(model.power(), model.clocks()[static_cast<size_t>(index)],
-                        step.dies[device], model.hardware.boards[device]);
+    const power::Board board = power::board_at(model.power(), model.clocks()[as_size(index)],
+                                               step.dies[device], model.hardware.boards[device]);
     for (const auto& piece : phase_trace(model, {group, use, index}, 1000 * unit::s))
       ops.push_back({piece.duration, board.power(piece.power)});
   }
@@ -75,7 +74,7 @@ TEST_CASE("power swings within a microbatch as the ops of all its layers do") {
     Watts sum;
     for (const LockstepGroup& group : model.pipelines.front().groups)
       sum += swing_of_all_ops(model, step, group);
-    const double stages = static_cast<double>(model.pipelines.front().groups.size());
+    const double stages = as_real(model.pipelines.front().groups.size());
     CHECK(microbatch_swing(model, step) > Watts());
     CHECK(microbatch_swing(model, step) / unit::W == Approx(sum / unit::W / stages).epsilon(0.01));
   }

@@ -37,7 +37,7 @@ run::MemoryUse memory_use(const workload::StageMemory& stage) {
 
 std::vector<run::Device> list_devices(const spec::Job& job, const workload::WorkGraph& graph) {
   const int64_t per_node = job.cluster.gpus_per_node;
-  std::vector<run::Device> devices(static_cast<size_t>(job.cluster.num_gpus()));
+  std::vector<run::Device> devices(as_size(job.cluster.num_gpus()));
   for (size_t i = 0; i < devices.size(); ++i) {
     const int64_t index = static_cast<int64_t>(i);
     devices[i].index = static_cast<int32_t>(index);
@@ -46,7 +46,7 @@ std::vector<run::Device> list_devices(const spec::Job& job, const workload::Work
     devices[i].name = job.cluster.gpu.title;
   }
   for (int64_t rank = 0; rank < job.world_size(); ++rank)
-    devices[static_cast<size_t>(graph.grid.device_of(rank))].rank = static_cast<int32_t>(rank);
+    devices[as_size(graph.grid.device_of(rank))].rank = static_cast<int32_t>(rank);
   return devices;
 }
 
@@ -90,7 +90,7 @@ run::Series make_series(const char* signal, size_t device, Instant begin, Second
                      .times = {},
                      .values = {}};
   for (size_t b = 0; b < count; ++b)
-    series.times.push_back(begin + static_cast<double>(b) * bin);
+    series.times.push_back(begin + as_real(b) * bin);
   series.values.reserve(count);
   return series;
 }
@@ -135,14 +135,14 @@ void add_device_series(std::vector<run::Series>& all, const spec::Gpu& gpu, size
 void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, ClusterHeat heat,
                     Instant begin, StepSeries keep) {
   const bool all = keep == StepSeries::all;
-  const Seconds bin = step.timeline.step_time / static_cast<double>(profile_bins);
+  const Seconds bin = step.timeline.step_time / as_real(profile_bins);
   spec::Cluster cluster = model.job.cluster;
   cluster.chassis = model.job.chassis();
   const auto memory_power = all ? memory_powers(model, step) : std::nullopt;
-  const auto per_node = static_cast<size_t>(cluster.gpus_per_node);
+  const auto per_node = as_size(cluster.gpus_per_node);
   heat.set_propagators(ClusterHeat::Propagators::own);
   std::vector<run::Series> of_devices;
-  for (size_t node = 0; node < static_cast<size_t>(heat.num_nodes()); ++node) {
+  for (size_t node = 0; node < as_size(heat.num_nodes()); ++node) {
     const size_t first = node * per_node;
     std::vector<std::vector<StepBin>> bins;
     for (size_t slot = 0; slot < per_node; ++slot)
@@ -172,8 +172,7 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
 void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step) {
   std::vector<Celsius> inlets;
   for (size_t d = 0; d < step.dies.size(); ++d)
-    inlets.push_back(
-        model.hardware.inlet[d / static_cast<size_t>(model.job.cluster.gpus_per_node)]);
+    inlets.push_back(model.hardware.inlet[d / as_size(model.job.cluster.gpus_per_node)]);
   // Two differences of one sum: the highest clock that is allowed (an operator's lock is no loss)
   // to the clock under the cap on boards as cool as their inlet, and from there to the clock that
   // the step had. The two add up to all that is lost.
@@ -182,14 +181,12 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
   for (const Pipeline& pipeline : model.pipelines)
     for (const LockstepGroup& group : pipeline.groups)
       for (const int64_t device : group.devices)
-        for (size_t u = 0; u < model.uses[static_cast<size_t>(group.stage)].size(); ++u) {
-          const DevicePhase& now = step.clocks.devices[static_cast<size_t>(device)][u];
-          const DevicePhase& then = cold.devices[static_cast<size_t>(device)][u];
-          const double count =
-              static_cast<double>(model.uses[static_cast<size_t>(group.stage)][u].count);
+        for (size_t u = 0; u < model.uses[as_size(group.stage)].size(); ++u) {
+          const DevicePhase& now = step.clocks.devices[as_size(device)][u];
+          const DevicePhase& then = cold.devices[as_size(device)][u];
+          const double count = as_real(model.uses[as_size(group.stage)][u].count);
           const double share = count * (now.duration / step.timeline.step_time);
-          const auto locked =
-              static_cast<double>(model.conditions().locked_steps[static_cast<size_t>(device)]);
+          const auto locked = as_real(model.conditions().locked_steps[as_size(device)]);
           to_power += share * (model.clock_ratio(locked) - model.clock_ratio(then.steps_down()));
           to_temperature +=
               share * (model.clock_ratio(then.steps_down()) - model.clock_ratio(now.steps_down()));
@@ -197,7 +194,7 @@ void record_lost_clocks(run::Run& run, StepModel& model, const CoupledStep& step
           clock_in_passes += share * model.clock_ratio(now.steps_down());
         }
   const double max_mhz = *model.job.cluster.gpu.max_clock / unit::MHz;
-  const double mean_mhz = max_mhz / static_cast<double>(step.dies.size());
+  const double mean_mhz = max_mhz / as_real(step.dies.size());
   run.numbers.clock_lost_to_power_mhz = to_power * mean_mhz;
   run.numbers.clock_lost_to_temperature_mhz = to_temperature * mean_mhz;
   // Waiting devices run at the highest clock, so the mean over a step says too little of how far

@@ -66,8 +66,7 @@ TEST_CASE("series are kept to a thousandth of their unit, shares to a millionth"
       for (const double value : series.values) {
         const bool is_share = series.signal == "throttled_share" || series.signal == "utilization";
         const double steps = is_share ? 1e6 : 1e3;
-        CHECK_MESSAGE(static_cast<double>(std::llround(value * steps)) / steps == value,
-                      series.signal);
+        CHECK_MESSAGE(as_real(std::llround(value * steps)) / steps == value, series.signal);
       }
   }
 }
@@ -88,10 +87,10 @@ TEST_CASE("clock and throttling along the step have the means of the step") {
   const run::Run run = simulated("400 W", {});
   const auto mean = [&](const char* signal, int32_t device) {
     const std::vector<double>& all = run::find_series(run, signal, device)->values;
-    return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+    return std::accumulate(all.begin(), all.end(), 0.0) / as_real(all.size());
   };
   for (int32_t d = 0; d < 8; ++d) {
-    const run::DeviceSummary& device = run.summaries[static_cast<size_t>(d)];
+    const run::DeviceSummary& device = run.summaries[as_size(d)];
     CHECK(mean("sm_clock_mhz", d) == doctest::Approx(*device.sm_clock_mean_mhz).epsilon(1e-5));
     CHECK(mean("throttled_share", d) ==
           doctest::Approx(device.throttle.at("software_power_cap")).epsilon(1e-4));
@@ -128,7 +127,7 @@ TEST_CASE("the clock while passes run is below the mean, which counts waits at t
 TEST_CASE("the energy ledger has no negative part and adds up to mean power over the step") {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     spec::Job job = random_training_job(seed);
-    job.environment.ambient = Celsius(10 + 4 * static_cast<double>(seed));
+    job.environment.ambient = Celsius(10 + 4 * as_real(seed));
     if (seed % 2 == 0) job.environment.power_limit = 400 * unit::W;
     Horizon horizon{.duration = {}, .steps = {}, .timeline = false};
     if (seed % 3 == 0) horizon.steps = 2;
@@ -193,8 +192,7 @@ spec::Job sharded(const std::string& more) {
 double tensor_wait(const run::Run& run) {
   Seconds wait;
   run::for_each_span(run.timeline, 0, [&](const run::Span& span) {
-    if (run.timeline.types[static_cast<size_t>(span.type)].group == spec::GroupKind::tensor)
-      wait += span.wait;
+    if (run.timeline.types[as_size(span.type)].group == spec::GroupKind::tensor) wait += span.wait;
   });
   return wait / step_of(run);
 }
@@ -228,7 +226,7 @@ double total_of(const std::vector<double>& values) {
 Seconds time_with_kernel(const run::Timeline& timeline, int32_t rank) {
   std::vector<std::pair<Instant, Instant>> kernels;
   run::for_each_span(timeline, rank, [&](const run::Span& span) {
-    if (timeline.types[static_cast<size_t>(span.type)].kind <= run::SpanKind::other)
+    if (timeline.types[as_size(span.type)].kind <= run::SpanKind::other)
       kernels.emplace_back(span.begin, span.end);
   });
   std::ranges::sort(kernels);
@@ -255,7 +253,7 @@ TEST_CASE("utilization over a step is the share in which the timeline has a kern
         CHECK(share <= 1);
       }
       if (*device.rank % job.plan.tensor_parallel_size != 0) continue;  // not traced
-      const double mean = total_of(use->values) / static_cast<double>(use->values.size());
+      const double mean = total_of(use->values) / as_real(use->values.size());
       const Seconds with_kernel = time_with_kernel(run.timeline, *device.rank);
       CHECK(mean == doctest::Approx(with_kernel / step_of(run)).epsilon(0.03));
     }
@@ -281,7 +279,7 @@ TEST_CASE("memory is as warm as the lid, and what it draws times its resistance 
   const run::Series* memory = run::find_series(run, "memory_c", 3);
   const run::Series* die = run::find_series(run, "die_c", 3);
   REQUIRE(memory != nullptr);
-  const double bins = static_cast<double>(die->values.size());
+  const double bins = as_real(die->values.size());
   const double rise = (total_of(memory->values) - total_of(die->values)) / bins;
   // In a periodic state the means are those of the mean power. Of the traffic's energy the part on
   // the chip, which follows the clock, does not heat the memory.
@@ -304,7 +302,7 @@ TEST_CASE("what a stream runs one after the other does not overlap by a rounding
     const run::Run run = simulate(random_training_job(seed), {});
     std::map<std::pair<int32_t, run::Stream>, std::vector<std::pair<int64_t, int64_t>>> streams;
     run::for_each_span(run.timeline, -1, [&](const run::Span& span) {
-      streams[{span.rank, run.timeline.types[static_cast<size_t>(span.type)].stream}].push_back(
+      streams[{span.rank, run.timeline.types[as_size(span.type)].stream}].push_back(
           {span.begin.nanoseconds(), span.end.nanoseconds()});
     });
     for (auto& [stream, spans] : streams) {

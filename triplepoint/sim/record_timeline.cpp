@@ -64,7 +64,7 @@ Seconds wait_for_gathers(const spec::Job& job, const GroupEstimate& group, const
   }
   const Seconds late = point.hidden - point.compute - exposed;
   if (collectives == 0 || late <= Seconds()) return {};
-  const double ranks = static_cast<double>(job.plan.tensor_parallel_size);
+  const double ranks = as_real(job.plan.tensor_parallel_size);
   return (ranks - 1) / ranks * late / collectives;
 }
 
@@ -101,9 +101,9 @@ class RankWriter {
       : out_(timeline),
         model_(model),
         step_(step),
-        stage_(static_cast<size_t>(group.stage)),
+        stage_(as_size(group.stage)),
         group_(group),
-        device_(static_cast<size_t>(group.devices[member])),
+        device_(as_size(group.devices[member])),
         rank_(static_cast<int32_t>(group.ranks[member])),
         begin_(begin),
         timeline_(step.timeline.pipelines[pipeline][stage_]),
@@ -142,10 +142,10 @@ class RankWriter {
   /// use.
   void write_patterns() {
     const size_t uses = model_.uses[stage_].size();
-    for (size_t chunk = 0; chunk < static_cast<size_t>(model_.graph.virtual_stages); ++chunk)
+    for (size_t chunk = 0; chunk < as_size(model_.graph.virtual_stages); ++chunk)
       for (size_t u = 0; u < uses; ++u) {
         pattern_of_.push_back(static_cast<int32_t>(out_.patterns.size()));
-        const auto work = static_cast<size_t>(model_.graph.chunk_work[stage_][chunk]);
+        const auto work = as_size(model_.graph.chunk_work[stage_][chunk]);
         if (model_.uses[stage_][u].work == work) out_.patterns.push_back(pattern_of(chunk, u));
       }
   }
@@ -170,9 +170,8 @@ class RankWriter {
     double collectives = 0, layers = 0;
     for (const GroupEstimate& group : table.groups()) {
       for (const OpEstimate& op : group.ops)
-        if (op.op->is_communication() && !op.hidden)
-          collectives += static_cast<double>(group.repeat);
-      if (hides_collective(group)) layers += static_cast<double>(group.repeat);
+        if (op.op->is_communication() && !op.hidden) collectives += as_real(group.repeat);
+      if (hides_collective(group)) layers += as_real(group.repeat);
     }
     const Seconds alone = table.at(phase.clock_index, group_.host_factor).duration;
     const Seconds waited = group_durations_[u] - alone;
@@ -183,7 +182,7 @@ class RankWriter {
       late.hidden = waited / layers;
     static constexpr std::string_view names[] = {"forward", "backward", "backward_input",
                                                  "backward_weight"};
-    run::Pattern pattern{.name = std::string(names[static_cast<size_t>(use.kind)]), .pieces = {}};
+    run::Pattern pattern{.name = std::string(names[as_size(use.kind)]), .pieces = {}};
     for (size_t g = 0; g < table.groups().size(); ++g)
       pattern.pieces.push_back(
           piece_of(table, g, phase.clock_index, late, model_.graph.first_layer[stage_][chunk]));
@@ -276,9 +275,9 @@ class RankWriter {
       }
       const size_t use = model_.use_of(stage_, action.action);
       const int32_t pattern =
-          pattern_of_[static_cast<size_t>(action.action.chunk) * model_.uses[stage_].size() + use];
+          pattern_of_[as_size(action.action.chunk) * model_.uses[stage_].size() + use];
       const Instant pass = not_before_last(begin_ + (action.end - group_durations_[use]));
-      last_end_ = pass + out_.patterns[static_cast<size_t>(pattern)].length();
+      last_end_ = pass + out_.patterns[as_size(pattern)].length();
       out_.instances.push_back({.begin = pass,
                                 .pattern = pattern,
                                 .rank = rank_,

@@ -133,7 +133,7 @@ class ScheduleEngine {
   double* cell(std::vector<double>& arrivals, size_t virtual_stage, int32_t microbatch) {
     // What is sent together arrives together.
     if (together_ > 1) microbatch /= together_;
-    return &arrivals[virtual_stage * microbatches_ + static_cast<size_t>(microbatch)];
+    return &arrivals[virtual_stage * microbatches_ + as_size(microbatch)];
   }
   const double* input_of(const workload::Action& action, size_t virtual_stage);
   void run_from(size_t stage);
@@ -205,7 +205,7 @@ inline size_t count_microbatches(const workload::StageProgram& program) {
   int32_t last = 0;
   for (const workload::Action& action : program)
     last = std::max(last, action.microbatch);
-  return static_cast<size_t>(last) + 1;
+  return as_size(last) + 1;
 }
 
 template <class Record, Delays delays>
@@ -266,8 +266,7 @@ bool ScheduleEngine<Record, delays>::run_next(size_t s) {
     if (stage.held) return false;
   const workload::Action& action = *stage.next;
   double begin = stage.free;
-  if (const double* input =
-          input_of(action, static_cast<size_t>(action.chunk) * stages_.size() + s)) {
+  if (const double* input = input_of(action, as_size(action.chunk) * stages_.size() + s)) {
     if (*input == not_yet) {
       // Nothing polls: deliver() finds this stage by the arrival that it waits for.
       stage.awaits = input;
@@ -277,7 +276,7 @@ bool ScheduleEngine<Record, delays>::run_next(size_t s) {
   }
   ++stage.next;
   record_.begin_action(s, action, Seconds(stage.free), Seconds(begin));
-  const auto chunk = static_cast<size_t>(action.chunk), kind = static_cast<size_t>(action.kind);
+  const auto chunk = as_size(action.chunk), kind = as_size(action.kind);
   end_at(s, action, begin + gap_ + stage.durations[chunk][kind].in_base_units());
   return true;
 }
@@ -288,7 +287,7 @@ void ScheduleEngine<Record, delays>::end_at(size_t s, const workload::Action& ac
   stages_[s].free = end;
   record_.end_action(s, Seconds(end));
   if (together_ > 1 && (action.microbatch + 1) % together_ != 0) return;
-  const size_t n = stages_.size(), v = static_cast<size_t>(action.chunk) * n + s;
+  const size_t n = stages_.size(), v = as_size(action.chunk) * n + s;
   if (action.kind == workload::ActionKind::forward) {
     if (v < last_virtual_)
       send(2 * s, s + 1 == n ? 0 : s + 1, cell(forward_, v + 1, action.microbatch));

@@ -100,8 +100,7 @@ void update_schedule(const ScheduleUpdate& update, const Wiring& wiring, const S
       clusters.push_back(&cluster);
   // Contiguous parts, one scheduler each: neighbours stay together, so that equal replicas are
   // found.
-  const size_t parts =
-      std::clamp<size_t>(clusters.size(), 1, static_cast<size_t>(std::max(1, update.threads)));
+  const size_t parts = std::clamp<size_t>(clusters.size(), 1, as_size(std::max(1, update.threads)));
   parallel_for(parts, update.threads, [&](size_t part) {
     ClusterScheduler scheduler(update.pipelines, wiring, rules, timelines);
     const size_t end = clusters.size() * (part + 1) / parts;

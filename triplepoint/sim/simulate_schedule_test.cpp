@@ -17,8 +17,8 @@ constexpr Seconds forward_time = 1 * unit::ms, backward_time = 2 * unit::ms;
 /// p equal stages; forward 1 ms and backward 2 ms per stage, split evenly over its chunks.
 struct EqualPipeline : TestJob {
   EqualPipeline(Schedule schedule, int64_t p, int64_t m, int64_t v, Seconds wire = {}) {
-    const double share = 1.0 / static_cast<double>(v);
-    add_pipeline(*this, workload::build_schedule(schedule, p, m, v), static_cast<size_t>(v),
+    const double share = 1.0 / as_real(v);
+    add_pipeline(*this, workload::build_schedule(schedule, p, m, v), as_size(v),
                  share * forward_time, share * backward_time, fixed_send(wire));
   }
   Seconds total(SendMode mode = SendMode::blocking) const {
@@ -27,7 +27,7 @@ struct EqualPipeline : TestJob {
 };
 
 double scheduled_bubble(Schedule schedule, int64_t p, int64_t m, int64_t v) {
-  const Seconds busy = static_cast<double>(m) * (forward_time + backward_time);
+  const Seconds busy = as_real(m) * (forward_time + backward_time);
   return 1 - busy / EqualPipeline(schedule, p, m, v).total();
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("a simulated pipeline has the bubble of the closed form") {
 TEST_CASE("zero-bubble H1 with equal thirds has the bubble of the closed form") {
   for (const int64_t p : {2, 4, 8})
     for (const int64_t m : {8, 32}) {
-      const Seconds busy = static_cast<double>(3 * m) * forward_time;
+      const Seconds busy = as_real(3 * m) * forward_time;
       CHECK(1 - busy / EqualPipeline(Schedule::zero_bubble, p, m, 1).total() ==
             Approx(workload::bubble_fraction(Schedule::zero_bubble, p, m, 1)).epsilon(1e-9));
     }
@@ -122,7 +122,7 @@ TEST_CASE("microbatches sent together are a pipeline of fewer, longer microbatch
       TestJob grouped, longer;
       add_pipeline(grouped, workload::build_programs(spec_job), 1, forward_time, backward_time,
                    send);
-      const auto factor = static_cast<double>(together);
+      const auto factor = as_real(together);
       add_pipeline(longer, workload::build_schedule(Schedule::one_f_one_b, p, m / together, 1), 1,
                    factor * forward_time, factor * backward_time, fixed_send(wire));
       for (const SendMode mode : {SendMode::blocking, SendMode::overlapped})

@@ -59,8 +59,8 @@ class SteadyStateSolver {
   CoupledStep solve() {
     // Any start gives the same answer within tolerances; most jobs run somewhat below their cap, so
     // temperatures begin near the end and few rounds follow.
-    heat_.solve_steady_state(std::vector<Watts>(static_cast<size_t>(model_.job.cluster.num_gpus()),
-                                                0.8 * model_.job.power_limit()));
+    heat_.solve_steady_state(
+        std::vector<Watts>(as_size(model_.job.cluster.num_gpus()), 0.8 * model_.job.power_limit()));
     step_ = step_at(model_, heat_.dies());
     while (step_.rounds < max_schedules) {
       const Seconds length = solve_clocks();
@@ -140,8 +140,8 @@ class SteadyStateSolver {
     for (size_t u = 0; u < model_.uses[stage].size(); ++u) {
       Seconds slowest;
       for (const int64_t device : model_.pipelines[pipeline].groups[stage].devices)
-        slowest = std::max(slowest, step_.clocks.devices[static_cast<size_t>(device)][u].duration);
-      work += static_cast<double>(model_.uses[stage][u].count) * slowest +
+        slowest = std::max(slowest, step_.clocks.devices[as_size(device)][u].duration);
+      work += as_real(model_.uses[stage][u].count) * slowest +
               step_.accounted.groups[pipeline][stage].between[u].duration;
     }
     return work;

@@ -27,20 +27,18 @@ std::vector<Seconds> group_durations(const LockstepGroup& group, const ClockStat
   std::vector<Seconds> durations(num_uses);
   for (const int64_t device : group.devices)
     for (size_t u = 0; u < num_uses; ++u)
-      durations[u] =
-          std::max(durations[u], clocks.devices[static_cast<size_t>(device)][u].duration);
+      durations[u] = std::max(durations[u], clocks.devices[as_size(device)][u].duration);
   return durations;
 }
 
 /// From the phases a stage uses to its chunks' actions.
 std::vector<std::array<Seconds, action_kind_count>> by_chunk(const StepModel& model, size_t s,
                                                              const std::vector<Seconds>& of_uses) {
-  std::vector<std::array<Seconds, action_kind_count>> times(
-      static_cast<size_t>(model.graph.virtual_stages));
+  std::vector<std::array<Seconds, action_kind_count>> times(as_size(model.graph.virtual_stages));
   for (size_t chunk = 0; chunk < times.size(); ++chunk)
     for (size_t u = 0; u < model.uses[s].size(); ++u)
       if (model.work_of(s, static_cast<int32_t>(chunk)) == model.uses[s][u].work)
-        times[chunk][static_cast<size_t>(model.uses[s][u].kind)] = of_uses[u];
+        times[chunk][as_size(model.uses[s][u].kind)] = of_uses[u];
   return times;
 }
 
@@ -77,7 +75,7 @@ Seconds cover_of_replicas(const StepModel& model, const StepTimeline& step, size
 /// Gradient reduction over the replicas, the norm over the whole model, optimizer, parameter
 /// gather.
 void finish_step(const StepModel& model, StepTimeline& step) {
-  const size_t stages = static_cast<size_t>(model.graph.stages);
+  const size_t stages = as_size(model.graph.stages);
   step.epilogues.assign(step.pipelines.size(), std::vector<StepEpilogue>(stages));
   step.step_time = Seconds();
   Seconds norm_ready;
@@ -190,9 +188,9 @@ Watts power_of(const StepModel& model, const DevicePhase& phase, PhaseTable& tab
     spec::GpuLoad load = table.at(index, at.host_factor).load;
     load += at.exchange;
     duration += share * load.duration;
-    energy += share * load.duration *
-              power::gpu_power(model.power(), load, model.clocks()[static_cast<size_t>(index)],
-                               at.die, at.board);
+    energy +=
+        share * load.duration *
+        power::gpu_power(model.power(), load, model.clocks()[as_size(index)], at.die, at.board);
   }
   return energy / duration;
 }
@@ -202,16 +200,16 @@ Watts power_of(const StepModel& model, const DevicePhase& phase, PhaseTable& tab
 DevicePhase hold_under(const StepModel& model, double heat_ceiling, DevicePhase phase,
                        PhaseTable& table, const PhaseConditions& at) {
   const double steps =
-      std::clamp(heat_ceiling, static_cast<double>(phase.capped_index), model.most_steps_down());
+      std::clamp(heat_ceiling, as_real(phase.capped_index), model.most_steps_down());
   if (steps == phase.steps_down()) return phase;
   phase.clock_index = static_cast<int64_t>(steps);
-  phase.share_below = steps - static_cast<double>(phase.clock_index);
+  phase.share_below = steps - as_real(phase.clock_index);
   phase.reason = clock::ClockEventReason::none;
   // In rising order of what binds: the last condition that holds names the reason.
   if (at.locked_steps > 0) phase.reason = clock::ClockEventReason::application_clocks;
   if (phase.capped_index > at.locked_steps)
     phase.reason = clock::ClockEventReason::software_power_cap;
-  if (steps > static_cast<double>(phase.capped_index))
+  if (steps > as_real(phase.capped_index))
     phase.reason = clock::heat_reason(*model.job.cluster.gpu.governor, at.die);
   phase.duration = Seconds();
   for (const auto& [index, share] : clocks_of(phase))
@@ -235,7 +233,7 @@ PhaseConditions conditions_of(const StepModel& model, size_t device, Celsius die
 /// Phases of a device that has one clock.
 std::vector<DevicePhase> phases_at_one_clock(StepModel& model, const LockstepGroup& group) {
   std::vector<DevicePhase> phases;
-  for (const PhaseUse& use : model.uses[static_cast<size_t>(group.stage)]) {
+  for (const PhaseUse& use : model.uses[as_size(group.stage)]) {
     DevicePhase& phase = phases.emplace_back();
     phase.duration = model.table(group, use).at(0, group.host_factor).duration;
   }
@@ -272,7 +270,7 @@ ClockState choose_clocks(StepModel& model, std::span<const Celsius> die) {
   parallel_for(model.pipelines.size(), model.threads(), [&](size_t p) {
     for (const LockstepGroup& group : model.pipelines[p].groups)
       for (const int64_t device : group.devices) {
-        const auto d = static_cast<size_t>(device);
+        const auto d = as_size(device);
         state.devices[d] = model.has_power()
                                ? choose_phases(model, {.device = d, .die = die[d]}, nullptr)
                                : phases_at_one_clock(model, group);

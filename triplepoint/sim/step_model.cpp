@@ -54,11 +54,11 @@ StepModel::StepModel(const spec::Job& the_job, workload::WorkGraph the_graph)
 void StepModel::find_uses() {
   constexpr size_t none = ~size_t{0};
   std::vector<size_t> table_of(graph.works.size() * action_kind_count, none);
-  uses.resize(static_cast<size_t>(graph.stages));
+  uses.resize(as_size(graph.stages));
   for (size_t stage = 0; stage < uses.size(); ++stage) {
     for (const workload::Action& action : graph.programs[stage]) {
       const size_t work = work_of(stage, action.chunk);
-      size_t& table = table_of[work * action_kind_count + static_cast<size_t>(action.kind)];
+      size_t& table = table_of[work * action_kind_count + as_size(action.kind)];
       if (table == none) {
         table = phases_.size();
         phases_.emplace_back(work, action.kind);
@@ -75,17 +75,17 @@ void StepModel::find_uses() {
 }
 
 void StepModel::find_places() {
-  places_.resize(static_cast<size_t>(job.cluster.num_gpus()));
+  places_.resize(as_size(job.cluster.num_gpus()));
   for (size_t p = 0; p < pipelines.size(); ++p)
     for (size_t s = 0; s < pipelines[p].groups.size(); ++s)
       for (const int64_t device : pipelines[p].groups[s].devices)
-        places_[static_cast<size_t>(device)] = {p, s};
+        places_[as_size(device)] = {p, s};
 }
 
 /// Index of these shares; estimates them the first time.
 size_t StepModel::estimate_with(const LinkShares& shares) {
   const auto known = std::find(link_shares_.begin(), link_shares_.end(), shares);
-  if (known != link_shares_.end()) return static_cast<size_t>(known - link_shares_.begin());
+  if (known != link_shares_.end()) return as_size(known - link_shares_.begin());
   // The share scales bandwidth alone. Latency, launch and protocol steps do not change when a link
   // loses lanes.
   spec::Job slowed = job;
@@ -110,10 +110,8 @@ StepModel::LinkShares StepModel::shares_of(const LockstepGroup& group) const {
   LinkShares least;
   for (const int64_t device : group.devices) {
     const int64_t node = device / job.cluster.gpus_per_node;
-    least.scale_up =
-        std::min(least.scale_up, conditions_.scale_up_share[static_cast<size_t>(device)]);
-    least.scale_out =
-        std::min(least.scale_out, conditions_.scale_out_share[static_cast<size_t>(node)]);
+    least.scale_up = std::min(least.scale_up, conditions_.scale_up_share[as_size(device)]);
+    least.scale_out = std::min(least.scale_out, conditions_.scale_out_share[as_size(node)]);
   }
   return least;
 }
@@ -126,14 +124,14 @@ bool StepModel::set_conditions(const Conditions& conditions) {
                     conditions.host_factor == conditions_.host_factor;
   conditions_ = conditions;
   if (same) return false;
-  std::vector<LinkShares> of_stage(static_cast<size_t>(graph.stages));
+  std::vector<LinkShares> of_stage(as_size(graph.stages));
   for (Pipeline& pipeline : pipelines)
     for (LockstepGroup& group : pipeline.groups) {
       // Each layer is launched by all hosts of the group, and a collective in it waits for the last
       // one.
       group.host_factor = 0;
       for (const int64_t device : group.devices) {
-        const auto node = static_cast<size_t>(device / job.cluster.gpus_per_node);
+        const auto node = as_size(device / job.cluster.gpus_per_node);
         group.host_factor =
             std::max(group.host_factor, conditions_.host_factor[node] * hardware.host_factor[node]);
       }
@@ -141,7 +139,7 @@ bool StepModel::set_conditions(const Conditions& conditions) {
       group.links = estimate_with(shares);
       // Gradient reduction spans all replicas of a stage: its ring takes the slowest link of any of
       // them.
-      LinkShares& stage = of_stage[static_cast<size_t>(group.stage)];
+      LinkShares& stage = of_stage[as_size(group.stage)];
       stage.scale_up = std::min(stage.scale_up, shares.scale_up);
       stage.scale_out = std::min(stage.scale_out, shares.scale_out);
     }
@@ -166,8 +164,8 @@ spec::GpuLoad StepModel::exchange_after(size_t pipeline, size_t stage,
                                         workload::ActionKind kind) const {
   const Direction way =
       kind == workload::ActionKind::forward ? Direction::next : Direction::previous;
-  return exchange_load(job.stack, sends.estimates[pipeline][stage][static_cast<size_t>(way)],
-                       wiring_->mode(), kind);
+  return exchange_load(job.stack, sends.estimates[pipeline][stage][as_size(way)], wiring_->mode(),
+                       kind);
 }
 
 int StepModel::threads_for(size_t pieces) const {

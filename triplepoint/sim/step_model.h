@@ -97,12 +97,12 @@ class StepModel {
   /// Of a stage, whose replicas all wait for the slowest links among them.
   const EpilogueEstimate& epilogue_of(size_t stage) const {
     return epilogues_[epilogue_links_[stage] * graph.step_works.size() +
-                      static_cast<size_t>(graph.step_work[stage])];
+                      as_size(graph.step_work[stage])];
   }
   const Wiring& wiring() const { return *wiring_; }
   /// Index into WorkGraph::works.
   size_t work_of(size_t stage, int32_t chunk) const {
-    return static_cast<size_t>(graph.chunk_work[stage][static_cast<size_t>(chunk)]);
+    return as_size(graph.chunk_work[stage][as_size(chunk)]);
   }
   size_t use_of(size_t stage, const workload::Action&) const;
   /// What lies between a phase and the next, as far as it is known before the step is simulated:
@@ -116,10 +116,10 @@ class StepModel {
   double clock_ratio(double steps) const { return 1 - steps * step_ratio_; }
   /// The clock between phases: the highest that an operator's lock and heat allow.
   double resting_clock_ratio(size_t device, double heat_ceiling) const {
-    const auto locked = static_cast<double>(conditions_.locked_steps[device]);
+    const auto locked = as_real(conditions_.locked_steps[device]);
     return clock_ratio(std::max(locked, heat_ceiling));
   }
-  double most_steps_down() const { return static_cast<double>(clock_steps_); }
+  double most_steps_down() const { return as_real(clock_steps_); }
 
   struct Place {
     size_t pipeline = 0, stage = 0;

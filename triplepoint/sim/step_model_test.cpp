@@ -26,8 +26,8 @@ TEST_CASE("a stage's phases are its program, and every device stands in one lock
     for (const Pipeline& pipeline : model.pipelines)
       for (const LockstepGroup& group : pipeline.groups)
         for (const int64_t device : group.devices) {
-          ++seen[static_cast<size_t>(device)];
-          CHECK(&model.group_of(static_cast<size_t>(device)) == &group);
+          ++seen[as_size(device)];
+          CHECK(&model.group_of(as_size(device)) == &group);
         }
     CHECK(std::ranges::count(seen, 1) == static_cast<std::ptrdiff_t>(seen.size()));
   }

@@ -24,7 +24,7 @@ void add(StepBin& bin, double share, const StepBin& other) {
 /// Each use of a device, while it runs.
 std::vector<StepBin> phase_bins(StepModel& model, const CoupledStep& step, size_t device) {
   const LockstepGroup& group = model.group_of(device);
-  const std::vector<PhaseUse>& uses = model.uses[static_cast<size_t>(group.stage)];
+  const std::vector<PhaseUse>& uses = model.uses[as_size(group.stage)];
   std::vector<StepBin> bins;
   for (size_t u = 0; u < uses.size(); ++u) {
     const DevicePhase& phase = step.clocks.devices[device][u];
@@ -43,21 +43,20 @@ std::vector<StepBin> step_bins(StepModel& model, const CoupledStep& step, size_t
                                size_t count) {
   const auto [pipeline, stage] = model.place_of(device);
   const std::vector<StepBin> phases = phase_bins(model, step, device);
-  const Seconds bin = step.timeline.step_time / static_cast<double>(count);
+  const Seconds bin = step.timeline.step_time / as_real(count);
   std::vector<StepBin> bins(count);
   std::vector<double> covered(count);
   Joules in_phases;
   Seconds in_phase, clocked, throttled;
   const auto index = [&](double at) {
-    return std::min(count - 1, static_cast<size_t>(std::max(0.0, std::floor(at))));
+    return std::min(count - 1, as_size(std::max(0.0, std::floor(at))));
   };
   for (const ActionTimes& action : step.timeline.pipelines[pipeline][stage].actions) {
     const size_t use = model.use_of(stage, action.action);
     const Seconds duration = step.clocks.devices[device][use].duration;
     const double first = (action.end - duration) / bin, last = action.end / bin;
     for (size_t i = index(first); i <= index(last); ++i) {
-      const double share =
-          std::min(last, static_cast<double>(i) + 1) - std::max(first, static_cast<double>(i));
+      const double share = std::min(last, as_real(i) + 1) - std::max(first, as_real(i));
       if (share <= 0) continue;
       add(bins[i], share, phases[use]);
       covered[i] += share;
@@ -108,7 +107,7 @@ void centre(std::vector<Celsius>& pass, Celsius mean) {
   Kelvins off;
   for (const Celsius one : pass)
     off += one - mean;
-  off = off / static_cast<double>(pass.size());
+  off = off / as_real(pass.size());
   for (Celsius& one : pass)
     one = one - off;
 }

@@ -95,7 +95,7 @@ void write_series(run::Run& run, const std::vector<const char*>& signals, int64_
     for (const char* signal : signals)
       run.series.push_back(empty_series(signal, d, false));
   for (int64_t node = 0; node < num_nodes; ++node)
-    run.series.push_back(empty_series("inlet_c", static_cast<size_t>(node), true));
+    run.series.push_back(empty_series("inlet_c", as_size(node), true));
   for (size_t b = 0, first = 0; b < readings.blocks.size(); ++b) {
     const std::vector<int32_t> block = std::exchange(readings.blocks[b], {});
     const size_t width = block.size() / readings.times.size();
@@ -147,7 +147,7 @@ void keep_peaks(run::Run& run) {
   for (const run::Series& series : run.series) {
     if (series.of_node || series.values.empty()) continue;
     const double highest = *std::ranges::max_element(series.values);
-    run::DeviceSummary& summary = run.summaries[static_cast<size_t>(series.device)];
+    run::DeviceSummary& summary = run.summaries[as_size(series.device)];
     if (series.signal == "die_c") raise(summary.die_peak_c, highest);
     if (series.signal != "power_w") continue;
     raise(summary.power_peak_w, highest);
@@ -162,7 +162,7 @@ class TransientSimulation::State {
   explicit State(std::unique_ptr<StepModel> model)
       : model_(std::move(model)),
         heat_(make_heat(model_->job, model_->hardware)),
-        heat_ceiling_(static_cast<size_t>(model_->job.cluster.num_gpus()), 0.0) {
+        heat_ceiling_(as_size(model_->job.cluster.num_gpus()), 0.0) {
     TPT_EXPECT(model_->graph.memory.fits());
     meet_changes();
   }
@@ -331,7 +331,7 @@ void TransientSimulation::State::look_at_heat(Seconds window, const std::vector<
     if (has_step_)
       for (const DevicePhase& phase : step_.clocks.devices[d]) {
         present = std::min(present, phase.steps_down());
-        capped = std::min(capped, static_cast<double>(phase.capped_index));
+        capped = std::min(capped, as_real(phase.capped_index));
       }
     double next = clock::next_heat_ceiling(*gpu.governor, *gpu.max_clock, heat_ceiling_[d],
                                            has_step_ ? present : 0, dies[d]);
@@ -388,7 +388,7 @@ std::vector<Watts> TransientSimulation::State::idle_powers() const {
   for (size_t d = 0; d < dies.size(); ++d)
     powers.push_back(
         power::gpu_power(*gpu.power, nothing, lowest, dies[d], model_->hardware.boards[d]));
-  if (shutdown_) powers[static_cast<size_t>(shutdown_->device)] = Watts();
+  if (shutdown_) powers[as_size(shutdown_->device)] = Watts();
   return powers;
 }
 
@@ -464,7 +464,7 @@ std::vector<Celsius> TransientSimulation::State::memories(Activity activity) con
   std::vector<Watts> powers = activity == Activity::training
                                   ? *memory_powers(*model_, step_)
                                   : std::vector<Watts>(model_->num_devices(), *idle);
-  if (shutdown_) powers[static_cast<size_t>(shutdown_->device)] = Watts();
+  if (shutdown_) powers[as_size(shutdown_->device)] = Watts();
   return heat_->memories(powers);
 }
 
@@ -506,7 +506,7 @@ void TransientSimulation::State::read(Activity activity, const std::vector<Watts
 Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) const {
   if (!recorded.horizon.steps || !fresh_) return no_deadline;
   const int64_t open = *recorded.horizon.steps - static_cast<int64_t>(recorded.run.steps.size());
-  const double steps = static_cast<double>(open + steps_to_redo_) - progress_;
+  const double steps = as_real(open + steps_to_redo_) - progress_;
   return now_ + steps * step_.timeline.step_time;
 }
 

@@ -62,7 +62,7 @@ double own_rate(const Boundary& boundary) {
 double link_rate(std::span<const LinkUse> uses, std::span<const BytesPerSecond> capacities) {
   double rate = unlimited;
   for (const LinkUse& use : uses)
-    rate = std::min(rate, capacities[static_cast<size_t>(use.link)].in_base_units() / use.ranks);
+    rate = std::min(rate, capacities[as_size(use.link)].in_base_units() / use.ranks);
   return rate;
 }
 
@@ -84,7 +84,7 @@ class Builder {
     rates_.push_back(rate);
     if (bytes > 0 && rate < unlimited)
       for (const LinkUse& use : uses_.back())
-        users_[static_cast<size_t>(use.link)].push_back({index, use.ranks, rate});
+        users_[as_size(use.link)].push_back({index, use.ranks, rate});
     else
       uses_.back().clear();
     const Seconds data = linked_down ? bytes / rate * unit::s : boundary.transfer;
@@ -116,7 +116,7 @@ class Builder {
   FlowClass class_of(size_t boundary) const {
     FlowClass flows{.links = {}, .limit = rates_[boundary]};
     for (const LinkUse& use : uses_[boundary]) {
-      const int32_t link = new_index_[static_cast<size_t>(use.link)];
+      const int32_t link = new_index_[as_size(use.link)];
       if (link >= 0) flows.links.push_back({link, use.ranks});
     }
     return flows;
@@ -224,8 +224,8 @@ std::vector<Wiring::Cluster> form_clusters(const std::vector<std::vector<Wire>>&
     for (const Wire& wire : wires[p]) {
       if (wire.flow_class == Wire::no_flow) continue;
       has_flows[p] = 1;
-      for (const LinkUse& use : classes[static_cast<size_t>(wire.flow_class)].links) {
-        size_t& first = first_user[static_cast<size_t>(use.link)];
+      for (const LinkUse& use : classes[as_size(wire.flow_class)].links) {
+        size_t& first = first_user[as_size(use.link)];
         // Joining with the first user alone is enough: all users of a link end in one set.
         if (first == wires.size()) first = p;
         groups.join(first, p);

@@ -30,10 +30,6 @@ constexpr int64_t most_passes = 10'000'000;
 constexpr int64_t most_tokens = 100'000'000;  // in a sequence
 constexpr int64_t most_width = 10'000'000;    // of a matrix
 
-double real(int64_t count) {
-  return static_cast<double>(count);
-}
-
 class Examination : Findings {
  public:
   /// `suggests`: values with which the whole job is sound, for which others are examined.
@@ -140,27 +136,27 @@ class Examination : Findings {
   }
 
   void plausible(std::string_view key, double value, int64_t most) {
-    if (value <= real(most)) return;
+    if (value <= as_real(most)) return;
     error(Code::inconsistent,
           "{} is {:.4g} (beyond {} it is surely a typing error); make it smaller", key, value,
           most);
   }
 
   void sizes_are_plausible() {
-    plausible("num_layers", real(model_.num_layers), most_layers);
+    plausible("num_layers", as_real(model_.num_layers), most_layers);
     plausible("num_nodes x gpus_per_node",
-              real(job_.cluster.num_nodes) * real(job_.cluster.gpus_per_node), most_gpus);
-    plausible("global_batch_size", real(plan_.global_batch_size), most_microbatches);
-    plausible("virtual_pipeline_size", real(plan_.virtual_pipeline_size), most_layers);
-    plausible("expert_tensor_parallel_size", real(plan_.expert_tensor_size()), most_gpus);
-    plausible("sequence_length", real(model_.sequence_length), most_tokens);
-    plausible("hidden_size", real(model_.hidden_size), most_width);
-    plausible("ffn_hidden_size", real(model_.ffn_hidden_size), most_width);
-    plausible("num_attention_heads", real(model_.num_attention_heads), most_width);
-    plausible("num_query_groups", real(model_.num_query_groups), most_width);
-    plausible("kv_channels", real(model_.kv_channels), most_width);
-    plausible("vocabulary_size", real(model_.vocabulary_size), most_width);
-    if (plan_.lora) plausible("lora.rank", real(plan_.lora->rank), most_width);
+              as_real(job_.cluster.num_nodes) * as_real(job_.cluster.gpus_per_node), most_gpus);
+    plausible("global_batch_size", as_real(plan_.global_batch_size), most_microbatches);
+    plausible("virtual_pipeline_size", as_real(plan_.virtual_pipeline_size), most_layers);
+    plausible("expert_tensor_parallel_size", as_real(plan_.expert_tensor_size()), most_gpus);
+    plausible("sequence_length", as_real(model_.sequence_length), most_tokens);
+    plausible("hidden_size", as_real(model_.hidden_size), most_width);
+    plausible("ffn_hidden_size", as_real(model_.ffn_hidden_size), most_width);
+    plausible("num_attention_heads", as_real(model_.num_attention_heads), most_width);
+    plausible("num_query_groups", as_real(model_.num_query_groups), most_width);
+    plausible("kv_channels", as_real(model_.kv_channels), most_width);
+    plausible("vocabulary_size", as_real(model_.vocabulary_size), most_width);
+    if (plan_.lora) plausible("lora.rank", as_real(plan_.lora->rank), most_width);
     if (!(model_.dropout >= 0 && model_.dropout < 1))
       error(Code::inconsistent,
             "dropout {} is not in [0, 1) (it is the share of numbers that are set to 0); use 0 to "
@@ -177,9 +173,10 @@ class Examination : Findings {
   /// A pass of a microbatch through a chunk takes about 300 bytes and a microsecond to simulate.
   void passes_are_plausible() {
     if (plan_.micro_batch_size * job_.data_parallel_size() > plan_.global_batch_size) return;
-    const double passes = 2 * real(job_.num_microbatches()) * real(plan_.pipeline_parallel_size) *
-                          real(plan_.virtual_pipeline_size);
-    if (passes <= real(most_passes)) return;
+    const double passes = 2 * as_real(job_.num_microbatches()) *
+                          as_real(plan_.pipeline_parallel_size) *
+                          as_real(plan_.virtual_pipeline_size);
+    if (passes <= as_real(most_passes)) return;
     error(
         Code::inconsistent,
         "a step has {:.4g} passes of microbatches through stages ({} at most are simulated); raise "
@@ -188,10 +185,11 @@ class Examination : Findings {
   }
 
   bool world_is_divisible() {
-    const double ranks = real(plan_.tensor_parallel_size) * real(plan_.pipeline_parallel_size) *
-                         real(plan_.context_parallel_size);
+    const double ranks = as_real(plan_.tensor_parallel_size) *
+                         as_real(plan_.pipeline_parallel_size) *
+                         as_real(plan_.context_parallel_size);
     const int64_t world = job_.world_size();
-    if (ranks <= real(world) && world % plan_.model_parallel_size() == 0) return true;
+    if (ranks <= as_real(world) && world % plan_.model_parallel_size() == 0) return true;
     error(Code::world_not_divisible,
           "tensor_parallel_size {} x pipeline_parallel_size {} x context_parallel_size {} = {} "
           "does not "
@@ -202,7 +200,8 @@ class Examination : Findings {
   }
 
   std::string way_out_of_world(double ranks, int64_t world) const {
-    if (ranks > real(world)) return fmt::format("take at least {} GPUs or smaller groups", ranks);
+    if (ranks > as_real(world))
+      return fmt::format("take at least {} GPUs or smaller groups", ranks);
     struct Size {
       const char* name;
       Setting setting;
@@ -242,8 +241,8 @@ class Examination : Findings {
   /// " (--layers-per-stage 8,8,8,8,8,7,7,7)", where it is short.
   std::string nearly_even_layers(int64_t stages) const {
     if (stages > 16 || stages > model_.num_layers) return "";
-    std::vector<int64_t> layers(static_cast<size_t>(stages), model_.num_layers / stages);
-    for (size_t s = 0; s < static_cast<size_t>(model_.num_layers % stages); ++s)
+    std::vector<int64_t> layers(as_size(stages), model_.num_layers / stages);
+    for (size_t s = 0; s < as_size(model_.num_layers % stages); ++s)
       ++layers[s];
     return fmt::format(" (--layers-per-stage {})", fmt::join(layers, ","));
   }
@@ -252,7 +251,7 @@ class Examination : Findings {
     const auto& layers = plan_.layers_per_stage;
     const double sum =
         std::accumulate(layers.begin(), layers.end(), 0.0,
-                        [](double total, int64_t each) { return total + real(each); });
+                        [](double total, int64_t each) { return total + as_real(each); });
     if (static_cast<int64_t>(layers.size()) != chunks)
       return error(
           Code::inconsistent,
@@ -269,7 +268,7 @@ class Examination : Findings {
       return error(Code::inconsistent,
                    "layers_per_stage has a stage without a layer (its GPUs would do nothing); give "
                    "every stage one or more");
-    if (sum != real(model_.num_layers))
+    if (sum != as_real(model_.num_layers))
       error(Code::layers_not_divisible,
             "layers_per_stage adds up to {} (num_layers is {}); make the counts add up to it", sum,
             model_.num_layers);
@@ -323,10 +322,10 @@ class Examination : Findings {
   }
 
   void batch_is_divisible() {
-    const double sequences = real(plan_.micro_batch_size) * real(job_.data_parallel_size());
-    const double microbatches = real(plan_.global_batch_size) / sequences;
+    const double sequences = as_real(plan_.micro_batch_size) * as_real(job_.data_parallel_size());
+    const double microbatches = as_real(plan_.global_batch_size) / sequences;
     const bool in_rounds = plan_.virtual_pipeline_size > 1;
-    const double round = in_rounds ? sequences * real(plan_.pipeline_parallel_size) : sequences;
+    const double round = in_rounds ? sequences * as_real(plan_.pipeline_parallel_size) : sequences;
     if (microbatches < 1)
       return error(
           Code::batch_not_divisible,
@@ -340,14 +339,14 @@ class Examination : Findings {
           "global_batch_size {} is not divisible by micro_batch_size {} x data_parallel_size {} "
           "(every replica runs equally many microbatches); try {}",
           plan_.global_batch_size, plan_.micro_batch_size, job_.data_parallel_size(),
-          round * std::max(1.0, std::floor(real(plan_.global_batch_size) / round)));
+          round * std::max(1.0, std::floor(as_real(plan_.global_batch_size) / round)));
     if (in_rounds && job_.num_microbatches() % plan_.pipeline_parallel_size != 0)
       error(Code::batch_not_divisible,
             "{} microbatches are not divisible by pipeline_parallel_size {} (the interleaved "
             "schedule "
             "runs them in rounds of one per stage); try a global_batch_size of {}",
             job_.num_microbatches(), plan_.pipeline_parallel_size,
-            round * std::max(1.0, std::floor(real(plan_.global_batch_size) / round)));
+            round * std::max(1.0, std::floor(as_real(plan_.global_batch_size) / round)));
   }
 
   void experts_fit() {
@@ -376,8 +375,8 @@ class Examination : Findings {
 
   void expert_groups_fit() {
     const int64_t ranks = job_.world_size() / plan_.pipeline_parallel_size;  // of one stage
-    const double group = real(plan_.expert_parallel_size) * real(plan_.expert_tensor_size());
-    if (group <= real(ranks) && ranks % static_cast<int64_t>(group) == 0) return;
+    const double group = as_real(plan_.expert_parallel_size) * as_real(plan_.expert_tensor_size());
+    if (group <= as_real(ranks) && ranks % static_cast<int64_t>(group) == 0) return;
     if (plan_.expert_tensor_size() == plan_.tensor_parallel_size)
       return error(
           Code::experts_not_divisible,

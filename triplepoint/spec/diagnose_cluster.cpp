@@ -212,17 +212,17 @@ class ClusterExamination : Findings {
   static bool is_permutation(std::span<const int64_t> order, int64_t count) {
     std::vector<int64_t> sorted(order.begin(), order.end());
     std::sort(sorted.begin(), sorted.end());
-    std::vector<int64_t> all(static_cast<std::size_t>(count));
+    std::vector<int64_t> all(as_size(count));
     std::iota(all.begin(), all.end(), 0);
     return sorted == all;
   }
 
   /// One order for all nodes, or one for each in turn.
   void device_orders_are_permutations() {
-    const auto devices = static_cast<std::size_t>(job_.cluster.gpus_per_node);
+    const auto devices = as_size(job_.cluster.gpus_per_node);
     const std::span<const int64_t> order = plan_.device_order;
     if (order.empty()) return;
-    const bool each = order.size() == static_cast<std::size_t>(job_.world_size());
+    const bool each = order.size() == as_size(job_.world_size());
     bool sound = each || order.size() == devices;
     for (std::size_t first = 0; sound && first < order.size(); first += devices)
       sound = is_permutation(order.subspan(first, devices), job_.cluster.gpus_per_node);

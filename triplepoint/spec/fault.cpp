@@ -36,7 +36,7 @@ Result<Number> whole_number(std::string_view key, std::string_view text) {
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool read = failed == std::errc() && end == text.data() + text.size() && !text.empty();
   // "nan" and "inf" would be read as well.
-  if (!read || !std::isfinite(static_cast<double>(value)))
+  if (!read || !std::isfinite(as_real(value)))
     return error(fmt::format("\"{}\" is no number for {} (a fault is written as in {}); write one",
                              whole, key, example));
   return value;

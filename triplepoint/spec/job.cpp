@@ -36,8 +36,8 @@ void use_slots(Chassis& chassis, std::size_t count) {
 }  // namespace
 
 void use_devices(Cluster& cluster, int64_t devices) {
-  use_slots(cluster.chassis, static_cast<std::size_t>(devices));
-  if (cluster.liquid_chassis) use_slots(*cluster.liquid_chassis, static_cast<std::size_t>(devices));
+  use_slots(cluster.chassis, as_size(devices));
+  if (cluster.liquid_chassis) use_slots(*cluster.liquid_chassis, as_size(devices));
   const bool of_one_node = cluster.scale_up.domain_size == cluster.gpus_per_node;
   cluster.gpus_per_node = devices;
   if (of_one_node) cluster.scale_up.domain_size = devices;

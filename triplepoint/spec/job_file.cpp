@@ -25,10 +25,9 @@ bool says(const TomlValue& root, std::string_view table, std::string_view key) {
 /// Data-parallel ranks, or 1 where the layout does not fit the world (diagnose() will say so).
 int64_t data_parallel_size_or_one(const Job& job) {
   const Plan& plan = job.plan;
-  const double ranks = static_cast<double>(plan.tensor_parallel_size) *
-                       static_cast<double>(plan.pipeline_parallel_size) *
-                       static_cast<double>(plan.context_parallel_size);
-  if (ranks < 1 || ranks > static_cast<double>(job.world_size())) return 1;
+  const double ranks = as_real(plan.tensor_parallel_size) * as_real(plan.pipeline_parallel_size) *
+                       as_real(plan.context_parallel_size);
+  if (ranks < 1 || ranks > as_real(job.world_size())) return 1;
   return job.data_parallel_size();
 }
 

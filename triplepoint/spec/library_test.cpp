@@ -149,7 +149,7 @@ TEST_CASE("every GPU, cluster, stack and optimizer of the library reads") {
     const Result<Cluster> cluster = load_cluster(library, name);
     REQUIRE_MESSAGE(cluster, cluster.error().what);
     if (cluster->shared_cores == 0)  // ranks that share cores have no chassis
-      CHECK(cluster->chassis.slots.size() == static_cast<std::size_t>(cluster->gpus_per_node));
+      CHECK(cluster->chassis.slots.size() == as_size(cluster->gpus_per_node));
   }
   for (const std::string& name : list_stacks(library)) {
     const Result<Stack> stack = load_stack(library, name);

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include "triplepoint/base/units.h"
+
 namespace triplepoint::spec {
 namespace {
-
-double real(int64_t count) {
-  return static_cast<double>(count);
-}
 
 /// Weights (and bias) of one linear layer.
 double linear(double in, double out, bool bias) {
@@ -21,26 +19,26 @@ double norm(const Model& model, double width) {
 }
 
 double feed_forward(const Model& model, int64_t width, int64_t ffn_hidden_size) {
-  const double hidden = real(width), ffn = real(ffn_hidden_size);
+  const double hidden = as_real(width), ffn = as_real(ffn_hidden_size);
   const double up = model.activation == Activation::swiglu ? 2 * ffn : ffn;
   return linear(hidden, up, model.biases) + linear(ffn, hidden, model.biases);
 }
 
 /// Queries, keys and values of every head, and the projection back.
 double grouped_attention(const Model& model) {
-  const double hidden = real(model.hidden_size);
-  const double query = real(model.num_attention_heads * model.kv_channels);
-  const double key_value = 2 * real(model.num_query_groups * model.kv_channels);
+  const double hidden = as_real(model.hidden_size);
+  const double query = as_real(model.num_attention_heads * model.kv_channels);
+  const double key_value = 2 * as_real(model.num_query_groups * model.kv_channels);
   return linear(hidden, query + key_value, model.biases) + linear(query, hidden, model.biases);
 }
 
 /// DeepSeek-V2, section 2.1: down to a low rank, norm, up again; the rotary key is shared by all
 /// heads.
 double latent_attention(const Model& model, const LatentAttention& latent) {
-  const double hidden = real(model.hidden_size), heads = real(model.num_attention_heads);
-  const double query_rank = real(latent.query_rank), rank = real(latent.key_value_rank);
-  const double rope = real(latent.rope_head_dim), value = real(latent.value_head_dim);
-  const double key = real(model.kv_channels);
+  const double hidden = as_real(model.hidden_size), heads = as_real(model.num_attention_heads);
+  const double query_rank = as_real(latent.query_rank), rank = as_real(latent.key_value_rank);
+  const double rope = as_real(latent.rope_head_dim), value = as_real(latent.value_head_dim);
+  const double key = as_real(model.kv_channels);
   const double queries = hidden * query_rank + query_rank * heads * (key + rope);
   const double keys_values = hidden * (rank + rope) + rank * heads * (key + value);
   return queries + keys_values + heads * value * hidden + norm(model, query_rank) +
@@ -50,8 +48,8 @@ double latent_attention(const Model& model, const LatentAttention& latent) {
 /// DeepSeek-V3.2, section 2.1: queries of the indexer's heads from their low rank; one key for all
 /// of them, with a layer norm, and a weight of each head from the trunk.
 double indexer(const Model& model, const LatentAttention& latent) {
-  const double heads = real(latent.indexer_heads), width = real(latent.indexer_head_dim);
-  return real(latent.query_rank) * heads * width + real(model.hidden_size) * (width + heads) +
+  const double heads = as_real(latent.indexer_heads), width = as_real(latent.indexer_head_dim);
+  return as_real(latent.query_rank) * heads * width + as_real(model.hidden_size) * (width + heads) +
          2 * width;
 }
 
@@ -59,11 +57,11 @@ double indexer(const Model& model, const LatentAttention& latent) {
 /// and the step's bias of every head; the gain of the gated norm; and out again. No biases, but the
 /// convolution's.
 double state_space(const Model& model, const StateSpace& space) {
-  const double hidden = real(model.hidden_size), inner = real(space.inner_width());
-  const double heads = real(space.num_heads);
-  const double shared = 2 * real(space.num_groups * space.state_size);
+  const double hidden = as_real(model.hidden_size), inner = as_real(space.inner_width());
+  const double heads = as_real(space.num_heads);
+  const double shared = 2 * as_real(space.num_groups * space.state_size);
   const double mixed = inner + shared;
-  return hidden * (inner + mixed + heads) + (real(space.conv_width) + 1) * mixed + 3 * heads +
+  return hidden * (inner + mixed + heads) + (as_real(space.conv_width) + 1) * mixed + 3 * heads +
          inner + inner * hidden;
 }
 
@@ -87,7 +85,7 @@ std::vector<LayerKind> kinds_of_pattern(std::string_view pattern) {
 }
 
 double experts_used_by_one_token(const Model& model, double experts) {
-  return experts * real(model.moe->router_topk) / real(model.moe->num_experts);
+  return experts * as_real(model.moe->router_topk) / as_real(model.moe->num_experts);
 }
 
 }  // namespace
@@ -121,7 +119,7 @@ std::vector<LayerKind> kinds_of_prediction(const Model& model) {
 
 LayerParameters count_layer_parameters(const Model& model, LayerKind kind) {
   LayerParameters count;
-  const double one_norm = norm(model, real(model.hidden_size));
+  const double one_norm = norm(model, as_real(model.hidden_size));
   if (kind == LayerKind::state_space) {
     if (model.state_space) count.state_space = state_space(model, *model.state_space);
     count.norms = one_norm;
@@ -138,9 +136,9 @@ LayerParameters count_layer_parameters(const Model& model, LayerKind kind) {
   if (!has_experts(kind) || !model.moe) return count;
   const MixtureOfExperts& moe = *model.moe;
   const int64_t width = moe.latent_size.value_or(model.hidden_size);
-  count.router = real(model.hidden_size * moe.num_experts);
-  count.experts = real(moe.num_experts) * feed_forward(model, width, moe.ffn_hidden_size);
-  if (moe.latent_size) count.latent += 2 * real(model.hidden_size * width);
+  count.router = as_real(model.hidden_size * moe.num_experts);
+  count.experts = as_real(moe.num_experts) * feed_forward(model, width, moe.ffn_hidden_size);
+  if (moe.latent_size) count.latent += 2 * as_real(model.hidden_size * width);
   if (moe.shared_expert_ffn_hidden_size > 0)
     count.shared_expert = feed_forward(model, model.hidden_size, moe.shared_expert_ffn_hidden_size);
   return count;
@@ -151,14 +149,14 @@ LayerParameters count_layer_parameters(const Model& model, int64_t layer) {
 }
 
 PredictionParameters count_prediction_parameters(const Model& model) {
-  const double hidden = real(model.hidden_size);
+  const double hidden = as_real(model.hidden_size);
   return {.projection = 2 * hidden * hidden, .norms = 3 * norm(model, hidden)};
 }
 
 namespace {
 
 void add_prediction(const Model& model, ParameterCount& count) {
-  const double depths = real(model.prediction_depths());
+  const double depths = as_real(model.prediction_depths());
   const PredictionParameters joined = count_prediction_parameters(model);
   count.prediction = depths * (joined.projection + joined.norms);
   count.active_prediction = count.prediction;
@@ -175,12 +173,12 @@ void add_prediction(const Model& model, ParameterCount& count) {
 }  // namespace
 
 ParameterCount count_parameters(const Model& model) {
-  const double hidden = real(model.hidden_size);
-  const double words = real(padded_vocabulary(model, 1)) * hidden;
+  const double hidden = as_real(model.hidden_size);
+  const double words = as_real(padded_vocabulary(model, 1)) * hidden;
   ParameterCount count;
   count.embedding = words;
   if (model.position_embedding == PositionEmbedding::learned)
-    count.embedding += real(model.sequence_length) * hidden;
+    count.embedding += as_real(model.sequence_length) * hidden;
   count.head = model.tied_embeddings ? 0 : words;
   count.final_norm = norm(model, hidden);
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {

@@ -32,8 +32,8 @@ TEST_CASE("a GPT counts as the closed form of the Megatron papers says") {
   for (const int64_t layers : {1, 12, 96})
     for (const int64_t hidden : {768, 12288}) {
       const Model model = gpt(layers, hidden);
-      const double l = static_cast<double>(layers), h = static_cast<double>(hidden);
-      const double vocabulary = static_cast<double>(padded_vocabulary(model, 1));
+      const double l = as_real(layers), h = as_real(hidden);
+      const double vocabulary = as_real(padded_vocabulary(model, 1));
       const double formula =
           12 * l * h * h * (1 + 13 / (12 * h) + (vocabulary + 1024) / (12 * l * h)) + 2 * h;
       CHECK(count_parameters(model).total() == Approx(formula).epsilon(1e-12));
@@ -86,7 +86,7 @@ TEST_CASE("a tied head has no separate weights") {
   Model model = gpt(1, 768);
   CHECK(count_parameters(model).head == 0);
   model.tied_embeddings = false;
-  CHECK(count_parameters(model).head == static_cast<double>(padded_vocabulary(model, 1)) * 768);
+  CHECK(count_parameters(model).head == as_real(padded_vocabulary(model, 1)) * 768);
 }
 
 TEST_CASE("the padded vocabulary is the smallest multiple that holds it") {

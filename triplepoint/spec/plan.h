@@ -30,7 +30,7 @@ struct Records {
     double sum = 0, tokens = 0;
     for (std::size_t i = 0; i < lengths.size() && i < shares.size(); ++i) {
       sum += shares[i];
-      tokens += shares[i] * static_cast<double>(lengths[i]);
+      tokens += shares[i] * as_real(lengths[i]);
     }
     return sum > 0 ? tokens / sum : 0;
   }

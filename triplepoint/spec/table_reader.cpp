@@ -88,7 +88,7 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, double& 
   if (!value.is(Kind::number) && !value.is(Kind::integer))
     return wrong_kind(scope, value, "it is a plain number, its unit is in its name",
                       "write a number, as in 0.85");
-  out = value.is(Kind::integer) ? static_cast<double>(value.integer) : value.number;
+  out = value.is(Kind::integer) ? as_real(value.integer) : value.number;
   if (!std::isfinite(out) || out < 0)
     return error(fmt::format("{} is {} (it is finite and not negative); write such a number",
                              scope.place(value), out));

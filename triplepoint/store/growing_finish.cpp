@@ -31,7 +31,7 @@ class AxisSurvey : public RecordVisitor {
   void take(const StepRecord&) override {}
   void values(size_t, const std::vector<int64_t>&, const std::vector<double>&) override {}
   void axis(const Chunk& chunk) override {
-    fold_.push_back(std::hash<std::string_view>()(chunk.data) ^ static_cast<size_t>(chunk.count));
+    fold_.push_back(std::hash<std::string_view>()(chunk.data) ^ as_size(chunk.count));
   }
   void chunk(size_t series, size_t axis, const Chunk&) override {
     if (series >= sums_.size()) sums_.resize(series + 1);
@@ -174,7 +174,7 @@ SeriesLoader loader_of(ColumnReader& reader, const std::vector<Series>& all,
     };
     const auto found = std::find_if(all.begin(), all.end(), same);
     if (found == all.end()) return series;
-    const auto number = static_cast<size_t>(found - all.begin());
+    const auto number = as_size(found - all.begin());
     const auto times =
         reader.read<int64_t>({"axis", static_cast<int64_t>(owners[number]), "time_ns"});
     auto values = reader.read<double>({"series", static_cast<int64_t>(number), "value"});

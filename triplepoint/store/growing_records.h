@@ -89,7 +89,7 @@ class ByteReader {
     return static_cast<int64_t>((code >> 1U) ^ (0 - (code & 1U)));
   }
   double real() {
-    if (bytes_.size() < 8) return static_cast<double>(fail());
+    if (bytes_.size() < 8) return as_real(fail());
     uint64_t bits = 0;
     for (unsigned i = 0; i < 8; ++i)
       bits |= static_cast<uint64_t>(static_cast<uint8_t>(bytes_[i])) << (8 * i);

@@ -199,11 +199,11 @@ TEST_CASE("cut at every byte, a growing run opens and has lost no more than what
         FAIL("not a beginning");
   };
   load_cut(main, tail);
-  CHECK(values == static_cast<size_t>(ticks));
+  CHECK(values == as_size(ticks));
   size_t last = 0;
   for (size_t cut = 0; cut <= tail.size(); ++cut) {
     load_cut(main, tail.substr(0, cut));
-    CHECK(values >= static_cast<size_t>(GrowingRun::fold_after) * 10);
+    CHECK(values >= as_size(GrowingRun::fold_after) * 10);
     CHECK(values >= last);
     CHECK(values % 10 == 0);
     last = values;
@@ -346,9 +346,7 @@ TEST_CASE("a recording takes less than two bytes a value") {
     if (tick % 10 == 9) REQUIRE(run.sync());
   }
   REQUIRE(finish(run));
-  CHECK(static_cast<double>(fs::file_size(folder / "a.run")) /
-            static_cast<double>(devices * signals * ticks) <
-        2);
+  CHECK(as_real(fs::file_size(folder / "a.run")) / as_real(devices * signals * ticks) < 2);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ Result<Database> open_run(const std::string& path) {
   std::string head(header_bytes, '\0');
   if (!file) TPT_TRY(read_file(path));  // fails as well, and says why
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(file.gcount()));
+  head.resize(as_size(file.gcount()));
   const auto size = std::filesystem::file_size(path, unknown);
   TPT_TRY(check_header(head, unknown ? 0 : size, path));
   Database database = TPT_TRY(Database::open(path));

@@ -28,7 +28,7 @@ Result<bool> read_sources(const Database& database, Run& run) {
   run.manifest.anchors = TPT_TRY(read_rows<ClockAnchor>(database, "clock_anchor", "position"));
   if (TPT_TRY(columns_of(database, "host")).empty()) return true;
   Statement host = TPT_TRY(database.prepare("SELECT name FROM host ORDER BY node"));
-  while (TPT_TRY(host.next()) && run.manifest.hosts.size() < static_cast<size_t>(most_nodes))
+  while (TPT_TRY(host.next()) && run.manifest.hosts.size() < as_size(most_nodes))
     run.manifest.hosts.push_back(host.text(0));
   return true;
 }

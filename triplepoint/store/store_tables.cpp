@@ -95,7 +95,7 @@ Result<bool> read_bottlenecks(const Database& database, Run& run) {
     if (who.position < 0 || who.position >= static_cast<int64_t>(run.bottlenecks.size()) ||
         who.number < 0)
       return damaged(database, "a bottleneck is no device");
-    run.bottlenecks[static_cast<size_t>(who.position)].who.push_back(who.number);
+    run.bottlenecks[as_size(who.position)].who.push_back(who.number);
   }
   return true;
 }
@@ -126,7 +126,7 @@ Result<bool> read_shares(const Database& database, std::vector<DeviceSummary>& a
   while (TPT_TRY(share.next())) {
     const int64_t position = share.integer(0);
     if (position < 0 || position >= wide(all.size())) continue;
-    DeviceSummary& summary = all[static_cast<size_t>(position)];
+    DeviceSummary& summary = all[as_size(position)];
     const std::string what = share.text(1);
     if (what == throttle_share) summary.throttle[share.text(2)] = share.real(3);
     if (what == energy_share) summary.energy_ledger_j[share.text(2)] = share.real(3);
@@ -204,8 +204,7 @@ Result<bool> read_share_columns(const Database& database, ColumnReader& reader,
     if (list < 0 || list >= wide(share_lists.size()) || column.size() != all.size())
       return bad_column("summary_share", name.c_str());
     for (size_t i = 0; i < all.size(); ++i)
-      if (!std::isnan(column[i]))
-        (all[i].*share_lists[static_cast<size_t>(list)].second)[name] = column[i];
+      if (!std::isnan(column[i])) (all[i].*share_lists[as_size(list)].second)[name] = column[i];
   }
   return true;
 }

@@ -401,8 +401,7 @@ TEST_CASE("damaged bytes yield a run or a sentence, never a crash") {
     std::string bad = good;
     for (uint64_t i = 0; i < 1 + round % 20; ++i) {
       const RandomKey key{.seed = round};
-      const auto where =
-          static_cast<size_t>(random_uniform(key, 2 * i) * static_cast<double>(bad.size()));
+      const auto where = as_size(random_uniform(key, 2 * i) * as_real(bad.size()));
       bad[where] = static_cast<char>(random_bits(key, 2 * i + 1));
     }
     const Result<Run> run = from_bytes(bad, "bad.run");
@@ -508,8 +507,8 @@ TEST_CASE("sensor readings take less than two bytes a value") {
     for (Series* series : {&power, &heat, &clock, &reasons})
       run.series.push_back(*series);
   }
-  const double bytes = static_cast<double>(to_bytes(run).value().size());
-  CHECK(bytes / static_cast<double>(values) < 2);
+  const double bytes = as_real(to_bytes(run).value().size());
+  CHECK(bytes / as_real(values) < 2);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ struct SeriesRow {
   bool of_node = false;
   int64_t axis = 0, devices = 1;
   int64_t stride = 1;  // from one device's place in the run to the next one's
-  size_t place_of(int64_t number) const { return static_cast<size_t>(id + number * stride); }
+  size_t place_of(int64_t number) const { return as_size(id + number * stride); }
 };
 
 }  // namespace
@@ -134,7 +134,7 @@ Result<std::vector<SeriesRow>> read_series_rows(const Database& database) {
 Result<std::vector<Series>> read_values(const Database& database, ColumnReader& reader,
                                         const SeriesRow& row, const std::vector<Instant>& at) {
   std::vector<double> values = TPT_TRY(reader.read<double>({"series", row.id, "value"}));
-  const size_t times = at.size(), devices = static_cast<size_t>(row.devices);
+  const size_t times = at.size(), devices = as_size(row.devices);
   if (values.size() != times * devices || (devices > 1 && times == 0))
     return damaged(database, fmt::format("series \"{}\" has {} values at {} times", row.signal,
                                          values.size(), times));
@@ -182,7 +182,7 @@ Result<bool> read_series(const Database& database, ColumnReader& reader, std::ve
   }
   // Places count only where a row has several devices; else rows are in the order of their ids.
   const bool has_places = count > static_cast<int64_t>(rows.size());
-  all.resize(static_cast<size_t>(count));
+  all.resize(as_size(count));
   std::vector<bool> taken(all.size(), false);
   for (size_t i = 0; i < rows.size(); ++i)
     for (size_t device = 0; device < of_rows[i].size(); ++device) {
@@ -264,12 +264,11 @@ Result<bool> read_patterns(const Database& database, ColumnReader& reader,
       return damaged(database, "a pattern's spans are missing");
     if (!is_possible(row)) return damaged(database, "a pattern has an impossible length");
     const auto first = spans.begin() + static_cast<std::ptrdiff_t>(used);
-    patterns[static_cast<size_t>(row.pattern)].pieces.push_back(
-        {.spans = {first, first + row.spans},
-         .repeat = row.repeat,
-         .length = row.length,
-         .first_layer = row.first_layer});
-    used += static_cast<size_t>(row.spans);
+    patterns[as_size(row.pattern)].pieces.push_back({.spans = {first, first + row.spans},
+                                                     .repeat = row.repeat,
+                                                     .length = row.length,
+                                                     .first_layer = row.first_layer});
+    used += as_size(row.spans);
   }
   return true;
 }

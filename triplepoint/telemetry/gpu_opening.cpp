@@ -133,8 +133,7 @@ Sensors VendorOpening::collect(OpeningState& state) {
 
 struct NvidiaOpening : VendorOpening {
   explicit NvidiaOpening(std::shared_ptr<nvml::Driver> opened)
-      : VendorOpening(OpeningState::nvidia, "nvidia",
-                      static_cast<size_t>(nvml::num_devices(*opened))),
+      : VendorOpening(OpeningState::nvidia, "nvidia", as_size(nvml::num_devices(*opened))),
         driver(std::move(opened)) {}
   std::shared_ptr<nvml::Driver> driver;
   void open(OpeningState& state, size_t number);

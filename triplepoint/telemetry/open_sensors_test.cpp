@@ -62,10 +62,10 @@ TEST_CASE("GPUs of both vendors on a node are numbered through, and each has its
   REQUIRE(sensors);
   REQUIRE(sensors->devices.size() == 3);
   for (int i = 0; i < 3; ++i) {
-    const DeviceFacts& facts = sensors->devices.at(static_cast<std::size_t>(i));
+    const DeviceFacts& facts = sensors->devices.at(as_size(i));
     CHECK(facts.device.local == i);
-    const Sensor& sensor = *sensors->all.at(static_cast<std::size_t>(facts.sensor));
-    CHECK(sensor.devices().at(static_cast<std::size_t>(facts.device.index)) == facts.device);
+    const Sensor& sensor = *sensors->all.at(as_size(facts.sensor));
+    CHECK(sensor.devices().at(as_size(facts.device.index)) == facts.device);
   }
   CHECK(sensors->devices[2].vendor == "amd");
   CHECK(sensors->node.nvidia_driver == "580.95.05");
@@ -133,9 +133,7 @@ TEST_CASE("no two channels of a node say the same signal of the same device") {
   for (const auto& sensor : sensors->all)
     for (const Channel& channel : sensor->channels()) {
       const int device =
-          channel.about.of_node
-              ? -1
-              : sensor->devices().at(static_cast<std::size_t>(channel.about.device)).local;
+          channel.about.of_node ? -1 : sensor->devices().at(as_size(channel.about.device)).local;
       CAPTURE(channel.about.signal);
       CHECK(seen.insert({channel.about.signal, device}).second);
     }

@@ -167,7 +167,7 @@ std::vector<Gap> SensorOpening::outstanding() const {
   for (const auto& [what, since] : state_->under_way)
     gaps.push_back({what,
                     fmt::format("no answer for {:.1f} s: a call does not return",
-                                static_cast<double>(monotonic_now_ns() - since) * 1e-9),
+                                as_real(monotonic_now_ns() - since) * 1e-9),
                     "dmesg shows what the driver says (Xid, NVRM, blocked for more than); reset "
                     "the GPU or restart the node"});
   return gaps;

@@ -24,7 +24,7 @@ namespace triplepoint::thermal {
 namespace {
 
 size_t at(int64_t index) {
-  return static_cast<size_t>(index);
+  return as_size(index);
 }
 
 /// W/K that the coolant takes up at this flow.

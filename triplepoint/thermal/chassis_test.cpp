@@ -197,7 +197,7 @@ TEST_CASE("rises of two powers add up") {
   const ChassisModel chassis = model();
   std::vector<Watts> both;
   for (int slot = 0; slot < 8; ++slot)
-    both.push_back(uneven()[static_cast<size_t>(slot)] + 100 * unit::W);
+    both.push_back(uneven()[as_size(slot)] + 100 * unit::W);
   const auto after = [&](const std::vector<Watts>& power) {
     State state = chassis.uniform(Celsius(25));
     chassis.advance(state, power, Celsius(25), 9 * unit::s);
@@ -239,7 +239,7 @@ TEST_CASE("many chassis at once are each advanced as if alone") {
   }
   std::vector<double> together = states;
   chassis.advance_many(propagator, together, power, inlet);
-  const auto size = static_cast<size_t>(chassis.state_size());
+  const auto size = as_size(chassis.state_size());
   for (size_t c = 0; c < 5; ++c) {
     State alone(states.begin() + static_cast<int64_t>(c * size),
                 states.begin() + static_cast<int64_t>((c + 1) * size));
@@ -300,8 +300,7 @@ TEST_CASE("a liquid loop in series warms from plate to plate, a parallel one doe
   const ChassisModel series(loop, ladder(), 1, 1);
   const State state = series.steady(all(700), Celsius(30));
   for (int64_t slot = 0; slot < 8; ++slot)
-    CHECK(series.coolant(state, slot, Celsius(30)).degrees() ==
-          Approx(30 + static_cast<double>(slot)));
+    CHECK(series.coolant(state, slot, Celsius(30)).degrees() == Approx(30 + as_real(slot)));
   for (spec::Slot& slot : loop.slots)
     slot.upstream_heating.clear();
   const ChassisModel parallel(loop, ladder(), 1, 1);

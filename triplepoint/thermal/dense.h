@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "triplepoint/base/units.h"
+
 namespace triplepoint::thermal {
 
 /// A small dense matrix, column after column. A chassis has a few dozen nodes, so plain loops over
@@ -14,15 +16,13 @@ class Matrix {
  public:
   Matrix() = default;
   Matrix(int64_t rows, int64_t columns)
-      : rows_(rows), columns_(columns), values_(static_cast<size_t>(rows * columns)) {}
+      : rows_(rows), columns_(columns), values_(as_size(rows * columns)) {}
 
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
-  double& operator()(int64_t row, int64_t column) {
-    return values_[static_cast<size_t>(column * rows_ + row)];
-  }
+  double& operator()(int64_t row, int64_t column) { return values_[as_size(column * rows_ + row)]; }
   double operator()(int64_t row, int64_t column) const {
-    return values_[static_cast<size_t>(column * rows_ + row)];
+    return values_[as_size(column * rows_ + row)];
   }
   const double* column(int64_t index) const { return values_.data() + index * rows_; }
   double* column(int64_t index) { return values_.data() + index * rows_; }

@@ -22,11 +22,11 @@ Matrix symmetric_rates(const spec::ThermalLadder& ladder) {
   const auto size = static_cast<int64_t>(ladder.capacities.size());
   Matrix rates(size, size);
   for (int64_t i = 0; i < size; ++i) {
-    const double c = ladder.capacities[static_cast<size_t>(i)].in_base_units();
-    const double g = 1 / ladder.resistances[static_cast<size_t>(i)].in_base_units();
+    const double c = ladder.capacities[as_size(i)].in_base_units();
+    const double g = 1 / ladder.resistances[as_size(i)].in_base_units();
     rates(i, i) += g / c;
     if (i + 1 == size) break;
-    const double next = ladder.capacities[static_cast<size_t>(i + 1)].in_base_units();
+    const double next = ladder.capacities[as_size(i + 1)].in_base_units();
     rates(i + 1, i + 1) += g / next;
     rates(i, i + 1) = rates(i + 1, i) = -g / std::sqrt(c * next);
   }
@@ -53,7 +53,7 @@ std::vector<Mode> modes_of(const spec::ThermalLadder& ladder) {
   const SymmetricModes modes = symmetric_modes(symmetric_rates(ladder));
   std::vector<Mode> result;
   for (int64_t k = 0; k < modes.vectors.columns(); ++k) {
-    const double rate = modes.values[static_cast<size_t>(k)];
+    const double rate = modes.values[as_size(k)];
     // How strongly heat at the die drives the mode, times how strongly the mode shows at the die.
     const double share = modes.vectors(0, k) * modes.vectors(0, k);
     result.push_back({.resistance = share / (rate / unit::s * ladder.capacities[0]),

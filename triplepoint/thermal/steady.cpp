@@ -68,7 +68,7 @@ void SteadySlots::share_between_lids(const Node& node, double capacity, double s
     right(r, 0) -= conductance * (offset_[lid] + fixed_heat_ / capacity);
   };
   for (size_t i = 0; i + 1 < heat.size(); ++i) {
-    if ((i + 1) % static_cast<size_t>(dies_per_package_) == 0) continue;
+    if ((i + 1) % as_size(dies_per_package_) == 0) continue;
     for (const auto& [one, other] : {std::pair(i, i + 1), std::pair(i + 1, i)}) {
       add(one, one, lateral_);
       add(one, other, -lateral_);

@@ -23,12 +23,12 @@ double largest_difference(const char* cluster_name, double flow) {
   std::vector<double> board, sink(chassis.slots.size(), 1);
   std::vector<Watts> power;
   for (size_t slot = 0; slot < chassis.slots.size(); ++slot) {
-    board.push_back(0.9 + 0.03 * static_cast<double>(slot));
-    power.push_back((100 + 50 * static_cast<double>(slot % 5)) * unit::W);
+    board.push_back(0.9 + 0.03 * as_real(slot));
+    power.push_back((100 + 50 * as_real(slot % 5)) * unit::W);
   }
   const ChassisModel network(chassis, ladder, dies, flow, board);
   const SteadySlots slots(chassis, ladder, dies);
-  std::vector<double> state(static_cast<size_t>(slots.state_size()));
+  std::vector<double> state(as_size(slots.state_size()));
   slots.fill({.flow_share = flow, .inlet = Celsius(27), .board = board, .sink = sink}, power,
              state);
   const ChassisModel::State expected = network.steady(power, Celsius(27));
@@ -51,12 +51,12 @@ TEST_CASE("a sink that conducts half lets its own slot alone rise") {
   const auto cluster = spec::load_cluster(spec::default_library(), "hgx-h200");
   REQUIRE(cluster.has_value());
   const SteadySlots slots(cluster->chassis, *cluster->gpu.thermal, 1);
-  const size_t count = static_cast<size_t>(slots.slots());
+  const size_t count = as_size(slots.slots());
   const std::vector<double> board(count, 1), plain(count, 1);
   std::vector<double> dusty = plain;
   dusty[2] = 2;
   const std::vector<Watts> power(count, 500 * unit::W);
-  std::vector<double> before(static_cast<size_t>(slots.state_size())), after = before;
+  std::vector<double> before(as_size(slots.state_size())), after = before;
   slots.fill({.flow_share = 1, .inlet = Celsius(25), .board = board, .sink = plain}, power, before);
   slots.fill({.flow_share = 1, .inlet = Celsius(25), .board = board, .sink = dusty}, power, after);
   const size_t nodes = before.size() / count;

@@ -285,8 +285,7 @@ std::vector<int64_t> shifts_of(const std::vector<NamedTrace>& all, Trace& merged
     epochs.push_back(unix_time ? *all[i].trace.epoch_unix_ns : all[i].trace.epoch_in_file_ns);
   const int64_t middle = upper_median(epochs);
   const auto is_far = [&](int64_t epoch) {
-    return std::abs(static_cast<double>(epoch) - static_cast<double>(middle)) >
-           static_cast<double>(day);
+    return std::abs(as_real(epoch) - as_real(middle)) > as_real(day);
   };
   int64_t first = middle;
   for (const int64_t epoch : epochs)
@@ -326,14 +325,14 @@ class Merger {
       run::Span& moved = into_.spans.emplace_back(span);
       moved.begin = Instant(span.begin.nanoseconds() + shift);
       moved.end = Instant(span.end.nanoseconds() + shift);
-      moved.type = places.types[static_cast<size_t>(span.type)];
+      moved.type = places.types[as_size(span.type)];
     }
     from.spans = {};
     for (const run::SpanDetail& detail : from.details) {
       run::SpanDetail& moved = into_.details.emplace_back(detail);
       if (detail.lane >= 0) moved.lane += places.lanes;
       if (detail.communicator >= 0)
-        moved.communicator = places.communicators[static_cast<size_t>(detail.communicator)];
+        moved.communicator = places.communicators[as_size(detail.communicator)];
     }
     into_.details.resize(into_.spans.size());
     into_.num_ranks = std::max(into_.num_ranks, from.num_ranks);

@@ -44,9 +44,7 @@ class TraceBuilder {
   size_t size() const { return trace_.timeline.spans.size(); }
   run::Span& span_at(size_t i) { return trace_.timeline.spans[i]; }
   run::SpanDetail& detail_at(size_t i) { return trace_.timeline.details[i]; }
-  const run::SpanType& type_at(int32_t i) const {
-    return trace_.timeline.types[static_cast<size_t>(i)];
-  }
+  const run::SpanType& type_at(int32_t i) const { return trace_.timeline.types[as_size(i)]; }
   /// Counts an event that cannot be used; the first few reasons are kept.
   void skip(std::string reason);
   void truncated(std::string reason);

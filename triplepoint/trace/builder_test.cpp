@@ -159,7 +159,7 @@ TEST_CASE("sorting by keys is sorting") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     run::Timeline a = sample_timeline(seed, 3, 100);
     for (size_t i = a.spans.size(); i > 1; --i) {
-      const auto other = static_cast<size_t>(random_bits({seed, 9}, i) % i);
+      const auto other = as_size(random_bits({seed, 9}, i) % i);
       std::swap(a.spans[i - 1], a.spans[other]);
       std::swap(a.details[i - 1], a.details[other]);
     }

@@ -26,7 +26,7 @@ constexpr const char* counted = "counted by its reader";
 
 /// Far apart stamps differ by more than 64 bits hold; a double's precision is enough to judge.
 double distance(int64_t from, int64_t to) {
-  return static_cast<double>(to) - static_cast<double>(from);
+  return as_real(to) - as_real(from);
 }
 
 struct Call {
@@ -60,9 +60,7 @@ class Strays {
   }
 
  private:
-  const run::SpanType& type_of(size_t i) const {
-    return timeline_.types[static_cast<size_t>(spans_[i].type)];
-  }
+  const run::SpanType& type_of(size_t i) const { return timeline_.types[as_size(spans_[i].type)]; }
   bool on_device(size_t i) const {
     const run::SpanKind kind = type_of(i).kind;
     return kind <= run::SpanKind::other || kind == run::SpanKind::copy;
@@ -97,8 +95,8 @@ class Strays {
       const int32_t lane = timeline_.details[i].lane;
       const int64_t begin = spans_[i].begin.nanoseconds();
       if (length(i) == 0 || begin == 0) doubtful.push_back(i);
-      if (begin == 0 && lane >= 0 && last[static_cast<size_t>(lane)] > ms) falls_back.insert(i);
-      if (begin != 0 && lane >= 0) last[static_cast<size_t>(lane)] = begin;
+      if (begin == 0 && lane >= 0 && last[as_size(lane)] > ms) falls_back.insert(i);
+      if (begin != 0 && lane >= 0) last[as_size(lane)] = begin;
       if (begin != 0) earliest = std::min(earliest, begin);
     }
     std::erase_if(doubtful, [&](size_t i) {
@@ -137,8 +135,8 @@ class Strays {
     for (size_t i = 0; i < spans_.size(); ++i) {
       const int32_t lane = timeline_.details.empty() ? -1 : timeline_.details[i].lane;
       if (lane < 0 || !on_device(i)) continue;
-      int64_t& end = last[static_cast<size_t>(lane)];
-      std::vector<size_t>& waiting = first[static_cast<size_t>(lane)];
+      int64_t& end = last[as_size(lane)];
+      std::vector<size_t>& waiting = first[as_size(lane)];
       if (!is_out(i)) {
         for (const size_t one : waiting)
           place(one, spans_[i].begin);
@@ -199,7 +197,7 @@ class Strays {
     const int64_t skew = low < 0 ? 0 : -ms;  // a few may well be early by little
     const auto before =
         std::count_if(delays.begin(), delays.end(), [&](int64_t d) { return d < skew; });
-    const bool few = static_cast<size_t>(10 * early) <= std::max<size_t>(10, delays.size());
+    const bool few = as_size(10 * early) <= std::max<size_t>(10, delays.size());
     if (before > 0 && (low < 0 || !few))
       note_reason(
           skipped,
@@ -227,10 +225,9 @@ class Strays {
       const int64_t begin = spans_[i].begin.nanoseconds();
       const double away = std::max(distance(begin, low), distance(high, begin));
       const bool too_late = !late_.empty() && late_[i];  // after its launch
-      if (away <= static_cast<double>(too_late ? second : minute) || away <= reach) continue;
+      if (away <= as_real(too_late ? second : minute) || away <= reach) continue;
       const bool alone = on_device(i) && (supported_.empty() || !supported_[i]);
-      if (alone || away > static_cast<double>(hour))
-        suspect(i, "a span lies far away from all others");
+      if (alone || away > as_real(hour)) suspect(i, "a span lies far away from all others");
     }
   }
 
@@ -265,11 +262,9 @@ void clip_overflowing(run::Timeline& timeline, bool any, Skipped& skipped) {
   std::vector<LaneSums> lanes(timeline.lanes.size());
   const auto lane_of = [&](size_t i) -> LaneSums* {
     const int32_t lane = timeline.details[i].lane;
-    const bool device =
-        lane >= 0 && timeline.lanes[static_cast<size_t>(lane)].stream != run::Stream::host;
-    if (!device || run::is_untimed(timeline.types[static_cast<size_t>(timeline.spans[i].type)]))
-      return nullptr;
-    return &lanes[static_cast<size_t>(lane)];
+    const bool device = lane >= 0 && timeline.lanes[as_size(lane)].stream != run::Stream::host;
+    if (!device || run::is_untimed(timeline.types[as_size(timeline.spans[i].type)])) return nullptr;
+    return &lanes[as_size(lane)];
   };
   const auto length_of = [&](size_t i) {
     return timeline.spans[i].end.nanoseconds() - timeline.spans[i].begin.nanoseconds();

@@ -183,9 +183,9 @@ tl::unexpected<Error> nothing_found(const std::vector<File>& files, const std::s
 Result<Found> read_files(const std::vector<File>& files, const ReadOptions& options) {
   const int threads = options.threads > 0 ? options.threads : available_threads();
   ReadOptions each = options;
-  each.memory_limit = options.memory_limit / static_cast<double>(std::max<size_t>(1, files.size()));
+  each.memory_limit = options.memory_limit / as_real(std::max<size_t>(1, files.size()));
   // Threads to spare unpack ahead.
-  const bool overlap = files.size() < static_cast<size_t>(threads);
+  const bool overlap = files.size() < as_size(threads);
   std::vector<Result<Found>> results(files.size());
   parallel_for(files.size(), threads,
                [&](size_t i) { results[i] = read_file(files[i].path, each, overlap); });

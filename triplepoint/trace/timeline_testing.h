@@ -21,7 +21,7 @@ namespace triplepoint::trace {
 inline std::vector<run::Span> timed_spans(const run::Timeline& timeline) {
   std::vector<run::Span> all = timeline.spans;
   std::erase_if(all, [&](const run::Span& span) {
-    return run::is_untimed(timeline.types[static_cast<size_t>(span.type)]);
+    return run::is_untimed(timeline.types[as_size(span.type)]);
   });
   return all;
 }
@@ -57,7 +57,7 @@ inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kerne
   using namespace run;
   uint64_t draws = 0;
   const auto below = [&](int64_t n) {
-    return static_cast<int64_t>(random_uniform({seed, 1}, draws++) * static_cast<double>(n));
+    return static_cast<int64_t>(random_uniform({seed, 1}, draws++) * as_real(n));
   };
   Timeline t;
   t.num_ranks = ranks;
@@ -77,8 +77,7 @@ inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kerne
     t.spans.push_back({Instant(host), Instant(host + 40'000'003), 5, rank});
     t.details.push_back({.lane = first});
     for (int i = 0; i < kernels; ++i) {
-      const auto type =
-          static_cast<int32_t>(std::array{1, 2, 3, 4, 6}[static_cast<size_t>(below(5))]);
+      const auto type = static_cast<int32_t>(std::array{1, 2, 3, 4, 6}[as_size(below(5))]);
       const bool talks = type == 3 || type == 6;
       const int64_t launch = host + 100 + below(9000), call = 1000 + below(8000);
       host = launch + call;
@@ -93,9 +92,9 @@ inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kerne
         detail.communicator = static_cast<int32_t>(below(2));
         detail.sequence = i;
         detail.in_elements = detail.out_elements = 512 * (1 + below(1000));
-        span.bytes = static_cast<double>(detail.in_elements * 2) * unit::B;
+        span.bytes = as_real(detail.in_elements * 2) * unit::B;
       } else if (type == 4) {
-        span.bytes = static_cast<double>(1 + below(1 << 20)) * unit::B;
+        span.bytes = as_real(1 + below(1 << 20)) * unit::B;
       } else {
         detail.blocks = 1 + below(5000);
         detail.threads_per_block = 256;
@@ -117,7 +116,7 @@ inline std::vector<std::string> described(const run::Timeline& t) {
   std::vector<std::string> lines;
   for (size_t i = 0; i < t.spans.size(); ++i) {
     const run::Span& s = t.spans[i];
-    const run::SpanType& type = t.types[static_cast<size_t>(s.type)];
+    const run::SpanType& type = t.types[as_size(s.type)];
     const run::SpanDetail d = t.details.empty() ? run::SpanDetail{} : t.details[i];
     std::string line = fmt::format(
         "{} {} {} {} kind {} stream {} class {} collective {} group {} at {} {} {} wait {} bytes "
@@ -129,11 +128,11 @@ inline std::vector<std::string> described(const run::Timeline& t) {
         type.group ? static_cast<int>(*type.group) : -1, s.stage, s.microbatch, s.layer,
         s.wait / unit::s, s.bytes / unit::B, s.flops / unit::FLOP);
     if (d.lane >= 0) {
-      const run::Lane& lane = t.lanes[static_cast<size_t>(d.lane)];
+      const run::Lane& lane = t.lanes[as_size(d.lane)];
       line += fmt::format(" lane {} {} {}", static_cast<int>(lane.stream), lane.number, lane.name);
     }
     if (d.communicator >= 0) {
-      const run::Communicator& c = t.communicators[static_cast<size_t>(d.communicator)];
+      const run::Communicator& c = t.communicators[as_size(d.communicator)];
       line += fmt::format(" in {} of {} ({} named)", c.name, c.size, c.ranks.size());
     }
     line += fmt::format(" {} {} {} {} {} {} {}", d.sequence, d.correlation, d.blocks,

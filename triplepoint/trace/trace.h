@@ -74,7 +74,7 @@ inline constexpr std::array<std::string_view, run::span_kind_count> span_kind_wo
 
 template <class Enum, size_t N>
 std::string_view word_of(const std::array<std::string_view, N>& words, Enum value) {
-  return words[static_cast<size_t>(value)];
+  return words[as_size(value)];
 }
 
 }  // namespace triplepoint::trace

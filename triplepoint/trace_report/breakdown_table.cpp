@@ -104,7 +104,7 @@ std::vector<DataCell> kernel_cells(const metrics::KernelRow& row, int64_t all, b
       row.count,
       row.total,
       percent(row.total, all),
-      static_cast<double>(row.total) / static_cast<double>(row.count),
+      as_real(row.total) / as_real(row.count),
       row.shortest,
       row.longest,
       grid ? DataCell(row.blocks) : Missing{none},
@@ -209,9 +209,9 @@ void add_devices(const run::Timeline& timeline, TraceReport& report) {
   std::map<int32_t, std::set<std::string_view>> devices;  // by rank, of kernels
   for (size_t i = 0; i < timeline.details.size(); ++i) {
     const int32_t lane = timeline.details[i].lane;
-    const run::SpanKind kind = timeline.types[static_cast<size_t>(timeline.spans[i].type)].kind;
+    const run::SpanKind kind = timeline.types[as_size(timeline.spans[i].type)].kind;
     if (lane < 0 || kind > run::SpanKind::other) continue;
-    const std::string_view name = timeline.lanes[static_cast<size_t>(lane)].name;
+    const std::string_view name = timeline.lanes[as_size(lane)].name;
     if (name.starts_with("device "))
       devices[timeline.spans[i].rank].insert(name.substr(0, name.find(" stream")));
   }
@@ -247,7 +247,7 @@ Result<TraceReport> trace_breakdown(const TraceOptions& options) {
   add_devices(timeline, report);
   report.tables = {
       rank_table(timeline, ranks), kernel_data(classes, false, classes.size()),
-      kernel_data(kernels, true, static_cast<size_t>(options.rows())),
+      kernel_data(kernels, true, as_size(options.rows())),
       knows_collectives_only(timeline) ? DataTable{.name = "idle"} : idle_table(ranks)};
   const auto add_if_asked = [&](const char* name, const auto& make) {
     report.tables.push_back(options.asks_for(name) ? make() : DataTable{.name = name});

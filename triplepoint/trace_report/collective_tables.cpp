@@ -61,7 +61,7 @@ std::vector<Collective> issues_of(const run::Timeline& timeline) {
   std::vector<Collective> all;
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     const run::Span& span = timeline.spans[i];
-    const run::SpanType& type = timeline.types[static_cast<size_t>(span.type)];
+    const run::SpanType& type = timeline.types[as_size(span.type)];
     if (!run::issue_state(type)) continue;
     const run::SpanDetail& detail = timeline.details[i];
     Collective issue{.label = type.collective ? spec::name_of(*type.collective) : "communication",
@@ -71,7 +71,7 @@ std::vector<Collective> issues_of(const run::Timeline& timeline) {
                      .size = span.bytes};
     issue.count = issue.label == "reduce_scatter" ? detail.out_elements : detail.in_elements;
     if (detail.communicator >= 0)
-      issue.group_size = timeline.communicators[static_cast<size_t>(detail.communicator)].size;
+      issue.group_size = timeline.communicators[as_size(detail.communicator)].size;
     const int64_t at = span.begin.nanoseconds();
     issue.parts = {{span.rank, static_cast<int32_t>(i), at, at}};
     all.push_back(std::move(issue));
@@ -101,8 +101,8 @@ DataTable collective_table(const std::vector<Collective>& all,
   const char* no_group = "the trace does not tell groups";
   const char* no_factor = "nccl-tests has no bus bandwidth of it";
   for (const metrics::CollectiveRow& row : metrics::tabulate(all)) {
-    const auto kernels = static_cast<double>(row.kernels);
-    const double time = row.mean_transfer().value_or(static_cast<double>(row.shortest));
+    const auto kernels = as_real(row.kernels);
+    const double time = row.mean_transfer().value_or(as_real(row.shortest));
     // Beside collectives that are matched, a kernel that is not tells no transfer.
     const int64_t times = row.timed > 0 ? row.timed : row.occurrences;
     const char* no_rate =
@@ -112,7 +112,7 @@ DataTable collective_table(const std::vector<Collective>& all,
                std::string(row.label), group_of(row.group_size), times, row.occurrences - times,
                time, cell_of(row.algbw_gb_s, no_rate),
                cell_of(row.busbw_gb_s, row.algbw_gb_s ? no_bus_rate : no_rate),
-               static_cast<double>(row.total) / kernels, row.shortest, row.longest,
+               as_real(row.total) / kernels, row.shortest, row.longest,
                cell_of(row.mean_wait(), one_rank)});
   }
   for (const metrics::CollectiveRow& row : metrics::tabulate(issues)) {
@@ -145,20 +145,21 @@ DataTable occurrence_table(const TraceInput& input, const std::vector<Collective
   std::ranges::stable_sort(in_order, {}, [](const Collective* c) { return c->first_begin(); });
   for (const Collective* one : in_order) {
     const Collective& c = *one;
-    const auto state = run::issue_state(input.timeline().types[static_cast<size_t>(
-        input.timeline().spans[static_cast<size_t>(c.parts.front().span)].type)]);
+    const auto state = run::issue_state(
+        input.timeline()
+            .types[as_size(input.timeline().spans[as_size(c.parts.front().span)].type)]);
     const bool known = c.communicator >= 0;
     const bool across = c.across_ranks();
-    table.add(
-        {c.first_begin(), std::string(c.label),
-         known ? DataCell(input.timeline().communicators[static_cast<size_t>(c.communicator)].name)
-               : Missing{"the trace does not tell groups"},
-         c.sequence >= 0 ? DataCell(c.sequence) : Missing{"not numbered"}, reduction_of(c.name),
-         bytes_of(c.size, c.label, c.count), static_cast<int64_t>(c.parts.size()),
-         across ? DataCell(c.last_begin() - c.first_begin()) : Missing{one_rank},
-         cell_of(c.transfer(), one_rank),
-         across ? DataCell(int64_t{c.last_starter()}) : Missing{one_rank},
-         state ? DataCell(std::string(run::word_of(*state))) : DataCell("timed")});
+    table.add({c.first_begin(), std::string(c.label),
+               known ? DataCell(input.timeline().communicators[as_size(c.communicator)].name)
+                     : Missing{"the trace does not tell groups"},
+               c.sequence >= 0 ? DataCell(c.sequence) : Missing{"not numbered"},
+               reduction_of(c.name), bytes_of(c.size, c.label, c.count),
+               static_cast<int64_t>(c.parts.size()),
+               across ? DataCell(c.last_begin() - c.first_begin()) : Missing{one_rank},
+               cell_of(c.transfer(), one_rank),
+               across ? DataCell(int64_t{c.last_starter()}) : Missing{one_rank},
+               state ? DataCell(std::string(run::word_of(*state))) : DataCell("timed")});
   }
   return table;
 }
@@ -350,7 +351,7 @@ DataCell ranks_cell(const std::vector<int32_t>& ranks, const char* none) {
 std::string states_of(const PendingCollective& pending) {
   std::array<int64_t, run::issue_state_words.size()> counts{};
   for (const IssuePart& part : pending.parts)
-    ++counts[static_cast<size_t>(part.state)];
+    ++counts[as_size(part.state)];
   std::string text;
   for (size_t i = counts.size(); i-- > 0;)
     if (counts[i] > 0)
@@ -387,8 +388,8 @@ DataTable hang_table(const run::Timeline& timeline, const metrics::HangReport& r
     for (const IssuePart& part : pending.parts)
       issued.push_back(part.rank);
     const std::string_view frame = metrics::frame_of_issue(timeline, pending.last_issued().span);
-    table.add({timeline.communicators[static_cast<size_t>(pending.communicator)].name,
-               pending.sequence, calls_of(pending), states_of(pending), ranks_cell(issued, ""),
+    table.add({timeline.communicators[as_size(pending.communicator)].name, pending.sequence,
+               calls_of(pending), states_of(pending), ranks_cell(issued, ""),
                ranks_cell(pending.never, "all given ranks issued it"),
                ranks_cell(pending.unknown, "all ranks are given"), pending.spread(),
                frame.empty() ? DataCell(Missing{"the dump has no frames"})

@@ -35,7 +35,7 @@ DataTable kernel_table(const run::Timeline& timeline, const CriticalPath& path, 
                    {"name", "name"}};
   for (size_t i = 0; i < std::min(most, path.kernels.size()); ++i) {
     const metrics::PathSpanShare& share = path.kernels[i];
-    const run::SpanType& type = timeline.types[static_cast<size_t>(share.type)];
+    const run::SpanType& type = timeline.types[as_size(share.type)];
     table.add({std::string(metrics::label_of(type)), share.on_path,
                percent(share.on_path, path.length()), share.pieces, type.name});
   }
@@ -59,9 +59,9 @@ DataTable piece_table(const run::Timeline& timeline, const CriticalPath& path) {
                    {"class", "class"},
                    {"name", "name"}};
   for (const metrics::PathPiece& piece : path.pieces) {
-    const run::Span& span = timeline.spans[static_cast<size_t>(piece.span)];
+    const run::Span& span = timeline.spans[as_size(piece.span)];
     table.add({piece.begin, piece.end - piece.begin, int64_t{piece.rank}, std::string(piece.label),
-               timeline.types[static_cast<size_t>(span.type)].name});
+               timeline.types[as_size(span.type)].name});
   }
   return in_one_unit(std::move(table));
 }
@@ -69,7 +69,7 @@ DataTable piece_table(const run::Timeline& timeline, const CriticalPath& path) {
 /// Says how much of the time the path covers where that is not all of it.
 std::string headline(const CriticalPath& path) {
   const TimeUnit unit = time_unit(path.length());
-  const auto length = static_cast<double>(path.length()) / unit.ns;
+  const auto length = as_real(path.length()) / unit.ns;
   if (path.is_whole())
     return fmt::format("The longest chain of dependencies takes {:.3f} {}, in {} pieces.", length,
                        unit.name, path.pieces.size());
@@ -78,7 +78,7 @@ std::string headline(const CriticalPath& path) {
       "The longest chain of dependencies covers only the last {:.3f} of {:.3f} {} ({:.1f} %), in "
       "{} "
       "pieces: what its first piece waited for is not in the timeline.",
-      length, static_cast<double>(whole) / unit.ns, unit.name, percent(path.length(), whole),
+      length, as_real(whole) / unit.ns, unit.name, percent(path.length(), whole),
       path.pieces.size());
 }
 
@@ -92,8 +92,7 @@ Result<TraceReport> trace_critical_path(const TraceOptions& options) {
         "nothing in the trace takes time, so there is no critical path; name a trace with kernels");
   TraceReport report{.shown = {"classes", "kernels", "ranks"}, .remarks = input.remarks};
   report.headlines = {headline(path)};
-  report.tables = {class_table(path),
-                   kernel_table(input.timeline(), path, static_cast<size_t>(options.rows())),
+  report.tables = {class_table(path), kernel_table(input.timeline(), path, as_size(options.rows())),
                    rank_table(path), piece_table(input.timeline(), path)};
   return report;
 }

@@ -127,7 +127,7 @@ Means means_of(const run::Timeline& timeline) {
     const int64_t parts[] = {rank.span(),       rank.compute, rank.exposed_communication,
                              rank.exposed_copy, rank.idle(),  rank.communication};
     for (size_t i = 0; i < means.parts.size(); ++i)
-      means.parts[i] += static_cast<double>(parts[i]) / static_cast<double>(ranks.size());
+      means.parts[i] += as_real(parts[i]) / as_real(ranks.size());
   }
   return means;
 }
@@ -160,7 +160,7 @@ Result<TraceReport> trace_diff(const TraceOptions& options) {
   const TraceInput before = TPT_TRY(read_traced_work({options.files[0]}, as_given, host));
   const TraceInput after = TPT_TRY(read_traced_work({options.files[1]}, as_given, host));
   const metrics::TraceDiff diff = metrics::diff_traces(before.timeline(), after.timeline());
-  const auto most = static_cast<size_t>(options.rows());
+  const auto most = as_size(options.rows());
   TraceReport report{.shown = {"breakdown", "classes", "kernels", "steps"}};
   report.headlines = {fmt::format(
       "before: {} ({} ranks), after: {} ({} ranks); kernels {}.", options.files[0],

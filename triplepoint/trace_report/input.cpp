@@ -53,7 +53,7 @@ run::Timeline filtered(const run::Timeline& timeline, Keep keep) {
 void mark_steps(run::Run& run) {
   const std::vector<run::StepRecord> steps = run::detailed_steps(run);
   const auto marked = [&](const run::Span& span) {
-    return run.timeline.types[static_cast<size_t>(span.type)].kind == run::SpanKind::step;
+    return run.timeline.types[as_size(span.type)].kind == run::SpanKind::step;
   };
   if (std::any_of(run.timeline.spans.begin(), run.timeline.spans.end(), marked)) return;
   std::set<int32_t> ranks;
@@ -140,9 +140,9 @@ void keep_lanes(TraceInput& input, const std::vector<int32_t>& ranks) {
   }
   timeline.lanes = std::move(kept);
   for (run::SpanDetail& detail : timeline.details)
-    if (detail.lane >= 0) detail.lane = places[static_cast<size_t>(detail.lane)];
+    if (detail.lane >= 0) detail.lane = places[as_size(detail.lane)];
   for (trace::OperatorCall& call : input.operators)
-    call.lane = places[static_cast<size_t>(call.lane)];
+    call.lane = places[as_size(call.lane)];
 }
 
 Result<void> keep_ranks(TraceInput& input, const TraceOptions& options) {
@@ -225,8 +225,7 @@ void note_issues(TraceInput& input) {
   for (const run::SpanType& type : input.timeline().types)
     states.push_back(run::issue_state(type));
   for (const run::Span& span : input.timeline().spans)
-    if (const auto state = states[static_cast<size_t>(span.type)])
-      ++counts[static_cast<size_t>(*state)];
+    if (const auto state = states[as_size(span.type)]) ++counts[as_size(*state)];
   std::vector<std::string> words;
   for (size_t i = 0; i < counts.size(); ++i)
     if (counts[i] > 0) words.push_back(fmt::format("{} {}", counts[i], run::issue_state_words[i]));

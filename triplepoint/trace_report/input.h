@@ -39,7 +39,7 @@ Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& rec
 
 /// 0 of nothing.
 inline double percent(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return whole == 0 ? 0 : 100 * as_real(part) / as_real(whole);
 }
 
 /// A rule set by name ("default": data/rules/default.toml) or from a file.

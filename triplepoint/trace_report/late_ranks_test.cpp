@@ -46,7 +46,7 @@ std::string text_of(const Training& t) {
 int64_t clock_error(const Training& training, const ClockFit& fit) {
   std::vector<int64_t> differences;
   for (const RankClock& clock : fit.ranks)
-    differences.push_back(clock.offset - training.clock[static_cast<size_t>(clock.rank)]);
+    differences.push_back(clock.offset - training.clock[as_size(clock.rank)]);
   const int64_t middle = lower_median(differences);
   int64_t most = 0;
   for (const int64_t difference : differences)
@@ -106,11 +106,11 @@ void break_stamps(std::string& file, int64_t count, Rng& rng) {
     kernels.push_back(at);
   constexpr std::array values = {"", "0", "NaN", "9223372036854775808"};
   for (; count > 0; --count) {
-    const auto which = static_cast<size_t>(rng.upto(static_cast<int64_t>(kernels.size()) - 1));
+    const auto which = as_size(rng.upto(static_cast<int64_t>(kernels.size()) - 1));
     const std::string key = rng.upto(1) == 0 ? R"("ts":)" : R"("dur":)";
     size_t begin = file.find(key, kernels[which]);
     size_t end = file.find(',', begin);
-    const std::string value = values[static_cast<size_t>(rng.upto(3))];
+    const std::string value = values[as_size(rng.upto(3))];
     if (value.empty()) ++end;
     if (!value.empty()) begin += key.size();
     if (begin >= file.find('\n', kernels[which])) continue;  // absent already
@@ -209,7 +209,7 @@ TEST_CASE("exposed communication divides into transfer, the pipeline and late pe
     const auto waits = exposed_waits(aligned, match_collectives(aligned));
     int64_t pipeline = 0, late_peers = 0;
     for (const RankBreakdown& rank : breakdown_of_ranks(aligned)) {
-      const ExposedWaits& wait = waits.at(static_cast<size_t>(rank.rank));
+      const ExposedWaits& wait = waits.at(as_size(rank.rank));
       CHECK(wait.pipeline + wait.late_peers <= rank.exposed_communication);
       pipeline += wait.pipeline;
       late_peers += wait.late_peers;
@@ -247,7 +247,7 @@ TEST_CASE("clocks of hosts are found where most collectives stay inside a host")
   ClockFit as_set{.ranks = {}};
   for (int32_t rank = 0; rank < training.ranks(); ++rank) {
     const int64_t wanted = rank < training.ranks() / 2 ? 0 : 5'000'000;
-    int64_t& clock = training.clock[static_cast<size_t>(rank)];
+    int64_t& clock = training.clock[as_size(rank)];
     as_set.ranks.push_back({.rank = rank, .offset = clock - wanted});
     clock = wanted;
   }

@@ -124,7 +124,7 @@ class Operators {
   /// Divided by the number of ranks times steps.
   std::vector<OperatorUse> uses(double steps) const {
     std::vector<OperatorUse> all = uses_;
-    all.push_back({.time = static_cast<double>(unknown_time_)});
+    all.push_back({.time = as_real(unknown_time_)});
     for (OperatorUse& use : all)
       for (double* number : {&use.calls, &use.time, &use.flops, &use.timed})
         *number /= steps;
@@ -144,7 +144,7 @@ class Operators {
 
  private:
   const std::string& name(int32_t span) const {
-    return metrics::type_of(timeline_, timeline_.spans[static_cast<size_t>(span)]).name;
+    return metrics::type_of(timeline_, timeline_.spans[as_size(span)]).name;
   }
 
   void link_parents() {
@@ -152,19 +152,19 @@ class Operators {
     for (const LaneOfSpans& lane : lanes_of(SpanList(timeline_), LaneKind::host)) {
       std::vector<int32_t> open;
       for (const int32_t i : lane.spans) {
-        const run::Span& span = timeline_.spans[static_cast<size_t>(i)];
-        while (!open.empty() && timeline_.spans[static_cast<size_t>(open.back())].end <= span.begin)
+        const run::Span& span = timeline_.spans[as_size(i)];
+        while (!open.empty() && timeline_.spans[as_size(open.back())].end <= span.begin)
           open.pop_back();
-        if (!open.empty()) parent_[static_cast<size_t>(i)] = open.back();
+        if (!open.empty()) parent_[as_size(i)] = open.back();
         open.push_back(i);
       }
     }
   }
 
-  int32_t parent(int32_t span) const { return parent_[static_cast<size_t>(span)]; }
+  int32_t parent(int32_t span) const { return parent_[as_size(span)]; }
 
   std::optional<size_t> call_of(int32_t span) const {
-    const auto i = static_cast<size_t>(span);
+    const auto i = as_size(span);
     const auto found = call_at_.find(
         {timeline_.details[i].lane, timeline_.spans[i].begin.nanoseconds(), name(span)});
     return found == call_at_.end() ? std::nullopt : std::optional(found->second);
@@ -236,7 +236,7 @@ class Operators {
   }
 
   std::string module_of(int32_t span) const {
-    const int32_t rank = timeline_.spans[static_cast<size_t>(span)].rank;
+    const int32_t rank = timeline_.spans[as_size(span)].rank;
     if (std::string module = module_around(span); !module.empty()) return module;
     for (; span >= 0; span = parent(span)) {
       const auto call = call_of(span);
@@ -283,8 +283,8 @@ class Operators {
     if (is_new) uses_.push_back({module, name, direction, type, shapes});
     OperatorUse& use = uses_[place->second];
     use.calls += 1;
-    use.time += static_cast<double>(row.time);
-    if (row.flops > 0) use.flops += row.flops, use.timed += static_cast<double>(row.known);
+    use.time += as_real(row.time);
+    if (row.flops > 0) use.flops += row.flops, use.timed += as_real(row.known);
   }
 
   static std::vector<DataColumn> rate_columns() {
@@ -299,7 +299,7 @@ class Operators {
             {"roof_percent", "% of roof", 1, 1}};
   }
   std::vector<DataCell> rate_cells(const Row& row) const {
-    const double seconds = static_cast<double>(row.known) * 1e-9;
+    const double seconds = as_real(row.known) * 1e-9;
     const DataCell not_known = Missing{"its work is not known from shapes"};
     const auto rate = [&](double amount) {
       return amount > 0 && seconds > 0 ? DataCell(amount / seconds) : not_known;
@@ -381,12 +381,12 @@ class Operators {
     for (const auto& [kind, row] : kinds_)
       all.add(row);
     std::string text = fmt::format("{} operators run kernels for {:.2f} ms", all.calls.size(),
-                                   static_cast<double>(all.time) * 1e-6);
+                                   as_real(all.time) * 1e-6);
     const auto rate_of = [&](const char* kind, bool by_flops) {
       const auto found = kinds_.find(kind);
       if (found == kinds_.end()) return;
       const Row& row = found->second;
-      const double seconds = static_cast<double>(row.known) * 1e-9;
+      const double seconds = as_real(row.known) * 1e-9;
       text += fmt::format(", {} {} of it at {}", kind, percent_text(row.time, all.time),
                           by_flops ? fmt::format("{:.1f} TFLOP/s", row.flops / seconds * 1e-12)
                                    : fmt::format("{:.0f} GB/s", row.bytes / seconds * 1e-9));
@@ -437,7 +437,7 @@ std::optional<double> clock_share(const run::Run& recording, const run::Timeline
       if (series.times[i] >= extent->begin && series.times[i] <= extent->end)
         sum += series.values[i], ++count;
   if (count == 0 || !gpu.boost_clock) return std::nullopt;
-  return sum / static_cast<double>(count) / (*gpu.boost_clock / unit::MHz);
+  return sum / as_real(count) / (*gpu.boost_clock / unit::MHz);
 }
 
 }  // namespace
@@ -448,8 +448,8 @@ std::vector<OperatorUse> operator_uses(const TraceInput& input, const TraceSteps
     if (is_kernel(metrics::type_of(input.timeline(), span).kind)) ranks.insert(span.rank);
   Operators operators(input, {});
   operators.collect(steps.steps.empty() ? nullptr : &steps);
-  return operators.uses(static_cast<double>(
-      std::max<size_t>(1, ranks.size() * std::max<size_t>(1, steps.steps.size()))));
+  return operators.uses(
+      as_real(std::max<size_t>(1, ranks.size() * std::max<size_t>(1, steps.steps.size()))));
 }
 
 std::vector<OperatorChange> changes_of(std::vector<OperatorUse> before,

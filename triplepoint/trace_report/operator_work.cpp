@@ -33,7 +33,7 @@ Shape numbers_in(const std::string& text) {
 
 double elements(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), 1.0,
-                         [](double all, int64_t size) { return all * static_cast<double>(size); });
+                         [](double all, int64_t size) { return all * as_real(size); });
 }
 
 /// Of tensors; a number takes none.
@@ -74,11 +74,11 @@ OperatorWork made(Kind kind, double flops, double bytes, const OperatorArgument&
 std::optional<OperatorWork> product(const Arguments& arguments, size_t first) {
   const Shape *a = tensor(arguments, first), *b = tensor(arguments, first + 1);
   if (a == nullptr || b == nullptr || a->size() < 2 || b->size() < 2) return std::nullopt;
-  const double rows = elements(*a) / std::max(1.0, static_cast<double>(a->back()));
-  const auto columns = static_cast<double>(b->back());
+  const double rows = elements(*a) / std::max(1.0, as_real(a->back()));
+  const auto columns = as_real(b->back());
   if ((*b)[b->size() - 2] != a->back()) return std::nullopt;
   const double output = rows * columns;
-  return made(Kind::matrix, 2 * output * static_cast<double>(a->back()),
+  return made(Kind::matrix, 2 * output * as_real(a->back()),
               inputs(arguments) + output * trace::element_size(arguments[first].type),
               arguments[first]);
 }
@@ -106,14 +106,14 @@ std::optional<OperatorWork> convolution(const Arguments& arguments,
   const size_t space = input->size() - 2;
   if (stride.size() != space || padding.size() != space || dilation.size() != space)
     return std::nullopt;
-  double output = static_cast<double>((*input)[0]) * static_cast<double>((*weight)[0]);
+  double output = as_real((*input)[0]) * as_real((*weight)[0]);
   for (size_t d = 0; d < space; ++d) {
     const int64_t reach = dilation[d] * ((*weight)[d + 2] - 1) + 1;
     const int64_t size = (*input)[d + 2] + 2 * padding[d] - reach;
     if (stride[d] < 1 || size < 0) return std::nullopt;
-    output *= static_cast<double>(size / stride[d] + 1);
+    output *= as_real(size / stride[d] + 1);
   }
-  const double each = elements(*weight) / std::max(1.0, static_cast<double>((*weight)[0]));
+  const double each = elements(*weight) / std::max(1.0, as_real((*weight)[0]));
   return made(Kind::convolution, 2 * output * each,
               inputs(arguments) + output * trace::element_size(arguments[0].type), arguments[0]);
 }
@@ -124,7 +124,7 @@ std::optional<OperatorWork> convolution_backward(const Arguments& arguments) {
   if (output == nullptr || weight == nullptr || tensor(arguments, 1) == nullptr)
     return std::nullopt;
   const double forward =
-      2 * elements(*output) * elements(*weight) / std::max(1.0, static_cast<double>((*weight)[0]));
+      2 * elements(*output) * elements(*weight) / std::max(1.0, as_real((*weight)[0]));
   // "[True, True, False]": of input, weight, bias.
   const std::string& mask = arguments.back().value;
   const auto wants = [&](size_t at) { return mask.compare(at, 4, "True") == 0; };
@@ -155,7 +155,7 @@ std::optional<OperatorWork> attention(const Arguments& arguments, const Attentio
   if (q == nullptr || k == nullptr || v == nullptr || q->size() != 4 || k->size() != 4 ||
       v->size() != 4)
     return std::nullopt;
-  const auto at = [](const Shape& shape, size_t i) { return static_cast<double>(shape[i]); };
+  const auto at = [](const Shape& shape, size_t i) { return as_real(shape[i]); };
   const double queries = at(*q, 2), keys = at(*k, 2);
   double pairs = at(*q, 0) * at(*q, 1) * queries * keys;
   const bool causal = arguments.size() > places.causal && arguments[places.causal].value == "True";
@@ -211,7 +211,7 @@ std::optional<OperatorWork> moving(const Arguments& arguments, Writes writes) {
 std::string_view name_of(Kind kind) {
   constexpr std::array<std::string_view, 4> names = {"matrix", "attention", "convolution",
                                                      "memory"};
-  return names[static_cast<size_t>(kind)];
+  return names[as_size(kind)];
 }
 
 std::vector<OperatorArgument> arguments_of(const trace::OperatorCall& call) {

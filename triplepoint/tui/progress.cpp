@@ -31,17 +31,17 @@ double since(std::chrono::steady_clock::time_point start) {
 
 std::string progress_line(std::string_view what, std::size_t done, std::size_t total,
                           double elapsed_s, std::size_t width) {
-  const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
-  const double rate = elapsed_s > 0 ? static_cast<double>(done) / elapsed_s : 0;
+  const double share = total > 0 ? as_real(done) / as_real(total) : 1;
+  const double rate = elapsed_s > 0 ? as_real(done) / elapsed_s : 0;
   std::string numbers = fmt::format("{}/{}", done, total);
   if (done > 0 && rate > 0) {
-    const double left = static_cast<double>(total - done) / rate;
+    const double left = as_real(total - done) / rate;
     numbers += fmt::format("  {:.1f}/s  {} left", rate, duration_text(left));
   }
   const std::size_t taken = display_width(what) + display_width(numbers) + 6;
   if (taken + 10 > width) return shorten(fmt::format("{}  {}", what, numbers), width);
   const std::size_t bar = std::min<std::size_t>(width - taken, 40);
-  const auto filled = static_cast<std::size_t>(share * static_cast<double>(bar));
+  const auto filled = as_size(share * as_real(bar));
   return fmt::format("{}  [{}{}]  {}", what, std::string(filled, '='),
                      std::string(bar - filled, ' '), numbers);
 }
@@ -71,7 +71,7 @@ class Bar {
     if (!console_.abilities().error_is_terminal) return;
     const double elapsed = since(start_);
     if (!drawn_ && elapsed < first_look_s) return;
-    const double whole = elapsed * static_cast<double>(total_) / static_cast<double>(done_);
+    const double whole = elapsed * as_real(total_) / as_real(done_);
     if (!drawn_ && whole < min_shown_duration_s) return;
     if (drawn_ && since(last_draw_) < redraw_interval_s) return;
     const std::size_t width = console_.abilities().error_width - 1;

@@ -125,7 +125,7 @@ std::string gpu_table(const Console& console, const FaultEffect& effect, bool st
                                 {steady ? "MHz with" : "MHz during"}});
   table.title = "GPUs that change most";
   for (const int64_t device : metrics::most_affected(effect, most_listed_gpus)) {
-    const auto d = static_cast<size_t>(device);
+    const auto d = as_size(device);
     const DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
     table.add({std::to_string(device), significant(then.power_w), significant(now.power_w),
                significant(then.die_c), significant(now.die_c), significant(then.clock_mhz, 4),

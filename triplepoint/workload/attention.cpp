@@ -222,7 +222,7 @@ void exchange_merged_blocks(const LayerContext& context, double elements, Passes
                                block * real(share.context));
   const auto rotate = [&](std::vector<Op>& ops) {
     if (gathers) return ops.push_back(gather);
-    ops.insert(ops.end(), static_cast<size_t>(share.context - 1), send);
+    ops.insert(ops.end(), as_size(share.context - 1), send);
   };
   rotate(passes.forward);
   if (!share.training) return;
@@ -230,8 +230,7 @@ void exchange_merged_blocks(const LayerContext& context, double elements, Passes
   Op gradients =
       collective("cp_send_recv", Collective::send_recv, GroupKind::context, 4 * elements);
   gradients.backward = true;
-  passes.backward_input.insert(passes.backward_input.end(), static_cast<size_t>(share.context),
-                               gradients);
+  passes.backward_input.insert(passes.backward_input.end(), as_size(share.context), gradients);
 }
 
 /// Outputs are added up in floats, backward all three gradients (bytes: attention.h).

@@ -42,7 +42,7 @@ struct ModelParts {
   std::array<PartWork, spec::layer_kind_count> layers;  // of kinds that the model has
   PartWork embedding, prediction, head;
 
-  const PartWork& layer(LayerKind kind) const { return layers[static_cast<size_t>(kind)]; }
+  const PartWork& layer(LayerKind kind) const { return layers[as_size(kind)]; }
 };
 
 ModelParts make_parts(const LayerContext&);

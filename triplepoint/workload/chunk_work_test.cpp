@@ -22,7 +22,7 @@ spec::Job mixtral(test::Layout layout) {
 ChunkWork middle_stage(const spec::Job& job) {
   const WorkGraph graph = build_work_graph(job);
   const size_t middle = graph.stages > 1 ? 1 : 0;
-  return graph.works.at(static_cast<size_t>(graph.chunk_work.at(middle).at(0)));
+  return graph.works.at(as_size(graph.chunk_work.at(middle).at(0)));
 }
 
 bool is_expert(const spec::Op& op) {
@@ -36,8 +36,8 @@ TEST_CASE(
     const spec::Job job = mixtral(layout);
     const ChunkWork work = middle_stage(job);
     const auto all = test::traffic(test::ops_of(work), Collective::all_to_all, GroupKind::expert);
-    const auto l = static_cast<double>(work.num_layers);
-    const double tokens = 4096.0 / static_cast<double>(layout.tensor);
+    const auto l = as_real(work.num_layers);
+    const double tokens = 4096.0 / as_real(layout.tensor);
     CHECK(all.calls == 4 * l);
     CHECK(all.payload == Approx(4 * l * tokens * 2 * 6144 * 2));
   }
@@ -68,8 +68,8 @@ TEST_CASE(
   const auto told = [&](GroupKind group) {
     return test::traffic(test::ops_of(middle_stage(job)), Collective::all_gather, group);
   };
-  const auto layers = static_cast<double>(middle_stage(job).num_layers);
-  const double experts = static_cast<double>(job.model.moe->num_experts);
+  const auto layers = as_real(middle_stage(job).num_layers);
+  const double experts = as_real(job.model.moe->num_experts);
   CHECK(told(GroupKind::expert).calls == layers);
   CHECK(told(GroupKind::expert).payload == layers * 4 * 8 * experts);
   job.model.moe->capacity_factor = 1.0;
@@ -86,8 +86,8 @@ TEST_CASE("experts do top-k times the flops of a dense MLP, however they are spr
       spec::Job job = mixtral(layout);
       job.plan.expert_tensor_parallel_size = expert_tensor;
       const ChunkWork work = middle_stage(job);
-      const double each_rank = 6 * 4096 * 2 * mlp * static_cast<double>(work.num_layers) /
-                               static_cast<double>(layout.tensor);
+      const double each_rank =
+          6 * 4096 * 2 * mlp * as_real(work.num_layers) / as_real(layout.tensor);
       CHECK(test::flops(test::ops_of(work), is_expert) == Approx(each_rank));
     }
 }
@@ -130,7 +130,7 @@ TEST_CASE("biases of experts are added expert by expert, in fp32") {
     double elements = 0, bytes[2] = {}, kernels[2] = {};
     for (const auto& [op, times] : test::ops_of(middle_stage(job))) {
       if (op.name == "expert_down" && !op.backward)
-        elements = static_cast<double>(op.gemm.m * op.gemm.n * op.gemm.count);
+        elements = as_real(op.gemm.m * op.gemm.n * op.gemm.count);
       if (op.name != "expert_bias") continue;
       bytes[op.backward ? 1 : 0] = op.hbm_bytes / unit::B;
       kernels[op.backward ? 1 : 0] = op.kernels;
@@ -146,7 +146,7 @@ TEST_CASE("expert TP gathers rows forward and scatters them back, mirrored backw
   const spec::Job job = mixtral({4, 1, 8});
   const ChunkWork work = middle_stage(job);
   const auto ops = test::ops_of(work);
-  const auto l = static_cast<double>(work.num_layers);
+  const auto l = as_real(work.num_layers);
   const double rows = 4096.0 * 2 * 6144 * 2;  // of all four TP ranks together
   CHECK(test::traffic(ops, Collective::all_gather, GroupKind::expert_tensor).payload ==
         Approx(2 * l * rows));
@@ -160,14 +160,14 @@ TEST_CASE("a shared expert adds the flops of a dense MLP of its size") {
   job.model.moe->shared_expert_ffn_hidden_size = 2048;
   const ChunkWork work = middle_stage(job);
   CHECK(test::flops(test::ops_of(work), test::is_gemm) - without ==
-        Approx(6 * 4096 * 3 * 6144.0 * 2048 * static_cast<double>(work.num_layers)));
+        Approx(6 * 4096 * 3 * 6144.0 * 2048 * as_real(work.num_layers)));
 }
 
 TEST_CASE("leading dense layers are layers like those of a dense model") {
   spec::Job job = mixtral({1, 4, 8});
   job.model.moe->num_dense_layers = 3;
   const WorkGraph graph = build_work_graph(job);
-  const ChunkWork& first = graph.works.at(static_cast<size_t>(graph.chunk_work[0][0]));
+  const ChunkWork& first = graph.works.at(as_size(graph.chunk_work[0][0]));
   int64_t dense = 0, moe = 0;
   for (const OpGroup& group : first.forward) {
     if (group.name == "layer") dense += group.repeat;
@@ -284,7 +284,7 @@ TEST_CASE("a module inside of another is recomputed once") {
     size_t ops = 0;
     const ChunkWork work = work_of(job);
     for (const OpGroup& group : work.recompute)
-      ops += group.ops.size() * static_cast<size_t>(group.repeat);
+      ops += group.ops.size() * as_size(group.repeat);
     return ops;
   };
   const size_t whole = count(again({RecomputeModule::moe}));
@@ -319,10 +319,9 @@ TEST_CASE("hardware flops count what modules multiply again") {
     double products = 0;
     for (const OpGroup& group : work.recompute)
       for (const spec::Op& op : group.ops)
-        if (test::is_gemm(op))
-          products += static_cast<double>(group.repeat) * (op.flops / unit::FLOP);
+        if (test::is_gemm(op)) products += as_real(group.repeat) * (op.flops / unit::FLOP);
     const StepFlops flops = count_step_flops(job);
-    const auto microbatches = static_cast<double>(job.plan.global_batch_size);
+    const auto microbatches = as_real(job.plan.global_batch_size);
     CHECK((flops.hardware - flops.model) / unit::FLOP == Approx(microbatches * products));
   }
 }

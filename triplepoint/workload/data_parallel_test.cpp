@@ -23,10 +23,10 @@ spec::Job data_parallel(Sharding sharding) {
 double ring_bytes(const WorkGraph& graph) {
   std::vector<test::Counted> ops = test::ops_of(graph.step_works.front());
   for (test::Counted counted : test::ops_of(graph.works.front())) {
-    counted.times *= static_cast<double>(graph.microbatches);
+    counted.times *= as_real(graph.microbatches);
     ops.push_back(counted);
   }
-  const double n = static_cast<double>(graph.grid.shape(GroupKind::data).ranks);
+  const double n = as_real(graph.grid.shape(GroupKind::data).ranks);
   const auto payload = [&](Collective kind) {
     return test::traffic(ops, kind, GroupKind::data).payload;
   };
@@ -116,7 +116,7 @@ TEST_CASE("ZeRO-2 that accumulates shards reduces every microbatch") {
   const double once = ring_bytes(build_work_graph(job));
   job.stack.gradient_sync_accumulates = true;
   const WorkGraph graph = build_work_graph(job);
-  const double m = static_cast<double>(graph.microbatches);
+  const double m = as_real(graph.microbatches);
   CHECK(m == 4);
   CHECK(ring_bytes(graph) == Approx(once / 2 * (1 + m)));
 }
@@ -139,7 +139,7 @@ TEST_CASE("experts are reduced over their own group, everything else over the da
   const WorkGraph graph = build_work_graph(job);
   double dense = 0, experts = 0;
   for (size_t stage = 0; stage < graph.step_work.size(); ++stage) {
-    const auto ops = test::ops_of(graph.step_works.at(static_cast<size_t>(graph.step_work[stage])));
+    const auto ops = test::ops_of(graph.step_works.at(as_size(graph.step_work[stage])));
     dense += test::traffic(ops, Collective::all_gather, GroupKind::data).payload / 2;
     experts += test::traffic(ops, Collective::all_gather, GroupKind::expert_data).payload / 2;
   }
@@ -178,7 +178,7 @@ TEST_CASE("tied embeddings add their gradients over the first and the last stage
   job.model.tied_embeddings = true;
   const WorkGraph graph = build_work_graph(job);
   for (size_t stage = 0; stage < 4; ++stage) {
-    const auto ops = test::ops_of(graph.step_works.at(static_cast<size_t>(graph.step_work[stage])));
+    const auto ops = test::ops_of(graph.step_works.at(as_size(graph.step_work[stage])));
     const auto tie = test::traffic(ops, Collective::all_reduce, GroupKind::embedding);
     CHECK(tie.calls == (stage == 0 || stage == 3 ? 1 : 0));
     if (tie.calls > 0) CHECK(tie.payload == Approx(4 * 51200.0 / 8 * 12288).epsilon(0.02));
@@ -233,7 +233,7 @@ TEST_CASE("adapters in the work have as many weights as are synchronized, dense 
     double weights = 0;
     for (const OpGroup& group : graph.works.front().backward_weight)
       for (const spec::Op& op : group.ops)
-        weights += static_cast<double>(group.repeat * op.gemm.m * op.gemm.n);
+        weights += as_real(group.repeat * op.gemm.m * op.gemm.n);
     const auto sync = test::ops_of(graph.step_works.front());
     const double bytes = job.plan.optimizer.gradient_sync_bytes;
     CHECK(test::traffic(sync, Collective::all_reduce, GroupKind::data).payload ==

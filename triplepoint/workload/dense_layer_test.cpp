@@ -104,7 +104,7 @@ using spec::GroupKind;
 /// Layers alone: a middle stage, which has neither embedding nor head.
 ChunkWork middle_stage(const spec::Job& job) {
   const WorkGraph graph = build_work_graph(job);
-  return graph.works.at(static_cast<size_t>(graph.chunk_work.at(1).at(0)));
+  return graph.works.at(as_size(graph.chunk_work.at(1).at(0)));
 }
 
 struct Size {
@@ -112,9 +112,8 @@ struct Size {
 };
 
 Size size_of(const spec::Job& job, const ChunkWork& work) {
-  return {static_cast<double>(job.plan.micro_batch_size),
-          static_cast<double>(job.model.sequence_length),
-          static_cast<double>(job.model.hidden_size), static_cast<double>(work.num_layers)};
+  return {as_real(job.plan.micro_batch_size), as_real(job.model.sequence_length),
+          as_real(job.model.hidden_size), as_real(work.num_layers)};
 }
 
 TEST_CASE(
@@ -124,8 +123,7 @@ TEST_CASE(
     const ChunkWork work = middle_stage(job);
     const auto [b, s, h, l] = size_of(job, work);
     const double whole = 3 * 24 * b * s * h * h * l;
-    CHECK(test::flops(test::ops_of(work), test::is_gemm) ==
-          Approx(whole / static_cast<double>(tensor)));
+    CHECK(test::flops(test::ops_of(work), test::is_gemm) == Approx(whole / as_real(tensor)));
   }
 }
 
@@ -179,7 +177,7 @@ TEST_CASE(
     double calls = 0;
     for (const auto& [op, times] : test::ops_of(middle_stage(job)))
       if (op.is_communication() && op.overlap == spec::Overlap::none) calls += times;
-    return calls / static_cast<double>(middle_stage(job).num_layers);
+    return calls / as_real(middle_stage(job).num_layers);
   };
   CHECK(exposed() == 2 + 2 + 2);  // two gathers and two scatters forward, two gathers backward
   job.plan.overlap_tensor = true;
@@ -203,7 +201,7 @@ TEST_CASE("biases cost one sum over rows for each of a layer's four products") {
     double count = 0;
     for (const auto& [op, times] : test::ops_of(middle_stage(job)))
       if (op.name == "bias_gradient") count += times;
-    return count / static_cast<double>(middle_stage(job).num_layers);
+    return count / as_real(middle_stage(job).num_layers);
   };
   CHECK(sums() == 4);
   job.model.biases = false;
@@ -231,14 +229,14 @@ TEST_CASE(
   double forward = 0;
   for (const OpGroup& group : base.forward)
     for (const spec::Op& op : group.ops)
-      forward += static_cast<double>(group.repeat) * (op.flops / unit::FLOP);
+      forward += as_real(group.repeat) * (op.flops / unit::FLOP);
   const auto any = [](const spec::Op&) { return true; };
   job.plan.recompute = spec::Recompute::full;
   for (const int64_t layers : {0, 6, 24}) {
     job.plan.recompute_layers = layers;
     const double extra =
         test::flops(test::ops_of(middle_stage(job)), any) - test::flops(test::ops_of(base), any);
-    CHECK(extra == Approx(forward * static_cast<double>(layers) / 24));
+    CHECK(extra == Approx(forward * as_real(layers) / 24));
   }
 }
 
@@ -251,11 +249,11 @@ TEST_CASE(
     double flops = 0;
     for (const OpGroup& group : graph.works.front().recompute)
       for (const spec::Op& op : group.ops)
-        flops += op.flops / unit::FLOP * static_cast<double>(group.repeat);
+        flops += op.flops / unit::FLOP * as_real(group.repeat);
     return flops;
   };
   const spec::Job dense = test::on_nodes(test::gpt(24, 2048, 16, 2048), 4);
-  const double tokens = static_cast<double>(dense.plan.micro_batch_size * 2048);
+  const double tokens = as_real(dense.plan.micro_batch_size * 2048);
   const double last_products = 24 * 2 * tokens * 4 * 2048 * 2048;
   CHECK(recomputed(dense, false) - recomputed(dense, true) == Approx(last_products));
   spec::Job experts = dense;
@@ -277,10 +275,9 @@ TEST_CASE("grouped queries and SwiGLU: GEMM flops are six times the parameters a
   const spec::Job job = test::with(test::on_nodes(test::llama3_70b(), 4), {4, 4});
   const ChunkWork work = middle_stage(job);
   const spec::LayerParameters layer = spec::count_layer_parameters(job.model, 0);
-  const double tokens = static_cast<double>(job.model.sequence_length);
+  const double tokens = as_real(job.model.sequence_length);
   CHECK(test::flops(test::ops_of(work), test::is_gemm) ==
-        Approx(6 * tokens * (layer.attention + layer.mlp) * static_cast<double>(work.num_layers) /
-               4));
+        Approx(6 * tokens * (layer.attention + layer.mlp) * as_real(work.num_layers) / 4));
 }
 
 TEST_CASE("the weight gradient adds into the buffer of the optimizer's gradient type") {
@@ -289,7 +286,7 @@ TEST_CASE("the weight gradient adds into the buffer of the optimizer's gradient 
     double bytes = 0;
     for (const OpGroup& group : middle_stage(job).backward_weight)
       for (const spec::Op& op : group.ops)
-        bytes += static_cast<double>(group.repeat) * (op.hbm_bytes / unit::B);
+        bytes += as_real(group.repeat) * (op.hbm_bytes / unit::B);
     return bytes;
   };
   const double in_fp32 = weight_bytes();
@@ -308,7 +305,7 @@ TEST_CASE("context parallelism divides all work and sends keys and values CP - 1
   CHECK(test::flops(test::ops_of(part), any) == Approx(test::flops(test::ops_of(whole), any) / 4));
   const auto ring = test::traffic(test::ops_of(part), Collective::send_recv, GroupKind::context);
   const double block = 2.0 * 2 * 8 * 128 / 2 * 8192 / 4;  // k and v, 8 groups over TP 2, in bf16
-  const auto l = static_cast<double>(part.num_layers);
+  const auto l = as_real(part.num_layers);
   CHECK(ring.calls == 2 * 3 * l);
   CHECK(ring.payload == Approx((1 + 2) * 3 * block * l));
   job.plan.context_exchange = spec::ContextExchange::all_gather;
@@ -329,7 +326,7 @@ TEST_CASE("PyTorch's blocks carry every query head, and their gradients in float
     job.plan.context_exchange = exchange;
     const ChunkWork part = middle_stage(job);
     const auto ops = test::ops_of(part);
-    const auto l = static_cast<double>(part.num_layers);
+    const auto l = as_real(part.num_layers);
     const bool ring = exchange == spec::ContextExchange::ring;
     const auto sent = test::traffic(ops, Collective::send_recv, GroupKind::context);
     const auto gathered = test::traffic(ops, Collective::all_gather, GroupKind::context);
@@ -362,14 +359,13 @@ TEST_CASE("what is between an adapter's matrices is summed over tensor ranks, bo
     job.plan.lora = spec::Lora{.rank = 32, .targets = {"attention_qkv", "attention_dense"}};
     double calls = 0, bytes = 0, layers = 0;
     const ChunkWork work = build_work_graph(job).works.front();
-    layers = static_cast<double>(work.num_layers);
+    layers = as_real(work.num_layers);
     for (const auto& [op, times] : test::ops_of(work)) {
       if (op.name != "lora_all_reduce") continue;
       calls += times;
       bytes += times * (op.payload / unit::B);
     }
-    const double tokens =
-        static_cast<double>(job.plan.micro_batch_size * job.model.sequence_length);
+    const double tokens = as_real(job.plan.micro_batch_size * job.model.sequence_length);
     CHECK(calls == (tensor > 1 ? 4 * layers : 0));
     CHECK(bytes == calls * tokens * 32 * 2);
   }

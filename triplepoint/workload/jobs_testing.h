@@ -23,7 +23,7 @@ struct Counted {
 inline void add(std::vector<Counted>& all, const std::vector<OpGroup>& groups) {
   for (const OpGroup& group : groups)
     for (const spec::Op& op : group.ops)
-      all.push_back({op, static_cast<double>(group.repeat)});
+      all.push_back({op, as_real(group.repeat)});
 }
 
 /// Every op of one microbatch on one chunk.

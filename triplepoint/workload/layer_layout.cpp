@@ -18,10 +18,10 @@ int64_t layers_of_part(const spec::Job& job, int64_t part, int64_t parts) {
     const int64_t rest = job.model.num_layers % parts;
     return even + (part >= parts - rest ? 1 : 0);
   }
-  if (static_cast<int64_t>(given.size()) == parts) return given[static_cast<size_t>(part)];
+  if (static_cast<int64_t>(given.size()) == parts) return given[as_size(part)];
   // Given per stage, run in chunks: a stage's layers are dealt over its chunks.
   const int64_t stages = job.plan.pipeline_parallel_size, chunks = parts / stages;
-  const int64_t whole = given[static_cast<size_t>(part % stages)];
+  const int64_t whole = given[as_size(part % stages)];
   const int64_t chunk = part / stages;
   return whole / chunks + (chunk < whole % chunks ? 1 : 0);
 }
@@ -75,18 +75,17 @@ std::string_view name_of_layer(LayerKind kind) {
   static constexpr std::array<std::string_view, spec::layer_kind_count> names = {
       "layer",           "moe_layer", "window_layer", "window_moe_layer", "state_space_layer",
       "attention_layer", "mlp_layer", "experts_layer"};
-  return names[static_cast<size_t>(kind)];
+  return names[as_size(kind)];
 }
 
 std::vector<std::vector<ChunkLayers>> lay_out_layers(const spec::Job& job) {
   const int64_t stages = job.plan.pipeline_parallel_size;
   const int64_t chunks = job.plan.virtual_pipeline_size, parts = stages * chunks;
-  std::vector<std::vector<ChunkLayers>> layout(
-      static_cast<size_t>(stages), std::vector<ChunkLayers>(static_cast<size_t>(chunks)));
+  std::vector<std::vector<ChunkLayers>> layout(as_size(stages),
+                                               std::vector<ChunkLayers>(as_size(chunks)));
   int64_t first = 0;
   for (int64_t part = 0; part < parts; ++part) {
-    ChunkLayers& chunk =
-        layout[static_cast<size_t>(part % stages)][static_cast<size_t>(part / stages)];
+    ChunkLayers& chunk = layout[as_size(part % stages)][as_size(part / stages)];
     const int64_t layers = layers_of_part(job, part, parts);
     chunk.first_layer = first;
     chunk.count = kinds_between(job.model, first, first + layers);

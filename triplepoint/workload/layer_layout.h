@@ -32,8 +32,8 @@ constexpr double transformer_share(LayerKind kind) {
 struct LayerCounts {
   std::array<int64_t, spec::layer_kind_count> of_kind{};
 
-  int64_t& operator[](LayerKind kind) { return of_kind[static_cast<size_t>(kind)]; }
-  int64_t operator[](LayerKind kind) const { return of_kind[static_cast<size_t>(kind)]; }
+  int64_t& operator[](LayerKind kind) { return of_kind[as_size(kind)]; }
+  int64_t operator[](LayerKind kind) const { return of_kind[as_size(kind)]; }
   int64_t total() const { return std::accumulate(of_kind.begin(), of_kind.end(), int64_t{0}); }
   friend bool operator==(const LayerCounts&, const LayerCounts&) = default;
 };

@@ -31,7 +31,7 @@ struct MemoryVerdict {
   std::vector<StageMemory> stages;
   Bytes limit;  // what the driver reports
   int64_t worst_stage = 0;
-  bool fits() const { return stages[static_cast<size_t>(worst_stage)].total() <= limit; }
+  bool fits() const { return stages[as_size(worst_stage)].total() <= limit; }
 };
 
 /// Peak memory per stage; formulas in docs/models/memory.md.

@@ -53,7 +53,7 @@ double estimated_gib(const MeasuredPeak& row) {
   job.stack.framework_reserve = Bytes();
   job.stack.memory_fragmentation = 1;
   const MemoryVerdict verdict = estimate_memory(job);
-  return verdict.stages[static_cast<size_t>(verdict.worst_stage)].total() / unit::GiB;
+  return verdict.stages[as_size(verdict.worst_stage)].total() / unit::GiB;
 }
 
 TEST_CASE("measured peaks of Megatron-LM are met within 1 %, and within 0.5 % on the average") {
@@ -63,7 +63,7 @@ TEST_CASE("measured peaks of Megatron-LM are met within 1 %, and within 0.5 % on
     CHECK(std::abs(error) < 0.01);
     sum += std::abs(error);
   }
-  CHECK(sum / static_cast<double>(measured_peaks().size()) < 0.005);
+  CHECK(sum / as_real(measured_peaks().size()) < 0.005);
 }
 
 using spec::Recompute;
@@ -117,7 +117,7 @@ spec::Job fsdp(const spec::Model& model, int64_t gpus, double mebibytes, int64_t
 
 double needed(const spec::Job& job) {
   const MemoryVerdict verdict = estimate_memory(job);
-  return verdict.stages[static_cast<size_t>(verdict.worst_stage)].total() / unit::GB;
+  return verdict.stages[as_size(verdict.worst_stage)].total() / unit::GB;
 }
 
 bool fits(const spec::Job& job) {

@@ -29,7 +29,7 @@ bool fits(const spec::Job& job) {
 
 double gigabytes(const spec::Job& job) {
   const MemoryVerdict verdict = estimate_memory(job);
-  return verdict.stages[static_cast<size_t>(verdict.worst_stage)].total() / unit::GB;
+  return verdict.stages[as_size(verdict.worst_stage)].total() / unit::GB;
 }
 
 TEST_CASE("activations of a layer are those of Korthikanti et al., table 2") {
@@ -38,7 +38,7 @@ TEST_CASE("activations of a layer are those of Korthikanti et al., table 2") {
   job.plan.micro_batch_size = 4;
   const double b = 4, s = 2048, h = 6144, a = 64, sbh = s * b * h;
   for (const int64_t tensor : {1, 2, 8}) {
-    const auto t = static_cast<double>(tensor);
+    const auto t = as_real(tensor);
     job.plan.tensor_parallel_size = tensor;
     job.plan.sequence_parallel = false;
     CHECK(layer_bytes(job) == Approx(sbh * (10 + 24 / t + 5 * a * s / (h * t))));
@@ -253,7 +253,7 @@ TEST_CASE("gradients under FSDP take the bytes they are reduced in") {
   };
   const RankShare share = share_of_rank(job);
   const double more = bytes_with(4) - bytes_with(2);
-  const double whole = 2 * (1 + 1 / static_cast<double>(share.shard));
+  const double whole = 2 * (1 + 1 / as_real(share.shard));
   CHECK(more >= whole * head_parameters(job, share).dense);
   CHECK(more <= whole * layer_parameters(job, share, int64_t{0}).dense);
 }
@@ -285,9 +285,8 @@ TEST_CASE("an adapter keeps its gathered input in 16 bits, and a mask where it d
       job.plan.lora = spec::Lora{.rank = 32, .targets = std::move(targets), .dropout = dropout};
       return layer_bytes(job);
     };
-    const double tokens =
-        static_cast<double>(job.plan.micro_batch_size * job.model.sequence_length);
-    const double hidden = static_cast<double>(job.model.hidden_size), none = bytes({}, 0);
+    const double tokens = as_real(job.plan.micro_batch_size * job.model.sequence_length);
+    const double hidden = as_real(job.model.hidden_size), none = bytes({}, 0);
     CHECK(bytes({"attention_qkv"}, 0) - none == Approx(2 * tokens * hidden));
     CHECK(bytes({"attention_qkv"}, 0.1) - none == Approx((2 + 1.0 / 8) * tokens * hidden));
     CHECK(bytes({"attention_dense"}, 0) == Approx(none));  // the attention core's own output

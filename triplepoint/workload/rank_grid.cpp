@@ -135,7 +135,7 @@ std::vector<int64_t> RankGrid::members(GroupKind kind, Place place) const {
   const Line slots = line_of(kind, place.slot);
   const Line stages = stages_of(kind, place.stage);
   std::vector<int64_t> ranks;
-  ranks.reserve(static_cast<size_t>(slots.count * stages.count));
+  ranks.reserve(as_size(slots.count * stages.count));
   for (int64_t i = 0; i < stages.count; ++i)
     for (int64_t j = 0; j < slots.count; ++j)
       ranks.push_back(rank_of({slots.first + j * slots.step, stages.first + i * stages.step}));
@@ -210,11 +210,11 @@ GroupShape RankGrid::widest_shape(GroupKind kind, const std::vector<Place>& firs
 
 int64_t RankGrid::device_of(int64_t rank) const {
   const int64_t block = rank / gpus_per_node_, local = rank % gpus_per_node_;
-  const int64_t node = node_order_.empty() ? block : node_order_[static_cast<size_t>(block)];
+  const int64_t node = node_order_.empty() ? block : node_order_[as_size(block)];
   if (device_order_.empty()) return node * gpus_per_node_ + local;
   const bool alike = static_cast<int64_t>(device_order_.size()) == gpus_per_node_;
   const int64_t first = alike ? 0 : node * gpus_per_node_;
-  return node * gpus_per_node_ + device_order_[static_cast<size_t>(first + local)];
+  return node * gpus_per_node_ + device_order_[as_size(first + local)];
 }
 
 // One rank's part of the job, divided once, so that makers of ops read widths and do not divide.

@@ -124,7 +124,7 @@ constexpr int64_t divide_up(int64_t a, int64_t b) {
 }
 
 constexpr double real(int64_t count) {
-  return static_cast<double>(count);
+  return as_real(count);
 }
 
 }  // namespace triplepoint::workload

@@ -212,7 +212,7 @@ TEST_CASE("a device order moves ranks inside their nodes and nowhere else") {
   std::set<int64_t> devices;
   for (int64_t rank = 0; rank < grid.world_size(); ++rank) {
     CHECK(grid.node_of(rank) == rank / 8);
-    CHECK(grid.device_of(rank) % 8 == job.plan.device_order[static_cast<size_t>(rank % 8)]);
+    CHECK(grid.device_of(rank) % 8 == job.plan.device_order[as_size(rank % 8)]);
     devices.insert(grid.device_of(rank));
   }
   CHECK(static_cast<int64_t>(devices.size()) == grid.world_size());

@@ -12,10 +12,6 @@ namespace {
 // NeMo's pad_seq_length_to_mult.
 constexpr int64_t row_multiple = 16;
 
-double number(int64_t count) {
-  return static_cast<double>(count);
-}
-
 /// Share of the records by length; shares sum to 1. Longer ones are cut at the sequence length.
 std::map<int64_t, double> cut_lengths(const spec::Job& job, int64_t multiple) {
   const spec::Records& records = *job.records;
@@ -36,8 +32,8 @@ struct Moments {
 Moments moments_of(const std::map<int64_t, double>& shares) {
   Moments moments;
   for (const auto& [length, share] : shares) {
-    moments.mean += share * number(length);
-    moments.square += share * number(length) * number(length);
+    moments.mean += share * as_real(length);
+    moments.square += share * as_real(length) * as_real(length);
   }
   return moments;
 }
@@ -47,7 +43,7 @@ std::map<int64_t, double> longest_of(std::map<int64_t, double> shares, int64_t c
   double below = 0, below_all = 0;
   for (auto& [length, share] : shares) {
     below += share;
-    const double all = std::pow(std::min(1.0, below), number(count));
+    const double all = std::pow(std::min(1.0, below), as_real(count));
     share = all - below_all;
     below_all = all;
   }
@@ -60,7 +56,7 @@ RowShape rows_as_long_as_the_longest(const spec::Job& job) {
   if (plan.sequence_parallel) multiple = std::lcm(multiple, plan.tensor_parallel_size);
   const auto shares = longest_of(cut_lengths(job, multiple), plan.micro_batch_size);
   const Moments moments = moments_of(shares);
-  const auto rows = static_cast<int64_t>(std::ceil(moments.mean / number(multiple) - 1e-9));
+  const auto rows = static_cast<int64_t>(std::ceil(moments.mean / as_real(multiple) - 1e-9));
   return {.length = std::min(rows * multiple, job.model.sequence_length),
           .largest = shares.rbegin()->first,
           .squares = moments.square};
@@ -87,17 +83,17 @@ RowContent pack(const spec::Job& job) {
   const int64_t length = job.model.sequence_length;
   // The last row is not full: of 512 it is a small part.
   constexpr double enough_rows = 512;
-  const double sample = enough_rows * number(length) / moments_of(shares).mean;
+  const double sample = enough_rows * as_real(length) / moments_of(shares).mean;
   std::map<int64_t, int64_t> counts;
   RowContent content{.records = 0};
   for (const auto& [tokens, share] : shares) {
     const auto count = static_cast<int64_t>(std::llround(share * sample));
     counts[tokens] = count;
-    content.records += number(count);
-    content.tokens += number(count) * number(tokens);
-    content.squares += number(count) * number(tokens) * number(tokens);
+    content.records += as_real(count);
+    content.tokens += as_real(count) * as_real(tokens);
+    content.squares += as_real(count) * as_real(tokens) * as_real(tokens);
   }
-  const double rows = number(std::max<int64_t>(1, count_rows(counts, length)));
+  const double rows = as_real(std::max<int64_t>(1, count_rows(counts, length)));
   return {content.records / rows, content.tokens / rows, content.squares / rows};
 }
 
@@ -105,16 +101,16 @@ RowContent pack(const spec::Job& job) {
 
 RowShape row_shape(const spec::Job& job) {
   const int64_t whole = job.model.sequence_length;
-  const RowShape full{whole, whole, number(whole) * number(whole)};
+  const RowShape full{whole, whole, as_real(whole) * as_real(whole)};
   if (!job.records || job.plan.record_layout == spec::RecordLayout::padded) return full;
   if (job.plan.record_layout == spec::RecordLayout::longest)
     return rows_as_long_as_the_longest(job);
   const Moments moments = moments_of(cut_lengths(job, 1));
-  return {whole, whole, number(whole) * moments.square / moments.mean};
+  return {whole, whole, as_real(whole) * moments.square / moments.mean};
 }
 
 RowContent row_content(const spec::Job& job) {
-  const double whole = number(job.model.sequence_length);
+  const double whole = as_real(job.model.sequence_length);
   if (!job.records) return {1, whole, whole * whole};
   if (job.plan.record_layout == spec::RecordLayout::packed) return pack(job);
   const Moments moments = moments_of(cut_lengths(job, 1));

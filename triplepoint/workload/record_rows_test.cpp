@@ -59,7 +59,7 @@ TEST_CASE("rows are as long as the longest of a microbatch: P of a maximum is P 
     CAPTURE(micro);
     spec::Job job = job_of({256, 1024}, {3, 1}, RecordLayout::longest);
     job.plan.micro_batch_size = micro;
-    const double all_short = std::pow(0.75, static_cast<double>(micro));
+    const double all_short = std::pow(0.75, as_real(micro));
     const RowShape row = row_shape(job);
     CHECK(real(row.length) == Approx(256 * all_short + 1024 * (1 - all_short)).epsilon(16.0 / 256));
     CHECK(row.length % 16 == 0);

@@ -133,7 +133,7 @@ std::vector<StageProgram> build_schedule(spec::Schedule schedule, int64_t stages
   TPT_EXPECT(stages >= 1 && microbatches >= 1 && virtual_stages >= 1);
   TPT_EXPECT(virtual_stages == 1 || microbatches % stages == 0);
   std::vector<StageProgram> programs;
-  programs.reserve(static_cast<size_t>(stages));
+  programs.reserve(as_size(stages));
   for (int64_t stage = 0; stage < stages; ++stage)
     programs.push_back(build_program(schedule, stages, stage, microbatches, virtual_stages));
   return programs;
@@ -145,7 +145,7 @@ std::vector<StageProgram> build_forward_schedule(int64_t stages, int64_t microba
   ProgramWriter write(stages, virtual_stages);
   for (int64_t i = 0; i < microbatches * virtual_stages; ++i)
     write.forward(Phase::steady);
-  return std::vector<StageProgram>(static_cast<size_t>(stages), write.take());
+  return std::vector<StageProgram>(as_size(stages), write.take());
 }
 
 namespace {
@@ -196,9 +196,9 @@ int64_t peak_in_flight(const StageProgram& program) {
 
 double bubble_fraction(spec::Schedule schedule, int64_t stages, int64_t microbatches,
                        int64_t virtual_stages) {
-  const auto idle = static_cast<double>(stages - 1);
-  auto busy = static_cast<double>(microbatches);
-  if (schedule == spec::Schedule::interleaved) busy *= static_cast<double>(virtual_stages);
+  const auto idle = as_real(stages - 1);
+  auto busy = as_real(microbatches);
+  if (schedule == spec::Schedule::interleaved) busy *= as_real(virtual_stages);
   if (schedule == spec::Schedule::zero_bubble) busy *= 3;
   return idle / (busy + idle);
 }

@@ -24,8 +24,8 @@ class ProgramRunner {
                 Durations durations)
       : programs_(programs),
         stages_(programs.size()),
-        chunks_(static_cast<size_t>(chunks)),
-        microbatches_(static_cast<size_t>(microbatches)),
+        chunks_(as_size(chunks)),
+        microbatches_(as_size(microbatches)),
         durations_(durations),
         forward_done_(stages_ * chunks_ * microbatches_),
         backward_done_(stages_ * chunks_ * microbatches_) {}
@@ -50,13 +50,13 @@ class ProgramRunner {
   using Times = std::vector<std::optional<double>>;
 
   size_t slot(size_t part, const Action& action) const {
-    return part * microbatches_ + static_cast<size_t>(action.microbatch);
+    return part * microbatches_ + as_size(action.microbatch);
   }
 
   bool run(size_t stage, size_t index, double& now) {
     const Action& action = programs_[stage][index];
-    const size_t part = static_cast<size_t>(action.chunk) * stages_ + stage;
-    const double share = 1.0 / static_cast<double>(chunks_);
+    const size_t part = as_size(action.chunk) * stages_ + stage;
+    const double share = 1.0 / as_real(chunks_);
     if (action.kind == ActionKind::forward) {
       if (part > 0 && !wait(forward_done_[slot(part - 1, action)], now)) return false;
       now += durations_.forward * share;
@@ -123,7 +123,7 @@ TEST_CASE("no schedule waits for itself, whatever the shapes") {
 TEST_CASE("the simulated bubble equals the closed form") {
   for (const Case& c : many_cases()) {
     const double total = *makespan(c);
-    const double busy = 3.0 * static_cast<double>(c.microbatches);
+    const double busy = 3.0 * as_real(c.microbatches);
     CHECK((total - busy) / total ==
           doctest::Approx(bubble_fraction(c.schedule, c.stages, c.microbatches, c.chunks)));
   }
@@ -148,10 +148,10 @@ TEST_CASE("every microbatch passes every chunk once forward and once backward") 
   for (const Case& c : many_cases())
     for (const StageProgram& program :
          build_schedule(c.schedule, c.stages, c.microbatches, c.chunks)) {
-      std::vector<int> forward(static_cast<size_t>(c.microbatches * c.chunks));
+      std::vector<int> forward(as_size(c.microbatches * c.chunks));
       std::vector<int> input = forward, weight = forward;
       for (const Action& action : program) {
-        const auto slot = static_cast<size_t>(action.chunk * c.microbatches + action.microbatch);
+        const auto slot = as_size(action.chunk * c.microbatches + action.microbatch);
         forward[slot] += action.kind == ActionKind::forward ? 1 : 0;
         input[slot] +=
             action.kind == ActionKind::backward || action.kind == ActionKind::backward_input ? 1
@@ -172,7 +172,7 @@ TEST_CASE("1F1B holds min(p - stage, m) microbatches, GPipe all of them") {
     const auto alternating = build_schedule(Schedule::one_f_one_b, 8, microbatches, 1);
     const auto together = build_schedule(Schedule::gpipe, 8, microbatches, 1);
     for (int64_t stage = 0; stage < 8; ++stage) {
-      const auto index = static_cast<size_t>(stage);
+      const auto index = as_size(stage);
       CHECK(peak_in_flight(alternating[index]) == std::min<int64_t>(8 - stage, microbatches));
       CHECK(peak_in_flight(together[index]) == microbatches);
     }
@@ -196,9 +196,9 @@ TEST_CASE("the first interleaved stage holds 1 + (p-1)/(v p) times the activatio
   // Narayanan et al. SC'21 and Korthikanti et al. 2022, section 4.2.3.
   const int64_t p = 8, v = 4, m = 32;
   const auto programs = build_schedule(Schedule::interleaved, p, m, v);
-  const double layers_of_one_chunk = 1.0 / static_cast<double>(v);
-  const double held = static_cast<double>(peak_in_flight(programs[0])) * layers_of_one_chunk;
-  CHECK(held == doctest::Approx(p * (1 + (p - 1.0) / static_cast<double>(p * v))));
+  const double layers_of_one_chunk = 1.0 / as_real(v);
+  const double held = as_real(peak_in_flight(programs[0])) * layers_of_one_chunk;
+  CHECK(held == doctest::Approx(p * (1 + (p - 1.0) / as_real(p * v))));
 }
 
 TEST_CASE("phases come in order: warm-up, steady, cool-down") {

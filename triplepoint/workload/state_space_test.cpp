@@ -181,8 +181,8 @@ TEST_CASE("a depth of prediction adds a layer and the head once more, on the las
   const WorkGraph graph = build_work_graph(job);
   const auto heads = [&](int64_t stage) {
     double count = 0;
-    for (const auto& [op, times] : test::ops_of(
-             graph.works[static_cast<size_t>(graph.chunk_work[static_cast<size_t>(stage)][0])]))
+    for (const auto& [op, times] :
+         test::ops_of(graph.works[as_size(graph.chunk_work[as_size(stage)][0])]))
       if (op.name == "lm_head") count += times;
     return count;
   };

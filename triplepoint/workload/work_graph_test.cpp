@@ -26,9 +26,9 @@ double executed(const spec::Job& job, const Keep& keep) {
   double sum = 0;
   for (const auto& chunks : graph.chunk_work)
     for (const int64_t work : chunks)
-      sum += test::flops(test::ops_of(graph.works.at(static_cast<size_t>(work))), keep);
+      sum += test::flops(test::ops_of(graph.works.at(as_size(work))), keep);
   const int64_t ranks_per_stage = job.world_size() / graph.stages;
-  return sum * static_cast<double>(ranks_per_stage) * static_cast<double>(graph.microbatches);
+  return sum * as_real(ranks_per_stage) * as_real(graph.microbatches);
 }
 
 TEST_CASE("model and hardware flops of GPT are those of the literature") {
@@ -37,8 +37,7 @@ TEST_CASE("model and hardware flops of GPT are those of the literature") {
     job.plan.tensor_parallel_size = 1;
     job.plan.global_batch_size = 1536;
     const double batch = 1536, s = 2048, v = 51200;
-    const auto l = static_cast<double>(model.num_layers),
-               h = static_cast<double>(model.hidden_size);
+    const auto l = as_real(model.num_layers), h = as_real(model.hidden_size);
     CHECK(model_flops(job) ==
           Approx(72 * batch * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h))));
     CHECK(hardware_flops(job) == model_flops(job));
@@ -116,16 +115,16 @@ TEST_CASE("uneven and interleaved chunks cover all layers once, in order") {
     std::vector<int> seen(96, 0);
     for (size_t stage = 0; stage < graph.chunk_work.size(); ++stage)
       for (size_t chunk = 0; chunk < graph.chunk_work[stage].size(); ++chunk) {
-        const ChunkWork& work = graph.works.at(static_cast<size_t>(graph.chunk_work[stage][chunk]));
+        const ChunkWork& work = graph.works.at(as_size(graph.chunk_work[stage][chunk]));
         for (int64_t i = 0; i < work.num_layers; ++i)
-          ++seen.at(static_cast<size_t>(graph.first_layer[stage][chunk] + i));
+          ++seen.at(as_size(graph.first_layer[stage][chunk] + i));
       }
     CHECK(seen == std::vector<int>(96, 1));
   }
   const WorkGraph graph = build_work_graph(interleaved);
   CHECK(graph.first_layer[1][2] == (2 * 8 + 1) * 3);
-  CHECK(graph.works.at(static_cast<size_t>(graph.chunk_work[0][0])).has_embedding);
-  CHECK(graph.works.at(static_cast<size_t>(graph.chunk_work[7][3])).has_head);
+  CHECK(graph.works.at(as_size(graph.chunk_work[0][0])).has_embedding);
+  CHECK(graph.works.at(as_size(graph.chunk_work[7][3])).has_head);
 }
 
 TEST_CASE("forward runs embedding to head, backward runs head to embedding") {
@@ -206,9 +205,9 @@ std::vector<spec::Job> legal_plans() {
 TEST_CASE("every legal plan does the same matrix work") {
   CHECK(legal_plans().size() > 60);
   for (const spec::Job& job : legal_plans()) {
-    const double width = static_cast<double>(job.model.num_attention_heads * job.model.kv_channels);
-    const double attention = 12.0 * static_cast<double>(job.model.sequence_length) * width *
-                             static_cast<double>(job.model.num_layers * tokens_per_step(job));
+    const double width = as_real(job.model.num_attention_heads * job.model.kv_channels);
+    const double attention = 12.0 * as_real(job.model.sequence_length) * width *
+                             as_real(job.model.num_layers * tokens_per_step(job));
     CHECK(executed(job, test::is_gemm) == Approx(model_flops(job) - attention).epsilon(2e-3));
   }
 }
@@ -221,7 +220,7 @@ TEST_CASE("the shards of every legal plan hold each optimizer state once") {
     const int64_t ranks_of_stage = job.world_size() / job.plan.pipeline_parallel_size;
     const double each = job.plan.optimizer.moment_bytes + job.plan.optimizer.master_bytes;
     // Norms and router are not split over TP, and each TP rank pads the vocabulary a little.
-    CHECK(states * static_cast<double>(ranks_of_stage) ==
+    CHECK(states * as_real(ranks_of_stage) ==
           Approx(each * spec::count_parameters(job.model).total()).epsilon(4e-3));
   }
 }

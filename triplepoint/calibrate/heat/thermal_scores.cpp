@@ -59,7 +59,7 @@ std::vector<Snapshot> read_snapshots(const CsvTable& table, TableScores& scores)
     if (snapshots.empty() || snapshots.back().name != name)
       snapshots.push_back({.name = name, .cluster = cells.text("cluster"), .devices = {}});
     snapshots.back().devices.push_back({.row_id = cells.id(),
-                                        .slot = static_cast<size_t>(cells.count("gpu_index")),
+                                        .slot = as_size(cells.count("gpu_index")),
                                         .power = cells.number_or("power_w", 0),
                                         .degrees = cells.number_or("temperature_c", 0)});
   }
@@ -70,7 +70,7 @@ std::vector<double> predict_snapshot(const Snapshot& snapshot, const spec::Clust
   const thermal::ChassisModel chassis(node.chassis, *node.gpu.thermal, node.gpu.dies_per_package,
                                       node.chassis.fan_floor);
   const Watts idle = node.gpu.power ? node.gpu.power->idle : Watts();
-  std::vector<Watts> power(static_cast<size_t>(chassis.slots()), idle);
+  std::vector<Watts> power(as_size(chassis.slots()), idle);
   for (const Reading& device : snapshot.devices)
     power[device.slot % power.size()] = device.power * unit::W;
   const auto state = chassis.steady(power, node.chassis.inlet);
@@ -85,7 +85,7 @@ void score_snapshot(TableScores& scores, const Snapshot& snapshot, const spec::C
   double offset = 0;
   if (dies.size() > 1)
     for (size_t i = 0; i < dies.size(); ++i)
-      offset += (snapshot.devices[i].degrees - dies[i]) / static_cast<double>(dies.size());
+      offset += (snapshot.devices[i].degrees - dies[i]) / as_real(dies.size());
   for (size_t i = 0; i < dies.size(); ++i)
     scores.scored.push_back(
         {.row_id = snapshot.devices[i].row_id,
@@ -255,7 +255,7 @@ double best_moment(Slot& slot, const Gap& gap) {
   const ChassisModel::State before = slot.state();
   double best = 0, least = INFINITY;
   for (int i = 0; i <= moments; ++i) {
-    const double share = static_cast<double>(i) / moments;
+    const double share = as_real(i) / moments;
     const double cost = misfit(advance(slot, gap, share), gap);
     slot.restore(before);
     if (cost < least) {

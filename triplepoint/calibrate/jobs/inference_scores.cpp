@@ -25,10 +25,9 @@ SimulatedPass simulate_pass(const spec::Job& job) {
   const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
   SimulatedPass pass;
   for (const run::DeviceSummary& device : run.summaries)
-    pass.step.power +=
-        device.power_mean_w.value_or(0) / static_cast<double>(run.summaries.size()) * unit::W;
+    pass.step.power += device.power_mean_w.value_or(0) / as_real(run.summaries.size()) * unit::W;
   pass.step.time = run.steps.back().end - run.steps.back().begin;
-  pass.tokens = static_cast<double>(run.steps.back().tokens);
+  pass.tokens = as_real(run.steps.back().tokens);
   return pass;
 }
 
@@ -53,7 +52,7 @@ Served serve(const spec::Job& job, double sequences, const Requests& requests,
   const SimulatedPass decode = simulate_pass(job);
   SimulatedPass prompts = simulate_pass(prefill_of(job, serving, requests));
   prompts.step.time /= prompts.tokens;
-  const auto replicas = static_cast<double>(job.plan.global_batch_size / job.plan.micro_batch_size);
+  const auto replicas = as_real(job.plan.global_batch_size / job.plan.micro_batch_size);
   const ServedBatch batch{
       .sequences = sequences,
       .replicas = replicas,

@@ -73,9 +73,9 @@ struct Quantity {
 std::optional<Quantity> speed_of(const Measurement& measured, const spec::Job& job,
                                  Seconds step_time) {
   const double seconds = step_time / unit::s;
-  const auto sequences = static_cast<double>(job.plan.global_batch_size);
-  const double tokens = sequences * static_cast<double>(job.model.sequence_length);
-  const auto gpus = static_cast<double>(job.world_size());
+  const auto sequences = as_real(job.plan.global_batch_size);
+  const double tokens = sequences * as_real(job.model.sequence_length);
+  const auto gpus = as_real(job.world_size());
   if (measured.step_time_s) return Quantity{"step_time_s", *measured.step_time_s, seconds};
   if (measured.tokens_per_s_per_gpu)
     return Quantity{"tokens_per_s_per_gpu", *measured.tokens_per_s_per_gpu,
@@ -236,7 +236,7 @@ Result<JobPrediction> predict_job(const spec::Job& job) {
   TPT_TRY(require_runnable(job));
   JobPrediction prediction;
   const workload::MemoryVerdict verdict = workload::estimate_memory(job);
-  take_memory(verdict.stages[static_cast<std::size_t>(verdict.worst_stage)], prediction);
+  take_memory(verdict.stages[as_size(verdict.worst_stage)], prediction);
   take_first_stage(verdict.stages.front(), prediction);
   prediction.fits = verdict.fits();
   if (!prediction.fits) return prediction;
@@ -253,13 +253,13 @@ struct Shape {
 
 Shape shape_of(const spec::Model& model) {
   const spec::ParameterCount parameters = spec::count_parameters(model);
-  return {.layers = static_cast<double>(model.num_layers),
-          .hidden = static_cast<double>(model.hidden_size),
-          .heads = static_cast<double>(model.num_attention_heads),
-          .query_groups = static_cast<double>(model.num_query_groups),
-          .ffn = static_cast<double>(model.ffn_hidden_size),
-          .vocabulary = static_cast<double>(model.vocabulary_size),
-          .length = static_cast<double>(model.sequence_length),
+  return {.layers = as_real(model.num_layers),
+          .hidden = as_real(model.hidden_size),
+          .heads = as_real(model.num_attention_heads),
+          .query_groups = as_real(model.num_query_groups),
+          .ffn = as_real(model.ffn_hidden_size),
+          .vocabulary = as_real(model.vocabulary_size),
+          .length = as_real(model.sequence_length),
           .parameters = parameters.total(),
           .active = parameters.active()};
 }
@@ -301,7 +301,7 @@ std::optional<double> flop_of_sequence(std::string_view conv, const spec::Job& j
   if (conv == "MCORE_MODEL" || conv == "NEMO_MODEL" || conv == "MCORE_CAUSAL") {
     const workload::StepFlops flops = workload::count_step_flops(job);
     const Flops counted = conv == "MCORE_CAUSAL" ? flops.model - 0.5 * flops.core : flops.model;
-    return counted / unit::FLOP / static_cast<double>(job.plan.global_batch_size);
+    return counted / unit::FLOP / as_real(job.plan.global_batch_size);
   }
   return std::nullopt;
 }
@@ -311,8 +311,7 @@ std::optional<double> flop_of_sequence(std::string_view conv, const spec::Job& j
 std::optional<double> step_tflop_of_convention(std::string_view convention, const spec::Job& job) {
   const auto flop = flop_of_sequence(convention, job);
   if (!flop) return std::nullopt;
-  return *flop * static_cast<double>(job.plan.global_batch_size) /
-         static_cast<double>(job.world_size()) / 1e12;
+  return *flop * as_real(job.plan.global_batch_size) / as_real(job.world_size()) / 1e12;
 }
 
 namespace {

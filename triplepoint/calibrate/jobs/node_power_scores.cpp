@@ -186,14 +186,14 @@ Watts busy_devices(const run::Run& run, int64_t nodes) {
   double watts = 0;
   for (const run::DeviceSummary& device : run.summaries)
     watts += device.power_mean_w.value_or(0);
-  return watts / static_cast<double>(nodes) * unit::W;
+  return watts / as_real(nodes) * unit::W;
 }
 
 Watts idle_devices(const spec::Job& job) {
   spec::GpuLoad rest;
   rest.duration = 1 * unit::s;
   const Celsius cool = job.chassis().inlet + 15 * unit::K;
-  return static_cast<double>(job.cluster.gpus_per_node) *
+  return as_real(job.cluster.gpus_per_node) *
          power::gpu_power(*job.cluster.gpu.power, rest, 1, cool, {});
 }
 
@@ -203,8 +203,7 @@ NodeLevels levels_of(const spec::Job& job, Watts busy) {
   cooled.cluster.chassis = job.chassis();
   cooled.environment.cooling.reset();
   const spec::Cluster& node = cooled.cluster;
-  const Watts working =
-      sim::typical_node_power(cooled, busy / static_cast<double>(node.gpus_per_node));
+  const Watts working = sim::typical_node_power(cooled, busy / as_real(node.gpus_per_node));
   const Watts resting =
       power::node_power(node, idle_devices(job), node.chassis.fan_floor, 0).total();
   const double supplied = node.host.conversion_efficiency;
@@ -216,7 +215,7 @@ NodePace pace_of(const spec::Job& job, const run::Run& run) {
   if (run.steps.empty()) return {};
   return {.step = run.steps.back().end - run.steps.back().begin,
           .host = job.stack.step_overhead,
-          .batch = static_cast<double>(job.plan.global_batch_size)};
+          .batch = as_real(job.plan.global_batch_size)};
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ void set_gemm(spec::Op& op, const Cells& cells) {
              .n = cells.count("n"),
              .k = cells.count("k"),
              .count = std::max<int64_t>(1, cells.count("batch"))};
-  const auto m = static_cast<double>(op.gemm.m), n = static_cast<double>(op.gemm.n),
-             k = static_cast<double>(op.gemm.k), count = static_cast<double>(op.gemm.count);
+  const auto m = as_real(op.gemm.m), n = as_real(op.gemm.n), k = as_real(op.gemm.k),
+             count = as_real(op.gemm.count);
   op.flops = 2 * m * n * k * count * unit::FLOP;
   op.hbm_bytes =
       (cells.number_or("operand_bytes", 2) * (m * k + k * n) + 2 * m * n) * count * unit::B;
@@ -40,10 +40,9 @@ void set_attention(spec::Op& op, const Cells& cells) {
                   .head_dim = cells.count("head_dim"),
                   .causal = cells.text("causal") != "false"};
   const spec::AttentionShape& shape = op.attention;
-  const double tokens = static_cast<double>(shape.batch * shape.query_length),
-               keys = static_cast<double>(shape.key_length),
-               d = static_cast<double>(shape.head_dim), heads = static_cast<double>(shape.heads),
-               groups = static_cast<double>(shape.query_groups);
+  const double tokens = as_real(shape.batch * shape.query_length), keys = as_real(shape.key_length),
+               d = as_real(shape.head_dim), heads = as_real(shape.heads),
+               groups = as_real(shape.query_groups);
   op.flops = (op.backward ? 2.5 : 1) * 4 * (shape.causal ? 0.5 : 1) * tokens * keys * heads * d *
              unit::FLOP;
   op.hbm_bytes = (op.backward ? 2 : 1) * 2 * tokens * d * (2 * heads + 2 * groups) * unit::B;
@@ -115,7 +114,7 @@ KernelBenchmark benchmark_of(const KernelRow& row, const std::vector<KernelBench
 
 spec::Gpu with_library_of(spec::Gpu gpu, const KernelBenchmark& benchmark) {
   if (gpu.power)
-    gpu.power->joules_per_tflop[static_cast<size_t>(spec::OpClass::gemm)] *= benchmark.energy_share;
+    gpu.power->joules_per_tflop[as_size(spec::OpClass::gemm)] *= benchmark.energy_share;
   spec::KernelCoefficients& kernels = gpu.kernels;
   if (benchmark.gemm_share) {
     kernels.gemm_fp8_share = *benchmark.gemm_share;

@@ -109,7 +109,7 @@ Seconds kernel_in_benchmark(const spec::Gpu& gpu, const KernelRow& row, double l
 Seconds cast_time(const spec::Gpu& gpu, const KernelRow& row, const KernelBenchmark& benchmark) {
   if (!spec::is_quantized(row.op.precision)) return {};
   const spec::GemmShape& shape = row.op.gemm;
-  const double elements = static_cast<double>(shape.m) * static_cast<double>(shape.k);
+  const double elements = as_real(shape.m) * as_real(shape.k);
   const BytesPerSecond rate = *gpu.hbm_bandwidth * gpu.kernels.hbm_share;
   return benchmark.cast_bytes * elements * unit::B / rate + benchmark.cast_start;
 }
@@ -197,8 +197,7 @@ class RepeatedKernel {
     if (one > pace_)
       cast_ = std::max(Seconds(), one - time_.at(sustained_clock_ratio(gpu, row.op)));
     if (spec::is_quantized(op_.precision))
-      cast_bytes_ = benchmark.cast_bytes * static_cast<double>(op_.gemm.m) *
-                    static_cast<double>(op_.gemm.k) * unit::B;
+      cast_bytes_ = benchmark.cast_bytes * as_real(op_.gemm.m) * as_real(op_.gemm.k) * unit::B;
   }
   spec::GpuLoad load(double clock_ratio) const {
     const Seconds kernel = time_.at(clock_ratio);
@@ -245,7 +244,7 @@ Watts predicted_power(const spec::Gpu& gpu, const KernelRow& row,
 spec::GpuLoad looped_load(const spec::Gpu& gpu, const spec::Op& op, Seconds duration) {
   spec::GpuLoad load;
   load.duration = load.computing = duration;
-  load.flops[static_cast<size_t>(op.op_class)] = perf::energy_flops(gpu, op);
+  load.flops[as_size(op.op_class)] = perf::energy_flops(gpu, op);
   load.hbm_bytes = op.hbm_bytes;
   // Attention draws the same power in 8 bits: softmax and data movement stay what they were.
   if (op.op_class == spec::OpClass::attention) return load;

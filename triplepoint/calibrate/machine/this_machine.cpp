@@ -85,7 +85,7 @@ spec::Op gemm_op(const Json& row) {
   op.gemm = {.m = row.at("m").get<int64_t>(),
              .n = row.at("n").get<int64_t>(),
              .k = row.at("k").get<int64_t>()};
-  op.flops = 2.0 * static_cast<double>(op.gemm.m * op.gemm.n * op.gemm.k) * unit::FLOP;
+  op.flops = 2.0 * as_real(op.gemm.m * op.gemm.n * op.gemm.k) * unit::FLOP;
   return op;
 }
 
@@ -295,12 +295,11 @@ void fit_steps(spec::Gpu& gpu, spec::Stack& stack, const std::vector<Training>& 
 /// From a core as each device to the equal parts of `shared_cores` that its ranks get where they
 /// are more: whatever a core does takes so much longer.
 void share_cores(spec::Cluster& cluster) {
-  const double share = std::min(
-      1.0, static_cast<double>(cluster.shared_cores) / static_cast<double>(cluster.num_gpus()));
+  const double share = std::min(1.0, as_real(cluster.shared_cores) / as_real(cluster.num_gpus()));
   spec::Gpu& gpu = cluster.gpu;
   gpu.peak_fp32 = gpu.peak_bf16 = share * *gpu.peak_fp32;
   gpu.hbm_bandwidth = share * *gpu.hbm_bandwidth;
-  gpu.memory = *gpu.memory / static_cast<double>(cluster.num_gpus());
+  gpu.memory = *gpu.memory / as_real(cluster.num_gpus());
   spec::KernelCoefficients& kernels = gpu.kernels;
   for (Seconds* start :
        {&kernels.kernel_start, &kernels.attention_start, &kernels.kernel_floor,

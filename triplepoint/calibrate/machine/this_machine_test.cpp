@@ -23,15 +23,13 @@ Json ideal_rows() {
                {"training", Json::array()}};
   for (const int64_t n : {64, 128, 256, 1024})
     for (const int64_t k : {64, 256, 1024}) {
-      const double flops = 2.0 * static_cast<double>(n * n * k);
-      rows["gemm"].push_back({{"m", n},
-                              {"n", n},
-                              {"k", k},
-                              {"seconds", flops / 100e9 * (1 + 20.0 / static_cast<double>(k))}});
+      const double flops = 2.0 * as_real(n * n * k);
+      rows["gemm"].push_back(
+          {{"m", n}, {"n", n}, {"k", k}, {"seconds", flops / 100e9 * (1 + 20.0 / as_real(k))}});
     }
   for (const int64_t length : {64, 256})
     for (const bool backward : {false, true}) {
-      const double keys = static_cast<double>(length);
+      const double keys = as_real(length);
       const double flops = (backward ? 5 : 2) * 8.0 * keys * keys * 32;
       rows["attention"].push_back({{"batch", 2},
                                    {"heads", 4},
@@ -44,7 +42,7 @@ Json ideal_rows() {
     }
   for (const int64_t ranks : {2, 4})
     for (const double bytes : {256.0, 65536.0, 4194304.0}) {
-      const double p = static_cast<double>(ranks);
+      const double p = as_real(ranks);
       rows["links"].push_back(
           {{"collective", "all_reduce"},
            {"ranks", ranks},
@@ -55,7 +53,7 @@ Json ideal_rows() {
     rows["training"].push_back({{"model", "tiny-llama"},
                                 {"micro_batch_size", size},
                                 {"global_batch_size", 8},
-                                {"core_seconds", 0.25 + 0.02 / static_cast<double>(size)}});
+                                {"core_seconds", 0.25 + 0.02 / as_real(size)}});
   return rows;
 }
 

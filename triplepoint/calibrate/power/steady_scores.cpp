@@ -230,7 +230,7 @@ Result<TableScores> score_steady_power(const CsvTable& table, const ScoreContext
 
 namespace {
 
-constexpr size_t gemm_class = static_cast<size_t>(spec::OpClass::gemm);
+constexpr size_t gemm_class = as_size(spec::OpClass::gemm);
 
 Watts power_of(const spec::Gpu& gpu, const SteadyKernel& kernel, double clock_ratio, Celsius die) {
   return power::gpu_power(*gpu.power, kernel.load(clock_ratio), clock_ratio, die, {});
@@ -248,7 +248,7 @@ spec::GpuLoad SteadyKernel::load(double clock_ratio) const {
   spec::GpuLoad load;
   load.duration = load.computing = 1 * unit::s;
   load.flops[gemm_class] = pace * products * load.duration;
-  load.flops[static_cast<size_t>(spec::OpClass::elementwise)] = pace * vector * load.duration;
+  load.flops[as_size(spec::OpClass::elementwise)] = pace * vector * load.duration;
   load.hbm_bytes = pace * traffic * load.duration;
   return load;
 }

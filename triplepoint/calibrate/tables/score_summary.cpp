@@ -29,7 +29,7 @@ std::vector<double> ranks(std::span<const double> numbers) {
     std::size_t end = begin + 1;
     while (end < order.size() && numbers[order[end]] == numbers[order[begin]])
       ++end;
-    const double shared = static_cast<double>(begin + end + 1) / 2;
+    const double shared = as_real(begin + end + 1) / 2;
     for (std::size_t i = begin; i < end; ++i)
       rank[order[i]] = shared;
     begin = end;
@@ -63,8 +63,8 @@ std::optional<double> correlation_within_sweeps(std::span<const ScoredRow* const
     }
     const std::optional<double> rho = rank_correlation(measured, predicted);
     if (!rho) continue;
-    sum += *rho * static_cast<double>(members.size());
-    weight += static_cast<double>(members.size());
+    sum += *rho * as_real(members.size());
+    weight += as_real(members.size());
   }
   if (weight == 0) return std::nullopt;
   return sum / weight;
@@ -187,8 +187,8 @@ Json part_json(const ErrorSummary& whole, const std::map<std::string, ErrorSumma
 }
 
 double share_pct(std::size_t part, int64_t rest) {
-  const double whole = static_cast<double>(part) + static_cast<double>(rest);
-  return whole > 0 ? 100 * static_cast<double>(part) / whole : 0;
+  const double whole = as_real(part) + as_real(rest);
+  return whole > 0 ? 100 * as_real(part) / whole : 0;
 }
 
 bool has_verdicts(const FitVerdicts& fit) {

@@ -62,8 +62,7 @@ std::vector<std::string_view> missing_columns(const CsvTable& table, const Table
 /// The kind of whose columns the largest share is there.
 const TableKind& nearest_kind(const CsvTable& table) {
   const auto missing_share = [&](const TableKind& kind) {
-    return static_cast<double>(missing_columns(table, kind).size()) /
-           static_cast<double>(kind.columns.size());
+    return as_real(missing_columns(table, kind).size()) / as_real(kind.columns.size());
   };
   return *std::min_element(
       all_kinds.begin(), all_kinds.end(),

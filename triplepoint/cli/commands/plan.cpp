@@ -102,7 +102,7 @@ Result<search::Finalist> named_plan(const spec::Library& library, const search::
   const auto& ranked = found.ranking.ranked;
   if (const Result<int64_t> place = parse_count(name)) {
     if (*place >= 1 && *place <= static_cast<int64_t>(ranked.size()))
-      return ranked[static_cast<size_t>(*place) - 1];
+      return ranked[as_size(*place) - 1];
     return error(
         fmt::format("--explain: there is no plan {} (the ranking has {}); name one of them, or a "
                     "job file",

@@ -97,7 +97,7 @@ const Kind* kind_of_file(const std::string& text, const std::string& path) {
 /// The parts of a job with their sizes, the work of a step, and whether it fits.
 std::string about_job(const spec::Job& job) {
   const workload::MemoryVerdict memory = workload::estimate_memory(job);
-  const Bytes fullest = memory.stages[static_cast<std::size_t>(memory.worst_stage)].total();
+  const Bytes fullest = memory.stages[as_size(memory.worst_stage)].total();
   return fmt::format(
       "{}, {}\nmodel: {}\ncluster: {}\nstack: {}\nstep: {:.4g} PFLOP\nmemory: {}, {} of {} GiB on "
       "the fullest GPU (stage {})\n",

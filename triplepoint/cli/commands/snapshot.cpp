@@ -58,7 +58,7 @@ void draw(const tui::Console& console, const Snapshot& snapshot) {
   const tui::Console screen(std::cout, std::cerr, abilities);
   const std::string text = title_line(screen) + tui::snapshot_table(snapshot, screen);
   std::vector<std::string_view> lines = lines_of(text);
-  lines.resize(std::min(lines.size(), static_cast<std::size_t>(size.ws_row) - 1));
+  lines.resize(std::min(lines.size(), as_size(size.ws_row) - 1));
   std::string picture = "\033[H";
   for (const std::string_view line : lines)
     picture.append(line).append("\033[K\n");

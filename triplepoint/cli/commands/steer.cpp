@@ -116,7 +116,7 @@ class Steer : public Command {
     options_.scope = energy_.scope();
     TPT_TRY(energy_.count_energy(job, rates.pue));
     options_.moves.may_restart = options_.rules.most_restarts > 0;
-    const auto looks = static_cast<std::size_t>(options_.duration / options_.interval + 1);
+    const auto looks = as_size(options_.duration / options_.interval + 1);
     options_.watch = tui::watch_on(console);
     options_.watch.begin("Simulating both sides", looks);
     print_answer(console, advise::steer_answer(job, advise::steer(job, options_)), format_);

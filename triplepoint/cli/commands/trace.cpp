@@ -63,8 +63,8 @@ struct RoofLine {
 /// what the GPU could do in the data type of the longest. None where nothing computes.
 std::vector<answers::Figure> roofline(const DataTable& operators) {
   const auto cell = [&](const std::vector<DataCell>& row, const char* key) -> const DataCell& {
-    return row[static_cast<size_t>(std::ranges::find(operators.columns, key, &DataColumn::key) -
-                                   operators.columns.begin())];
+    return row[as_size(std::ranges::find(operators.columns, key, &DataColumn::key) -
+                       operators.columns.begin())];
   };
   const auto text = [&](const std::vector<DataCell>& row, const char* key) {
     return std::get<std::string>(cell(row, key));

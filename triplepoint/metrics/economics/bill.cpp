@@ -26,7 +26,7 @@ class RateReader {
     const TomlValue* found = find(key);
     if (found == nullptr) return;
     if (found->is(TomlValue::Kind::integer))
-      value = static_cast<double>(found->integer);
+      value = as_real(found->integer);
     else if (found->is(TomlValue::Kind::number))
       value = found->number;
     else
@@ -208,7 +208,7 @@ Json bill_json(const Bill& bill, const BillRates& rates) {
                {"job_mtbf_s", bill.job_mtbf / unit::s},
                {"checkpoint_interval_s", bill.checkpoint_interval / unit::s},
                {"energy_mwh", bill.energy / unit::MWh},
-               {"energy_scope", energy_scopes[static_cast<size_t>(bill.scope)]},
+               {"energy_scope", energy_scopes[as_size(bill.scope)]},
                {"money", bill.money()},
                {"machines_money", bill.machines},
                {"electricity_money", bill.electricity},

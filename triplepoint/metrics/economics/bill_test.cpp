@@ -112,7 +112,7 @@ TEST_CASE("slow GPUs cost what a simulated job loses to them") {
   CHECK(said.loss == Approx(1 - done / time).epsilon(0.01));
   CHECK(said.found == Approx(found / time * (bill.total / unit::s)).epsilon(0.02));
   CHECK(bill.goodput == Approx(1 - said.loss));
-  CHECK(static_cast<double>(said.spares) > said.found);
+  CHECK(as_real(said.spares) > said.found);
 }
 
 TEST_CASE("no interval of tests costs clearly less than the square root's") {

@@ -20,7 +20,7 @@ std::optional<double> job_score(const spec::ScoreRules& rules, const JobScore& j
   double logs = 0, weights = 0;
   for (const spec::ScoreWeight& weight : rules.metric) {
     if (weight.weight <= 0) continue;
-    const auto metric = static_cast<std::size_t>(weight.name);
+    const auto metric = as_size(weight.name);
     const auto &value = job.values[metric], &other = reference.values[metric];
     if (!value || !other) return std::nullopt;
     if (!weight.halves && (*value <= 0 || *other <= 0)) return std::nullopt;
@@ -76,7 +76,7 @@ ScoreCard scored(ScoreCard card, const ScoreCard& reference, const spec::ScoreRu
       logs += std::log(*job.score);
       ++card.scored;
     }
-  if (card.scored > 0) card.score = std::exp(logs / static_cast<double>(card.scored));
+  if (card.scored > 0) card.score = std::exp(logs / as_real(card.scored));
   card.is_official = card.scored == reference.jobs.size() && !broken;
   return card;
 }

@@ -73,7 +73,7 @@ run::Run two_gpus() {
 }
 
 double value_of(const ScoreValues& values, ScoreMetric metric) {
-  return values[static_cast<std::size_t>(metric)].value();
+  return values[as_size(metric)].value();
 }
 
 TEST_CASE("what a run did while it warmed up is in none of the scored numbers but peaks") {

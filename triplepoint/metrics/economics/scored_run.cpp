@@ -17,14 +17,14 @@ namespace {
 constexpr std::size_t fewest_steps = 2, fewest_steps_for_drift = 8;
 
 std::size_t index_of(ScoreMetric metric) {
-  return static_cast<std::size_t>(metric);
+  return as_size(metric);
 }
 
 double mean_time(const std::vector<run::StepRecord>& steps, std::size_t from, std::size_t count) {
   double sum = 0;
   for (std::size_t i = from; i < from + count; ++i)
     sum += (steps[i].end - steps[i].begin) / unit::s;
-  return sum / static_cast<double>(count);
+  return sum / as_real(count);
 }
 
 double variation(const std::vector<run::StepRecord>& steps) {
@@ -34,7 +34,7 @@ double variation(const std::vector<run::StepRecord>& steps) {
     const double off = (step.end - step.begin) / unit::s - mean;
     squares += off * off;
   }
-  return std::sqrt(squares / static_cast<double>(steps.size() - 1)) / mean;
+  return std::sqrt(squares / as_real(steps.size() - 1)) / mean;
 }
 
 double drift(const std::vector<run::StepRecord>& steps) {
@@ -78,7 +78,7 @@ std::optional<double> throttled_share(const run::Run& run, const run::StepRecord
     sum += *known;
   }
   if (run.devices.empty()) return std::nullopt;
-  return sum / static_cast<double>(run.devices.size());
+  return sum / as_real(run.devices.size());
 }
 
 /// Hottest less coolest; only if every device knows.

@@ -23,7 +23,7 @@ constexpr std::size_t most_listed = 4;
 /// "GPU 3", "nodes 1 and 4", "GPUs 0, 1, 2, 3 and 4 more".
 std::string names_of(const Bottleneck& bottleneck) {
   constexpr std::array words = {"GPU", "node", "rank"};
-  std::string text = words[static_cast<size_t>(bottleneck.of)];
+  std::string text = words[as_size(bottleneck.of)];
   if (bottleneck.who.size() > 1) text += "s";
   const std::size_t shown = std::min(most_listed, bottleneck.who.size());
   for (std::size_t i = 0; i < shown; ++i) {
@@ -249,7 +249,7 @@ std::string evidence_label(const Evidence& item) {
                                  "at the power brake (share)",
                                  "throttled by heat (share)",
                                  "locked clock (share)"};
-  const char* label = labels[static_cast<size_t>(item.kind)];
+  const char* label = labels[as_size(item.kind)];
   return item.name.empty() ? label : fmt::format("{}: {}", label, item.name);
 }
 
@@ -268,9 +268,8 @@ std::string taking_turns(const run::Run& run, const LateRanks& late) {
   }
   const auto extent = run::extent(run.timeline);
   if (!extent || times == 0) return "";
-  const double whole =
-      (extent->end - extent->begin) / unit::ns * static_cast<double>(late.ranks.size());
-  const double share = static_cast<double>(waits) / whole;
+  const double whole = (extent->end - extent->begin) / unit::ns * as_real(late.ranks.size());
+  const double share = as_real(waits) / whole;
   if (share < least_share) return "";
   const auto last = [](const RankLateness& rank) { return rank.times_last > 0; };
   const auto most = std::ranges::max_element(late.ranks, {}, &RankLateness::caused);

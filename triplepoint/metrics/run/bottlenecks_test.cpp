@@ -20,7 +20,7 @@ run::Run recorded(uint64_t seed) {
     run.devices.push_back(
         {.index = d, .node = d / 8, .local = d % 8, .slot = d % 8, .name = "GPU"});
     const double noise =
-        static_cast<double>(random_bits({seed, 1}, static_cast<uint64_t>(d)) % 1001) / 1000 - 0.5;
+        as_real(random_bits({seed, 1}, static_cast<uint64_t>(d)) % 1001) / 1000 - 0.5;
     run.summaries.push_back({.power_mean_w = 600,
                              .die_mean_c = 60 + 10 * noise,
                              .sm_clock_mean_mhz = 1800 * (1 + 0.03 * noise),
@@ -34,7 +34,7 @@ TEST_CASE("a recording names the GPU whose clock lies outside the others'") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     run::Run run = recorded(seed);
     const auto slow = static_cast<int32_t>(random_bits({seed, 2}, 0) % gpus);
-    run::DeviceSummary& device = run.summaries[static_cast<size_t>(slow)];
+    run::DeviceSummary& device = run.summaries[as_size(slow)];
     device.sm_clock_mean_mhz = 1500;
     if (seed % 2 == 0) {
       device.die_mean_c = 88;
@@ -165,7 +165,7 @@ TEST_CASE("a GPU that has nothing to do is neither slow nor a peer") {
   run::Run run = recorded(1);
   for (int32_t d = 0; d < gpus; ++d) {
     const bool idle = d >= 10;
-    if (idle) run.summaries[static_cast<size_t>(d)].sm_clock_mean_mhz = 345;
+    if (idle) run.summaries[as_size(d)].sm_clock_mean_mhz = 345;
     run.series.push_back(
         {"utilization", d, false, {Instant(0), instant_at(2 * unit::s)}, {idle ? 0 : 1.0, 0}});
   }

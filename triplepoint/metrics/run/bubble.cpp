@@ -45,8 +45,8 @@ using run::DeviceSummary;
 KernelSeconds mean_kernels(const View& view, const std::vector<int32_t>& ranks) {
   KernelSeconds mean;
   for (int32_t rank : ranks)
-    mean += view.kernels[static_cast<size_t>(rank)];
-  mean *= 1 / static_cast<double>(ranks.size());
+    mean += view.kernels[as_size(rank)];
+  mean *= 1 / as_real(ranks.size());
   return mean;
 }
 
@@ -55,15 +55,15 @@ std::vector<DeviceSummary> devices_of(const View& view, int32_t stage) {
   std::vector<DeviceSummary> devices;
   for (size_t i = 0; i < view.run.devices.size() && i < view.devices.size(); ++i) {
     const int32_t rank = view.run.devices[i].rank.value_or(-1);
-    if (rank < 0 || static_cast<size_t>(rank) >= view.stage_of_rank.size()) continue;
-    if (view.stage_of_rank[static_cast<size_t>(rank)] == stage) devices.push_back(view.devices[i]);
+    if (rank < 0 || as_size(rank) >= view.stage_of_rank.size()) continue;
+    if (view.stage_of_rank[as_size(rank)] == stage) devices.push_back(view.devices[i]);
   }
   return devices;
 }
 
 double share_without_work(const View& view, int32_t rank) {
   if (view.pipeline != Pipeline::stages || view.duration() <= Seconds()) return 0;
-  const Seconds at_work = view.occupancy[static_cast<size_t>(rank)].time_with_any(
+  const Seconds at_work = view.occupancy[as_size(rank)].time_with_any(
       DeviceActivity::computing | DeviceActivity::copying | DeviceActivity::exchanging |
       DeviceActivity::in_pass);
   return std::max(0.0, 1 - at_work / view.duration());
@@ -84,13 +84,13 @@ Pace pace_of(const View& view) {
   Pace pace;
   for (const int32_t rank : view.ranks)
     if (const double idle = share_without_work(view, rank); idle < pace.bubble)
-      pace = {idle, exposed_transfers(view.occupancy[static_cast<size_t>(rank)])};
+      pace = {idle, exposed_transfers(view.occupancy[as_size(rank)])};
   return pace;
 }
 
 StepParts parts_of(const View& view, int32_t rank, const Pace& pace) {
   using A = DeviceActivity;
-  const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
+  const Occupancy& doing = view.occupancy[as_size(rank)];
   constexpr unsigned busy = A::computing | A::copying;
   StepParts parts;
   parts.computing = doing.time(A::computing);
@@ -133,7 +133,7 @@ void answer_kernels(const View& view, Metrics& answer) {
   answer.kernels = mean_kernels(view, view.ranks);
   std::map<int32_t, std::vector<int32_t>> stages;
   for (int32_t rank : view.ranks)
-    if (const int32_t stage = view.stage_of_rank[static_cast<size_t>(rank)]; stage >= 0)
+    if (const int32_t stage = view.stage_of_rank[as_size(rank)]; stage >= 0)
       stages[stage].push_back(rank);
   for (const auto& [stage, ranks] : stages)
     answer.stages.push_back(describe(view, stage, ranks));
@@ -147,10 +147,10 @@ void answer_overlap(const View& view, Metrics& answer) {
   if (view.ranks.empty() || !has_kernels) return;
   Seconds overlapped, idle, gaps;
   StepParts sum;
-  const double parts = static_cast<double>(view.ranks.size()) * view.num_steps();
+  const double parts = as_real(view.ranks.size()) * view.num_steps();
   const Pace pace = pace_of(view);
   for (int32_t rank : view.ranks) {
-    const Occupancy& doing = view.occupancy[static_cast<size_t>(rank)];
+    const Occupancy& doing = view.occupancy[as_size(rank)];
     add_share(sum, parts_of(view, rank, pace), 1 / parts);
     overlapped += doing.time(DeviceActivity::communicating | DeviceActivity::computing);
     const Seconds busy = doing.time_with_any(DeviceActivity::on_device);

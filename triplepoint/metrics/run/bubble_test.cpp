@@ -27,7 +27,7 @@ class OneForwardOneBackward {
                             .group = spec::GroupKind::model}};
     // Gaps between the kernels of a pass belong to the host, not to the schedule.
     const auto pass = [](int64_t length) {
-      run::PatternPiece half{.repeat = 2, .length = static_cast<double>(length) / 2 * unit::ns};
+      run::PatternPiece half{.repeat = 2, .length = as_real(length) / 2 * unit::ns};
       half.spans = {{.begin = Instant(10), .end = Instant(length / 2), .type = 0}};
       return run::Pattern{.name = "pass", .pieces = {half}};
     };
@@ -41,10 +41,10 @@ class OneForwardOneBackward {
     std::vector<int64_t> now(rows(), 0), next_f(rows(), 0), next_b(rows(), 0);
     for (int left = 2 * p_ * m_; left > 0;) {
       for (int s = 0; s < p_; ++s) {
-        const auto i = static_cast<size_t>(s);
+        const auto i = as_size(s);
         if (next_b[i] == m_) continue;
         const bool runs_forward = next_f[i] < m_ && next_f[i] - next_b[i] < p_ - s;
-        const auto mb = static_cast<size_t>(runs_forward ? next_f[i] : next_b[i]);
+        const auto mb = as_size(runs_forward ? next_f[i] : next_b[i]);
         int64_t ready = 0;
         if (runs_forward && s > 0) ready = done_forward[i - 1][mb];
         if (!runs_forward && s < p_ - 1) ready = done_backward[i + 1][mb];
@@ -64,7 +64,7 @@ class OneForwardOneBackward {
     }
     const int64_t end = *std::max_element(now.begin(), now.end());
     for (int s = 0; s < p_; ++s)
-      wait(s, now[static_cast<size_t>(s)], end, 2);
+      wait(s, now[as_size(s)], end, 2);
     run_.steps = {{.begin = Instant(0), .end = Instant(end), .samples = m_}};
     run::sort(run_.timeline);
     return run_;
@@ -73,8 +73,8 @@ class OneForwardOneBackward {
   static constexpr int64_t forward = 1000, backward = 2000;
 
  private:
-  size_t rows() const { return static_cast<size_t>(p_); }
-  size_t columns() const { return static_cast<size_t>(m_); }
+  size_t rows() const { return as_size(p_); }
+  size_t columns() const { return as_size(m_); }
   void wait(int stage, int64_t from, int64_t until, int32_t type) {
     if (until <= from) return;
     run_.timeline.spans.push_back({.begin = Instant(from),

@@ -78,8 +78,7 @@ std::optional<DeviceCoolDowns> find_cool_downs(const Series& die_c, run::Extent 
   const Readings readings = readings_in(die_c, window);
   const size_t count = readings.values.size();
   if (count < fewest_temperatures) return std::nullopt;
-  if (total_of(readings.lengths) / static_cast<double>(count) > shortest_cool_down)
-    return std::nullopt;
+  if (total_of(readings.lengths) / as_real(count) > shortest_cool_down) return std::nullopt;
   Seconds watched;  // without gaps, in which nothing is known
   for (const Seconds length : readings.lengths)
     if (length <= shortest_cool_down) watched += length;
@@ -87,7 +86,7 @@ std::optional<DeviceCoolDowns> find_cool_downs(const Series& die_c, run::Extent 
   const double level = lower_quantile(readings.values, level_quantile);
   const auto at_level =
       std::ranges::find_if(readings.values, [&](double degrees) { return degrees >= level; });
-  const auto first = static_cast<size_t>(at_level - readings.values.begin());
+  const auto first = as_size(at_level - readings.values.begin());
   CoolDownSpans spans(level);
   // What comes before is warm-up, or in a step that repeats follows its end.
   for (size_t i = first; i < count + (course == Course::periodic ? first : 0); ++i) {
@@ -181,8 +180,8 @@ void answer_cool_downs(const View& view, const run::SeriesIndex& index, Course c
                            : std::nullopt;
     shares.add(found ? std::optional(found->share_of_time) : std::nullopt);
     if (!found) continue;
-    counts.add(static_cast<double>(found->count) / view.num_steps());
-    count += static_cast<double>(found->count);
+    counts.add(as_real(found->count) / view.num_steps());
+    count += as_real(found->count);
     time += found->time;
     answer.largest_fall_k = std::max(answer.largest_fall_k.value_or(0), found->largest_fall_k);
   }

@@ -18,7 +18,7 @@ run::Series series_of(const char* signal, const std::vector<double>& values, Sec
   run::Series series{
       .signal = signal, .device = 0, .of_node = false, .times = {}, .values = values};
   for (size_t i = 0; i < values.size(); ++i)
-    series.times.push_back(instant_at(static_cast<double>(i) * interval));
+    series.times.push_back(instant_at(as_real(i) * interval));
   return series;
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("in a step that repeats, a cool-down over its end is one") {
 TEST_CASE("nothing is known of a gap between readings") {
   run::Series series = series_of("die_c", dip(8, 49, 50), 1 * unit::s);
   for (size_t i = 50; i < 100; ++i)
-    series.times[i] = instant_at(static_cast<double>(i + 60) * unit::s);
+    series.times[i] = instant_at(as_real(i + 60) * unit::s);
   const auto found = find_cool_downs(series, first(160), Course::once);
   REQUIRE(found.has_value());
   CHECK(found->count == 0);
@@ -114,7 +114,7 @@ TEST_CASE("a square wave swings by its height, and its duty is its share above t
 TEST_CASE("a ramp is over 0.1 s where readings are closer") {
   std::vector<double> watts(1000);
   for (size_t i = 0; i < watts.size(); ++i)
-    watts[i] = 300 + 100 * std::sin(static_cast<double>(i) * 0.01);  // 1 ms apart: 1000 W/s at most
+    watts[i] = 300 + 100 * std::sin(as_real(i) * 0.01);  // 1 ms apart: 1000 W/s at most
   const auto bursts =
       measure_bursts(series_of("power_w", watts, 1 * unit::ms), first(1), std::nullopt);
   CHECK(bursts->ramp_up_w_per_s == Approx(1000 * 2 * std::sin(0.5)).epsilon(1e-3));
@@ -180,7 +180,7 @@ TEST_CASE("PCIe and memory power of every GPU are those of its counters and read
   run.series.push_back(series_of("memory_power_w", square(80, 90, 0.5), 1 * unit::s));
   std::vector<double> sent;
   for (const double second : square(0, 0, 0.5))
-    sent.push_back(second + 3e9 * static_cast<double>(sent.size()));
+    sent.push_back(second + 3e9 * as_real(sent.size()));
   run.series.push_back(series_of("pcie_tx_bytes", sent, 1 * unit::s));
   run.series.push_back(
       series_of("pcie_rx_bytes", std::vector<double>(sent.size(), 7), 1 * unit::s));

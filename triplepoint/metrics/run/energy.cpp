@@ -29,8 +29,8 @@ StepTotals total(const std::vector<run::StepRecord>& steps) {
   StepTotals sum;
   for (const run::StepRecord& step : steps) {
     sum.time += step.end - step.begin;
-    sum.samples += static_cast<double>(step.samples);
-    sum.tokens += static_cast<double>(step.tokens);
+    sum.samples += as_real(step.samples);
+    sum.tokens += as_real(step.tokens);
   }
   return sum;
 }
@@ -50,7 +50,7 @@ void answer_utilization(const run::Run& run, double devices, Metrics& answer) {
 void answer_speed(const View& view, Metrics& answer) {
   const StepTotals totals = total(view.steps);
   if (totals.time <= Seconds()) return;
-  const auto devices = static_cast<double>(view.run.devices.size());
+  const auto devices = as_real(view.run.devices.size());
   answer.step_time = totals.time / view.num_steps();
   // A decoding step gives each sequence one token; none is done after it.
   const bool whole = !view.run.manifest.job || view.run.manifest.job->task != spec::Task::decode;
@@ -116,7 +116,7 @@ void answer_energy(const View& view, Metrics& answer) {
 
 std::string_view scope_text(EnergyScope scope) {
   constexpr std::string_view texts[] = {"of the GPUs", "of the nodes", "at the site"};
-  return texts[static_cast<size_t>(scope)];
+  return texts[as_size(scope)];
 }
 
 void count_energy_at(EnergyScope scope, Metrics& metrics) {

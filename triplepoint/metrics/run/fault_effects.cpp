@@ -81,8 +81,8 @@ FaultSpan span_of(const std::vector<DeviceSpan>& devices, const TimeRange& stret
   for (size_t d = 0; d < devices.size(); ++d) {
     const DeviceSpan& device = devices[d];
     const auto index = static_cast<int64_t>(d);
-    span.power_w += device.power_w / static_cast<double>(devices.size());
-    span.clock_mhz += device.clock_mhz / static_cast<double>(devices.size());
+    span.power_w += device.power_w / as_real(devices.size());
+    span.clock_mhz += device.clock_mhz / as_real(devices.size());
     if (d == 0 || device.die_peak_c > span.peak_c) span.peak_c = device.die_peak_c;
     if (d == 0 || device.die_c > span.hottest_c)
       span.hottest = index, span.hottest_c = device.die_c;
@@ -98,7 +98,7 @@ std::optional<FaultSpan> look_at(const run::Run& run, const TimeRange& stretch,
   devices = devices_over(run, stretch);
   FaultSpan span = span_of(devices, stretch);
   const double seconds = (stretch.end - stretch.begin) / unit::s;
-  span.energy_j = span.power_w * static_cast<double>(devices.size()) * seconds;
+  span.energy_j = span.power_w * as_real(devices.size()) * seconds;
   for (const run::Series& series : run.series)
     if (series.of_node && series.signal == "node_power_w")
       span.node_energy_j = span.node_energy_j.value_or(0) + mean_over(&series, stretch) * seconds;
@@ -114,9 +114,9 @@ std::optional<FaultSpan> look_at(const run::Run& run, const TimeRange& stretch,
     whole += length;
   }
   if (wholes > 0)  // a step that was on its way when it began tells of both
-    span.step_time = whole / static_cast<double>(wholes);
+    span.step_time = whole / as_real(wholes);
   else if (span.steps > 0)
-    span.step_time = ended / static_cast<double>(span.steps);
+    span.step_time = ended / as_real(span.steps);
   return span;
 }
 
@@ -163,7 +163,7 @@ std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
   if (others < (1 + 0.5 * longer) * effect.during->slowest_mhz) return std::nullopt;
   const std::vector<DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
-  const auto slowest = static_cast<size_t>(effect.during->slowest);
+  const auto slowest = as_size(effect.during->slowest);
   const bool slowed =
       slowest < baseline.size() &&
       effect.during->slowest_mhz < max_slowed_clock_ratio * baseline[slowest].clock_mhz;
@@ -311,7 +311,7 @@ std::vector<int64_t> most_affected(const FaultEffect& effect, size_t most) {
   std::vector<int64_t> order(baseline.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   const auto change = [&](int64_t device) {
-    const auto d = static_cast<size_t>(device);
+    const auto d = as_size(device);
     const DeviceSpan& now = effect.devices_during[d];
     const double clock = std::round(std::abs(now.clock_mhz - baseline[d].clock_mhz));
     return std::pair(clock, std::abs(now.die_c - baseline[d].die_c));

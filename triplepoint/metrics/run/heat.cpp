@@ -54,10 +54,10 @@ size_t split(const std::vector<SlotMean>& slots) {
   for (const SlotMean& slot : slots)
     all += slot.degrees;
   size_t best_size = 1;
-  const auto total = static_cast<double>(slots.size());
+  const auto total = as_real(slots.size());
   for (size_t size = 1; size < slots.size(); ++size) {
     cool += slots[size - 1].degrees;
-    const auto n = static_cast<double>(size);
+    const auto n = as_real(size);
     const double gap = (all - cool) / (total - n) - cool / n;
     const double between = n * (total - n) * gap * gap;
     if (between > best) {

@@ -21,15 +21,14 @@ struct Histogram {
   void add(Bytes message) {
     const double size = message / unit::B;
     if (!(size > 0) || size > 0x1p62) return;
-    const auto bucket =
-        static_cast<size_t>(std::bit_width(static_cast<uint64_t>(std::ceil(size)) - 1));
+    const auto bucket = as_size(std::bit_width(static_cast<uint64_t>(std::ceil(size)) - 1));
     ++count[bucket];
     bytes[bucket] += size;
   }
   void add(const Histogram& other, int64_t times) {
     for (size_t i = 0; i < num_buckets; ++i) {
       count[i] += times * other.count[i];
-      bytes[i] += static_cast<double>(times) * other.bytes[i];
+      bytes[i] += as_real(times) * other.bytes[i];
     }
   }
 };
@@ -41,7 +40,7 @@ class Messages {
       add(all_, span);
     std::vector<int64_t> uses(timeline.patterns.size(), 0);
     for (const run::PatternInstance& instance : timeline.instances)
-      ++uses[static_cast<size_t>(instance.pattern)];
+      ++uses[as_size(instance.pattern)];
     for (size_t i = 0; i < uses.size(); ++i)
       all_.add(of_pattern(timeline.patterns[i]), uses[i]);
   }
@@ -58,7 +57,7 @@ class Messages {
 
  private:
   void add(Histogram& histogram, const run::Span& span) const {
-    const run::SpanType& type = timeline_.types[static_cast<size_t>(span.type)];
+    const run::SpanType& type = timeline_.types[as_size(span.type)];
     if (type.kind == run::SpanKind::communication) histogram.add(span.bytes);
   }
   Histogram of_pattern(const run::Pattern& pattern) const {
@@ -85,8 +84,8 @@ std::optional<double> utilization(std::optional<double> bytes, BytesPerSecond ba
 /// What one device may send through its share of the node's NICs.
 BytesPerSecond scale_out_bandwidth(const spec::Cluster& cluster) {
   if (cluster.gpus_per_node <= 0) return {};
-  return cluster.scale_out.nic_bandwidth * static_cast<double>(cluster.scale_out.nics_per_node) /
-         static_cast<double>(cluster.gpus_per_node);
+  return cluster.scale_out.nic_bandwidth * as_real(cluster.scale_out.nics_per_node) /
+         as_real(cluster.gpus_per_node);
 }
 
 }  // namespace

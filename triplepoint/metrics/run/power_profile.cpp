@@ -62,7 +62,7 @@ std::optional<Grid> common_grid(const std::vector<const run::Series*>& all) {
   if (finest <= 0 || end - begin < 2 * finest) return std::nullopt;
   Grid grid{.begin = begin, .bin = finest, .bins = 0};
   grid.bin = std::max(grid.bin, (end - begin) / static_cast<int64_t>(most_bins));
-  grid.bins = static_cast<size_t>((end - begin) / grid.bin);
+  grid.bins = as_size((end - begin) / grid.bin);
   return grid;
 }
 
@@ -105,12 +105,12 @@ std::optional<NodeCurves> curves_of(const run::Run& run) {
   if (!grid) return std::nullopt;
   curves.grid = *grid;
   curves.of_devices_only = metered.empty();
-  curves.nodes.resize(static_cast<size_t>(last_node) + 1);
+  curves.nodes.resize(as_size(last_node) + 1);
   double efficiency = 1;
   if (metered.empty() && run.manifest.job)
     efficiency = run.manifest.job->cluster.host.conversion_efficiency;
   for (size_t i = 0; i < devices.size(); ++i) {
-    const size_t node = metered.empty() ? static_cast<size_t>(run.devices[i].node) : i;
+    const size_t node = metered.empty() ? as_size(run.devices[i].node) : i;
     add_to(curves.nodes[node], on_grid(*devices[i], *grid), 1 / efficiency);
   }
   return curves;
@@ -131,17 +131,16 @@ PowerLevel level_of(const char* name, const std::vector<Curve>& units, Seconds b
   for (size_t i = 0; i < units.size(); ++i) {
     own_peaks += highest_of(units[i]);
     add_to(sum, units[i]);
-    if (swing_of(units[i]) > swing_of(units[static_cast<size_t>(level.worst)]))
+    if (swing_of(units[i]) > swing_of(units[as_size(level.worst)]))
       level.worst = static_cast<int64_t>(i);
   }
-  const Curve& worst = units[static_cast<size_t>(level.worst)];
+  const Curve& worst = units[as_size(level.worst)];
   level.mean = mean(worst) * unit::W;
   level.lowest = lowest_of(worst) * unit::W;
   level.highest = highest_of(worst) * unit::W;
   if (own_peaks > 0) level.coincidence = highest_of(sum) / own_peaks;
-  const auto lag = static_cast<size_t>(
-      std::clamp(std::ceil(window / bin), 1., static_cast<double>(worst.size() - 1)));
-  const double seconds = static_cast<double>(lag) * (bin / unit::s);
+  const auto lag = as_size(std::clamp(std::ceil(window / bin), 1., as_real(worst.size() - 1)));
+  const double seconds = as_real(lag) * (bin / unit::s);
   for (size_t b = lag; b < worst.size(); ++b) {
     const double slope = (worst[b] - worst[b - lag]) / seconds;
     level.ramp_up_w_per_s = std::max(level.ramp_up_w_per_s, slope);
@@ -155,9 +154,8 @@ Curve staggered(const std::vector<Curve>& nodes, size_t step_bins, double share)
   Curve sum(nodes[0].size());
   const size_t bins = nodes[0].size();
   for (size_t n = 0; n < nodes.size(); ++n) {
-    const double part = static_cast<double>(n) / static_cast<double>(nodes.size());
-    const auto shift =
-        static_cast<size_t>(std::llround(part * share * static_cast<double>(step_bins)));
+    const double part = as_real(n) / as_real(nodes.size());
+    const auto shift = as_size(std::llround(part * share * as_real(step_bins)));
     for (size_t b = 0; b < bins; ++b)
       sum[(b + shift) % bins] += nodes[n][b];
   }
@@ -185,11 +183,10 @@ Smoothing smoothing_of(const NodeCurves& curves, const Curve& site, const PowerP
   double missing = 0;
   for (const double watts : site)
     missing += std::max(0., smoothing.floor / unit::W - watts);
-  const double per_step = profile.step / profile.bin / static_cast<double>(site.size());
+  const double per_step = profile.step / profile.bin / as_real(site.size());
   smoothing.floor_energy = missing * per_step * unit::W * profile.bin;
   smoothing.floor_share = smoothing.floor_energy / (mean * unit::W * profile.step);
-  const auto step_bins =
-      std::min(site.size(), static_cast<size_t>(std::llround(profile.step / profile.bin)));
+  const auto step_bins = std::min(site.size(), as_size(std::llround(profile.step / profile.bin)));
   smoothing.staggered_swing = swing_of(site) * unit::W;
   if (!replicas_in_nodes) return smoothing;
   for (int i = 0; i <= stagger_steps && !smoothing.stagger_suffices; ++i) {
@@ -208,7 +205,7 @@ Seconds mean_step(const run::Run& run, Seconds otherwise) {
   Seconds sum;
   for (const run::StepRecord& step : run.steps)
     sum += step.end - step.begin;
-  return sum / static_cast<double>(run.steps.size());
+  return sum / as_real(run.steps.size());
 }
 
 }  // namespace
@@ -229,10 +226,10 @@ std::optional<PowerProfile> power_profile(const run::Run& run, const PowerProfil
   if (!curves) return std::nullopt;
   PowerProfile profile;
   profile.of_devices_only = curves->of_devices_only;
-  profile.bin = static_cast<double>(curves->grid.bin) * unit::ns;
-  const Seconds whole = static_cast<double>(curves->grid.bins) * profile.bin;
+  profile.bin = as_real(curves->grid.bin) * unit::ns;
+  const Seconds whole = as_real(curves->grid.bins) * profile.bin;
   profile.step = std::min(whole, mean_step(run, whole));
-  const auto per_rack = static_cast<size_t>(std::max<int64_t>(1, options.nodes_per_rack));
+  const auto per_rack = as_size(std::max<int64_t>(1, options.nodes_per_rack));
   const std::vector<Curve> site = grouped(curves->nodes, curves->nodes.size());
   const Seconds window = options.ramp_window;
   profile.levels = {level_of("node", curves->nodes, profile.bin, window),

@@ -24,14 +24,14 @@ run::Run square_run(int nodes, double high, double low, int late, int steps = 1)
     run::Series series{.signal = "node_power_w", .device = node, .of_node = true};
     for (int b = 0; b < steps * bins_per_step; ++b) {
       const int phase = (b + bins_per_step - (late * node) % bins_per_step) % bins_per_step;
-      series.times.push_back(Instant() + static_cast<double>(b) * bin);
+      series.times.push_back(Instant() + as_real(b) * bin);
       series.values.push_back(phase < bins_per_step / 2 ? high : low);
     }
     run.series.push_back(std::move(series));
   }
   for (int step = 0; step < steps; ++step)
-    run.steps.push_back({Instant() + static_cast<double>(step) * bins_per_step * bin,
-                         Instant() + static_cast<double>(step + 1) * bins_per_step * bin});
+    run.steps.push_back({Instant() + as_real(step) * bins_per_step * bin,
+                         Instant() + as_real(step + 1) * bins_per_step * bin});
   return run;
 }
 

@@ -56,8 +56,7 @@ std::vector<Line> lines_of(std::span<const run::StepRecord> steps) {
   size_t alike = 0;
   for (size_t i = 1; i < sorted.size(); ++i)
     alike += is_same_line(sorted[i - 1], sorted[i]);
-  const bool has_means =
-      static_cast<double>(alike) > least_alike * static_cast<double>(sorted.size());
+  const bool has_means = as_real(alike) > least_alike * as_real(sorted.size());
   std::vector<Line> lines;
   for (size_t i = 0; i < sorted.size(); ++i) {
     if (i > 0 && has_means && is_same_line(sorted[i - 1], sorted[i])) {
@@ -66,7 +65,7 @@ std::vector<Line> lines_of(std::span<const run::StepRecord> steps) {
     }
     const double pause = i == 0 ? 0 : (sorted[i].begin - sorted[i - 1].end) / unit::s;
     lines.push_back({(sorted[i].begin - sorted.front().begin) / unit::s,
-                     static_cast<double>(length_of(sorted[i])) * 1e-9, pause});
+                     as_real(length_of(sorted[i])) * 1e-9, pause});
   }
   return lines;
 }
@@ -86,7 +85,7 @@ double independent(const Values& residuals) {
     both += residuals[i] * residuals[i - 1];
   const double all = sum_of_squares(residuals);
   const double r = all > 0 ? std::clamp(both / all, 0.0, 0.98) : 0;
-  return static_cast<double>(residuals.size()) * (1 - r) / (1 + r);
+  return as_real(residuals.size()) * (1 - r) / (1 + r);
 }
 
 /// By which the information criterion prefers the richer of two models.
@@ -145,7 +144,7 @@ std::optional<Period> find_period(const std::vector<size_t>& highs, size_t count
   constexpr size_t least_times = 3;
   constexpr double least_share = 0.7;
   if (highs.size() < least_times || 2 * highs.size() > count) return std::nullopt;
-  const double share = static_cast<double>(highs.size()) / static_cast<double>(count);
+  const double share = as_real(highs.size()) / as_real(count);
   const size_t longest = std::min(longest_period, count / least_times);
   Period best;
   for (size_t length = 2; length <= longest; ++length) {
@@ -154,17 +153,13 @@ std::optional<Period> find_period(const std::vector<size_t>& highs, size_t count
       ++hits[place % length];
     for (size_t first = 0; first < length; ++first) {
       const size_t members = (count - first + length - 1) / length;
-      if (hits[first] < least_times ||
-          static_cast<double>(hits[first]) < least_share * static_cast<double>(members))
+      if (hits[first] < least_times || as_real(hits[first]) < least_share * as_real(members))
         continue;
       const bool is_multiple = (done + first + 1) % length == 0;
       const bool is_beside = (done + first + 2) % length <= 2;
-      const double weight = is_multiple ? 0.5
-                            : is_beside ? 0.125
-                                        : 0.25 / static_cast<double>(length);
-      const double evidence =
-          against_chance(static_cast<double>(hits[first]), static_cast<double>(members), share) -
-          std::log(static_cast<double>(longest) / weight);
+      const double weight = is_multiple ? 0.5 : is_beside ? 0.125 : 0.25 / as_real(length);
+      const double evidence = against_chance(as_real(hits[first]), as_real(members), share) -
+                              std::log(as_real(longest) / weight);
       if (evidence > best.evidence) best = {length, first, evidence};
     }
   }
@@ -231,7 +226,7 @@ class History {
   /// Of many steps in few lines: the first, where it is clearly longer than all others.
   void find_long_first() {
     constexpr double clear = 1.5;
-    if (all_ < static_cast<double>(fewest) || lines_.size() < 2 || lines_[0].steps > 1) return;
+    if (all_ < as_real(fewest) || lines_.size() < 2 || lines_[0].steps > 1) return;
     const double longest = *std::max_element(times_.begin() + 1, times_.end());
     if (times_[0] < clear * longest) return;
     const double excess = times_[0] - usual_time();
@@ -306,7 +301,7 @@ class History {
   Drift fit(double time_constant, size_t from) const {
     const Values x = warmth(time_constant);
     double sx = 0, sy = 0, sxx = 0, sxy = 0;
-    const auto n = static_cast<double>(ordinary_.size() - from);
+    const auto n = as_real(ordinary_.size() - from);
     for (size_t i = from; i < ordinary_.size(); ++i) {
       const double y = times_[ordinary_[i]];
       sx += x[i], sy += y, sxx += x[i] * x[i], sxy += x[i] * y;
@@ -399,7 +394,7 @@ class History {
       from = end;
     }
     found.difference = difference_of(sum_of_squares(around_mean(ordinary_times())), found.residuals,
-                                     2 * (static_cast<double>(found.ends.size()) - 1));
+                                     2 * (as_real(found.ends.size()) - 1));
     return found;
   }
 
@@ -532,7 +527,7 @@ class History {
       }
       StepPattern& pattern = add(Kind::periodic, seconds, probability_of(2 * period->evidence));
       pattern.count = static_cast<int64_t>(count);
-      pattern.period = std::llround(static_cast<double>(period->length) * usual_steps());
+      pattern.period = std::llround(as_real(period->length) * usual_steps());
       pattern.is_pause = pauses;
       pattern.excess = seconds / count * unit::s;
     }
@@ -585,7 +580,7 @@ class History {
       if (pause <= least) short_ones.push_back(pause);
     const double between = short_ones.empty() ? 0 : mean(short_ones);
     if (between > 0)
-      add(Kind::between, between * static_cast<double>(pauses.size())).excess = between * unit::s;
+      add(Kind::between, between * as_real(pauses.size())).excess = between * unit::s;
     for (double& pause : pauses)
       pause = pause > least ? pause - std::max(0.0, between) : 0;
     take_periods(pauses, 0, 0, true);

@@ -32,10 +32,10 @@ bool shows_more(const run::Timeline& timeline, const run::Extent& window) {
 /// A timeline may show one rank of several alike; the plan knows the stage of all of them.
 void find_ranks_and_stages(View& view) {
   const run::Timeline& timeline = view.timeline();
-  std::vector<bool> seen(static_cast<size_t>(timeline.num_ranks), false);
+  std::vector<bool> seen(as_size(timeline.num_ranks), false);
   view.stage_of_rank.assign(seen.size(), -1);
   const auto note = [&](const auto& item) {
-    const auto rank = static_cast<size_t>(item.rank);
+    const auto rank = as_size(item.rank);
     seen[rank] = true;
     if (item.stage >= 0) view.stage_of_rank[rank] = item.stage;
   };
@@ -55,9 +55,8 @@ Pipeline pipeline_of(const View& view) {
     return view.run.manifest.job->plan.pipeline_parallel_size == 1 ? Pipeline::one_stage
                                                                    : Pipeline::stages;
   const auto any = [&](auto is) {
-    return std::ranges::any_of(view.ranks, [&](int32_t rank) {
-      return is(view.stage_of_rank[static_cast<size_t>(rank)]);
-    });
+    return std::ranges::any_of(view.ranks,
+                               [&](int32_t rank) { return is(view.stage_of_rank[as_size(rank)]); });
   };
   if (any([](int32_t stage) { return stage > 0; })) return Pipeline::stages;
   const bool all_known = !view.ranks.empty() && !any([](int32_t stage) { return stage < 0; });
@@ -129,7 +128,7 @@ std::map<std::string, double> mean_by_name(
   std::map<std::string, double> mean;
   for (const run::DeviceSummary& device : devices)
     for (const auto& [name, value] : device.*field)
-      mean[name] += value / static_cast<double>(devices.size());
+      mean[name] += value / as_real(devices.size());
   return mean;
 }
 

@@ -26,7 +26,7 @@ struct View {
   std::vector<run::DeviceSummary> devices;  // in the run's order, holes filled from series
 
   const run::Timeline& timeline() const { return clipped.empty() ? run.timeline : clipped; }
-  double num_steps() const { return steps.empty() ? 1.0 : static_cast<double>(steps.size()); }
+  double num_steps() const { return steps.empty() ? 1.0 : as_real(steps.size()); }
   Seconds duration() const { return window ? window->end - window->begin : Seconds(); }
 };
 View look_at(const run::Run&);

@@ -41,17 +41,17 @@ Reach device_reach(const run::Timeline& timeline, const run::Pattern& pattern) {
 
 /// From the first begin to the last end of what runs on each rank's device.
 std::vector<Reach> device_reaches(const run::Timeline& timeline) {
-  std::vector<Reach> ranks(static_cast<size_t>(timeline.num_ranks)), patterns;
+  std::vector<Reach> ranks(as_size(timeline.num_ranks)), patterns;
   for (const run::Span& span : timeline.spans)
     if (is_kernel(type_of(timeline, span).kind))
-      ranks[static_cast<size_t>(span.rank)].add(span.begin.nanoseconds(), span.end.nanoseconds());
+      ranks[as_size(span.rank)].add(span.begin.nanoseconds(), span.end.nanoseconds());
   for (const run::Pattern& pattern : timeline.patterns)
     patterns.push_back(device_reach(timeline, pattern));
   for (const run::PatternInstance& instance : timeline.instances) {
-    const Reach& inside = patterns[static_cast<size_t>(instance.pattern)];
+    const Reach& inside = patterns[as_size(instance.pattern)];
     if (inside.empty()) continue;
     const int64_t origin = instance.begin.nanoseconds();
-    ranks[static_cast<size_t>(instance.rank)].add(origin + inside.begin, origin + inside.end);
+    ranks[as_size(instance.rank)].add(origin + inside.begin, origin + inside.end);
   }
   return ranks;
 }
@@ -64,12 +64,12 @@ IdleTime idle_of(const run::Timeline& timeline, int32_t rank, const std::vector<
   const auto [first, last] = run::detail::items_of_rank(timeline.spans, rank);
   for (const run::Span* span = first; span != last; ++span) {
     if (!is_kernel(type_of(timeline, *span).kind)) continue;
-    const int32_t launch = launches[static_cast<size_t>(span - timeline.spans.data())];
+    const int32_t launch = launches[as_size(span - timeline.spans.data())];
     const int64_t begin = span->begin.nanoseconds(), end = span->end.nanoseconds();
     const int64_t gap = std::max<int64_t>(0, begin - until.value_or(begin));
     if (launch < 0)
       idle.unknown += gap;
-    else if (timeline.spans[static_cast<size_t>(launch)].begin.nanoseconds() > until)
+    else if (timeline.spans[as_size(launch)].begin.nanoseconds() > until)
       idle.host_wait += gap;
     else if (gap <= rules.kernel_gap)
       idle.kernel_wait += gap;
@@ -100,7 +100,7 @@ RankBreakdown breakdown_of(int32_t rank, const Occupancy& doing, const Reach& re
 
 std::optional<double> RankBreakdown::overlap() const {
   if (communication == 0) return std::nullopt;
-  return static_cast<double>(overlapped) / static_cast<double>(communication);
+  return as_real(overlapped) / as_real(communication);
 }
 
 std::vector<RankBreakdown> breakdown_of_ranks(const run::Timeline& timeline,
@@ -111,7 +111,7 @@ std::vector<RankBreakdown> breakdown_of_ranks(const run::Timeline& timeline,
   const bool classify_gaps = timeline.instances.empty() && knows_launches(launches);
   std::vector<RankBreakdown> ranks;
   for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
-    const auto r = static_cast<size_t>(rank);
+    const auto r = as_size(rank);
     if (reaches[r].empty()) continue;
     ranks.push_back(breakdown_of(rank, occupancy[r], reaches[r]));
     if (classify_gaps) ranks.back().idle_time = idle_of(timeline, rank, launches, rules);
@@ -140,8 +140,8 @@ void add(Row& to, const run::Span& span, const run::SpanDetail* detail, int32_t 
     row.warps += detail->blocks * ((detail->threads_per_block + warp_size - 1) / warp_size);
   }
   if (detail->occupancy < 0) return;
-  to.occupancy_time += static_cast<double>(detail->occupancy) * static_cast<double>(length);
-  to.known_time += static_cast<double>(length);
+  to.occupancy_time += as_real(detail->occupancy) * as_real(length);
+  to.known_time += as_real(length);
 }
 
 bool is_longer(const KernelRow& a, const KernelRow& b) {
@@ -168,10 +168,10 @@ std::vector<KernelRow> kernel_table(const run::Timeline& timeline, KernelTableBy
   }
   const auto [first, last] = run::detail::items_of_rank(timeline.spans, rank);
   for (const run::Span* span = first; span != last; ++span) {
-    const int64_t row = row_of_type[static_cast<size_t>(span->type)];
+    const int64_t row = row_of_type[as_size(span->type)];
     if (row < 0) continue;
-    const auto index = static_cast<size_t>(span - timeline.spans.data());
-    add(rows[static_cast<size_t>(row)], *span, detail_of(timeline, index), warp_size);
+    const auto index = as_size(span - timeline.spans.data());
+    add(rows[as_size(row)], *span, detail_of(timeline, index), warp_size);
   }
   std::vector<KernelRow> table;
   for (Row& row : rows) {

@@ -25,7 +25,7 @@ std::vector<Moment> moments_of(const run::Timeline& timeline, int32_t rank) {
   for (const run::Span& span : timeline.spans) {
     if (span.rank != rank) continue;
     for (int64_t t = span.begin.nanoseconds(); t < span.end.nanoseconds(); ++t) {
-      Moment& moment = moments[static_cast<size_t>(t - earliest)];
+      Moment& moment = moments[as_size(t - earliest)];
       if (span.type <= unnamed) moment.compute = true;
       if (span.type == all_reduce) moment.communication = true;
       if (span.type == memcpy_) moment.copy = true;
@@ -57,9 +57,9 @@ IdleTime slow_idle(const run::Timeline& timeline, int32_t rank, const std::vecto
   for (size_t i = 0; i < timeline.spans.size(); ++i)
     any_launch |= timeline.spans[i].type <= memcpy_ && launched_at(timeline, i).has_value();
   for (int64_t t = reach.begin.nanoseconds(); t < reach.end.nanoseconds(); ++t) {
-    if (moments[static_cast<size_t>(t - earliest)].any()) continue;
+    if (moments[as_size(t - earliest)].any()) continue;
     int64_t gap_begin = t;
-    while (!moments[static_cast<size_t>(gap_begin - 1 - earliest)].any() &&
+    while (!moments[as_size(gap_begin - 1 - earliest)].any() &&
            gap_begin > reach.begin.nanoseconds())
       --gap_begin;
     // Spans without length cut a gap in two.

@@ -146,8 +146,8 @@ class Matcher {
            spans_.detail(i)->communicator >= 0;
   }
   const run::Communicator& group_of(int32_t span) const {
-    const int32_t communicator = timeline_.details[static_cast<size_t>(span)].communicator;
-    return timeline_.communicators[static_cast<size_t>(communicator)];
+    const int32_t communicator = timeline_.details[as_size(span)].communicator;
+    return timeline_.communicators[as_size(communicator)];
   }
 
   /// Numbers groups, whatever their communicators' direction and peer, and lists the ranks of each:
@@ -163,9 +163,7 @@ class Matcher {
     for (const int32_t span : messages_)
       members_[group_number(span)].insert(spans_.rank(span));
   }
-  int32_t group_number(int32_t span) const {
-    return group_[static_cast<size_t>(group_index(span))];
-  }
+  int32_t group_number(int32_t span) const { return group_[as_size(group_index(span))]; }
 
   /// The rank at the other end; -1 where it is not determined.
   int32_t peer_of(int32_t span) const {
@@ -240,22 +238,19 @@ class Matcher {
     // Those without sound stamps are no launch's; all of a pair run in one order.
     if (std::ranges::any_of(spans, [&](int32_t i) { return is_untimed_message(i); })) return;
     std::stable_sort(spans.begin(), spans.end(), [&](int32_t a, int32_t b) {
-      return timeline_.details[static_cast<size_t>(a)].correlation <
-             timeline_.details[static_cast<size_t>(b)].correlation;
+      return timeline_.details[as_size(a)].correlation < timeline_.details[as_size(b)].correlation;
     });
   }
 
   void keep_alone(int32_t span) { add_message(span, -1); }
   void add_message(int32_t source, int32_t destination) {
-    const int64_t sequence = timeline_.details[static_cast<size_t>(source)].sequence;
+    const int64_t sequence = timeline_.details[as_size(source)].sequence;
     std::vector<int32_t>& spans =
         by_key_[{group_index(source), label_of(type_of(source)), sequence, 1 + int64_t{source}}];
     spans.push_back(source);
     if (destination >= 0) spans.push_back(destination);
   }
-  int32_t group_index(int32_t span) const {
-    return timeline_.details[static_cast<size_t>(span)].communicator;
-  }
+  int32_t group_index(int32_t span) const { return timeline_.details[as_size(span)].communicator; }
 
   // ---- what is missing, and what cannot be
 
@@ -283,7 +278,7 @@ class Matcher {
               .begin = part.begin,
               .end = part.end,
               .label = c.label,
-              .elements = timeline_.details[static_cast<size_t>(part.span)].in_elements}});
+              .elements = timeline_.details[as_size(part.span)].in_elements}});
     }
     return all;
   }
@@ -308,13 +303,13 @@ class Matcher {
       const bool equally_many = least == most;
       if (!counted || (equally_many && numbered.matched == static_cast<int64_t>(all))) continue;
       const PairedKernels paired = pair_by_time(ranks);
-      const std::string& group = timeline_.communicators[static_cast<size_t>(communicator)].name;
+      const std::string& group = timeline_.communicators[as_size(communicator)].name;
       if (paired.doubt)
         result_.remarks.push_back(fmt::format(
             "which records of group {} rank {} lacks is not known: its clock may be off by {:.1f} "
             "us, or by {:.1f} us",
-            group, paired.doubt->rank, static_cast<double>(paired.doubt->offset) / 1e3,
-            static_cast<double>(paired.doubt->other) / 1e3));
+            group, paired.doubt->rank, as_real(paired.doubt->offset) / 1e3,
+            as_real(paired.doubt->other) / 1e3));
       const bool as_good = paired.matched == numbered.matched && paired.by_given_clocks;
       if (paired.matched <= numbered.matched && !(as_good && !equally_many)) continue;
       if (are_by_number(numbered, paired)) continue;
@@ -348,7 +343,7 @@ class Matcher {
   }
 
   int64_t elements_of(const Collective& collective, const CollectivePart& part) const {
-    const run::SpanDetail& detail = timeline_.details[static_cast<size_t>(part.span)];
+    const run::SpanDetail& detail = timeline_.details[as_size(part.span)];
     return std::max(detail.in_elements, collective.is_message ? detail.out_elements : int64_t{-1});
   }
 
@@ -453,7 +448,7 @@ class Matcher {
       result_.remarks.push_back(fmt::format(
           "{} matches of collectives are refused: their kernels do not overlap in time, or those "
           "of most others of their group do not (clocks are known to {:.1f} us)",
-          times, static_cast<double>(margin) / 1e3));
+          times, as_real(margin) / 1e3));
   }
 
   void note_missing_ranks() {
@@ -470,7 +465,7 @@ class Matcher {
     if (most_seen.empty()) return;
     result_.has_all_ranks = false;
     const auto& [communicator, seen] = *most_seen.begin();
-    const run::Communicator& group = timeline_.communicators[static_cast<size_t>(communicator)];
+    const run::Communicator& group = timeline_.communicators[as_size(communicator)];
     result_.remarks.push_back(fmt::format(
         "{} of {} ranks of group {} are given{}: transfers hold waiting for the others, so "
         "bandwidths are lower limits",
@@ -507,7 +502,7 @@ class Matcher {
   }
 
   int32_t size_of(int32_t communicator) const {  // 0: not known
-    const auto& group = timeline_.communicators[static_cast<size_t>(communicator)];
+    const auto& group = timeline_.communicators[as_size(communicator)];
     return group.size > 0 ? group.size : static_cast<int32_t>(group.ranks.size());
   }
 
@@ -598,8 +593,7 @@ std::vector<ExposedWaits> exposed_waits(const run::Timeline& timeline,
   for (const Collective& collective : match.collectives)
     if (collective.knows_waits())
       for (const CollectivePart& part : collective.parts)
-        known.spans[static_cast<size_t>(part.span)].wait =
-            static_cast<double>(collective.wait_of(part)) * unit::ns;
+        known.spans[as_size(part.span)].wait = as_real(collective.wait_of(part)) * unit::ns;
   using A = DeviceActivity;
   std::vector<ExposedWaits> ranks;
   for (const Occupancy& doing : occupancy_of_ranks(known))

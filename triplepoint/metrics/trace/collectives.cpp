@@ -39,11 +39,11 @@ void add(CollectiveRow& row, const Collective& collective) {
 
 std::optional<double> mean(int64_t sum, int64_t number) {
   if (number == 0) return std::nullopt;
-  return static_cast<double>(sum) / static_cast<double>(number);
+  return as_real(sum) / as_real(number);
 }
 
 void finish(CollectiveRow& row) {
-  const double ns = row.mean_transfer().value_or(static_cast<double>(row.shortest));
+  const double ns = row.mean_transfer().value_or(as_real(row.shortest));
   if (row.size <= Bytes() || ns <= 0) return;
   row.algbw_gb_s = row.size / unit::B / ns;  // B/ns is GB/s
   if (const auto factor = bus_factor(row.label, row.group_size))
@@ -86,7 +86,7 @@ std::optional<double> CollectiveRow::mean_wait() const {
 
 std::optional<double> bus_factor(std::string_view label, int32_t ranks) {
   if (ranks < 1) return std::nullopt;
-  const double others = static_cast<double>(ranks - 1) / ranks;
+  const double others = as_real(ranks - 1) / ranks;
   if (label == "all_reduce") return 2 * others;
   if (label == "all_gather" || label == "reduce_scatter" || label == "all_to_all") return others;
   if (label == "broadcast" || label == "send_recv") return 1.0;
@@ -332,8 +332,8 @@ std::string clock_sentence(const ClockFit& fit, bool aligned) {
   std::string text = fmt::format(
       "clocks of ranks {} by the ends of {} collectives: median residual {:.1f} us, worst {:.1f} "
       "us",
-      aligned ? "brought into line" : "compared", fit.anchors,
-      static_cast<double>(fit.residual) / 1e3, static_cast<double>(fit.worst_residual) / 1e3);
+      aligned ? "brought into line" : "compared", fit.anchors, as_real(fit.residual) / 1e3,
+      as_real(fit.worst_residual) / 1e3);
   if (aligned) text += "; --align never leaves them";
   if (fit.islands > 1)
     text += fmt::format(

@@ -24,7 +24,7 @@ run::Timeline collective_timeline(const std::vector<std::vector<int64_t>>& begin
   for (size_t c = 0; c < begins.size(); ++c) {
     const int64_t end = *std::max_element(begins[c].begin(), begins[c].end()) + 10;
     for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
-      const Instant begin(begins[c][static_cast<size_t>(rank)]);
+      const Instant begin(begins[c][as_size(rank)]);
       timeline.spans.push_back({.begin = begin,
                                 .end = Instant(end),
                                 .type = all_reduce,
@@ -128,7 +128,7 @@ run::Timeline steps_of_four(const std::vector<std::pair<int32_t, int64_t>>& lost
   size_t kept = 0;
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     run::Span span = timeline.spans[i];
-    const auto rank = static_cast<size_t>(span.rank);
+    const auto rank = as_size(span.rank);
     if (std::ranges::find(lost, std::pair(span.rank, seen[rank]++)) != lost.end()) continue;
     span.begin = Instant(span.begin.nanoseconds() + clocks[rank]);
     span.end = Instant(span.end.nanoseconds() + 200'000 + clocks[rank]);
@@ -194,7 +194,7 @@ TEST_CASE("ranks that take turns at being late are told as that, and what it cos
   std::vector<std::vector<int64_t>> begins;
   for (int64_t step = 0; step < 9; ++step)
     for (begins.emplace_back(4, 1'400 * step * 1000); begins.back()[step % 4] % 1'400'000 == 0;)
-      begins.back()[static_cast<size_t>(step % 4)] += 200'000;
+      begins.back()[as_size(step % 4)] += 200'000;
   const run::Timeline timeline = collective_timeline(begins);
   run::Run run;
   run.timeline = timeline;
@@ -227,10 +227,10 @@ TEST_CASE("each half of a refused match keeps its own size, count and group") {
   const auto rows = tabulate(match_collectives(timeline).collectives);
   REQUIRE(rows.size() == 2);
   for (const auto& [row, elements] : {std::pair(0, 1024), std::pair(1, 2048)}) {
-    CHECK(rows[static_cast<size_t>(row)].count == elements);
-    CHECK(rows[static_cast<size_t>(row)].size / unit::B == 4.0 * elements);
-    CHECK(rows[static_cast<size_t>(row)].group_size == 2);
-    CHECK(rows[static_cast<size_t>(row)].occurrences == 1);
+    CHECK(rows[as_size(row)].count == elements);
+    CHECK(rows[as_size(row)].size / unit::B == 4.0 * elements);
+    CHECK(rows[as_size(row)].group_size == 2);
+    CHECK(rows[as_size(row)].occurrences == 1);
   }
 }
 

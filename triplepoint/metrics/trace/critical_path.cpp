@@ -19,7 +19,7 @@ std::string_view delay_label(Reason reason, bool on_host) {
 }
 
 std::string_view label_of_node(const run::Timeline& timeline, const Node& node) {
-  return label_of(type_of(timeline, timeline.spans[static_cast<size_t>(node.span)]));
+  return label_of(type_of(timeline, timeline.spans[as_size(node.span)]));
 }
 
 /// A graph with all its nodes, as the walker asks it.
@@ -37,11 +37,9 @@ class WholeGraph {
     }
     return last;
   }
-  const Node& node(int32_t node) const { return graph_.nodes[static_cast<size_t>(node)]; }
+  const Node& node(int32_t node) const { return graph_.nodes[as_size(node)]; }
   Binding binding(int32_t node) const { return binding_of(graph_, this->node(node)); }
-  const SyncPoint& sync_point(int32_t index) const {
-    return graph_.sync_points[static_cast<size_t>(index)];
-  }
+  const SyncPoint& sync_point(int32_t index) const { return graph_.sync_points[as_size(index)]; }
   std::string_view label(const Node& node) const { return label_of_node(timeline_, node); }
 
  private:
@@ -118,7 +116,7 @@ class DependencyReplay {
     end_.assign(graph_.nodes.size(), 0);
     int64_t last_device = INT64_MIN, last_host = INT64_MIN;
     for (const Event& event : events_) {
-      const auto i = static_cast<size_t>(event.node);
+      const auto i = as_size(event.node);
       if (event.order >= 2) {
         begin_[i] = new_begin(graph_.nodes[i]);
         continue;
@@ -146,15 +144,15 @@ class DependencyReplay {
     const Binding before = binding_of(graph_, node);
     if (before.node < 0) return node.begin;
     int64_t latest = INT64_MIN;
-    if (node.lane >= 0) latest = std::max(latest, end_[static_cast<size_t>(node.lane)]);
+    if (node.lane >= 0) latest = std::max(latest, end_[as_size(node.lane)]);
     if (node.launch >= 0) latest = std::max(latest, new_launch(node));
-    if (node.other >= 0) latest = std::max(latest, end_[static_cast<size_t>(node.other)]);
+    if (node.other >= 0) latest = std::max(latest, end_[as_size(node.other)]);
     return latest + unless_free(node.begin - before.time, delay_label(before.reason, node.on_host));
   }
 
   int64_t new_launch(const Node& kernel) const {
-    const Node& call = graph_.nodes[static_cast<size_t>(kernel.launch)];
-    return begin_[static_cast<size_t>(kernel.launch)] +
+    const Node& call = graph_.nodes[as_size(kernel.launch)];
+    return begin_[as_size(kernel.launch)] +
            unless_free(launched_at(call, kernel) - call.begin, label_of_node(timeline_, call));
   }
 
@@ -162,15 +160,15 @@ class DependencyReplay {
     const Node& node = graph_.nodes[i];
     const std::string_view label = label_of_node(timeline_, node);
     if (node.sync_point >= 0) {
-      const SyncPoint& sync_point = graph_.sync_points[static_cast<size_t>(node.sync_point)];
+      const SyncPoint& sync_point = graph_.sync_points[as_size(node.sync_point)];
       int64_t arrival = INT64_MIN;
       for (int32_t other : sync_point.nodes)
-        arrival = std::max(arrival, begin_[static_cast<size_t>(other)]);
+        arrival = std::max(arrival, begin_[as_size(other)]);
       return arrival + unless_free(node.end - sync_point.arrival, label);
     }
     if (node.blocked_on >= 0) {
-      const int64_t until = graph_.nodes[static_cast<size_t>(node.blocked_on)].end;
-      return std::max(begin_[i], end_[static_cast<size_t>(node.blocked_on)]) +
+      const int64_t until = graph_.nodes[as_size(node.blocked_on)].end;
+      return std::max(begin_[i], end_[as_size(node.blocked_on)]) +
              unless_free(node.end - until, label);
     }
     return begin_[i] + unless_free(node.end - node.begin, label);
@@ -199,7 +197,7 @@ void add_shares(const std::vector<run::SpanType>& all_types, const TypeOf& type_
     ranks[piece.rank].rank = piece.rank;
     ranks[piece.rank].on_path += length;
     const int32_t type = type_of_span(piece.span);
-    if (label_of(all_types[static_cast<size_t>(type)]) != piece.label) continue;
+    if (label_of(all_types[as_size(type)]) != piece.label) continue;
     types[type].type = type;
     types[type].on_path += length;
     ++types[type].pieces;
@@ -237,7 +235,7 @@ CriticalPath critical_path(const run::Timeline& timeline, const DependencyRules&
   const auto own = run::detail::items_of_rank(timeline.spans, path.pieces.front().rank);
   finish(path, own.first->begin.nanoseconds());
   add_shares(
-      timeline.types, [&](int32_t i) { return timeline.spans[static_cast<size_t>(i)].type; }, path);
+      timeline.types, [&](int32_t i) { return timeline.spans[as_size(i)].type; }, path);
   DependencyReplay replay(timeline, graph);
   for (PathShare& share : path.shares)
     share.saved_if_free = path.end - replay.run(share.label);

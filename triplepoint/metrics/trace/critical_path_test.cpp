@@ -42,7 +42,7 @@ class Script {
     add(rank, 2, begin, end, type, -1);
   }
   void other_thread(int32_t rank, int64_t begin, int64_t end, int32_t type) {
-    if (timeline_.lanes.size() == 3 * static_cast<size_t>(timeline_.num_ranks))
+    if (timeline_.lanes.size() == 3 * as_size(timeline_.num_ranks))
       timeline_.lanes.push_back({.rank = rank, .stream = run::Stream::host, .number = 99});
     timeline_.spans.push_back({Instant(begin), Instant(end), type, rank});
     timeline_.details.push_back({.lane = 3 * timeline_.num_ranks});

@@ -96,7 +96,7 @@ class Propagation {
         left_out_(spans, match),
         collectives_(left_out_.collectives.empty() ? match.collectives : left_out_.collectives),
         kernels_(spans, left_out_.ended),
-        delays_(static_cast<size_t>(spans.timeline().num_ranks)),
+        delays_(as_size(spans.timeline().num_ranks)),
         sums_(delays_.size()),
         since_(delays_.size()),
         alone_(delays_.size()),
@@ -178,8 +178,7 @@ class Propagation {
     for (size_t c = 0; c < collectives_.size(); ++c)
       for (size_t p = 0; p < collectives_[c].parts.size(); ++p) {
         const CollectivePart& part = collectives_[c].parts[p];
-        all[static_cast<size_t>(part.rank)].push_back(
-            {part, static_cast<int32_t>(c), static_cast<int32_t>(p)});
+        all[as_size(part.rank)].push_back({part, static_cast<int32_t>(c), static_cast<int32_t>(p)});
       }
     return all;
   }
@@ -189,7 +188,7 @@ class Propagation {
     if (a.collective >= 0 && b.collective >= 0) return a.collective < b.collective;
     if (a.collective < 0 && b.collective < 0) return a.place < b.place;
     const bool first_alone = a.collective < 0;
-    const auto shared = static_cast<size_t>(first_alone ? b.collective : a.collective);
+    const auto shared = as_size(first_alone ? b.collective : a.collective);
     const int32_t alone = first_alone ? a.part.span : b.part.span;
     return comes_before(spans_, alone, collectives_[shared]) == first_alone;
   }
@@ -210,7 +209,7 @@ class Propagation {
     for (const Collective& collective : collectives_)
       if (collective.across_ranks() && !collective.is_message)
         scatter.push_back(collective.last_end() - collective.first_end());
-    return scatter.empty() ? 0 : static_cast<double>(lower_median(std::move(scatter)));
+    return scatter.empty() ? 0 : as_real(lower_median(std::move(scatter)));
   }
 
   void measure_windows(const std::vector<size_t>& order) {
@@ -220,11 +219,11 @@ class Propagation {
     std::vector<std::vector<size_t>> visits(delays_.size());  // collectives of each rank
     for (const size_t c : order)
       for (const CollectivePart& part : collectives_[c].parts)
-        visits[static_cast<size_t>(part.rank)].push_back(c);
+        visits[as_size(part.rank)].push_back(c);
     std::vector<std::vector<Communication>> shared = communication_of_ranks();
     std::vector<std::vector<int32_t>> alone(delays_.size());
     for (const int32_t i : match_.alone)
-      alone[static_cast<size_t>(spans_.rank(i))].push_back(i);
+      alone[as_size(spans_.rank(i))].push_back(i);
     const double scatter = end_scatter();
     for (size_t rank = 0; rank < delays_.size(); ++rank) {
       add_alone(shared[rank], alone[rank]);
@@ -252,12 +251,12 @@ class Propagation {
       own.variance += variance;
       until = std::max(until, one.part.begin);
       if (one.collective >= 0) {
-        own_[static_cast<size_t>(one.collective)][static_cast<size_t>(one.place)] = own;
+        own_[as_size(one.collective)][as_size(one.place)] = own;
         continue;
       }
       while (visit < visits.size() && is_visited_before(visits[visit], one))
         ++visit;
-      add_alone_window(static_cast<size_t>(one.part.rank), visit, own);
+      add_alone_window(as_size(one.part.rank), visit, own);
     }
   }
 
@@ -294,7 +293,7 @@ class Propagation {
     if (place >= alone_[rank].size() || !alone_[rank][place].any) return;
     const AloneWindows& windows = alone_[rank][place];
     delays_[rank][static_cast<int32_t>(rank)] += windows.delay;
-    sums_[rank].delay += static_cast<double>(windows.delay);
+    sums_[rank].delay += as_real(windows.delay);
     sums_[rank].variance += windows.variance;
     since_[rank].add(windows.delay, windows.own);
   }
@@ -324,7 +323,7 @@ class Propagation {
     const Collective& collective = collectives_[c];
     const std::vector<OwnTime>& own = own_[c];
     for (const CollectivePart& part : collective.parts)
-      visit_alone(static_cast<size_t>(part.rank));
+      visit_alone(as_size(part.rank));
     const bool peers = are_peers(collective, own);
     int64_t usual = 0;
     double middle = 0;
@@ -334,7 +333,7 @@ class Propagation {
       for (const OwnTime& o : own) {
         if (o.is_untimed) continue;
         lengths.push_back(o.length);
-        real.push_back(static_cast<double>(o.length));
+        real.push_back(as_real(o.length));
       }
       usual = lower_median(std::move(lengths));
       middle = median(std::move(real));
@@ -342,16 +341,15 @@ class Propagation {
     for (size_t p = 0; p < own.size(); ++p) {
       const CollectivePart& part = collective.parts[p];
       const bool by_length = peers && !own[p].is_untimed;
-      blame_.ranks[static_cast<size_t>(part.rank)].untimed += own[p].is_untimed;
+      blame_.ranks[as_size(part.rank)].untimed += own[p].is_untimed;
       const int64_t delay = by_length ? own[p].length - usual : own[p].excess();
-      delays_[static_cast<size_t>(part.rank)][part.rank] += delay;
-      Sum& sum = sums_[static_cast<size_t>(part.rank)];
-      const double more =
-          by_length ? static_cast<double>(own[p].length) - middle : static_cast<double>(delay);
+      delays_[as_size(part.rank)][part.rank] += delay;
+      Sum& sum = sums_[as_size(part.rank)];
+      const double more = by_length ? as_real(own[p].length) - middle : as_real(delay);
       sum.delay += more;
       if (collective.across_ranks()) sum.add_shared(more);
       sum.variance += own[p].variance;
-      Since& since = since_[static_cast<size_t>(part.rank)];
+      Since& since = since_[as_size(part.rank)];
       since.add(delay, own[p]);
       if (part.rank == collective.last_starter())
         blame_.culprits[c] = {.own_delay = since.delay,
@@ -363,13 +361,13 @@ class Propagation {
     }
     if (!collective.across_ranks()) return;
     for (const CollectivePart& part : collective.parts)
-      since_[static_cast<size_t>(part.rank)] = {};
+      since_[as_size(part.rank)] = {};
     pass_on(collective, blame_.culprits[c]);
   }
 
   void pass_on(const Collective& collective, DelayBlame::Culprit& culprit) {
     const int32_t last = collective.last_starter();
-    const Delays theirs = delays_[static_cast<size_t>(last)];
+    const Delays theirs = delays_[as_size(last)];
     Delays blamed;
     for (const CollectivePart& part : collective.parts) {
       if (part.rank == last) continue;
@@ -379,7 +377,7 @@ class Propagation {
       take_over(part.rank, theirs, exposed, 2 * exposed > wait, blamed);
     }
     for (const auto& [rank, time] : blamed) {
-      blame_.ranks[static_cast<size_t>(rank)].blamed += time;
+      blame_.ranks[as_size(rank)].blamed += time;
       if (time <= culprit.blamed) continue;
       culprit.rank = rank;
       culprit.blamed = time;
@@ -388,7 +386,7 @@ class Propagation {
 
   /// `rank` waited `exposed` for one whose delays are `theirs`.
   void take_over(int32_t rank, const Delays& theirs, int64_t exposed, bool whole, Delays& blamed) {
-    Delays& own = delays_[static_cast<size_t>(rank)];
+    Delays& own = delays_[as_size(rank)];
     int64_t new_delays = 0;
     const auto more = [&](int32_t from, int64_t delay) {
       if (from == rank) return int64_t{0};
@@ -398,11 +396,10 @@ class Propagation {
     for (const auto& [from, delay] : theirs)
       new_delays += more(from, delay);
     if (new_delays == 0) return;
-    const double share =
-        std::min(1.0, static_cast<double>(exposed) / static_cast<double>(new_delays));
+    const double share = std::min(1.0, as_real(exposed) / as_real(new_delays));
     Delays after = whole ? theirs : own;
     for (const auto& [from, delay] : theirs) {
-      const int64_t time = std::llround(share * static_cast<double>(more(from, delay)));
+      const int64_t time = std::llround(share * as_real(more(from, delay)));
       if (time == 0) continue;
       blamed[from] += time;
       if (!whole) after[from] += time;
@@ -419,12 +416,12 @@ class Propagation {
     for (size_t r = 0; r < sums_.size(); ++r)
       if (!delays_[r].empty()) all.push_back(sums_[r].delay);
     if (all.size() < 2) return;
-    const auto others = static_cast<double>(all.size() - 1);
+    const auto others = as_real(all.size() - 1);
     const double middle = median(std::move(all));
     for (size_t r = 0; r < sums_.size(); ++r) {
       DelayBlame::Rank& rank = blame_.ranks[r];
       rank.delay = std::max<int64_t>(0, std::llround(sums_[r].delay));
-      const double cost = static_cast<double>(rank.blamed) / others / static_cast<double>(length_);
+      const double cost = as_real(rank.blamed) / others / as_real(length_);
       const bool is_large = sums_[r].delay - middle > times_noise * std::sqrt(sums_[r].variance);
       const bool is_steady = sums_[r].steadiness(middle) > steady_errors;
       rank.beyond_noise =

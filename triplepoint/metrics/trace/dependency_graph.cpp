@@ -74,26 +74,23 @@ class Builder {
     lane_of_node_.push_back(lane);
     return static_cast<int32_t>(graph_.nodes.size()) - 1;
   }
-  const run::Span& span_of(const Node& node) const {
-    return timeline_.spans[static_cast<size_t>(node.span)];
-  }
+  const run::Span& span_of(const Node& node) const { return timeline_.spans[as_size(node.span)]; }
 
   void add_device_nodes() {
     for (const LaneOfSpans& lane : lanes_of(spans_, LaneKind::device)) {
       int32_t before = -1;
       for (int32_t index : lane.spans) {
-        const run::Span& span = timeline_.spans[static_cast<size_t>(index)];
+        const run::Span& span = timeline_.spans[as_size(index)];
         Node node{.begin = span.begin.nanoseconds(),
                   .end = span.end.nanoseconds(),
                   .rank = span.rank,
                   .span = index};
         if (node.begin >= node.end) continue;
-        if (before >= 0 && graph_.nodes[static_cast<size_t>(before)].end <= node.begin)
-          node.lane = before;
+        if (before >= 0 && graph_.nodes[as_size(before)].end <= node.begin) node.lane = before;
         const int32_t place = add_node(node, lanes_);
-        device_of_span_[static_cast<size_t>(index)] = place;
+        device_of_span_[as_size(index)] = place;
         device_ends_[span.rank].add(node.end, place, lanes_);
-        if (before < 0 || graph_.nodes[static_cast<size_t>(before)].end <= node.end) before = place;
+        if (before < 0 || graph_.nodes[as_size(before)].end <= node.end) before = place;
       }
       ++lanes_;
     }
@@ -111,7 +108,7 @@ class Builder {
                                         .on_host = true,
                                         .lane = before},
                                        lanes_);
-        int32_t& of_span = host_of_span_[static_cast<size_t>(segment.span)];
+        int32_t& of_span = host_of_span_[as_size(segment.span)];
         if (of_span < 0) of_span = place;
         host_ends_[lane.rank].add(segment.end, place, lanes_);
         before = place;
@@ -124,11 +121,10 @@ class Builder {
   void add_launches() {
     const std::vector<int32_t> launches = launches_of(timeline_);
     for (Node& node : graph_.nodes) {
-      const int32_t call = launches[static_cast<size_t>(node.span)];
+      const int32_t call = launches[as_size(node.span)];
       if (node.on_host || call < 0) continue;
-      const int32_t host = host_of_span_[static_cast<size_t>(call)];
-      if (host >= 0 && graph_.nodes[static_cast<size_t>(host)].begin <= node.begin)
-        node.launch = host;
+      const int32_t host = host_of_span_[as_size(call)];
+      if (host >= 0 && graph_.nodes[as_size(host)].begin <= node.begin) node.launch = host;
     }
   }
 
@@ -158,7 +154,7 @@ class Builder {
       const Node& copy = graph_.nodes[i];
       if (copy.on_host || copy.launch < 0) continue;
       if (type_of(timeline_, span_of(copy)).kind != run::SpanKind::copy) continue;
-      Node& call = graph_.nodes[static_cast<size_t>(copy.launch)];
+      Node& call = graph_.nodes[as_size(copy.launch)];
       if (copy.end <= call.end) call.blocked_on = static_cast<int32_t>(i);
     }
   }
@@ -179,8 +175,8 @@ class Builder {
   void add_waiting_threads() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
-      const bool calls_driver = timeline_.details.empty() ||
-                                timeline_.details[static_cast<size_t>(node.span)].correlation >= 0;
+      const bool calls_driver =
+          timeline_.details.empty() || timeline_.details[as_size(node.span)].correlation >= 0;
       if (!node.on_host || node.blocked_on >= 0 || calls_driver ||
           node.end - node.begin < shortest_wait)
         continue;
@@ -195,7 +191,7 @@ class Builder {
       if (!collective.across_ranks()) continue;
       SyncPoint sync_point{.arrival = collective.last_begin()};
       for (const CollectivePart& part : collective.parts) {
-        const int32_t node = device_of_span_[static_cast<size_t>(part.span)];
+        const int32_t node = device_of_span_[as_size(part.span)];
         if (node < 0 || part.end <= sync_point.arrival) break;
         sync_point.nodes.push_back(node);
         if (part.rank == collective.last_starter()) sync_point.last = node;
@@ -203,8 +199,7 @@ class Builder {
       // Clocks that differ by more than the transfer cannot say who waited for whom.
       if (sync_point.nodes.size() < collective.parts.size()) continue;
       for (int32_t node : sync_point.nodes)
-        graph_.nodes[static_cast<size_t>(node)].sync_point =
-            static_cast<int32_t>(graph_.sync_points.size());
+        graph_.nodes[as_size(node)].sync_point = static_cast<int32_t>(graph_.sync_points.size());
       graph_.sync_points.push_back(std::move(sync_point));
     }
   }
@@ -238,7 +233,7 @@ Binding binding_of(const DependencyGraph& graph, const Node& node) {
   Binding latest;
   const auto consider = [&](Reason reason, int32_t before) {
     if (before < 0) return;
-    const Node& one = graph.nodes[static_cast<size_t>(before)];
+    const Node& one = graph.nodes[as_size(before)];
     const int64_t time = reason == Reason::launch ? launched_at(one, node) : one.end;
     if (time > latest.time) latest = {reason, before, time};
   };

@@ -11,7 +11,7 @@ namespace {
 
 bool has_host_spans(const std::vector<run::SpanType>& types, const std::vector<run::Span>& spans) {
   return std::ranges::any_of(spans, [&](const run::Span& span) {
-    return types[static_cast<size_t>(span.type)].kind == run::SpanKind::host;
+    return types[as_size(span.type)].kind == run::SpanKind::host;
   });
 }
 
@@ -44,7 +44,7 @@ void DeviceOrder::make_lanes() {
     std::vector<int32_t> of_stream[streams];
     const auto [first, last] = spans_.of_rank(rank);
     for (int32_t i = first; i < last; ++i)
-      if (is_node(i)) of_stream[static_cast<size_t>(spans_.type(i).stream)].push_back(i);
+      if (is_node(i)) of_stream[as_size(spans_.type(i).stream)].push_back(i);
     for (int stream = 0; stream < streams; ++stream) {
       if (of_stream[stream].empty()) continue;
       lanes_.push_back(
@@ -87,7 +87,7 @@ void DeviceOrder::add_sync_points(const CollectiveMatch& match) {
 }
 
 const DeviceOrder::Lane& DeviceOrder::lane_of(int32_t span) const {
-  const auto rank = static_cast<size_t>(spans_.rank(span));
+  const auto rank = as_size(spans_.rank(span));
   const run::Stream stream = spans_.type(span).stream;
   return *std::ranges::find_if(lanes_.begin() + static_cast<std::ptrdiff_t>(first_lane_[rank]),
                                lanes_.end(),
@@ -101,15 +101,14 @@ int32_t DeviceOrder::before_in_lane(int32_t span) const {
   while (*place != span)
     ++place;
   if (place == lane.spans.begin()) return -1;
-  const int32_t before = lane.before.empty()
-                             ? *(place - 1)
-                             : lane.before[static_cast<size_t>(place - lane.spans.begin())];
+  const int32_t before =
+      lane.before.empty() ? *(place - 1) : lane.before[as_size(place - lane.spans.begin())];
   return spans_.end(before) <= spans_.begin(span) ? before : -1;
 }
 
 /// Of the rank's other lanes, the span that ended last, not after `time`, later than `after`.
 int32_t DeviceOrder::last_of_others(int32_t span, int64_t time, int64_t after) const {
-  const auto rank = static_cast<size_t>(spans_.rank(span));
+  const auto rank = as_size(spans_.rank(span));
   const Lane& own = lane_of(span);
   int32_t last = -1;
   for (size_t i = first_lane_[rank]; i < first_lane_[rank + 1]; ++i) {

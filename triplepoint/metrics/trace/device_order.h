@@ -25,9 +25,7 @@ class DeviceOrder {
   int32_t last_node() const { return last_; }
   Node node(int32_t span) const;
   Binding binding(int32_t span) const;
-  const SyncPoint& sync_point(int32_t index) const {
-    return sync_points_[static_cast<size_t>(index)];
-  }
+  const SyncPoint& sync_point(int32_t index) const { return sync_points_[as_size(index)]; }
   std::string_view label(const Node&) const;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 using run::IssueState;
 
 const std::string& name_of_group(const run::Timeline& timeline, const PendingCollective& pending) {
-  return timeline.communicators[static_cast<size_t>(pending.communicator)].name;
+  return timeline.communicators[as_size(pending.communicator)].name;
 }
 
 /// "number 3 of group 0 default_pg".
@@ -62,7 +62,7 @@ class HangFinder {
   using Pair = std::tuple<std::string, int32_t, int32_t>;  // name, sender, receiver
 
   const run::Communicator& group(int32_t communicator) const {
-    return timeline_.communicators[static_cast<size_t>(communicator)];
+    return timeline_.communicators[as_size(communicator)];
   }
 
   /// Whether the span is an issue. Collectives that were timed are finished ones.
@@ -268,13 +268,13 @@ std::string last_of(const run::Timeline& timeline, int32_t rank) {
   for (const run::Span* span = last; span != first;) {
     --span;
     const run::SpanType& type = type_of(timeline, *span);
-    const auto place = static_cast<size_t>(span - timeline.spans.data());
+    const auto place = as_size(span - timeline.spans.data());
     const int32_t communicator = timeline.details[place].communicator;
     if (communicator < 0) continue;
     const std::string_view frame = frame_of_issue(timeline, place);
     return fmt::format("Rank {} issued last: {}, number {} of group {}{}.", rank, type.name,
                        timeline.details[place].sequence,
-                       timeline.communicators[static_cast<size_t>(communicator)].name,
+                       timeline.communicators[as_size(communicator)].name,
                        frame.empty() ? "" : fmt::format(", at {}", frame));
   }
   return fmt::format("Rank {}'s dump holds no collective: it had none that was not finished.",
@@ -357,7 +357,7 @@ std::string_view frame_of_issue(const run::Timeline& timeline, size_t span) {
   const auto [first, last] = run::detail::items_of_rank(timeline.spans, of.rank);
   for (const run::Span* other = first; other != last && record >= 0; ++other) {
     const run::SpanType& type = type_of(timeline, *other);
-    const auto place = static_cast<size_t>(other - timeline.spans.data());
+    const auto place = as_size(other - timeline.spans.data());
     if (type.kind == run::SpanKind::host && type.op_class != spec::OpClass::communication &&
         timeline.details[place].correlation == record)
       return type.name;

@@ -39,21 +39,19 @@ class Counter {
   }
 
   std::vector<Sums> of_ranks() const {
-    std::vector<Sums> ranks(static_cast<size_t>(timeline_.num_ranks));
+    std::vector<Sums> ranks(as_size(timeline_.num_ranks));
     for (const run::Span& span : timeline_.spans)
-      add(ranks[static_cast<size_t>(span.rank)], span);
+      add(ranks[as_size(span.rank)], span);
     for (const run::PatternInstance& instance : timeline_.instances)
-      ranks[static_cast<size_t>(instance.rank)].add(
-          patterns_[static_cast<size_t>(instance.pattern)], 1);
+      ranks[as_size(instance.rank)].add(patterns_[as_size(instance.pattern)], 1);
     return ranks;
   }
 
  private:
   void add(Sums& sums, const run::Span& span) const {
-    const KernelClass kernel = classes_[static_cast<size_t>(span.type)];
+    const KernelClass kernel = classes_[as_size(span.type)];
     if (kernel == KernelClass::none) return;
-    sums.nanoseconds[static_cast<size_t>(kernel)] +=
-        span.end.nanoseconds() - span.begin.nanoseconds();
+    sums.nanoseconds[as_size(kernel)] += span.end.nanoseconds() - span.begin.nanoseconds();
     sums.waiting += run::whole_nanoseconds(span.wait);
   }
 
@@ -75,7 +73,7 @@ class Counter {
 
 KernelSeconds in_seconds(const Sums& sums) {
   const auto of = [&](KernelClass kernel) {
-    return static_cast<double>(sums.nanoseconds[static_cast<size_t>(kernel)]) * unit::ns;
+    return as_real(sums.nanoseconds[as_size(kernel)]) * unit::ns;
   };
   return {.compute = of(KernelClass::compute),
           .send_recv = of(KernelClass::send_recv),
@@ -85,7 +83,7 @@ KernelSeconds in_seconds(const Sums& sums) {
           .all_to_all = of(KernelClass::all_to_all),
           .memory = of(KernelClass::memory),
           .other = of(KernelClass::other),
-          .waiting = static_cast<double>(sums.waiting) * unit::ns};
+          .waiting = as_real(sums.waiting) * unit::ns};
 }
 
 }  // namespace
@@ -120,7 +118,7 @@ KernelSeconds& KernelSeconds::operator*=(double factor) {
 
 std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline& timeline) {
   std::vector<KernelSeconds> ranks;
-  ranks.reserve(static_cast<size_t>(timeline.num_ranks));
+  ranks.reserve(as_size(timeline.num_ranks));
   for (const Sums& sums : Counter(timeline).of_ranks())
     ranks.push_back(in_seconds(sums));
   return ranks;
@@ -265,8 +263,8 @@ std::string_view label_of(const run::SpanType& type) {
 std::string absence_of_communication(const run::Timeline& timeline) {
   std::vector<int64_t> time(timeline.types.size(), 0), count(timeline.types.size(), 0);
   for (const run::Span& span : timeline.spans) {
-    time[static_cast<size_t>(span.type)] += span.end.nanoseconds() - span.begin.nanoseconds();
-    ++count[static_cast<size_t>(span.type)];
+    time[as_size(span.type)] += span.end.nanoseconds() - span.begin.nanoseconds();
+    ++count[as_size(span.type)];
   }
   int64_t all = 0, unknown = 0, kernels = 0, copies = 0, calls = 0;
   size_t longest = timeline.types.size();
@@ -285,10 +283,10 @@ std::string absence_of_communication(const run::Timeline& timeline) {
   }
   std::vector<std::string> may_be;
   if (kernels > 0)
-    may_be.push_back(fmt::format(
-        "{} kernels of unknown kind ({:.1f} % of the kernels' time, most of it {})", kernels,
-        all > 0 ? 100 * static_cast<double>(unknown) / static_cast<double>(all) : 0.,
-        timeline.types[longest].name.substr(0, 80)));
+    may_be.push_back(
+        fmt::format("{} kernels of unknown kind ({:.1f} % of the kernels' time, most of it {})",
+                    kernels, all > 0 ? 100 * as_real(unknown) / as_real(all) : 0.,
+                    timeline.types[longest].name.substr(0, 80)));
   if (copies > 0) may_be.push_back(fmt::format("{} copies between GPUs", copies));
   if (calls > 0)
     may_be.push_back(fmt::format("{} calls of NCCL whose kernels are not in the trace", calls));

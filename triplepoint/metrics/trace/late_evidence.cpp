@@ -49,7 +49,7 @@ int64_t excess(const Window& late, const std::vector<Window>& windows, Of of) {
 }
 
 double in_seconds(int64_t ns) {
-  return static_cast<double>(ns) * 1e-9;
+  return as_real(ns) * 1e-9;
 }
 
 class LateEvidence {
@@ -85,16 +85,16 @@ class LateEvidence {
 
   std::vector<Window> windows_before(const Collective& collective) const {
     std::vector<Window> windows;
-    std::vector<int32_t> of_rank(static_cast<size_t>(spans_.timeline().num_ranks), -1);
+    std::vector<int32_t> of_rank(as_size(spans_.timeline().num_ranks), -1);
     for (const CollectivePart& part : collective.parts) {
-      of_rank[static_cast<size_t>(part.rank)] = static_cast<int32_t>(windows.size());
+      of_rank[as_size(part.rank)] = static_cast<int32_t>(windows.size());
       windows.push_back({part.rank, INT64_MIN, part.begin, part.span});
     }
     for (const Collective& other : match_.collectives)
       for (const CollectivePart& part : other.parts) {
-        const int32_t place = of_rank[static_cast<size_t>(part.rank)];
+        const int32_t place = of_rank[as_size(part.rank)];
         if (place < 0 || !other.across_ranks()) continue;
-        Window& window = windows[static_cast<size_t>(place)];
+        Window& window = windows[as_size(place)];
         if (part.end <= window.end) window.begin = std::max(window.begin, part.end);
       }
     for (Window& window : windows)
@@ -106,7 +106,7 @@ class LateEvidence {
   void add_host(const Window& late, const std::vector<Window>& windows, int64_t delay,
                 std::vector<Evidence>& evidence) const {
     const auto add = [&](Kind kind, int64_t time) {
-      if (static_cast<double>(time) > least_share * static_cast<double>(delay))
+      if (as_real(time) > least_share * as_real(delay))
         evidence.push_back({kind, in_seconds(time)});
     };
     add(Kind::late_launch,
@@ -141,7 +141,7 @@ class LateEvidence {
   }
 
   int32_t launch_of(const Window& window) const {
-    return launches_.empty() ? -1 : launches_[static_cast<size_t>(window.span)];
+    return launches_.empty() ? -1 : launches_[as_size(window.span)];
   }
   int64_t launch_delay(const Window& window) const {
     const int32_t launch = launch_of(window);
@@ -153,7 +153,7 @@ class LateEvidence {
     int64_t longest = 0;
     const auto [first, last] = spans_.of_rank(window.rank);
     for (int32_t i = first; i < last && spans_.begin(i) < window.end; ++i)
-      if (loads_data_[static_cast<size_t>(spans_.work(i).type)])
+      if (loads_data_[as_size(spans_.work(i).type)])
         longest = std::max(
             longest, std::min(spans_.end(i), window.end) - std::max(spans_.begin(i), window.begin));
     return longest;
@@ -209,12 +209,12 @@ std::vector<Bottleneck> late_bottlenecks(const SpanList& spans, const Collective
   if (slow.empty()) return all;
   const LateEvidence evidence(spans, match, telemetry);
   for (const RankLateness* rank : slow) {
-    Bottleneck found{.of = Bottleneck::Of::rank,
-                     .who = {rank->rank},
-                     .evidence = {{Kind::late_arrivals, static_cast<double>(rank->times_last),
-                                   static_cast<double>(rank->collectives)}},
-                     .waits = in_seconds(rank->blamed) * unit::s,
-                     .is_partial = !late.has_all_ranks};
+    Bottleneck found{
+        .of = Bottleneck::Of::rank,
+        .who = {rank->rank},
+        .evidence = {{Kind::late_arrivals, as_real(rank->times_last), as_real(rank->collectives)}},
+        .waits = in_seconds(rank->blamed) * unit::s,
+        .is_partial = !late.has_all_ranks};
     if (const LateStart* worst = worst_arrival(late, rank->rank))
       evidence.add(*worst, found.evidence);
     found.cause = cause_of(found.evidence);

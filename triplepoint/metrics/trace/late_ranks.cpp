@@ -64,9 +64,9 @@ class LateWatcher {
       ++of(part.rank).collectives;
     }
     start.lead = collective.last_begin() - second;
-    start.by_order =
-        start.start_spread > min_lateness_ns && waits_for_schedule(collective, spans_) &&
-        static_cast<double>(culprit.blamed) <= min_cause_share * static_cast<double>(start.waits);
+    start.by_order = start.start_spread > min_lateness_ns &&
+                     waits_for_schedule(collective, spans_) &&
+                     as_real(culprit.blamed) <= min_cause_share * as_real(start.waits);
     RankLateness& late = of(start.rank);
     start.is_first = late.collectives == 1 && !spans_.timeline().details.empty();
     if (!start.is_first && start.lead > 0) {
@@ -84,7 +84,7 @@ class LateWatcher {
     for (const DelayBlame::Rank& of_rank : blame.ranks)
       result.untimed += of_rank.untimed;
     for (auto& [rank, lateness] : ranks_) {
-      const DelayBlame::Rank& of_rank = blame.ranks[static_cast<size_t>(rank)];
+      const DelayBlame::Rank& of_rank = blame.ranks[as_size(rank)];
       lateness.blamed = of_rank.blamed;
       lateness.delay = of_rank.delay;
       lateness.beyond_noise = of_rank.beyond_noise;
@@ -115,7 +115,7 @@ int64_t LateRanks::waits() const {
 }
 
 std::string time_text(int64_t nanoseconds) {
-  const auto time = static_cast<double>(nanoseconds);
+  const auto time = as_real(nanoseconds);
   if (nanoseconds < 1'000'000) return fmt::format("{:.1f} us", time / 1e3);
   if (nanoseconds < 1'000'000'000) return fmt::format("{:.2f} ms", time / 1e6);
   return fmt::format("{:.2f} s", time / 1e9);

@@ -24,11 +24,11 @@ void Activity::clear() {
 }
 
 void Activity::add(unsigned bit, int64_t begin, int64_t end) {
-  if (begin < end) intervals_[static_cast<size_t>(std::countr_zero(bit))].push_back({begin, end});
+  if (begin < end) intervals_[as_size(std::countr_zero(bit))].push_back({begin, end});
 }
 
 void Activity::add(const run::Span& span, int64_t offset) {
-  const run::SpanType& type = timeline_.types[static_cast<size_t>(span.type)];
+  const run::SpanType& type = timeline_.types[as_size(span.type)];
   const int64_t begin = offset + span.begin.nanoseconds(), end = offset + span.end.nanoseconds();
   switch (type.kind) {
     case run::SpanKind::compute:
@@ -244,7 +244,7 @@ class Profile {
     const int64_t rest = inside % block.length;
     const auto next = std::upper_bound(block.segments.begin(), block.segments.end(), rest,
                                        [](int64_t t, const Segment& s) { return t < s.begin; });
-    const auto i = static_cast<size_t>(next - block.segments.begin()) - 1;
+    const auto i = as_size(next - block.segments.begin()) - 1;
     add(times, block.before[i]);
     times[block.segments[i].doing] += rest - block.segments[i].begin;
     return times;
@@ -287,7 +287,7 @@ class RankWatcher {
     int64_t taken_until = std::numeric_limits<int64_t>::min();
     const auto [first, last] = run::detail::items_of_rank(timeline_.instances, rank);
     for (const run::PatternInstance* i = first; i != last; ++i) {
-      const Profile& profile = profiles_[static_cast<size_t>(i->pattern)];
+      const Profile& profile = profiles_[as_size(i->pattern)];
       const int64_t origin = i->begin.nanoseconds();
       const int64_t begin = origin + profile.begin(), end = origin + profile.end();
       if (begin < taken_until) expand(profile, origin, begin, std::min(end, taken_until));
@@ -352,17 +352,17 @@ int64_t Occupancy::nanoseconds_with_any(unsigned bits) const {
 }
 
 Seconds Occupancy::time(unsigned with, unsigned without) const {
-  return static_cast<double>(nanoseconds_with(with, without)) * unit::ns;
+  return as_real(nanoseconds_with(with, without)) * unit::ns;
 }
 
 Seconds Occupancy::time_with_any(unsigned bits) const {
-  return static_cast<double>(nanoseconds_with_any(bits)) * unit::ns;
+  return as_real(nanoseconds_with_any(bits)) * unit::ns;
 }
 
 std::vector<Occupancy> occupancy_of_ranks(const run::Timeline& timeline) {
   RankWatcher watcher(timeline);
   std::vector<Occupancy> ranks;
-  ranks.reserve(static_cast<size_t>(timeline.num_ranks));
+  ranks.reserve(as_size(timeline.num_ranks));
   for (int32_t rank = 0; rank < timeline.num_ranks; ++rank)
     ranks.push_back(watcher.watch(rank));
   return ranks;

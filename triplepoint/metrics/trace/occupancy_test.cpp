@@ -39,7 +39,7 @@ Span random_span(Rng& rng, int64_t latest) {
   span.begin = Instant(tick * begin);
   span.end = Instant(tick * (begin + length));
   span.type = static_cast<int32_t>(rng.upto(6));
-  span.wait = static_cast<double>(tick * rng.upto(length)) * unit::ns;
+  span.wait = as_real(tick * rng.upto(length)) * unit::ns;
   return span;
 }
 
@@ -57,7 +57,7 @@ Timeline random_timeline(uint64_t seed, bool untidy) {
       piece.repeat = static_cast<int32_t>(1 + rng.upto(3));
       for (int64_t spans = rng.upto(4); spans > 0; --spans)
         piece.spans.push_back(random_span(rng, 15));
-      piece.length = static_cast<double>(tick * ((untidy ? 20 : 27) + rng.upto(5))) * unit::ns;
+      piece.length = as_real(tick * ((untidy ? 20 : 27) + rng.upto(5))) * unit::ns;
       pattern.pieces.push_back(piece);
     }
     timeline.patterns.push_back(pattern);
@@ -67,7 +67,7 @@ Timeline random_timeline(uint64_t seed, bool untidy) {
     for (int i = 0; i < 4; ++i) {
       const auto pattern = static_cast<int32_t>(rng.upto(1));
       timeline.instances.push_back({.begin = Instant(begin), .pattern = pattern, .rank = rank});
-      const Seconds length = timeline.patterns[static_cast<size_t>(pattern)].length();
+      const Seconds length = timeline.patterns[as_size(pattern)].length();
       begin += run::whole_nanoseconds(length) + tick * (rng.upto(20) - (untidy ? 15 : 0));
     }
     for (int i = 0; i < 25; ++i) {
@@ -85,7 +85,7 @@ Occupancy slow_occupancy(const Timeline& timeline, int32_t rank) {
   std::vector<unsigned> doing(20000, 0);  // from -5000 on
   const auto mark = [&](unsigned bit, int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t)
-      doing[static_cast<size_t>(t + 5000)] |= bit;
+      doing[as_size(t + 5000)] |= bit;
   };
   const auto mark_span = [&](const Span& s) {
     const int64_t begin = s.begin.nanoseconds(), end = s.end.nanoseconds();
@@ -121,7 +121,7 @@ TEST_CASE("looking at each pattern once equals looking at every nanosecond") {
     const std::vector<Occupancy> expanded = occupancy_of_ranks(run::expand(timeline));
     for (int32_t rank : {0, 1}) {
       CAPTURE(seed);
-      const auto r = static_cast<size_t>(rank);
+      const auto r = as_size(rank);
       CHECK(fast[r].nanoseconds == slow_occupancy(timeline, rank).nanoseconds);
       const auto kernels = DeviceActivity::computing | DeviceActivity::communicating;
       CHECK(fast[r].time_with_any(kernels) == expanded[r].time_with_any(kernels));

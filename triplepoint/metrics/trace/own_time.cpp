@@ -42,11 +42,11 @@ class RankKernels::Durations {
     if (times.size() < 2) return;
     double sum = 0, squares = 0;
     for (const int64_t time : times)
-      sum += static_cast<double>(time);
-    const double mean = sum / static_cast<double>(times.size());
+      sum += as_real(time);
+    const double mean = sum / as_real(times.size());
     for (const int64_t time : times)
-      squares += (static_cast<double>(time) - mean) * (static_cast<double>(time) - mean);
-    variances_.push_back(squares / static_cast<double>(times.size() - 1));
+      squares += (as_real(time) - mean) * (as_real(time) - mean);
+    variances_.push_back(squares / as_real(times.size() - 1));
   }
 
   int32_t rank_ = -1, ranks_ = 0;
@@ -57,8 +57,8 @@ class RankKernels::Durations {
 
 RankKernels::RankKernels(const SpanList& spans, std::map<int32_t, int64_t> ended)
     : spans_(spans),
-      of_rank_(static_cast<size_t>(spans.timeline().num_ranks)),
-      gap_(static_cast<size_t>(spans.size()), 0),
+      of_rank_(as_size(spans.timeline().num_ranks)),
+      gap_(as_size(spans.size()), 0),
       ended_(std::move(ended)) {
   std::vector<Durations> durations, gaps;
   int64_t covered = 0;
@@ -72,7 +72,7 @@ RankKernels::RankKernels(const SpanList& spans, std::map<int32_t, int64_t> ended
     const size_t work = number_work(i);
     durations.resize(std::max(durations.size(), work + 1));
     gaps.resize(durations.size());
-    int64_t& gap = gap_[static_cast<size_t>(i)];
+    int64_t& gap = gap_[as_size(i)];
     if (rank != last_rank) first_[rank] = begin;
     if (rank == last_rank && begin > covered) gap = begin - covered;
     if (rank == last_rank && !for_untimed(rank, begin - gap, begin, [](const Untimed&) {}))
@@ -80,7 +80,7 @@ RankKernels::RankKernels(const SpanList& spans, std::map<int32_t, int64_t> ended
     covered = rank == last_rank ? std::max(covered, end) : end;
     last_rank = rank;
     if (kind == run::SpanKind::communication) continue;
-    OfRank& of = of_rank_[static_cast<size_t>(rank)];
+    OfRank& of = of_rank_[as_size(rank)];
     of.spans.push_back(i);
     of.longest = std::max(of.longest, end - begin);
     durations[work].add(rank, end - begin);
@@ -109,7 +109,7 @@ void RankKernels::find_untimed() {
       const auto ended = ended_.find(one.span);
       one.is_ended = ended != ended_.end() && ended->second <= end;
       one.end = one.is_ended ? std::max(one.begin, ended->second) : end;
-      of_rank_[static_cast<size_t>(spans_.rank(one.span))].untimed.push_back(one);
+      of_rank_[as_size(spans_.rank(one.span))].untimed.push_back(one);
     }
     return open.erase(found);
   };
@@ -130,7 +130,7 @@ void RankKernels::find_untimed() {
 template <class Visit>
 bool RankKernels::for_untimed(int32_t rank, int64_t begin, int64_t end, Visit visit) const {
   bool any = false;
-  for (const Untimed& one : of_rank_[static_cast<size_t>(rank)].untimed) {
+  for (const Untimed& one : of_rank_[as_size(rank)].untimed) {
     if (one.begin >= end || one.end <= begin) continue;
     any = true;
     visit(one);
@@ -140,7 +140,7 @@ bool RankKernels::for_untimed(int32_t rank, int64_t begin, int64_t end, Visit vi
 
 template <class Visit>
 void RankKernels::for_each(int32_t rank, int64_t begin, int64_t end, Visit visit) const {
-  const OfRank& of = of_rank_[static_cast<size_t>(rank)];
+  const OfRank& of = of_rank_[as_size(rank)];
   const auto begin_of = [&](int32_t i) { return spans_.begin(i); };
   auto i = std::lower_bound(of.spans.begin(), of.spans.end(), begin - of.longest,
                             [&](int32_t span, int64_t time) { return begin_of(span) < time; });
@@ -164,9 +164,9 @@ OwnTime RankKernels::between(int32_t rank, int64_t begin, int64_t end) const {
     const int64_t duration = spans_.duration(i);
     if (last <= first || duration <= 0) return;
     ++own.kernels;
-    const double share = static_cast<double>(last - first) / static_cast<double>(duration);
+    const double share = as_real(last - first) / as_real(duration);
     const Usual& usual = *usual_[work_of(i)];
-    const int64_t excess = last - first - std::llround(share * static_cast<double>(usual.middle));
+    const int64_t excess = last - first - std::llround(share * as_real(usual.middle));
     own.kernel_excess += excess;
     if (excess > own.most_excess) {
       own.most_excess = excess;
@@ -188,7 +188,7 @@ void RankKernels::add_gap(int32_t span, int64_t begin, OwnTime& own) const {
   if (start < begin || !usual) return;
   // Before what is seen first of a rank, a profiler shows no gap.
   if (spans_.detail(span) != nullptr && start == first_.at(spans_.rank(span))) return;
-  int64_t gap = std::min(gap_[static_cast<size_t>(span)], start - begin);
+  int64_t gap = std::min(gap_[as_size(span)], start - begin);
   // A kernel in it whose stamps are left out is taken to be as long as usual; a collective waits,
   // until it ended on its peers.
   int64_t usual_kernels = 0;
@@ -200,7 +200,7 @@ void RankKernels::add_gap(int32_t span, int64_t begin, OwnTime& own) const {
           gap = std::min(gap, start - one.end);
           return;
         }
-        const int32_t type = timed_type_[static_cast<size_t>(spans_.work(one.span).type)];
+        const int32_t type = timed_type_[as_size(spans_.work(one.span).type)];
         const auto work = works_.find({type, spans_.detail(one.span)->blocks});
         is_known =
             is_known && work != works_.end() && usual_[work->second] && usual_gap_[work->second];
@@ -217,12 +217,12 @@ void RankKernels::add_gap(int32_t span, int64_t begin, OwnTime& own) const {
 /// Kernels of one name and grid do the same work. Numbers count from 0.
 size_t RankKernels::number_work(int32_t i) {
   const run::SpanDetail* detail = spans_.detail(i);
-  if (detail == nullptr) return static_cast<size_t>(spans_.work(i).type);
+  if (detail == nullptr) return as_size(spans_.work(i).type);
   return works_.try_emplace({spans_.work(i).type, detail->blocks}, works_.size()).first->second;
 }
 size_t RankKernels::work_of(int32_t i) const {
   const run::SpanDetail* detail = spans_.detail(i);
-  if (detail == nullptr) return static_cast<size_t>(spans_.work(i).type);
+  if (detail == nullptr) return as_size(spans_.work(i).type);
   return works_.at({spans_.work(i).type, detail->blocks});
 }
 
@@ -245,7 +245,7 @@ std::vector<Gap> gaps_of(const SpanList& spans, int32_t rank,
   const auto [first, last] = spans.of_rank(rank);
   for (int32_t i = first; i < last; ++i) {
     if (!runs_on_device(spans.type(i).kind)) continue;
-    const int32_t launch = launches.empty() ? -1 : launches[static_cast<size_t>(i)];
+    const int32_t launch = launches.empty() ? -1 : launches[as_size(i)];
     const bool is_late = launches.empty() || (launch >= 0 && spans.begin(launch) > end);
     if (end != INT64_MIN && spans.begin(i) - end > IdleRules{}.kernel_gap && is_late)
       gaps.push_back({end, spans.begin(i)});
@@ -315,14 +315,12 @@ std::optional<GapCalls> calls_in_gaps(const run::Timeline& timeline) {
     of_kind[call.first] += time;
   const HostCallKind most =
       std::ranges::max_element(of_kind, {}, &std::pair<const HostCallKind, int64_t>::second)->first;
-  GapCalls found{
-      .kind = most,
-      .time = static_cast<double>(of_kind[most]) / static_cast<double>(busiest.size()) * unit::ns};
+  GapCalls found{.kind = most, .time = as_real(of_kind[most]) / as_real(busiest.size()) * unit::ns};
   int64_t longest = -1;
   for (const auto& [call, time] : times)
     if (call.first == most && time > longest) longest = time, found.name = call.second;
   const int64_t shared = most == HostCallKind::other ? longest : of_kind[most];
-  found.share = static_cast<double>(shared) / static_cast<double>(all);
+  found.share = as_real(shared) / as_real(all);
   return found;
 }
 

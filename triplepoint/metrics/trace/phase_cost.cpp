@@ -97,7 +97,7 @@ std::optional<LeastSquares::Solution> LeastSquares::solve() const {
     residual -= x * right_[i];
   }
   solution.residual = std::max(0.0, residual);
-  const double variance = solution.residual / static_cast<double>(equations_ - unknowns_);
+  const double variance = solution.residual / as_real(equations_ - unknowns_);
   for (size_t i = 0; i < unknowns_; ++i)
     solution.deviation.push_back(std::sqrt(variance * std::max(0.0, inverse[i * unknowns_ + i])));
   return solution;
@@ -167,7 +167,7 @@ HeldSeries::HeldSeries(const run::Series& series, Holds holds, int64_t window)
 size_t HeldSeries::first_after(int64_t time) const {
   const auto found = std::upper_bound(pieces_.begin(), pieces_.end(), time,
                                       [](int64_t t, const Piece& p) { return t < p.end; });
-  return static_cast<size_t>(found - pieces_.begin());
+  return as_size(found - pieces_.begin());
 }
 
 bool HeldSeries::covers(const TimeInterval& interval) const {
@@ -181,7 +181,7 @@ constexpr int64_t periods_to_integrate = 10;  // in shorter ones, borders are to
 constexpr int64_t periods_to_count = 20;      // a counter's steps are a twentieth of that at most
 
 double seconds(int64_t nanoseconds) {
-  return static_cast<double>(nanoseconds) * 1e-9;
+  return as_real(nanoseconds) * 1e-9;
 }
 
 /// The power that a device's series show, best signal first, and how its values see.
@@ -271,7 +271,7 @@ class RankCosts {
     }
     const double power = energy / seconds(cost.time);
     const double step = power * seconds(period) / 2;
-    const double uncertainty = step * std::sqrt(2.0 * static_cast<double>(cost.occurrences));
+    const double uncertainty = step * std::sqrt(2.0 * as_real(cost.occurrences));
     set_energy(cost, "counter", energy, uncertainty);
     return true;
   }
@@ -309,7 +309,7 @@ class RankCosts {
       error += border_error(interval.begin) + border_error(interval.end);
     if (known == 0) return;
     // What no sample covers counts at the mean of what they do.
-    const double scale = static_cast<double>(cost.time) / static_cast<double>(known);
+    const double scale = as_real(cost.time) / as_real(known);
     set_energy(cost, "integrated", energy * scale, error * scale);
   }
 
@@ -332,7 +332,7 @@ class RankCosts {
     int64_t inside = 0;
     for (; next != intervals.end() && next->begin < end; ++next)
       inside += std::min(end, next->end) - std::max(begin, next->begin);
-    return static_cast<double>(inside) / static_cast<double>(end - begin);
+    return as_real(inside) / as_real(end - begin);
   }
 
   TimeInterval reach() const {
@@ -395,7 +395,7 @@ class RankCosts {
   std::optional<double> residual() const {
     const Fold folded = fold();
     if (!folded.solution) return std::nullopt;
-    return folded.solution->residual / static_cast<double>(folded.samples);
+    return folded.solution->residual / as_real(folded.samples);
   }
 
   void add_folded(std::vector<PhaseCost>& costs) const {
@@ -410,7 +410,7 @@ class RankCosts {
     for (size_t k = 0; k < costs.size(); ++k) {
       if (!is_folded(costs[k])) continue;
       const auto place = std::ranges::find(folded.seen, k);
-      const auto i = static_cast<size_t>(place - folded.seen.begin());
+      const auto i = as_size(place - folded.seen.begin());
       if (solution && place != folded.seen.end() && is_told(i)) {
         set_energy(costs[k], "folded", solution->x[i] * seconds(costs[k].time),
                    solution->deviation[i] * seconds(costs[k].time));
@@ -461,11 +461,11 @@ class RankCosts {
     int64_t known = 0;
     HeldSeries(*series, HeldSeries::Holds::until_next)
         .over(phase.intervals, [&](const HeldSeries::Piece& piece, TimeInterval part) {
-          sum += piece.value * static_cast<double>(part.end - part.begin);
+          sum += piece.value * as_real(part.end - part.begin);
           known += part.end - part.begin;
           peak = std::max(peak.value_or(piece.value), piece.value);
         });
-    if (known > 0) mean = sum / static_cast<double>(known);
+    if (known > 0) mean = sum / as_real(known);
   }
 
   void add_throttle(const Phase& phase, PhaseCost& cost) const {
@@ -491,7 +491,7 @@ class RankCosts {
       known += interval.end - interval.begin;
     }
     if (known == 0) return std::nullopt;
-    return held_ns / static_cast<double>(known);
+    return held_ns / as_real(known);
   }
 
   std::optional<double> polled_share(const Phase& phase, const run::ThrottleReason& reason) const {
@@ -505,7 +505,7 @@ class RankCosts {
           if ((bits & reason.bit) != 0) held += part.end - part.begin;
         });
     if (known == 0) return std::nullopt;
-    return static_cast<double>(held) / static_cast<double>(known);
+    return as_real(held) / as_real(known);
   }
 
   const std::vector<const Phase*>& phases_;

@@ -50,9 +50,9 @@ struct Signal {
   double energy_until(int64_t time) const {
     double energy = 0;
     for (size_t i = 0; i < phases.size(); ++i)
-      energy += watts[i] * 1e-9 *
-                static_cast<double>(std::clamp<int64_t>(time - phases[i].begin, 0,
-                                                        phases[i].end - phases[i].begin));
+      energy +=
+          watts[i] * 1e-9 *
+          as_real(std::clamp<int64_t>(time - phases[i].begin, 0, phases[i].end - phases[i].begin));
     return energy;
   }
   double power_at(int64_t time) const {
@@ -69,7 +69,7 @@ struct Signal {
     for (int64_t t = period; t < end() + 2 * period; t += period) {
       double value = power_at(t);
       if (window > 0)
-        value = (energy_until(t) - energy_until(t - window)) / (1e-9 * static_cast<double>(window));
+        value = (energy_until(t) - energy_until(t - window)) / (1e-9 * as_real(window));
       if (signal == "energy_j") value = energy_until(t);
       series.times.emplace_back(t);
       series.values.push_back(value);
@@ -115,7 +115,7 @@ TEST_CASE("folding finds the power of phases far shorter than the sensor's perio
       REQUIRE(cost.power_mean_w);
       CHECK(*cost.power_mean_w == doctest::Approx(level.watts).epsilon(0.01));
       CHECK(*cost.energy_j ==
-            doctest::Approx(level.watts * 1e-9 * static_cast<double>(cost.time)).epsilon(0.01));
+            doctest::Approx(level.watts * 1e-9 * as_real(cost.time)).epsilon(0.01));
     }
   }
 }
@@ -153,7 +153,7 @@ TEST_CASE("long phases are integrated, and the error stays within what is stated
     const PhaseCost& cost = find(costs, level.label);
     CAPTURE(level.label);
     CHECK(cost.method == "integrated");
-    const double truth = level.watts * 1e-9 * static_cast<double>(cost.time);
+    const double truth = level.watts * 1e-9 * as_real(cost.time);
     CHECK(std::abs(*cost.energy_j - truth) <= 1.1 * *cost.energy_uncertainty_j);
     CHECK(*cost.energy_uncertainty_j < 0.2 * truth);
     CHECK(*cost.power_peak_w == doctest::Approx(level.watts));
@@ -198,7 +198,7 @@ TEST_CASE("throttling that falls between the polls is read from residency counte
   run::Series bits{"throttle_reasons", 3}, counter{"throttle_ns_sw_power_cap", 3};
   for (int64_t t = 0; t < signal.end() + 200 * ms; t += 100 * ms) {
     bits.times.emplace_back(t), bits.values.push_back(0);
-    counter.times.emplace_back(t), counter.values.push_back(0.3 * static_cast<double>(t));
+    counter.times.emplace_back(t), counter.values.push_back(0.3 * as_real(t));
   }
   const auto phases = phases_of(signal.timeline, PhasesBy::activity);
   CHECK(!find(cost_of_phases(phases, run), "compute").throttle_known);

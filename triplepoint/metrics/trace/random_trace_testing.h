@@ -15,8 +15,7 @@ class Rng {
  public:
   explicit Rng(uint64_t seed) : seed_(seed) {}
   int64_t upto(int64_t most) {
-    return static_cast<int64_t>(random_uniform({.seed = seed_}, draw_++) *
-                                static_cast<double>(most + 1));
+    return static_cast<int64_t>(random_uniform({.seed = seed_}, draw_++) * as_real(most + 1));
   }
 
  private:

@@ -40,9 +40,9 @@ class TrainingMaker {
     draw_shape();
     const int32_t ranks = training_.ranks();
     if (cause != Cause::none) training_.culprit = static_cast<int32_t>(rng_.upto(ranks - 1));
-    slowdown_ = 0.10 + 0.01 * static_cast<double>(rng_.upto(40));
+    slowdown_ = 0.10 + 0.01 * as_real(rng_.upto(40));
     host_delay_ = 20'000 + rng_.upto(40'000);
-    programs_.resize(static_cast<size_t>(ranks));
+    programs_.resize(as_size(ranks));
     const int32_t per_host = 1 << rng_.upto(3);
     int64_t offset = 0;
     double drift = 0;
@@ -50,7 +50,7 @@ class TrainingMaker {
     for (int32_t rank = 0; rank < ranks; ++rank) {
       if (rank % per_host == 0) {
         offset = rng_.upto(20'000'000) - 10'000'000;
-        drift = static_cast<double>(drifts.upto(100) - 50) * 1e-6;
+        drift = as_real(drifts.upto(100) - 50) * 1e-6;
       }
       training_.clock.push_back(offset);
       drift_.push_back(drift);
@@ -137,13 +137,12 @@ class TrainingMaker {
     int64_t time = work + work * (rng_.upto(400) - 200) / 10'000;
     const bool slow = rank == training_.culprit;
     if (slow && training_.cause == Cause::slow_kernels)
-      time += static_cast<int64_t>(slowdown_ * static_cast<double>(time));
+      time += static_cast<int64_t>(slowdown_ * as_real(time));
     const int64_t late = slow && training_.cause == Cause::late_host ? host_delay_ : 0;
-    programs_[static_cast<size_t>(rank)].pieces.push_back(
-        {.work = time,
-         .type = type,
-         .blocks = blocks,
-         .extra_idle = late + 1000 + rng_.upto(2000)});
+    programs_[as_size(rank)].pieces.push_back({.work = time,
+                                               .type = type,
+                                               .blocks = blocks,
+                                               .extra_idle = late + 1000 + rng_.upto(2000)});
   }
 
   /// The rank's n-th collective of this group meets those of the other members.
@@ -156,7 +155,7 @@ class TrainingMaker {
     Meeting& meeting = meeting_at(fmt::format("{} {}", group, sequence), size, elements);
     meeting.communicators[rank] = group;
     meeting.sequences[rank] = sequence;
-    programs_[static_cast<size_t>(rank)].pieces.push_back({.meetings = {last_meeting_}});
+    programs_[as_size(rank)].pieces.push_back({.meetings = {last_meeting_}});
   }
 
   Meeting& meeting_at(const std::string& key, int32_t size, int64_t elements) {
@@ -164,7 +163,7 @@ class TrainingMaker {
         meeting_of_.try_emplace(key, static_cast<int32_t>(meetings_.size()));
     if (is_new) meetings_.push_back({.size = size, .elements = elements});
     last_meeting_ = found->second;
-    return meetings_[static_cast<size_t>(found->second)];
+    return meetings_[as_size(found->second)];
   }
 
   /// A message to or from a neighbouring stage; numbered on each rank as PyTorch does.
@@ -197,7 +196,7 @@ class TrainingMaker {
 
   void add_messages(int32_t rank, std::vector<int32_t> meetings) {
     if (meetings.empty()) return;
-    programs_[static_cast<size_t>(rank)].pieces.push_back({.meetings = std::move(meetings)});
+    programs_[as_size(rank)].pieces.push_back({.meetings = std::move(meetings)});
   }
 
   void add_pass(int32_t rank, int64_t times) {
@@ -269,9 +268,9 @@ class TrainingMaker {
     for (const Program& program : programs_)
       middle = std::max(middle, program.time / 2);
     const auto gained = [&](int32_t rank, Instant time) {
-      const int64_t clock = training_.clock[static_cast<size_t>(rank)];
-      const double since_middle = static_cast<double>(time.nanoseconds() - clock - middle);
-      return static_cast<int64_t>(drift_[static_cast<size_t>(rank)] * since_middle);
+      const int64_t clock = training_.clock[as_size(rank)];
+      const double since_middle = as_real(time.nanoseconds() - clock - middle);
+      return static_cast<int64_t>(drift_[as_size(rank)] * since_middle);
     };
     for (run::Span& span : training_.timeline.spans) {
       const int64_t begin = gained(span.rank, span.begin), end = gained(span.rank, span.end);
@@ -283,8 +282,8 @@ class TrainingMaker {
   /// One long pause before one of the culprit's kernels.
   void plant_stall() {
     if (training_.cause != Cause::stall) return;
-    auto& pieces = programs_[static_cast<size_t>(training_.culprit)].pieces;
-    size_t place = static_cast<size_t>(rng_.upto(static_cast<int64_t>(pieces.size()) * 3 / 4));
+    auto& pieces = programs_[as_size(training_.culprit)].pieces;
+    size_t place = as_size(rng_.upto(static_cast<int64_t>(pieces.size()) * 3 / 4));
     while (place == 0 || !pieces[place].meetings.empty())
       ++place;
     pieces[place].extra_idle += 4'000'000 + rng_.upto(8'000'000);
@@ -300,7 +299,7 @@ class TrainingMaker {
   }
 
   bool advance(int32_t rank) {
-    Program& program = programs_[static_cast<size_t>(rank)];
+    Program& program = programs_[as_size(rank)];
     if (program.next == program.pieces.size()) return false;
     const Piece& piece = program.pieces[program.next];
     if (piece.meetings.empty()) {
@@ -318,15 +317,15 @@ class TrainingMaker {
   bool finish_meetings(int32_t rank, Program& program, const Piece& piece) {
     if (!program.is_posted)
       for (const int32_t index : piece.meetings)
-        meetings_[static_cast<size_t>(index)].begins[rank] = program.time + rng_.upto(1000);
+        meetings_[as_size(index)].begins[rank] = program.time + rng_.upto(1000);
     program.is_posted = true;
     int64_t end = 0;
     for (const int32_t index : piece.meetings) {
-      Meeting& meeting = meetings_[static_cast<size_t>(index)];
+      Meeting& meeting = meetings_[as_size(index)];
       if (static_cast<int32_t>(meeting.begins.size()) < meeting.size) return false;
     }
     for (const int32_t index : piece.meetings) {
-      Meeting& meeting = meetings_[static_cast<size_t>(index)];
+      Meeting& meeting = meetings_[as_size(index)];
       int64_t arrival = 0;
       for (const auto& [member, begin] : meeting.begins)
         arrival = std::max(arrival, begin);
@@ -345,7 +344,7 @@ class TrainingMaker {
 
   void write_span(int32_t rank, int64_t begin, int64_t end, int32_t type,
                   const run::SpanDetail& detail) {
-    const int64_t clock = training_.clock[static_cast<size_t>(rank)];
+    const int64_t clock = training_.clock[as_size(rank)];
     training_.timeline.spans.push_back({Instant(begin + clock), Instant(end + clock), type, rank});
     training_.timeline.details.push_back(detail);
   }

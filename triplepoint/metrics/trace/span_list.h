@@ -24,15 +24,12 @@ class SpanList {
     return work(i).end.nanoseconds() - work(i).begin.nanoseconds();
   }
   int32_t rank(int32_t i) const { return entry(i).rank; }
-  const run::SpanType& type(int32_t i) const {
-    return timeline_.types[static_cast<size_t>(work(i).type)];
-  }
+  const run::SpanType& type(int32_t i) const { return timeline_.types[as_size(work(i).type)]; }
   /// What holds wherever the span runs: type, wait, bytes, flops. In a pattern, its times are
   /// relative and its rank, stage, microbatch and layer are not known.
   const run::Span& work(int32_t i) const {
     const int32_t span = entry(i).span;
-    return span >= 0 ? timeline_.spans[static_cast<size_t>(span)]
-                     : *pieces_[static_cast<size_t>(-1 - span)];
+    return span >= 0 ? timeline_.spans[as_size(span)] : *pieces_[as_size(-1 - span)];
   }
   /// With its own times and rank.
   run::Span at(int32_t i) const {
@@ -44,12 +41,12 @@ class SpanList {
   }
   /// The spans of one rank: from the first up to, not including, the second.
   std::pair<int32_t, int32_t> of_rank(int32_t rank) const {
-    return {first_[static_cast<size_t>(rank)], first_[static_cast<size_t>(rank) + 1]};
+    return {first_[as_size(rank)], first_[as_size(rank) + 1]};
   }
   /// Absent in a timeline that has none, as one with instances.
   const run::SpanDetail* detail(int32_t i) const {
     const bool has_none = timeline_.details.empty() || !timeline_.instances.empty();
-    return has_none ? nullptr : &timeline_.details[static_cast<size_t>(i)];
+    return has_none ? nullptr : &timeline_.details[as_size(i)];
   }
 
  private:
@@ -58,7 +55,7 @@ class SpanList {
     int32_t span = 0;  // of the timeline; below zero: -1 - index into pieces_
     int32_t rank = 0;
   };
-  const Entry& entry(int32_t i) const { return entries_[static_cast<size_t>(i)]; }
+  const Entry& entry(int32_t i) const { return entries_[as_size(i)]; }
   void add_instance(const run::PatternInstance&, int32_t first_piece_span);
 
   const run::Timeline& timeline_;

@@ -20,8 +20,8 @@ run::Span random_span(Rng& rng, int64_t latest) {
   const int64_t begin = rng.upto(latest), length = rng.upto(6);
   run::Span span{Instant(begin), Instant(begin + length), types[rng.upto(4)]};
   if (span.type == all_reduce) {
-    span.wait = static_cast<double>(rng.upto(length)) * unit::ns;
-    span.bytes = static_cast<double>(rng.upto(2)) * unit::B;
+    span.wait = as_real(rng.upto(length)) * unit::ns;
+    span.bytes = as_real(rng.upto(2)) * unit::B;
   }
   return span;
 }
@@ -37,7 +37,7 @@ run::Timeline random_patterns(uint64_t seed) {
     for (int64_t piece = rng.upto(2); piece >= 0; --piece) {
       made.pieces.push_back({.spans = {},
                              .repeat = static_cast<int32_t>(1 + rng.upto(2)),
-                             .length = static_cast<double>(5 + rng.upto(5)) * unit::ns});
+                             .length = as_real(5 + rng.upto(5)) * unit::ns});
       for (int64_t span = rng.upto(3); span >= 0; --span)
         made.pieces.back().spans.push_back(random_span(rng, 6));
     }
@@ -62,9 +62,9 @@ TEST_CASE("a list of spans has those of the expanded timeline, in its order") {
     CAPTURE(seed);
     const run::Timeline timeline = random_patterns(seed), expanded = run::expand(timeline);
     const SpanList list(timeline);
-    REQUIRE(static_cast<size_t>(list.size()) == expanded.spans.size());
+    REQUIRE(as_size(list.size()) == expanded.spans.size());
     for (int32_t i = 0; i < list.size(); ++i) {
-      const run::Span &span = expanded.spans[static_cast<size_t>(i)], own = list.at(i);
+      const run::Span &span = expanded.spans[as_size(i)], own = list.at(i);
       REQUIRE(std::tuple(own.begin, own.end, own.type, own.rank) ==
               std::tuple(span.begin, span.end, span.type, span.rank));
       REQUIRE(std::tuple(own.wait, own.bytes) == std::tuple(span.wait, span.bytes));

@@ -28,8 +28,8 @@ int64_t count_ranks(const run::Timeline& timeline) {
 Side side_of(const run::Timeline& timeline, TraceSteps steps, bool per_step) {
   Side side{.ranks = count_ranks(timeline)};
   side.timeline = per_step ? inside_steps(timeline, steps) : timeline;
-  side.parts = static_cast<double>(std::max<int64_t>(1, side.ranks));
-  if (per_step) side.parts *= static_cast<double>(steps.steps.size());
+  side.parts = as_real(std::max<int64_t>(1, side.ranks));
+  if (per_step) side.parts *= as_real(steps.steps.size());
   side.steps = std::move(steps);
   return side;
 }
@@ -39,8 +39,8 @@ std::vector<DiffRow> diff_tables(const Side& before, const Side& after, KernelTa
   const auto take = [&](const Side& side, auto count, auto time) {
     for (const KernelRow& row : kernel_table(side.timeline, by)) {
       DiffRow& entry = rows[{std::string(row.label), std::string(row.name)}];
-      entry.*count = static_cast<double>(row.count) / side.parts;
-      entry.*time = static_cast<double>(row.total) / side.parts;
+      entry.*count = as_real(row.count) / side.parts;
+      entry.*time = as_real(row.total) / side.parts;
     }
   };
   take(before, &DiffRow::count_before, &DiffRow::ns_before);
@@ -65,8 +65,8 @@ std::vector<std::optional<double>> step_spans(const run::Timeline& timeline,
     const auto ranks = breakdown_of_ranks(step);
     double sum = 0;
     for (const RankBreakdown& rank : ranks)
-      sum += static_cast<double>(rank.span());
-    if (!ranks.empty()) spans[i] = sum / static_cast<double>(ranks.size());
+      sum += as_real(rank.span());
+    if (!ranks.empty()) spans[i] = sum / as_real(ranks.size());
   });
   return spans;
 }

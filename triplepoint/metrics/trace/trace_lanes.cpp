@@ -39,7 +39,7 @@ LaneOfSpans lane_of(const run::Timeline& timeline, const LaneKey& key) {
     const auto stream = static_cast<run::Stream>(index);
     return {.rank = rank, .stream = stream, .name = std::string(name_of(stream))};
   }
-  const run::Lane& lane = timeline.lanes[static_cast<size_t>(index)];
+  const run::Lane& lane = timeline.lanes[as_size(index)];
   return {.rank = rank, .stream = lane.stream, .number = lane.number, .name = lane.name};
 }
 

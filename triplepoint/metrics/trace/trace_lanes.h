@@ -39,7 +39,7 @@ std::vector<int32_t> launches_of(const run::Timeline&);
 bool knows_launches(const std::vector<int32_t>& launches);
 
 inline const run::SpanType& type_of(const run::Timeline& timeline, const run::Span& span) {
-  return timeline.types[static_cast<size_t>(span.type)];
+  return timeline.types[as_size(span.type)];
 }
 inline const run::SpanDetail* detail_of(const run::Timeline& timeline, size_t span) {
   return timeline.details.empty() ? nullptr : &timeline.details[span];

@@ -60,7 +60,7 @@ double repeats(const std::vector<int32_t>& names, size_t period) {
   size_t same = 0;
   for (size_t i = 0; i + period < names.size(); ++i)
     same += names[i] == names[i + period];
-  return static_cast<double>(same) / static_cast<double>(names.size() - period);
+  return as_real(same) / as_real(names.size() - period);
 }
 
 /// Distances between neighbours of the rarest names that occur more than once.
@@ -92,12 +92,12 @@ std::optional<size_t> period_of(const std::vector<int32_t>& names) {
 /// Where in the period the steps begin: the place with the longest gaps before it.
 size_t step_begin(const run::Timeline& timeline, const LaneOfSpans& lane, size_t period) {
   const auto span = [&](size_t i) -> const run::Span& {
-    return timeline.spans[static_cast<size_t>(lane.spans[i])];
+    return timeline.spans[as_size(lane.spans[i])];
   };
   std::vector<int64_t> gaps(period, 0);
   for (size_t i = 1; i < lane.spans.size(); ++i)
     gaps[i % period] += span(i).begin.nanoseconds() - span(i - 1).end.nanoseconds();
-  return static_cast<size_t>(std::max_element(gaps.begin(), gaps.end()) - gaps.begin());
+  return as_size(std::max_element(gaps.begin(), gaps.end()) - gaps.begin());
 }
 
 std::vector<TraceStep> repeating_steps(const run::Timeline& timeline) {
@@ -107,21 +107,20 @@ std::vector<TraceStep> repeating_steps(const run::Timeline& timeline) {
     const LaneOfSpans& lane = entry.second;
     std::vector<int32_t> names;
     for (int32_t span : lane.spans)
-      names.push_back(timeline.spans[static_cast<size_t>(span)].type);
+      names.push_back(timeline.spans[as_size(span)].type);
     const std::optional<size_t> period = period_of(names);
     if (!period) continue;
     const auto begin_of = [&](size_t i) {
-      return timeline.spans[static_cast<size_t>(lane.spans[i])].begin.nanoseconds();
+      return timeline.spans[as_size(lane.spans[i])].begin.nanoseconds();
     };
     size_t number = 0;
     for (size_t i = step_begin(timeline, lane, *period); i + *period <= names.size();
          i += *period, ++number) {
       if (number == steps.size()) steps.push_back({.name = fmt::format("step {}", number + 1)});
       const size_t next = i + *period;
-      const int64_t end =
-          next < names.size()
-              ? begin_of(next)
-              : timeline.spans[static_cast<size_t>(lane.spans[next - 1])].end.nanoseconds();
+      const int64_t end = next < names.size()
+                              ? begin_of(next)
+                              : timeline.spans[as_size(lane.spans[next - 1])].end.nanoseconds();
       steps[number].ranks.push_back({rank, begin_of(i), end});
     }
   }
@@ -167,8 +166,7 @@ std::vector<int32_t> steps_of_spans(const run::Timeline& timeline, const TraceSt
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     const run::Span& span = timeline.spans[i];
     const int32_t launch = launches.empty() ? -1 : launches[i];
-    const Instant when =
-        launch < 0 ? span.begin : timeline.spans[static_cast<size_t>(launch)].begin;
+    const Instant when = launch < 0 ? span.begin : timeline.spans[as_size(launch)].begin;
     steps.push_back(clock.step_at(span.rank, when.nanoseconds()));
   }
   return steps;
@@ -184,7 +182,7 @@ DeviceExtents device_extents(const run::Timeline& timeline, const TraceSteps& fo
     if (found.step_of_span[i] < 0 || !is_kernel(type_of(timeline, span).kind)) continue;
     auto& own = extents[span.rank];
     own.resize(found.steps.size(), {INT64_MAX, INT64_MIN});
-    auto& [begin, end] = own[static_cast<size_t>(found.step_of_span[i])];
+    auto& [begin, end] = own[as_size(found.step_of_span[i])];
     begin = std::min(begin, span.begin.nanoseconds());
     end = std::max(end, span.end.nanoseconds());
   }
@@ -204,7 +202,7 @@ bool follow_device(const run::Timeline& timeline, TraceSteps& found) {
         if (of.rank == rank) own.emplace_back(s, &of), marked += of.end - of.begin;
     for (const auto& extent : extents)
       begin = std::min(begin, extent.first), end = std::max(end, extent.second);
-    if (static_cast<double>(end - begin) < clear * static_cast<double>(marked)) continue;
+    if (as_real(end - begin) < clear * as_real(marked)) continue;
     any = true;
     for (const auto& [step, of] : own) {
       of->begin = begin;
@@ -265,7 +263,7 @@ void for_each_step(const run::Timeline& timeline, const TraceSteps& steps,
                    const std::function<void(size_t, const run::Timeline&)>& visit) {
   std::vector<std::vector<size_t>> spans(steps.steps.size());
   for (size_t i = 0; i < timeline.spans.size(); ++i)
-    if (steps.step_of_span[i] >= 0) spans[static_cast<size_t>(steps.step_of_span[i])].push_back(i);
+    if (steps.step_of_span[i] >= 0) spans[as_size(steps.step_of_span[i])].push_back(i);
   run::Timeline part = part_of(timeline, [](size_t) { return false; });
   for (size_t step = 0; step < spans.size(); ++step) {
     part.spans.clear();
@@ -301,11 +299,10 @@ MeanStep mean_of(const RankBreakdown& whole, const std::vector<IdleTime>& steps,
     mean.idle.*of /= mean.steps;
   }
   const int64_t most = mean.length - whole.busy / mean.steps - mean.idle.total();
-  const double share =
-      std::min(1.0, static_cast<double>(std::max<int64_t>(0, most)) /
-                        static_cast<double>(std::max<int64_t>(1, mean.between.total())));
+  const double share = std::min(1.0, as_real(std::max<int64_t>(0, most)) /
+                                         as_real(std::max<int64_t>(1, mean.between.total())));
   for (const auto of : idle_classes) {
-    mean.between.*of = std::llround(share * static_cast<double>(mean.between.*of));
+    mean.between.*of = std::llround(share * as_real(mean.between.*of));
     mean.idle.*of += mean.between.*of;
   }
   return mean;

@@ -99,7 +99,7 @@ TEST_CASE("numbers keep three digits and never turn scientific") {
 TEST_CASE("the colour scale goes from dark to light without turning back") {
   const auto lightness = [](const std::string& colour) {
     const auto channel = [&](int at) {
-      return std::stoi(colour.substr(static_cast<std::size_t>(at), 2), nullptr, 16);
+      return std::stoi(colour.substr(as_size(at), 2), nullptr, 16);
     };
     return 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5);
   };

@@ -67,13 +67,13 @@ int32_t highest_depth(const std::vector<int32_t>& depth) {
 /// others fill their column from the top.
 std::vector<double> rows_of(const spec::Chassis& chassis, const std::vector<int32_t>& depth) {
   std::vector<double> row(depth.size(), 0);
-  std::vector<double> next(static_cast<std::size_t>(highest_depth(depth)) + 1, 0);
+  std::vector<double> next(as_size(highest_depth(depth)) + 1, 0);
   for (std::size_t slot = 0; slot < depth.size(); ++slot) {
     std::vector<std::size_t> before;
     for (std::size_t other = 0; other < depth.size(); ++other)
       if (depth[other] == depth[slot] - 1 && lies_behind(chassis, slot, other))
         before.push_back(other);
-    double& free = next[static_cast<std::size_t>(depth[slot])];
+    double& free = next[as_size(depth[slot])];
     row[slot] = before.size() == 1 && before[0] < slot ? std::max(free, row[before[0]]) : free;
     free = row[slot] + 1;
   }
@@ -89,7 +89,7 @@ double mean_of(const Node& node, const std::vector<double>& values) {
     sum += values[*device];
     ++count;
   }
-  return count > 0 ? sum / static_cast<double>(count) : 0;
+  return count > 0 ? sum / as_real(count) : 0;
 }
 
 std::vector<Node> nodes_of(const run::Run& run, const metrics::Metrics& metrics,
@@ -97,14 +97,12 @@ std::vector<Node> nodes_of(const run::Run& run, const metrics::Metrics& metrics,
   std::vector<Node> nodes;
   for (std::size_t i = 0; i < run.devices.size(); ++i) {
     const run::Device& device = run.devices[i];
-    if (device.node < 0 || device.slot < 0 || static_cast<std::size_t>(device.slot) >= slots)
-      continue;
-    while (nodes.size() <= static_cast<std::size_t>(device.node)) {
+    if (device.node < 0 || device.slot < 0 || as_size(device.slot) >= slots) continue;
+    while (nodes.size() <= as_size(device.node)) {
       nodes.push_back({static_cast<int32_t>(nodes.size()), {}, 0});
       nodes.back().device_of_slot.resize(slots);
     }
-    nodes[static_cast<std::size_t>(device.node)]
-        .device_of_slot[static_cast<std::size_t>(device.slot)] = i;
+    nodes[as_size(device.node)].device_of_slot[as_size(device.slot)] = i;
   }
   for (Node& node : nodes)
     node.mean_c = mean_of(node, metrics.temperature_per_gpu_c);
@@ -205,8 +203,8 @@ std::string inlet_text(const Picture& picture, const Node& node) {
 
 std::string node_drawing(const Picture& picture, const Node& node) {
   const std::string gradient = fmt::format("{}-flow-{}", picture.options.id, node.index);
-  const std::string host = static_cast<std::size_t>(node.index) < picture.run.manifest.hosts.size()
-                               ? picture.run.manifest.hosts[static_cast<std::size_t>(node.index)]
+  const std::string host = as_size(node.index) < picture.run.manifest.hosts.size()
+                               ? picture.run.manifest.hosts[as_size(node.index)]
                                : fmt::format("node {}", node.index);
   const std::string name = fmt::format("{}: {} °C mean", host, significant(node.mean_c));
   std::string svg = svg_begin(picture.width(), picture.height() + 4, name) + "<defs>" +
@@ -318,15 +316,14 @@ std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& m
   int64_t counts[2] = {0, 0};
   for (std::size_t i = 0; i < run.devices.size() && i < metrics.temperature_per_gpu_c.size(); ++i) {
     const int32_t slot = run.devices[i].slot;
-    if (slot < 0 || static_cast<std::size_t>(slot) >= depth.size()) continue;
-    const int32_t at = depth[static_cast<std::size_t>(slot)];
+    if (slot < 0 || as_size(slot) >= depth.size()) continue;
+    const int32_t at = depth[as_size(slot)];
     if ((at != 0 && at != deepest) || !std::isfinite(metrics.temperature_per_gpu_c[i])) continue;
     sums[at == 0 ? 0 : 1] += metrics.temperature_per_gpu_c[i];
     ++counts[at == 0 ? 0 : 1];
   }
   if (counts[0] == 0 || counts[1] == 0) return std::nullopt;
-  return DepthGap{sums[0] / static_cast<double>(counts[0]),
-                  sums[1] / static_cast<double>(counts[1])};
+  return DepthGap{sums[0] / as_real(counts[0]), sums[1] / as_real(counts[1])};
 }
 
 std::string gpu_curves_svg(const run::Run& run, int32_t device) {
@@ -334,7 +331,7 @@ std::string gpu_curves_svg(const run::Run& run, int32_t device) {
   constexpr std::size_t points = 60;  // more cannot be told apart at this width
   const std::vector<answers::Plot> plots = answers::plots_of(run, points, device);
   if (plots.empty()) return "";
-  const auto count = static_cast<double>(plots.size());
+  const auto count = as_real(plots.size());
   std::string svg =
       svg_begin(width, count * pitch + 16, fmt::format("GPU {} over the run", device));
   double y = 0;
@@ -345,7 +342,7 @@ std::string gpu_curves_svg(const run::Run& run, int32_t device) {
     std::string path;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i]) continue;
-      const double x = width * static_cast<double>(i) / static_cast<double>(values.size());
+      const double x = width * as_real(i) / as_real(values.size());
       const double height = plot_height * (*values[i] - extremes.lowest) / range;
       path += fmt::format("{}{:.0f} {:.0f}", i > 0 && values[i - 1] ? "L" : "M", x,
                           y + plot_head + plot_height - height);

@@ -162,7 +162,7 @@ Columns columns_of(const Group& group, const Signal& signal) {
     if (values.size() <= columns.devices) continue;
     columns.devices = values.size();
     columns.slots = row->slots.size() == values.size() ? row->slots : std::vector<int32_t>();
-    columns.per_node = static_cast<std::size_t>(std::max<int64_t>(1, row->gpus_per_node));
+    columns.per_node = as_size(std::max<int64_t>(1, row->gpus_per_node));
   }
   columns.by_node = columns.devices > most_columns;
   return columns;
@@ -380,7 +380,7 @@ double mean_message(const StudyRow& row) {
   double bytes = 0, count = 0;
   for (const metrics::MessageBucket& bucket : row.metrics->links.messages) {
     bytes += bucket.bytes / unit::B;
-    count += static_cast<double>(bucket.count);
+    count += as_real(bucket.count);
   }
   return count > 0 ? bytes / count : 0;
 }

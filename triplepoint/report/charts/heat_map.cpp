@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/units.h"
+
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/pages/html.h"
 
@@ -38,14 +40,12 @@ struct Layout {
   int64_t per_node = 8;
   Axis axis;
   int64_t gap_quarters() const { return cell >= 8 ? 2 : quarters; }  // between nodes
-  double gap() const { return cell * static_cast<double>(gap_quarters()) / quarters; }
+  double gap() const { return cell * as_real(gap_quarters()) / quarters; }
   int64_t quarter(std::size_t column) const {
     const auto at = static_cast<int64_t>(column);
     return quarters * at + gap_quarters() * (at / std::max<int64_t>(1, per_node));
   }
-  double x(std::size_t column) const {
-    return left + cell * static_cast<double>(quarter(column)) / quarters;
-  }
+  double x(std::size_t column) const { return left + cell * as_real(quarter(column)) / quarters; }
 };
 
 Layout lay_out(const HeatMap& map) {
@@ -62,9 +62,9 @@ Layout lay_out(const HeatMap& map) {
       highest = std::max(highest, value);
     }
   }
-  layout.left = static_cast<double>(longest) * character + 8;
-  layout.cell = std::clamp(760.0 / static_cast<double>(std::max<std::size_t>(1, layout.columns)),
-                           1.0, layout.columns <= 8 ? 32.0 : 24.0);
+  layout.left = as_real(longest) * character + 8;
+  layout.cell = std::clamp(760.0 / as_real(std::max<std::size_t>(1, layout.columns)), 1.0,
+                           layout.columns <= 8 ? 32.0 : 24.0);
   layout.width = layout.x(layout.columns) + 6;
   layout.axis = axis_between(lowest, highest, layout.width < 500 ? 4 : 6);
   if (map.unit == "%") std::erase_if(layout.axis.ticks, [](double tick) { return tick > 100; });
@@ -101,8 +101,8 @@ std::string cells(const HeatMap& map, const Layout& layout) {
       cell_height / row_height, layout.left, header + cell_height / 2, layout.cell / quarters,
       row_height);
   for (const auto& [shade, path] : paths)
-    svg += fmt::format("<path stroke=\"{}\" d=\"{}\"/>",
-                       heat_colour(static_cast<double>(shade) / shades), path);
+    svg +=
+        fmt::format("<path stroke=\"{}\" d=\"{}\"/>", heat_colour(as_real(shade) / shades), path);
   return svg + "</g>";
 }
 
@@ -122,13 +122,12 @@ std::string labels(const HeatMap& map, const Layout& layout) {
   // Invisible rectangles make rows of jobs clickable.
   std::string svg = "<g fill=\"transparent\">";
   for (std::size_t r = 0; r < map.rows.size(); ++r)
-    svg += row_label(map.rows[r], header + row_height * static_cast<double>(r), layout);
+    svg += row_label(map.rows[r], header + row_height * as_real(r), layout);
   svg += "</g>";
-  const auto per_node = static_cast<std::size_t>(std::max<int64_t>(1, layout.per_node));
+  const auto per_node = as_size(std::max<int64_t>(1, layout.per_node));
   const std::size_t nodes = (layout.columns + per_node - 1) / per_node;
-  const double node_width = layout.cell * static_cast<double>(per_node);
-  const std::size_t every =
-      node_width >= 48 ? 1 : static_cast<std::size_t>(std::ceil(48 / node_width));
+  const double node_width = layout.cell * as_real(per_node);
+  const std::size_t every = node_width >= 48 ? 1 : as_size(std::ceil(48 / node_width));
   for (std::size_t node = 0; map.names_nodes && node < nodes; node += every) {
     svg += fmt::format("<text class=\"tick start\" x=\"{:.1f}\" y=\"12\">node {}</text>",
                        layout.x(node * per_node), node);
@@ -141,10 +140,9 @@ std::string colour_scale(const HeatMap& map, const Layout& layout, double y) {
   const auto at = [&](double share) { return layout.left + length * share; };
   std::string svg;
   for (int i = 0; i < shades; ++i) {
-    svg +=
-        fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"9\" fill=\"{}\"/>",
-                    at(static_cast<double>(i) / shades), y, length / shades + 0.4,
-                    heat_colour((i + 0.5) / shades));
+    svg += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"9\" fill=\"{}\"/>",
+        at(as_real(i) / shades), y, length / shades + 0.4, heat_colour((i + 0.5) / shades));
   }
   for (double tick : layout.axis.ticks) {
     svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
@@ -158,8 +156,8 @@ std::string colour_scale(const HeatMap& map, const Layout& layout, double y) {
 
 std::string heat_colour(double share) {
   const double place = std::clamp(share, 0.0, 1.0) * (anchors.size() - 1);
-  const auto index = std::min(static_cast<std::size_t>(place), anchors.size() - 2);
-  const double part = place - static_cast<double>(index);
+  const auto index = std::min(as_size(place), anchors.size() - 2);
+  const double part = place - as_real(index);
   const auto mix = [&](double Colour::*channel) {
     return static_cast<int>(
         std::lround(anchors[index].*channel * (1 - part) + anchors[index + 1].*channel * part));
@@ -170,7 +168,7 @@ std::string heat_colour(double share) {
 
 std::string heat_map_svg(const HeatMap& map) {
   const Layout layout = lay_out(map);
-  const double rows = header + row_height * static_cast<double>(map.rows.size());
+  const double rows = header + row_height * as_real(map.rows.size());
   std::string svg = fmt::format(
       "<svg class=\"heat\" data-left=\"{:.1f}\" data-top=\"{}\" data-cell=\"{:.4f}\" "
       "data-row=\"{}\" "

@@ -117,7 +117,7 @@ StageImbalance most_uneven(const std::vector<const StudyRow*>& rows) {
   for (const StudyRow* row : rows) {
     double mean = 0;
     for (const metrics::Stage& stage : row->metrics->stages)
-      mean += stage.kernels.compute / unit::s / static_cast<double>(row->metrics->stages.size());
+      mean += stage.kernels.compute / unit::s / as_real(row->metrics->stages.size());
     for (const metrics::Stage& stage : row->metrics->stages)
       if (mean > 0 && stage.kernels.compute / unit::s / mean - 1 > most.more)
         most = {row, stage.stage, stage.kernels.compute / unit::s / mean - 1};

@@ -54,7 +54,7 @@ std::string scope_of(const Sides& sides) {
   const auto scope = [](S s) { return s.metrics().energy_scope; };
   const auto first = scope(sides.front());
   const bool same = std::ranges::all_of(sides, [&](S s) { return scope(s) == first; });
-  return same ? ", " + std::string(metrics::energy_scopes[static_cast<size_t>(first)]) : "";
+  return same ? ", " + std::string(metrics::energy_scopes[as_size(first)]) : "";
 }
 
 /// The groups of the catalogue under one heading. Temperatures and shares differ by so much, other
@@ -109,7 +109,7 @@ void take_common_gpus(ComparedSection& section, const Sides& sides) {
       double sum = 0;
       for (const std::size_t g : common)
         sum += (sides[i].metrics().*list)[g];
-      row->values[i] = sum / static_cast<double>(common.size());
+      row->values[i] = sum / as_real(common.size());
     }
   }
 }
@@ -136,9 +136,8 @@ ComparedSection heat_section(const Sides& sides) {
 
 ComparedSection size_section(const Sides& sides) {
   ComparedSection section{"size", "Size", {}};
-  add(section, {.key = "num_gpus", .title = "GPUs"}, sides, [](S s) {
-    return s.row.slots.empty() ? Value() : Value(static_cast<double>(s.row.slots.size()));
-  });
+  add(section, {.key = "num_gpus", .title = "GPUs"}, sides,
+      [](S s) { return s.row.slots.empty() ? Value() : Value(as_real(s.row.slots.size())); });
   add(section,
       {.key = "memory_gib", .title = "memory of the fullest GPU", .unit = "GiB", .better = less},
       sides, [](S s) { return number_at(s.row, "memory_gib.total"); });
@@ -211,7 +210,7 @@ ComparedSection extremes_section(const Sides& sides) {
     for (const Side& side : sides) {
       const std::vector<double>& all = side.metrics().*extreme.list;
       const auto place = place_of(extreme, all);
-      const auto per_node = static_cast<std::size_t>(std::max<int64_t>(1, side.row.gpus_per_node));
+      const auto per_node = as_size(std::max<int64_t>(1, side.row.gpus_per_node));
       row.values.push_back(place ? Value(all[*place]) : Value());
       row.whose.push_back(place ? fmt::format("GPU {} (GPU {} of node {})", *place,
                                               *place % per_node, *place / per_node)
@@ -302,7 +301,7 @@ ComparedSection step_section(const Sides& sides) {
           return s.step_s.empty() ? Value() : Value(lower_quantile(s.step_s, share));
         });
   add(section, {.key = "num_steps", .title = "steps"}, sides,
-      [](S s) { return s.step_s.empty() ? Value() : Value(static_cast<double>(s.step_s.size())); });
+      [](S s) { return s.step_s.empty() ? Value() : Value(as_real(s.step_s.size())); });
   return section;
 }
 
@@ -343,8 +342,8 @@ std::optional<double> Side::unmarked_job_tokens() const {
   const Metrics& m = metrics();
   if (!is_recorded() || !row.has_job || !m.tokens_per_second || !m.step_time) return std::nullopt;
   const double marked = *m.tokens_per_second * (*m.step_time / unit::s);
-  const double of_job = static_cast<double>(row.job.plan.global_batch_size) *
-                        static_cast<double>(row.job.model.sequence_length);
+  const double of_job =
+      as_real(row.job.plan.global_batch_size) * as_real(row.job.model.sequence_length);
   constexpr double least = 0.01;
   if (of_job <= 0 || std::abs(marked / of_job - 1) < least) return std::nullopt;
   return of_job;

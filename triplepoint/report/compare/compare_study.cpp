@@ -228,7 +228,7 @@ std::optional<StudyComparison::Mean> StudyComparison::mean_ratio(const std::stri
     ++count;
   }
   if (count == 0) return std::nullopt;
-  return Mean{std::exp(sum / static_cast<double>(count)), count};
+  return Mean{std::exp(sum / as_real(count)), count};
 }
 
 std::vector<std::string> sentences_of(const StudyComparison& c) {

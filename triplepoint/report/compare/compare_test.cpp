@@ -57,10 +57,10 @@ using doctest::Approx;
 Side sample_side(const std::string& name, double step_s, int64_t gpus = 32) {
   Side side{.name = name, .row = row_of(name, step_s, run::Origin::simulated)};
   side.fidelity = "transient";
-  side.row.slots.resize(static_cast<std::size_t>(gpus));
+  side.row.slots.resize(as_size(gpus));
   metrics::Metrics& m = *side.row.metrics;
   m.tokens_per_second = 1e5 / step_s;
-  m.tokens_per_second_per_gpu = 1e5 / step_s / static_cast<double>(gpus);
+  m.tokens_per_second_per_gpu = 1e5 / step_s / as_real(gpus);
   m.joules_per_token = 2;
   m.kernels.compute = 0.6 * step_s * unit::s;
   m.kernels.all_reduce = 0.2 * step_s * unit::s;

@@ -147,7 +147,7 @@ std::string speed_sentence(const Comparison& c, std::size_t side) {
 
 /// Two standard errors of the mean step, over it. Steps are taken as independent.
 Value error_of_mean(const Side& side) {
-  const auto count = static_cast<double>(side.step_s.size());
+  const auto count = as_real(side.step_s.size());
   if (count < 5) return std::nullopt;
   double sum = 0, squares = 0;
   for (const double step : side.step_s)

@@ -164,18 +164,18 @@ Figure breakdown_figure(const std::vector<RankBreakdown>& ranks,
                      {"of it overlapped", nullptr}},
                     {}};
   for (const RankBreakdown& rank : ranks) {
-    const auto number = static_cast<std::size_t>(rank.rank);
+    const auto number = as_size(rank.rank);
     const metrics::ExposedWaits wait =
         number < waits.size() ? waits[number] : metrics::ExposedWaits{};
     const int64_t transfer = rank.exposed_communication - wait.pipeline - wait.late_peers;
     RankTimes& row = times.ranks.emplace_back();
     row.rank = rank.rank;
-    row.whole = static_cast<double>(rank.span());
+    row.whole = as_real(rank.span());
     for (const int64_t ns :
          {rank.compute, transfer, wait.pipeline, wait.late_peers, rank.exposed_copy,
           rank.idle_time.host_wait, rank.idle_time.kernel_wait, rank.idle_time.other,
           rank.idle_time.unknown, rank.idle(), rank.span(), rank.communication, rank.overlapped})
-      row.ns.push_back(static_cast<double>(ns));
+      row.ns.push_back(as_real(ns));
   }
   return figure_of(times, "first to last activity of the rank's device",
                    "Exposed: without concurrent compute. Idle time by the kernel that follows: "

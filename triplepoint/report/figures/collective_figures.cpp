@@ -17,7 +17,7 @@ using metrics::CollectiveRow;
 constexpr std::size_t most_bars = 24;
 
 double mean(int64_t sum, int64_t number) {
-  return number == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(number);
+  return number == 0 ? 0 : as_real(sum) / as_real(number);
 }
 
 std::string size_text(Bytes size) {
@@ -81,8 +81,8 @@ std::vector<std::string> collective_cells(const CollectiveRow& row, const TimeUn
           significant(row.algbw_gb_s),
           significant(row.busbw_gb_s),
           time(mean(row.total, row.kernels)),
-          time(static_cast<double>(row.shortest)),
-          time(static_cast<double>(row.longest)),
+          time(as_real(row.shortest)),
+          time(as_real(row.longest)),
           row.timed > 0 ? time(*row.mean_wait()) : "–"};
 }
 
@@ -96,8 +96,8 @@ void add(WaitShares& shares, const metrics::Collective& collective,
   double& waiting =
       metrics::waits_for_schedule(collective, spans) ? shares.pipeline : shares.late_peers;
   for (const metrics::CollectivePart& part : collective.parts) {
-    shares.kernels += static_cast<double>(part.duration());
-    waiting += static_cast<double>(collective.wait_of(part));
+    shares.kernels += as_real(part.duration());
+    waiting += as_real(collective.wait_of(part));
   }
 }
 

@@ -67,8 +67,7 @@ std::string path_part(const run::Timeline& timeline, const metrics::CriticalPath
   return fmt::format(
       "<p class=\"note\">The critical path is left out: it can be followed back over {0} {2} of "
       "{1} {2} only, as the timeline does not hold what its first piece waited for.</p>",
-      in_unit(static_cast<double>(path.length()), unit), in_unit(static_cast<double>(whole), unit),
-      unit.name);
+      in_unit(as_real(path.length()), unit), in_unit(as_real(whole), unit), unit.name);
 }
 
 /// Where the time went, by rank: of a simulated run the parts of its step, as everywhere on its
@@ -131,7 +130,7 @@ namespace {
 constexpr std::size_t most_bars = 64, most_of_each = 8;
 
 double ratio(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+  return whole == 0 ? 0 : as_real(part) / as_real(whole);
 }
 
 std::string lateness_title(const metrics::LateRanks& late) {
@@ -158,7 +157,7 @@ DataTable lateness_table(const metrics::LateRanks& late, const TimeUnit& unit) {
                   {}};
   for (std::size_t i = 3; i < table.columns.size(); ++i)
     table.columns[i] += fmt::format(" ({})", unit.name);
-  const auto cell = [&](int64_t ns) { return in_unit(static_cast<double>(ns), unit); };
+  const auto cell = [&](int64_t ns) { return in_unit(as_real(ns), unit); };
   for (const metrics::RankLateness& rank : late.ranks)
     table.rows.push_back({std::to_string(rank.rank), std::to_string(rank.collectives),
                           std::to_string(rank.times_last), cell(rank.caused), cell(rank.alone),
@@ -174,14 +173,14 @@ std::string path_title(const metrics::CriticalPath& path, bool knows_launches) {
                                   percent(ratio(most.on_path, path.length())), most.label);
   if (knows_launches)
     title += fmt::format("; without it what is traced would be {} {} shorter",
-                         in_unit(static_cast<double>(most.saved_if_free), unit), unit.name);
+                         in_unit(as_real(most.saved_if_free), unit), unit.name);
   return title;
 }
 
 std::vector<BarPart> path_parts(const metrics::PathShare& share, const TimeUnit& unit,
                                 bool knows_launches) {
-  const auto on_path = static_cast<double>(share.on_path);
-  const auto saved = static_cast<double>(share.saved_if_free);
+  const auto on_path = as_real(share.on_path);
+  const auto saved = as_real(share.saved_if_free);
   if (!knows_launches)
     return {{on_path / unit.ns, "t-compute",
              fmt::format("{} {} on the path", in_unit(on_path, unit), unit.name)}};
@@ -221,7 +220,7 @@ Figure lateness_figure(const metrics::LateRanks& late) {
   std::vector<double> caused;
   for (const metrics::RankLateness& rank : late.ranks) {
     longest = std::max({longest, rank.caused, rank.in_communication});
-    caused.push_back(static_cast<double>(rank.caused));
+    caused.push_back(as_real(rank.caused));
   }
   const TimeUnit unit = time_unit(longest);
   BarChart chart{.title = lateness_title(late),
@@ -258,9 +257,9 @@ Figure path_figure(const metrics::CriticalPath& path, bool knows_launches) {
                           .parts = path_parts(share, unit, knows_launches),
                           .text = of_path});
     table.rows.push_back(
-        {std::string(share.label), in_unit(static_cast<double>(share.on_path), unit), of_path,
+        {std::string(share.label), in_unit(as_real(share.on_path), unit), of_path,
          std::to_string(share.pieces),
-         knows_launches ? in_unit(static_cast<double>(share.saved_if_free), unit) : "–",
+         knows_launches ? in_unit(as_real(share.saved_if_free), unit) : "–",
          knows_launches ? percent(ratio(share.saved_if_free, path.length())) : "–"});
   }
   const std::string legend =
@@ -270,7 +269,7 @@ Figure path_figure(const metrics::CriticalPath& path, bool knows_launches) {
   const std::string note = fmt::format(
       "The longest chain of dependencies: {} {} in {} pieces. Waiting in collectives is on no "
       "path.",
-      in_unit(static_cast<double>(path.length()), unit), unit.name, path.pieces.size());
+      in_unit(as_real(path.length()), unit), unit.name, path.pieces.size());
   return {"critical-path", chart.title, note, legend + bar_chart_svg(chart), std::move(table)};
 }
 
@@ -298,8 +297,8 @@ std::map<int32_t, std::vector<Pass>> passes_of(const run::Timeline& timeline) {
   for (const run::PatternInstance& instance : timeline.instances) {
     if (instance.stage < 0) continue;
     if (rank_of.try_emplace(instance.stage, instance.rank).first->second != instance.rank) continue;
-    const run::Pattern& pattern = timeline.patterns[static_cast<std::size_t>(instance.pattern)];
-    const double begin = static_cast<double>(instance.begin.nanoseconds()) * 1e-9;
+    const run::Pattern& pattern = timeline.patterns[as_size(instance.pattern)];
+    const double begin = as_real(instance.begin.nanoseconds()) * 1e-9;
     stages[instance.stage].push_back(
         {begin, begin + pattern.length() / unit::s, style_of(pattern.name), instance.microbatch});
   }

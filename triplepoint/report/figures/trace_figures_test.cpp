@@ -57,10 +57,10 @@ TEST_CASE("the parts of a rank's bar add up to its span, and shares in the title
           rank.span());
   }
   const Figure figure = breakdown_figure(ranks);
-  const double share = static_cast<double>(exposed) / static_cast<double>(spans);
+  const double share = as_real(exposed) / as_real(spans);
   CHECK(contains(figure.title, percent(share) + " is exposed communication"));
   REQUIRE(figure.table.rows.size() == 4 + 6);  // and smallest, median, largest with their ranks
-  CHECK(figure.table.rows[2][1] == in_unit(static_cast<double>(ranks[2].compute), {"us", 1e3}));
+  CHECK(figure.table.rows[2][1] == in_unit(as_real(ranks[2].compute), {"us", 1e3}));
   CHECK(figure.table.rows[5][1] == "0");  // least compute
   CHECK(figure.table.rows[9][1] == "3");  // most compute
 }
@@ -121,7 +121,7 @@ TEST_CASE("the title of the path says its largest class and what it would save")
   REQUIRE(!path.shares.empty());
   const Figure figure = path_figure(path, true);
   const TimeUnit unit = time_unit(path.length());
-  CHECK(contains(figure.title, in_unit(static_cast<double>(path.shares[0].saved_if_free), unit)));
+  CHECK(contains(figure.title, in_unit(as_real(path.shares[0].saved_if_free), unit)));
   CHECK(figure.table.rows.size() == path.shares.size());
   CHECK(!contains(path_figure(path, false).title, "sooner"));
 }

@@ -192,7 +192,7 @@ Evidence count_of(const char* key, std::size_t count) {
   return {Evidence::Form::value,
           {{"", std::string("summary.") + key}},
           {},
-          static_cast<double>(count),
+          as_real(count),
           whole(static_cast<int64_t>(count))};
 }
 

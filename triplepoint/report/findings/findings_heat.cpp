@@ -49,15 +49,14 @@ double pace_chance(const StudyRow& row) {
   const auto share = number_at(row, "sm_clock_mhz.slowest_in_hot_slot");
   const std::set<int32_t> slots(row.slots.begin(), row.slots.end());
   if (!share || !row.has_job || slots.empty()) return 1;
-  const double hot =
-      static_cast<double>(row.metrics->hot_slots.size()) / static_cast<double>(slots.size());
+  const double hot = as_real(row.metrics->hot_slots.size()) / as_real(slots.size());
   const int64_t nodes = row.job.cluster.num_nodes;
-  const int64_t found = std::llround(*share * static_cast<double>(nodes));
-  double exactly = std::pow(hot, static_cast<double>(nodes)),
+  const int64_t found = std::llround(*share * as_real(nodes));
+  double exactly = std::pow(hot, as_real(nodes)),
          chance = 0;  // k of them, from all down
   for (int64_t k = nodes; k >= found; --k) {
     chance += exactly;
-    exactly *= static_cast<double>(k) / static_cast<double>(nodes - k + 1) * (1 - hot) / hot;
+    exactly *= as_real(k) / as_real(nodes - k + 1) * (1 - hot) / hot;
   }
   return chance;
 }

@@ -455,7 +455,7 @@ Figure figure_of(const Basis& basis, const std::vector<MachineComparison>& compa
       bar.job = row->name;
       bar.label = comparison.model + ", " + machine_title(*row);
       bar.begins_group = row == comparison.entries.front();
-      const auto entry = static_cast<std::size_t>(row == comparison.entries.front() ? 0 : 1);
+      const auto entry = as_size(row == comparison.entries.front() ? 0 : 1);
       if (std::isfinite(value)) {
         bar.parts = {{value, fmt::format("s{}", entry), ""}};
         bar.text = significant(value);

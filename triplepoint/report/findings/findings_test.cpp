@@ -240,13 +240,12 @@ TEST_CASE("larger microbatches: all-gathers are named where they are most of wha
   for (StudyRow& row : study.rows)
     if (row.metrics)
       row.metrics->tokens_per_second =
-          static_cast<double>(row.job.plan.micro_batch_size) * *row.metrics->tokens_per_second;
+          as_real(row.job.plan.micro_batch_size) * *row.metrics->tokens_per_second;
   CHECK(any_says(find_findings(study), "Larger microbatches can be faster"));
   CHECK_FALSE(any_says(find_findings(study), "all-gathers take"));
   for (StudyRow& row : study.rows)
     if (row.metrics)
-      row.metrics->kernels.all_gather =
-          100 * unit::s / static_cast<double>(row.job.plan.micro_batch_size);
+      row.metrics->kernels.all_gather = 100 * unit::s / as_real(row.job.plan.micro_batch_size);
   CHECK(any_says(find_findings(study), "all-gathers take"));
   for (const Finding& finding : find_findings(study))
     for (const std::string& fault : faults_of(finding, json_of(study)))
@@ -292,7 +291,7 @@ TEST_CASE("of a study of sizes the first sentence says what is left of a GPU's s
     StudyRow row = study.rows.front();
     row.name += fmt::format("-{}", times);
     row.job.cluster.num_nodes *= times;
-    *row.metrics->tokens_per_second_per_gpu /= static_cast<double>(times);
+    *row.metrics->tokens_per_second_per_gpu /= as_real(times);
     study.rows.push_back(row);
   }
   const Finding first = find_findings(study).front();

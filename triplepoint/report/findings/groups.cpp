@@ -39,8 +39,8 @@ std::string variant_in_group(const StudyRow& row) {
 
 std::size_t variant_rank(const StudyRow& row) {
   const std::string variant = variant_in_group(row);
-  return static_cast<std::size_t>(std::find(variant_order.begin(), variant_order.end(), variant) -
-                                  variant_order.begin());
+  return as_size(std::find(variant_order.begin(), variant_order.end(), variant) -
+                 variant_order.begin());
 }
 
 std::string spelled_variant(const StudyRow& row) {
@@ -64,7 +64,7 @@ void sort_rows(std::vector<const StudyRow*>& rows) {
   for (const StudyRow* row : rows) {
     const std::string label = layout_label(*row);
     const auto found = std::find(layouts.begin(), layouts.end(), label);
-    places.push_back({static_cast<std::size_t>(found - layouts.begin()), variant_rank(*row),
+    places.push_back({as_size(found - layouts.begin()), variant_rank(*row),
                       row->job.plan.micro_batch_size, row});
     if (found == layouts.end()) layouts.push_back(label);
   }
@@ -154,9 +154,8 @@ std::string full_label(const StudyRow& row) {
 
 std::string energy_scope_of(const StudyRow& row) {
   const auto scope = row.metrics ? row.metrics->energy_scope : metrics::EnergyScope::gpu;
-  return scope == metrics::EnergyScope::gpu
-             ? "GPU"
-             : std::string(metrics::energy_scopes[static_cast<std::size_t>(scope)]);
+  return scope == metrics::EnergyScope::gpu ? "GPU"
+                                            : std::string(metrics::energy_scopes[as_size(scope)]);
 }
 
 bool has_fault(const StudyRow& row) {

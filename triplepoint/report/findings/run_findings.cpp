@@ -106,7 +106,7 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
                         "map-temperature"});
     return;
   }
-  const auto index = static_cast<std::size_t>(hottest - all.begin());
+  const auto index = as_size(hottest - all.begin());
   std::string text = fmt::format("The hottest GPU{} is {} at {} °C on average", in_step(run), index,
                                  significant(*hottest));
   // Recordings know no slots.
@@ -148,10 +148,10 @@ std::string throttled_text(const Metrics& m, const std::string& reason, double m
                          held.size() < known && 4 * rest < held_sum;
   if (!is_of_few) return fmt::format("GPUs are throttled {} of the time by {}", percent(mean), by);
   const bool one = held.size() == 1;
-  const double others = rest / static_cast<double>(known - held.size());
+  const double others = rest / as_real(known - held.size());
   return fmt::format(
       "GPU{} {} {} throttled {} of the time by {}, {}", one ? "" : "s", fmt::join(held, ", "),
-      one ? "is" : "are", percent(held_sum / static_cast<double>(held.size())), by,
+      one ? "is" : "are", percent(held_sum / as_real(held.size())), by,
       others < 0.0005 ? "no other is" : fmt::format("the others {}", percent(others)));
 }
 
@@ -185,7 +185,7 @@ void add_uneven_stages(Findings& findings, const Metrics& m) {
   Seconds mean;
   const metrics::Stage* longest = &m.stages.front();
   for (const metrics::Stage& stage : m.stages) {
-    mean += stage.kernels.compute / static_cast<double>(m.stages.size());
+    mean += stage.kernels.compute / as_real(m.stages.size());
     if (stage.kernels.compute > longest->kernels.compute) longest = &stage;
   }
   if (longest->kernels.compute - mean < least_difference * *m.step_time) return;

@@ -19,7 +19,7 @@ std::string link(const std::string& to, const std::string& words) {
 }
 
 std::string scope_of(const IndexEntry& entry) {
-  const auto scope = metrics::energy_scopes[static_cast<std::size_t>(entry.energy_scope)];
+  const auto scope = metrics::energy_scopes[as_size(entry.energy_scope)];
   return entry.energy_scope == metrics::EnergyScope::gpu ? "GPUs" : std::string(scope);
 }
 
@@ -76,7 +76,7 @@ IndexEntry index_entry(const run::Run& header) {
   entry.state = run::name_of(header.manifest.origin);
   if (!header.manifest.fits_memory) entry.state += ", out of memory";
   if (header.shutdown) entry.state += ", shut down by heat";
-  if (!header.devices.empty()) entry.num_gpus = static_cast<double>(header.devices.size());
+  if (!header.devices.empty()) entry.num_gpus = as_real(header.devices.size());
   if (m.step_time) entry.step_time_s = *m.step_time / unit::s;
   entry.tokens_per_s_per_gpu = m.tokens_per_second_per_gpu;
   entry.mfu = m.mfu;

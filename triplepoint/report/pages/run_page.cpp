@@ -108,8 +108,8 @@ std::vector<std::string> plot_cells(const answers::Plot& plot) {
     if (curve.is == answers::Curve::Is::mean || curve.is == answers::Curve::Is::single)
       for (const std::optional<double>& value : curve.values)
         if (value) sum += *value, ++count;
-  return {plot.unit, significant(extremes->lowest, 4),
-          significant(sum / static_cast<double>(count), 4), significant(extremes->highest, 4)};
+  return {plot.unit, significant(extremes->lowest, 4), significant(sum / as_real(count), 4),
+          significant(extremes->highest, 4)};
 }
 
 /// "32", or "4 of 32" where the timeline shows the others by their like.
@@ -117,7 +117,7 @@ std::string ranks_text(const run::Run& run, const Json& timeline) {
   std::size_t shown = 0;
   for (const Json& rank : timeline["ranks"])
     shown += 1 + (rank.contains("like") ? rank["like"].size() : 0);
-  const auto all = static_cast<std::size_t>(run.timeline.num_ranks);
+  const auto all = as_size(run.timeline.num_ranks);
   return shown < all ? fmt::format("{} of {}", shown, all) : std::to_string(shown);
 }
 
@@ -227,7 +227,7 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
   int32_t per_node = 1;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const run::Device device = i < run.devices.size() ? run.devices[i] : run::Device{};
-    const auto node = static_cast<std::size_t>(device.node);
+    const auto node = as_size(device.node);
     while (map.rows.size() <= node)
       map.rows.push_back({fmt::format("node {}", map.rows.size()), {}});
     map.rows[node].values.push_back(values[i]);
@@ -351,8 +351,7 @@ std::string bottleneck_section(const Metrics& metrics) {
       const bool is_count = item.kind == Kind::late_arrivals;  // of all the rank takes part in
       const bool is_excess = item.kind > Kind::late_arrivals && item.kind <= Kind::host_call;
       table.rows.push_back(
-          {fmt::format("{} {}", of[static_cast<std::size_t>(bottleneck.of)],
-                       fmt::join(bottleneck.who, ", ")),
+          {fmt::format("{} {}", of[as_size(bottleneck.of)], fmt::join(bottleneck.who, ", ")),
            metrics::evidence_label(item),
            is_count ? fmt::format("{} of {}", item.value, item.peers) : significant(item.value, 4),
            is_count || is_excess ? "–" : significant(item.peers, 4)});

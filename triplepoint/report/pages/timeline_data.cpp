@@ -44,7 +44,7 @@ int64_t length_of(const Span& span) {
 }
 
 std::string short_text(int64_t ns) {
-  return ns < 1000 ? fmt::format("{} ns", ns) : significant(static_cast<double>(ns) / 1e3) + " us";
+  return ns < 1000 ? fmt::format("{} ns", ns) : significant(as_real(ns) / 1e3) + " us";
 }
 
 ChosenSpans choose_spans(const Timeline& timeline, std::size_t most) {
@@ -53,7 +53,7 @@ ChosenSpans choose_spans(const Timeline& timeline, std::size_t most) {
   if (spans.size() <= most) return chosen;
   std::vector<int64_t> lengths;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    const SpanKind kind = timeline.types[static_cast<std::size_t>(spans[i].type)].kind;
+    const SpanKind kind = timeline.types[as_size(spans[i].type)].kind;
     chosen.is_sent[i] = kind != SpanKind::host;
     if (chosen.is_sent[i]) lengths.push_back(length_of(spans[i]));
   }
@@ -191,7 +191,7 @@ std::string base64(const std::string& bytes) {
 const char* kind_name(SpanKind kind) {
   constexpr const char* names[] = {"compute", "memory", "communication", "other",
                                    "host",    "pass",   "step",          "copy"};
-  return names[static_cast<std::size_t>(kind)];
+  return names[as_size(kind)];
 }
 
 Json types_json(const Timeline& timeline) {
@@ -216,7 +216,7 @@ struct LaneKey {
 };
 
 LaneKey key_of(const Timeline& timeline, const Span& span, int32_t lane) {
-  const run::SpanType& type = timeline.types[static_cast<std::size_t>(span.type)];
+  const run::SpanType& type = timeline.types[as_size(span.type)];
   if (type.kind == SpanKind::step) return {0};
   if (type.kind == SpanKind::pass) return {1};
   return {2 + static_cast<int32_t>(type.stream), lane};
@@ -224,10 +224,8 @@ LaneKey key_of(const Timeline& timeline, const Span& span, int32_t lane) {
 
 std::string lane_name(const Timeline& timeline, const LaneKey& key) {
   constexpr const char* plain[] = {"steps", "passes", "compute", "communication", "host"};
-  const bool is_known =
-      key.lane >= 0 && !timeline.lanes[static_cast<std::size_t>(key.lane)].name.empty();
-  std::string name =
-      is_known ? timeline.lanes[static_cast<std::size_t>(key.lane)].name : plain[key.order];
+  const bool is_known = key.lane >= 0 && !timeline.lanes[as_size(key.lane)].name.empty();
+  std::string name = is_known ? timeline.lanes[as_size(key.lane)].name : plain[key.order];
   if (key.depth > 0) name += fmt::format(" ({})", key.depth + 1);
   return name;
 }
@@ -239,7 +237,7 @@ class Depths {
   std::optional<LaneKey> place(LaneKey key, const Span& span) {
     std::vector<Instant>& ends = ends_[key];
     for (key.depth = 0; key.depth < static_cast<int32_t>(ends.size()); ++key.depth) {
-      Instant& end = ends[static_cast<std::size_t>(key.depth)];
+      Instant& end = ends[as_size(key.depth)];
       if (end > span.begin) continue;
       end = span.end;
       return key;
@@ -349,7 +347,7 @@ class Writer {
       const auto [first, last] = run::detail::items_of_rank(timeline_.spans, rows_[row].rank);
       Depths depths;
       for (const Span* span = first; span != last; ++span) {
-        const auto i = static_cast<std::size_t>(span - timeline_.spans.data());
+        const auto i = as_size(span - timeline_.spans.data());
         if (!chosen_.is_sent[i]) continue;
         const int32_t lane = timeline_.details.empty() ? -1 : timeline_.details[i].lane;
         const auto placed = depths.place(key_of(timeline_, *span, lane), *span);

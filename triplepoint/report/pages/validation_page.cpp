@@ -319,9 +319,8 @@ std::vector<std::string> sentences_of(const TableScores& all, const ScoreSummary
                                       const std::map<std::string, NamedRows>& families) {
   std::vector<std::string> sentences = {worst_source_sentence(summary.families),
                                         coverage_sentence(rows, families)};
-  const std::size_t ran = static_cast<std::size_t>(all.fit.ran_and_fits) + all.fit.false_oom.size();
-  const std::size_t failed =
-      static_cast<std::size_t>(all.fit.failed_and_does_not_fit) + all.fit.false_fit.size();
+  const std::size_t ran = as_size(all.fit.ran_and_fits) + all.fit.false_oom.size();
+  const std::size_t failed = as_size(all.fit.failed_and_does_not_fit) + all.fit.false_fit.size();
   if (ran > 0)
     sentences.push_back(fmt::format(
         "{} of {} jobs that ran do not fit by our estimate{}.", all.fit.false_oom.size(),

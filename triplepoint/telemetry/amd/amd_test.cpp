@@ -261,7 +261,7 @@ TEST_CASE("an energy counter is believed only if it counts what power adds up to
     const auto sensor = machine.open([&](Seconds length) {
       if (begin == 0) begin = monotonic_now_ns();
       std::this_thread::sleep_for(std::chrono::duration<double>(length / unit::s / 5));
-      const double seconds = static_cast<double>(monotonic_now_ns() - begin) * 1e-9;
+      const double seconds = as_real(monotonic_now_ns() - begin) * 1e-9;
       now.energy_accumulator = static_cast<uint64_t>(honesty * 680 * seconds * 65536);
       machine.tree.write(machine.folder(0) / "gpu_metrics", blob::bytes_of(now));
     });

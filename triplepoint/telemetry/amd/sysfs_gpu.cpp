@@ -56,8 +56,7 @@ class Bytes {
   template <class Number>
   std::optional<uint64_t> raw(int offset) const {
     Number number{};
-    if (offset == none || static_cast<std::size_t>(offset) + sizeof number > bytes_.size())
-      return std::nullopt;
+    if (offset == none || as_size(offset) + sizeof number > bytes_.size()) return std::nullopt;
     std::memcpy(&number, bytes_.data() + offset, sizeof number);
     if (is_sentinel(number, 8 * sizeof number)) return std::nullopt;
     return number;
@@ -65,7 +64,7 @@ class Bytes {
   std::optional<double> gauge(int offset, std::string_view signal, double unit = 1) const {
     const auto number = raw<uint16_t>(offset);
     if (!number) return std::nullopt;
-    const double value = static_cast<double>(*number) * unit;
+    const double value = as_real(*number) * unit;
     return plausible_range(signal).holds(value) ? std::optional(value) : std::nullopt;
   }
   /// Mean of those of `count` neighbours that say something.
@@ -319,9 +318,9 @@ std::optional<double> power_now(const SysfsGpu& gpu) {
 double Residency::update(uint64_t residency, uint64_t accumulation, int64_t now_ns) {
   constexpr uint64_t mask = 0xffffffff;  // both wrap at 32 bits
   if (accumulation_) {
-    const auto counted = static_cast<double>((accumulation - *accumulation_) & mask);
-    const auto throttled = static_cast<double>((residency - *residency_) & mask);
-    const auto passed = static_cast<double>(now_ns - last_ns_);
+    const auto counted = as_real((accumulation - *accumulation_) & mask);
+    const auto throttled = as_real((residency - *residency_) & mask);
+    const auto passed = as_real(now_ns - last_ns_);
     if (counted > 0) total_ns_ += passed * std::min(throttled / counted, 1.0);
   }
   residency_ = residency, accumulation_ = accumulation, last_ns_ = now_ns;
@@ -445,7 +444,7 @@ void SysfsReader::take(const GpuMetrics& metrics, int64_t stamp, std::vector<Rea
   take_shares(metrics, stamp, readings);
   if (reasons_ && metrics.throttle_bits)
     readings.push_back(
-        {*reasons_, stamp, static_cast<double>(reasons_of(*metrics.throttle_bits & ~always_set_))});
+        {*reasons_, stamp, as_real(reasons_of(*metrics.throttle_bits & ~always_set_))});
 }
 
 void SysfsReader::take_shares(const GpuMetrics& metrics, int64_t stamp,
@@ -470,7 +469,7 @@ void SysfsReader::read(bool slow, const std::vector<Channel>& channels,
     if (metrics) take(*metrics, stamp_of(*metrics, monotonic_now_ns()), readings);
   }
   for (const Number& number : numbers_) {
-    if (channels.at(static_cast<std::size_t>(number.channel)).pace == Pace::slow && !slow) continue;
+    if (channels.at(as_size(number.channel)).pace == Pace::slow && !slow) continue;
     const auto value = number.file.number();
     failed = failed || !value;
     if (value && number.range.holds(*value * number.unit))

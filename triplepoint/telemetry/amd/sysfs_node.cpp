@@ -64,7 +64,7 @@ void add_kfd_facts(const Path& nodes, DeviceFacts& facts) {
       const Properties remote = properties_of(nodes / std::to_string(get(xgmi, "node_to")));
       if (get(remote, "simd_count") > 0) to.remote_pci = pci_of(remote);
       if (const uint64_t megabytes = get(xgmi, "max_bandwidth"); megabytes > 0)
-        to.bandwidth = static_cast<double>(megabytes) * (unit::MB / unit::s);
+        to.bandwidth = as_real(megabytes) * (unit::MB / unit::s);
       facts.links.push_back(std::move(to));
     }
   }
@@ -83,12 +83,12 @@ struct EnergyCheck {
     if (!metrics || !metrics->energy) return;
     const double watts = metrics->power_instant_w.value_or(metrics->power_average_w.value_or(0));
     const int64_t now = monotonic_now_ns();
-    if (first) joules += (power_w + watts) / 2 * static_cast<double>(now - last_ns) * 1e-9;
+    if (first) joules += (power_w + watts) / 2 * as_real(now - last_ns) * 1e-9;
     if (!first) first = metrics->energy;
     last = metrics->energy, power_w = watts, last_ns = now;
   }
   double counted_j() const {
-    return first && *last >= *first ? static_cast<double>(*last - *first) * energy_unit_j : 0;
+    return first && *last >= *first ? as_real(*last - *first) * energy_unit_j : 0;
   }
   /// Rough on purpose: half a second of two sensors of different windows.
   bool agrees() const {

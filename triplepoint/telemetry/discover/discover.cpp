@@ -219,7 +219,7 @@ void set_links(const NodeShape& shape, const spec::Cluster& base, Draft& draft) 
 /// Fewer GPUs sit on the first slots of the library's chassis, more on copies of them: the air of
 /// this node was not measured.
 std::vector<spec::Slot> slots_for(const NodeShape& shape, const std::vector<spec::Slot>& known) {
-  const auto count = static_cast<std::size_t>(shape.gpus);
+  const auto count = as_size(shape.gpus);
   std::vector<spec::Slot> slots;
   for (std::size_t i = 0; i < count && !known.empty(); ++i)
     slots.push_back(known[i % known.size()]);
@@ -289,7 +289,7 @@ std::optional<Limit> limit_of(const NodeShape& shape, const spec::Cluster& base,
     limit.bandwidth = shape.scale_up_bandwidth.value_or(base.scale_up.bandwidth);
     return limit;
   }
-  const auto nics = static_cast<double>(shape.nics > 0 ? shape.nics : base.scale_out.nics_per_node);
+  const auto nics = as_real(shape.nics > 0 ? shape.nics : base.scale_out.nics_per_node);
   // A ring that crosses nodes leaves each node over all its adapters.
   limit.bandwidth = nics * shape.nic_bandwidth.value_or(base.scale_out.nic_bandwidth);
   return limit.bandwidth > BytesPerSecond() ? std::optional(limit) : std::nullopt;
@@ -332,9 +332,8 @@ void compare_all(const NodeShape& shape, const spec::Cluster& base, ClusterDraft
           std::optional(base.scale_up.bandwidth), "driver");
   if (shape.nic_bandwidth)
     compare(draft, "adapters of a node, one direction",
-            std::optional(static_cast<double>(shape.nics) * *shape.nic_bandwidth),
-            std::optional(static_cast<double>(base.scale_out.nics_per_node) *
-                          base.scale_out.nic_bandwidth),
+            std::optional(as_real(shape.nics) * *shape.nic_bandwidth),
+            std::optional(as_real(base.scale_out.nics_per_node) * base.scale_out.nic_bandwidth),
             "sysfs");
   compare(draft, "memory of one GPU", shape.memory, base.gpu.memory, "driver");
   compare(draft, "design power", shape.power_limit_default, base.gpu.tdp, "driver");

@@ -116,9 +116,8 @@ TEST_CASE("what was found is what simulate reads, whatever the number of GPUs") 
     CHECK(cluster.scale_up.domain_size == gpus);
     CHECK(cluster.scale_out.nics_per_node == 4);
     CHECK(cluster.scale_out.nic_bandwidth / gb_per_s == doctest::Approx(25));
-    CHECK(cluster.chassis.slots.size() == static_cast<std::size_t>(gpus));
-    if (cluster.liquid_chassis)
-      CHECK(cluster.liquid_chassis->slots.size() == static_cast<std::size_t>(gpus));
+    CHECK(cluster.chassis.slots.size() == as_size(gpus));
+    if (cluster.liquid_chassis) CHECK(cluster.liquid_chassis->slots.size() == as_size(gpus));
     CHECK(cluster.gpu.power.has_value());
   }
 }

@@ -166,7 +166,7 @@ std::vector<ChannelSamples> watch(Sampler& sampler, Seconds look) {
     samples.clear();
     sampler.take(samples);
     for (const Sample& sample : samples) {
-      ChannelSamples& one = seen[static_cast<std::size_t>(sample.channel)];
+      ChannelSamples& one = seen[as_size(sample.channel)];
       ++one.count;
       one.last = sample.value;
     }
@@ -199,7 +199,7 @@ std::vector<Measurable> group(const std::vector<run::SeriesSource>& channels,
     if (at->answering++ == 0) at->example = seen[c].last;
     // Where no period could be seen, the sampler says the stated one: not of this machine.
     if (seen[c].count > 2 && periods[c] && periods[c] != channels[c].period)
-      found[static_cast<std::size_t>(at - groups.begin())].push_back(*periods[c]);
+      found[as_size(at - groups.begin())].push_back(*periods[c]);
   }
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (!found[g].empty()) groups[g].seen_period = upper_median(std::move(found[g]));

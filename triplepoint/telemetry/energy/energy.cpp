@@ -63,7 +63,7 @@ namespace {
 using run::Series;
 
 double in_seconds(int64_t nanoseconds) {
-  return static_cast<double>(nanoseconds) * 1e-9;
+  return as_real(nanoseconds) * 1e-9;
 }
 
 const run::SeriesSource* source_of(const run::Run& run, const Series& series) {
@@ -99,15 +99,14 @@ class Line {
   size_t after(int64_t time) const {
     const auto found =
         std::upper_bound(series_.times.begin(), series_.times.end(), Instant(time + shift_));
-    return static_cast<size_t>(found - series_.times.begin());
+    return as_size(found - series_.times.begin());
   }
   /// Outside of its stamps a line goes on as it ends.
   double at(int64_t when) const {
     const size_t next = after(when);
     if (next == 0) return value(0);
     if (next == size()) return value(size() - 1);
-    const double share = static_cast<double>(when - time(next - 1)) /
-                         static_cast<double>(time(next) - time(next - 1));
+    const double share = as_real(when - time(next - 1)) / as_real(time(next) - time(next - 1));
     return value(next - 1) + share * (value(next) - value(next - 1));
   }
   double integral(int64_t begin, int64_t end) const {
@@ -175,7 +174,7 @@ std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period
   const size_t last_stamp = line.size() - 1;
   const auto slope_of = [&](size_t from, size_t to) {
     return (line.value(to) - line.value(from)) /
-           std::max(1.0, static_cast<double>(line.time(to) - line.time(from)));
+           std::max(1.0, as_real(line.time(to) - line.time(from)));
   };
   const auto at = [&](int64_t when) {
     if (when >= line.time(0) && when <= line.time(last_stamp)) return line.at(when);
@@ -183,7 +182,7 @@ std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period
     const bool is_far = std::abs(when - line.time(edge)) > 2 * period;
     const size_t from = is_far || edge == 0 ? 0 : last_stamp - 1;
     const size_t to = is_far || edge > 0 ? last_stamp : 1;
-    return line.value(edge) + slope_of(from, to) * static_cast<double>(when - line.time(edge));
+    return line.value(edge) + slope_of(from, to) * as_real(when - line.time(edge));
   };
   double joules = at(end) - at(begin), seen = joules;
   int64_t seen_ns = end - begin;
@@ -196,15 +195,14 @@ std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period
   for (const Gap& gap : gaps) {
     const double grown = at(gap.end) - at(gap.begin);
     const double expected =
-        seen_ns > 0 ? seen * static_cast<double>(gap.end - gap.begin) / static_cast<double>(seen_ns)
-                    : 0;
+        seen_ns > 0 ? seen * as_real(gap.end - gap.begin) / as_real(seen_ns) : 0;
     if (2 * grown >= expected) continue;
     joules += expected - grown;
     in_gaps += expected;
   }
   // Power next to both ends, over one update.
   const double first = at(begin + period) - at(begin), last = at(end) - at(end - period);
-  const double guessed = joules / static_cast<double>(end - begin) * static_cast<double>(*missing);
+  const double guessed = joules / as_real(end - begin) * as_real(*missing);
   return estimate(joules, std::abs(first + last) + std::abs(guessed) + in_gaps);
 }
 
@@ -215,7 +213,7 @@ std::optional<EnergyEstimate> from_power(const Series& power, int64_t period, in
   const auto missing = time_missing(line, 2 * period + window, begin, end);
   if (!missing) return std::nullopt;
   const double joules = line.integral(begin, end);
-  const double guessed = joules / static_cast<double>(end - begin) * static_cast<double>(*missing);
+  const double guessed = joules / as_real(end - begin) * as_real(*missing);
   double in_gaps = 0;
   for (const Gap& gap : gaps_of(line, period, begin, end))
     in_gaps += line.integral(gap.begin, gap.end);
@@ -259,8 +257,7 @@ MeasuredEnergy energy_of(const run::Run& run, int32_t device, Instant begin, Ins
   if (counter == nullptr) return found;
   const int64_t period = period_of(run, *counter);
   found.counter = from_counter(*counter, period, from, until);
-  const bool long_enough =
-      static_cast<double>(until - from) >= least_updates * static_cast<double>(period);
+  const bool long_enough = as_real(until - from) >= least_updates * as_real(period);
   if (found.counter && (long_enough || !found.integrated)) found.method = "counter";
   return found;
 }

@@ -23,13 +23,13 @@ struct Load {
     double sum = 0;
     int64_t from = 0;
     for (size_t i = 0; i < ends.size() && from < until; ++i) {
-      sum += watts[i] * static_cast<double>(std::min(ends[i], until) - from) * 1e-9;
+      sum += watts[i] * as_real(std::min(ends[i], until) - from) * 1e-9;
       from = ends[i];
     }
     return sum;
   }
   double mean(int64_t begin, int64_t end) const {
-    return (energy(end) - energy(begin)) / (static_cast<double>(end - begin) * 1e-9);
+    return (energy(end) - energy(begin)) / (as_real(end - begin) * 1e-9);
   }
 };
 
@@ -42,7 +42,7 @@ Load training(int64_t length) {
   int64_t at = 0;
   for (uint64_t i = 0; at < length; ++i) {
     const double stretch = 1 + 0.05 * random_normal({.seed = 11}, i);
-    at += static_cast<int64_t>(static_cast<double>(lengths[i % 4]) * stretch);
+    at += static_cast<int64_t>(as_real(lengths[i % 4]) * stretch);
     load.ends.push_back(at);
     load.watts.push_back(powers[i % 4]);
   }
@@ -83,8 +83,8 @@ run::Run seen_by(const SensorModel& model, const Load& load, int64_t length) {
   run.sources = {
       {.signal = power.signal,
        .kind = average ? run::ReadingKind::average : run::ReadingKind::instant,
-       .period = static_cast<double>(period) * unit::ns,
-       .window = static_cast<double>(window) * unit::ns},
+       .period = as_real(period) * unit::ns,
+       .window = as_real(window) * unit::ns},
       {.signal = "energy_j", .kind = run::ReadingKind::counter, .period = 100 * unit::ms}};
   run.series = {power, counter};
   return run;
@@ -211,7 +211,7 @@ run::Run throttled(int64_t begin, int64_t end) {
     bits.times.emplace_back(t);
     bits.values.push_back(t >= begin && t < end ? 64 : 0);
     counter.times.emplace_back(t);
-    counter.values.push_back(static_cast<double>(std::clamp<int64_t>(t - begin, 0, end - begin)));
+    counter.values.push_back(as_real(std::clamp<int64_t>(t - begin, 0, end - begin)));
   }
   run::Run run;
   run.series = {bits, counter};
@@ -287,7 +287,7 @@ TEST_CASE("energy is known of a driver that opens within a second, and shares of
     power.times.emplace_back(at);
     power.values.push_back(745);
     held.times.emplace_back(at);
-    held.values.push_back(0.6 * static_cast<double>(at - 640 * ms));
+    held.values.push_back(0.6 * as_real(at - 640 * ms));
   }
   run.series = {power, held};
   const MeasuredEnergy energy = energy_of(run, 0, Instant(0), Instant(5000 * ms));
@@ -300,7 +300,7 @@ TEST_CASE("energy is known of a driver that opens within a second, and shares of
   // What is open counts at the mean of the rest, not at that of the first two stamps.
   run::Series counter{.signal = "energy_j", .device = 0, .times = power.times, .values = {}};
   for (const Instant at : power.times)
-    counter.values.push_back(745e-9 * static_cast<double>(at.nanoseconds()));
+    counter.values.push_back(745e-9 * as_real(at.nanoseconds()));
   counter.values[1] += 10;
   run.series.push_back(counter);
   const MeasuredEnergy counted = energy_of(run, 0, Instant(0), Instant(5000 * ms));

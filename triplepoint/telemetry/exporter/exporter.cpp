@@ -11,7 +11,7 @@ namespace triplepoint::telemetry {
 namespace {
 
 double seconds_of(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  return as_real(time.tv_sec) + 1e-6 * as_real(time.tv_usec);
 }
 
 double process_cpu_s() {
@@ -25,7 +25,7 @@ std::optional<double> resident_bytes() {
   const auto text = read_file("/proc/self/statm");
   const std::size_t blank = text ? text->find(' ') : std::string::npos;
   if (blank == std::string::npos) return std::nullopt;
-  return std::strtod(text->c_str() + blank, nullptr) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return std::strtod(text->c_str() + blank, nullptr) * as_real(sysconf(_SC_PAGESIZE));
 }
 
 constexpr const char* index_page =

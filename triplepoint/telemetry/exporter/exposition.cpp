@@ -456,7 +456,7 @@ void add_reading(const Snapshot& snapshot, const LiveReading& reading, bool dcgm
   const run::SeriesSource& about = reading.about;
   Labels labels = {{"host", snapshot.node.host}};
   if (!about.of_node) {
-    const DeviceFacts& facts = snapshot.devices.at(static_cast<std::size_t>(about.device)).facts;
+    const DeviceFacts& facts = snapshot.devices.at(as_size(about.device)).facts;
     labels = labels_of(snapshot, facts);
     if (dcgm_names && about.scope != run::Scope::module)
       for (const MetricName& metric : dcgm_metrics_of(about))
@@ -549,10 +549,8 @@ void add_own_cost(const std::string& host, const OwnCost& cost, const Exposition
   const auto count = [&](const char* name, const char* help, double value) {
     page.add({.name = name, .help = help, .counter = true}, of_host, value);
   };
-  count("triplepoint_exporter_scrapes_total", "Pages given out.",
-        static_cast<double>(cost.scrapes));
-  count("triplepoint_sampler_ticks_total", "Ticks that were kept.",
-        static_cast<double>(cost.sampler.ticks));
+  count("triplepoint_exporter_scrapes_total", "Pages given out.", as_real(cost.scrapes));
+  count("triplepoint_sampler_ticks_total", "Ticks that were kept.", as_real(cost.sampler.ticks));
   page.add({.name = "triplepoint_sampler_longest_call_seconds",
             .help = "Longest that one sensor took in one tick."},
            of_host, cost.sampler.longest_call_s);

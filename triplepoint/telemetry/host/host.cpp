@@ -68,8 +68,7 @@ void node_facts(const SensorPaths& paths, NodeFacts& node) {
     node.threads = info.threads;
   }
   if (const auto text = read_file(paths.proc / "meminfo"))
-    if (const auto memory = parse_meminfo(*text))
-      node.memory = static_cast<double>(memory->total_b) * unit::B;
+    if (const auto memory = parse_meminfo(*text)) node.memory = as_real(memory->total_b) * unit::B;
   node.amd_driver = first_line(paths.sysfs / "module/amdgpu/version");
   adapter_facts(paths.sysfs / "class/infiniband", node);
   interface_facts(paths.sysfs / "class/net", node);
@@ -246,7 +245,7 @@ class ProcSensor final : public Sensor {
   explicit ProcSensor(const Path& proc)
       : stat_(proc / "stat"),
         memory_(proc / "meminfo"),
-        ticks_per_s_(static_cast<double>(sysconf(_SC_CLK_TCK))) {
+        ticks_per_s_(as_real(sysconf(_SC_CLK_TCK))) {
     has_stat_ = read_ticks().has_value();
     for (const char* const signal : {"cpu_user_s", "cpu_system_s", "cpu_idle_s", "cpu_wait_s"})
       if (has_stat_) add(signal, ReadingKind::counter, "proc stat");
@@ -270,9 +269,9 @@ class ProcSensor final : public Sensor {
           readings.push_back({channel++, now, seconds});
       channel = 4;
     }
-    const bool has_memory = static_cast<std::size_t>(channel) < channels_.size();
+    const bool has_memory = as_size(channel) < channels_.size();
     if (const auto memory = read_memory(); memory && has_memory)
-      readings.push_back({channel, now, static_cast<double>(memory->used_b)});
+      readings.push_back({channel, now, as_real(memory->used_b)});
   }
 
  private:
@@ -300,7 +299,7 @@ class ProcSensor final : public Sensor {
     std::array<double, 4> seconds{};
     for (std::size_t i = 0; i < now.size(); ++i) {
       highest_.at(i) = std::max(highest_.at(i), now.at(i));
-      seconds.at(i) = static_cast<double>(highest_.at(i) - begin_.at(i)) / ticks_per_s_;
+      seconds.at(i) = as_real(highest_.at(i) - begin_.at(i)) / ticks_per_s_;
     }
     return seconds;
   }

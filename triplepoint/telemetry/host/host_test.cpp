@@ -91,7 +91,7 @@ TEST_CASE("a machine without any sensor still has CPU time and memory") {
   const auto sensor = open_proc(tree.root());
   CHECK(readings_of(*sensor, false).empty());
   CHECK(readings_of(*sensor).at("cpu_user_s").value == 0);
-  const double per_s = static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double per_s = as_real(sysconf(_SC_CLK_TCK));
   tree.write("stat", "cpu  300 20 43 3990 15 6 7 8 0 0\n");
   const auto now = readings_of(*sensor);
   CHECK(now.at("cpu_user_s").value == doctest::Approx(200 / per_s));

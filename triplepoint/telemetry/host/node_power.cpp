@@ -167,7 +167,7 @@ bool read_all(int from, int64_t end_ns, const std::function<bool()>& stopped, st
     const ssize_t got = read(from, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
-    if (text.size() < most_output) text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (text.size() < most_output) text.append(buffer.data(), as_size(got));
   }
 }
 

@@ -54,13 +54,13 @@ void Live::adopt(Sensors part) {
         return facts.sensor == static_cast<int32_t>(s) && facts.device.index == device.index;
       });
       TPT_EXPECT(same != part.devices.end());
-      device_of_sampler_.push_back(position[static_cast<std::size_t>(same - part.devices.begin())]);
+      device_of_sampler_.push_back(position[as_size(same - part.devices.begin())]);
     }
   sampler_.add(std::move(part.all));
   for (std::size_t i = about_.size(); i < sampler_.channels().size(); ++i) {
     about_.push_back(sampler_.channels()[i]);
     if (!about_.back().of_node)
-      about_.back().device = device_of_sampler_.at(static_cast<std::size_t>(about_.back().device));
+      about_.back().device = device_of_sampler_.at(as_size(about_.back().device));
   }
   latest_.resize(about_.size());
   const auto has = [&](std::string_view signal, int32_t device) {
@@ -112,8 +112,8 @@ void Live::read_now() {
 
 void Live::fold() {
   for (const Sample& sample : samples_) {
-    Latest& latest = latest_.at(static_cast<std::size_t>(sample.channel));
-    if (about_[static_cast<std::size_t>(sample.channel)].signal == "throttle_reasons")
+    Latest& latest = latest_.at(as_size(sample.channel));
+    if (about_[as_size(sample.channel)].signal == "throttle_reasons")
       count_reasons(latest.count > 0 ? latest.last : sample, sample);
     keep(latest, sample);
   }
@@ -129,17 +129,16 @@ void Live::keep(Latest& latest, const Sample& sample) {
 
 /// A bit holds until the next look, but not through a time in which no poll looked.
 void Live::count_reasons(const Sample& before, const Sample& bits) {
-  const int32_t device = about_[static_cast<std::size_t>(bits.channel)].device;
+  const int32_t device = about_[as_size(bits.channel)].device;
   const int64_t passed = bits.time_ns - before.time_ns;
   constexpr int64_t longest_ns = 2 * second_ns;
   for (Polled& one : polled_) {
     if (one.about.device != device) continue;
     const bool held = (static_cast<uint64_t>(before.value) & one.bit) != 0;
     const double total = one.latest.count > 0 ? one.latest.last.value : 0;
-    keep(one.latest,
-         {.channel = bits.channel,
-          .time_ns = bits.time_ns,
-          .value = total + (held ? static_cast<double>(std::min(passed, longest_ns)) : 0)});
+    keep(one.latest, {.channel = bits.channel,
+                      .time_ns = bits.time_ns,
+                      .value = total + (held ? as_real(std::min(passed, longest_ns)) : 0)});
   }
 }
 
@@ -159,13 +158,13 @@ bool Live::is_current(const run::SeriesSource& about, const Latest& latest, int6
   const double period_s = period ? *period / unit::s : 0;
   const double allowed_s =
       std::max({oldest_s, oldest_periods * period_s, oldest_slow_readings * slow_s_});
-  return static_cast<double>(now_ns - latest.last.time_ns) < allowed_s * 1e9;
+  return as_real(now_ns - latest.last.time_ns) < allowed_s * 1e9;
 }
 
 LiveReading Live::reading_of(const run::SeriesSource& about, const Latest& latest, int64_t now_ns) {
   LiveReading reading{.about = about, .value = latest.last.value};
-  reading.age_s = static_cast<double>(std::max<int64_t>(0, now_ns - latest.last.time_ns)) * 1e-9;
-  const double over_s = static_cast<double>(latest.last.time_ns - latest.older.time_ns) * 1e-9;
+  reading.age_s = as_real(std::max<int64_t>(0, now_ns - latest.last.time_ns)) * 1e-9;
+  const double over_s = as_real(latest.last.time_ns - latest.older.time_ns) * 1e-9;
   if (reading.about.kind == run::ReadingKind::counter && over_s > 0)
     reading.rate = (latest.last.value - latest.older.value) / over_s;
   return reading;
@@ -188,14 +187,14 @@ Snapshot Live::snapshot() {
     const run::SeriesSource& about = about_[channel];
     if (!is_current(about, latest_[channel], now_ns)) continue;
     snapshot.readings.push_back(reading_of(about, latest_[channel], now_ns));
-    if (!about.of_node) snapshot.devices[static_cast<std::size_t>(about.device)].answers = true;
+    if (!about.of_node) snapshot.devices[as_size(about.device)].answers = true;
   }
   for (const Polled& one : polled_)
     if (is_current(one.about, one.latest, now_ns))
       snapshot.readings.push_back(reading_of(one.about, one.latest, now_ns));
   for (const Trouble& trouble : troubles_)
     snapshot.troubles.push_back(trouble.sentence);
-  const double since_s = static_cast<double>(now_ns - begin_ns_) * 1e-9;
+  const double since_s = as_real(now_ns - begin_ns_) * 1e-9;
   if (since_s > 1) snapshot.sampler_share = sampler_.cost().cpu_s / since_s;
   return snapshot;
 }

@@ -155,8 +155,7 @@ std::string snapshot_csv(const Snapshot& snapshot, bool with_header) {
     if (about.of_node) {
       csv.empty_cell().empty_cell();
     } else {
-      const run::Device& device =
-          snapshot.devices.at(static_cast<std::size_t>(about.device)).facts.device;
+      const run::Device& device = snapshot.devices.at(as_size(about.device)).facts.device;
       csv.cell(int64_t{device.local}).cell(device.uuid);
     }
     csv.cell(about.signal).cell(name_of(about.scope)).cell(name_of(about.kind)).cell(reading.value);

@@ -142,7 +142,7 @@ std::string GpuView::cause() const {
 }
 
 GpuView view_gpu(const Snapshot& snapshot, int32_t device) {
-  const LiveDevice& live = snapshot.devices.at(static_cast<std::size_t>(device));
+  const LiveDevice& live = snapshot.devices.at(as_size(device));
   const DeviceFacts& facts = live.facts;
   const Signals signals(snapshot, device, false);
   GpuView view{.index = facts.device.local,

@@ -205,10 +205,10 @@ std::optional<double> number_in(const FieldValue& answer) {
     const int64_t number = type == ValueType::i32 ? answer.value.i32 : answer.value.i64;
     const int64_t largest = type == ValueType::i32 ? INT32_MAX - 15 : INT64_MAX - 15;
     if (number == -1 || number >= largest) return std::nullopt;
-    return static_cast<double>(number);
+    return as_real(number);
   }
   const auto count = count_in(answer);
-  return count ? std::optional(static_cast<double>(count->value)) : std::nullopt;
+  return count ? std::optional(as_real(count->value)) : std::nullopt;
 }
 
 std::optional<RawCount> count_in(const FieldValue& answer) {

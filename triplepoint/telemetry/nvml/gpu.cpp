@@ -144,7 +144,7 @@ int ask_memory(const Api& api, Handle handle, double& value) {
   const int code = is_new ? Code::success : api.memory(handle, &older);
   const uint64_t used = is_new ? newer.used : older.used;
   if (code == Code::success && is_sentinel(used, 64)) return Code::not_supported;
-  value = static_cast<double>(used);
+  value = as_real(used);
   return code;
 }
 
@@ -295,7 +295,7 @@ int GpuReader::read_call(Gpu& gpu, CallSlot& call, std::vector<Reading>& reading
 
 void GpuReader::count_failure(int& failures, int32_t channel, const Gpu& gpu, int code) {
   if (++failures != failures_to_say) return;
-  const std::string& signal = channels_.at(static_cast<std::size_t>(channel)).about.signal;
+  const std::string& signal = channels_.at(as_size(channel)).about.signal;
   troubles_.push_back(fmt::format(
       "{} of GPU {} cannot be read ({}); its series has a gap", signal, gpu.device.local,
       code == Code::success ? "the driver answers no number" : driver_.words(code)));
@@ -303,7 +303,7 @@ void GpuReader::count_failure(int& failures, int32_t channel, const Gpu& gpu, in
 
 void GpuReader::note_restart(Counter& counter, int32_t channel, const Gpu& gpu) {
   if (!counter.take_restart()) return;
-  const std::string& signal = channels_.at(static_cast<std::size_t>(channel)).about.signal;
+  const std::string& signal = channels_.at(as_size(channel)).about.signal;
   troubles_.push_back(fmt::format(
       "counter {} of GPU {} began anew (the driver was reset?); what it missed is not counted",
       signal, gpu.device.local));

@@ -141,7 +141,7 @@ int ask(const Call& call, Handle handle, double& value, double unit, Args... arg
   const int code = call(handle, args..., &raw);
   if (code == Code::success && is_sentinel(raw, static_cast<int>(8 * sizeof raw)))
     return Code::not_supported;
-  value = static_cast<double>(raw) * unit;
+  value = as_real(raw) * unit;
   return code;
 }
 

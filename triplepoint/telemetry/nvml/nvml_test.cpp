@@ -47,7 +47,7 @@ struct Bench {
       std::vector<Reading> readings;
       sensors[gpu]->read(slow, readings);
       for (const Reading& reading : readings) {
-        const auto channel = static_cast<std::size_t>(reading.channel);
+        const auto channel = as_size(reading.channel);
         const std::string& signal = sensors[gpu]->channels().at(channel).about.signal;
         CHECK(found.emplace(std::pair(signal, static_cast<int>(gpu)), reading).second);
       }
@@ -306,8 +306,7 @@ TEST_CASE("a reading has the stamp of the sensor's update, and the same one unti
     std::vector<Reading> readings;
     sensor->read(false, readings);
     for (const Reading& reading : readings)
-      if (sensor->channels()[static_cast<std::size_t>(reading.channel)].about.signal ==
-          "power_instant_w")
+      if (sensor->channels()[as_size(reading.channel)].about.signal == "power_instant_w")
         return reading;
     return Reading{};
   };

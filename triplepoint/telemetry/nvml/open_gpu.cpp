@@ -190,7 +190,7 @@ class Opener {
             all.slots[end].counts && all.answer[end].type == static_cast<int32_t>(ValueType::u32);
       } while (!all.slots[end++].last_of_channel);
       const int32_t channel = all.slots[begin].channel;
-      if (channels_.at(static_cast<std::size_t>(channel)).pace == Pace::slow) {
+      if (channels_.at(as_size(channel)).pace == Pace::slow) {
         move(all, begin, end, gpu_.slow);
         continue;
       }
@@ -210,17 +210,17 @@ class Opener {
   }
 
   void note_slow(int32_t channel) {
-    Channel& slow = channels_.at(static_cast<std::size_t>(channel));
+    Channel& slow = channels_.at(as_size(channel));
     slow.pace = Pace::slow;
     miss(
         slow.about.signal + " at every tick",
         fmt::format("the driver takes over {} ms to bring it up to date; it is read at every tenth",
-                    static_cast<double>(long_us) * 1e-3),
+                    as_real(long_us) * 1e-3),
         "");
   }
 
   void note_narrow(int32_t channel) {
-    const std::string& signal = channels_.at(static_cast<std::size_t>(channel)).about.signal;
+    const std::string& signal = channels_.at(as_size(channel)).about.signal;
     miss("fast traffic in " + signal,
          "the counter has 32 bits; more than 4.3 GB between two ticks is not seen",
          "a shorter --interval");

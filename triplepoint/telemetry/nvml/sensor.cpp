@@ -58,7 +58,7 @@ class XidErrors {
     const double before = count_;
     constexpr int most = 64;  // a broken driver shall not hold us
     for (int i = 0; i < most && api_.event_wait(set_, &event, 0) == Code::success; ++i)
-      if (event.type == xid_event) count_ += 1, last_ = static_cast<double>(event.data);
+      if (event.type == xid_event) count_ += 1, last_ = as_real(event.data);
     if (lost && count_ == before) return;
     const int64_t now = monotonic_now_ns();
     readings.push_back({first_channel_, now, count_});
@@ -147,7 +147,7 @@ class NvmlSensor final : public Sensor {
     }
     go_on(handle);
     troubles_.push_back(fmt::format("GPU {} is back after {:.1f} s", gpu_.device.local,
-                                    static_cast<double>(now - lost_ns_) * 1e-9));
+                                    as_real(now - lost_ns_) * 1e-9));
     lost_ns_ = 0;
     return true;
   }
@@ -292,8 +292,7 @@ void limit_facts(const Api& api, Handle handle, DeviceFacts& facts) {
   facts.slowdown = celsius(number_from(api.threshold, handle, Threshold::slowdown));
   facts.max_sm_clock = megahertz(number_from(api.max_clock, handle, Clock::sm));
   Memory memory;
-  if (api.memory(handle, &memory) == Code::success)
-    facts.memory = static_cast<double>(memory.total) * unit::B;
+  if (api.memory(handle, &memory) == Code::success) facts.memory = as_real(memory.total) * unit::B;
 }
 
 /// What is at the other end of a link. Remote device types: 0 GPU, 2 switch.

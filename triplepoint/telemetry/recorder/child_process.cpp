@@ -88,16 +88,13 @@ std::optional<int> ChildProcess::wait_for(Seconds most) {
   if (const auto code = exit_code_of(id_)) return code;
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  const double end =
-      static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) + most / unit::s;
+  const double end = as_real(now.tv_sec) + 1e-9 * as_real(now.tv_nsec) + most / unit::s;
   while (true) {
     clock_gettime(CLOCK_MONOTONIC, &now);
-    const double left =
-        end - static_cast<double>(now.tv_sec) - 1e-9 * static_cast<double>(now.tv_nsec);
+    const double left = end - as_real(now.tv_sec) - 1e-9 * as_real(now.tv_nsec);
     if (left <= 0) return std::nullopt;
-    const timespec wait{
-        static_cast<time_t>(left),
-        static_cast<long>((left - static_cast<double>(static_cast<time_t>(left))) * 1e9)};
+    const timespec wait{static_cast<time_t>(left),
+                        static_cast<long>((left - as_real(static_cast<time_t>(left))) * 1e9)};
     siginfo_t info{};
     const int signal = sigtimedwait(&signals_, &info, &wait);
     if (signal == SIGCHLD) {
@@ -137,7 +134,7 @@ std::vector<int64_t> numbers_in(std::string_view text) {
     const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (problem != std::errc()) return numbers;
     numbers.push_back(number);
-    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    text.remove_prefix(as_size(end - text.data()));
   }
 }
 

@@ -34,7 +34,7 @@ MeanWithInterval mean_with_interval(const std::vector<double>& values) {
   constexpr std::array t = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
                             2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086};
   constexpr double normal = 1.96;
-  const auto count = static_cast<double>(values.size());
+  const auto count = as_real(values.size());
   if (values.empty()) return {};
   MeanWithInterval result{.mean = std::accumulate(values.begin(), values.end(), 0.0) / count};
   if (values.size() < 2) return result;
@@ -43,7 +43,7 @@ MeanWithInterval mean_with_interval(const std::vector<double>& values) {
     squares += (value - result.mean) * (value - result.mean);
   const size_t freedom = values.size() - 1;
   const double factor = freedom <= t.size() ? t[freedom - 1] : normal;
-  result.half_width = factor * std::sqrt(squares / static_cast<double>(freedom) / count);
+  result.half_width = factor * std::sqrt(squares / as_real(freedom) / count);
   return result;
 }
 
@@ -311,7 +311,7 @@ DeviceSummary summarize(const DeviceSeries& series, const Window& window, double
 }
 
 void divide(std::optional<double>& sum, int64_t count) {
-  if (sum && count > 0) *sum /= static_cast<double>(count);
+  if (sum && count > 0) *sum /= as_real(count);
 }
 
 void close_devices(const Run& head, const Window& all, const run::SeriesLoader& load,
@@ -333,7 +333,7 @@ void close_devices(const Run& head, const Window& all, const run::SeriesLoader& 
   divide(summary.memory_mean_c, counts.memory);
   divide(summary.clock_mean_mhz, counts.clock);
   for (auto& [name, throttle] : summary.throttle)
-    throttle.mean_share /= static_cast<double>(counts.throttle);
+    throttle.mean_share /= as_real(counts.throttle);
   for (const auto& [reason, unseen] : counts.unseen)
     summary.findings.push_back(unseen_sentence(reason, unseen));
   // A number that may as well be zero or twice as large is none.
@@ -465,7 +465,7 @@ Run close_recording(Run head, Instant end, const StepWindow& wanted, const run::
   head.summaries.clear();
   for (const run::Device& device : head.devices) {
     head.summaries.push_back(summarize(DeviceSeries(head, load, device), window,
-                                       std::max<double>(1, static_cast<double>(steps.size()))));
+                                       std::max<double>(1, as_real(steps.size()))));
     // The energy of a step, where there are steps.
     if (steps.empty()) head.summaries.back().energy_j.reset();
   }

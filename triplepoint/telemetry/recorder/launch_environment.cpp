@@ -168,9 +168,8 @@ std::string composed(const std::string& runtime, const std::string& hip) {
   std::string visible;
   for (const std::string& entry : entries_of(hip)) {
     const auto number = small_number(entry);
-    if (number && static_cast<size_t>(*number) >= there.size()) break;  // as HIP does
-    visible +=
-        (visible.empty() ? "" : ",") + (number ? there[static_cast<size_t>(*number)] : entry);
+    if (number && as_size(*number) >= there.size()) break;  // as HIP does
+    visible += (visible.empty() ? "" : ",") + (number ? there[as_size(*number)] : entry);
   }
   return visible;
 }
@@ -210,8 +209,8 @@ std::optional<int32_t> device_of(const std::vector<run::Device>& devices,
   }
   const std::vector<std::string> visible = entries_of(*visible_devices);
   if (visible.size() == 1) return device_named(devices, visible[0], in_pci_order);
-  if (!local_rank || static_cast<size_t>(*local_rank) >= visible.size()) return std::nullopt;
-  return device_named(devices, visible[static_cast<size_t>(*local_rank)], in_pci_order);
+  if (!local_rank || as_size(*local_rank) >= visible.size()) return std::nullopt;
+  return device_named(devices, visible[as_size(*local_rank)], in_pci_order);
 }
 
 namespace {

@@ -98,7 +98,7 @@ MarksToRun::Marker& MarksToRun::marker_of(const mark::Event& event,
   if (!threads_.empty())
     if (const auto found = threads_.find({event.process, event.thread}); found != threads_.end())
       return found->second;
-  const auto number = static_cast<size_t>(event.process);
+  const auto number = as_size(event.process);
   while (markers_.size() <= number) {
     const mark::Process& process = processes[markers_.size()];
     Marker marker;
@@ -118,10 +118,10 @@ void MarksToRun::know_rank(int32_t rank, std::optional<int32_t> local_rank,
   auto found = device_of(devices, local_rank, visible_devices, in_pci_order);
   if (!found && devices.size() == 1) found = 0;
   if (!found) return;
-  run::Device device = devices[static_cast<size_t>(*found)];
+  run::Device device = devices[as_size(*found)];
   if (device.rank) return;
   device.rank = rank;
-  run_.set_device(static_cast<size_t>(*found), device);
+  run_.set_device(as_size(*found), device);
 }
 
 void MarksToRun::place_rank(int32_t rank, size_t position) {
@@ -144,7 +144,7 @@ void MarksToRun::forget_ranks() {
 }
 
 void MarksToRun::take(const mark::Event& event, const std::vector<mark::Process>& processes) {
-  if (event.process < 0 || static_cast<size_t>(event.process) >= processes.size()) return;
+  if (event.process < 0 || as_size(event.process) >= processes.size()) return;
   ++events_;
   Marker& marker = marker_of(event, processes);
   switch (event.kind) {
@@ -268,7 +268,7 @@ void MarksToRun::add_value(Marker& marker, const mark::Event& event) {
   const std::string signal = "mark_" + std::string(event.name);
   const auto [found, is_new] = series_.emplace(std::pair(signal, device), 0);
   if (is_new) {
-    const int32_t index = device < 0 ? 0 : run_.head().devices[static_cast<size_t>(device)].index;
+    const int32_t index = device < 0 ? 0 : run_.head().devices[as_size(device)].index;
     found->second =
         run_.declare({.signal = signal, .device = index, .of_node = device < 0}, nullptr);
   }
@@ -301,8 +301,7 @@ void MarksToRun::finish() {
     emit(steps_.begin());
   for (const auto& [rank, wait] : core_waits_)
     if (wait.steps > 1)
-      run_.set_core_wait(rank,
-                         (wait.last - wait.first) * unit::s / static_cast<double>(wait.steps - 1));
+      run_.set_core_wait(rank, (wait.last - wait.first) * unit::s / as_real(wait.steps - 1));
 }
 
 }  // namespace triplepoint::telemetry

@@ -66,7 +66,7 @@ class Bench {
 };
 
 std::string name_of(const run::Run& run, size_t span) {
-  return run.timeline.types[static_cast<size_t>(run.timeline.spans[span].type)].name;
+  return run.timeline.types[as_size(run.timeline.spans[span].type)].name;
 }
 
 TEST_CASE("a step of the run lasts from the first rank's begin to the last rank's end") {
@@ -185,7 +185,7 @@ TEST_CASE("operations named as the workload names them keep group, amounts and m
   const run::Run run = bench.load();
   REQUIRE(run.timeline.spans.size() == 5);
   const auto type = [&](size_t span) {
-    return run.timeline.types[static_cast<size_t>(run.timeline.spans[span].type)];
+    return run.timeline.types[as_size(run.timeline.spans[span].type)];
   };
   CHECK(type(0).collective == spec::Collective::reduce_scatter);
   CHECK(type(0).group == spec::GroupKind::expert_data);
@@ -230,7 +230,7 @@ TEST_CASE("what a rank waits for cores is told per step, from its first step's e
   Bench bench;
   for (int64_t i = 0; i < 5; ++i)
     for (const int32_t process : {0, 1}) {
-      const auto step = static_cast<double>(i);
+      const auto step = as_real(i);
       bench.say({.kind = EventKind::step_end,
                  .process = process,
                  .begin_ns = (i + 1) * s,
@@ -258,7 +258,7 @@ TEST_CASE("values that are not of a step are series of the rank's device") {
                .process = 1,
                .begin_ns = i * s,
                .name = "loss",
-               .value = 5.0 - static_cast<double>(i)});
+               .value = 5.0 - as_real(i)});
   bench.say({.kind = EventKind::value,
              .process = 1,
              .begin_ns = 9 * s,

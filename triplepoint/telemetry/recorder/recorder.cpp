@@ -63,7 +63,7 @@ constexpr Seconds longest_opening = 800 * unit::ms;
 double process_cpu_s() {
   timespec used{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+  return as_real(used.tv_sec) + 1e-9 * as_real(used.tv_nsec);
 }
 
 /// Same kernel, same monotonic clock: recordings of it need no alignment.
@@ -175,8 +175,7 @@ void Recorder::match_processes() {
     std::vector<int32_t> devices;
     for (const auto& [device, pids] : processes_seen_)
       if (std::ranges::find_first_of(pids, rank.all_pids) != pids.end()) devices.push_back(device);
-    if (devices.size() == 1)
-      marks_to_run_->place_rank(number, static_cast<size_t>(devices.front()));
+    if (devices.size() == 1) marks_to_run_->place_rank(number, as_size(devices.front()));
   }
 }
 
@@ -199,7 +198,7 @@ void Recorder::count_dropped() {
 void Recorder::keep(const std::vector<Sample>& fresh) {
   const double own_cpu = std::max(0.0, process_cpu_s() - sampler_.cost().cpu_s);
   for (const Sample& sample : fresh) {
-    const auto channel = static_cast<size_t>(sample.channel);
+    const auto channel = as_size(sample.channel);
     const run::SeriesSource& source = sampler_.channels()[channel];
     if (!series_[channel]) {
       const run::Series empty{
@@ -217,8 +216,8 @@ void Recorder::look_at_clocks() {
   const ClockWatch::Verdict verdict = clocks_.look(now);
   if (verdict.jumped_ns)
     run_->note(fmt::format("the wall clock was set by {:+.3f} s at {:.1f} s of the recording",
-                           static_cast<double>(*verdict.jumped_ns) * 1e-9,
-                           static_cast<double>(now.monotonic_ns - epoch_ns_) * 1e-9));
+                           as_real(*verdict.jumped_ns) * 1e-9,
+                           as_real(now.monotonic_ns - epoch_ns_) * 1e-9));
   if (verdict.keep)
     run_->add(
         run::ClockAnchor{.instant = Instant(now.monotonic_ns - epoch_ns_), .unix_ns = now.unix_ns});
@@ -324,12 +323,12 @@ Result<RecordingSummary> Recorder::finish() {
   };
   TPT_TRY(run_->finish(closing));
   summary.dropped_values = dropped_;
-  summary.lost = static_cast<double>(dropped_ns_) * unit::ns;
+  summary.lost = as_real(dropped_ns_) * unit::ns;
   return summary;
 }
 
 Seconds Recorder::lost_without_end() const {
-  return static_cast<double>(dropped_when_safe_ns_ + monotonic_now_ns() - last_safe_ns_) * unit::ns;
+  return as_real(dropped_when_safe_ns_ + monotonic_now_ns() - last_safe_ns_) * unit::ns;
 }
 
 Result<std::optional<Path>> keep_old_recording(const Path& file) {

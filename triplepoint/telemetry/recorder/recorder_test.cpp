@@ -218,7 +218,7 @@ TEST_CASE(
   run::Series counter{.signal = "energy_j", .device = 0, .times = {}, .values = {}};
   for (int64_t at = 0; at <= 15'000; at += 100) {
     counter.times.emplace_back(at * 1'000'000);
-    counter.values.push_back(0.27 * static_cast<double>(at));
+    counter.values.push_back(0.27 * as_real(at));
   }
   all.series.push_back(counter);
   const RecordingSummary odd = close();

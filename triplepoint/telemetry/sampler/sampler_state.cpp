@@ -27,7 +27,7 @@ int64_t nanoseconds(Seconds time) {
 double cpu_of_thread_s() {
   timespec used{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+  return as_real(used.tv_sec) + 1e-9 * as_real(used.tv_nsec);
 }
 
 std::string name_of(const Sensor& sensor) {
@@ -59,7 +59,7 @@ std::vector<std::shared_ptr<SensorThread>> SamplerState::adopt(
     thread->name = name;
     thread->devices = index;
     for (run::SeriesSource about : thread->round.channels()) {
-      if (!about.of_node) about.device = index[static_cast<size_t>(about.device)];
+      if (!about.of_node) about.device = index[as_size(about.device)];
       channels.push_back(std::move(about));
     }
     adopted.push_back(thread);
@@ -75,7 +75,7 @@ int32_t SamplerState::index_of(run::Device device) {
   if (known != silent.end()) {
     device.index = known->index;
     silent.erase(known);
-    devices[static_cast<size_t>(device.index)] = device;
+    devices[as_size(device.index)] = device;
     return device.index;
   }
   device.index = static_cast<int32_t>(devices.size());
@@ -113,9 +113,9 @@ int64_t SamplerState::chosen_tick(const SensorThread& thread, double cpu_per_tic
   if (!plan.follow_sensors || period == 0) return interval;
   const int64_t shortest = std::min(interval, nanoseconds(plan.shortest_tick));
   const int64_t wanted = std::clamp(period / 2, shortest, interval);
-  const double share = cpu_per_tick / (static_cast<double>(wanted) * 1e-9);
+  const double share = cpu_per_tick / (as_real(wanted) * 1e-9);
   const std::lock_guard lock(mutex);
-  return share * static_cast<double>(threads.size()) <= plan.most_cpu ? wanted : interval;
+  return share * as_real(threads.size()) <= plan.most_cpu ? wanted : interval;
 }
 
 /// Reads often, to see how often values change. The ticks from then on; nothing if it is time to
@@ -129,7 +129,7 @@ std::optional<TickGrid> SamplerState::probe(SensorThread& thread) {
     sample_on_grid(thread, grid);
     grid.advance(monotonic_now_ns());
   }
-  const auto ticks = static_cast<double>(std::max<int64_t>(1, grid.index()));
+  const auto ticks = as_real(std::max<int64_t>(1, grid.index()));
   const int64_t tick = chosen_tick(thread, (cpu_of_thread_s() - cpu_before) / ticks);
   thread.round.set_pace(tick, nanoseconds(plan.interval));
   return TickGrid(end, tick);
@@ -184,15 +184,15 @@ void SamplerState::sample(SensorThread& thread, const Tick& tick) {
   std::vector<std::string> said;
   if (tick.slow) said = thread.round.take_troubles();
   if (tick.slow && plan.list_processes && !thread.devices.empty()) list_processes(thread);
-  const double used = cpu_of_thread_s(), call = static_cast<double>(took) * 1e-9;
+  const double used = cpu_of_thread_s(), call = as_real(took) * 1e-9;
   const std::lock_guard lock(mutex);
   if (thread.overdue_ns == thread.call_began_ns)
     troubles.push_back(fmt::format("{} answers again after {:.1f} s", thread.name,
-                                   static_cast<double>(monotonic_now_ns() - began) * 1e-9));
+                                   as_real(monotonic_now_ns() - began) * 1e-9));
   thread.call_began_ns = 0;
   cost.cpu_s += used - std::exchange(thread.cpu_s, used);
   ++cost.ticks;
-  thread.late_s = static_cast<double>(began - tick.due_ns) * 1e-9;
+  thread.late_s = as_real(began - tick.due_ns) * 1e-9;
   thread.call_s = call;
   if (call > cost.longest_call_s) {
     cost.longest_call_s = call;
@@ -223,7 +223,7 @@ void SamplerState::list_processes(SensorThread& thread) {
   for (const int32_t device : thread.devices)
     processes[device].clear();
   for (const DeviceProcess& process : found)
-    processes[thread.devices[static_cast<size_t>(process.device)]].push_back(process.pid);
+    processes[thread.devices[as_size(process.device)]].push_back(process.pid);
 }
 
 void SamplerState::start_watch() {
@@ -256,7 +256,7 @@ void SamplerState::add_own() {
   const int64_t now = monotonic_now_ns();
   keep({{first_own + OwnChannel::cpu_s, now, cost.cpu_s},
         {first_own + OwnChannel::late_s, now, late},
-        {first_own + OwnChannel::lost_ticks, now, static_cast<double>(cost.lost_ticks)},
+        {first_own + OwnChannel::lost_ticks, now, as_real(cost.lost_ticks)},
         {first_own + OwnChannel::call_s, now, calls}});
 }
 
@@ -280,9 +280,8 @@ std::string SamplerState::moment_text(int64_t time_ns) const {
       static_cast<std::time_t>(wall.tv_sec - (monotonic_now_ns() - time_ns) / (1000 * ms));
   std::tm parts{};
   gmtime_r(&then, &parts);
-  return fmt::format("{:.1f} s ({:02}:{:02}:{:02} UTC)",
-                     static_cast<double>(time_ns - begin_ns) * 1e-9, parts.tm_hour, parts.tm_min,
-                     parts.tm_sec);
+  return fmt::format("{:.1f} s ({:02}:{:02}:{:02} UTC)", as_real(time_ns - begin_ns) * 1e-9,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 }  // namespace triplepoint::telemetry

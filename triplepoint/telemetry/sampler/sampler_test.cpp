@@ -65,7 +65,7 @@ TEST_CASE("the update period of a sensor that does not stamp is found from its v
         10 * ms, [](int64_t now) { return now; },
         [&](int64_t now) {
           const int64_t updates = now / true_period;
-          return static_cast<double>(updates);
+          return as_real(updates);
         });
     REQUIRE(found);
     CHECK(std::abs(*found - true_period) <= ms);
@@ -82,7 +82,7 @@ TEST_CASE("the update period of a sensor that is silent between its updates is f
 
 TEST_CASE("what changes with every reading or now and then has no period that could be seen") {
   const auto as_read = [](int64_t now) { return now; };
-  CHECK_FALSE(period_seen(10 * ms, as_read, [](int64_t now) { return static_cast<double>(now); }));
+  CHECK_FALSE(period_seen(10 * ms, as_read, [](int64_t now) { return as_real(now); }));
   CHECK_FALSE(period_seen(10 * ms, as_read, [](int64_t) { return 5.0; }));
   CHECK_FALSE(period_seen(10 * ms, as_read, [](int64_t now) {
     const int64_t t = now / (10 * ms);
@@ -285,8 +285,8 @@ TEST_CASE("the thread samples until it is stopped, and meters itself") {
     CHECK(std::is_sorted(own.begin(), own.end(),
                          [](const Sample& a, const Sample& b) { return a.time_ns < b.time_ns; }));
   const SamplerCost cost = sampler.cost();
-  CHECK(by_channel[0].size() == static_cast<size_t>(cost.ticks));
-  CHECK(cost.cpu_s >= 1e-4 * static_cast<double>(cost.ticks));
+  CHECK(by_channel[0].size() == as_size(cost.ticks));
+  CHECK(cost.cpu_s >= 1e-4 * as_real(cost.ticks));
   CHECK(cost.longest_call_s >= 1e-4);
   CHECK(cost.slowest_sensor == "scripted");
   CHECK(sampler.take_troubles() == std::vector<std::string>{"a GPU fell off the bus"});

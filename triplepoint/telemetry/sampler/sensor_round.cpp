@@ -76,7 +76,7 @@ void SensorRound::take(bool slow, std::vector<Sample>& samples) {
   const int64_t now = now_();
   int64_t moment = INT64_MIN / 2;
   for (const Reading& reading : readings_) {
-    const auto channel = static_cast<size_t>(reading.channel);  // a negative one is too large
+    const auto channel = as_size(reading.channel);  // a negative one is too large
     if (channel >= states_.size() || !std::isfinite(reading.value)) continue;
     const int64_t stamp = reading.time_ns > now + farthest_ahead_ns ? now : reading.time_ns;
     ChannelState& state = states_[channel];
@@ -131,8 +131,7 @@ std::vector<std::optional<Seconds>> SensorRound::periods() const {
   std::vector<std::optional<Seconds>> periods;
   for (size_t i = 0; i < channels_.size(); ++i) {
     const auto found = states_[i].found ? states_[i].found : states_[i].period.found_ns();
-    periods.push_back(found ? std::optional(static_cast<double>(*found) * unit::ns)
-                            : channels_[i].period);
+    periods.push_back(found ? std::optional(as_real(*found) * unit::ns) : channels_[i].period);
   }
   return periods;
 }

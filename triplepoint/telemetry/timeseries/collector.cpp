@@ -166,7 +166,7 @@ void Collector::take(Owner& owner, const Column& column, std::string_view cell, 
   const bool again = !track.ns.empty() && track.ns.back() == ns;
   if (value && column.is == Is::reason && again) {
     const auto bits = static_cast<uint64_t>(track.values.back()) | static_cast<uint64_t>(*value);
-    track.values.back() = static_cast<double>(bits);
+    track.values.back() = as_real(bits);
     return;
   }
   if (value && is_plausible(*value, column)) {
@@ -239,7 +239,7 @@ void Collector::straighten(Track& track) {
       constexpr int64_t most_ns = 100'000'000 * second_ns;  // three years: no clock is set so far
       if (back > most_ns) break;
       if (back > 0) shift += is_hour ? hour_ns : back + usual;
-      if (back > 0) back_s_ = std::max(back_s_, static_cast<double>(back + usual) * 1e-9);
+      if (back > 0) back_s_ = std::max(back_s_, as_real(back + usual) * 1e-9);
       ns[i] += shift;
     }
   }
@@ -268,9 +268,8 @@ void Collector::straighten(Track& track) {
     repeats |= sorted.values.size() > i && sorted.values[i] == sorted.values[i - 1];
   for (std::size_t i = 1; i < ns.size() && repeats && !counts; ++i) {
     const int64_t gap = ns[i] - ns[i - 1];
-    if (gap > std::max(20 * usual, 5 * second_ns) && static_cast<double>(gap) * 1e-9 > gap_s_)
-      gap_s_ = static_cast<double>(gap) * 1e-9,
-      gap_at_s_ = static_cast<double>(ns[i - 1] - ns.front()) * 1e-9;
+    if (gap > std::max(20 * usual, 5 * second_ns) && as_real(gap) * 1e-9 > gap_s_)
+      gap_s_ = as_real(gap) * 1e-9, gap_at_s_ = as_real(ns[i - 1] - ns.front()) * 1e-9;
   }
   track.values = std::move(sorted.values);
 }
@@ -282,8 +281,8 @@ std::vector<std::optional<int64_t>> Collector::seconds_of_untimed_rows() {
   std::map<const Owner*, int64_t> rows;
   for (const Owner* const gpu : untimed_gpus_)
     if (gpu != nullptr) most = std::max(most, ++rows[gpu]);
-  const auto round = static_cast<std::size_t>(
-      std::ranges::count_if(rows, [&](const auto& one) { return 2 * one.second > most; }));
+  const auto round =
+      as_size(std::ranges::count_if(rows, [&](const auto& one) { return 2 * one.second > most; }));
   std::vector<std::map<const Owner*, int64_t>> places(round);
   for (std::size_t row = 0; row < untimed_gpus_.size(); ++row)
     ++places[row % round][untimed_gpus_[row]];
@@ -317,7 +316,7 @@ void Collector::time_untimed_rows() {
     for (auto& [signal, track] : gpu.tracks) {
       std::size_t kept = 0;
       for (std::size_t i = 0; i < track.ns.size(); ++i) {
-        const auto row = static_cast<std::size_t>(track.ns[i]);
+        const auto row = as_size(track.ns[i]);
         if (row >= seconds.size() || !seconds[row]) continue;
         track.ns[kept] = *seconds[row] * second_ns;
         track.values[kept++] = track.values[i];

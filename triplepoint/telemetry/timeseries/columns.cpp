@@ -325,7 +325,7 @@ std::optional<double> number_in(std::string_view cell, const Column& column, boo
     const char* const end = word.data() + word.size();
     const auto read = std::from_chars(word.data() + (hex ? 2 : 0), end, bits, hex ? 16 : 10);
     if (word.empty() || read.ec != std::errc() || read.ptr != end) return std::nullopt;
-    return static_cast<double>(bits);
+    return as_real(bits);
   }
   std::string with_point;
   if (decimal_comma && cell.find('.') == cell.npos && cell.find(',') != cell.npos) {
@@ -336,8 +336,7 @@ std::optional<double> number_in(std::string_view cell, const Column& column, boo
   double value = 0;
   const auto read = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (read.ec != std::errc() || !std::isfinite(value)) return std::nullopt;
-  const std::string_view rest =
-      trimmed(cell.substr(static_cast<std::size_t>(read.ptr - cell.data())));
+  const std::string_view rest = trimmed(cell.substr(as_size(read.ptr - cell.data())));
   if (rest.empty()) return value * column.unit;
   const Unit* const unit = unit_of(rest);
   if (unit == nullptr || unit->of != measure_of(column.signal)) return std::nullopt;

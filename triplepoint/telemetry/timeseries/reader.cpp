@@ -157,7 +157,7 @@ class FileReader {
   Result<void> choose_set(const TableHead& head, const std::vector<Column>& columns) {
     const auto set = std::ranges::find(columns, Is::set, &Column::is);
     if (set == columns.end()) return {};
-    set_ = static_cast<std::size_t>(set - columns.begin());
+    set_ = as_size(set - columns.begin());
     std::vector<std::string> sets;
     std::vector<std::string_view> cells;
     std::string_view rows = head.rows, line;
@@ -192,8 +192,7 @@ class FileReader {
   /// Entities of dcgmi dmon are two words: "GPU 0".
   static void join_entity(std::vector<std::string_view>& cells, std::size_t wanted) {
     if (cells.size() != wanted + 1 || cells[0] != "GPU") return;
-    cells[1] = {cells[0].data(),
-                static_cast<std::size_t>(cells[1].data() + cells[1].size() - cells[0].data())};
+    cells[1] = {cells[0].data(), as_size(cells[1].data() + cells[1].size() - cells[0].data())};
     cells.erase(cells.begin());
   }
 
@@ -206,7 +205,7 @@ class FileReader {
         continue;
       }
       const char* const begin = cells[i - 1].data();
-      cells[i - 1] = {begin, static_cast<std::size_t>(cells[i].data() + cells[i].size() - begin)};
+      cells[i - 1] = {begin, as_size(cells[i].data() + cells[i].size() - begin)};
       cells.erase(cells.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }

@@ -108,7 +108,7 @@ Result<void> Windows::read_emissions(std::string_view text, std::string_view nam
   std::vector<std::string_view> cells;
   const auto cell = [&](const char* title) -> std::string_view {
     const auto at = std::ranges::find(head.titles, title) - head.titles.begin();
-    return static_cast<std::size_t>(at) < cells.size() ? cells[static_cast<std::size_t>(at)] : "";
+    return as_size(at) < cells.size() ? cells[as_size(at)] : "";
   };
   struct Row {
     std::optional<double> seconds, gpu, cpu, ram;
@@ -180,7 +180,7 @@ void Windows::add_devices(run::Run& run, const std::vector<const Window*>& steps
   double seconds = 0, joules = 0;
   std::map<int32_t, double> of_gpus;
   for (const Window* const step : steps) {
-    seconds += static_cast<double>(step->end_ns - step->begin_ns) * 1e-9;
+    seconds += as_real(step->end_ns - step->begin_ns) * 1e-9;
     for (const auto& [gpu, energy] : step->joules)
       of_gpus[gpu] += energy, joules += energy;
   }
@@ -195,8 +195,8 @@ void Windows::add_devices(run::Run& run, const std::vector<const Window*>& steps
       known = run.devices.end() - 1;
     }
     run.summaries.resize(run.devices.size());
-    run::DeviceSummary& summary = run.summaries[static_cast<std::size_t>(known->index)];
-    summary.energy_j = energy / static_cast<double>(steps.size());
+    run::DeviceSummary& summary = run.summaries[as_size(known->index)];
+    summary.energy_j = energy / as_real(steps.size());
     summary.power_mean_w = energy / seconds;
   }
   run.numbers.recording_s = seconds;
@@ -213,7 +213,7 @@ void Windows::add_others(run::Run& run, const std::vector<const Window*>& steps)
     if (std::ranges::find(steps, &window) != steps.end()) continue;
     Others& all = others[family_of(window.name)];
     ++all.count;
-    all.seconds += static_cast<double>(window.end_ns - window.begin_ns) * 1e-9;
+    all.seconds += as_real(window.end_ns - window.begin_ns) * 1e-9;
     for (const auto& [gpu, energy] : window.joules)
       all.joules += energy;
   }

@@ -30,7 +30,7 @@ std::vector<int64_t> begins_of(const TaskGraph& graph) {
     return std::pair(a.second, a.first) < std::pair(b.second, b.first);
   });
   for (const auto& [after, before] : needs)
-    ++missing[static_cast<size_t>(after)];
+    ++missing[as_size(after)];
   using Entry = std::pair<int64_t, int32_t>;  // ready, task
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> waiting;
   for (size_t i = 0; i < count; ++i)
@@ -39,14 +39,14 @@ std::vector<int64_t> begins_of(const TaskGraph& graph) {
   while (!waiting.empty()) {
     const auto [since, task] = waiting.top();
     waiting.pop();
-    int64_t& free = free_at[graph.queues[static_cast<size_t>(task)]];
+    int64_t& free = free_at[graph.queues[as_size(task)]];
     const int64_t begin = std::max(since, free);
-    begins[static_cast<size_t>(task)] = begin;
-    free = begin + graph.durations_ns[static_cast<size_t>(task)];
+    begins[as_size(task)] = begin;
+    free = begin + graph.durations_ns[as_size(task)];
     const auto before = [](const auto& need, int32_t t) { return need.second < t; };
     auto need = std::lower_bound(needs.begin(), needs.end(), task, before);
     for (; need != needs.end() && need->second == task; ++need) {
-      const auto after = static_cast<size_t>(need->first);
+      const auto after = as_size(need->first);
       ready[after] = std::max(ready[after], free);
       if (--missing[after] == 0) waiting.emplace(ready[after], need->first);
     }
@@ -211,7 +211,7 @@ double real(const std::vector<Attribute>& attributes, const char* name) {
   const Attribute* attribute = find(attributes, name);
   const auto* number = attribute ? std::get_if<double>(&attribute->value) : nullptr;
   if (number != nullptr) return std::isfinite(*number) ? *number : 0;
-  return static_cast<double>(integer(attributes, name, 0));
+  return as_real(integer(attributes, name, 0));
 }
 
 /// The first message of a file.
@@ -417,7 +417,7 @@ class ChakraReader {
     if (lane >= 0) return lane;
     constexpr const char* streams[] = {"compute", "communication", "host"};
     std::string name = fmt::format("{} {}", is_host ? "thread" : "stream", number);
-    if (number < 0) name = streams[static_cast<size_t>(type.stream)];
+    if (number < 0) name = streams[as_size(type.stream)];
     lane = builder_.lane({rank_, type.stream, std::max<int64_t>(number, 0), std::move(name)});
     return lane;
   }

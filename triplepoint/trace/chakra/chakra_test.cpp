@@ -94,8 +94,7 @@ TEST_CASE("nodes without times begin when what they need has ended and their que
   CHECK(read->facts.at("times") == "laid_out");
   std::map<std::string, int64_t> begins;
   for (const run::Span& span : read->timeline.spans)
-    begins[read->timeline.types[static_cast<size_t>(span.type)].name] =
-        span.begin.nanoseconds() / 1000;
+    begins[read->timeline.types[as_size(span.type)].name] = span.begin.nanoseconds() / 1000;
   CHECK(begins == std::map<std::string, int64_t>{
                       {"node 1", 0}, {"node 2", 10}, {"node 3", 10}, {"node 4", 30}});
 }
@@ -114,8 +113,8 @@ TEST_CASE("tasks of one queue never overlap, and none begins before its dependen
     }
     const auto begins = chakra::begins_of(graph);
     for (const auto& [after, before] : graph.needs)
-      CHECK(begins[static_cast<size_t>(after)] >=
-            begins[static_cast<size_t>(before)] + graph.durations_ns[static_cast<size_t>(before)]);
+      CHECK(begins[as_size(after)] >=
+            begins[as_size(before)] + graph.durations_ns[as_size(before)]);
     for (size_t a = 0; a < 60; ++a)
       for (size_t b = 0; b < 60; ++b)
         if (a != b && graph.queues[a] == graph.queues[b] && begins[a] <= begins[b])
@@ -179,7 +178,7 @@ TEST_CASE("the feeder sample has all its nodes, durations and collectives") {
   int64_t total = 0, gradients = 0;
   double bytes = 0;
   for (const run::Span& span : trace->timeline.spans) {
-    const run::SpanType& type = trace->timeline.types[static_cast<size_t>(span.type)];
+    const run::SpanType& type = trace->timeline.types[as_size(span.type)];
     const int64_t length = span.end.nanoseconds() - span.begin.nanoseconds();
     total += length;
     if (type.collective != spec::Collective::all_reduce) continue;

@@ -69,7 +69,7 @@ std::vector<int32_t> numbers_in(std::string_view text) {
     const char* const end = text.data() + text.size();
     const auto [stop, fault] = std::from_chars(text.data() + at, end, number);
     if (fault == std::errc()) numbers.push_back(number);
-    at = static_cast<size_t>(stop - text.data());
+    at = as_size(stop - text.data());
     if (at >= text.size()) break;
   }
   return numbers;
@@ -231,7 +231,7 @@ class Dump {
       const std::vector<int32_t> peers = numbers_in(entry.name);
       const auto group = groups_.find(entry.group);
       if (!entry.is_message || peers.size() != 2 || group == groups_.end()) continue;
-      if (const auto own = static_cast<size_t>(peers[0]); own < group->second.ranks.size())
+      if (const auto own = as_size(peers[0]); own < group->second.ranks.size())
         return group->second.ranks[own];
     }
     if (of_all && of_all->size() == 1) return *of_all->begin();
@@ -337,8 +337,7 @@ class Dump {
     const bool receives = entry.name.find("<-") != std::string::npos;
     if (receives) std::swap(peers[0], peers[1]);
     for (int32_t& peer : peers)  // numbered inside the group
-      if (static_cast<size_t>(peer) < group.ranks.size())
-        peer = group.ranks[static_cast<size_t>(peer)];
+      if (as_size(peer) < group.ranks.size()) peer = group.ranks[as_size(peer)];
     return {.name = fmt::format("{} {}->{}", group.name, peers[0], peers[1]),
             .ranks = peers,
             .end = receives ? run::MessageEnd::receiver : run::MessageEnd::sender,

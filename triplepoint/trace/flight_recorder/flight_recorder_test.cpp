@@ -96,19 +96,18 @@ TEST_CASE("a flight recorder's dump gives collectives with group, number, size a
                                                    run::IssueState::completed,
                                                    run::IssueState::scheduled};
   for (size_t i = 0; i < 4; ++i) {
-    const run::SpanType& type = t.types[static_cast<size_t>(t.spans[i].type)];
+    const run::SpanType& type = t.types[as_size(t.spans[i].type)];
     CHECK(run::issue_state(type) == states[i]);
     if (i > 0) CHECK(t.spans[i].begin == t.spans[i].end);
     if (i > 0) CHECK(type.kind == run::SpanKind::host);
   }
   CHECK(t.spans[0].bytes == 14. * 2 * unit::B);
-  CHECK(t.types[static_cast<size_t>(t.spans[0].type)].collective == spec::Collective::all_reduce);
+  CHECK(t.types[as_size(t.spans[0].type)].collective == spec::Collective::all_reduce);
   CHECK(t.details[1].sequence == 2);
-  const auto& group = t.communicators[static_cast<size_t>(t.details[0].communicator)];
+  const auto& group = t.communicators[as_size(t.details[0].communicator)];
   CHECK(group == run::Communicator{"0 default_pg", {0, 1}, 2});
   // Both ends of a message name the same pair, sender first.
-  CHECK(t.communicators[static_cast<size_t>(t.details[2].communicator)].name ==
-        "0 default_pg 0->1");
+  CHECK(t.communicators[as_size(t.details[2].communicator)].name == "0 default_pg 0->1");
   CHECK(t.details[2].sequence == 4);
 }
 
@@ -156,7 +155,7 @@ TEST_CASE("what ends as a part of a coalesced operation takes the state of the w
     const auto& t = trace.timeline;
     REQUIRE(t.spans.size() == (done ? 1 : 2));
     for (const run::Span& span : t.spans) {
-      const auto state = run::issue_state(t.types[static_cast<size_t>(span.type)]);
+      const auto state = run::issue_state(t.types[as_size(span.type)]);
       CHECK(state == (done ? std::nullopt : std::optional(run::IssueState::started)));
       CHECK(span.end.nanoseconds() - span.begin.nanoseconds() == (done ? 500'000 : 0));
     }

@@ -91,8 +91,7 @@ class PickleMachine {
   }
   bool push_text(size_t length_size) {
     const uint64_t length = number(length_size);
-    return push(
-        std::string(take(static_cast<size_t>(std::min<uint64_t>(length, rest_.size() + 1)))));
+    return push(std::string(take(as_size(std::min<uint64_t>(length, rest_.size() + 1)))));
   }
   bool push_big_endian_real() {
     uint64_t bits = 0;
@@ -103,7 +102,7 @@ class PickleMachine {
   bool push_long(size_t length_size) {
     const uint64_t length = number(length_size);
     if (length > 8) return false;
-    uint64_t bits = number(static_cast<size_t>(length));
+    uint64_t bits = number(as_size(length));
     const bool negative = length > 0 && length < 8 && (bits >> (8 * length - 1) & 1U) != 0;
     if (negative) bits |= ~uint64_t{0} << (8 * length);
     return push(static_cast<int64_t>(bits));

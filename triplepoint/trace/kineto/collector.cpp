@@ -150,7 +150,7 @@ Bytes payload(const CollectiveCall& call) {
   const int64_t received = call.collective == Collective::send_recv && elements == 0
                                ? std::max(call.out_elements, int64_t{0})
                                : elements;
-  return static_cast<double>(received) * call.element_bytes * unit::B;
+  return as_real(received) * call.element_bytes * unit::B;
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ Collector::Collector(const ReadOptions& options, Skipped& skipped)
       skipped_(skipped) {
   constexpr double most = 1e18;
   if (options.memory_limit > Bytes())
-    most_bytes_ = static_cast<size_t>(std::min(options.memory_limit / unit::B, most));
+    most_bytes_ = as_size(std::min(options.memory_limit / unit::B, most));
   timeline_.names = run::NameKind::kernels;
   // Growing would take the old room and the new at once.
   constexpr size_t most_room = size_t{16} << 30;
@@ -244,7 +244,7 @@ std::vector<int32_t> Collector::processes_of_lanes() {
   std::set<std::string> prefixes;
   std::set<int64_t> hosts, devices;
   for (const Launch& launch : launches_)
-    owners_[static_cast<size_t>(launch.lane)].launches = true;
+    owners_[as_size(launch.lane)].launches = true;
   for (const Owner& owner : owners_) {
     if (!owner.prefix.empty()) prefixes.insert(owner.prefix);
     if (owner.device) devices.insert(owner.number);
@@ -394,7 +394,7 @@ void Collector::name_lane(const Event& event) {
       timeline_.lanes.back().name = unescaped(event.label);
     return;
   }
-  timeline_.lanes[static_cast<size_t>(lane)].name = unescaped(event.label);
+  timeline_.lanes[as_size(lane)].name = unescaped(event.label);
 }
 
 void Collector::remember(const Event& event, int32_t lane) {
@@ -437,7 +437,7 @@ void Collector::leave_out(HostSpans kept) {
   std::vector<run::Span>& spans = timeline_.spans;
   size_t left = 0;
   for (size_t i = 0; i < spans.size(); ++i) {
-    if (levels_[static_cast<size_t>(spans[i].type)] > static_cast<uint8_t>(kept)) continue;
+    if (levels_[as_size(spans[i].type)] > static_cast<uint8_t>(kept)) continue;
     spans[left] = spans[i];
     timeline_.details[left++] = timeline_.details[i];
   }
@@ -540,7 +540,7 @@ void Collector::add_span(const Event& event, int32_t lane, bool is_timed) {
   CollectiveCall call;
   if (event.category == Category::kernel && !event.collective.name.empty()) call = call_of(event);
   run::Span& span = timeline_.spans.emplace_back();
-  std::optional<int64_t>& last_begin = owners_[static_cast<size_t>(lane)].last_begin;
+  std::optional<int64_t>& last_begin = owners_[as_size(lane)].last_begin;
   if (is_timed) {
     last_begin = event.begin_ns;
     span.begin = Instant(*event.begin_ns);
@@ -561,7 +561,7 @@ void Collector::add_span(const Event& event, int32_t lane, bool is_timed) {
   if (!event.collective.name.empty())
     apply(call, span, detail);
   else if (event.bytes >= 0)
-    span.bytes = static_cast<double>(event.bytes) * unit::B;
+    span.bytes = as_real(event.bytes) * unit::B;
 }
 
 run::Timeline Collector::take() {
@@ -571,17 +571,15 @@ run::Timeline Collector::take() {
         note_skipped(skipped_, "an event's begin has no end");
   const std::vector<int32_t> process = processes_of_lanes();
   for (Launch& launch : launches_)
-    launch.process = process[static_cast<size_t>(launch.lane)];
+    launch.process = process[as_size(launch.lane)];
   link_collectives(timeline_, std::move(ops_), launches_, process);
   link_grids(timeline_, launches_, process);
   if (process_ranks_.size() > 1) {
-    const auto rank_of = [&](size_t lane) {
-      return process_ranks_[static_cast<size_t>(process[lane])];
-    };
+    const auto rank_of = [&](size_t lane) { return process_ranks_[as_size(process[lane])]; };
     for (size_t lane = 0; lane < timeline_.lanes.size(); ++lane)
       timeline_.lanes[lane].rank = rank_of(lane);
     for (size_t i = 0; i < timeline_.spans.size(); ++i)
-      timeline_.spans[i].rank = rank_of(static_cast<size_t>(timeline_.details[i].lane));
+      timeline_.spans[i].rank = rank_of(as_size(timeline_.details[i].lane));
   }
   launches_.clear();
   launches_.shrink_to_fit();

@@ -37,7 +37,7 @@ Breakdown breakdown(const Trace& trace, int32_t rank) {
   for (const run::Span& span : trace.timeline.spans) {
     if (span.rank != rank) continue;
     const std::pair interval(span.begin.nanoseconds(), span.end.nanoseconds());
-    switch (trace.timeline.types[static_cast<size_t>(span.type)].kind) {
+    switch (trace.timeline.types[as_size(span.type)].kind) {
       case run::SpanKind::communication:
         parts.communication.push_back(interval);
         break;
@@ -72,7 +72,7 @@ std::string figures(const Trace& trace, int32_t rank) {
     last = std::max(last, end);
   const int64_t compute = union_length(parts.compute);
   const int64_t communication = union_length(parts.communication);
-  const auto us = [](int64_t ns) { return static_cast<double>(ns) / 1000; };
+  const auto us = [](int64_t ns) { return as_real(ns) / 1000; };
   return fmt::format("{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", us(last - first),
                      us(union_length(all)), us(compute), us(communication),
                      us(union_length(parts.copy)),
@@ -115,7 +115,7 @@ TEST_CASE("the eight ranks of the DLRM sample break down to the published figure
   if (!trace) return;
   REQUIRE(trace->timeline.num_ranks == 8);
   for (int32_t rank = 0; rank < 8; ++rank) {
-    const auto& [span, compute, communication] = published.at(static_cast<size_t>(rank));
+    const auto& [span, compute, communication] = published.at(as_size(rank));
     const std::string all = figures(*trace, rank);
     CHECK(all.starts_with(fmt::format("{}.0 ", span)));
     CHECK(all.find(fmt::format(" {}.0 {}.0 ", compute, communication)) != std::string::npos);
@@ -128,10 +128,10 @@ TEST_CASE("the DLRM sample has eight collectives on every rank, alike in kind an
   const run::Timeline& t = trace->timeline;
   std::vector<std::vector<std::string>> of_rank(8);
   for (size_t i = 0; i < t.spans.size(); ++i) {
-    const run::SpanType& type = t.types[static_cast<size_t>(t.spans[i].type)];
+    const run::SpanType& type = t.types[as_size(t.spans[i].type)];
     if (type.kind != run::SpanKind::communication) continue;
     REQUIRE(type.collective);
-    of_rank[static_cast<size_t>(t.spans[i].rank)].push_back(fmt::format(
+    of_rank[as_size(t.spans[i].rank)].push_back(fmt::format(
         "{} {} {}", t.details[i].communicator, t.details[i].sequence, name_of(*type.collective)));
   }
   for (const auto& collectives : of_rank) {

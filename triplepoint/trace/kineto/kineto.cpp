@@ -193,7 +193,7 @@ class Reading {
 
   /// More text behind `at`, which moves with it. False at the end, also at one that is an error.
   bool more() {
-    input_.skip(static_cast<size_t>(at_ - input_.ahead().data()));
+    input_.skip(as_size(at_ - input_.ahead().data()));
     auto got = input_.fill();
     if (!got && failure_.empty()) failure_ = got.error().what;
     at_ = input_.ahead().data();
@@ -221,7 +221,7 @@ class Reading {
     if (!failure_.empty() || trace_.skipped.truncated) return;
     const char next_char = next();
     another_ = next_char == '{' || next_char == '[';
-    if (another_) return input_.skip(static_cast<size_t>(at_ - input_.ahead().data()));
+    if (another_) return input_.skip(as_size(at_ - input_.ahead().data()));
     if (at_ < end_ && next_char != '\0')
       note_reason(
           trace_.skipped,
@@ -268,7 +268,7 @@ class Reading {
     const bool read = whole([&](const char*& at) {
       const char* const begin = at;
       if (!skip_value(at)) return false;
-      value = {begin, static_cast<size_t>(at - begin)};
+      value = {begin, as_size(at - begin)};
       return at < end_;
     });
     if (!read) return cut_off("in the middle"), false;
@@ -282,7 +282,7 @@ class Reading {
     for (;;) {
       const char* at = at_;
       if (attempt(at)) return at_ = at, true;
-      if (at < end_ || static_cast<size_t>(end_ - at_) > 4 * longest_event || !more()) return false;
+      if (at < end_ || as_size(end_ - at_) > 4 * longest_event || !more()) return false;
     }
   }
 
@@ -297,7 +297,7 @@ class Reading {
         case Step::more:
           if (full_) return out_of_memory();
           expect();
-          if (static_cast<size_t>(end_ - at_) > longest_event) {
+          if (as_size(end_ - at_) > longest_event) {
             note_skipped(trace_.skipped, "an event is longer than 16 MiB");
             if (!resume()) return false;
           } else if (!more()) {
@@ -336,7 +336,7 @@ class Reading {
   bool resume() {
     ++at_;
     for (bool is_last = false;;) {
-      const std::string_view text(at_, static_cast<size_t>(end_ - at_));
+      const std::string_view text(at_, as_size(end_ - at_));
       const Place place = find_resume(text, is_last);
       if (place.found) return at_ += place.offset, true;
       if (is_last) {
@@ -354,12 +354,11 @@ class Reading {
     const auto whole = input_.expected_size();
     if (expected_ || !whole || collector_.size() < enough) return;
     expected_ = true;
-    const double share = static_cast<double>(collector_.size()) /
-                         static_cast<double>(std::max<uint64_t>(input_.position(), 1 << 16));
+    const double share =
+        as_real(collector_.size()) / as_real(std::max<uint64_t>(input_.position(), 1 << 16));
     // A size that a file claims may be any number.
     constexpr double most_spans = 1e9;
-    collector_.expect(
-        static_cast<size_t>(std::min(1.3 * share * static_cast<double>(*whole), most_spans)));
+    collector_.expect(as_size(std::min(1.3 * share * as_real(*whole), most_spans)));
   }
 
   tl::unexpected<Error> out_of_memory() const {
@@ -407,7 +406,7 @@ class Reading {
     const auto since_1970 = std::count_if(spans.begin(), spans.end(), [](const run::Span& span) {
       return span.begin.nanoseconds() > year_2001_ns;
     });
-    if (2 * static_cast<size_t>(since_1970) <= spans.size()) return std::nullopt;
+    if (2 * as_size(since_1970) <= spans.size()) return std::nullopt;
     return 0;
   }
 

@@ -42,7 +42,7 @@ std::optional<size_t> value_size(const std::string& text) {
   const std::string all = padded(text);
   const char* at = all.data();
   if (!skip_value(at)) return std::nullopt;
-  return static_cast<size_t>(at - all.data());
+  return as_size(at - all.data());
 }
 
 TEST_CASE("microseconds are whole nanoseconds, whatever their form") {
@@ -190,11 +190,10 @@ std::vector<Plain> plain(const Trace& trace) {
   std::vector<Plain> all;
   const run::Timeline& t = trace.timeline;
   for (size_t i = 0; i < t.spans.size(); ++i) {
-    if (run::is_untimed(t.types[static_cast<size_t>(t.spans[i].type)])) continue;
-    const auto& lane = t.lanes[static_cast<size_t>(t.details[i].lane)];
+    if (run::is_untimed(t.types[as_size(t.spans[i].type)])) continue;
+    const auto& lane = t.lanes[as_size(t.details[i].lane)];
     all.emplace_back(t.spans[i].begin.nanoseconds(), t.spans[i].end.nanoseconds(),
-                     t.types[static_cast<size_t>(t.spans[i].type)].name, lane.number,
-                     t.details[i].correlation);
+                     t.types[as_size(t.spans[i].type)].name, lane.number, t.details[i].correlation);
   }
   std::sort(all.begin(), all.end());
   return all;
@@ -213,7 +212,7 @@ std::vector<Plain> plain(const std::vector<SampleEvent>& events) {
 }
 
 SpanKind kind_of(const Trace& trace, const run::Span& span) {
-  return trace.timeline.types[static_cast<size_t>(span.type)].kind;
+  return trace.timeline.types[as_size(span.type)].kind;
 }
 
 std::vector<size_t> spans_of(const Trace& trace, SpanKind kind) {
@@ -266,10 +265,10 @@ TEST_CASE("collectives are known in every vintage, from the kernel, its launch o
     for (size_t i = 0; i < collectives.size(); ++i) {
       const run::SpanDetail& detail = t.details[collectives[i]];
       const run::Span& span = t.spans[collectives[i]];
-      CHECK(t.types[static_cast<size_t>(span.type)].collective == spec::Collective::all_reduce);
+      CHECK(t.types[as_size(span.type)].collective == spec::Collective::all_reduce);
       CHECK(detail.sequence == static_cast<int64_t>(i));
       CHECK(detail.in_elements % 1024 == 0);
-      CHECK(span.bytes / unit::B == 2.0 * static_cast<double>(detail.in_elements));
+      CHECK(span.bytes / unit::B == 2.0 * as_real(detail.in_elements));
     }
     CHECK(t.communicators.size() == 1);
     const bool named = vintage == TraceVersion::amd || vintage == TraceVersion::current;
@@ -287,7 +286,7 @@ TEST_CASE("an all-to-all is told from a pipeline's sends by the operator around 
     const auto collective_with = [&](const char* said) {
       const Trace trace = read(sample_text(events, {.vintage = vintage, .collective = said}));
       const size_t first = spans_of(trace, SpanKind::communication).at(0);
-      const auto type = static_cast<size_t>(trace.timeline.spans[first].type);
+      const auto type = as_size(trace.timeline.spans[first].type);
       return trace.timeline.types[type].collective;
     };
     CHECK(collective_with("all_to_allv") == spec::Collective::all_to_all);
@@ -372,7 +371,7 @@ TEST_CASE("options leave out what they name and nothing else") {
 TEST_CASE("a memory limit gives up host spans first, and says so") {
   const std::string text = sample_text(sample_step({.layers = 40}, 1), {});
   const Trace all = read(text);
-  const auto bytes = [](size_t spans) { return static_cast<double>(spans) * 192 * unit::B; };
+  const auto bytes = [](size_t spans) { return as_real(spans) * 192 * unit::B; };
   const Trace some = read(text, {.memory_limit = bytes(all.timeline.spans.size() / 2)});
   CHECK(some.timeline.spans.size() <= all.timeline.spans.size() / 2);
   CHECK(spans_of(some, SpanKind::compute).size() == spans_of(all, SpanKind::compute).size());
@@ -588,7 +587,7 @@ TEST_CASE("a stream that waits for another does nothing, and DMA copies (MTIA)")
   const Trace trace = read(file_of({events}));
   CHECK(trace.timeline.spans.size() == 8);
   for (const run::Span& span : trace.timeline.spans) {
-    const run::SpanType& type = trace.timeline.types[static_cast<size_t>(span.type)];
+    const run::SpanType& type = trace.timeline.types[as_size(span.type)];
     CHECK((type.kind == run::SpanKind::copy) == (type.name == "dma_request"));
   }
 }

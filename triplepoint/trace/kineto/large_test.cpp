@@ -31,8 +31,7 @@ Child in_a_child(const std::function<bool()>& task) {
   int status = 0;
   struct rusage used = {};
   REQUIRE(wait4(child, &status, 0, &used) == child);
-  return {WIFEXITED(status) && WEXITSTATUS(status) == 0,
-          1024.0 * static_cast<double>(used.ru_maxrss)};
+  return {WIFEXITED(status) && WEXITSTATUS(status) == 0, 1024.0 * as_real(used.ru_maxrss)};
 }
 
 TEST_CASE("four gigabytes are read within a limit of one, every device span of them") {
@@ -41,7 +40,7 @@ TEST_CASE("four gigabytes are read within a limit of one, every device span of t
     if (!trace || trace->skipped.events != 0 || trace->skipped.notes.empty()) return false;
     int64_t device_spans = 0, steps = 0;
     for (const run::Span& span : trace->timeline.spans) {
-      const run::SpanType& type = trace->timeline.types[static_cast<size_t>(span.type)];
+      const run::SpanType& type = trace->timeline.types[as_size(span.type)];
       device_spans += type.stream != run::Stream::host;
       steps += type.kind == run::SpanKind::step;
     }

@@ -15,7 +15,7 @@ namespace {
 using run::SpanKind;
 
 bool is_collective(const run::Timeline& timeline, const run::Span& span) {
-  return timeline.types[static_cast<size_t>(span.type)].kind == SpanKind::communication;
+  return timeline.types[as_size(span.type)].kind == SpanKind::communication;
 }
 
 /// A copy on the device, which may be one to a peer whose memory is mapped.
@@ -47,7 +47,7 @@ class LaunchIndex {
     });
   }
   const Launch* find(const run::SpanDetail& detail) const {
-    const int32_t process = detail.lane < 0 ? 0 : process_[static_cast<size_t>(detail.lane)];
+    const int32_t process = detail.lane < 0 ? 0 : process_[as_size(detail.lane)];
     const std::pair key(process, detail.correlation);
     const auto found =
         std::lower_bound(order_.begin(), order_.end(), key,
@@ -86,7 +86,7 @@ class OpIndex {
     std::stable_sort(ops_.begin(), ops_.end(), by_lane_and_begin);
     for (const CollectiveOp& op : ops_)
       if (op.external_id >= 0)
-        by_external_id_.try_emplace({process[static_cast<size_t>(op.lane)], op.external_id}, &op);
+        by_external_id_.try_emplace({process[as_size(op.lane)], op.external_id}, &op);
   }
 
   bool empty() const { return ops_.empty(); }
@@ -127,11 +127,11 @@ class TypesWithCollective {
  public:
   explicit TypesWithCollective(run::Timeline& timeline) : timeline_(timeline) {}
   int32_t operator()(int32_t type, spec::Collective collective) {
-    const run::SpanType& now = timeline_.types[static_cast<size_t>(type)];
+    const run::SpanType& now = timeline_.types[as_size(type)];
     if (now.kind == SpanKind::communication && now.collective == collective) return type;
     const auto [found, is_new] = known_.try_emplace(std::pair(type, collective), 0);
     if (is_new) {
-      run::SpanType changed = timeline_.types[static_cast<size_t>(type)];
+      run::SpanType changed = timeline_.types[as_size(type)];
       changed.kind = SpanKind::communication;
       changed.stream = run::Stream::communication;
       changed.op_class = spec::OpClass::communication;
@@ -195,13 +195,13 @@ void number_sequences(run::Timeline& timeline, const std::vector<size_t>& collec
   };
   for (const size_t i : collectives) {
     const run::SpanDetail& detail = timeline.details[i];
-    Count& count = counts[static_cast<size_t>(detail.communicator)];
+    Count& count = counts[as_size(detail.communicator)];
     count.has_numbers = count.has_numbers || detail.sequence >= 0;
     count.has_launches = count.has_launches || launched(detail);
   }
   for (const size_t i : collectives) {
     run::SpanDetail& detail = timeline.details[i];
-    Count& count = counts[static_cast<size_t>(detail.communicator)];
+    Count& count = counts[as_size(detail.communicator)];
     if (!count.has_numbers && (!count.has_launches || launched(detail)))
       detail.sequence = count.next++;
   }
@@ -211,7 +211,7 @@ void number_sequences(run::Timeline& timeline, const std::vector<size_t>& collec
 void drop_unused_communicators(run::Timeline& timeline) {
   std::vector<int32_t> place(timeline.communicators.size(), -1);
   for (const run::SpanDetail& detail : timeline.details)
-    if (detail.communicator >= 0) place[static_cast<size_t>(detail.communicator)] = 0;
+    if (detail.communicator >= 0) place[as_size(detail.communicator)] = 0;
   std::vector<run::Communicator> used;
   for (size_t i = 0; i < place.size(); ++i) {
     if (place[i] < 0) continue;
@@ -220,8 +220,7 @@ void drop_unused_communicators(run::Timeline& timeline) {
   }
   timeline.communicators = std::move(used);
   for (run::SpanDetail& detail : timeline.details)
-    if (detail.communicator >= 0)
-      detail.communicator = place[static_cast<size_t>(detail.communicator)];
+    if (detail.communicator >= 0) detail.communicator = place[as_size(detail.communicator)];
 }
 
 }  // namespace
@@ -236,13 +235,13 @@ void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
     may_be.push_back(may_be_collective(type));
   for (size_t i = 0; i < timeline.spans.size() && !op_of.empty(); ++i) {
     run::Span& span = timeline.spans[i];
-    if (!may_be[static_cast<size_t>(span.type)]) continue;
+    if (!may_be[as_size(span.type)]) continue;
     const Launch* const launch = launch_of.find(timeline.details[i]);
     if (launch == nullptr) continue;
-    if (is_device_copy(timeline.types[static_cast<size_t>(span.type)])) {
+    if (is_device_copy(timeline.types[as_size(span.type)])) {
       const CollectiveOp* const own = op_of.around(*launch);
       const int32_t group = own == nullptr ? -1 : own->call.communicator;
-      if (group < 0 || timeline.communicators[static_cast<size_t>(group)].size == 1) continue;
+      if (group < 0 || timeline.communicators[as_size(group)].size == 1) continue;
     }
     const CollectiveCall call = op_of.call_of(*launch);
     if (call.collective) span.type = type_with(span.type, *call.collective);
@@ -255,11 +254,11 @@ void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
     const Launch* const launch = said ? nullptr : launch_of.find(detail);
     if (launch == nullptr) continue;
     CollectiveCall call = op_of.call_of(*launch);
-    const auto known = timeline.types[static_cast<size_t>(span.type)].collective;
+    const auto known = timeline.types[as_size(span.type)].collective;
     if (known) call.collective = known;
     const Bytes copied = span.bytes;
     apply(call, span, detail);
-    const std::string& name = timeline.types[static_cast<size_t>(span.type)].name;
+    const std::string& name = timeline.types[as_size(span.type)].name;
     if (name.starts_with("Memcpy") || name.starts_with("Copy")) {
       span.bytes = copied;  // a part of what is gathered
       detail.in_elements = detail.out_elements = -1;
@@ -279,7 +278,7 @@ void link_grids(run::Timeline& timeline, const std::vector<Launch>& launches,
   const LaunchIndex launch_of(launches, process);
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     run::SpanDetail& detail = timeline.details[i];
-    const SpanKind kind = timeline.types[static_cast<size_t>(timeline.spans[i].type)].kind;
+    const SpanKind kind = timeline.types[as_size(timeline.spans[i].type)].kind;
     if (kind > SpanKind::other || detail.blocks >= 0 || detail.correlation < 0) continue;
     const Launch* const launch = launch_of.find(detail);
     if (launch == nullptr || launch->blocks < 0) continue;

@@ -67,7 +67,7 @@ Payload payload_of(const run::Span& span, const run::SpanType& type,
   const double bytes = span.bytes / unit::B;
   const bool by_output = type.collective == spec::Collective::all_gather;
   const int64_t elements = by_output ? detail.out_elements : detail.in_elements;
-  const char* known = elements > 0 ? type_of_size(bytes / static_cast<double>(elements)) : nullptr;
+  const char* known = elements > 0 ? type_of_size(bytes / as_real(elements)) : nullptr;
   if (known) return {detail.in_elements, detail.out_elements, known};
   const int64_t whole = bytes >= 0 && bytes < 9e18 ? std::llround(bytes) : 0;
   return {whole, whole, "Byte"};
@@ -119,8 +119,8 @@ class KinetoWriter {
     for (const run::Lane& lane : timeline_.lanes)
       if (lane.rank == rank_ && lane.stream == run::Stream::host) write_name(lane);
     const auto [first, last] = run::detail::items_of_rank(timeline_.spans, rank_);
-    const size_t begin = static_cast<size_t>(first - timeline_.spans.data());
-    for (size_t i = 0; i < static_cast<size_t>(last - first); ++i)
+    const size_t begin = as_size(first - timeline_.spans.data());
+    for (size_t i = 0; i < as_size(last - first); ++i)
       write_span(begin + i);
     return std::move(text_);
   }
@@ -158,12 +158,12 @@ class KinetoWriter {
 
   void write_span(size_t index) {
     const run::Span& span = timeline_.spans[index];
-    const run::SpanType& type = timeline_.types[static_cast<size_t>(span.type)];
+    const run::SpanType& type = timeline_.types[as_size(span.type)];
     const run::SpanDetail detail =
         timeline_.details.empty() ? run::SpanDetail{} : timeline_.details[index];
     const bool host = type.stream == run::Stream::host;
-    const run::Lane lane = detail.lane >= 0 ? timeline_.lanes[static_cast<size_t>(detail.lane)]
-                                            : default_lane(type.stream);
+    const run::Lane lane =
+        detail.lane >= 0 ? timeline_.lanes[as_size(detail.lane)] : default_lane(type.stream);
     const int64_t process = host ? host_process() : merged_ ? rank_ : device_of(lane);
     const int64_t begin = span.begin.nanoseconds();
     arguments_.clear();
@@ -187,9 +187,9 @@ class KinetoWriter {
     const auto [first, last] = run::detail::items_of_rank(timeline_.spans, rank_);
     for (const bool host : {true, false})
       for (const run::Span* span = first; span != last && !timeline_.details.empty(); ++span) {
-        const auto index = static_cast<size_t>(span - timeline_.spans.data());
+        const auto index = as_size(span - timeline_.spans.data());
         const int64_t correlation = timeline_.details[index].correlation;
-        const auto& type = timeline_.types[static_cast<size_t>(span->type)];
+        const auto& type = timeline_.types[as_size(span->type)];
         if (correlation < 0 || (type.stream == run::Stream::host) != host) continue;
         if (host)
           of_host.insert(correlation);
@@ -218,7 +218,7 @@ class KinetoWriter {
 
   const std::string& name_of_type(int32_t type) {
     std::string& name = names_[type];
-    const run::SpanType& of = timeline_.types[static_cast<size_t>(type)];
+    const run::SpanType& of = timeline_.types[as_size(type)];
     const size_t ending = run::is_untimed(of) ? run::untimed_ending.size() : 0;
     if (name.empty()) name = quoted(of.name.substr(0, of.name.size() - ending));
     return name;
@@ -247,9 +247,8 @@ class KinetoWriter {
 
   void write_collective(const run::Span& span, const run::SpanType& type,
                         const run::SpanDetail& detail) {
-    const auto* group = detail.communicator < 0
-                            ? nullptr
-                            : &timeline_.communicators[static_cast<size_t>(detail.communicator)];
+    const auto* group =
+        detail.communicator < 0 ? nullptr : &timeline_.communicators[as_size(detail.communicator)];
     const bool receives = group != nullptr && group->end == run::MessageEnd::receiver;
     if (type.collective)
       put("Collective name", quoted(receives ? "recv" : profiler_name(*type.collective)));

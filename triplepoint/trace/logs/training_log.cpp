@@ -142,14 +142,14 @@ class RunEnd {
     if (const auto clock = value_after(text, "train_runtime"); !clock.empty()) {
       const auto seconds = seconds_of_bar(clock.substr(0, clock.find('.')));
       const bool is_clock = clock.find(':') != clock.npos && seconds;
-      seconds_ = is_clock ? std::optional(static_cast<double>(*seconds)) : leading_number(clock);
+      seconds_ = is_clock ? std::optional(as_real(*seconds)) : leading_number(clock);
     }
     if (const auto rate = value_after(text, "train_steps_per_second"); !rate.empty())
       rate_ = leading_number(rate);
     if (!seconds_ || !rate_) return std::nullopt;
     const double steps = *seconds_ * *rate_;
     LoggedStep logged{.step = steps >= 1 && steps < 1e9 ? std::llround(steps) : -1};
-    logged.time = *seconds_ / static_cast<double>(logged.step) * unit::s;
+    logged.time = *seconds_ / as_real(logged.step) * unit::s;
     logged.covers = logged.step;
     seconds_ = rate_ = std::nullopt;
     return logged.step > 0 ? std::optional(logged) : std::nullopt;
@@ -335,7 +335,7 @@ class LogReader {
       if (step.time && step.covers == 1) step.covers = std::min(interval, since);
       if (stamped != nullptr && !step.time && step.at && *stamped->at < *step.at) {
         step.covers = step.step - stamped->step;
-        step.time = (*step.at - *stamped->at) / static_cast<double>(step.covers);
+        step.time = (*step.at - *stamped->at) / as_real(step.covers);
       }
       log_.unread += !step.time && (!step.at || (first && says_times)) ? 1 : 0;
       if (step.at) stamped = &step;
@@ -483,14 +483,14 @@ std::vector<Placed> place(const TrainingLog& log) {
   for (const LoggedStep& step : log.steps) {
     if (!step.time) continue;
     const bool goes_on = before != nullptr && before->execution == step.execution;
-    const auto since = static_cast<double>(goes_on ? step.step - before->step : step.covers);
+    const auto since = as_real(goes_on ? step.step - before->step : step.covers);
     before = &step;
     // Steps that were not logged took as long; a jump of the number is no reason to wait for ever.
     const Seconds passed = *step.time * since < longest ? *step.time * since : *step.time;
     if (!stamped && end - Instant() + passed > farthest) break;
     end = stamped ? *step.at : end + passed;
     for (int64_t n = step.covers; n-- > 0 && all.size() < most;)
-      if (const Seconds ago = static_cast<double>(n) * *step.time; ago < longest)
+      if (const Seconds ago = as_real(n) * *step.time; ago < longest)
         all.push_back({step.step - n, end - ago - *step.time, end - ago});
   }
   if (all.empty()) return all;

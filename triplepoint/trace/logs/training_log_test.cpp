@@ -56,8 +56,7 @@ TEST_CASE("a Megatron-LM log gives time and samples of its steps") {
     REQUIRE(records.size() == 10);
     CHECK(records.front().begin == Instant());
     for (size_t i = 0; i < records.size(); ++i)
-      CHECK((records[i].end - records[i].begin) / unit::ms ==
-            doctest::Approx(810. + static_cast<double>(i)));
+      CHECK((records[i].end - records[i].begin) / unit::ms == doctest::Approx(810. + as_real(i)));
     // Stamps come a second apart, and steps in between are shorter.
     if (stamped) CHECK((records[9].end - records[0].end) / unit::s == doctest::Approx(9));
   }
@@ -172,7 +171,7 @@ double mean_step(const std::string& text) {
   const std::vector<run::Span> spans = spans_of(text);
   for (const run::Span& span : spans)
     all += (span.end - span.begin) / unit::s;
-  return all / static_cast<double>(spans.size());
+  return all / as_real(spans.size());
 }
 
 TEST_CASE("a line that is the mean of several steps counts as each of them") {

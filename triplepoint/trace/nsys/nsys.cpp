@@ -57,8 +57,7 @@ std::string copy_name(int64_t kind) {
   static constexpr std::array names = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
                                        "Memcpy AtoH", "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA",
                                        "Memcpy DtoD", "Memcpy HtoH", "Memcpy PtoP"};
-  return kind > 0 && kind < static_cast<int64_t>(names.size()) ? names[static_cast<size_t>(kind)]
-                                                               : names[0];
+  return kind > 0 && kind < static_cast<int64_t>(names.size()) ? names[as_size(kind)] : names[0];
 }
 
 class NsysReader {
@@ -222,7 +221,7 @@ class NsysReader {
       auto span = rank ? span_of(row, *rank, true) : std::nullopt;
       if (!span) return;
       span->type = builder_.type({.name = name, .kind = run::SpanKind::copy});
-      span->bytes = static_cast<double>(std::max<int64_t>(0, row.integer_or(6, 0))) * unit::B;
+      span->bytes = as_real(std::max<int64_t>(0, row.integer_or(6, 0))) * unit::B;
       builder_.add(*span, detail_of(row, *rank));
     };
     TPT_TRY(tables_.for_each(

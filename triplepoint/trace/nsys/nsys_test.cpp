@@ -91,14 +91,14 @@ TEST_CASE("an export of Nsight Systems gives kernels by process, even if it has 
   CHECK(t.num_ranks == 2);
   CHECK_FALSE(trace.epoch_unix_ns);
   for (size_t i = 0; i < t.spans.size(); ++i) {
-    const run::SpanType& type = t.types[static_cast<size_t>(t.spans[i].type)];
+    const run::SpanType& type = t.types[as_size(t.spans[i].type)];
     const bool talks = type.kind == run::SpanKind::communication;
     CHECK(type.collective == (talks ? std::optional(spec::Collective::all_reduce) : std::nullopt));
     CHECK(t.details[i].blocks == (talks ? 24 : 8));
     CHECK(t.details[i].threads_per_block == (talks ? 512 : 256));
-    CHECK(t.lanes[static_cast<size_t>(t.details[i].lane)].number == (talks ? 9 : 7));
+    CHECK(t.lanes[as_size(t.details[i].lane)].number == (talks ? 9 : 7));
     // The process on device 0 is rank 0; its number is the higher one here.
-    CHECK(t.lanes[static_cast<size_t>(t.details[i].lane)].name.starts_with(
+    CHECK(t.lanes[as_size(t.details[i].lane)].name.starts_with(
         fmt::format("device {}", t.spans[i].rank)));
   }
 }
@@ -111,7 +111,7 @@ TEST_CASE("runtime calls, copies, ranges and the wall clock come in where the ex
   CHECK(trace.skipped.events == 2);  // two calls end before they begin
   int steps = 0, launches = 0;
   for (size_t i = 0; i < t.spans.size(); ++i) {
-    const run::SpanType& type = t.types[static_cast<size_t>(t.spans[i].type)];
+    const run::SpanType& type = t.types[as_size(t.spans[i].type)];
     if (type.kind == run::SpanKind::step) ++steps;
     if (type.name == "cudaLaunchKernel") ++launches;
     if (type.kind != run::SpanKind::copy) continue;
@@ -165,10 +165,9 @@ TEST_CASE("NCCL's ranges tell kind, size and communicator of the kernels launche
       {.host = HostSpans::none});
   const auto& t = trace.timeline;
   REQUIRE(t.spans.size() == 1);
-  CHECK(t.types[static_cast<size_t>(t.spans[0].type)].collective == spec::Collective::all_to_all);
+  CHECK(t.types[as_size(t.spans[0].type)].collective == spec::Collective::all_to_all);
   CHECK(t.spans[0].bytes == 4096. * unit::B);
-  CHECK(t.communicators[static_cast<size_t>(t.details[0].communicator)] ==
-        run::Communicator{"ff", {}, 8});
+  CHECK(t.communicators[as_size(t.details[0].communicator)] == run::Communicator{"ff", {}, 8});
 }
 
 TEST_CASE("graphs that are traced as a whole are of unknown kind and told, and not counted twice") {
@@ -224,12 +223,12 @@ TEST_CASE(
   CHECK(trace.format == "rocpd");
   CHECK(t.num_ranks == 2);
   REQUIRE(t.spans.size() == 4);  // the third process has nothing on a device
-  CHECK(t.types[static_cast<size_t>(t.spans[0].type)].name == "MEMORY_COPY_HOST_TO_DEVICE");
-  CHECK(t.types[static_cast<size_t>(t.spans[1].type)].name == "hipLaunchKernel");
+  CHECK(t.types[as_size(t.spans[0].type)].name == "MEMORY_COPY_HOST_TO_DEVICE");
+  CHECK(t.types[as_size(t.spans[1].type)].name == "hipLaunchKernel");
   CHECK(t.details[1].correlation == 77);
   CHECK(t.details[2].correlation == 77);
   CHECK(t.details[2].blocks == 4 * 2);
-  CHECK(t.lanes[static_cast<size_t>(t.details[2].lane)].name == "device 2 stream 4");
+  CHECK(t.lanes[as_size(t.details[2].lane)].name == "device 2 stream 4");
   auto empty = run::Database::create();
   must(*empty, "CREATE TABLE rocpd_string (id INT, string TEXT)");
   Input input = Input::of_text(*empty->bytes(), "results.db");

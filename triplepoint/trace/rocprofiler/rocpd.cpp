@@ -155,7 +155,7 @@ class RocpdReader {
           const std::string name = tables_.string(row, 4);
           span->type =
               builder_.type({.name = name.empty() ? "Memcpy" : name, .kind = run::SpanKind::copy});
-          span->bytes = static_cast<double>(std::max<int64_t>(0, row.integer_or(8, 0))) * unit::B;
+          span->bytes = as_real(std::max<int64_t>(0, row.integer_or(8, 0))) * unit::B;
           builder_.add(*span, {.lane = device_lane(*span, device_of(row.integer_or(3, 0)),
                                                    row.integer_or(5, row.integer_or(6, 0))),
                                .correlation = call_of(row, 7)});

@@ -275,8 +275,7 @@ class RocprofilerReader {
     if (const auto marker = markers_.find(call.detail.correlation);
         call.is_marker && marker != markers_.end())
       return marker->second;
-    const auto kind = static_cast<size_t>(call.kind),
-               operation = static_cast<size_t>(call.operation);
+    const auto kind = as_size(call.kind), operation = as_size(call.operation);
     if (call.kind >= 0 && kind < operations_.size() && call.operation >= 0 &&
         operation < operations_[kind].size())
       return operations_[kind][operation];

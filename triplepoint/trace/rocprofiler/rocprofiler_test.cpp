@@ -70,10 +70,10 @@ TEST_CASE("rocprofiler's JSON gives kernels, copies, calls and markers of every 
     const auto& t = trace.timeline;
     CHECK(trace.skipped == Skipped{});
     CHECK(t.num_ranks == processes);
-    REQUIRE(t.spans.size() == static_cast<size_t>(6 * processes));
+    REQUIRE(t.spans.size() == as_size(6 * processes));
     CHECK(trace.facts.at("device") == "AMD Instinct MI300X");
     for (size_t i = 0; i < t.spans.size(); ++i) {
-      const run::SpanType& type = t.types[static_cast<size_t>(t.spans[i].type)];
+      const run::SpanType& type = t.types[as_size(t.spans[i].type)];
       const run::SpanDetail& detail = t.details[i];
       if (type.name == "Cijk_Ailk_Bljk") {
         CHECK(type.kind == run::SpanKind::compute);
@@ -128,7 +128,7 @@ TEST_CASE("the processes of one rocpd database are ranks, each with its names, m
     CHECK(t.num_ranks == 2);
     CHECK(t.spans.size() == (host == HostSpans::none ? 4 : 6));
     for (const run::Span& span : t.spans) {
-      const run::SpanType& type = t.types[static_cast<size_t>(span.type)];
+      const run::SpanType& type = t.types[as_size(span.type)];
       if (type.kind == run::SpanKind::step) CHECK(type.name == "iteration 3");
       if (type.kind == run::SpanKind::communication) CHECK(span.rank == 1);
       if (type.kind == run::SpanKind::compute) CHECK(span.rank == 0);
