@@ -328,8 +328,7 @@ Records flight_recorder() {
 std::string flight_recorder_file(const Records& records) {
   return fmt::format(
       "{{\"version\": \"2.10\", \"pg_config\": {{\"0\": {{\"name\": \"0\", \"desc\": "
-      "\"default_pg\", "
-      "\"ranks\": \"[0, 1, 2, 3]\"}}}}, \"entries\": [{}]}}",
+      "\"default_pg\", \"ranks\": \"[0, 1, 2, 3]\"}}}}, \"entries\": [{}]}}",
       joined_objects(records, ",\n"));
 }
 
@@ -427,8 +426,7 @@ std::string prometheus(const Records& records) {
     if (!values.empty())
       series += fmt::format(
           "{}{{\"metric\": {{\"__name__\": \"DCGM_FI_DEV_GPU_TEMP\", \"gpu\": \"{}\", "
-          "\"Hostname\": "
-          "\"a\"}}, \"values\": [{}]}}",
+          "\"Hostname\": \"a\"}}, \"values\": [{}]}}",
           series.empty() ? "" : ",", gpu, values);
     values.clear();
   };

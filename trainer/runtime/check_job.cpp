@@ -106,8 +106,7 @@ Result<void> check_plan(const spec::Job& job) {
        "neighbours); set it to 1"},
       {plan.optimizer.gradient_sync_bytes != 4,
        "optimizer.gradient_sync_bytes is not 4 (gradients travel as floats); change it, or take "
-       "the "
-       "optimizer fp32_adamw"},
+       "the optimizer fp32_adamw"},
       {plan.sharding_group_size == 1 && plan.sharding != Sharding::none &&
            job.data_parallel_size() > 1,
        "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "

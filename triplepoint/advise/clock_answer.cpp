@@ -131,8 +131,7 @@ std::string verdict_of(const spec::Job& job, const ClockPlan& plan, const ClockP
   const std::string faults = metrics::names_of(job.environment.faults);
   return fmt::format(
       "{}ock the clocks of the stages below: {:.2f} % less energy {}{} at {:.2f} % longer steps, "
-      "the "
-      "mean over {} drawn machines; on the worst of them steps are {:.2f} % longer.",
+      "the mean over {} drawn machines; on the worst of them steps are {:.2f} % longer.",
       faults.empty() ? "L" : fmt::format("Mend the fault {} first. As long as it lasts, l", faults),
       100 * point->saving, metrics::scope_text(plan.scope), of_gpus,
       100 * std::max(0., point->slowdown), point->step.times.size(),

@@ -658,8 +658,7 @@ class ClockPlanner {
       waited = std::max(waited, stage.waited);
     plan_.nothing = fmt::format(
         "No clock saves energy {} at no cost of time; of all stages, groups and replicas none "
-        "waits "
-        "for more than {:.1f} % of the step.",
+        "waits for more than {:.1f} % of the step.",
         metrics::scope_text(options_.scope), 100 * waited);
   }
 

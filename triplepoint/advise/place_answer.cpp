@@ -326,12 +326,9 @@ std::string parts_text(const PlaceResult& result) {
   const auto& [layers, order] = *result.parts;
   return fmt::format(
       "Of the {:.3f} s that the {} placement gains a step here, {:.3f} s come from other layers "
-      "per "
-      "stage and {:.3f} s from another order of GPUs and ranks. On GPUs that are all alike {:.3f} "
-      "s "
-      "are gained; differences of cooling and faults add {:.3f} s, those of boards (drawn, not "
-      "measured) "
-      "{:.3f} s.",
+      "per stage and {:.3f} s from another order of GPUs and ranks. On GPUs that are all alike "
+      "{:.3f} s are gained; differences of cooling and faults add {:.3f} s, those of boards "
+      "(drawn, not measured) {:.3f} s.",
       layers.total() + order.total(), placement_name(fastest_of(result)), layers.total(),
       order.total(), layers.alike + order.alike, layers.heat + order.heat,
       layers.boards + order.boards);

@@ -32,8 +32,7 @@ constexpr Quantity identity[] = {
      [](R r) { return r.run ? Json(r.run->manifest.name) : Json(); }, text, neither, column},
     {"verdict", "verdict", "", "verdict",
      "`ok`; `oom`: does not fit in memory, then only `memory_gib` and identity follow; `shutdown`: "
-     "a "
-     "GPU reaches its shutdown temperature",
+     "a GPU reaches its shutdown temperature",
      [](R r) { return r.run ? Json(run::verdict_of(*r.run)) : Json(); }, text, neither, column},
     {"origin", "origin", "", "origin", "`simulated`, `measured` or `imported`",
      [](R r) { return r.run ? Json(run::name_of(r.run->manifest.origin)) : Json(); }, text, neither,
@@ -235,15 +234,13 @@ constexpr Quantity speed[] = {
     {"bubble_fraction", "bubble_fraction", "share", "bubble",
      "of the step: the rank that sets the pace has no work because of the schedule: outside passes "
      "and kernels, or waiting for a pipeline peer. What others wait longer is "
-     "`step_parts_s.waiting`. "
-     "Zero with one stage; null where neither job nor trace names stages",
+     "`step_parts_s.waiting`. Zero with one stage; null where neither job nor trace names stages",
      [](R r) { return of(r.metrics.bubble_fraction); }, number, lower, column},
     {"kernel_time_s", "", "", "", "null where no timeline is known", [](R) { return Json(); },
      object},
     {"stages", "", "", "",
      "list: `stage`, the keys of `kernel_time_s` but `compute_of_slowest_stage`, "
-     "`bubble_fraction`, "
-     "`power_mean_w`, `temperature_mean_c`, `sm_clock_mean_mhz`",
+     "`bubble_fraction`, `power_mean_w`, `temperature_mean_c`, `sm_clock_mean_mhz`",
      stages_of, object},
     {"step_parts_s", "", "", "", "the step in disjoint parts; null where no timeline is known",
      [](R) { return Json(); }, object},
@@ -258,8 +255,7 @@ using K = const metrics::KernelSeconds&;
 /// Mean over ranks; overlapping kernels count twice.
 constexpr Quantity kernel_time[] = {
     {"kernel_time_s.total", "kernel_total_s", "s", "all kernels",
-     "of a rank, mean over ranks; "
-     "overlapping kernels count twice",
+     "of a rank, mean over ranks; overlapping kernels count twice",
      [](R r) { return kernels(r, [](K k) { return k.total(); }); }, number, lower, column},
     {"kernel_time_s.compute", "kernel_compute_s", "s", "compute", "GEMM and attention",
      [](R r) { return kernels(r, [](K k) { return k.compute; }); }, number, lower, column},
@@ -325,8 +321,7 @@ constexpr Quantity power_and_energy[] = {
      [](R r) { return of(r.metrics.power_mean_w); }, number, neither, column},
     {"power_w.peak", "power_peak_w", "W", "power of a GPU, peak",
      "highest reading of any GPU's sensor; of a simulated run its median, which may exceed the "
-     "medians "
-     "of each GPU",
+     "medians of each GPU",
      [](R r) { return of(r.metrics.power_peak_w); }, number, lower, column},
     {"power_w.kernel_peak", "power_kernel_peak_w", "W", "power of the most power-hungry kernel",
      "before a sensor averages", [](R r) { return of(r.metrics.power_kernel_peak_w); }, number,
@@ -362,18 +357,15 @@ constexpr Quantity power_and_energy[] = {
      [](R r) { return of(r.metrics.samples_per_s_mj); }, number, higher, column},
     {"energy_ledger_j", "", "J", "",
      "`energy_j` by purpose, none negative: `idle` (base power without leakage), `leakage` (all "
-     "that "
-     "flows), `compute`, `memory`, `communication`, `waiting`",
+     "that flows), `compute`, `memory`, `communication`, `waiting`",
      [](R r) { return Json(r.metrics.energy_ledger_j); }, object},
     {"bursts.swing_w", "", "W", "power swing",
      "95 % minus 5 % quantile of a GPU's power readings, mean over GPUs (simulated steps have 200 "
-     "bins; "
-     "of transients the last step)",
+     "bins; of transients the last step)",
      [](R r) { return of(r.metrics.bursts.swing_w); }, number, lower},
     {"bursts.microbatch_swing_w", "", "W", "power swing within a microbatch",
      "simulated: the same quantiles over the kernels, exposed collectives and host gaps of one "
-     "pass of "
-     "each kind, before a sensor averages; mean over stages",
+     "pass of each kind, before a sensor averages; mean over stages",
      [](R r) { return of(r.metrics.bursts.microbatch_swing_w); }, number, lower},
     {"bursts.ramp_up_w_per_s", "", "W/s", "steepest rise of power",
      "over 0.1 s or, where readings are further apart, between two",
@@ -433,10 +425,8 @@ constexpr Quantity heat[] = {
     {"cool_downs.count", "", "", "cool-downs of a GPU",
      "spans of at least 2 s in which a die is 5 K or more below its level (90 % quantile of its "
      "readings); they end within 2.5 K of it. Of a step, mean over GPUs. Warm-up is none. A gap of "
-     "more "
-     "than 2 s ends one and is no time. Null where readings are more than 2 s apart on average, "
-     "and of "
-     "simulated transients",
+     "more than 2 s ends one and is no time. Null where readings are more than 2 s apart on "
+     "average, and of simulated transients",
      [](R r) { return of(r.metrics.cool_downs.count); }, number, lower},
     {"cool_downs.share_of_time", "", "share", "time cooling down", "",
      [](R r) { return of(r.metrics.cool_downs.share_of_time); }, number, lower},
@@ -474,8 +464,7 @@ constexpr Quantity heat[] = {
     {"sm_clock_mhz.min_per_gpu", "", "MHz", "", "",
      [](R r) { return Json(r.metrics.sm_clock_min_per_gpu_mhz); }, per_gpu},
     {"throttle", "", "share", "",
-     "of the time the clock is below the requested one, by reason, mean "
-     "over GPUs",
+     "of the time the clock is below the requested one, by reason, mean over GPUs",
      [](R r) {
        return Json(r.metrics.throttle.empty() ? Json::object() : Json(r.metrics.throttle));
      },
@@ -484,8 +473,7 @@ constexpr Quantity heat[] = {
      [](R r) { return Json(r.metrics.throttle_per_gpu); }, per_gpu},
     {"throttled_per_gpu", "", "share", "",
      "with any reason, each moment once (of a recording: what polled reasons show, and at least "
-     "the "
-     "longest reason)",
+     "the longest reason)",
      [](R r) { return Json(r.metrics.throttled_per_gpu); }, per_gpu},
     {"utilization.mean", "", "share", "utilization",
      "a kernel sits on the GPU, waiting collectives included, as NVML has it",

@@ -82,9 +82,8 @@ Result<void> add_temperatures(const LearnInput& input, const spec::Library& libr
   else
     own.heat.push_back({TPT_TRY(formats::read_job(library, *input.job)), heat_of(seen)});
   if (std::ranges::any_of(seen.samples, [](const auto& s) { return s.clock_mhz || s.throttled; }))
-    own.skipped.push_back({input.file,
-                           "its clocks and throttling: only temperatures of such a "
-                           "table teach"});
+    own.skipped.push_back(
+        {input.file, "its clocks and throttling: only temperatures of such a table teach"});
   return {};
 }
 

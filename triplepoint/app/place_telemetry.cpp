@@ -74,8 +74,7 @@ Result<std::vector<std::string>> host_names(const spec::Job& job,
   std::vector<std::string> hosts = TPT_TRY(split_list(*names));
   if (static_cast<int64_t>(hosts.size()) == job.cluster.num_nodes) return hosts;
   return error(
-      fmt::format("--hosts names {} nodes, the job has {} (each needs a name); name "
-                  "them all",
+      fmt::format("--hosts names {} nodes, the job has {} (each needs a name); name them all",
                   hosts.size(), job.cluster.num_nodes));
 }
 

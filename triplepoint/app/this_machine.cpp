@@ -49,8 +49,7 @@ Result<Path> find_machine_program() {
       TPT_TRY(find_trainer(process_environment())).parent_path() / "triplepoint-machine";
   if (path_exists(program)) return program;
   return error(
-      fmt::format("{} is not there (it is built together with triplepoint-train); make "
-                  "build",
+      fmt::format("{} is not there (it is built together with triplepoint-train); make build",
                   program.string()));
 }
 

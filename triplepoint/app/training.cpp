@@ -178,8 +178,7 @@ Result<Path> find_trainer(const ProcessEnvironment& around) {
   if (const auto named = around.variable(trainer_variable)) {
     if (is_program(*named)) return Path(*named);
     return error(
-        fmt::format("{} is no program ({} names it); unset the variable, or name "
-                    "triplepoint-train",
+        fmt::format("{} is no program ({} names it); unset the variable, or name triplepoint-train",
                     *named, trainer_variable));
   }
   std::error_code problem;
@@ -189,8 +188,7 @@ Result<Path> find_trainer(const ProcessEnvironment& around) {
   return error(
       "triplepoint-train is not there (it is a separate package, and is built where OpenBLAS is "
       "found); install the package triplepoint-train, or apt install libopenblas-dev "
-      "libopenmpi-dev "
-      "openmpi-bin and make build");
+      "libopenmpi-dev openmpi-bin and make build");
 }
 
 namespace {

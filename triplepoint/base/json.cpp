@@ -83,10 +83,8 @@ Result<Json> parse_json(std::string_view text, std::string_view name) {
       return keys.see(event, parsed);
     });
     if (keys.twice())
-      return error(
-          fmt::format("{}: an object has the key {} twice; remove one "
-                      "of the two",
-                      name, json_text(*keys.twice())));
+      return error(fmt::format("{}: an object has the key {} twice; remove one of the two", name,
+                               json_text(*keys.twice())));
     return json;
   } catch (const Json::parse_error& problem) {
     return syntax_error(text, name, problem);

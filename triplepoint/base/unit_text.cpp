@@ -312,8 +312,7 @@ Result<double> parse_in_base_units(std::string_view text, Dim expected) {
   const auto split = split_number(text);
   if (!split && expected != Dim{})
     return error(fmt::format(
-        "\"{}\" is not a quantity (it does not begin with a number); write a number and "
-        "one of {}",
+        "\"{}\" is not a quantity (it does not begin with a number); write a number and one of {}",
         text, readable_units(expected, composed)));
   if (split && split->rest.empty() && expected != Dim{})
     return error(

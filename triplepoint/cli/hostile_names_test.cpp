@@ -75,8 +75,7 @@ spec::Job job_named(const std::string& name) {
 void run_script(const Path& folder, const std::string& text, const std::string& argument) {
   put(folder / "script.sh", text);
   const std::string command = fmt::format(
-      "cd {} && PATH=/bin:/usr/bin timeout 20 bash ./script.sh {} </dev/null >/dev/null "
-      "2>&1",
+      "cd {} && PATH=/bin:/usr/bin timeout 20 bash ./script.sh {} </dev/null >/dev/null 2>&1",
       shell_word(folder.string()), argument);
   [[maybe_unused]] const int code = std::system(command.c_str());
   CHECK_FALSE(std::filesystem::exists(folder / "marker"));

@@ -20,8 +20,7 @@ Arguments SearchFlags::arguments() {
             into_quantity(limits_.temperature))
       .flag("--max-power", "POWER",
             "limit of the whole --scope, as in \"1.2 MW\" of a site; or peak of a GPU, mean of a "
-            "node, "
-            "of all nodes and of the site: \"gpu=700 W,node=8 kW,cluster=1 MW,site=1.3 MW\"",
+            "node, of all nodes and of the site: \"gpu=700 W,node=8 kW,cluster=1 MW,site=1.3 MW\"",
             [this](std::string_view text) { return search::parse_power(text, limits_); })
       .flag("--memory-headroom", "SIZE",
             "memory that stays free on each GPU, as in 4GB or 5% (default: by "

@@ -61,9 +61,8 @@ Result<void> require_lasting_faults(const spec::Job& job, std::string_view inste
 Result<void> require_power(const spec::Job& job, std::string_view what) {
   if (!spec::predicted_without_power(job)) return {};
   return error(
-      fmt::format("{} needs a machine with power and heat (this cluster's ranks share "
-                  "cores); name a cluster of GPUs, or compare layouts with triplepoint "
-                  "characterize laptop",
+      fmt::format("{} needs a machine with power and heat (this cluster's ranks share cores); name "
+                  "a cluster of GPUs, or compare layouts with triplepoint characterize laptop",
                   what));
 }
 
@@ -80,9 +79,8 @@ Result<void> require_plannable(const spec::Job& job, std::string_view what) {
 Arguments FaultFlags::arguments() {
   return Arguments().group("Faults").flag(
       "--fault", "WHAT",
-      "inject a fault, as in gpu=3,power=0.25@120s..300s; repeatable. power, fan, "
-      "link: remaining share; inlet: kelvins; heat_path, host: factor; lost: restart "
-      "time; every=2s: flapping",
+      "inject a fault, as in gpu=3,power=0.25@120s..300s; repeatable. power, fan, link: remaining "
+      "share; inlet: kelvins; heat_path, host: factor; lost: restart time; every=2s: flapping",
       into(faults_), {.repeats = true});
 }
 

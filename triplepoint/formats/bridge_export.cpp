@@ -31,8 +31,7 @@ constexpr std::array sections{
 constexpr std::string_view left_out =
     " bf16 fp16 swiglu disable-bias-linear untie-embeddings-and-output-weights "
     "group-query-attention num-query-groups tokenizer-type vocab-size max-position-embeddings "
-    "split "
-    "mock-data wandb-exp-name eval-iters log-interval log-throughput ";
+    "split mock-data wandb-exp-name eval-iters log-interval log-throughput ";
 
 bool has_word(std::string_view words, std::string_view word) {
   return words.find(fmt::format(" {} ", word)) != words.npos;

@@ -78,8 +78,7 @@ std::vector<std::string> unsupported_by_launch_files(const spec::Job& job) {
         "[plan.sends], how tensors between stages are cut and joined (they are one send each)");
   if (job.records)
     unsupported.push_back(
-        fmt::format("lengths of the records, {:.4g} tokens on average (they are "
-                    "in the data files)",
+        fmt::format("lengths of the records, {:.4g} tokens on average (they are in the data files)",
                     job.records->mean_length()));
   if (job.model.layer_pattern)
     unsupported.push_back(fmt::format("the layer pattern {} (layers are written as a decoder's)",

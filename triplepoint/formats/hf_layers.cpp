@@ -144,8 +144,7 @@ class LayerReader {
     for (const std::string& kind : k_.list("attn_type_list"))
       if (kind != "1")
         return k_.refuse("attn_type_list",
-                         "attn_type_list has layers of lightning attention, which is not "
-                         "modelled");
+                         "attn_type_list has layers of lightning attention, which is not modelled");
     if (linear && types.empty() && !full_attention)
       full_attention = k_.usual("full_attention_interval", 4);
     // A window as long as the longest sequence limits nothing.
@@ -335,9 +334,8 @@ class LayerReader {
                                       .conv_width = k_.positive({"linear_conv_kernel_dim"}, 4),
                                       .chunk_size = 64};
     k_.s.assume(
-        "gated delta nets count as Mamba-2 layers of their widths: the same matrices but for "
-        "one of a number a head; the products that correct the state inside of a chunk are "
-        "left out");
+        "gated delta nets count as Mamba-2 layers of their widths: the same matrices but for one "
+        "of a number a head; the products that correct the state inside of a chunk are left out");
     return true;
   }
 

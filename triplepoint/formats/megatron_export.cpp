@@ -113,8 +113,7 @@ void write_pipeline(ArgumentWriter& out, const Plan& plan, std::vector<std::stri
     out.flag("no-overlap-p2p-communication", !plan.overlap_pipeline);
   } else if (plan.overlap_pipeline) {
     unsupported.push_back(
-        "overlapped sends between stages (Megatron has them in the interleaved schedule "
-        "only)");
+        "overlapped sends between stages (Megatron has them in the interleaved schedule only)");
   }
   if (!plan.layers_per_stage.empty())
     out.word("pipeline-model-parallel-layout", write_pipeline_layout(plan.layers_per_stage));

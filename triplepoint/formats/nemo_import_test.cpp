@@ -186,9 +186,8 @@ TEST_CASE("the line of a batch is that of the data set which sets it") {
       with(fixture("lora.yaml"), "micro_batch_size: 2", "micro_batch_size: 48");
   CHECK(finds(
       import(text, "lora.yaml"), batch_not_divisible, Severity::error,
-      "lora.yaml:20: global_batch_size 64 is less than micro_batch_size 48 x "
-      "data_parallel_size 2 (the step would have 0.667 microbatches); use a global batch of at "
-      "least 96"));
+      "lora.yaml:20: global_batch_size 64 is less than micro_batch_size 48 x data_parallel_size 2 "
+      "(the step would have 0.667 microbatches); use a global batch of at least 96"));
 }
 
 TEST_CASE("a head dimension copied from another model is found, and so is the model") {
@@ -288,8 +287,7 @@ TEST_CASE("a NeMo file without the model's size is refused") {
   REQUIRE_FALSE(imported.has_value());
   CHECK(imported.error().what ==
         "x.yaml: model.num_layers is missing (the model's size depends on it); add it, or take it "
-        "from "
-        "the checkpoint's own configuration");
+        "from the checkpoint's own configuration");
 }
 
 TEST_CASE("what the caller says wins over the file, its script and its path") {

@@ -200,8 +200,7 @@ std::vector<std::string> lora_targets(Settings& s, std::string_view key) {
     if (targets.size() == before)
       s.note(DiagnosisCode::unsupported, Severity::error, key,
              fmt::format("LoRA target '{}' (target_modules) is not modelled; try attention_qkv, "
-                         "attention_dense, "
-                         "mlp_fc1 or mlp_fc2",
+                         "attention_dense, mlp_fc1 or mlp_fc2",
                          name.substr(0, 60)));
   }
   return targets;

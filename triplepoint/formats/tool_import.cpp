@@ -217,8 +217,7 @@ Result<spec::Model> model_said(LibraryCache& cache, Settings& settings, const Sa
   if (settings.is_by_flags("model")) return TPT_TRY(spec::load_model(cache.library(), "tiny-gpt"));
   if (name.empty())
     return error(
-        fmt::format("{}: this file of {} names no model; add --model NAME or --model "
-                    "config.json",
+        fmt::format("{}: this file of {} names no model; add --model NAME or --model config.json",
                     settings.file(), text_at(tool, "name")));
   const std::string known = TPT_TRY(library_name(cache.library(), name));
   if (!known.empty()) {

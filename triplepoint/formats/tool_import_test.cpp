@@ -296,14 +296,13 @@ TEST_CASE("in every reader a key under another name, or one more, is an error th
 TEST_CASE("in every reader a key that is taken out changes nothing, or is missed in words") {
   // Where the tool has a default, not to be there says as much as a value does.
   const std::vector<std::string> by_absence = split(
-      "fp16 bf16 mixed_precision gradient_checkpointing tp_mode fsdp_version "
-      "global-batch-size global_batch_size local_batch_size micro_batch_size "
-      "train_micro_batch_size_per_gpu gradient_accumulation_steps "
-      "batch_accumulation_per_replica zero_optimization data_parallel_shard_degree "
-      "tensor_parallel_degree tensor-model-parallel-size tensor_model_parallel_size tp "
-      "pp cutoff_len sequence_length max_position_embeddings num_key_value_heads "
-      "group-query-attention n_shared_experts first_k_dense_replace q_lora_rank "
-      "exp_manager vocab-size vocab_size shared_intermediate_size mamba_n_groups",
+      "fp16 bf16 mixed_precision gradient_checkpointing tp_mode fsdp_version global-batch-size "
+      "global_batch_size local_batch_size micro_batch_size train_micro_batch_size_per_gpu "
+      "gradient_accumulation_steps batch_accumulation_per_replica zero_optimization "
+      "data_parallel_shard_degree tensor_parallel_degree tensor-model-parallel-size "
+      "tensor_model_parallel_size tp pp cutoff_len sequence_length max_position_embeddings "
+      "num_key_value_heads group-query-attention n_shared_experts first_k_dense_replace "
+      "q_lora_rank exp_manager vocab-size vocab_size shared_intermediate_size mamba_n_groups",
       ' ');
   for (const Example& example : examples()) {
     const auto base = read(example.text, example.file, example.by_flags);

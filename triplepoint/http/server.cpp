@@ -46,10 +46,8 @@ Result<Endpoint> endpoint_of(const std::string& listen) {
   const char* end = endpoint.port.data() + endpoint.port.size();
   const auto [stop, problem] = std::from_chars(endpoint.port.data(), end, port);
   if (endpoint.port.empty() || problem != std::errc() || stop != end)
-    return error(
-        fmt::format("\"{}\" is no address to listen at (ADDRESS:PORT is one); try "
-                    "127.0.0.1:9400",
-                    listen));
+    return error(fmt::format(
+        "\"{}\" is no address to listen at (ADDRESS:PORT is one); try 127.0.0.1:9400", listen));
   if (endpoint.host.empty()) endpoint.host = "0.0.0.0";
   return endpoint;
 }

@@ -212,8 +212,7 @@ std::string Calibration::about(const spec::Job& job) const {
   std::vector<std::string> parts;
   if (runs() > 0)
     parts.push_back(fmt::format(
-        "times as {} of your runs taught; {:+.0f} % of steps like this job's is "
-        "unexplained",
+        "times as {} of your runs taught; {:+.0f} % of steps like this job's is unexplained",
         runs(), std::round(100 * std::expm1(posterior_.remainder(knobs_of(job)))) + 0.0));
   if (runs() > 0 && !knows(job))
     parts.push_back(

@@ -207,9 +207,8 @@ struct PlanWords {
         "The interval is from {} measured jobs.{}", outcome.interval_rows(),
         std::min(outcome.asked.top, outcome.ranking.ranked.size()) < 2
             ? ""
-            : " P(slower): probability that a plan really is slower than plan 1. "
-              "Front *: no plan found is better in time, energy, peak power and peak "
-              "temperature at once.");
+            : " P(slower): probability that a plan really is slower than plan 1. Front *: no plan "
+              "found is better in time, energy, peak power and peak temperature at once.");
   }
 
   std::string power_limit_text() const {
@@ -234,8 +233,7 @@ struct PlanWords {
     const double gpus = as_real(base.world_size());
     std::string text = fmt::format(
         "Plan 1 draws {} kW in its GPUs (the highest peak of one is {} W), {} kW at the supplies "
-        "of "
-        "all nodes ({} kW a node)",
+        "of all nodes ({} kW a node)",
         significant(gpus * first.power_mean / 1e3), significant(first.power_peak),
         significant(nodes * first.node_power / 1e3), significant(first.node_power / 1e3));
     if (base.environment.pue)
@@ -320,8 +318,7 @@ std::string limits_text(const Limits& limits) {
   add(limits.site_power, "the site");
   if (limits.headroom > Bytes())
     words.push_back(
-        fmt::format("{} GiB of memory free, for the error of predictions "
-                    "(--memory-headroom)",
+        fmt::format("{} GiB of memory free, for the error of predictions (--memory-headroom)",
                     significant(limits.headroom / unit::GiB)));
   if (words.empty()) return "no limit but memory was set";
   return fmt::format("limits kept: {}", fmt::join(words, ", "));

@@ -106,8 +106,7 @@ std::string wider_text(const std::vector<Sized>& all, const Sized& nearest, doub
   if (nodes(nearest) == nodes(most))
     return fmt::format(
         " It is the largest size tried; as speed and power grow with the nodes, that takes about "
-        "{} "
-        "nodes and {} MW at the site (--nodes, --max-power).",
+        "{} nodes and {} MW at the site (--nodes, --max-power).",
         whole(std::llround(std::ceil(over * as_real(nodes(nearest))))),
         significant(over * nearest.site_watts() / 1e6));
   if (nodes(nearest) == nodes(fewest))

@@ -192,8 +192,7 @@ class Examination : Findings {
     if (ranks <= as_real(world) && world % plan_.model_parallel_size() == 0) return true;
     error(Code::world_not_divisible,
           "tensor_parallel_size {} x pipeline_parallel_size {} x context_parallel_size {} = {} "
-          "does not "
-          "divide {} GPUs (every GPU holds a part of one replica); {}",
+          "does not divide {} GPUs (every GPU holds a part of one replica); {}",
           plan_.tensor_parallel_size, plan_.pipeline_parallel_size, plan_.context_parallel_size,
           ranks, world, way_out_of_world(ranks, world));
     return false;
@@ -232,9 +231,8 @@ class Examination : Findings {
                    nearly_even_layers(stages));
     error(Code::layers_not_divisible,
           "num_layers {} is not divisible by pipeline_parallel_size {} x virtual_pipeline_size {} "
-          "(every "
-          "chunk holds equally many layers); choose sizes whose product divides it, or write "
-          "layers_per_stage",
+          "(every chunk holds equally many layers); choose sizes whose product divides it, or "
+          "write layers_per_stage",
           model_.num_layers, stages, plan_.virtual_pipeline_size);
   }
 
@@ -291,8 +289,7 @@ class Examination : Findings {
     else if (model_.num_query_groups % tp != 0 && !model_.latent_attention && !copies_groups())
       error(Code::heads_not_divisible,
             "tensor_parallel_size {} does not divide num_query_groups {} (key and value heads are "
-            "split "
-            "evenly); {}",
+            "split evenly); {}",
             tp, model_.num_query_groups, divisors_to_try(model_.num_query_groups, tensor_size));
     if (model_.ffn_hidden_size % tp != 0)
       error(Code::inconsistent,
@@ -302,8 +299,7 @@ class Examination : Findings {
     if (model_.num_attention_heads % model_.num_query_groups != 0)
       error(Code::inconsistent,
             "num_query_groups {} does not divide num_attention_heads {} (every group serves "
-            "equally many "
-            "heads); {}",
+            "equally many heads); {}",
             model_.num_query_groups, model_.num_attention_heads,
             divisors_to_try(model_.num_attention_heads,
                             [](Job& job) -> int64_t& { return job.model.num_query_groups; }));
@@ -315,9 +311,8 @@ class Examination : Findings {
     if (std::find(usual.begin(), usual.end(), model_.kv_channels) != usual.end()) return;
     warn(Code::head_dimension,
          "head dimension {} = hidden_size {} / num_attention_heads {} is unusual (fused attention "
-         "is made "
-         "for 64, 96, 128; a size was probably copied from another model); check hidden_size and "
-         "num_attention_heads",
+         "is made for 64, 96, 128; a size was probably copied from another model); check "
+         "hidden_size and num_attention_heads",
          model_.kv_channels, model_.hidden_size, model_.num_attention_heads);
   }
 
@@ -343,8 +338,7 @@ class Examination : Findings {
     if (in_rounds && job_.num_microbatches() % plan_.pipeline_parallel_size != 0)
       error(Code::batch_not_divisible,
             "{} microbatches are not divisible by pipeline_parallel_size {} (the interleaved "
-            "schedule "
-            "runs them in rounds of one per stage); try a global_batch_size of {}",
+            "schedule runs them in rounds of one per stage); try a global_batch_size of {}",
             job_.num_microbatches(), plan_.pipeline_parallel_size,
             round * std::max(1.0, std::floor(as_real(plan_.global_batch_size) / round)));
   }
@@ -355,16 +349,14 @@ class Examination : Findings {
       if (ep > 1)
         error(Code::experts_not_divisible,
               "expert_parallel_size {} on a model without experts (there is nothing to spread); "
-              "set it "
-              "to 1",
+              "set it to 1",
               ep);
       return;
     }
     if (model_.moe->num_experts % ep != 0)
       error(Code::experts_not_divisible,
             "num_experts {} is not divisible by expert_parallel_size {} (every rank holds equally "
-            "many "
-            "experts); {}",
+            "many experts); {}",
             model_.moe->num_experts, ep, divisors_to_try(model_.moe->num_experts, expert_size));
     if (model_.moe->router_topk > model_.moe->num_experts)
       error(Code::inconsistent,
@@ -386,8 +378,7 @@ class Examination : Findings {
           divisors_to_try(job_.data_parallel_size(), expert_size));
     error(Code::experts_not_divisible,
           "expert_parallel_size {} x expert_tensor_parallel_size {} does not divide the {} GPUs of "
-          "a stage "
-          "(experts are spread over them); choose smaller groups",
+          "a stage (experts are spread over them); choose smaller groups",
           plan_.expert_parallel_size, plan_.expert_tensor_size(), ranks);
   }
 
@@ -402,8 +393,7 @@ class Examination : Findings {
     if (group > 0 && job_.data_parallel_size() % group != 0)
       error(Code::inconsistent,
             "sharding_group_size {} does not divide data_parallel_size {} (every group holds one "
-            "copy of "
-            "the state); {}",
+            "copy of the state); {}",
             group, job_.data_parallel_size(),
             divisors_to_try(job_.data_parallel_size(),
                             [](Job& job) -> int64_t& { return job.plan.sharding_group_size; }));
@@ -449,8 +439,7 @@ class Examination : Findings {
     if (plan_.sequence_parallel && model_.sequence_length % tp != 0)
       error(Code::inconsistent,
             "sequence_length {} is not divisible by tensor_parallel_size {} (sequence_parallel "
-            "splits it "
-            "evenly); {}",
+            "splits it evenly); {}",
             model_.sequence_length, tp, divisors_to_try(model_.sequence_length, tensor_size));
   }
 
@@ -459,19 +448,16 @@ class Examination : Findings {
     if (interleaved && plan_.virtual_pipeline_size == 1)
       error(Code::inconsistent,
             "schedule interleaved with virtual_pipeline_size 1 (one chunk per stage leaves nothing "
-            "to "
-            "interleave); set virtual_pipeline_size to 2 or more");
+            "to interleave); set virtual_pipeline_size to 2 or more");
     if (!interleaved && plan_.virtual_pipeline_size > 1)
       error(Code::inconsistent,
             "virtual_pipeline_size {} with schedule {} (only the interleaved schedule runs "
-            "chunks); set "
-            "schedule = \"interleaved\"",
+            "chunks); set schedule = \"interleaved\"",
             plan_.virtual_pipeline_size, enum_name(plan_.schedule));
     if (plan_.virtual_pipeline_size > 1 && plan_.pipeline_parallel_size == 1)
       error(Code::inconsistent,
             "virtual_pipeline_size {} without a pipeline (its chunks belong to different stages); "
-            "set it "
-            "to 1",
+            "set it to 1",
             plan_.virtual_pipeline_size);
   }
 
@@ -489,8 +475,7 @@ class Examination : Findings {
     if (job_.task == Task::pretrain && plan_.lora)
       error(Code::inconsistent,
             "task pretrain with a [plan.lora] (pretraining has no adapters); set task = \"lora\" "
-            "or leave "
-            "it out");
+            "or leave it out");
     if (!plan_.lora) return;
     lora_targets_are_known();
     if (!(plan_.lora->dropout >= 0 && plan_.lora->dropout < 1))
@@ -518,8 +503,7 @@ class Examination : Findings {
     if (plan_.overlap_gradient || plan_.overlap_parameter)
       warn(Code::inert_option,
            "overlap_gradient or overlap_parameter with data_parallel_size 1 (there is no gradient "
-           "or "
-           "parameter traffic to hide); leave them out");
+           "or parameter traffic to hide); leave them out");
   }
 
   const Job& job_;

@@ -186,8 +186,7 @@ class ClusterExamination : Findings {
           static_cast<int64_t>(slot.upstream_heating.size()) != devices)
         return error(Code::inconsistent,
                      "a slot of {} has {} upstream_heating shares (there are {} GPUs a node); "
-                     "write one share "
-                     "per GPU or none",
+                     "write one share per GPU or none",
                      cluster.name, slot.upstream_heating.size(), devices);
   }
 

@@ -234,9 +234,8 @@ class Examination : Findings {
             name_, to_text(fault.begin));
     if (fault.end && *fault.end <= fault.begin)
       error(Code::inconsistent,
-            "{} ends at {}, where it begins or before (it would do nothing); "
-            "end it later",
-            name_, to_text(*fault.end));
+            "{} ends at {}, where it begins or before (it would do nothing); end it later", name_,
+            to_text(*fault.end));
     if (fault.period && *fault.period < shortest_period)
       error(Code::unsupported,
             "{} has a period of {} (nothing here is followed below {}); use a longer one, or the "

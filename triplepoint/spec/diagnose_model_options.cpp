@@ -202,13 +202,11 @@ class OptionsExamination : Findings {
     if (plan_.overlap_tensor && tp == 1)
       warn(Code::inert_option,
            "overlap_tensor with tensor_parallel_size 1 (there is no tensor communication to hide); "
-           "leave "
-           "it out");
+           "leave it out");
     if (plan_.sequence_parallel && tp == 1)
       warn(Code::inert_option,
            "sequence_parallel with tensor_parallel_size 1 (there is no group to split the sequence "
-           "in); "
-           "leave it out");
+           "in); leave it out");
     if (plan_.overlap_pipeline && plan_.pipeline_parallel_size == 1)
       warn(Code::inert_option,
            "overlap_pipeline with pipeline_parallel_size 1 (nothing is sent between stages); leave "
@@ -220,8 +218,7 @@ class OptionsExamination : Findings {
     if (plan_.recompute_layers && plan_.recompute != Recompute::full)
       warn(Code::inert_option,
            "recompute_layers with recompute {} (it counts layers of full recompute); set recompute "
-           "= "
-           "\"full\" or leave it out",
+           "= \"full\" or leave it out",
            enum_name(plan_.recompute));
     if (!plan_.recompute_modules.empty() && plan_.recompute != Recompute::selective)
       warn(Code::inert_option,

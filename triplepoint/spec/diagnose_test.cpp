@@ -173,14 +173,12 @@ TEST_CASE("a chassis has a slot for every GPU") {
   refused(
       sound_job(), [](Job& job) { job.cluster.chassis.slots.pop_back(); }, Code::inconsistent,
       "hgx-h200 has 7 slots for 8 GPUs a node (every GPU sits somewhere in the air stream); list "
-      "one "
-      "slot per GPU");
+      "one slot per GPU");
   refused(
       sound_job(), [](Job& job) { job.cluster.chassis.slots[0].upstream_heating.pop_back(); },
       Code::inconsistent,
       "a slot of hgx-h200 has 7 upstream_heating shares (there are 8 GPUs a node); write one share "
-      "per GPU or "
-      "none");
+      "per GPU or none");
 }
 
 TEST_CASE("the cold plates of a node have a slot for every GPU as well") {
@@ -193,8 +191,7 @@ TEST_CASE("the cold plates of a node have a slot for every GPU as well") {
       },
       Code::inconsistent,
       "hgx-h200 has 7 slots for 8 GPUs a node (every GPU sits somewhere in the coolant stream); "
-      "list "
-      "one slot per GPU");
+      "list one slot per GPU");
 }
 
 TEST_CASE("a cooling is one the node can have") {
@@ -301,8 +298,7 @@ TEST_CASE("a seed fits into a job file") {
       sound_job(), [](Job& job) { job.environment.seed = 9223372036854775808U; },
       Code::inconsistent,
       "seed 9223372036854775808 is above 9223372036854775807 (a job file could not hold it); "
-      "choose "
-      "a smaller one");
+      "choose a smaller one");
 }
 
 TEST_CASE("a step of more passes than can be simulated is refused, one with fewer is not") {

@@ -242,8 +242,7 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
        "job.toml:1: unknown key 'modle' (it would be ignored); did you mean \"model\"?"},
       {plain_job + "tensor_paralel_size = 4\n",
        "job.toml:7: unknown key 'tensor_paralel_size' in [plan] (it would be ignored); did you "
-       "mean "
-       "\"tensor_parallel_size\"?"},
+       "mean \"tensor_parallel_size\"?"},
       {"model = \"gpt3-175\"\n",
        "job.toml:1: no model \"gpt3-175\" (there is no models/gpt3-175.toml in " + library().root +
            "); did you mean \"gpt3-175b\"?"},
@@ -251,8 +250,7 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
        "job.toml:1: the file has no 'cluster' (it has no default); add it"},
       {plain_job + "micro_batch_size = \"2\"\n",
        "job.toml:7: plan.micro_batch_size is a text (it counts something); write a whole number, "
-       "as "
-       "in 8"},
+       "as in 8"},
       {plain_job + "micro_batch_size = 2.0\n",
        "job.toml:7: plan.micro_batch_size is a number (it counts something); write a whole number, "
        "as in 8"},
@@ -261,8 +259,7 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
        "between them"},
       {plain_job + "sequence_parallel = 1\n",
        "job.toml:7: plan.sequence_parallel is a whole number (it is switched on or off); write "
-       "true "
-       "or false"},
+       "true or false"},
       {plain_job + "sharding = \"zero1\"\n",
        "job.toml:7: plan.sharding is \"zero1\" (an unknown word); known are none, "
        "optimizer, gradients, parameters"},
@@ -279,12 +276,10 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
        "data, not power); units that fit are mW, W, kW, MW, GW"},
       {plain_job + "[environment]\npower_limit = \"-700 W\"\n",
        "job.toml:8: environment.power_limit is \"-700 W\" (a power is not negative); leave the "
-       "sign "
-       "out"},
+       "sign out"},
       {plain_job + "[environment]\nambient = \"300 K\"\n",
        "job.toml:8: environment.ambient: \"300 K\" is a difference of temperatures (kelvins), not "
-       "a "
-       "reading; write the reading in C, as in 30 C"},
+       "a reading; write the reading in C, as in 30 C"},
       {plain_job + "device_order = 3\n",
        "job.toml:7: plan.device_order is a whole number (it is a list); write it in square "
        "brackets"},
@@ -293,8 +288,7 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
        "[environment]"},
       {plain_job + "[plan.optimizer]\nbase = \"distributed_fused_adam\"\nmoment_bytes = -1.0\n",
        "job.toml:9: plan.optimizer.moment_bytes is -1 (it is finite and not negative); write such "
-       "a "
-       "number"},
+       "a number"},
       {plain_job + "[plan.optimizer]\nbase = 3\n",
        "job.toml:8: plan.optimizer is a whole number (it is chosen by name); write the name in "
        "quotes"},
@@ -302,8 +296,7 @@ TEST_CASE("a wrong job is refused with file, line, reason and a way out") {
       {"model = \"gpt3-175b\n", "job.toml:1: Error while parsing string: "},
       {"name = 1979-05-27\n" + plain_job,
        "job.toml:1: a date or a time is not allowed (no key takes one); write a text in quotes or "
-       "a "
-       "quantity as in \"10 min\""},
+       "a quantity as in \"10 min\""},
   };
   for (const auto& [text, sentence] : sentences)
     CHECK(refusal_of(text).substr(0, sentence.size()) == sentence);

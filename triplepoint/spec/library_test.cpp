@@ -65,8 +65,7 @@ TEST_CASE("a wrong source is refused with the place and a way out") {
        "x.toml:3: source for 'gpu.tpd' (this file has no such number); did you mean \"gpu.tdp\"?"},
       {"[gpu]\ntdp = \"700 W\"\n" + source("\"gpu.tdp\"", "guess"),
        "x.toml:5: source.kind is \"guess\" (an unknown word); known are datasheet, measured, "
-       "fitted, "
-       "assumed"},
+       "fitted, assumed"},
       {"[gpu]\n[[source]]\nkeys = [\"gpu.tdp\"]\n",
        "x.toml:2: [source] has no 'kind', 'cite' (they have no default); add them"},
       {"[gpu]\n[[source]]\nkeys = []\nkind = \"assumed\"\ncite = \"\"\n",

@@ -67,8 +67,7 @@ struct Converter {
     if (problem) return;
     problem = Error{
         fmt::format("{}:{}: a date or a time is not allowed (no key takes one); write a text in "
-                    "quotes or a quantity "
-                    "as in \"10 min\"",
+                    "quotes or a quantity as in \"10 min\"",
                     file, line)};
   }
 };

@@ -148,8 +148,7 @@ Result<Run> replay_journal(const Path& growing, Visitor& visitor) {
   }));
   if (!sound)
     return error(
-        fmt::format("{} is damaged (a block is not what a recorder writes); load it as it "
-                    "is",
+        fmt::format("{} is damaged (a block is not what a recorder writes); load it as it is",
                     growing.string()));
   return reader.head();
 }

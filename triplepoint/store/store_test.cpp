@@ -94,9 +94,7 @@ Run full_run() {
   Run run;
   run.manifest = {.origin = Origin::imported,
                   .fidelity = Fidelity::step,
-                  .name =
-                      "r\xc3\xa9"
-                      "sum\xc3\xa9",
+                  .name = "r\xc3\xa9sum\xc3\xa9",
                   .job = small_job(),
                   .producer = "triplepoint 0.1.0",
                   .numbers = "00c0ffee00c0ffee",

@@ -56,8 +56,7 @@ std::string why_unknown(std::string_view head) {
       first == std::string_view::npos ? first : head.find_first_not_of(" \t\r\n", first + 1);
   if (looks_like_nccl_tests(head))
     return "the output of nccl-tests or rccl-tests: rows of measurements, no timeline; see them "
-           "with "
-           "trace comm";
+           "with trace comm";
   if (head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff"))
     return "text in UTF-16, which no profiler writes; convert it with iconv -f UTF-16 -t UTF-8";
   // A log may begin with a bracket, too: "[2024-05-01 12:00:10] ...".

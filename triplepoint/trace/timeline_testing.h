@@ -120,8 +120,7 @@ inline std::vector<std::string> described(const run::Timeline& t) {
     const run::SpanDetail d = t.details.empty() ? run::SpanDetail{} : t.details[i];
     std::string line = fmt::format(
         "{} {} {} {} kind {} stream {} class {} collective {} group {} at {} {} {} wait {} bytes "
-        "{} "
-        "flops {}",
+        "{} flops {}",
         s.rank, s.begin.nanoseconds(), s.end.nanoseconds(), type.name, static_cast<int>(type.kind),
         static_cast<int>(type.stream), static_cast<int>(type.op_class),
         type.collective ? static_cast<int>(*type.collective) : -1,

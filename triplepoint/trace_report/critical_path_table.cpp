@@ -76,8 +76,7 @@ std::string headline(const CriticalPath& path) {
   const int64_t whole = path.length() + path.not_followed;
   return fmt::format(
       "The longest chain of dependencies covers only the last {:.3f} of {:.3f} {} ({:.1f} %), in "
-      "{} "
-      "pieces: what its first piece waited for is not in the timeline.",
+      "{} pieces: what its first piece waited for is not in the timeline.",
       length, as_real(whole) / unit.ns, unit.name, percent(path.length(), whole),
       path.pieces.size());
 }

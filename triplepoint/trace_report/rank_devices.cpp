@@ -59,8 +59,7 @@ std::string mismatch(const run::Run& recording, const run::Run& traces,
     const auto [other, is_new] = taken.try_emplace(own, rank);
     if (!is_new)
       return fmt::format(
-          "ranks {} and {} both call their device {}, as processes do that see one "
-          "GPU each",
+          "ranks {} and {} both call their device {}, as processes do that see one GPU each",
           other->second, rank, own);
     if (std::none_of(recording.devices.begin(), recording.devices.end(),
                      [own](const run::Device& device) { return device.local == own; }))

@@ -60,8 +60,7 @@ class Compare : public Command {
               {.words = Words::files})
         .flag("--names", "A,B", "names of the sources (default: their file names)", into(names_))
         .toggle("--all",
-                "runs: every number, including equal ones, stages and steps; studies: "
-                "every job",
+                "runs: every number, including equal ones, stages and steps; studies: every job",
                 all_)
         .add(threads_.argument())
         .add(format_.argument("output format (default table); csv: one line per number"));

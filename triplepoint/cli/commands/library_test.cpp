@@ -115,10 +115,9 @@ TEST_CASE("import of a recording prints commands that read what it wrote") {
 TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {
   const ScratchFolder scratch;
   const std::string file = scratch.file("odd.args",
-                                        "--num-layers 7 --hidden-size 1024 "
-                                        "--num-attention-heads 16 --seq-length 1024 "
-                                        "--pipeline-model-parallel-size 4 --micro-batch-size 1 "
-                                        "--global-batch-size 8\n");
+                                        "--num-layers 7 --hidden-size 1024 --num-attention-heads "
+                                        "16 --seq-length 1024 --pipeline-model-parallel-size 4 "
+                                        "--micro-batch-size 1 --global-batch-size 8\n");
   const Outcome alone = call({"import", file});
   CHECK(alone.code == exit_failed);
   CHECK(alone.out.find("1 invalid") != std::string::npos);

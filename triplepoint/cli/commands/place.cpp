@@ -32,8 +32,7 @@ class Place : public Command {
         .group("Input, search and output")
         .flag("--from", "FILE",
               "runs, or what other samplers record (nvidia-smi, dcgmi, rocm-smi, amd-smi, "
-              "Prometheus, "
-              "...); repeatable (default: the job is simulated)",
+              "Prometheus, ...); repeatable (default: the job is simulated)",
               into(from_), {.words = Words::files})
         .flag("--row", "NAME", "of a CSV table: its config or snapshot_id", into(choice_.row))
         .flag("--by", "SIGN",

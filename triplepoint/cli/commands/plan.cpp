@@ -192,8 +192,7 @@ class PlanCommand : public Command {
     if (clocks_ && !of_search_.empty())
       return error(
           fmt::format("{} belongs to the search for layouts (--clocks keeps the job's layout and "
-                      "has no use for "
-                      "it); leave out one of them",
+                      "has no use for it); leave out one of them",
                       of_search_));
     if (clocks_) return plan_clocks(console, library);
     if (size_limits_.time || size_limits_.money || nodes_.size() > 1 || clusters_.size() > 1)

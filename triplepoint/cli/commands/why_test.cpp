@@ -61,9 +61,8 @@ std::string titan_line(int step, double, double end) {
 std::string mlperf_line(int step, double seconds, double end) {
   return fmt::format(
       ":::MLLOG {{\"namespace\": \"\", \"time_ms\": {}, \"event_type\": \"POINT_IN_TIME\", "
-      "\"key\": "
-      "\"tracked_stats\", \"value\": {{\"train_step_time\": {:.5f}}}, \"metadata\": {{\"step\": "
-      "{}}}}}\n",
+      "\"key\": \"tracked_stats\", \"value\": {{\"train_step_time\": {:.5f}}}, \"metadata\": "
+      "{{\"step\": {}}}}}\n",
       1'700'000'000'000 + std::llround(1000 * end), seconds, step);
 }
 

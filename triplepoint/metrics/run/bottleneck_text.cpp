@@ -298,8 +298,7 @@ std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
            "unknown.";
   if (std::ranges::all_of(late.starts, &LateStart::is_first))
     return "Only the first collective of ranks is seen on more than one, and that cannot tell "
-           "lateness "
-           "from a profiler that began later: lateness is unknown.";
+           "lateness from a profiler that began later: lateness is unknown.";
   if (std::string turns = taking_turns(run, late); !turns.empty()) return turns;
   const bool together = std::ranges::all_of(
       late.starts, [](const LateStart& start) { return start.start_spread == 0; });

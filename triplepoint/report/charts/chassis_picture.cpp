@@ -178,8 +178,7 @@ std::string slot_box(const Picture& picture, const Node& node, std::size_t slot)
     second = fmt::format("{} W", significant(picture.metrics.power_per_gpu_w[*device]));
   return fmt::format(
              "<g data-gpu=\"{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" "
-             "height=\"{}\" "
-             "rx=\"4\" fill=\"{}\"/>",
+             "height=\"{}\" rx=\"4\" fill=\"{}\"/>",
              *device, escape(words_of(picture, *device)), x, y, slot_width, slot_height,
              heat_colour(share)) +
          fmt::format(
@@ -232,8 +231,7 @@ std::string scale(const Picture& picture) {
   std::string svg = svg_begin(320, 32, "colours of temperatures");
   for (int i = 0; i < shades; ++i)
     svg += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"9\" "
-        "fill=\"{}\"/>",
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"9\" fill=\"{}\"/>",
         left + length * i / shades, y, length / shades + 0.4, heat_colour((i + 0.5) / shades));
   for (const double tick : picture.axis.ticks)
     svg +=

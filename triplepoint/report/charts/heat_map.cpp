@@ -171,8 +171,7 @@ std::string heat_map_svg(const HeatMap& map) {
   const double rows = header + row_height * as_real(map.rows.size());
   std::string svg = fmt::format(
       "<svg class=\"heat\" data-left=\"{:.1f}\" data-top=\"{}\" data-cell=\"{:.4f}\" "
-      "data-row=\"{}\" "
-      "data-per-node=\"{}\" data-gap=\"{}\"{}",
+      "data-row=\"{}\" data-per-node=\"{}\" data-gap=\"{}\"{}",
       layout.left, header, layout.cell, row_height, map.per_node, layout.gap(),
       svg_begin(layout.width, rows + footer, map.title).substr(4));
   return svg + cells(map, layout) + labels(map, layout) + colour_scale(map, layout, rows + 8) +

@@ -138,8 +138,7 @@ std::string bar_line(const DifferenceBar& bar, const DifferenceLayout& layout, d
   return fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", layout.left - 6,
                      y + bar_height - 2, escape(bar.label)) +
          fmt::format(
-             "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
-             "height=\"{}\"/>",
+             "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\"/>",
              style_of(bar.judgement), begin, y, std::abs(end - layout.middle), bar_height) +
          fmt::format("<text class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>",
                      is_left ? end - 5 : end + 5, y + bar_height - 2,

@@ -179,8 +179,7 @@ std::string batch_sentence(const Group& group) {
   for (const auto& [batch, which] : layouts)
     if (batch != most->first)
       text += fmt::format(
-          "; of {} it has {}, so that its seconds and its energy of a step do not "
-          "compare",
+          "; of {} it has {}, so that its seconds and its energy of a step do not compare",
           fmt::join(which, ", "), batch);
   return "<p>" + escape(text) + ".</p>";
 }

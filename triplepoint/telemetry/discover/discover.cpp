@@ -113,8 +113,7 @@ Result<NodeShape> shape_of(const Sensors& sensors) {
   if (std::any_of(devices.begin(), devices.end(),
                   [&](const DeviceFacts& facts) { return facts.device.name != model; }))
     return error(
-        fmt::format("this node has {} (GPUs of a cluster are all equal); choose with "
-                    "--devices",
+        fmt::format("this node has {} (GPUs of a cluster are all equal); choose with --devices",
                     models_text(devices)));
   const DeviceFacts& first = devices.front();
   NodeShape shape{.host = sensors.node.host,

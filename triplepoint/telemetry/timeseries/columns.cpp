@@ -105,9 +105,7 @@ struct Known {
 constexpr std::array known = {
     Known{"temperature_gpu temp temperature gpu_temp gpu_temperature temp_gpu gtemp tmptr die "
           "temperature_sensor_edge temperature_edge edge edge_temperature core_temp "
-          "gpu_core_temperature "
-          "gpu_#_temp "
-          "gpu_#_temperature gpu#_temp gpu#_temperature temp#",
+          "gpu_core_temperature gpu_#_temp gpu_#_temperature gpu#_temp gpu#_temperature temp#",
           "die_c"},
     Known{"temperature_sensor_junction hotspot temperature_hotspot hotspot_temperature junction "
           "junction_temperature temperature_junction temperature_hot_spot gpu_t",
@@ -129,8 +127,7 @@ constexpr std::array known = {
           ReadingKind::instant, Scope::module},
     Known{"module_power_draw_average", "module_power_w", 1, ReadingKind::average, Scope::module},
     Known{"power_limit enforced_power_limit pmlmt max_graphics_package_power power_cap pwr_cap "
-          "powerlimit "
-          "gpu_#_enforcedpowerlimitwatts",
+          "powerlimit gpu_#_enforcedpowerlimitwatts",
           "power_limit_w"},
     Known{
         "total_energy_consumption energy_consumption accumulated_energy gpu_energy_consumed energy",
@@ -141,8 +138,7 @@ constexpr std::array known = {
           "utilization", 0.01, ReadingKind::average},
     Known{"clocks_sm clocks_current_sm sm_clock sm_clk clocks_gr clocks_current_graphics sm smclk "
           "graphics_clock gfx_0_clk gfx_clk gfx_clock gpu_clock gpu_clk sclk sclk_clock_speed pclk "
-          "clock clock_gfx_0_clk clocks_current_sm_clock gpu_#_smclock gpu#_clock "
-          "gpu_frequency",
+          "clock clock_gfx_0_clk clocks_current_sm_clock gpu_#_smclock gpu#_clock gpu_frequency",
           "sm_clock_mhz"},
     Known{"clocks_mem clocks_current_memory mem_clock memory_clock mmclk mclk mclk_clock_speed "
           "mem_clk mem_0_clk clock_mem_0_clk gpu_#_memoryclock",
@@ -180,8 +176,7 @@ constexpr std::array named = {
         "relative_time relative_time_process relative_time_wall time_s elapsed_s",
         Is::time},
     Named{"index gpu_index index_gpu gpuid deviceid device local_rank gpu gpu_id entity idx "
-          "device_id uuid gpu_uuid "
-          "pci_bus_id pci_bus bus_id bdf gpu_bdf gpu_pci_bus_id",
+          "device_id uuid gpu_uuid pci_bus_id pci_bus bus_id bdf gpu_bdf gpu_pci_bus_id",
           Is::gpu},
     Named{"node host hostname instance", Is::host},
     Named{"name gpu_name model modelname product_name card_series gpu_model", Is::model},

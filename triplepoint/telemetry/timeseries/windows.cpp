@@ -150,8 +150,7 @@ Result<void> Windows::read_emissions(std::string_view text, std::string_view nam
   if (ram) apart_["recording_dram_energy_j"] = *ram;
   notes_.push_back(
       fmt::format("codecarbon gives energies of whole runs, of all GPUs together{}; those of CPU "
-                  "and memory may "
-                  "be its models'",
+                  "and memory may be its models'",
                   runs.size() > 1 ? fmt::format(": {} runs are added", runs.size()) : ""));
   if (lost > 0) notes_.push_back(fmt::format("{} lines have no duration and are left out", lost));
   return {};
@@ -249,9 +248,8 @@ void Windows::add_to(run::Run& run, const std::optional<int64_t>& of_series) con
       apart[fact] += joules;
   }
   run.manifest.notes.push_back(
-      fmt::format("steps are the {} windows named {}; energies are means "
-                  "over them",
-                  steps.size(), joined({names.begin(), names.end()}, ", ")));
+      fmt::format("steps are the {} windows named {}; energies are means over them", steps.size(),
+                  joined({names.begin(), names.end()}, ", ")));
   add_devices(run, steps);
   add_others(run, steps);
   keep_apart(run, apart);

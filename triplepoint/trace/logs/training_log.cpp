@@ -452,11 +452,10 @@ Result<TrainingLog> parse_training_log(Input& input) {
   reader.finish();
   if (log.steps.empty())
     return error(fmt::format(
-        "{}: no line that numbers a training step and tells its time was found (known are "
-        "those of Megatron-LM, NeMo, torchtitan, DeepSpeed, MaxText, MLPerf, nanotron, OLMo-core, "
-        "and the "
-        "progress bars and ends of Hugging Face's Trainer and Lightning); give the log of "
-        "the rank that prints them",
+        "{}: no line that numbers a training step and tells its time was found (known are those of "
+        "Megatron-LM, NeMo, torchtitan, DeepSpeed, MaxText, MLPerf, nanotron, OLMo-core, and the "
+        "progress bars and ends of Hugging Face's Trainer and Lightning); give the log of the rank "
+        "that prints them",
         input.name()));
   return log;
 }

@@ -26,11 +26,9 @@ std::vector<run::Span> spans_of(const std::string& text) {
 std::string megatron_step(int step, double ms, bool stamped = true) {
   return fmt::format(
       "{} iteration {:8}/   50000 | consumed samples: {:12} | elapsed time per iteration (ms): "
-      "{:.1f} | "
-      "throughput per GPU (TFLOP/s/GPU): 412.3 | learning rate: 1.500000E-04 | global batch size:  "
-      " 256 "
-      "| lm loss: {:.6E} | loss scale: 1.0 | grad norm: 1.250 | number of skipped iterations:   0 "
-      "|\n",
+      "{:.1f} | throughput per GPU (TFLOP/s/GPU): 412.3 | learning rate: 1.500000E-04 | global "
+      "batch size:   256 | lm loss: {:.6E} | loss scale: 1.0 | grad norm: 1.250 | number of "
+      "skipped iterations:   0 |\n",
       stamped ? fmt::format(" [2024-03-14 23:07:{:02}]", step) : "", step, 256 * step, ms,
       10. / step);
 }

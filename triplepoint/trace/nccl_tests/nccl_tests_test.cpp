@@ -28,11 +28,9 @@ std::string output(int ranks, bool old) {
                         rank, 1000 + rank, rank);
   text += "#\n#                              out-of-place                       in-place\n";
   text += old ? "#       size         count      type   redop     time   algbw   busbw  error     "
-                "time   "
-                "algbw   busbw  error\n"
+                "time   algbw   busbw  error\n"
               : "#       size         count      type   redop    root     time   algbw   busbw "
-                "#wrong     "
-                "time   algbw   busbw #wrong\n";
+                "#wrong     time   algbw   busbw #wrong\n";
   text +=
       "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            "
       "(us)\n";
@@ -118,15 +116,12 @@ TEST_CASE("several programs in one output keep their operations apart") {
 TEST_CASE("operations without reduction and checks that are off are read, broken rows counted") {
   const NcclTests tests = parsed(
       "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
-      "time   "
-      "algbw   busbw #wrong\n"
+      "time   algbw   busbw #wrong\n"
       "     1048576        262144     float    none      -1    25.20   41.61   36.41    N/A    "
-      "25.0   "
-      "41.94   36.70    N/A\n"
+      "25.0   41.94   36.70    N/A\n"
       "     2097152        524288     float    none      -1    25.20\n"
-      "     2097152        524288     float    none      -1    -1.0   41.61   36.41    N/A    25.0 "
-      "  "
-      "41.94   36.70    N/A\n");
+      "     2097152        524288     float    none      -1    -1.0   41.61   36.41    N/A    "
+      "25.0   41.94   36.70    N/A\n");
   REQUIRE(tests.rows.size() == 2);
   CHECK(tests.rows[0].reduction.empty());
   CHECK_FALSE(tests.rows[0].wrong);

@@ -81,8 +81,7 @@ class NsysReader {
     link_collectives();
     if (of_no_rank_ > 0)
       builder_.note(
-          fmt::format("{} records are of processes without kernels, or of none, and are "
-                      "left out",
+          fmt::format("{} records are of processes without kernels, or of none, and are left out",
                       of_no_rank_));
     for (const std::string& sentence : tables_.unread())
       builder_.note(sentence);
@@ -253,8 +252,7 @@ class NsysReader {
     if (count > 0)
       builder_.note(
           fmt::format("{} CUDA graphs are traced as a whole: which kernels and collectives run "
-                      "inside is not in "
-                      "the export (nsys profile --cuda-graph-trace node tells)",
+                      "inside is not in the export (nsys profile --cuda-graph-trace node tells)",
                       count));
     return {};
   }

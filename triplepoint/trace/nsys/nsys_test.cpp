@@ -36,8 +36,7 @@ std::string exported(Parts parts) {
   must(db,
        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, contextId INT, "
        "streamId INT, correlationId INT, globalPid INT, demangledName INT, shortName INT, gridX "
-       "INT, "
-       "gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT)");
+       "INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT)");
   for (int64_t i = 0; i < 2; ++i)
     must(db,
          fmt::format(
@@ -52,8 +51,7 @@ std::string exported(Parts parts) {
                        global_id(101)));
   must(db,
        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, eventClass INT, globalTid "
-       "INT, "
-       "correlationId INT, nameId INT, returnValue INT)");
+       "INT, correlationId INT, nameId INT, returnValue INT)");
   for (int64_t i = 0; i < 2; ++i)
     must(db, fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES "
                          "(500,600,0,{},50,3,0),(700,650,0,{},51,3,0)",
@@ -140,8 +138,7 @@ std::string export_of(std::initializer_list<std::string> statements) {
 std::string kernel_table(const char* name, const std::string& rows) {
   return fmt::format(
       "CREATE TABLE {0} (start INT, end INT, deviceId INT, streamId INT, correlationId INT, "
-      "globalPid "
-      "INT, demangledName INT); INSERT INTO {0} VALUES {1}",
+      "globalPid INT, demangledName INT); INSERT INTO {0} VALUES {1}",
       name, rows);
 }
 
@@ -155,8 +152,7 @@ TEST_CASE("NCCL's ranges tell kind, size and communicator of the kernels launche
            "correlationId INT)",
            fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (500,600,{},50)", thread),
            "CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, globalTid INT, "
-           "jsonText "
-           "TEXT)",
+           "jsonText TEXT)",
            fmt::format(
                R"(INSERT INTO NVTX_EVENTS VALUES (400,700,59,'nccl:all_to_all',{0},NULL),)"
                R"((450,650,59,'ncclGroupEnd',{0},'{{"NCCL unique ID":255,"Message size [bytes]":4096,)"
@@ -174,9 +170,8 @@ TEST_CASE("graphs that are traced as a whole are of unknown kind and told, and n
   const int64_t process = global_id(100);
   const std::string graph = fmt::format(
       "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT, deviceId INT, streamId "
-      "INT, "
-      "correlationId INT, globalPid INT, graphId INT); INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE "
-      "VALUES (1000,9000,0,7,50,{},3)",
+      "INT, correlationId INT, globalPid INT, graphId INT); INSERT INTO "
+      "CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1000,9000,0,7,50,{},3)",
       process);
   const Trace whole = read(export_of({graph}));
   REQUIRE(whole.timeline.spans.size() == 1);
@@ -207,8 +202,7 @@ TEST_CASE(
   table("rocpd_kernel_dispatch",
         "start INT, end INT, pid INT, agent_id INT, kernel_id INT, stream_id INT, event_id INT, "
         "workgroup_size_x INT, workgroup_size_y INT, workgroup_size_z INT, grid_size_x INT, "
-        "grid_size_y "
-        "INT, grid_size_z INT",
+        "grid_size_y INT, grid_size_z INT",
         "(2000,5000,1,8,5,4,30,256,1,1,1000,2,1),(2000,6000,2,8,5,4,30,256,1,1,1000,2,1)");
   table("rocpd_memory_copy", "start INT, end INT, pid INT, dst_agent_id INT, name_id INT, size INT",
         "(100,200,1,8,2,64)");

@@ -105,17 +105,14 @@ TEST_CASE("the processes of one rocpd database are ranks, each with its names, m
   for (int i = 0; i < 2; ++i) {
     const std::string id = fmt::format("0000000{}_1111_2222_3333_444444444444", i);
     const std::string sql = fmt::format(
-        "CREATE TABLE rocpd_string_{0} (id, string);"
-        "INSERT INTO rocpd_string_{0} VALUES (1,'hipLaunchKernel'),(2,'roctxThreadRangeA');"
-        "CREATE TABLE rocpd_info_kernel_symbol_{0} (id, display_name);"
-        "INSERT INTO rocpd_info_kernel_symbol_{0} VALUES (1,'{1}');"
-        "CREATE TABLE rocpd_event_{0} (id, stack_id, extdata);"
-        "INSERT INTO rocpd_event_{0} VALUES (1,7,'{{}}'),(2,8,'{{\"message\": \"iteration 3\"}}');"
-        "CREATE TABLE rocpd_region_{0} (start, \"end\", pid, tid, name_id, event_id);"
-        "INSERT INTO rocpd_region_{0} VALUES (10,20,1,1,1,1),(5,900,1,1,2,2);"
-        "CREATE TABLE rocpd_kernel_dispatch_{0} (start, \"end\", pid, agent_id, kernel_id, "
-        "event_id);"
-        "INSERT INTO rocpd_kernel_dispatch_{0} VALUES (100,200,1,4,1,1);",
+        "CREATE TABLE rocpd_string_{0} (id, string);INSERT INTO rocpd_string_{0} VALUES (1,"
+        "'hipLaunchKernel'),(2,'roctxThreadRangeA');CREATE TABLE rocpd_info_kernel_symbol_{0} (id, "
+        "display_name);INSERT INTO rocpd_info_kernel_symbol_{0} VALUES (1,'{1}');CREATE TABLE "
+        "rocpd_event_{0} (id, stack_id, extdata);INSERT INTO rocpd_event_{0} VALUES (1,7,'{{}}'),"
+        "(2,8,'{{\"message\": \"iteration 3\"}}');CREATE TABLE rocpd_region_{0} (start, \"end\", "
+        "pid, tid, name_id, event_id);INSERT INTO rocpd_region_{0} VALUES (10,20,1,1,1,1),(5,900,1,"
+        "1,2,2);CREATE TABLE rocpd_kernel_dispatch_{0} (start, \"end\", pid, agent_id, kernel_id, "
+        "event_id);INSERT INTO rocpd_kernel_dispatch_{0} VALUES (100,200,1,4,1,1);",
         id, i == 0 ? "Cijk_Alik" : "ncclDevKernel_AllReduce");
     REQUIRE(made->execute(sql.c_str()));
   }
