@@ -384,8 +384,7 @@ FAKE_API nvmlDeviceGetMaxClockInfo(Handle handle, unsigned which, unsigned* to) 
 }
 FAKE_API nvmlDeviceGetUtilizationRates(Handle handle, Utilization* to) {
   if (const int code = enter(handle, "utilization")) return code;
-  if (std::count(driver.script.mig.begin(), driver.script.mig.end(), handle->gpu) > 0)
-    return Code::not_supported;
+  if (std::ranges::count(driver.script.mig, handle->gpu) > 0) return Code::not_supported;
   *to = {static_cast<uint32_t>(value(handle->gpu, "utilization", 0)),
          static_cast<uint32_t>(value(handle->gpu, "memory_utilization", 0))};
   if (says_sentinel(handle, "utilization")) *to = {~0U, ~0U};
@@ -491,8 +490,7 @@ FAKE_API nvmlDeviceGetNvLinkRemoteDeviceType(Handle handle, unsigned, unsigned* 
 }
 FAKE_API nvmlDeviceGetMigMode(Handle handle, unsigned* current, unsigned* pending) {
   if (const int code = enter(handle, "mig")) return code;
-  *current = *pending =
-      std::count(driver.script.mig.begin(), driver.script.mig.end(), handle->gpu) > 0 ? 1 : 0;
+  *current = *pending = std::ranges::count(driver.script.mig, handle->gpu) > 0 ? 1 : 0;
   return Code::success;
 }
 FAKE_API nvmlDeviceGetPersistenceMode(Handle handle, unsigned* to) {

@@ -161,7 +161,7 @@ class ScriptedSensor final : public telemetry::Sensor {
 
   bool is_lost(const telemetry::Channel& channel, double now) const {
     const int32_t device = channel.about.of_node ? -1 : channel.about.device;
-    return std::any_of(lost_.begin(), lost_.end(), [&](const Loss& loss) {
+    return std::ranges::any_of(lost_, [&](const Loss& loss) {
       return loss.device == device && now >= loss.begin && now < loss.end;
     });
   }

@@ -142,8 +142,8 @@ std::optional<double> same_bits(const Outcome& before, const Outcome& after) {
 std::optional<double> same_numbers(const Outcome& before, const Outcome& after) {
   // Devices may have changed places.
   std::vector<double> a = numbers_of(before), b = numbers_of(after);
-  std::sort(a.begin(), a.end());
-  std::sort(b.begin(), b.end());
+  std::ranges::sort(a);
+  std::ranges::sort(b);
   if (a.size() != b.size()) return 1;
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i)

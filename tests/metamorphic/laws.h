@@ -32,7 +32,7 @@ inline std::optional<double> mean_die(const Outcome& o) {
 inline std::optional<double> hottest(const Outcome& o) {
   const auto& dies = o.metrics.temperature_per_gpu_c;
   if (dies.empty()) return std::nullopt;
-  return *std::max_element(dies.begin(), dies.end());
+  return *std::ranges::max_element(dies);
 }
 inline std::optional<double> mean_clock(const Outcome& o) {
   return o.metrics.sm_clock_mean_mhz;

@@ -96,7 +96,7 @@ bool harmless_fault(spec::Job& job) {
 bool nodes_reversed(spec::Job& job) {
   if (job.cluster.num_nodes == 1) return false;
   nodes_named(job);
-  std::reverse(job.plan.node_order.begin(), job.plan.node_order.end());
+  std::ranges::reverse(job.plan.node_order);
   return is_legal(job);
 }
 bool equal_slots(spec::Job& job) {
@@ -111,7 +111,7 @@ bool equal_slots(spec::Job& job) {
 bool devices_reversed(spec::Job& job) {
   if (!job.plan.device_order.empty()) return false;
   order_named(job);
-  std::reverse(job.plan.device_order.begin(), job.plan.device_order.end());
+  std::ranges::reverse(job.plan.device_order);
   return is_legal(job);
 }
 /// The same room, once by its inlet and once by a heat wave.

@@ -108,8 +108,8 @@ std::vector<Measured> compare_steps() {
 TEST_CASE("the paper's GPT3 configurations are ranked as they were measured") {
   const std::vector<Measured> rows = compare_steps();
   REQUIRE(rows.size() == 16);
-  const auto fastest = std::min_element(
-      rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  const auto fastest =
+      std::ranges::min_element(rows, [](const auto& a, const auto& b) { return a.step < b.step; });
   CHECK(fastest->relative <= 1 + readable);
   // Two figures of the paper show the same configuration up to 10 % apart.
   constexpr double apart = 0.1;

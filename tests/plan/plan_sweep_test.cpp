@@ -29,9 +29,9 @@ using Pairs = std::vector<std::pair<double, double>>;  // measured, predicted
 
 /// Speed lost by taking the plan that is predicted to be fastest.
 double regret(const Pairs& pairs) {
-  const auto best = std::max_element(pairs.begin(), pairs.end());
-  const auto chosen = std::max_element(
-      pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto best = std::ranges::max_element(pairs);
+  const auto chosen = std::ranges::max_element(
+      pairs, [](const auto& a, const auto& b) { return a.second < b.second; });
   return 1 - chosen->first / best->first;
 }
 

@@ -20,7 +20,7 @@ using spec::Collective;
 
 /// All of a group of one.
 void keep(std::span<const float> from, std::span<float> to) {
-  if (to.data() != from.data()) std::copy(from.begin(), from.end(), to.begin());
+  if (to.data() != from.data()) std::ranges::copy(from, to.begin());
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST_CASE("an all_gather gives every rank the blocks of all, in place or not") {
       TPT_SAME(whole == expected, true);
       std::vector<float> there(expected.size(), -1);
       const auto own = std::span(there).subspan(as_size(first_of(one, all.index())), mine.size());
-      std::copy(mine.begin(), mine.end(), own.begin());
+      std::ranges::copy(mine, own.begin());
       all.all_gather(own, there).wait();
       TPT_SAME(there == expected, true);
     });

@@ -45,7 +45,7 @@ Endpoint::~Endpoint() {
 
 std::unique_ptr<Communicator> Endpoint::communicator(spec::GroupKind kind, std::vector<int> ranks,
                                                      int instance) {
-  const auto me = std::find(ranks.begin(), ranks.end(), rank());
+  const auto me = std::ranges::find(ranks, rank());
   TPT_EXPECT(me != ranks.end());
   TPT_EXPECT(instance >= 0 && instance < most_instances);
   const int index = static_cast<int>(me - ranks.begin());

@@ -208,7 +208,7 @@ class ThreadGroup final : public GroupTransport {
  public:
   ThreadGroup(std::shared_ptr<World> world, const std::vector<int>& ranks, int number, int rank)
       : world_(std::move(world)), ranks_(ranks), number_(number) {
-    index_ = as_size(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+    index_ = as_size(std::ranges::find(ranks, rank) - ranks.begin());
   }
 
   Started all_reduce(float* data, int64_t count, Reduction reduction) override {

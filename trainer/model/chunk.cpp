@@ -344,17 +344,15 @@ struct Chunk::Parts {
   size_t head_unit() const { return units.size() - 1; }
 
   Slot& free_slot(int64_t microbatch) {
-    auto found = std::find_if(slots.begin(), slots.end(),
-                              [](const Slot& slot) { return slot.microbatch < 0; });
+    auto found = std::ranges::find_if(slots, [](const Slot& slot) { return slot.microbatch < 0; });
     if (found == slots.end()) found = slots.insert(slots.end(), Slot());
     found->microbatch = microbatch;
     found->layers.resize(layers.size());
     return *found;
   }
   Slot& slot_of(int64_t microbatch) {
-    const auto found = std::find_if(slots.begin(), slots.end(), [microbatch](const Slot& slot) {
-      return slot.microbatch == microbatch;
-    });
+    const auto found = std::ranges::find_if(
+        slots, [microbatch](const Slot& slot) { return slot.microbatch == microbatch; });
     TPT_EXPECT(found != slots.end());
     return *found;
   }

@@ -28,7 +28,7 @@ void fill_initial(const Parameter& parameter, uint64_t seed, int64_t begin,
                   std::span<float> values) {
   const Initial& initial = parameter.initial;
   if (initial.standard_deviation == 0) {
-    std::fill(values.begin(), values.end(), static_cast<float>(initial.mean));
+    std::ranges::fill(values, static_cast<float>(initial.mean));
     return;
   }
   const RandomKey key{seed, stream_of(parameter.name)};

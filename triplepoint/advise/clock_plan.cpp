@@ -354,7 +354,7 @@ struct Setting {
 JudgedStep judged(const spec::Job& job, metrics::EnergyScope scope, const sim::CoupledStep& step) {
   JudgedStep judged;
   judged.time = step.timeline.step_time;
-  judged.hottest = *std::max_element(step.dies.begin(), step.dies.end());
+  judged.hottest = *std::ranges::max_element(step.dies);
   for (const sim::DeviceStep& device : step.accounted.devices) {
     judged.device_energy += device.ledger.total();
     judged.clock_ratio.push_back(device.mean_clock_ratio);

@@ -90,7 +90,7 @@ TEST_CASE("some pass has no slack, none has less than none") {
     for (const Seconds finish : graph.finishes())
       end = std::max(end, finish);
     const std::vector<Seconds> slack = graph.slacks(std::vector<Seconds>(pipeline.stages, end));
-    const auto least = *std::min_element(slack.begin(), slack.end());
+    const auto least = *std::ranges::min_element(slack);
     CHECK(abs(least) < 1e-9 * unit::s);
   }
 }
@@ -281,7 +281,7 @@ TEST_CASE("the script names every GPU of every node once, the table every rank")
   for (int gpu = 0; gpu < 8; ++gpu)
     CHECK(script.find("nvidia-smi -i " + std::to_string(gpu) + " -lgc ") != std::string::npos);
   const std::string csv = clock_csv(job, plan, plan.frontier[0]);
-  CHECK(std::count(csv.begin(), csv.end(), '\n') == 1 + job.world_size());
+  CHECK(std::ranges::count(csv, '\n') == 1 + job.world_size());
 }
 
 }  // namespace

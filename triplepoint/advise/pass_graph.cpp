@@ -20,7 +20,7 @@ std::vector<Place> in_order_of_begin(std::span<const sim::StageTimeline> timelin
   for (size_t s = 0; s < timeline.size(); ++s)
     for (size_t a = 0; a < timeline[s].actions.size(); ++a)
       places.push_back({s, a});
-  std::stable_sort(places.begin(), places.end(), [&](const Place& a, const Place& b) {
+  std::ranges::stable_sort(places, [&](const Place& a, const Place& b) {
     const sim::ActionTimes &x = timeline[a.stage].actions[a.at],
                            &y = timeline[b.stage].actions[b.at];
     return std::pair(x.begin, x.end) < std::pair(y.begin, y.end);

@@ -17,7 +17,7 @@ namespace {
 std::vector<std::vector<int64_t>> node_orders_of(const spec::Job& job, const ColdMap& map) {
   std::vector<int64_t> coolest(as_size(job.cluster.num_nodes));
   std::iota(coolest.begin(), coolest.end(), int64_t{0});
-  std::stable_sort(coolest.begin(), coolest.end(), [&](int64_t a, int64_t b) {
+  std::ranges::stable_sort(coolest, [&](int64_t a, int64_t b) {
     return map.node_effect[as_size(a)] < map.node_effect[as_size(b)];
   });
   std::vector<std::vector<int64_t>> orders = {job.plan.node_order};
@@ -90,7 +90,7 @@ class LocalSearch {
       counts_.searched_all = around.size() <= left;
       around.resize(std::min(around.size(), left));
       const std::vector<double> times = judge(around);
-      const auto best = std::min_element(times.begin(), times.end());
+      const auto best = std::ranges::min_element(times);
       if (options_.watch.stopped()) counts_.interrupted = true, counts_.searched_all = false;
       if (best == times.end() || *best >= time) return job_of(point);
       time = *best;

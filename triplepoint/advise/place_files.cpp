@@ -25,7 +25,7 @@ std::string host_name(int64_t node, const std::vector<std::string>& hosts) {
 std::string file_stem(const Placement& placement) {
   std::string stem = placement_name(placement);
   std::erase(stem, ' ');
-  std::replace(stem.begin(), stem.end(), '+', '-');
+  std::ranges::replace(stem, '+', '-');
   return stem;
 }
 

@@ -43,16 +43,15 @@ std::vector<int64_t> ColdMap::cold_first(int64_t node, int64_t gpus_per_node) co
   std::vector<int64_t> order(as_size(gpus_per_node));
   std::iota(order.begin(), order.end(), int64_t{0});
   const auto group_at = [&](int64_t local) { return group[as_size(node * gpus_per_node + local)]; };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return group_at(a) < group_at(b); });
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return group_at(a) < group_at(b); });
   return order;
 }
 
 ColdMap cold_map(const ThermalGroups& found, const std::vector<ThermalSample>& devices,
                  const spec::Job& job) {
   const int64_t per_node = job.cluster.gpus_per_node;
-  const bool one_node = std::all_of(devices.begin(), devices.end(),
-                                    [](const ThermalSample& one) { return one.node == 0; });
+  const bool one_node =
+      std::ranges::all_of(devices, [](const ThermalSample& one) { return one.node == 0; });
   ColdMap map{.group = std::vector<size_t>(as_size(job.cluster.num_gpus())),
               .groups = found.groups.size(),
               .node_effect = std::vector<double>(as_size(job.cluster.num_nodes))};
@@ -87,8 +86,7 @@ std::vector<NodeStages> stages_of_nodes(const spec::Job& job) {
 
 bool mixes_stages(const spec::Job& job) {
   const std::vector<NodeStages> nodes = stages_of_nodes(job);
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const NodeStages& node) { return node.stages.size() > 1; });
+  return std::ranges::any_of(nodes, [](const NodeStages& node) { return node.stages.size() > 1; });
 }
 
 spec::Plan place_cold_first(const spec::Job& job, const ColdMap& map,
@@ -169,7 +167,7 @@ std::vector<int64_t> shift_layers(const spec::Job& job, const std::vector<double
     given += more;
   }
   layers.back() -= given;
-  const bool whole = std::all_of(layers.begin(), layers.end(), [](int64_t n) { return n > 0; });
+  const bool whole = std::ranges::all_of(layers, [](int64_t n) { return n > 0; });
   return whole ? layers : std::vector<int64_t>();
 }
 
@@ -251,9 +249,7 @@ PlacementOutcome judge_placement(const spec::Job& job, const ColdMap& map,
 
 const PlacedStage& critical_stage(const PlacementOutcome& outcome) {
   TPT_EXPECT(!outcome.stages.empty());
-  return *std::max_element(
-      outcome.stages.begin(), outcome.stages.end(),
-      [](const PlacedStage& a, const PlacedStage& b) { return a.busy_s < b.busy_s; });
+  return *std::ranges::max_element(outcome.stages, {}, &PlacedStage::busy_s);
 }
 
 bool has_spread(const spec::Job& job) {
@@ -302,8 +298,8 @@ MachineGains summarize_gains(const std::vector<double>& gains) {
   if (gains.empty()) return summary;
   summary.machines = static_cast<int64_t>(gains.size());
   summary.mean = mean(gains);
-  summary.worst = *std::min_element(gains.begin(), gains.end());
-  summary.gaining = std::count_if(gains.begin(), gains.end(), [](double gain) { return gain > 0; });
+  summary.worst = *std::ranges::min_element(gains);
+  summary.gaining = std::ranges::count_if(gains, [](double gain) { return gain > 0; });
   return summary;
 }
 

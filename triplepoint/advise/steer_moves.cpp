@@ -38,8 +38,7 @@ SteerPolicy::Verdict SteerPolicy::choose(Seconds now, std::span<const SteerMove>
   const auto rank = [&](std::size_t i) {  // where heat ends the job that is left, all ratios are 0
     return std::pair(moves[i].ratio, moves[i].then.step_time);
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
   std::optional<std::string> why;  // the best of them is left
   for (const std::size_t i : order) {
     const double gain = 1 - moves[i].ratio;
@@ -121,7 +120,7 @@ spec::Job job_with(const spec::Job& base, const SteerSetting& setting) {
   std::erase_if(room.faults, [&](const spec::Fault& fault) {
     const int64_t node =
         fault.gpu ? *fault.gpu / base.cluster.gpus_per_node : fault.node.value_or(-1);
-    return std::find(setting.swapped.begin(), setting.swapped.end(), node) != setting.swapped.end();
+    return std::ranges::find(setting.swapped, node) != setting.swapped.end();
   });
   return job;
 }
@@ -131,11 +130,11 @@ Watts SteerReadings::power() const {
 }
 
 std::size_t SteerReadings::slowest() const {
-  return as_size(std::min_element(clock.begin(), clock.end()) - clock.begin());
+  return as_size(std::ranges::min_element(clock) - clock.begin());
 }
 
 std::size_t SteerReadings::hottest() const {
-  return as_size(std::max_element(die_c.begin(), die_c.end()) - die_c.begin());
+  return as_size(std::ranges::max_element(die_c) - die_c.begin());
 }
 
 std::optional<SteerReadings> readings_of(const run::Run& run, const spec::Job& job,
@@ -221,9 +220,8 @@ std::vector<SteerMove> possible_moves(const spec::Job& base, const SteerSetting&
   }
   std::vector<SteerMove> legal;
   for (SteerMove& move : all) {
-    const bool known = std::any_of(legal.begin(), legal.end(), [&](const SteerMove& other) {
-      return other.setting == move.setting;
-    });
+    const bool known = std::ranges::any_of(
+        legal, [&](const SteerMove& other) { return other.setting == move.setting; });
     if (known || move.setting == present) continue;
     if (move.restarts && !can_run(job_with(base, move.setting))) continue;
     move.name = words_of(move.setting, base);

@@ -275,11 +275,11 @@ std::vector<spec::Fault> explained(const std::vector<std::string>& faults) {
 }
 
 const spec::Fault& only(const std::vector<spec::Fault>& faults, spec::FaultKind kind) {
-  const auto found = std::find_if(faults.begin(), faults.end(),
-                                  [&](const spec::Fault& fault) { return fault.kind == kind; });
+  const auto found =
+      std::ranges::find_if(faults, [&](const spec::Fault& fault) { return fault.kind == kind; });
   REQUIRE(found != faults.end());
-  CHECK(std::count_if(faults.begin(), faults.end(),
-                      [&](const spec::Fault& fault) { return fault.kind == kind; }) == 1);
+  CHECK(std::ranges::count_if(faults,
+                              [&](const spec::Fault& fault) { return fault.kind == kind; }) == 1);
   return *found;
 }
 

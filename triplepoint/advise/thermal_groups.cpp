@@ -102,7 +102,7 @@ std::vector<std::vector<double>> even_spreads(size_t n, size_t most) {
     const RandomKey key{static_cast<uint64_t>(n), static_cast<uint64_t>(draw)};
     for (size_t i = 0; i < n; ++i)
       spread[i] = random_uniform(key, i);
-    std::sort(spread.begin(), spread.end());
+    std::ranges::sort(spread);
     const BestGroupings groupings(spread, most);
     std::vector<double>& share = shares.emplace_back();
     for (size_t k = 1; k <= most; ++k)
@@ -140,8 +140,7 @@ class Grouping {
   std::vector<Members> group(const std::vector<double>& values) {
     Members order(values.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return values[a] < values[b]; });
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return values[a] < values[b]; });
     tests.clear();
     std::vector<double> ascending;
     for (size_t i = 0; i < thinned_; ++i)
@@ -246,8 +245,8 @@ std::optional<double> slope_within_devices(const std::vector<ThermalSample>& sam
 
 double chosen_slope(const std::vector<ThermalSample>& samples,
                     const std::vector<ThermalSample>& devices, const GroupingOptions& options) {
-  const bool powers = std::any_of(devices.begin(), devices.end(),
-                                  [](const ThermalSample& one) { return one.power_w.has_value(); });
+  const bool powers = std::ranges::any_of(
+      devices, [](const ThermalSample& one) { return one.power_w.has_value(); });
   if (!powers) return 0;
   if (options.kelvin_per_watt) return *options.kelvin_per_watt;
   return slope_within_devices(samples, devices).value_or(0);
@@ -330,7 +329,7 @@ double mean_over(const Members& members, const std::vector<double>& values) {
 
 ThermalGroup describe(Members members, const std::vector<ThermalSample>& devices,
                       const std::vector<double>& adjusted) {
-  std::sort(members.begin(), members.end());
+  std::ranges::sort(members);
   std::vector<const ThermalSample*> samples;
   for (const size_t i : members)
     samples.push_back(&devices[i]);

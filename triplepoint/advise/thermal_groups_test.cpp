@@ -42,7 +42,7 @@ TEST_CASE("the grouping that leaves the least scatter is found among all of them
     std::vector<double> values;
     for (uint64_t i = 0; i < 9; ++i)
       values.push_back(random_normal({seed, 2}, i));
-    std::sort(values.begin(), values.end());
+    std::ranges::sort(values);
     const auto scatter = [&](size_t begin, size_t end) {
       double mean = 0, sum = 0;
       for (size_t i = begin; i < end; ++i)

@@ -31,7 +31,7 @@ std::string fault_sentence(const run::Run& run, const std::vector<spec::Fault>& 
                            const metrics::FaultEffect& effect, bool steady) {
   const std::optional<double> longer = metrics::slowdown(effect);
   if (run.shutdown && run.shutdown->time &&
-      std::any_of(faults.begin(), faults.end(), [&](const spec::Fault& fault) {
+      std::ranges::any_of(faults, [&](const spec::Fault& fault) {
         return fault.begin <= *run.shutdown->time &&
                (!fault.end || *fault.end > *run.shutdown->time);
       }))

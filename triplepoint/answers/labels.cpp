@@ -96,13 +96,13 @@ std::string throttle_reason_text(const std::string& reason) {
   if (reason == "hardware_slowdown") return "a hardware slowdown";
   if (reason == "hardware_power_brake") return "the power brake";
   std::string words = reason;
-  std::replace(words.begin(), words.end(), '_', ' ');
+  std::ranges::replace(words, '_', ' ');
   return words;
 }
 
 std::string default_name(const spec::Job& job) {
   std::string variant = variant_label(job);
-  std::replace(variant.begin(), variant.end(), ' ', '-');
+  std::ranges::replace(variant, ' ', '-');
   return fmt::format("{}-{}{}-mbs{}", job.model.name, configuration_label(job),
                      variant == "base" ? "" : "-" + variant, job.plan.micro_batch_size);
 }

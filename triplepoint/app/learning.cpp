@@ -159,8 +159,8 @@ bool is_learned(double before, double after) {
 /// The run that taught most of a coefficient.
 std::string teacher(const Posterior& known, std::size_t k) {
   const std::vector<double> taught = known.taught(k);
-  const auto most = std::max_element(taught.begin(), taught.end(),
-                                     [](double a, double b) { return std::abs(a) < std::abs(b); });
+  const auto most = std::ranges::max_element(
+      taught, [](double a, double b) { return std::abs(a) < std::abs(b); });
   return most == taught.end() ? "" : known.evidence()[as_size(most - taught.begin())].run;
 }
 

@@ -62,8 +62,8 @@ std::string telling_line(const std::string& printed) {
 bool speaks_of_memory(const std::string& printed) {
   constexpr std::array words = {"out of memory", "OutOfMemory", "std::bad_alloc",
                                 "Cannot allocate memory", "oom-kill"};
-  return std::any_of(words.begin(), words.end(),
-                     [&](const char* word) { return printed.find(word) != std::string::npos; });
+  return std::ranges::any_of(
+      words, [&](const char* word) { return printed.find(word) != std::string::npos; });
 }
 
 std::string printed_into(const Path& log) {
@@ -75,8 +75,8 @@ std::string printed_into(const Path& log) {
 
 /// The repetition in the middle, with what all of them said.
 run::Run middle_of(std::vector<run::Run> runs) {
-  std::sort(runs.begin(), runs.end(),
-            [](const run::Run& a, const run::Run& b) { return mean_step_s(a) < mean_step_s(b); });
+  std::ranges::sort(
+      runs, [](const run::Run& a, const run::Run& b) { return mean_step_s(a) < mean_step_s(b); });
   std::string times;
   for (const run::Run& run : runs)
     times += fmt::format("{}{:.6g}", times.empty() ? "" : " ", mean_step_s(run));

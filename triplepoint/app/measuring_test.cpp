@@ -30,7 +30,7 @@ ProcessEnvironment machine(const Variables& variables, const std::vector<std::st
           },
           .has_program =
               [programs](const std::string& program) {
-                return std::find(programs.begin(), programs.end(), program) != programs.end();
+                return std::ranges::find(programs, program) != programs.end();
               }};
 }
 

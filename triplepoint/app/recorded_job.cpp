@@ -107,7 +107,7 @@ Groups groups_of(run::Timeline& timeline, const workload::RankGrid& grid) {
 bool is_whole(const GroupPlays& group, const run::Timeline& timeline) {
   const std::vector<size_t>& first = group.spans.begin()->second;
   if (group.spans.size() != group.members.size()) return false;
-  return std::all_of(group.spans.begin(), group.spans.end(), [&](const auto& of_rank) {
+  return std::ranges::all_of(group.spans, [&](const auto& of_rank) {
     const std::vector<size_t>& own = of_rank.second;
     if (own.size() != first.size()) return false;
     for (size_t n = 0; n < own.size(); ++n)
@@ -174,7 +174,7 @@ void make_devices(run::Run& recording, const spec::Cluster& cluster) {
   std::vector<int32_t> ranks;
   for (const run::Span& span : recording.timeline.spans)
     if (ranks.empty() || ranks.back() != span.rank) ranks.push_back(span.rank);
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   for (const int32_t rank : ranks) {
     const auto index = static_cast<int32_t>(recording.devices.size());

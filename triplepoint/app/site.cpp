@@ -232,8 +232,7 @@ std::vector<report::IndexEntry> Site::entries() {
   for (const auto& [address, run] : runs_)
     found.emplace_back(run.changed, entry_of_run(address, run));
   std::erase_if(peeked_, [&](const auto& peeked) { return !runs_.contains(peeked.first); });
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(found, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<report::IndexEntry> entries;
   entries.reserve(found.size());
   for (auto& [changed, entry] : found)

@@ -340,7 +340,7 @@ std::vector<std::size_t> best_rows(const report::Study& study) {
     for (const report::StudyRow* row : {answers.fastest, answers.thriftiest, answers.hottest})
       if (row != nullptr) rows.push_back(as_size(row - study.rows.data()));
   }
-  std::sort(rows.begin(), rows.end());
+  std::ranges::sort(rows);
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
 }

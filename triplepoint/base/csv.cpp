@@ -158,7 +158,7 @@ Result<CsvTable> CsvTable::parse(std::string text, std::string name, BadRows bad
 }
 
 std::optional<std::size_t> CsvTable::column(std::string_view title) const {
-  const auto found = std::find(header_.begin(), header_.end(), title);
+  const auto found = std::ranges::find(header_, title);
   if (found == header_.end()) return std::nullopt;
   return static_cast<std::size_t>(found - header_.begin());
 }

@@ -39,9 +39,8 @@ std::optional<RankSpread> spread_of_column(const DataTable& table, std::size_t c
     const auto rank = number_in(row[*ranks]), value = number_in(row[column]);
     if (rank && value) values.push_back({static_cast<int32_t>(*rank), *value});
   }
-  const bool one_rank = std::all_of(values.begin(), values.end(), [&](const auto& value) {
-    return value.rank == values.front().rank;
-  });
+  const bool one_rank = std::ranges::all_of(
+      values, [&](const auto& value) { return value.rank == values.front().rank; });
   if (one_rank) return std::nullopt;
   return spread_of(std::move(values));
 }

@@ -215,7 +215,7 @@ Result<std::vector<Path>> list_files(const Path& folder, std::string_view extens
   }
   // A subfolder that cannot be entered is the entry before the failure.
   if (problem) return cannot("list", is_folder(at) ? at : folder, problem.value());
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

@@ -43,7 +43,7 @@ tl::unexpected<Error> syntax_error(std::string_view text, std::string_view name,
                                    const Json::parse_error& problem) {
   const std::string_view before =
       text.substr(0, std::min(text.size(), problem.byte > 0 ? problem.byte - 1 : 0));
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const auto line = 1 + std::ranges::count(before, '\n');
   const auto line_begins =
       before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   return error(fmt::format("{}:{}:{}: not valid JSON ({}); correct the text there", name, line,

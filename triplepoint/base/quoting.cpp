@@ -32,7 +32,7 @@ bool is_plain_yaml(std::string_view text) {
   constexpr std::string_view reserved[] = {"true", "false", "null", "yes", "no",  "on",   "off",
                                            "True", "False", "None", "Yes", "No",  "On",   "Off",
                                            "y",    "n",     "Y",    "N",   "NaN", "TRUE", "FALSE"};
-  return !text.empty() && is_letter(text.front()) && std::all_of(text.begin(), text.end(), part) &&
+  return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, part) &&
          std::find(std::begin(reserved), std::end(reserved), text) == std::end(reserved);
 }
 
@@ -43,7 +43,7 @@ std::string shell_word(std::string_view text) {
     return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '.' || c == '/' ||
            c == ',' || c == ':' || c == '=';
   };
-  if (!text.empty() && text.front() != '=' && std::all_of(text.begin(), text.end(), plain))
+  if (!text.empty() && text.front() != '=' && std::ranges::all_of(text, plain))
     return std::string(text);
   std::string result = "'";
   for (const char c : text)

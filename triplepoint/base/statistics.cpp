@@ -5,14 +5,13 @@ namespace triplepoint {
 
 std::optional<RankSpread> spread_of(std::vector<RankValue> values) {
   if (values.empty()) return std::nullopt;
-  std::stable_sort(values.begin(), values.end(), [](const RankValue& a, const RankValue& b) {
+  std::ranges::stable_sort(values, [](const RankValue& a, const RankValue& b) {
     return std::pair(a.value, a.rank) < std::pair(b.value, b.rank);
   });
   const RankValue& low = values.front();
   const RankValue& middle = values[(values.size() - 1) / 2];
-  const RankValue& high = *std::find_if(values.begin(), values.end(), [&](const RankValue& v) {
-    return v.value == values.back().value;
-  });
+  const RankValue& high = *std::ranges::find_if(
+      values, [&](const RankValue& v) { return v.value == values.back().value; });
   return RankSpread{low.value, middle.value, high.value, low.rank, middle.rank, high.rank};
 }
 

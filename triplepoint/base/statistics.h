@@ -31,7 +31,7 @@ T lower_quantile(std::vector<T> values, double share) {
 /// As lower_quantile(), with straight lines between the values of the list.
 inline double quantile(std::vector<double> values, double share) {
   TPT_EXPECT(!values.empty());
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const double at = share * static_cast<double>(values.size() - 1);
   const auto below = static_cast<std::size_t>(at);
   const std::size_t above = std::min(below + 1, values.size() - 1);
@@ -41,7 +41,7 @@ inline double quantile(std::vector<double> values, double share) {
 /// The value in the middle; of an even count the mean of the two in the middle.
 inline double median(std::vector<double> values) {
   TPT_EXPECT(!values.empty());
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }

@@ -81,7 +81,7 @@ std::string bash_all(const std::vector<Argument>& arguments) {
 }
 
 bool a_word_takes_files(const std::vector<Argument>& arguments) {
-  return std::any_of(arguments.begin(), arguments.end(), [](const Argument& argument) {
+  return std::ranges::any_of(arguments, [](const Argument& argument) {
     return !argument.is_flag() && takes_files(argument);
   });
 }
@@ -226,7 +226,7 @@ std::string command_help(const CommandEntry& entry, std::size_t width) {
   if (!meanings.empty()) help += "\n" + meanings;
   std::vector<std::string> groups;
   for (const Argument& argument : arguments) {
-    if (std::find(groups.begin(), groups.end(), argument.group) == groups.end()) {
+    if (std::ranges::find(groups, argument.group) == groups.end()) {
       groups.push_back(argument.group);
     }
   }

@@ -18,9 +18,8 @@ namespace triplepoint::flags {
 
 Result<void> store_all(const Arguments& arguments, const FlagTexts& texts) {
   for (const auto& [name, text] : texts) {
-    const auto argument =
-        std::find_if(arguments.begin(), arguments.end(),
-                     [&name = name](const Argument& each) { return has_name(each, name); });
+    const auto argument = std::ranges::find_if(
+        arguments, [&name = name](const Argument& each) { return has_name(each, name); });
     if (argument == arguments.end())
       return error(fmt::format("{} is no flag of this call; help() of it lists them", name));
     TPT_TRY(store_text(*argument, text));

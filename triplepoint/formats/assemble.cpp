@@ -21,8 +21,7 @@ using spec::Diagnosis;
 using spec::DiagnosisCode;
 
 std::string_view key_of(DiagnosisCode code, std::span<const KeyOfCode> keys) {
-  const auto found =
-      std::find_if(keys.begin(), keys.end(), [&](const KeyOfCode& k) { return k.code == code; });
+  const auto found = std::ranges::find_if(keys, [&](const KeyOfCode& k) { return k.code == code; });
   return found == keys.end() ? std::string_view() : found->key;
 }
 
@@ -85,8 +84,7 @@ bool is_on(const Setting& setting) {
                                                 "None",  "null",  "",  "[]"};
   if (setting.is_null || setting.is_off) return false;
   if (setting.is_list) return !setting.words.empty();
-  return setting.words.size() != 1 ||
-         std::find(off.begin(), off.end(), setting.words.front()) == off.end();
+  return setting.words.size() != 1 || std::ranges::find(off, setting.words.front()) == off.end();
 }
 
 /// The shortest part of the key, from its front on, of which the group tells: a section, or all.

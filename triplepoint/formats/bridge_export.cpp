@@ -44,10 +44,9 @@ std::string key_of(std::string_view argument) {
                   : argument == "fp8-format"      ? "fp8"
                   : argument == "ddp-bucket-size" ? "bucket_size"
                                                   : argument);
-  std::replace(key.begin(), key.end(), '-', '_');
-  const auto section = std::find_if(sections.begin(), sections.end(), [&](const Section& each) {
-    return has_word(each.arguments, argument);
-  });
+  std::ranges::replace(key, '-', '_');
+  const auto section = std::ranges::find_if(
+      sections, [&](const Section& each) { return has_word(each.arguments, argument); });
   return fmt::format("{}.{}", section == sections.end() ? "model" : section->name, key);
 }
 

@@ -100,8 +100,8 @@ Result<YamlNode> parse_toml_tree(std::string_view text, const std::string& name)
 }
 
 const YamlNode* find_key(const YamlNode& table, std::string_view key) {
-  const auto found = std::find_if(table.entries.begin(), table.entries.end(),
-                                  [&](const YamlEntry& entry) { return entry.key == key; });
+  const auto found =
+      std::ranges::find_if(table.entries, [&](const YamlEntry& entry) { return entry.key == key; });
   return found == table.entries.end() ? nullptr : &found->value;
 }
 

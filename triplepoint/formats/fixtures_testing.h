@@ -39,8 +39,8 @@ inline bool finds(const Imported& imported, spec::DiagnosisCode code,
 }
 
 inline bool assumes(const Imported& imported, std::string_view what) {
-  return std::any_of(imported.assumed.begin(), imported.assumed.end(),
-                     [&](const std::string& each) { return each == what; });
+  return std::ranges::any_of(imported.assumed,
+                             [&](const std::string& each) { return each == what; });
 }
 
 }  // namespace triplepoint::formats

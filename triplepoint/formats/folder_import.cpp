@@ -165,14 +165,13 @@ class FolderReader {
 }  // namespace
 
 int64_t FolderImport::distinct() const {
-  return std::count_if(rows.begin(), rows.end(),
-                       [](const FolderRow& row) { return !row.identical_to; });
+  return std::ranges::count_if(rows, [](const FolderRow& row) { return !row.identical_to; });
 }
 
 Result<FolderImport> import_folder(const spec::Library& library, const Path& folder,
                                    const ImportHints& hints) {
   std::vector<Path> files = TPT_TRY(list_files(folder, ""));
-  std::sort(files.begin(), files.end(), [](const Path& a, const Path& b) {
+  std::ranges::sort(files, [](const Path& a, const Path& b) {
     return natural_less(a.generic_string(), b.generic_string());
   });
   FolderReader reader(library, folder, hints);

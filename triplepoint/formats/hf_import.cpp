@@ -35,8 +35,8 @@ using spec::TomlValue;
 using Severity = spec::Diagnosis::Severity;
 
 bool fits_one(const std::vector<std::string>& patterns, std::string_view word) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return matches_pattern(pattern, word); });
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return matches_pattern(pattern, word); });
 }
 
 class Reader {
@@ -364,7 +364,7 @@ class Reader {
                 "all three); add what is missing");
     const std::vector<std::string> types = k_.list("indexer_types");
     if (k_.count({"index_topk_freq"}).value_or(1) > 1 ||
-        std::count(types.begin(), types.end(), "full") != std::ssize(types))
+        std::ranges::count(types, "full") != std::ssize(types))
       k_.refuse("indexer_types",
                 "some layers attend to the keys that the indexer of another chose "
                 "(index_topk_freq, indexer_types), which is not modelled");

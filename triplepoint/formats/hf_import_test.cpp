@@ -98,8 +98,8 @@ TEST_CASE("GPT-2's own names are understood, and the folder names the model") {
 }
 
 bool told(const ImportedModel& read, std::string_view what) {
-  return std::any_of(read.assumed.begin(), read.assumed.end(),
-                     [&](const std::string& each) { return each.starts_with(what); });
+  return std::ranges::any_of(read.assumed,
+                             [&](const std::string& each) { return each.starts_with(what); });
 }
 
 TEST_CASE(

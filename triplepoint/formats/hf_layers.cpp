@@ -46,7 +46,7 @@ class LayerReader {
     std::vector<Layer> layers(as_size(m_.num_layers));
     read_mixers(layers);
     read_expert_layers(layers);
-    const bool hybrid = std::any_of(layers.begin(), layers.end(), [](const Layer& layer) {
+    const bool hybrid = std::ranges::any_of(layers, [](const Layer& layer) {
       return layer.mixer == Mixer::linear || layer.mixer == Mixer::mamba;
     });
     const bool parallel = k_.type == "falcon_h1";
@@ -125,7 +125,7 @@ class LayerReader {
   }
 
   static bool names(const std::vector<std::string>& all, int64_t layer) {
-    return std::find(all.begin(), all.end(), std::to_string(layer)) != all.end();
+    return std::ranges::find(all, std::to_string(layer)) != all.end();
   }
 
   void read_mixers(std::vector<Layer>& layers) {
@@ -255,7 +255,7 @@ class LayerReader {
 
   void fit_windows(const std::vector<Layer>& layers) {
     const auto is_full = [](const Layer& layer) { return layer.mixer == Mixer::full; };
-    const auto full = std::count_if(layers.begin(), layers.end(), is_full);
+    const auto full = std::ranges::count_if(layers, is_full);
     if (!m_.sliding_window) return;
     if (full == static_cast<std::ptrdiff_t>(layers.size())) return m_.sliding_window.reset();
     if (full == 0) return;
@@ -279,7 +279,7 @@ class LayerReader {
   void fit_experts(const std::vector<Layer>& layers) {
     if (!m_.moe) return;
     const auto has = [](const Layer& layer) { return layer.experts; };
-    const auto first = std::find_if(layers.begin(), layers.end(), has) - layers.begin();
+    const auto first = std::ranges::find_if(layers, has) - layers.begin();
     if (std::all_of(layers.begin() + first, layers.end(), has)) {
       m_.moe->num_dense_layers = first;
       return;
@@ -293,12 +293,12 @@ class LayerReader {
         "num_hidden_layers",
         fmt::format("{} of {} layers have experts, in an order that is not modelled (dense ones "
                     "may come first, or every n-th layer has experts); give a model in TOML",
-                    std::count_if(layers.begin(), layers.end(), has), layers.size()));
+                    std::ranges::count_if(layers, has), layers.size()));
   }
 
   /// Each part of a layer becomes a letter.
   void write_pattern(const std::vector<Layer>& layers, bool parallel) {
-    const bool mamba = parallel || std::any_of(layers.begin(), layers.end(), [](const Layer& l) {
+    const bool mamba = parallel || std::ranges::any_of(layers, [](const Layer& l) {
                          return l.mixer == Mixer::mamba;
                        });
     if (mamba ? !read_state_space() : !read_delta_net())

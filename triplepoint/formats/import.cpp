@@ -179,8 +179,7 @@ namespace {
 
 bool has_line_starting(std::string_view text, std::string_view head) {
   const std::vector<std::string_view> lines = lines_of(text);
-  return std::any_of(lines.begin(), lines.end(),
-                     [&](std::string_view line) { return line.starts_with(head); });
+  return std::ranges::any_of(lines, [&](std::string_view line) { return line.starts_with(head); });
 }
 
 bool contains(std::string_view text, std::string_view part) {
@@ -191,8 +190,8 @@ bool contains(std::string_view text, std::string_view part) {
 bool has_megatron_arguments(std::string_view text) {
   constexpr std::array<std::string_view, 4> needed{"--num-layers", "--hidden-size",
                                                    "--num-attention-heads", "--micro-batch-size"};
-  return std::count_if(needed.begin(), needed.end(),
-                       [&](std::string_view each) { return contains(text, each); }) >= 2;
+  return std::ranges::count_if(needed,
+                               [&](std::string_view each) { return contains(text, each); }) >= 2;
 }
 
 bool is_hf_config(std::string_view text) {

@@ -70,8 +70,8 @@ std::vector<std::string> KeyTable::plain_keys() const {
   std::vector<std::string> keys;
   for (const auto& [effect, groups] : groups_)
     for (const Group& group : groups)
-      std::copy_if(group.keys.begin(), group.keys.end(), std::back_inserter(keys),
-                   [](const std::string& key) { return key.find('*') == key.npos; });
+      std::ranges::copy_if(group.keys, std::back_inserter(keys),
+                           [](const std::string& key) { return key.find('*') == key.npos; });
   return keys;
 }
 

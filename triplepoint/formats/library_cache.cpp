@@ -22,8 +22,7 @@ constexpr std::string_view assumed_cluster = "hgx-h200";
 /// "h200", "mi250", "nvl72": what tells machines apart in names, unlike "sweep" or "5".
 bool names_hardware(std::string_view word) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  return std::any_of(word.begin(), word.end(), is_digit) &&
-         !std::all_of(word.begin(), word.end(), is_digit);
+  return std::ranges::any_of(word, is_digit) && !std::ranges::all_of(word, is_digit);
 }
 
 /// Of several machines with one GPU the board maker's plain one: "hgx-h100" before "dgx-h100",
@@ -41,7 +40,7 @@ std::optional<std::string> cluster_named_in(std::string_view text,
     if (best || !names_hardware(word)) continue;
     for (const std::string& cluster : clusters) {
       const std::vector<std::string> parts = words_of(cluster);
-      const bool shares = std::find(parts.begin(), parts.end(), word) != parts.end();
+      const bool shares = std::ranges::find(parts, word) != parts.end();
       if (shares && (!best || is_plainer(cluster, *best))) best = cluster;
     }
   }

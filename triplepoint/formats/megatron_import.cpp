@@ -45,7 +45,7 @@ Setting start_setting(const ShellWord& word) {
   const std::string_view text = std::string_view(word.text).substr(2);
   const std::size_t equals = text.find('=');
   Setting setting{std::string(text.substr(0, equals)), {}, word.line};
-  std::replace(setting.key.begin(), setting.key.end(), '_', '-');
+  std::ranges::replace(setting.key, '_', '-');
   if (equals != text.npos) setting.words.emplace_back(text.substr(equals + 1));
   return setting;
 }
@@ -142,7 +142,7 @@ void add_launcher(const ShellCommand& command, Settings& settings,
     std::string name = whole ? word.text.substr(0, equals) : i > 0 ? command.words[i - 1].text : "";
     const std::string value = whole ? word.text.substr(equals + 1) : word.text;
     const bool is_value = (whole || name.starts_with('-')) && !holds_arguments(word);
-    if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
+    if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
     const std::string key(meaning_of(name));
     if (key == devices_key && word.doubt == counts_gpus) {
       settings.assume("--nproc-per-node counts the GPUs of the machine: all of a node");
@@ -276,19 +276,17 @@ std::optional<std::string> other_program(const KeyTable& table, const std::strin
 
 bool trains_a_gpt(const KeyTable& table, const std::string& path) {
   const std::vector<std::string> programs = words_at(table.file(), "programs");
-  return std::any_of(programs.begin(), programs.end(), [&](const std::string& pattern) {
+  return std::ranges::any_of(programs, [&](const std::string& pattern) {
     return matches_pattern(pattern, lower_case(path));
   });
 }
 
 Result<void> check_program(const KeyTable& table, const ShellCommand& command, Settings& s) {
   const std::size_t first = command.first_argument();
-  const auto found =
-      first > 0
-          ? command.words.begin() + static_cast<std::ptrdiff_t>(first) - 1
-          : std::find_if(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
-              return is_option(word.text) || other_program(table, word.text);
-            });
+  const auto found = first > 0 ? command.words.begin() + static_cast<std::ptrdiff_t>(first) - 1
+                               : std::ranges::find_if(command.words, [&](const ShellWord& word) {
+                                   return is_option(word.text) || other_program(table, word.text);
+                                 });
   if (found == command.words.end() || is_option(found->text)) return {};
   const ShellWord& program = *found;
   auto other = other_program(table, program.text);

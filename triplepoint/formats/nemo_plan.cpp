@@ -246,7 +246,7 @@ void state_settings(Settings& s, const std::string& data, spec::StatedJob& state
   for (const auto setting : {task, sharding, optimizer})
     stated.stated.insert(setting);
   const auto state = [&](spec::JobSetting setting, std::initializer_list<std::string> keys) {
-    if (std::any_of(keys.begin(), keys.end(), [&](const auto& key) { return s.has(key); }))
+    if (std::ranges::any_of(keys, [&](const auto& key) { return s.has(key); }))
       stated.stated.insert(setting);
   };
   state(sequence_length, {"model.data.seq_length", "model.encoder_seq_length"});

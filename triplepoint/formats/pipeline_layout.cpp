@@ -122,7 +122,7 @@ std::optional<std::vector<int64_t>> read_pipeline_layout(std::string_view text) 
   if (!layout || layout->empty()) return std::nullopt;
   std::vector<int64_t> layers;
   for (const std::string& stage : split(*layout, '|'))
-    layers.push_back(std::count(stage.begin(), stage.end(), 't'));
+    layers.push_back(std::ranges::count(stage, 't'));
   return layers;
 }
 

@@ -233,7 +233,7 @@ std::vector<Missing> missing_in(std::string_view log) {
   std::vector<Missing> all;
   for (const std::string_view line : lines_of(log))
     if (const auto missing = missing_in_line(trimmed(line, "\r")))
-      if (std::find(all.begin(), all.end(), *missing) == all.end()) all.push_back(*missing);
+      if (std::ranges::find(all, *missing) == all.end()) all.push_back(*missing);
   return all;
 }
 
@@ -241,7 +241,7 @@ std::string told(const std::vector<Missing>& missing) {
   std::vector<std::string> all;
   for (const Missing& each : missing)
     all.push_back(each.line > 0 ? fmt::format("{} (line {})", each.name, each.line) : each.name);
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return joined(all, ", ");
 }
@@ -304,7 +304,7 @@ std::vector<Launch> launches_in(std::string_view record) {
   std::vector<Launch> launches(1);
   std::vector<std::string> remarks;
   const auto add_once = [&](const std::string& what) {
-    if (std::find(remarks.begin(), remarks.end(), what) == remarks.end()) remarks.push_back(what);
+    if (std::ranges::find(remarks, what) == remarks.end()) remarks.push_back(what);
   };
   for (const std::string& part : split(record, '\0')) {
     ShellCommand& command = launches.back().command;
@@ -365,7 +365,7 @@ Result<Trial> run_once(const Place& place, const ScriptWorld& world,
 }
 
 bool trains(const std::vector<Launch>& launches, bool by_sizes) {
-  return std::any_of(launches.begin(), launches.end(), [&](const Launch& launch) {
+  return std::ranges::any_of(launches, [&](const Launch& launch) {
     return launch.command.is_training() || (!by_sizes && launch.command.first_argument() > 0);
   });
 }
@@ -404,7 +404,7 @@ Result<std::vector<Launch>> run_from(const Place& place, const std::string& path
     Trial run = TPT_TRY(run_once(place, world, missing, limit));
     const std::size_t before = missing.size();
     for (const Missing& each : missing_in(run.wrote))
-      if (std::find(missing.begin(), missing.end(), each) == missing.end()) missing.push_back(each);
+      if (std::ranges::find(missing, each) == missing.end()) missing.push_back(each);
     const bool again =
         missing.size() > before && trial < most_trials && run.end.how != GroupEnd::How::timed_out;
     if (!trains(run.launches, again) && again) continue;

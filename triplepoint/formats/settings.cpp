@@ -38,8 +38,8 @@ std::optional<int64_t> read_count(std::string text) {
 std::optional<bool> read_boolean(std::string_view text) {
   constexpr std::array yes{"true", "True", "TRUE", "yes", "Yes", "on", "On", "1"};
   constexpr std::array no{"false", "False", "FALSE", "no", "No", "off", "Off", "0"};
-  if (std::find(yes.begin(), yes.end(), text) != yes.end()) return true;
-  if (std::find(no.begin(), no.end(), text) != no.end()) return false;
+  if (std::ranges::find(yes, text) != yes.end()) return true;
+  if (std::ranges::find(no, text) != no.end()) return false;
   return std::nullopt;
 }
 
@@ -158,7 +158,7 @@ std::string Settings::place(std::string_view key) const {
 
 bool Settings::is_by_flags(std::string_view key) const {
   std::string name(key);
-  std::replace(name.begin(), name.end(), '_', '-');
+  std::ranges::replace(name, '_', '-');
   return by_flags_.contains(name) || by_flags_.contains(name.substr(name.rfind('.') + 1));
 }
 
@@ -168,7 +168,7 @@ bool Settings::is_ignored(std::string_view key) const {
     const std::string_view name = trimmed(given, "-");
     return name == key || name == last || key.starts_with(std::string(name) + ".");
   };
-  return std::any_of(ignored_.begin(), ignored_.end(), names);
+  return std::ranges::any_of(ignored_, names);
 }
 
 std::string_view Settings::first(std::initializer_list<std::string_view> keys) {
@@ -232,7 +232,7 @@ std::string Settings::called(const Setting& setting, const std::string& inside, 
   const bool variable = inside.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == colon;
   if (variable || (name == "oc.env" && parts.size() == 2)) {
     std::string told = fmt::format("{} {}: as in an empty environment", shown(setting.key), word);
-    if (std::find(assumed_.begin(), assumed_.end(), told) == assumed_.end()) assume(told);
+    if (std::ranges::find(assumed_, told) == assumed_.end()) assume(told);
     return variable ? rest : parts.back();
   }
   std::vector<int64_t> numbers;
@@ -312,7 +312,7 @@ bool Settings::is_list(std::string_view key) const {
 std::optional<std::string> Settings::one_of(std::string_view key,
                                             std::span<const std::string_view> words) {
   auto word = text(key);
-  if (!word || std::find(words.begin(), words.end(), *word) != words.end()) return word;
+  if (!word || std::ranges::find(words, *word) != words.end()) return word;
   const std::vector<std::string> known(words.begin(), words.end());
   note(spec::DiagnosisCode::unsupported, Severity::error, key,
        fmt::format("{} '{}' is not modelled (it would change work or memory); {}", shown(key),

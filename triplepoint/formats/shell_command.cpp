@@ -20,7 +20,7 @@ constexpr int most_nested = 4;
 constexpr std::size_t most_written = std::size_t{1} << 22;  // of all values together
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+  return std::ranges::find(words, word) != words.end();
 }
 
 bool has_any(std::string_view text, std::string_view letters) {
@@ -593,7 +593,7 @@ class ScriptReader {
   }
 
   bool starts_program(const std::vector<ShellWord>& words) const {
-    return std::any_of(words.begin(), words.end(), [&](const ShellWord& word) {
+    return std::ranges::any_of(words, [&](const ShellWord& word) {
       return word.text.find(".py") != word.text.npos || word.text == "-m" ||
              is_shell_script(word.text) || word.text.starts_with("--") ||
              word.text.find(" --") != word.text.npos || !names_.doubt(word.text).empty();

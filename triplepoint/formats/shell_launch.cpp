@@ -16,7 +16,7 @@ std::optional<std::string> ShellCommand::variable(const std::string& name) const
 }
 
 bool ShellCommand::is_training() const {
-  return std::count_if(words.begin(), words.end(), [](const ShellWord& word) {
+  return std::ranges::count_if(words, [](const ShellWord& word) {
            const std::string option = word.text.substr(0, word.text.find('='));
            return option == "--num-layers" || option == "--hidden-size" ||
                   option == "--seq-length" || option == "--num-attention-heads" ||
@@ -60,7 +60,7 @@ namespace {
 
 /// Started by what starts one process a device; others prepare data and the like.
 bool is_distributed(const ShellCommand& command) {
-  return std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
+  return std::ranges::any_of(command.words, [](const ShellWord& word) {
     const std::string name = word.text.substr(word.text.rfind('/') + 1);
     return name == "torchrun" || name == "deepspeed" || name == "accelerate" ||
            name.starts_with("torch.distributed.");
@@ -79,9 +79,8 @@ Result<ShellCommand> choose_launch(std::vector<Launch> launches, std::string_vie
                         : needs == Needs::launcher ? program && is_distributed(launch.command)
                         : needs == Needs::program  ? program
                                                    : true;
-      const bool twice = std::any_of(chosen.begin(), chosen.end(), [&](const Launch& other) {
-        return other.command.words == launch.command.words;
-      });
+      const bool twice = std::ranges::any_of(
+          chosen, [&](const Launch& other) { return other.command.words == launch.command.words; });
       if (fits && !twice) chosen.push_back(launch);
     }
     if (!chosen.empty()) break;

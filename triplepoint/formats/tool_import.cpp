@@ -39,22 +39,22 @@ Result<YamlNode> parse_any(std::string_view text, const std::string& name) {
 /// Whether the file has each of the tool's marks.
 bool has_marks(const TomlValue& tool, const Settings& settings) {
   const auto has = [&](const std::string& pattern) {
-    return std::any_of(settings.all().begin(), settings.all().end(), [&](const Setting& setting) {
+    return std::ranges::any_of(settings.all(), [&](const Setting& setting) {
       return matches_pattern(pattern, setting.key);
     });
   };
   const std::vector<std::string> marks = words_at(tool, "marks");
-  return std::all_of(marks.begin(), marks.end(), [&](const std::string& mark) {
+  return std::ranges::all_of(marks, [&](const std::string& mark) {
     const std::vector<std::string> either = split(mark, '|');
-    return std::any_of(either.begin(), either.end(), has);
+    return std::ranges::any_of(either, has);
   });
 }
 
 const TomlValue* tool_with(const TomlValue& file, const Settings& settings) {
   const TomlValue* tools = file.find("tool");
   if (tools == nullptr) return nullptr;
-  const auto found = std::find_if(tools->items.begin(), tools->items.end(),
-                                  [&](const TomlValue& tool) { return has_marks(tool, settings); });
+  const auto found = std::ranges::find_if(
+      tools->items, [&](const TomlValue& tool) { return has_marks(tool, settings); });
   return found == tools->items.end() ? nullptr : &*found;
 }
 
@@ -85,9 +85,9 @@ std::optional<std::string> parts_in_our_words(const TomlValue& rule, const std::
     const std::size_t equals = each.rfind('=');
     const std::vector<std::string> theirs = split(each.substr(0, equals), '+');
     const auto is_part = [&](const std::string& word) {
-      return std::find(theirs.begin(), theirs.end(), word) != theirs.end();
+      return std::ranges::find(theirs, word) != theirs.end();
     };
-    if (std::count_if(left.begin(), left.end(), is_part) != std::ssize(theirs)) continue;
+    if (std::ranges::count_if(left, is_part) != std::ssize(theirs)) continue;
     std::erase_if(left, is_part);
     if (each.substr(equals + 1) != "-") ours.push_back(each.substr(equals + 1));
   }
@@ -185,7 +185,7 @@ std::optional<int64_t> number_said(const Said& said, const std::string& key, Set
 /// The library's name for "meta-llama/Meta-Llama-3.1-8B-Instruct"; "" if it has none.
 Result<std::string> library_name(const spec::Library& library, const std::string& published) {
   std::string name = lower_case(std::filesystem::path(published).filename().string());
-  std::replace(name.begin(), name.end(), '_', '-');
+  std::ranges::replace(name, '_', '-');
   for (const char* part : {"meta-", "-instruct", "-base", "-chat", "-hf", "-it", "-pt"})
     if (const std::size_t at = name.find(part); at != name.npos)
       name.erase(at, std::string_view(part).size());
@@ -335,14 +335,13 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
 
 std::string argument_name(std::string_view leaf) {
   std::string name(trimmed(leaf, "-"));
-  std::replace(name.begin(), name.end(), '_', '-');
+  std::ranges::replace(name, '_', '-');
   return name;
 }
 
 const TomlValue* rule_for(const std::vector<TomlValue>& rules, std::string_view leaf) {
-  const auto found = std::find_if(rules.begin(), rules.end(), [&](const TomlValue& rule) {
-    return text_at(rule, "name") == leaf;
-  });
+  const auto found = std::ranges::find_if(
+      rules, [&](const TomlValue& rule) { return text_at(rule, "name") == leaf; });
   return found == rules.end() ? nullptr : &*found;
 }
 
@@ -476,8 +475,9 @@ Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
       TPT_TRY(model_of_argument_keys(cache, tool, rules, settings, arguments));
   add_usual_arguments(tool, rules, arguments);
   for (const std::string& key : words_at(tool, "complete"))
-    if (!std::any_of(settings.all().begin(), settings.all().end(),
-                     [&](const Setting& setting) { return setting.key.ends_with("." + key); }) &&
+    if (!std::ranges::any_of(
+            settings.all(),
+            [&](const Setting& setting) { return setting.key.ends_with("." + key); }) &&
         !arguments.is_by_flags("model"))
       return error(
           fmt::format("{}: {} is left to the default of a class of {} (_target_), which is not "

@@ -37,7 +37,7 @@ std::string last_part(const std::string& key) {
 /// Refused with the key in the sentence, or with it in one of the job's notes.
 bool names_key(const Result<spec::StatedJob>& read, const std::string& key) {
   if (!read) return read.error().what.find(last_part(key)) != std::string::npos;
-  return std::any_of(read->job.notes.begin(), read->job.notes.end(), [&](const std::string& note) {
+  return std::ranges::any_of(read->job.notes, [&](const std::string& note) {
     return note.find(last_part(key)) != std::string::npos;
   });
 }

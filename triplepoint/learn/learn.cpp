@@ -40,9 +40,8 @@ class Learning {
   Learning(const Priors& priors, const std::vector<OwnRun>& runs, int threads)
       : priors_(priors), threads_(threads) {
     for (const OwnRun& run : runs) {
-      const auto same = std::find_if(jobs_.begin(), jobs_.end(), [&](const Measured& known) {
-        return same_job(known.run->job, run.job);
-      });
+      const auto same = std::ranges::find_if(
+          jobs_, [&](const Measured& known) { return same_job(known.run->job, run.job); });
       places_.push_back(as_size(same - jobs_.begin()));
       if (same == jobs_.end()) jobs_.push_back({.run = &run});
       runs_.push_back(&run);

@@ -28,11 +28,10 @@ double Distance::likeness(const Knobs& a, const Knobs& b) const {
 Result<void> check(const Priors& priors, const std::string& file) {
   const auto sound = [](double number) { return number >= 0 && std::isfinite(number); };
   const Remainder& rest = priors.remainder;
-  const bool all_sound =
-      std::all_of(priors.spread.begin(), priors.spread.end(), sound) &&
-      std::all_of(priors.distance.sizes.begin(), priors.distance.sizes.end(), sound) &&
-      std::all_of(priors.distance.words.begin(), priors.distance.words.end(), sound) &&
-      sound(rest.common) && sound(rest.near) && sound(rest.other_gpu) && rest.other_gpu <= 1;
+  const bool all_sound = std::ranges::all_of(priors.spread, sound) &&
+                         std::ranges::all_of(priors.distance.sizes, sound) &&
+                         std::ranges::all_of(priors.distance.words, sound) && sound(rest.common) &&
+                         sound(rest.near) && sound(rest.other_gpu) && rest.other_gpu <= 1;
   const PowerPriors& power = priors.power;
   const RoomPriors& room = priors.room;
   if (all_sound &&

@@ -323,7 +323,7 @@ void Reader::State::look_for_rings() {
     if (is_ring_file(entry) && !rings.contains(entry.path().filename().string()))
       fresh.push_back(entry.path());
   }
-  std::sort(fresh.begin(), fresh.end());
+  std::ranges::sort(fresh);
   for (const Path& path : fresh) {
     if (rings.size() < most_rings) adopt(path);
   }

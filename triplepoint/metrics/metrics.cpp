@@ -75,7 +75,7 @@ bool lays_out(const spec::Job& job) {
                       plan.context_parallel_size, plan.expert_parallel_size,
                       plan.expert_tensor_size(),  job.cluster.num_nodes,
                       job.cluster.gpus_per_node};
-  if (!std::all_of(sizes.begin(), sizes.end(), is_positive_and_small)) return false;
+  if (!std::ranges::all_of(sizes, is_positive_and_small)) return false;
   if (!is_positive_and_small(job.world_size())) return false;
   // Three factors of up to 2^20 each stay below 2^63.
   return job.world_size() % plan.model_parallel_size() == 0;

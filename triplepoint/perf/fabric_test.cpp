@@ -80,8 +80,8 @@ TEST_CASE("a dragonfly's minimal ways cross one global link and enter at most fo
     for (int64_t to = 0; to < 48; ++to) {
       const Route route = fabric.route({from, 0}, {to, 0});
       CHECK(route.hops <= 4);
-      const auto globals = std::count_if(route.links.begin(), route.links.end(),
-                                         [&](int32_t link) { return link >= first_global; });
+      const auto globals =
+          std::ranges::count_if(route.links, [&](int32_t link) { return link >= first_global; });
       CHECK(globals == (from / 8 != to / 8 ? 1 : 0));
     }
   CHECK(fabric.route({0, 0}, {4, 0}).hops == 2);

@@ -70,7 +70,7 @@ class WaterFilling {
       const double limit = flows_[f].own_limit.in_base_units();
       if (limit > 0) scratch_.limits.emplace_back(limit, static_cast<int32_t>(f));
     }
-    std::sort(scratch_.limits.begin(), scratch_.limits.end(), std::greater<>());
+    std::ranges::sort(scratch_.limits, std::greater<>());
     scratch_.fills.clear();
     for (size_t l = 0; l < scratch_.links.size(); ++l)
       push(static_cast<int32_t>(l));

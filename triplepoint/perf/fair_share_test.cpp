@@ -52,15 +52,14 @@ double used(const Instance& instance, const std::vector<BytesPerSecond>& rates, 
   double sum = 0;
   for (size_t f = 0; f < rates.size(); ++f) {
     const auto& links = instance.flows[f].links;
-    const auto crossings = std::count(links.begin(), links.end(), static_cast<int32_t>(link));
+    const auto crossings = std::ranges::count(links, static_cast<int32_t>(link));
     sum += as_real(crossings) * rates[f].in_base_units();
   }
   return sum;
 }
 
 bool crosses(const Flow& flow, size_t link) {
-  return std::find(flow.links.begin(), flow.links.end(), static_cast<int32_t>(link)) !=
-         flow.links.end();
+  return std::ranges::find(flow.links, static_cast<int32_t>(link)) != flow.links.end();
 }
 
 /// The slow reference: raise every open flow by the largest step that no link and no limit forbids.
@@ -71,7 +70,7 @@ class StepByStep {
       : instance_(instance), rates_(instance.flows.size(), 0), open_(instance.flows.size(), 1) {}
 
   std::vector<double> run() {
-    while (std::find(open_.begin(), open_.end(), 1) != open_.end()) {
+    while (std::ranges::find(open_, 1) != open_.end()) {
       raise(largest_step());
       for (size_t f = 0; f < rates_.size(); ++f)
         if (is_held(f)) open_[f] = 0;
@@ -219,7 +218,7 @@ TEST_CASE("the order of the flows does not matter") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Instance instance = random_instance(seed, 40, 12);
     const auto rates = fair_rates(instance.flows, instance.capacities);
-    std::reverse(instance.flows.begin(), instance.flows.end());
+    std::ranges::reverse(instance.flows);
     const auto reversed = fair_rates(instance.flows, instance.capacities);
     for (size_t f = 0; f < rates.size(); ++f)
       CHECK(rates[f].in_base_units() ==

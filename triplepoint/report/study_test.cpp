@@ -60,9 +60,8 @@ TEST_CASE("the map of throttling counts reasons at once once and says so") {
     row.metrics->throttled_per_gpu.front() = 0.9;
   }
   const std::vector<DeviceMap> maps = device_maps(first_group(study));
-  const auto map = std::find_if(maps.begin(), maps.end(), [](const DeviceMap& one) {
-    return one.figure.id.starts_with("heat-throttling");
-  });
+  const auto map = std::ranges::find_if(
+      maps, [](const DeviceMap& one) { return one.figure.id.starts_with("heat-throttling"); });
   REQUIRE(map != maps.end());
   for (const HeatRow& row : map->map.rows)
     for (const double value : row.values)

@@ -342,7 +342,7 @@ void check(const Name& name, const Json& results, std::vector<std::string>& faul
   static const std::regex words("[A-Za-z0-9]+");
   for (std::sregex_iterator word(text.begin(), text.end(), words), end; word != end; ++word) {
     const std::string found = word->str();
-    if (std::any_of(found.begin(), found.end(), [](unsigned char c) { return std::isdigit(c); }) &&
+    if (std::ranges::any_of(found, [](unsigned char c) { return std::isdigit(c); }) &&
         !is_of_configuration(found, configuration))
       faults.push_back(fmt::format("{} in {} is not of {}", found, name.text, name.job));
   }
@@ -360,8 +360,8 @@ std::string rest_of(const Finding& sentence) {
     parts.push_back(name.text);
   for (const Evidence& evidence : sentence.evidence())
     parts.push_back(evidence.printed);
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+  std::ranges::stable_sort(
+      parts, [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
   for (const std::string& part : parts)
     remove(part);
   return rest;
@@ -376,7 +376,7 @@ std::vector<std::string> faults_of(const Finding& sentence, const Json& results)
   for (const Name& name : sentence.names())
     check(name, results, faults);
   const std::string rest = rest_of(sentence);
-  if (std::any_of(rest.begin(), rest.end(), [](unsigned char c) { return std::isdigit(c); }))
+  if (std::ranges::any_of(rest, [](unsigned char c) { return std::isdigit(c); }))
     faults.push_back("a number without evidence in: " + rest);
   return faults;
 }

@@ -205,9 +205,9 @@ TEST_CASE("a Perfetto trace shows every span once, on tracks where none overlap"
     if (slice.name == "gemm \"a\"" && slice.process == "rank 0 (node 1, gpu 0, stage 0)")
       gemm += slice.end - slice.begin;
   CHECK(gemm == 1200);
-  const bool has_second_track = std::any_of(
-      viewer.slices.begin(), viewer.slices.end(),
-      [](const auto& slice) { return slice.track == "communication 2" && slice.begin == 6000; });
+  const bool has_second_track = std::ranges::any_of(viewer.slices, [](const auto& slice) {
+    return slice.track == "communication 2" && slice.begin == 6000;
+  });
   CHECK(has_second_track);
 }
 

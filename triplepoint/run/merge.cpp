@@ -431,8 +431,8 @@ std::string_view name_of(AlignedBy by) {
 Result<Merged> merge(std::vector<Run> recordings) {
   if (recordings.empty())
     return error("nothing to merge (no recording was given); name a folder with .run files");
-  std::stable_sort(recordings.begin(), recordings.end(),
-                   [](const Run& a, const Run& b) { return host_of(a) < host_of(b); });
+  std::ranges::stable_sort(recordings,
+                           [](const Run& a, const Run& b) { return host_of(a) < host_of(b); });
   TPT_TRY(require_own_gpus(recordings));
   Merged merged{.run = base_of(recordings[0])};
   Run& all = merged.run;

@@ -53,7 +53,7 @@ std::optional<std::string> find_fault_of_details(const Timeline& timeline) {
 template <class Item>
 std::optional<std::string> find_disorder(const std::vector<Item>& items, int32_t num_ranks,
                                          const char* what) {
-  if (!std::is_sorted(items.begin(), items.end(), by_rank_and_begin))
+  if (!std::ranges::is_sorted(items, by_rank_and_begin))
     return fmt::format("{}s are not sorted by rank and begin", what);
   if (items.empty()) return std::nullopt;
   if (items.front().rank < 0 || items.back().rank >= num_ranks)
@@ -94,7 +94,7 @@ Seconds Pattern::length() const {
 
 int32_t Timeline::intern(const SpanType& type) {
   // A timeline has a few dozen types; a measured one some hundreds. Readers keep their own index.
-  const auto found = std::find(types.begin(), types.end(), type);
+  const auto found = std::ranges::find(types, type);
   if (found != types.end()) return static_cast<int32_t>(found - types.begin());
   types.push_back(type);
   return static_cast<int32_t>(types.size()) - 1;
@@ -114,10 +114,10 @@ Timeline expand(const Timeline& timeline) {
 namespace {
 
 void sort_with_details(Timeline& timeline) {
-  if (std::is_sorted(timeline.spans.begin(), timeline.spans.end(), by_rank_and_begin)) return;
+  if (std::ranges::is_sorted(timeline.spans, by_rank_and_begin)) return;
   std::vector<uint32_t> order(timeline.spans.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
     return by_rank_and_begin(timeline.spans[a], timeline.spans[b]);
   });
   std::vector<Span> spans;
@@ -136,8 +136,8 @@ void sort_with_details(Timeline& timeline) {
 
 void sort(Timeline& timeline) {
   const auto put_in_order = [](auto& items) {
-    if (!std::is_sorted(items.begin(), items.end(), by_rank_and_begin))
-      std::stable_sort(items.begin(), items.end(), by_rank_and_begin);
+    if (!std::ranges::is_sorted(items, by_rank_and_begin))
+      std::ranges::stable_sort(items, by_rank_and_begin);
   };
   if (timeline.details.empty())
     put_in_order(timeline.spans);
@@ -174,8 +174,7 @@ Timeline clip(const Timeline& timeline, Instant begin, Instant end) {
     inside.spans.push_back(timeline.spans[i]);
     if (!timeline.details.empty()) inside.details.push_back(timeline.details[i]);
   }
-  std::copy_if(timeline.instances.begin(), timeline.instances.end(),
-               std::back_inserter(inside.instances), keep);
+  std::ranges::copy_if(timeline.instances, std::back_inserter(inside.instances), keep);
   return inside;
 }
 

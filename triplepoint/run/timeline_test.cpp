@@ -60,7 +60,7 @@ TEST_CASE("single spans take their turn between the instances") {
   for_each_span(small_timeline(), 1,
                 [&](const Span& s) { begins.push_back(s.begin.nanoseconds()); });
   CHECK(begins.size() == 15);
-  CHECK(std::is_sorted(begins.begin(), begins.end()));
+  CHECK(std::ranges::is_sorted(begins));
 }
 
 TEST_CASE("all ranks are the ranks one after the other") {

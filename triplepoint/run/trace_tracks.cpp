@@ -73,8 +73,8 @@ class Lanes {
  public:
   int32_t take(int32_t stream, const Span& span) {
     auto& free_from = free_from_[as_size(stream)];
-    const auto free = std::find_if(free_from.begin(), free_from.end(),
-                                   [&](Instant since) { return since <= span.begin; });
+    const auto free =
+        std::ranges::find_if(free_from, [&](Instant since) { return since <= span.begin; });
     const auto lane = static_cast<int32_t>(free - free_from.begin());
     if (free == free_from.end())
       free_from.push_back(span.end);
@@ -116,7 +116,7 @@ void place_on_lanes(const Timeline& timeline, std::pair<const Span*, const Span*
     else
       order.emplace_back(span, static_cast<int32_t>(lane - lanes.begin()));
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+  std::ranges::stable_sort(order, [](const auto& a, const auto& b) {
     return std::pair(a.first->begin, b.first->end) < std::pair(b.first->begin, a.first->end);
   });
   std::vector<LaneTracks> nests(lanes.size());
@@ -171,8 +171,7 @@ std::vector<TraceSlice> TraceTracks::slices_of(int32_t rank) const {
     for_each_span(timeline, rank, [&](const Span& span) { spans.push_back(span); });
   else
     spans.insert(spans.end(), single, end);
-  std::stable_sort(spans.begin(), spans.end(),
-                   [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::ranges::stable_sort(spans, {}, &Span::begin);
   slices.reserve(slices.size() + spans.size());
   Lanes lanes;
   for (const Span& span : spans) {
@@ -180,8 +179,7 @@ std::vector<TraceSlice> TraceTracks::slices_of(int32_t rank) const {
     const int32_t stream = type < timeline.types.size() ? stream_of(timeline.types[type]) : 0;
     slices.push_back({span, lanes.take(stream, span)});
   }
-  std::stable_sort(slices.begin(), slices.end(),
-                   [](const TraceSlice& a, const TraceSlice& b) { return a.track < b.track; });
+  std::ranges::stable_sort(slices, {}, &TraceSlice::track);
   return slices;
 }
 

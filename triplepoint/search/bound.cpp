@@ -338,8 +338,7 @@ void price(const PartEstimator& estimator, LayerCosts& costs) {
 
 Typical typical_of(const spec::Job& job) {
   const sim::HardwareVariation hardware = sim::draw_hardware_variation(job);
-  return {sim::typical_die(job, 0.8),
-          *std::max_element(hardware.host_factor.begin(), hardware.host_factor.end())};
+  return {sim::typical_die(job, 0.8), *std::ranges::max_element(hardware.host_factor)};
 }
 
 namespace {

@@ -25,9 +25,9 @@ bool dominates(const Finalist& a, const Finalist& b) {
       std::pair{a.time, b.time}, std::pair{a.scope_energy, b.scope_energy},
       std::pair{a.power_peak, b.power_peak}, std::pair{a.hottest, b.hottest}};
   const bool never_worse =
-      std::all_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.first <= p.second; });
+      std::ranges::all_of(pairs, [](const auto& p) { return p.first <= p.second; });
   const bool once_better =
-      std::any_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.first < p.second; });
+      std::ranges::any_of(pairs, [](const auto& p) { return p.first < p.second; });
   return never_worse && once_better;
 }
 
@@ -121,8 +121,8 @@ std::string_view reason_of(Term term) {
 
 void mark_front(std::vector<Finalist>& plans) {
   for (Finalist& plan : plans)
-    plan.on_front = std::none_of(plans.begin(), plans.end(),
-                                 [&](const Finalist& other) { return dominates(other, plan); });
+    plan.on_front =
+        std::ranges::none_of(plans, [&](const Finalist& other) { return dominates(other, plan); });
 }
 
 spec::Job job_of(const spec::Job& base, const Finalist& plan) {
@@ -219,8 +219,8 @@ class Finals {
     if (objective_.goal != Goal::throughput) find_best_power();
     for (Finalist& plan : plans_)
       (plan.refused.empty() ? ranking_.ranked : ranking_.refused).push_back(std::move(plan));
-    std::sort(ranking_.ranked.begin(), ranking_.ranked.end(), is_better);
-    std::sort(ranking_.refused.begin(), ranking_.refused.end(), is_better);
+    std::ranges::sort(ranking_.ranked, is_better);
+    std::ranges::sort(ranking_.refused, is_better);
     mark_front(ranking_.ranked);
     if (options_.kinds) show_kinds(ranking_.ranked, options_.top);
     return std::move(ranking_);
@@ -232,8 +232,8 @@ class Finals {
   }
 
   size_t allowed() const {
-    return as_size(std::count_if(plans_.begin(), plans_.end(),
-                                 [](const Finalist& plan) { return plan.refused.empty(); }));
+    return as_size(
+        std::ranges::count_if(plans_, [](const Finalist& plan) { return plan.refused.empty(); }));
   }
 
   /// Simulates those that were not simulated before; of a search that was stopped, the best.
@@ -321,8 +321,8 @@ class Finals {
     std::vector<Finalist*> chosen;
     for (Finalist& plan : plans_)
       if (test(plan)) chosen.push_back(&plan);
-    std::sort(chosen.begin(), chosen.end(),
-              [](const Finalist* a, const Finalist* b) { return is_better(*a, *b); });
+    std::ranges::sort(chosen,
+                      [](const Finalist* a, const Finalist* b) { return is_better(*a, *b); });
     chosen.resize(std::min(chosen.size(), options_.top));
     return chosen;
   }

@@ -51,8 +51,8 @@ Result<Ranking> require_plans(Ranking ranking, const PlanQuestion& asked) {
   if (!ranking.ranked.empty() || asked.watch.stopped()) return ranking;
   if (!ranking.refused.empty()) {
     // Of one whose power limit was lowered, where that was tried.
-    const auto nearest = std::max_element(
-        ranking.refused.begin(), ranking.refused.end(), [](const Finalist& a, const Finalist& b) {
+    const auto nearest =
+        std::ranges::max_element(ranking.refused, [](const Finalist& a, const Finalist& b) {
           return a.power_limit.has_value() < b.power_limit.has_value();
         });
     return error(fmt::format(

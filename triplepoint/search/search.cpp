@@ -139,7 +139,7 @@ class Search {
     for (const SearchCounts& each : counts)
       found_.counts += each;
     std::erase_if(bounds, [](const BoundedLayout& each) { return each.bound == nothing_found; });
-    std::sort(bounds.begin(), bounds.end());
+    std::ranges::sort(bounds);
     roughly_ = std::move(bounds);
   }
 
@@ -191,8 +191,7 @@ class Search {
     for (size_t i = 0; i < number; ++i)
       bounds[i].layout = roughly_[first + i].layout;
     // Neighbours share estimates.
-    std::sort(bounds.begin(), bounds.end(),
-              [](const BoundedLayout& a, const BoundedLayout& b) { return a.layout < b.layout; });
+    std::ranges::sort(bounds, {}, &BoundedLayout::layout);
     std::vector<SearchCounts> counts(number);
     const auto may_win = [&](const StepBound& bound) { return may_reach(value_of(bound), limit); };
     parallel_for(number, options_.threads, [&](size_t i) {
@@ -212,7 +211,7 @@ class Search {
       return each.bound == nothing_found || !may_reach(each.bound, limit);
     });
     exactly_.insert(exactly_.end(), bounds.begin(), bounds.end());
-    std::sort(exactly_.begin(), exactly_.end());
+    std::ranges::sort(exactly_);
     return number;
   }
 
@@ -267,7 +266,7 @@ class Search {
                       [&](const VariantAt& at, int64_t index, const StepBound& bound) {
                         if (may_win(bound)) plans.push_back({value_of(bound), index, at});
                       });
-    std::sort(plans.begin(), plans.end(), [](const Bounded& a, const Bounded& b) {
+    std::ranges::sort(plans, [](const Bounded& a, const Bounded& b) {
       return std::pair(a.value, a.index) < std::pair(b.value, b.index);
     });
     const Layout& sizes = space_.layouts()[layout];

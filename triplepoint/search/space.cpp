@@ -18,7 +18,7 @@ constexpr int64_t recompute_steps = 8;
 
 template <class T>
 bool allows(const std::vector<T>& only, const T& value) {
-  return only.empty() || std::find(only.begin(), only.end(), value) != only.end();
+  return only.empty() || std::ranges::find(only, value) != only.end();
 }
 
 std::vector<int64_t> divisors(int64_t whole) {

@@ -223,7 +223,7 @@ TEST_CASE("splits hold every layer, and embedding and head are counted where the
         for (const int64_t each : *counts)
           sum += each;
         CHECK(sum == layers);
-        CHECK(counts->back() <= *std::max_element(counts->begin(), counts->end()));
+        CHECK(counts->back() <= *std::ranges::max_element(*counts));
       }
       CHECK(layers_of_split(Split::even, layers, parts).has_value() == (layers % parts == 0));
     }

@@ -50,8 +50,8 @@ class BottleneckFinder {
     if (model_.has_power() && model_.num_devices() > 1) find_slow_clocks();
     find_slow_links();
     find_slow_hosts();
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const auto& a, const auto& b) { return *a.cost > *b.cost; });
+    std::ranges::stable_sort(found_,
+                             [](const auto& a, const auto& b) { return *a.cost > *b.cost; });
     return std::move(found_);
   }
 
@@ -269,8 +269,8 @@ class BottleneckFinder {
     std::vector<int32_t> slow;
     for (size_t i = 0; i < count; ++i)
       if (amount(i) > limit) slow.push_back(static_cast<int32_t>(i));
-    std::stable_sort(slow.begin(), slow.end(),
-                     [&](int32_t a, int32_t b) { return amount(as_size(a)) > amount(as_size(b)); });
+    std::ranges::stable_sort(
+        slow, [&](int32_t a, int32_t b) { return amount(as_size(a)) > amount(as_size(b)); });
     return slow;
   }
 

@@ -136,7 +136,7 @@ class BoundaryEstimator {
 
   bool has_backward() const {
     const workload::StageProgram& program = graph_.programs.front();
-    return std::any_of(program.begin(), program.end(), [](const workload::Action& action) {
+    return std::ranges::any_of(program, [](const workload::Action& action) {
       return action.kind != workload::ActionKind::forward;
     });
   }

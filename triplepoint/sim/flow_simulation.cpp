@@ -159,7 +159,7 @@ class FlowSimulation {
       if (flow_class == Wire::no_flow) continue;
       const std::vector<int32_t>& same = in_flight_[as_size(flow_class)];
       const size_t t = as_size(&tensor - tensors_.data());
-      if (std::find(same.begin(), same.end(), static_cast<int32_t>(t)) == same.end()) continue;
+      if (std::ranges::find(same, static_cast<int32_t>(t)) == same.end()) continue;
       for (const LinkUse& use : wiring_.classes()[as_size(flow_class)].links)
         carried[as_size(use.link)] += BytesPerSecond(use.ranks * tensor.rate);
     }
@@ -255,7 +255,7 @@ void FlowRates::collect(int32_t first) {
       visit_link(as_size(use.link));
   // Classes were found in the order of the search. Sorted, equal components have equal keys and
   // their sums are taken in one order.
-  if (members_.size() > 1) std::sort(members_.begin(), members_.end());
+  if (members_.size() > 1) std::ranges::sort(members_);
   component_.clear();
   for (const int32_t member : members_)
     if (state(member).flows > 0) {
@@ -300,7 +300,7 @@ std::vector<int32_t> FlowRates::links_of_component() const {
   for (size_t i = 0; i < component_.size(); i += 2)
     for (const LinkUse& use : classes_[as_size(component_[i])].links)
       links.push_back(use.link);
-  std::sort(links.begin(), links.end());
+  std::ranges::sort(links);
   links.erase(std::unique(links.begin(), links.end()), links.end());
   return links;
 }
@@ -327,7 +327,7 @@ std::vector<double> FlowRates::by_class(std::span<const BytesPerSecond> rates) c
   for (size_t i = 0; i < component_.size(); i += 2) {
     const auto flows = as_size(component_[i + 1]);
     const auto of_class = rates.first(flows);
-    const double rate = std::min_element(of_class.begin(), of_class.end())->in_base_units();
+    const double rate = std::ranges::min_element(of_class)->in_base_units();
     const double limit = classes_[as_size(component_[i])].limit;
     slowest.push_back(rate >= limit * at_limit ? limit : rate);
     rates = rates.subspan(flows);

@@ -218,7 +218,7 @@ void schedule_by_passes(std::vector<NaiveFlow>& flows,
                         const std::vector<BytesPerSecond>& capacities) {
   double now = 0;
   const auto open = [](const NaiveFlow& flow) { return !flow.done; };
-  while (std::any_of(flows.begin(), flows.end(), open)) {
+  while (std::ranges::any_of(flows, open)) {
     std::vector<NaiveFlow*> active;
     std::vector<perf::Flow> paths;
     double next = std::numeric_limits<double>::infinity();
@@ -369,7 +369,7 @@ TEST_CASE("slots come out of the event queue in the order of their latest times"
         expected[as_size(slot)] = {time, slot};
         queue.set(slot, time * unit::s);
       }
-    std::sort(expected.begin(), expected.end());
+    std::ranges::sort(expected);
     for (const auto& [time, slot] : expected) {
       CHECK(queue.next_time() == time * unit::s);
       CHECK(queue.pop() == slot);

@@ -45,8 +45,8 @@ std::vector<double> deal_spread(int64_t n, uint64_t seed, Draw draw) {
   std::vector<uint64_t> lot(as_size(n));
   for (size_t i = 0; i < lot.size(); ++i)
     lot[i] = random_bits(key, i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return lot[as_size(a)] < lot[as_size(b)]; });
+  std::ranges::stable_sort(order,
+                           [&](int64_t a, int64_t b) { return lot[as_size(a)] < lot[as_size(b)]; });
   std::vector<double> spread(as_size(n));
   for (int64_t i = 0; i < n; ++i)
     spread[as_size(order[as_size(i)])] = normal_quantile((as_real(i) + 0.5) / as_real(n));

@@ -122,7 +122,7 @@ Seconds host_time(const spec::Job& job, const workload::OpGroup& group, bool for
 /// one by one. Weight gradients do not.
 Seconds stall_time(const spec::Job& job, const workload::OpGroup& group) {
   const auto dispatches = [](const spec::Op& op) { return op.op_class == OpClass::router; };
-  const bool stops = std::any_of(group.ops.begin(), group.ops.end(), dispatches);
+  const bool stops = std::ranges::any_of(group.ops, dispatches);
   if (!stops) return {};
   // The host launches kernels for each local expert after it has read the counts, so it cannot run
   // ahead. Megatron's dispatcher waits for them on a single rank as well ("before_finish").

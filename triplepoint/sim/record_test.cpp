@@ -306,7 +306,7 @@ TEST_CASE("what a stream runs one after the other does not overlap by a rounding
           {span.begin.nanoseconds(), span.end.nanoseconds()});
     });
     for (auto& [stream, spans] : streams) {
-      std::sort(spans.begin(), spans.end());
+      std::ranges::sort(spans);
       for (size_t i = 1; i < spans.size(); ++i) {
         const int64_t overlap = spans[i - 1].second - spans[i].first;
         CHECK((overlap <= 0 || overlap > 1000));  // ns; a send may lie beside a pass

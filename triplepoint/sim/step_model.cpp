@@ -63,9 +63,8 @@ void StepModel::find_uses() {
         table = phases_.size();
         phases_.emplace_back(work, action.kind);
       }
-      const auto use =
-          std::find_if(uses[stage].begin(), uses[stage].end(),
-                       [&](const PhaseUse& candidate) { return candidate.table == table; });
+      const auto use = std::ranges::find_if(
+          uses[stage], [&](const PhaseUse& candidate) { return candidate.table == table; });
       if (use != uses[stage].end())
         ++use->count;
       else
@@ -84,7 +83,7 @@ void StepModel::find_places() {
 
 /// Index of these shares; estimates them the first time.
 size_t StepModel::estimate_with(const LinkShares& shares) {
-  const auto known = std::find(link_shares_.begin(), link_shares_.end(), shares);
+  const auto known = std::ranges::find(link_shares_, shares);
   if (known != link_shares_.end()) return as_size(known - link_shares_.begin());
   // The share scales bandwidth alone. Latency, launch and protocol steps do not change when a link
   // loses lanes.

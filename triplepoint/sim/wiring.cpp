@@ -41,7 +41,7 @@ using LinkUsers = std::vector<std::vector<Use>>;  // [link], ascending boundarie
 
 /// Several entries for one link become one.
 std::vector<LinkUse> merged(std::vector<LinkUse> uses) {
-  std::sort(uses.begin(), uses.end());
+  std::ranges::sort(uses);
   std::vector<LinkUse> sums;
   for (const LinkUse& use : uses) {
     TPT_EXPECT(use.ranks > 0);
@@ -155,10 +155,10 @@ class Builder {
   }
 
   void drop_looser_twins(std::vector<size_t>& kept) const {
-    std::sort(kept.begin(), kept.end(), [&](size_t a, size_t b) { return before(a, b); });
+    std::ranges::sort(kept, [&](size_t a, size_t b) { return before(a, b); });
     const auto twins = [&](size_t a, size_t b) { return users_[a] == users_[b]; };
     kept.erase(std::unique(kept.begin(), kept.end(), twins), kept.end());
-    std::sort(kept.begin(), kept.end());
+    std::ranges::sort(kept);
   }
 
   std::span<const BytesPerSecond> capacities_;
@@ -182,7 +182,7 @@ std::vector<FlowClass> number_classes(const Builder& builder,
       flows.push_back(builder.class_of(flows.size()));
   std::vector<FlowClass> classes = flows;
   std::erase_if(classes, [](const FlowClass& flow) { return flow.links.empty(); });
-  std::sort(classes.begin(), classes.end());
+  std::ranges::sort(classes);
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   auto flow = flows.begin();
   for (std::vector<Wire>& of_pipeline : wires)

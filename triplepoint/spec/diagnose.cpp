@@ -262,7 +262,7 @@ class Examination : Findings {
     };
     const bool idles =
         layers.size() > 2 && std::any_of(layers.begin() + 1, layers.end() - 1, is_below(1));
-    if (idles || std::any_of(layers.begin(), layers.end(), is_below(0)))
+    if (idles || std::ranges::any_of(layers, is_below(0)))
       return error(Code::inconsistent,
                    "layers_per_stage has a stage without a layer (its GPUs would do nothing); give "
                    "every stage one or more");
@@ -308,7 +308,7 @@ class Examination : Findings {
 
   void head_dimension_is_usual() {
     const auto& usual = usual_head_dimensions;
-    if (std::find(usual.begin(), usual.end(), model_.kv_channels) != usual.end()) return;
+    if (std::ranges::find(usual, model_.kv_channels) != usual.end()) return;
     warn(Code::head_dimension,
          "head dimension {} = hidden_size {} / num_attention_heads {} is unusual (fused attention "
          "is made for 64, 96, 128; a size was probably copied from another model); check "
@@ -489,7 +489,7 @@ class Examination : Findings {
     static constexpr std::array<std::string_view, 4> known = {"attention_qkv", "attention_dense",
                                                               "mlp_fc1", "mlp_fc2"};
     for (const std::string& target : plan_.lora->targets)
-      if (std::find(known.begin(), known.end(), target) == known.end())
+      if (std::ranges::find(known, target) == known.end())
         error(
             Code::inconsistent,
             "lora target \"{}\" is not a module of a layer (it would train nothing); known are {}",
@@ -519,7 +519,7 @@ std::vector<Diagnosis> diagnose(const Job& job) {
 }
 
 bool has_errors(const std::vector<Diagnosis>& diagnoses) {
-  return std::any_of(diagnoses.begin(), diagnoses.end(), [](const Diagnosis& diagnosis) {
+  return std::ranges::any_of(diagnoses, [](const Diagnosis& diagnosis) {
     return diagnosis.severity == Diagnosis::Severity::error;
   });
 }

@@ -210,7 +210,7 @@ class ClusterExamination : Findings {
 
   static bool is_permutation(std::span<const int64_t> order, int64_t count) {
     std::vector<int64_t> sorted(order.begin(), order.end());
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     std::vector<int64_t> all(as_size(count));
     std::iota(all.begin(), all.end(), 0);
     return sorted == all;

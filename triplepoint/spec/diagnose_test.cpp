@@ -318,7 +318,7 @@ TEST_CASE("a step of more passes than can be simulated is refused, one with fewe
     job.plan.virtual_pipeline_size = 10'000;
     batch(1024)(job);
   });
-  CHECK(std::any_of(found.begin(), found.end(), [](const Diagnosis& one) {
+  CHECK(std::ranges::any_of(found, [](const Diagnosis& one) {
     return one.what.find("passes of microbatches through stages") != std::string::npos;
   }));
 }

@@ -215,7 +215,7 @@ std::ptrdiff_t longest_gap() {
   T value;
   MemberMap map{reinterpret_cast<const char*>(&value), {}};
   visit_fields(map, value);
-  std::sort(map.spans.begin(), map.spans.end());
+  std::ranges::sort(map.spans);
   std::ptrdiff_t covered = 0, gap = 0;
   for (const auto& [from, to] : map.spans) {
     gap = std::max(gap, from - covered);

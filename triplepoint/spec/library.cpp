@@ -22,7 +22,7 @@ void check_only_table(const TomlValue& root, const ReadScope& scope, const std::
                       Problems& problems) {
   const std::vector<std::string> known = {name, "source", "fit"};
   for (const TomlEntry& entry : root.entries)
-    if (std::find(known.begin(), known.end(), entry.key) == known.end())
+    if (std::ranges::find(known, entry.key) == known.end())
       problems.add(
           entry.value.line,
           {fmt::format("{}:{}: unknown key '{}' (this file describes a [{}]); {}", scope.file,
@@ -36,8 +36,8 @@ void check_only_table(const TomlValue& root, const ReadScope& scope, const std::
 /// Entries of `from` go into `table`, tables into tables.
 void merge(TomlValue& table, const TomlValue& from) {
   for (const TomlEntry& entry : from.entries) {
-    const auto known = std::find_if(table.entries.begin(), table.entries.end(),
-                                    [&](const TomlEntry& other) { return other.key == entry.key; });
+    const auto known = std::ranges::find_if(
+        table.entries, [&](const TomlEntry& other) { return other.key == entry.key; });
     if (known == table.entries.end())
       table.entries.push_back(entry);
     else if (known->value.is(TomlValue::Kind::table) && entry.value.is(TomlValue::Kind::table))
@@ -99,7 +99,7 @@ std::vector<std::string> list_folder(const Library& library, const char* folder)
 
 /// Whether it means a place on this machine, and not an id as "owner/Name".
 bool is_path(std::string_view name) {
-  const auto slashes = std::count(name.begin(), name.end(), '/');
+  const auto slashes = std::ranges::count(name, '/');
   return name.empty() || name.find_first_of("./~") == 0 || name.ends_with('/') || slashes > 1 ||
          (slashes == 1 && path_exists(std::string(name)));
 }
@@ -273,7 +273,7 @@ Result<std::string> name_in_library(const Library& library, const char* folder,
                                     std::string_view name) {
   const std::vector<std::string> known = list_folder(library, folder);
   const auto is_known = [&](std::string_view each) {
-    return std::find(known.begin(), known.end(), each) != known.end();
+    return std::ranges::find(known, each) != known.end();
   };
   if (is_known(name)) return std::string(name);
   if (is_path(name)) return std::string();
@@ -338,7 +338,7 @@ std::string about_gpu(const spec::Gpu& gpu) {
 
 std::string about_cluster(const spec::Cluster& cluster) {
   std::string fabric(spec::enum_name(cluster.scale_out.kind));
-  std::replace(fabric.begin(), fabric.end(), '_', ' ');
+  std::ranges::replace(fabric, '_', ' ');
   return fmt::format("{}, {} x {} a node, {}", cluster.title, cluster.gpus_per_node,
                      cluster.gpu.title, fabric);
 }
@@ -437,8 +437,8 @@ std::optional<std::string> gpu_named(std::string_view spelling) {
 }
 
 std::optional<std::string> usual_cluster(std::string_view gpu) {
-  const auto found = std::find_if(clusters.begin(), clusters.end(),
-                                  [&](const Named& named) { return named.part == gpu; });
+  const auto found =
+      std::ranges::find_if(clusters, [&](const Named& named) { return named.part == gpu; });
   if (found == clusters.end()) return std::nullopt;
   return std::string(found->name);
 }

@@ -102,9 +102,8 @@ Result<void> every_key_is_there(const std::vector<SourceAtLine>& sources,
                  [](const Leaf& leaf) { return leaf.key; });
   for (const SourceAtLine& each : sources)
     for (const std::string& key : each.source.keys) {
-      const bool used = std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) {
-        return coverage(key, leaf.key).has_value();
-      });
+      const bool used = std::ranges::any_of(
+          leaves, [&](const Leaf& leaf) { return coverage(key, leaf.key).has_value(); });
       if (!used)
         return problem_at(file, each.line,
                           fmt::format("source for '{}' (this file has no such number); {}", key,

@@ -24,7 +24,7 @@ const std::vector<std::string>& study_job_keys() {
 }
 
 bool is_job_key(const std::string& key) {
-  return std::find(study_job_keys().begin(), study_job_keys().end(), key) != study_job_keys().end();
+  return std::ranges::find(study_job_keys(), key) != study_job_keys().end();
 }
 
 TomlValue* find_entry(TomlValue& table, std::string_view key) {
@@ -209,7 +209,7 @@ class StudyReader {
     static const std::vector<std::string> known = {"study", "defaults", "job", "grid", "score"};
     Problems problems;
     for (const TomlEntry& entry : root.entries)
-      if (std::find(known.begin(), known.end(), entry.key) == known.end())
+      if (std::ranges::find(known, entry.key) == known.end())
         problems.add(entry.value.line,
                      {fmt::format("{}:{}: unknown key '{}' (it would be ignored); {}", scope_.file,
                                   entry.value.line, entry.key, did_you_mean(entry.key, known))});
@@ -242,7 +242,7 @@ class StudyReader {
   }
 
   bool holds_same(const Job& job) const {
-    return std::any_of(study_.jobs.begin(), study_.jobs.end(), [&](const StudyJob& held) {
+    return std::ranges::any_of(study_.jobs, [&](const StudyJob& held) {
       Job same = held.job;
       same.name = job.name;
       same.origin = job.origin;
@@ -369,7 +369,7 @@ Result<StudyPlan> load_study_at(const Library& library, std::string_view name, i
   scope.library = &library;
   scope.depth = depth;
   const std::vector<std::string> known = list_studies(library);
-  const bool listed = std::find(known.begin(), known.end(), name) != known.end();
+  const bool listed = std::ranges::find(known, name) != known.end();
   const bool is_path = name.ends_with(".toml");
   if (!listed && !is_path && path_exists(Path(name)))
     return error(

@@ -200,7 +200,7 @@ Result<void> TableReader::finish() const {
   Problems problems = problems_;
   std::vector<std::string> missing = missing_;
   for (const TomlEntry& entry : table_.entries) {
-    if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
+    if (std::ranges::find(known_, entry.key) != known_.end()) continue;
     problems.add(entry.value.line,
                  {fmt::format("{}:{}: unknown key '{}'{} (it would be ignored); {}", scope_.file,
                               entry.value.line, entry.key,

@@ -148,7 +148,7 @@ environment = { power_limit = "600 W" }
     REQUIRE_MESSAGE(row, row.error().what);
     row->name = file->name;
     CHECK(*row == *file);
-    std::reverse(cells.begin(), cells.end());
+    std::ranges::reverse(cells);
   }
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("the keys of a job include those of what may be absent") {
   const std::vector<std::string> keys = job_keys();
   for (const char* key : {"task", "model", "model.moe.num_experts", "cluster.gpu.kernels.hbm_share",
                           "plan.lora.rank", "environment.power_limit"})
-    CHECK(std::find(keys.begin(), keys.end(), key) != keys.end());
+    CHECK(std::ranges::find(keys, key) != keys.end());
 }
 
 }  // namespace

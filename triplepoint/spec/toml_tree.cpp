@@ -25,9 +25,9 @@ struct Converter {
       result.entries.back().value.line = static_cast<int>(key.source().begin.line);
     }
     // The parser sorts by name; a file is written (and shown again) in the order of its author.
-    std::stable_sort(
-        result.entries.begin(), result.entries.end(),
-        [](const TomlEntry& a, const TomlEntry& b) { return a.value.line < b.value.line; });
+    std::ranges::stable_sort(result.entries, [](const TomlEntry& a, const TomlEntry& b) {
+      return a.value.line < b.value.line;
+    });
     return result;
   }
 

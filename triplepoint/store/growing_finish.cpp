@@ -171,7 +171,7 @@ SeriesLoader loader_of(ColumnReader& reader, const std::vector<Series>& all,
       return other.signal == wanted.signal && other.device == wanted.device &&
              other.of_node == wanted.of_node;
     };
-    const auto found = std::find_if(all.begin(), all.end(), same);
+    const auto found = std::ranges::find_if(all, same);
     if (found == all.end()) return series;
     const auto number = as_size(found - all.begin());
     const auto times =

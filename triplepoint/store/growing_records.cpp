@@ -317,9 +317,9 @@ void RecordReader::read_values(ByteReader& in, RecordVisitor& visitor) {
     for (uint64_t i = 0; i < count && in.is_good(); ++i)
       times_.push_back(static_cast<int64_t>(time += static_cast<uint64_t>(in.integer())));
     // Sums of what any bytes say may lie anywhere.
-    if (!std::is_sorted(times_.begin(), times_.end()) ||
-        std::any_of(times_.begin(), times_.end(),
-                    [](int64_t t) { return std::abs(t / 2) >= farthest_nanoseconds / 2; }))
+    if (!std::ranges::is_sorted(times_) || std::ranges::any_of(times_, [](int64_t t) {
+          return std::abs(t / 2) >= farthest_nanoseconds / 2;
+        }))
       in.fail();
   }
   values_.clear();

@@ -239,7 +239,7 @@ Result<bool> write_patterns(const Database& database, ColumnWriter& writer,
 }
 
 bool is_sorted_by_rank_and_begin(const std::vector<Span>& spans) {
-  return std::is_sorted(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+  return std::ranges::is_sorted(spans, [](const Span& a, const Span& b) {
     return std::pair(a.rank, a.begin) < std::pair(b.rank, b.begin);
   });
 }

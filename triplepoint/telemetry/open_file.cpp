@@ -86,8 +86,7 @@ std::vector<std::string> names_in(const Path& folder) {
   std::filesystem::directory_iterator entry(folder, failed);
   for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed))
     names.push_back(entry->path().filename());
-  std::sort(names.begin(), names.end(),
-            [](const auto& a, const auto& b) { return order_of(a) < order_of(b); });
+  std::ranges::sort(names, [](const auto& a, const auto& b) { return order_of(a) < order_of(b); });
   return names;
 }
 

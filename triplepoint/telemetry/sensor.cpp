@@ -36,7 +36,7 @@ SensorPaths sensor_paths_from_environment() {
 }
 
 void GapList::add(Gap gap, int32_t gpu) {
-  const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+  const auto same = std::ranges::find_if(entries_, [&](const Entry& entry) {
     return entry.gap.what == gap.what && entry.gap.why == gap.why;
   });
   if (same != entries_.end())

@@ -59,8 +59,8 @@ std::vector<Mode> modes_of(const spec::ThermalLadder& ladder) {
     result.push_back({.resistance = share / (rate / unit::s * ladder.capacities[0]),
                       .time_constant = 1 / (rate / unit::s)});
   }
-  std::sort(result.begin(), result.end(),
-            [](const Mode& a, const Mode& b) { return a.time_constant > b.time_constant; });
+  std::ranges::sort(result,
+                    [](const Mode& a, const Mode& b) { return a.time_constant > b.time_constant; });
   return result;
 }
 

@@ -57,7 +57,7 @@ int32_t TraceBuilder::lane(const run::Lane& lane) {
 
 int32_t TraceBuilder::communicator(const run::Communicator& communicator) {
   std::vector<run::Communicator>& all = trace_.timeline.communicators;
-  const auto found = std::find(all.begin(), all.end(), communicator);
+  const auto found = std::ranges::find(all, communicator);
   if (found != all.end()) return static_cast<int32_t>(found - all.begin());
   all.push_back(communicator);
   return static_cast<int32_t>(all.size()) - 1;
@@ -273,8 +273,8 @@ std::vector<int64_t> shifts_of(const std::vector<NamedTrace>& all, Trace& merged
   std::vector<int64_t> shifts(all.size(), 0);
   if (used.empty()) return shifts;
   const auto has_unix = [&](size_t i) { return all[i].trace.epoch_unix_ns.has_value(); };
-  const bool unix_time = std::all_of(used.begin(), used.end(), has_unix);
-  const bool none = std::none_of(used.begin(), used.end(), has_unix);
+  const bool unix_time = std::ranges::all_of(used, has_unix);
+  const bool none = std::ranges::none_of(used, has_unix);
   if (!unix_time && !none) {
     note_reason(merged.skipped,
                 "not all files have a start time, so each begins at its own first event");
@@ -372,7 +372,7 @@ class Merger {
 std::map<std::string, std::string> common_facts(const std::vector<NamedTrace>& all) {
   std::map<std::string, std::string> facts = all[0].trace.facts;
   std::erase_if(facts, [&](const auto& fact) {
-    return std::any_of(all.begin(), all.end(), [&](const NamedTrace& named) {
+    return std::ranges::any_of(all, [&](const NamedTrace& named) {
       const auto found = named.trace.facts.find(fact.first);
       return found == named.trace.facts.end() || found->second != fact.second;
     });
@@ -462,7 +462,7 @@ std::optional<int32_t> rank_by_pattern(std::string_view pattern, std::string_vie
 Result<Trace> merge(std::vector<NamedTrace> all) {
   TPT_TRY(settle_ranks(all));
   if (all.size() == 1) return std::move(all[0].trace);
-  std::stable_sort(all.begin(), all.end(), [](const NamedTrace& a, const NamedTrace& b) {
+  std::ranges::stable_sort(all, [](const NamedTrace& a, const NamedTrace& b) {
     return a.trace.timeline.num_ranks < b.trace.timeline.num_ranks;
   });
   Trace merged;

@@ -23,7 +23,7 @@ std::vector<uint32_t> order_of(const std::vector<run::Span>& spans) {
   reserve_large(keys, spans.size());
   for (size_t i = 0; i < spans.size(); ++i)
     keys.push_back({spans[i].rank, static_cast<uint32_t>(i), spans[i].begin.nanoseconds()});
-  std::sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
+  std::ranges::sort(keys, [](const Key& a, const Key& b) {
     return std::tie(a.rank, a.begin, a.index) < std::tie(b.rank, b.begin, b.index);
   });
   std::vector<uint32_t> order;
@@ -49,7 +49,7 @@ void sort_spans(run::Timeline& timeline) {
   const auto by_rank_and_begin = [](const run::Span& a, const run::Span& b) {
     return std::pair(a.rank, a.begin) < std::pair(b.rank, b.begin);
   };
-  if (std::is_sorted(spans.begin(), spans.end(), by_rank_and_begin)) return;
+  if (std::ranges::is_sorted(spans, by_rank_and_begin)) return;
   if (spans.size() > UINT32_MAX) return run::sort(timeline);
   const std::vector<uint32_t> order = order_of(spans);
   rearrange(spans, order);

@@ -60,7 +60,7 @@ size_t json_value_length(std::string_view text) {
 }
 
 bool JsonWalk::looks_into(std::string_view path) const {
-  return std::any_of(into_.begin(), into_.end(), [&](std::string_view wanted) {
+  return std::ranges::any_of(into_, [&](std::string_view wanted) {
     if (!wanted.ends_with('*')) return path == wanted;
     wanted.remove_suffix(1);
     return path.starts_with(wanted) &&

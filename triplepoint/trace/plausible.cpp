@@ -159,7 +159,7 @@ class Strays {
           timeline_.details[i].correlation >= 0)
         all.push_back(
             {spans_[i].rank, timeline_.details[i].correlation, spans_[i].begin.nanoseconds()});
-    if (!std::is_sorted(all.begin(), all.end())) std::sort(all.begin(), all.end());
+    if (!std::ranges::is_sorted(all)) std::ranges::sort(all);
     return all;
   }
 
@@ -193,10 +193,9 @@ class Strays {
         low >= 0 ? -ms : low - std::max(ms, std::min(hour, 4 * std::min(hour, high - low)));
     const int64_t latest = second + 100 * std::min(hour, std::max<int64_t>(high, 0));
     const auto is_early = [&](int64_t delay) { return delay < earliest; };
-    const auto early = std::count_if(delays.begin(), delays.end(), is_early);
+    const auto early = std::ranges::count_if(delays, is_early);
     const int64_t skew = low < 0 ? 0 : -ms;  // a few may well be early by little
-    const auto before =
-        std::count_if(delays.begin(), delays.end(), [&](int64_t d) { return d < skew; });
+    const auto before = std::ranges::count_if(delays, [&](int64_t d) { return d < skew; });
     const bool few = as_size(10 * early) <= std::max<size_t>(10, delays.size());
     if (before > 0 && (low < 0 || !few))
       note_reason(

@@ -97,8 +97,8 @@ Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
                     "profiler's trace of the same steps",
                     input.name()));
   const auto readers = all_readers();
-  const auto reader = std::find_if(readers.begin(), readers.end(),
-                                   [&](const Reader& r) { return r.recognizes(head); });
+  const auto reader =
+      std::ranges::find_if(readers, [&](const Reader& r) { return r.recognizes(head); });
   if (reader == readers.end()) {
     if (found.why.empty()) found.why = why_unknown(head);
     return false;
@@ -158,7 +158,7 @@ Result<std::vector<File>> files_of(const std::vector<Path>& paths) {
     for (Path& inside : TPT_TRY(list_files(path, "")))
       files.push_back({std::move(inside), false});
   }
-  std::stable_sort(files.begin(), files.end(), [](const File& a, const File& b) {
+  std::ranges::stable_sort(files, [](const File& a, const File& b) {
     return natural_less(a.path.string(), b.path.string());
   });
   return files;

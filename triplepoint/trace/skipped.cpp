@@ -10,7 +10,7 @@ namespace {
 
 void keep_few(std::vector<std::string>& all, std::string sentence) {
   constexpr size_t most = 8;
-  if (all.size() < most && std::find(all.begin(), all.end(), sentence) == all.end())
+  if (all.size() < most && std::ranges::find(all, sentence) == all.end())
     all.push_back(std::move(sentence));
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 /// Names come from an untrusted file.
 bool is_plain(const std::string& name) {
-  return std::all_of(name.begin(), name.end(), [](char c) {
+  return std::ranges::all_of(name, [](char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   });
 }
@@ -49,7 +49,7 @@ std::vector<std::string> Tables::processes(const std::string& table) const {
     if (id.size() >= 32 && id.find_first_not_of("0123456789abcdefABCDEF_") == id.npos)
       ids.push_back(std::move(id));
   }
-  std::sort(ids.begin(), ids.end());
+  std::ranges::sort(ids);
   return ids;
 }
 
@@ -82,7 +82,7 @@ std::vector<std::string> Tables::all() const {
   std::vector<std::string> names;
   for (const auto& [name, columns] : columns_)
     names.push_back(name);
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

@@ -138,7 +138,7 @@ inline std::vector<std::string> described(const run::Timeline& t) {
                         d.threads_per_block, d.occupancy, d.in_elements, d.out_elements);
     lines.push_back(std::move(line));
   }
-  std::sort(lines.begin(), lines.end());
+  std::ranges::sort(lines);
   return lines;
 }
 

@@ -55,7 +55,7 @@ void mark_steps(run::Run& run) {
   const auto marked = [&](const run::Span& span) {
     return run.timeline.types[as_size(span.type)].kind == run::SpanKind::step;
   };
-  if (std::any_of(run.timeline.spans.begin(), run.timeline.spans.end(), marked)) return;
+  if (std::ranges::any_of(run.timeline.spans, marked)) return;
   std::set<int32_t> ranks;
   for (const run::Span& span : run.timeline.spans)
     ranks.insert(span.rank);
@@ -300,7 +300,7 @@ bool TraceOptions::asks_for(const std::string& table) const {
   if (format == "json" || show == "all") return true;
   if (!show) return false;
   const auto tables = split_list(*show);
-  return tables && std::find(tables->begin(), tables->end(), table) != tables->end();
+  return tables && std::ranges::find(*tables, table) != tables->end();
 }
 
 bool TraceOptions::compares_operators() const {
@@ -322,7 +322,7 @@ Result<std::vector<int32_t>> parse_ranks(std::string_view text) {
     for (int64_t rank = first; rank <= last; ++rank)
       ranks.push_back(static_cast<int32_t>(rank));
   }
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   return ranks;
 }
 

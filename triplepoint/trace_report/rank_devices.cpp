@@ -37,7 +37,7 @@ std::map<int32_t, std::set<int32_t>> devices_of_ranks(const run::Timeline& timel
 }
 
 bool knows_a_rank(const run::Run& recording, const std::map<int32_t, std::set<int32_t>>& ranks) {
-  return std::any_of(recording.devices.begin(), recording.devices.end(), [&](const auto& device) {
+  return std::ranges::any_of(recording.devices, [&](const auto& device) {
     return device.rank && ranks.contains(*device.rank);
   });
 }
@@ -45,9 +45,9 @@ bool knows_a_rank(const run::Run& recording, const std::map<int32_t, std::set<in
 /// Why the numbers of the traces are not those of the recording's devices; empty if they are.
 std::string mismatch(const run::Run& recording, const run::Run& traces,
                      const std::map<int32_t, std::set<int32_t>>& ranks) {
-  const bool one_node = std::all_of(
-      recording.devices.begin(), recording.devices.end(),
-      [&](const run::Device& device) { return device.node == recording.devices.front().node; });
+  const bool one_node = std::ranges::all_of(recording.devices, [&](const run::Device& device) {
+    return device.node == recording.devices.front().node;
+  });
   if (!one_node) return "the recording is of several nodes";
   if (const auto hosts = traces.numbers.num_hosts)
     return fmt::format("the traces are of {} hosts", *hosts);
@@ -61,8 +61,8 @@ std::string mismatch(const run::Run& recording, const run::Run& traces,
       return fmt::format(
           "ranks {} and {} both call their device {}, as processes do that see one GPU each",
           other->second, rank, own);
-    if (std::none_of(recording.devices.begin(), recording.devices.end(),
-                     [own](const run::Device& device) { return device.local == own; }))
+    if (std::ranges::none_of(recording.devices,
+                             [own](const run::Device& device) { return device.local == own; }))
       return fmt::format("the recording has no GPU {}", own);
   }
   return "";
@@ -90,8 +90,8 @@ std::optional<std::string> gpu_of_traces(const spec::Library& library, const run
 std::string take_ranks_from_traces(run::Run& recording, const run::Run& traces) {
   const auto ranks = devices_of_ranks(traces.timeline);
   if (recording.devices.empty() || ranks.empty() || knows_a_rank(recording, ranks)) return "";
-  const bool knows_others = std::any_of(recording.devices.begin(), recording.devices.end(),
-                                        [](const auto& device) { return device.rank.has_value(); });
+  const bool knows_others = std::ranges::any_of(
+      recording.devices, [](const auto& device) { return device.rank.has_value(); });
   const std::string why =
       knows_others ? "the recording is of other ranks" : mismatch(recording, traces, ranks);
   if (!why.empty())

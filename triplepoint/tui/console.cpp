@@ -250,7 +250,7 @@ void add_spread_rows(const DataTable& table, std::vector<TextRow>& rows) {
 bool stands_left(const DataTable& table, std::size_t column) {
   if (table.columns[column].align != Align::by_content)
     return table.columns[column].align == Align::left;
-  return std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& row) {
+  return std::ranges::any_of(table.rows, [&](const auto& row) {
     return std::holds_alternative<std::string>(row[column]);
   });
 }
@@ -372,7 +372,7 @@ std::string printable(std::string_view utf8) {
 }
 
 std::size_t display_width(std::string_view utf8) {
-  return static_cast<std::size_t>(std::count_if(utf8.begin(), utf8.end(), begins_character));
+  return static_cast<std::size_t>(std::ranges::count_if(utf8, begins_character));
 }
 
 std::string shorten(std::string_view utf8, std::size_t width) {

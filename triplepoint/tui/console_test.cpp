@@ -60,7 +60,7 @@ TEST_CASE("control characters of names reach no terminal, and break no table") {
     for (const std::string own : {"\033[0m", "\033[1m", "\033[31m"})
       for (std::size_t at; (at = text.find(own)) != std::string::npos;)
         text.erase(at, own.size());
-    CHECK(std::count(text.begin(), text.end(), '\n') == (text.starts_with("triple") ? 2 : 4));
+    CHECK(std::ranges::count(text, '\n') == (text.starts_with("triple") ? 2 : 4));
     for (const char byte : {'\033', '\x7f', '\r', '\a', '\x9b'})
       CHECK(text.find(byte) == std::string::npos);
   }

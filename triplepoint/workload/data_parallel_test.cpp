@@ -208,8 +208,7 @@ TEST_CASE(
 TEST_CASE("squares are added over data ranks where states or experts are dealt out over them") {
   const auto adds = [](const spec::Job& job) {
     const std::vector<spec::Op> ops = build_work_graph(job).step_works.front().gradient_norm;
-    return std::any_of(ops.begin(), ops.end(),
-                       [](const spec::Op& op) { return op.group == GroupKind::data; });
+    return std::ranges::any_of(ops, [](const spec::Op& op) { return op.group == GroupKind::data; });
   };
   spec::Job dense = data_parallel(Sharding::none);
   CHECK(!adds(dense));

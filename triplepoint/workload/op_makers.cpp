@@ -186,7 +186,7 @@ double gathered_element(const LayerContext& context) {
 bool is_adapted(const LayerContext& context, std::string_view lora_target) {
   if (!context.plan().lora || lora_target.empty()) return false;
   const auto& targets = context.plan().lora->targets;
-  return std::find(targets.begin(), targets.end(), lora_target) != targets.end();
+  return std::ranges::find(targets, lora_target) != targets.end();
 }
 
 void add_linear(const LayerContext& context, const Linear& linear, Passes& passes) {

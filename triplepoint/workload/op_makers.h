@@ -27,8 +27,8 @@ struct Passes {
   }
 
   void turn_backward() {
-    std::reverse(backward_input.begin(), backward_input.end());
-    std::reverse(backward_weight.begin(), backward_weight.end());
+    std::ranges::reverse(backward_input);
+    std::ranges::reverse(backward_weight);
   }
 };
 

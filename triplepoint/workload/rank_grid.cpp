@@ -199,7 +199,7 @@ GroupShape RankGrid::widest_shape(GroupKind kind, const std::vector<Place>& firs
   leaders.reserve(first_node.size());
   for (const Place& place : first_node) {
     const int64_t leader = leader_of(kind, place);
-    if (std::find(leaders.begin(), leaders.end(), leader) != leaders.end()) continue;
+    if (std::ranges::find(leaders, leader) != leaders.end()) continue;
     leaders.push_back(leader);
     const GroupShape shape = shape_around(kind, place);
     if (shape.nodes > widest.nodes) widest = shape;

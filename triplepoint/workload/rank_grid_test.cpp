@@ -53,7 +53,7 @@ std::vector<std::vector<int64_t>> megatron_groups(const std::vector<Dimension>& 
     }
     keyed.emplace_back(key, rank);
   }
-  std::sort(keyed.begin(), keyed.end());
+  std::ranges::sort(keyed);
   std::vector<std::vector<int64_t>> groups;
   for (size_t i = 0; i < keyed.size(); ++i) {
     if (i == 0 || keyed[i].first != keyed[i - 1].first) groups.emplace_back();
@@ -140,7 +140,7 @@ TEST_CASE("the groups of each kind share out the ranks") {
         const RankGrid grid(job_of(s, order));
         for (int64_t rank = 0; rank < grid.world_size(); ++rank) {
           const auto group = grid.members(kind, rank);
-          CHECK(std::count(group.begin(), group.end(), rank) == 1);
+          CHECK(std::ranges::count(group, rank) == 1);
           CHECK(grid.members(kind, group.back()) == group);
         }
       }

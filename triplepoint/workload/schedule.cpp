@@ -183,9 +183,8 @@ std::vector<StageProgram> build_programs(const spec::Job& job) {
 }
 
 int64_t peak_in_flight(const StageProgram& program) {
-  const bool split = std::any_of(program.begin(), program.end(), [](const Action& action) {
-    return action.kind == ActionKind::backward_weight;
-  });
+  const bool split = std::ranges::any_of(
+      program, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
   int64_t now = 0, peak = 0;
   for (const Action& action : program) {
     if (action.kind == ActionKind::forward) peak = std::max(peak, ++now);

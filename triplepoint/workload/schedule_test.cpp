@@ -43,7 +43,7 @@ class ProgramRunner {
     }
     for (size_t stage = 0; stage < stages_; ++stage)
       if (next[stage] < programs_[stage].size()) return std::nullopt;
-    return *std::max_element(now.begin(), now.end());
+    return *std::ranges::max_element(now);
   }
 
  private:
@@ -205,8 +205,7 @@ TEST_CASE("phases come in order: warm-up, steady, cool-down") {
   for (const Case& c : many_cases())
     for (const StageProgram& program :
          build_schedule(c.schedule, c.stages, c.microbatches, c.chunks))
-      CHECK(std::is_sorted(program.begin(), program.end(),
-                           [](const Action& a, const Action& b) { return a.phase < b.phase; }));
+      CHECK(std::ranges::is_sorted(program, {}, &Action::phase));
 }
 
 }  // namespace

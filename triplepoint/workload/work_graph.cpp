@@ -20,8 +20,7 @@ using Layout = std::vector<std::vector<ChunkLayers>>;
 /// Index of an equal entry in `seen`, appended if there is none.
 template <class T, class Same>
 int64_t index_of(std::vector<T>& seen, const T& value, const Same& same) {
-  const auto found =
-      std::find_if(seen.begin(), seen.end(), [&](const T& other) { return same(other, value); });
+  const auto found = std::ranges::find_if(seen, [&](const T& other) { return same(other, value); });
   if (found != seen.end()) return found - seen.begin();
   seen.push_back(value);
   return static_cast<int64_t>(seen.size()) - 1;

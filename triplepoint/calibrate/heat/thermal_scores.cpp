@@ -351,8 +351,8 @@ ThermalTrace& trace_of(std::vector<std::vector<ThermalTrace>>& nodes, const Cell
   const std::string name = cells.text("trace_id"), node = cells.text("node");
   for (std::vector<ThermalTrace>& traces : nodes) {
     if (traces.front().node != node) continue;
-    const auto found = std::find_if(traces.begin(), traces.end(),
-                                    [&](const ThermalTrace& t) { return t.name == name; });
+    const auto found =
+        std::ranges::find_if(traces, [&](const ThermalTrace& t) { return t.name == name; });
     if (found != traces.end()) return *found;
     return traces.emplace_back(
         ThermalTrace{.name = name, .node = node, .cluster = cells.text("cluster")});
@@ -399,8 +399,8 @@ spec::Chassis lonely_slot(const spec::Chassis& chassis) {
 std::vector<std::vector<double>> predict_node(const std::vector<ThermalTrace>& traces,
                                               const spec::ThermalLadder& ladder,
                                               const spec::Chassis& chassis) {
-  const auto hottest = std::max_element(
-      traces.begin(), traces.end(),
+  const auto hottest = std::ranges::max_element(
+      traces,
       [](const ThermalTrace& a, const ThermalTrace& b) { return hottest_of(a) < hottest_of(b); });
   std::vector<std::vector<double>> shown;
   if (hottest == traces.end()) return shown;

@@ -40,8 +40,8 @@ constexpr std::array word_columns = {"row_id",      "family", "sweep", "source",
 bool is_of_the_row(std::string_view title) {
   const auto is_title = [&](const NumberColumn& column) { return column.title == title; };
   return title.starts_with("note") ||
-         std::find(word_columns.begin(), word_columns.end(), title) != word_columns.end() ||
-         std::any_of(number_columns.begin(), number_columns.end(), is_title);
+         std::ranges::find(word_columns, title) != word_columns.end() ||
+         std::ranges::any_of(number_columns, is_title);
 }
 
 /// The columns that describe the job, once all columns are known to mean something.
@@ -54,7 +54,7 @@ Result<std::vector<std::size_t>> job_columns(const CsvTable& table,
   std::vector<std::size_t> columns;
   for (std::size_t c = 0; c < table.header().size(); ++c) {
     const std::string& title = table.header()[c];
-    if (is_of_the_row(title) || std::find(more.begin(), more.end(), title) != more.end()) continue;
+    if (is_of_the_row(title) || std::ranges::find(more, title) != more.end()) continue;
     if (known.count(title) == 0)
       return error(
           fmt::format("{}:1: unknown column \"{}\" (neither a key of a job file nor a "

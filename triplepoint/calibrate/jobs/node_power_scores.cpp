@@ -111,8 +111,8 @@ double evaluating_seconds(double left, double evaluation, double between) {
 }  // namespace
 
 const RunProtocol::Benchmark* RunProtocol::find(const std::string& benchmark) const {
-  const auto found = std::find_if(benchmarks.begin(), benchmarks.end(),
-                                  [&](const Benchmark& known) { return known.name == benchmark; });
+  const auto found = std::ranges::find_if(
+      benchmarks, [&](const Benchmark& known) { return known.name == benchmark; });
   return found == benchmarks.end() ? nullptr : &*found;
 }
 
@@ -135,8 +135,7 @@ double NodePhases::mean_w() const {
 
 double NodePhases::median_w() const {
   std::array parts = {rest, training, evaluating, mixed};
-  std::sort(parts.begin(), parts.end(),
-            [](const Part& a, const Part& b) { return a.watts < b.watts; });
+  std::ranges::sort(parts, {}, &Part::watts);
   double half = 0;
   for (const Part& part : parts)
     half += 0.5 * part.seconds;

@@ -315,8 +315,7 @@ MachineError errors_of(std::string rows_of, const std::vector<Row>& rows, const 
   for (const Row& row : rows)
     off.push_back(100 * std::abs(predict(row) / row.seconds - 1));
   return {std::move(rows_of), static_cast<int64_t>(rows.size()),
-          off.empty() ? 0 : upper_median(off),
-          off.empty() ? 0 : *std::max_element(off.begin(), off.end())};
+          off.empty() ? 0 : upper_median(off), off.empty() ? 0 : *std::ranges::max_element(off)};
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ void score_duty(Scorer& scorer, const std::vector<Point>& points, const Point& d
 }
 
 void score_group(Scorer& scorer, std::vector<const Point*> group) {
-  std::stable_sort(group.begin(), group.end(), freer);
+  std::ranges::stable_sort(group, freer);
   if (group[0]->unit == "GB/s") return score_bandwidth(scorer, group);
   score_learned(scorer, group);
 }

@@ -22,8 +22,8 @@ constexpr std::size_t smallest_sweep = 4;
 std::vector<double> ranks(std::span<const double> numbers) {
   std::vector<std::size_t> order(numbers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return numbers[a] < numbers[b]; });
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return numbers[a] < numbers[b]; });
   std::vector<double> rank(numbers.size());
   for (std::size_t begin = 0; begin < order.size();) {
     std::size_t end = begin + 1;
@@ -116,7 +116,7 @@ ErrorSummary summarize(std::span<const ScoredRow* const> rows) {
   summary.median_abs = quantile(sizes, 0.5);
   summary.p90_abs = quantile(sizes, 0.9);
   summary.mean_abs = mean(sizes);
-  summary.max_abs = *std::max_element(sizes.begin(), sizes.end());
+  summary.max_abs = *std::ranges::max_element(sizes);
   summary.signed_mean = mean(errors);
   summary.rank_correlation = correlation_within_sweeps(rows);
   return summary;

@@ -64,9 +64,9 @@ const TableKind& nearest_kind(const CsvTable& table) {
   const auto missing_share = [&](const TableKind& kind) {
     return as_real(missing_columns(table, kind).size()) / as_real(kind.columns.size());
   };
-  return *std::min_element(
-      all_kinds.begin(), all_kinds.end(),
-      [&](const TableKind& a, const TableKind& b) { return missing_share(a) < missing_share(b); });
+  return *std::ranges::min_element(all_kinds, [&](const TableKind& a, const TableKind& b) {
+    return missing_share(a) < missing_share(b);
+  });
 }
 
 }  // namespace

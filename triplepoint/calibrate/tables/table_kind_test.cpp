@@ -52,7 +52,7 @@ TEST_CASE("the order of columns does not matter") {
   for (const Header& header : headers) {
     CAPTURE(header.kind);
     std::vector<std::string> columns = table_of(std::string(header.columns) + "\n").header();
-    std::reverse(columns.begin(), columns.end());
+    std::ranges::reverse(columns);
     const CsvTable table = table_of(fmt::format("{}\n", fmt::join(columns, ",")));
     const Result<const TableKind*> kind = recognize_table(table);
     REQUIRE_MESSAGE(kind, kind.error().what);

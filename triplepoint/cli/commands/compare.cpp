@@ -84,14 +84,14 @@ class Compare : public Command {
     const std::vector<std::string> names = TPT_TRY(chosen_names());
     for (const std::string& source : sources_)
       if (!path_exists(source)) return error(fmt::format("{}: no such file or folder", source));
-    const auto studies = std::count_if(sources_.begin(), sources_.end(), is_study);
+    const auto studies = std::ranges::count_if(sources_, is_study);
     if (studies == 0) return finish(console, TPT_TRY(runs(names)));
     if (studies == static_cast<std::ptrdiff_t>(sources_.size()))
       return finish(console, TPT_TRY(all_studies(names)));
     return error(fmt::format(
         "{} is a study and {} is not (jobs are joined by name, runs one by one); name runs of the "
         "study, as in STUDY/runs/NAME.run",
-        *std::find_if(sources_.begin(), sources_.end(), is_study),
+        *std::ranges::find_if(sources_, is_study),
         *std::find_if_not(sources_.begin(), sources_.end(), is_study)));
   }
 

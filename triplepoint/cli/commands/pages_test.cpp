@@ -143,7 +143,7 @@ TEST_CASE("serve: the first page lists runs with their numbers, and leads to the
   CHECK(contains(index.body, "href=\"/deep/my%20run.html\""));
   const HttpResponse page = site.answer(request("/deep/my run.html"));
   const auto has = [&](const char* name, const char* part) {
-    return std::any_of(page.headers.begin(), page.headers.end(), [&](const auto& header) {
+    return std::ranges::any_of(page.headers, [&](const auto& header) {
       return header.first == name && contains(header.second, part);
     });
   };

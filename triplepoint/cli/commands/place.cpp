@@ -82,7 +82,7 @@ class Place : public Command {
   Result<void> check_words() const {
     if (hosts_ && !output_)
       return error("--hosts belongs to -o (nothing else names nodes); add -o DIR, or leave it out");
-    if (choice_.row && std::none_of(from_.begin(), from_.end(), app::may_have_rows))
+    if (choice_.row && std::ranges::none_of(from_, app::may_have_rows))
       return error(
           "--row belongs to a CSV table (nothing else has rows of that name); add --from "
           "FILE.csv, or leave it out");

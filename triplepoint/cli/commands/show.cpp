@@ -76,7 +76,7 @@ DataTable list_table(const Library& library, const Kind& kind) {
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 /// What a file in the form of data/ describes; null for any other file.

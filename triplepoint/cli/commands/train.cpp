@@ -81,8 +81,7 @@ class Train : public Command {
 
  private:
   bool wants_trainers_help() const {
-    return std::find(trainer_flags_.begin(), trainer_flags_.end(), "--help") !=
-           trainer_flags_.end();
+    return std::ranges::find(trainer_flags_, "--help") != trainer_flags_.end();
   }
 
   int64_t warmup() const { return warmup_.value_or(std::min<int64_t>(2, steps_ - 1)); }

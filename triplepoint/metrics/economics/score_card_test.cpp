@@ -107,7 +107,7 @@ TEST_CASE("a cluster that slows down by a tenth drifts by about that") {
 
 TEST_CASE("numbers that a run does not know are absent") {
   const ScoreValues v = measure_for_score({}, Seconds());
-  CHECK(std::none_of(v.begin(), v.end(), [](const auto& value) { return value.has_value(); }));
+  CHECK(std::ranges::none_of(v, [](const auto& value) { return value.has_value(); }));
 }
 
 TEST_CASE("the reference scores one") {
@@ -119,7 +119,7 @@ TEST_CASE("the reference scores one") {
 TEST_CASE("the order of jobs does not change a bit of the score") {
   const ScoreCard reference = drawn_card(1), card = drawn_card(2);
   ScoreCard turned = card;
-  std::reverse(turned.jobs.begin(), turned.jobs.end());
+  std::ranges::reverse(turned.jobs);
   CHECK(against(reference, card).score.value() == against(reference, turned).score.value());
 }
 
@@ -170,7 +170,7 @@ run::Run run_of(const spec::Job& job) {
 }
 
 bool complains_of(const std::vector<std::string>& broken, std::string_view word) {
-  return std::any_of(broken.begin(), broken.end(), [&](const std::string& sentence) {
+  return std::ranges::any_of(broken, [&](const std::string& sentence) {
     return sentence.find(word) != std::string::npos;
   });
 }

@@ -85,8 +85,7 @@ std::optional<double> throttled_share(const run::Run& run, const run::StepRecord
 std::optional<double> spread_of(const std::vector<double>& temperatures) {
   if (temperatures.empty()) return std::nullopt;
   const auto [low, high] = std::minmax_element(temperatures.begin(), temperatures.end());
-  if (std::any_of(temperatures.begin(), temperatures.end(),
-                  [](double t) { return !std::isfinite(t); }))
+  if (std::ranges::any_of(temperatures, [](double t) { return !std::isfinite(t); }))
     return std::nullopt;
   return *high - *low;
 }

@@ -62,7 +62,7 @@ class OneForwardOneBackward {
         --left;
       }
     }
-    const int64_t end = *std::max_element(now.begin(), now.end());
+    const int64_t end = *std::ranges::max_element(now);
     for (int s = 0; s < p_; ++s)
       wait(s, now[as_size(s)], end, 2);
     run_.steps = {{.begin = Instant(0), .end = Instant(end), .samples = m_}};

@@ -316,8 +316,7 @@ std::vector<int64_t> most_affected(const FaultEffect& effect, size_t most) {
     const double clock = std::round(std::abs(now.clock_mhz - baseline[d].clock_mhz));
     return std::pair(clock, std::abs(now.die_c - baseline[d].die_c));
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return change(a) > change(b); });
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return change(a) > change(b); });
   order.resize(std::min(order.size(), most));
   return order;
 }

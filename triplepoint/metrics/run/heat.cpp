@@ -42,8 +42,7 @@ std::vector<SlotMean> slot_means(const View& view) {
   means.reserve(slots.size());
   for (const auto& [slot, mean] : slots)
     means.push_back({mean.value(), slot});
-  std::stable_sort(means.begin(), means.end(),
-                   [](SlotMean a, SlotMean b) { return a.degrees < b.degrees; });
+  std::ranges::stable_sort(means, [](SlotMean a, SlotMean b) { return a.degrees < b.degrees; });
   return means;
 }
 
@@ -77,13 +76,13 @@ void answer_hot_and_cool(const View& view, Metrics& answer) {
   Mean hot, cool;
   for (size_t i = 0; i < view.run.devices.size(); ++i) {
     if (!view.devices[i].die_mean_c) continue;
-    const bool is_cool = std::find(cool_slots.begin(), cool_slots.end(),
-                                   view.run.devices[i].slot) != cool_slots.end();
+    const bool is_cool =
+        std::ranges::find(cool_slots, view.run.devices[i].slot) != cool_slots.end();
     (is_cool ? cool : hot).add(*view.devices[i].die_mean_c);
   }
   for (size_t i = cool_slots.size(); i < slots.size(); ++i)
     answer.hot_slots.push_back(slots[i].slot);
-  std::sort(answer.hot_slots.begin(), answer.hot_slots.end());
+  std::ranges::sort(answer.hot_slots);
   answer.hot_mean_c = hot.value();
   answer.cool_mean_c = cool.value();
   if (cool.value() > 0) answer.hot_over_cool = hot.value() / cool.value();

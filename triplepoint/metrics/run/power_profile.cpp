@@ -25,10 +25,10 @@ struct Grid {
 };
 
 double highest_of(const Curve& curve) {
-  return *std::max_element(curve.begin(), curve.end());
+  return *std::ranges::max_element(curve);
 }
 double lowest_of(const Curve& curve) {
-  return *std::min_element(curve.begin(), curve.end());
+  return *std::ranges::min_element(curve);
 }
 double swing_of(const Curve& curve) {
   return highest_of(curve) - lowest_of(curve);

@@ -72,10 +72,9 @@ std::vector<std::string> gpus_with_tables(const spec::Library& library) {
   for (const std::string& gpu : spec::list_gpus(library)) {
     const auto numbers = spec::provenance(library, "calibrations/" + gpu + "/kernels");
     if (!numbers) continue;
-    const bool fitted =
-        std::any_of(numbers->begin(), numbers->end(), [](const spec::Provenance& number) {
-          return number.key == "kernels.gemm_peak_share" && number.kind == spec::NumberKind::fitted;
-        });
+    const bool fitted = std::ranges::any_of(*numbers, [](const spec::Provenance& number) {
+      return number.key == "kernels.gemm_peak_share" && number.kind == spec::NumberKind::fitted;
+    });
     if (fitted) gpus.push_back(gpu);
   }
   return gpus;
@@ -142,8 +141,7 @@ Result<PredictionIntervals> PredictionIntervals::load(const spec::Library& libra
 
 Regime PredictionIntervals::regime_of(const spec::Job& job) const {
   const spec::Gpu& gpu = job.cluster.gpu;
-  const bool measured =
-      std::find(measured_gpus_.begin(), measured_gpus_.end(), gpu.name) != measured_gpus_.end();
+  const bool measured = std::ranges::find(measured_gpus_, gpu.name) != measured_gpus_.end();
   return {{"stack", job.stack.name},
           {"experts", job.model.moe ? "moe" : "dense"},
           {"bits", bits_of(job.plan.precision)},

@@ -25,8 +25,8 @@ spec::Job job_with(const char* model, const char* cluster) {
 }
 
 std::string level(const Regime& regime, const std::string& feature) {
-  const auto found = std::find_if(regime.begin(), regime.end(),
-                                  [&](const auto& entry) { return entry.first == feature; });
+  const auto found =
+      std::ranges::find_if(regime, [&](const auto& entry) { return entry.first == feature; });
   REQUIRE(found != regime.end());
   return found->second;
 }

@@ -51,8 +51,7 @@ bool is_same_line(const run::StepRecord& before, const run::StepRecord& step) {
 std::vector<Line> lines_of(std::span<const run::StepRecord> steps) {
   constexpr double least_alike = 0.4;  // of all steps; fewer are alike by chance
   std::vector<run::StepRecord> sorted(steps.begin(), steps.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  std::ranges::stable_sort(sorted, [](const auto& a, const auto& b) { return a.begin < b.begin; });
   size_t alike = 0;
   for (size_t i = 1; i < sorted.size(); ++i)
     alike += is_same_line(sorted[i - 1], sorted[i]);
@@ -200,8 +199,8 @@ class History {
     std::erase_if(history.patterns, [&](const StepPattern& pattern) {
       return pattern.cost < least_cost * history.mean;
     });
-    std::stable_sort(history.patterns.begin(), history.patterns.end(),
-                     [](const auto& a, const auto& b) { return a.cost > b.cost; });
+    std::ranges::stable_sort(history.patterns,
+                             [](const auto& a, const auto& b) { return a.cost > b.cost; });
     history.rest = history.mean - history.base;
     for (const StepPattern& pattern : history.patterns)
       history.rest = history.rest - pattern.cost;

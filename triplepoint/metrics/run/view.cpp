@@ -25,8 +25,8 @@ bool shows_more(const run::Timeline& timeline, const run::Extent& window) {
   const auto outside = [&](const auto& item) {
     return item.begin < window.begin || item.begin >= window.end;
   };
-  return std::any_of(timeline.spans.begin(), timeline.spans.end(), outside) ||
-         std::any_of(timeline.instances.begin(), timeline.instances.end(), outside);
+  return std::ranges::any_of(timeline.spans, outside) ||
+         std::ranges::any_of(timeline.instances, outside);
 }
 
 /// A timeline may show one rank of several alike; the plan knows the stage of all of them.
@@ -39,8 +39,8 @@ void find_ranks_and_stages(View& view) {
     seen[rank] = true;
     if (item.stage >= 0) view.stage_of_rank[rank] = item.stage;
   };
-  std::for_each(timeline.spans.begin(), timeline.spans.end(), note);
-  std::for_each(timeline.instances.begin(), timeline.instances.end(), note);
+  std::ranges::for_each(timeline.spans, note);
+  std::ranges::for_each(timeline.instances, note);
   for (size_t rank = 0; rank < seen.size(); ++rank)
     if (seen[rank]) view.ranks.push_back(static_cast<int32_t>(rank));
   if (!view.run.manifest.job) return;

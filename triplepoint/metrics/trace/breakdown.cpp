@@ -178,7 +178,7 @@ std::vector<KernelRow> kernel_table(const run::Timeline& timeline, KernelTableBy
     if (row.known_time > 0) row.row.occupancy = row.occupancy_time / row.known_time;
     if (row.row.count > 0) table.push_back(row.row);
   }
-  std::sort(table.begin(), table.end(), is_longer);
+  std::ranges::sort(table, is_longer);
   return table;
 }
 

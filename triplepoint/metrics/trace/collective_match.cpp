@@ -74,9 +74,9 @@ class Matcher {
       refuse_impossible();
     }
     note_missing_ranks();
-    std::stable_sort(
-        result_.collectives.begin(), result_.collectives.end(),
-        [](const Collective& a, const Collective& b) { return a.first_begin() < b.first_begin(); });
+    std::ranges::stable_sort(result_.collectives, [](const Collective& a, const Collective& b) {
+      return a.first_begin() < b.first_begin();
+    });
     for (const Collective& collective : result_.collectives)
       result_.unmatched += !collective.across_ranks();
     result_.unmatched += static_cast<int64_t>(result_.alone.size());
@@ -237,7 +237,7 @@ class Matcher {
   void sort_by_launch(std::vector<int32_t>& spans) const {
     // Those without sound stamps are no launch's; all of a pair run in one order.
     if (std::ranges::any_of(spans, [&](int32_t i) { return is_untimed_message(i); })) return;
-    std::stable_sort(spans.begin(), spans.end(), [&](int32_t a, int32_t b) {
+    std::ranges::stable_sort(spans, [&](int32_t a, int32_t b) {
       return timeline_.details[as_size(a)].correlation < timeline_.details[as_size(b)].correlation;
     });
   }
@@ -495,8 +495,7 @@ class Matcher {
       // whole array.
       result.size = std::max(result.size, spans_.work(index).bytes);
     }
-    std::sort(result.parts.begin(), result.parts.end(),
-              [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    std::ranges::sort(result.parts, [](const auto& a, const auto& b) { return a.rank < b.rank; });
     if (detail != nullptr) fill_in(result, *detail);
     return result;
   }

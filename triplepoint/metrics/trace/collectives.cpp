@@ -17,7 +17,7 @@ namespace {
 
 template <class Less>
 const CollectivePart& extreme_part(const Collective& collective, Less less) {
-  return *std::min_element(collective.parts.begin(), collective.parts.end(), less);
+  return *std::ranges::min_element(collective.parts, less);
 }
 
 void add(CollectiveRow& row, const Collective& collective) {
@@ -208,7 +208,7 @@ class Fitter {
       edge.scatter = differences.size() > 2 ? lower_median(std::move(differences)) : unknown;
       edges.push_back(edge);
     }
-    std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+    std::ranges::sort(edges, [](const Edge& a, const Edge& b) {
       return std::tie(a.scatter, a.anchors, a.a, a.b) < std::tie(b.scatter, b.anchors, b.a, b.b);
     });
     return edges;
@@ -297,7 +297,7 @@ class Fitter {
       fit.ranks.push_back(clock);
     }
     if (all.empty()) return fit;
-    fit.worst_residual = *std::max_element(all.begin(), all.end());
+    fit.worst_residual = *std::ranges::max_element(all);
     fit.residual = lower_median(std::move(all));
     return fit;
   }
@@ -314,7 +314,7 @@ class Fitter {
 bool ClockFit::clocks_differ(int64_t noise) const {
   // Within its scatter an offset cannot be told from ranks that leave one after the other.
   constexpr int64_t times_scatter = 5;
-  return std::any_of(ranks.begin(), ranks.end(), [&](const RankClock& clock) {
+  return std::ranges::any_of(ranks, [&](const RankClock& clock) {
     return std::abs(clock.offset) > std::max(noise, times_scatter * residual);
   });
 }

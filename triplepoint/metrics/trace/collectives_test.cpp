@@ -22,7 +22,7 @@ run::Timeline collective_timeline(const std::vector<std::vector<int64_t>>& begin
   timeline.num_ranks = static_cast<int32_t>(begins.front().size());
   timeline.communicators = {{.name = "tensor", .size = timeline.num_ranks}};
   for (size_t c = 0; c < begins.size(); ++c) {
-    const int64_t end = *std::max_element(begins[c].begin(), begins[c].end()) + 10;
+    const int64_t end = *std::ranges::max_element(begins[c]) + 10;
     for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
       const Instant begin(begins[c][as_size(rank)]);
       timeline.spans.push_back({.begin = begin,

@@ -58,7 +58,7 @@ class Walker {
     int64_t time = node < 0 ? 0 : graph_.node(node).end;
     while (node >= 0)
       std::tie(node, time) = step(node, time);
-    std::reverse(pieces_.begin(), pieces_.end());
+    std::ranges::reverse(pieces_);
     return std::move(pieces_);
   }
 
@@ -105,7 +105,7 @@ class DependencyReplay {
       events_.push_back({node.end, node.on_host ? 1 : 0, place});
       events_.push_back({node.begin, node.on_host ? 2 : 3, place});
     }
-    std::sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
+    std::ranges::sort(events_, [](const Event& a, const Event& b) {
       return std::tuple(a.time, a.order, a.node) < std::tuple(b.time, b.order, b.node);
     });
   }
@@ -209,8 +209,8 @@ void add_shares(const std::vector<run::SpanType>& all_types, const TypeOf& type_
   for (const auto& [rank, share] : ranks)
     path.ranks.push_back(share);
   const auto longest = [](const auto& a, const auto& b) { return a.on_path > b.on_path; };
-  std::stable_sort(path.shares.begin(), path.shares.end(), longest);
-  std::stable_sort(path.kernels.begin(), path.kernels.end(), longest);
+  std::ranges::stable_sort(path.shares, longest);
+  std::ranges::stable_sort(path.kernels, longest);
 }
 
 /// What is the same of every graph: of a path whose pieces are known. `first`: the first begin on

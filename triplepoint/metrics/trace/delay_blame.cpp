@@ -112,7 +112,7 @@ class Propagation {
   DelayBlame propagate() {
     std::vector<size_t> order(collectives_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) {
       return collectives_[a].last_begin() < collectives_[b].last_begin();
     });
     measure_windows(order);
@@ -198,7 +198,7 @@ class Propagation {
     for (const int32_t i : alone)
       own.push_back({.part = {spans_.rank(i), i, spans_.begin(i), spans_.end(i)},
                      .place = static_cast<int32_t>(own.size())});
-    std::stable_sort(own.begin(), own.end(), [&](const Communication& a, const Communication& b) {
+    std::ranges::stable_sort(own, [&](const Communication& a, const Communication& b) {
       if (a.part.begin != b.part.begin) return a.part.begin < b.part.begin;
       return is_listed_before(a, b);
     });
@@ -315,8 +315,7 @@ class Propagation {
   static bool are_comparable(const Collective& collective, const std::vector<OwnTime>& own) {
     if (collective.is_message) return false;
     const auto idles = [](const OwnTime& o) { return o.kernels == 0; };
-    return std::none_of(own.begin(), own.end(), idles) ||
-           std::all_of(own.begin(), own.end(), idles);
+    return std::ranges::none_of(own, idles) || std::ranges::all_of(own, idles);
   }
 
   void visit(size_t c) {
@@ -406,7 +405,7 @@ class Propagation {
     }
     own = std::move(after);
     while (own.size() > most_kept)
-      own.erase(std::min_element(own.begin(), own.end(), [](const auto& a, const auto& b) {
+      own.erase(std::ranges::min_element(own, [](const auto& a, const auto& b) {
         return std::abs(a.second) < std::abs(b.second);
       }));
   }

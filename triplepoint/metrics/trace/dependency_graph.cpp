@@ -22,7 +22,7 @@ class Ends {
  public:
   void add(int64_t end, int32_t node, int32_t lane) { list_.push_back({end, node, lane}); }
   void sort() {
-    std::sort(list_.begin(), list_.end(), [](const Entry& a, const Entry& b) {
+    std::ranges::sort(list_, [](const Entry& a, const Entry& b) {
       return std::pair(a.end, a.node) < std::pair(b.end, b.node);
     });
   }

@@ -132,8 +132,7 @@ class HangFinder {
     pending.communicator = communicator;
     pending.sequence = sequence;
     pending.parts = parts;
-    std::sort(pending.parts.begin(), pending.parts.end(),
-              [](const IssuePart& a, const IssuePart& b) { return a.rank < b.rank; });
+    std::ranges::sort(pending.parts, {}, &IssuePart::rank);
     std::set<int32_t> members(group(communicator).ranks.begin(), group(communicator).ranks.end());
     for (const auto& [rank, number] : last)
       members.insert(rank);
@@ -204,21 +203,19 @@ class HangFinder {
 }  // namespace
 
 std::optional<HangReport> find_hang(const run::Timeline& timeline) {
-  if (timeline.details.empty() || std::none_of(timeline.types.begin(), timeline.types.end(),
-                                               [](const auto& t) { return run::issue_state(t); }))
+  if (timeline.details.empty() ||
+      std::ranges::none_of(timeline.types, [](const auto& t) { return run::issue_state(t); }))
     return std::nullopt;
   return HangFinder(timeline).find();
 }
 
 bool PendingCollective::is_waited_in() const {
-  return std::any_of(parts.begin(), parts.end(),
-                     [](const IssuePart& part) { return part.state != IssueState::completed; });
+  return std::ranges::any_of(
+      parts, [](const IssuePart& part) { return part.state != IssueState::completed; });
 }
 
 const IssuePart& PendingCollective::last_issued() const {
-  return *std::max_element(parts.begin(), parts.end(), [](const IssuePart& a, const IssuePart& b) {
-    return a.issued < b.issued;
-  });
+  return *std::ranges::max_element(parts, {}, &IssuePart::issued);
 }
 
 int64_t PendingCollective::spread() const {
@@ -242,9 +239,8 @@ std::string never_issued(const run::Timeline& timeline, const HangReport& report
   const PendingCollective* first = nullptr;
   int64_t more = -1;
   for (const PendingCollective& pending : report.pending) {
-    const bool lacks = std::any_of(pending.never.begin(), pending.never.end(), [&](int32_t rank) {
-      return std::ranges::find(ranks, rank) != ranks.end();
-    });
+    const bool lacks = std::ranges::any_of(
+        pending.never, [&](int32_t rank) { return std::ranges::find(ranks, rank) != ranks.end(); });
     if (!lacks) continue;
     if (first == nullptr) first = &pending;
     ++more;

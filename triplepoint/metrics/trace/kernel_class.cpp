@@ -218,8 +218,8 @@ class CountedPlace {
 
 bool matches(const KernelRule& rule, const std::string& name, int64_t& steps) {
   const auto has = [&](const std::string& part) { return name.find(part) != std::string::npos; };
-  if (!std::all_of(rule.all.begin(), rule.all.end(), has)) return false;
-  if (!rule.any.empty() && std::none_of(rule.any.begin(), rule.any.end(), has)) return false;
+  if (!std::ranges::all_of(rule.all, has)) return false;
+  if (!rule.any.empty() && std::ranges::none_of(rule.any, has)) return false;
   if (!rule.pattern) return true;
   const CountedPlace begin(name.data(), &steps), end(name.data() + name.size(), &steps);
   return std::regex_search(begin, end, *rule.pattern);

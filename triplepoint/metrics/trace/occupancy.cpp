@@ -54,8 +54,7 @@ void Activity::add(const run::Span& span, int64_t offset) {
 
 void Activity::unite(std::vector<Interval>& intervals) {
   const auto by_begin = [](Interval a, Interval b) { return a.begin < b.begin; };
-  if (!std::is_sorted(intervals.begin(), intervals.end(), by_begin))
-    std::sort(intervals.begin(), intervals.end(), by_begin);
+  if (!std::ranges::is_sorted(intervals, by_begin)) std::ranges::sort(intervals, by_begin);
   size_t last = 0;
   for (size_t i = 1; i < intervals.size(); ++i) {
     if (intervals[i].begin <= intervals[last].end)
@@ -174,9 +173,9 @@ class Profile {
   };
 
   static bool stays_inside(const run::Pattern& pattern) {
-    return std::all_of(pattern.pieces.begin(), pattern.pieces.end(), [](const auto& piece) {
+    return std::ranges::all_of(pattern.pieces, [](const auto& piece) {
       const int64_t length = run::whole_nanoseconds(piece.length);
-      return std::all_of(piece.spans.begin(), piece.spans.end(), [&](const run::Span& span) {
+      return std::ranges::all_of(piece.spans, [&](const run::Span& span) {
         return span.begin.nanoseconds() >= 0 && span.end.nanoseconds() <= length + rounding_ns;
       });
     });

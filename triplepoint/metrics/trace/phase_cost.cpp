@@ -247,8 +247,8 @@ class RankCosts {
     if (add_counted(phase, cost)) return;
     if (!power_) {
       cost.missing = "the run has no power of this device";
-    } else if (!std::any_of(phase.intervals.begin(), phase.intervals.end(),
-                            [&](const auto& i) { return power_->held.covers(i); })) {
+    } else if (!std::ranges::any_of(phase.intervals,
+                                    [&](const auto& i) { return power_->held.covers(i); })) {
       cost.missing = "no power was sampled during it";
     } else if (mean_interval(phase) >= periods_to_integrate * power_->held.period()) {
       integrate(phase, cost);
@@ -377,7 +377,7 @@ class RankCosts {
     const std::vector<std::vector<double>> rows = sample_shares();
     made.samples = rows.size();
     for (size_t k = 0; k <= phases_.size(); ++k)
-      if (std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row[k] > 0; }))
+      if (std::ranges::any_of(rows, [&](const auto& row) { return row[k] > 0; }))
         made.seen.push_back(k);
     LeastSquares equations(made.seen.size());
     for (const auto& row : rows) {
@@ -400,7 +400,7 @@ class RankCosts {
 
   void add_folded(std::vector<PhaseCost>& costs) const {
     const auto is_folded = [](const PhaseCost& cost) { return cost.method == "folded"; };
-    if (std::none_of(costs.begin(), costs.end(), is_folded)) return;
+    if (std::ranges::none_of(costs, is_folded)) return;
     const Fold folded = fold();
     const auto& solution = folded.solution;
     // Nearly collinear shares have a solution, but not one that a device can draw.
@@ -523,9 +523,8 @@ std::vector<PhaseCost> cost_of_phases(const std::vector<Phase>& phases, const ru
     ranks[phase.rank].push_back(&phase);
   std::vector<PhaseCost> costs;
   for (const auto& [rank, of_rank] : ranks) {
-    const auto device =
-        std::find_if(run.devices.begin(), run.devices.end(),
-                     [rank = rank](const run::Device& d) { return d.rank == rank; });
+    const auto device = std::ranges::find_if(
+        run.devices, [rank = rank](const run::Device& d) { return d.rank == rank; });
     if (device == run.devices.end()) {
       for (const Phase* phase : of_rank)
         costs.push_back({.label = phase->label,

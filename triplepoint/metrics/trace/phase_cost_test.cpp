@@ -80,8 +80,7 @@ struct Signal {
 };
 
 const PhaseCost& find(const std::vector<PhaseCost>& costs, std::string_view label) {
-  return *std::find_if(costs.begin(), costs.end(),
-                       [&](const PhaseCost& c) { return c.label == label; });
+  return *std::ranges::find_if(costs, [&](const PhaseCost& c) { return c.label == label; });
 }
 
 TEST_CASE("phases by activity and by label fill the time from first begin to last end") {
@@ -91,7 +90,7 @@ TEST_CASE("phases by activity and by label fill the time from first begin to las
       std::vector<TimeInterval> all;
       for (const Phase& phase : phases_of(timeline, by))
         if (phase.rank == 0) all.insert(all.end(), phase.intervals.begin(), phase.intervals.end());
-      std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+      std::ranges::sort(all, [](auto& a, auto& b) { return a.begin < b.begin; });
       for (size_t i = 1; i < all.size(); ++i)
         CHECK(all[i].begin == all[i - 1].end);
     }

@@ -45,8 +45,7 @@ void append(std::vector<TimeInterval>& list, int64_t begin, int64_t end) {
 
 /// Divides the time from the first begin to the last end by what is under way.
 std::map<std::string, std::vector<TimeInterval>> divide(std::vector<Change> changes) {
-  std::sort(changes.begin(), changes.end(),
-            [](const Change& a, const Change& b) { return a.time < b.time; });
+  std::ranges::sort(changes, {}, &Change::time);
   std::map<std::string, std::vector<TimeInterval>> phases;
   std::map<std::string_view, int> open;
   for (size_t i = 0; i < changes.size(); ++i) {
@@ -99,8 +98,7 @@ std::vector<Phase> steps(const run::Timeline& timeline) {
   for (const TraceStep& step : find_steps(timeline).steps)
     for (const TraceStep::OfRank& of : step.ranks)
       phases.push_back({step.name, of.rank, {{of.begin, of.end}}});
-  std::stable_sort(phases.begin(), phases.end(),
-                   [](const Phase& a, const Phase& b) { return a.rank < b.rank; });
+  std::ranges::stable_sort(phases, {}, &Phase::rank);
   return phases;
 }
 

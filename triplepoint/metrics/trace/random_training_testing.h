@@ -126,7 +126,7 @@ class TrainingMaker {
 
   int32_t communicator(const run::Communicator& wanted) {
     auto& all = training_.timeline.communicators;
-    const auto found = std::find(all.begin(), all.end(), wanted);
+    const auto found = std::ranges::find(all, wanted);
     if (found != all.end()) return static_cast<int32_t>(found - all.begin());
     all.push_back(wanted);
     return static_cast<int32_t>(all.size()) - 1;

@@ -51,7 +51,7 @@ std::vector<DiffRow> diff_tables(const Side& before, const Side& after, KernelTa
     row.name = key.second;
     list.push_back(std::move(row));
   }
-  std::stable_sort(list.begin(), list.end(), [](const DiffRow& a, const DiffRow& b) {
+  std::ranges::stable_sort(list, [](const DiffRow& a, const DiffRow& b) {
     return std::abs(a.difference()) > std::abs(b.difference());
   });
   return list;

@@ -66,7 +66,7 @@ std::vector<LaneOfSpans> lanes_of(const SpanList& spans, LaneKind kind) {
   std::vector<LaneOfSpans> list;
   list.reserve(lanes.size());
   for (auto& [key, lane] : lanes) {
-    std::stable_sort(lane.spans.begin(), lane.spans.end(), [&](int32_t a, int32_t b) {
+    std::ranges::stable_sort(lane.spans, [&](int32_t a, int32_t b) {
       return std::pair(spans.begin(a), spans.end(b)) < std::pair(spans.begin(b), spans.end(a));
     });
     list.push_back(std::move(lane));
@@ -100,7 +100,7 @@ std::vector<int32_t> launches_of(const run::Timeline& timeline) {
     calls.push_back({span.rank, timeline.details[i].correlation, span.begin.nanoseconds(),
                      span.end.nanoseconds(), static_cast<int32_t>(i)});
   }
-  std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) {
+  std::ranges::sort(calls, [](const Call& a, const Call& b) {
     return std::tuple(a.rank, a.correlation, a.end, a.span) <
            std::tuple(b.rank, b.correlation, b.end, b.span);
   });
@@ -120,7 +120,7 @@ std::vector<int32_t> launches_of(const run::Timeline& timeline) {
 }
 
 bool knows_launches(const std::vector<int32_t>& launches) {
-  return std::any_of(launches.begin(), launches.end(), [](int32_t launch) { return launch >= 0; });
+  return std::ranges::any_of(launches, [](int32_t launch) { return launch >= 0; });
 }
 
 namespace {

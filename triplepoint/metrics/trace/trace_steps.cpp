@@ -26,7 +26,7 @@ std::vector<size_t> step_marks(const run::Timeline& timeline) {
   const auto is_profilers = [](const run::SpanType& type) {
     return type.kind == run::SpanKind::step && type.name.starts_with("ProfilerStep#");
   };
-  const bool by_profiler = std::any_of(timeline.types.begin(), timeline.types.end(), is_profilers);
+  const bool by_profiler = std::ranges::any_of(timeline.types, is_profilers);
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     const run::SpanType& type = type_of(timeline, timeline.spans[i]);
     if (type.kind != run::SpanKind::step) continue;
@@ -49,7 +49,7 @@ std::vector<TraceStep> marked_steps(const run::Timeline& timeline) {
     steps[place->second].ranks.push_back(
         {span.rank, span.begin.nanoseconds(), span.end.nanoseconds()});
   }
-  std::stable_sort(steps.begin(), steps.end(), [](const TraceStep& a, const TraceStep& b) {
+  std::ranges::stable_sort(steps, [](const TraceStep& a, const TraceStep& b) {
     return a.ranks.front().begin < b.ranks.front().begin;
   });
   return steps;
@@ -71,8 +71,8 @@ std::set<size_t> candidate_periods(const std::vector<int32_t>& names) {
   std::vector<const std::vector<size_t>*> rarest;
   for (const auto& [name, list] : places)
     if (list.size() > 1) rarest.push_back(&list);
-  std::stable_sort(rarest.begin(), rarest.end(),
-                   [](const auto* a, const auto* b) { return a->size() < b->size(); });
+  std::ranges::stable_sort(rarest,
+                           [](const auto* a, const auto* b) { return a->size() < b->size(); });
   std::set<size_t> periods;
   for (const auto* list : rarest) {
     for (size_t i = 1; i < list->size() && periods.size() < most_candidates; ++i) {
@@ -97,7 +97,7 @@ size_t step_begin(const run::Timeline& timeline, const LaneOfSpans& lane, size_t
   std::vector<int64_t> gaps(period, 0);
   for (size_t i = 1; i < lane.spans.size(); ++i)
     gaps[i % period] += span(i).begin.nanoseconds() - span(i - 1).end.nanoseconds();
-  return as_size(std::max_element(gaps.begin(), gaps.end()) - gaps.begin());
+  return as_size(std::ranges::max_element(gaps) - gaps.begin());
 }
 
 std::vector<TraceStep> repeating_steps(const run::Timeline& timeline) {
@@ -135,8 +135,7 @@ class StepClock {
       for (const TraceStep::OfRank& of : steps[i].ranks)
         ranks_[of.rank].push_back({of.begin, of.end, static_cast<int32_t>(i)});
     for (auto& [rank, list] : ranks_)
-      std::sort(list.begin(), list.end(),
-                [](const Entry& a, const Entry& b) { return a.begin < b.begin; });
+      std::ranges::sort(list, {}, &Entry::begin);
   }
 
   int32_t step_at(int32_t rank, int64_t time) const {

@@ -102,9 +102,8 @@ Layout lay_out(const BarChart& chart, double width) {
   layout.left = std::min(width / 2, static_cast<double>(longest) * character + 8);
   layout.plot = width - layout.left - right_margin(chart);
   layout.height = rows + axis_height;
-  double highest = chart.cuts || lengths.empty()
-                       ? cut_above(lengths)
-                       : *std::max_element(lengths.begin(), lengths.end());
+  double highest =
+      chart.cuts || lengths.empty() ? cut_above(lengths) : *std::ranges::max_element(lengths);
   if (chart.limit) highest = std::max(highest, *chart.limit);
   // A tick of four digits takes 40 units with the gap to the next.
   const int ticks = std::clamp(static_cast<int>(layout.plot / 40), 2, 6);
@@ -182,7 +181,7 @@ std::string limit_rule(const BarChart& chart, const Layout& layout) {
 
 double cut_above(std::vector<double> lengths) {
   if (lengths.empty()) return 1;
-  std::sort(lengths.begin(), lengths.end());
+  std::ranges::sort(lengths);
   const double quartile = lengths[(lengths.size() - 1) * 3 / 4 - (lengths.size() > 4 ? 1 : 0)];
   const double longest = lengths.back();
   if (quartile <= 0 || longest <= 4 * quartile) return longest;

@@ -60,7 +60,7 @@ bool lies_behind(const spec::Chassis& chassis, std::size_t slot, std::size_t oth
 }
 
 int32_t highest_depth(const std::vector<int32_t>& depth) {
-  return depth.empty() ? 0 : *std::max_element(depth.begin(), depth.end());
+  return depth.empty() ? 0 : *std::ranges::max_element(depth);
 }
 
 /// A slot with one slot before it stands in its row, so that a loop in series is a straight line;
@@ -112,15 +112,13 @@ std::vector<Node> nodes_of(const run::Run& run, const metrics::Metrics& metrics,
 /// The hottest four, two in the middle and the coolest two; by number.
 std::vector<Node> shown_of(std::vector<Node> nodes) {
   if (nodes.size() <= most_nodes) return nodes;
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [](const Node& a, const Node& b) { return a.mean_c > b.mean_c; });
+  std::ranges::stable_sort(nodes, [](const Node& a, const Node& b) { return a.mean_c > b.mean_c; });
   const std::size_t middle = nodes.size() / 2, end = nodes.size();
   std::vector<Node> shown;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
                               middle - 1, middle, end - 2, end - 1})
     shown.push_back(nodes[i]);
-  std::sort(shown.begin(), shown.end(),
-            [](const Node& a, const Node& b) { return a.index < b.index; });
+  std::ranges::sort(shown, {}, &Node::index);
   return shown;
 }
 
@@ -368,11 +366,11 @@ Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics,
   Picture picture{run, metrics, chassis, options, slot_depths(chassis), {}, 1, 1, {}};
   picture.row = rows_of(chassis, picture.depth);
   picture.columns = 1 + highest_depth(picture.depth);
-  picture.rows = 1 + *std::max_element(picture.row.begin(), picture.row.end());
+  picture.rows = 1 + *std::ranges::max_element(picture.row);
   const auto& all = metrics.temperature_per_gpu_c;
   std::vector<double> known;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(known),
-               [](double value) { return std::isfinite(value); });
+  std::ranges::copy_if(all, std::back_inserter(known),
+                       [](double value) { return std::isfinite(value); });
   if (known.empty()) return {};
   const auto [low, high] = std::minmax_element(known.begin(), known.end());
   picture.axis = options.range ? axis_between(options.range->first, options.range->second, 5)

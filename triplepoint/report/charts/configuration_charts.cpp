@@ -22,7 +22,7 @@ constexpr double per_cent = 100;
 std::optional<double> lowest_clock(const StudyRow& row) {
   if (!row.metrics || row.metrics->sm_clock_per_gpu_mhz.empty()) return std::nullopt;
   const std::vector<double>& clocks = row.metrics->sm_clock_per_gpu_mhz;
-  return *std::min_element(clocks.begin(), clocks.end());
+  return *std::ranges::min_element(clocks);
 }
 
 bool is_about_clocks(const Measure& measure) {
@@ -245,12 +245,11 @@ std::vector<LegendEntry> variant_legend(const Group& group) {
   std::vector<LegendEntry> legend;
   for (const StudyRow* row : group.rows) {
     const std::string style = variant_style(*row), options = options_label(*row);
-    if (std::none_of(legend.begin(), legend.end(),
-                     [&](const LegendEntry& entry) { return entry.style == style; }))
+    if (std::ranges::none_of(legend,
+                             [&](const LegendEntry& entry) { return entry.style == style; }))
       legend.push_back({style, options.empty() ? "base" : options});
   }
-  std::sort(legend.begin(), legend.end(),
-            [](const LegendEntry& a, const LegendEntry& b) { return a.style < b.style; });
+  std::ranges::sort(legend, {}, &LegendEntry::style);
   return legend;
 }
 
@@ -268,8 +267,7 @@ std::vector<Sweep> sweeps_of(const Group& group) {
     if (!row->has_job) continue;
     const std::string options = options_label(*row);
     const std::string name = layout_label(*row) + (options.empty() ? "" : " + " + options);
-    auto sweep =
-        std::find_if(sweeps.begin(), sweeps.end(), [&](const Sweep& s) { return s.name == name; });
+    auto sweep = std::ranges::find_if(sweeps, [&](const Sweep& s) { return s.name == name; });
     if (sweep == sweeps.end()) sweep = sweeps.insert(sweeps.end(), {name, {}});
     sweep->rows.push_back(row);
   }

@@ -79,8 +79,8 @@ std::vector<Signal> signals() {
 }
 
 bool says_something(const Values& values) {
-  return std::any_of(values.begin(), values.end(),
-                     [](double value) { return std::isfinite(value) && value != 0; });
+  return std::ranges::any_of(values,
+                             [](double value) { return std::isfinite(value) && value != 0; });
 }
 
 struct Mean {
@@ -135,7 +135,7 @@ Values mean_of_nodes(const Values& devices, std::size_t per_node) {
 /// the same.
 std::string extremes(const Signal& signal, const Values& values, const std::string& column) {
   const auto is_known = [](double value) { return std::isfinite(value); };
-  if (std::none_of(values.begin(), values.end(), is_known)) return "not known";
+  if (std::ranges::none_of(values, is_known)) return "not known";
   std::size_t high = 0, low = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!is_known(values[i])) continue;

@@ -40,14 +40,13 @@ std::vector<std::string> uses_of(const std::vector<NamedLedger>& ledgers) {
   std::vector<std::string> uses;
   for (const NamedLedger& ledger : ledgers)
     for (const auto& [use, amount] : *ledger.joules)
-      if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
+      if (std::ranges::find(uses, use) == uses.end()) uses.push_back(use);
   const auto amount = [&](const std::string& use) {
     const auto found = ledgers[0].joules->find(use);
     return found == ledgers[0].joules->end() ? 0.0 : found->second;
   };
-  std::stable_sort(uses.begin(), uses.end(), [&](const std::string& a, const std::string& b) {
-    return amount(a) > amount(b);
-  });
+  std::ranges::stable_sort(
+      uses, [&](const std::string& a, const std::string& b) { return amount(a) > amount(b); });
   return uses;
 }
 

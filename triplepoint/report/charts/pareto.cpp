@@ -28,7 +28,7 @@ std::vector<const StudyRow*> rows_with_both(const Group& group) {
 }
 
 bool is_in(const std::vector<const StudyRow*>& rows, const StudyRow* row) {
-  return std::find(rows.begin(), rows.end(), row) != rows.end();
+  return std::ranges::find(rows, row) != rows.end();
 }
 
 std::string title_of(const std::vector<const StudyRow*>& front) {
@@ -45,7 +45,7 @@ std::string title_of(const std::vector<const StudyRow*>& front) {
 
 std::vector<const StudyRow*> pareto_front(const Group& group) {
   std::vector<const StudyRow*> rows = rows_with_both(group), front;
-  std::stable_sort(rows.begin(), rows.end(), [](const StudyRow* a, const StudyRow* b) {
+  std::ranges::stable_sort(rows, [](const StudyRow* a, const StudyRow* b) {
     if (known_number(*a, speed) != known_number(*b, speed))
       return known_number(*a, speed) > known_number(*b, speed);
     return known_number(*a, energy) < known_number(*b, energy);
@@ -228,7 +228,7 @@ std::string front_line(const ScatterChart& chart, const Layout& layout) {
   for (const Point& point : chart.points)
     if (point.on_front) front.push_back(&point);
   if (front.size() < 2) return "";
-  std::sort(front.begin(), front.end(), [](const Point* a, const Point* b) { return a->x < b->x; });
+  std::ranges::sort(front, [](const Point* a, const Point* b) { return a->x < b->x; });
   std::string path;
   for (const Point* point : front)
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", layout.x(point->x),

@@ -219,16 +219,15 @@ answers::Figure jobs_figure(const StudyComparison& c, std::size_t side) {
     table.add({job.name, row->value_text(0), row->value_text(side), difference_cell(*row, side)});
   }
   if (bars.empty()) return {};
-  std::stable_sort(bars.begin(), bars.end(), [](const DifferenceBar& a, const DifferenceBar& b) {
+  std::ranges::stable_sort(bars, [](const DifferenceBar& a, const DifferenceBar& b) {
     return std::abs(a.relative) > std::abs(b.relative);
   });
   const std::size_t all = bars.size();
   const auto slower =
       std::ranges::count_if(bars, [](const DifferenceBar& bar) { return bar.judgement < 0; });
   bars.resize(std::min(all, most_bars));
-  std::stable_sort(bars.begin(), bars.end(), [](const DifferenceBar& a, const DifferenceBar& b) {
-    return a.relative > b.relative;
-  });
+  std::ranges::stable_sort(
+      bars, [](const DifferenceBar& a, const DifferenceBar& b) { return a.relative > b.relative; });
   const auto mean = c.mean_ratio("step_time_s", side);
   const std::string title =
       fmt::format("Step time in {} against {}: {} of {} jobs are slower, geometric mean {}{} %",

@@ -32,7 +32,7 @@ std::vector<std::string> all_names(const std::vector<Study>& studies) {
   std::vector<std::string> names;
   for (const Study& study : studies)
     for (const StudyRow& row : study.rows)
-      if (std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
+      if (std::ranges::find(names, row.name) == names.end()) names.push_back(row.name);
   return names;
 }
 

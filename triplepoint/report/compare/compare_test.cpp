@@ -192,7 +192,7 @@ TEST_CASE("compare: a job that does not fit shows only its memory") {
 
 TEST_CASE("compare: studies are joined by name, whatever their order") {
   Study first = sample_study(), second = sample_study();
-  std::reverse(second.rows.begin(), second.rows.end());
+  std::ranges::reverse(second.rows);
   second.rows.pop_back();  // the first job of the first study
   const StudyComparison c = compare_studies({first, second}, {"before", "after"});
   CHECK(c.jobs.size() == first.rows.size());

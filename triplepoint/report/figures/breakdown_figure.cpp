@@ -62,8 +62,7 @@ std::string title_of(const TimesByRank& times) {
   for (std::size_t i = 0; i < times.quantities.size(); ++i)
     if (times.quantities[i].style != nullptr && times.sum(i) > 0)
       parts.emplace_back(times.sum(i), times.quantities[i].name);
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
   if (parts.empty()) return "Nothing ran on the devices";
   const double all = times.whole();
   const auto is_nothing = [&](const auto& part) { return ratio(part.first, all) < 5e-4; };

@@ -33,10 +33,10 @@ std::string size_text(Bytes size) {
 std::vector<std::size_t> largest(const std::vector<int64_t>& amounts, std::size_t most) {
   std::vector<std::size_t> order(amounts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return amounts[a] > amounts[b]; });
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return amounts[a] > amounts[b]; });
   order.resize(std::min(most, order.size()));
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   return order;
 }
 
@@ -114,8 +114,8 @@ std::string collectives_title(const std::vector<CollectiveRow>& rows, const Wait
   int64_t all = 0;
   for (const CollectiveRow& row : rows)
     all += row.total;
-  const auto most = std::max_element(rows.begin(), rows.end(),
-                                     [](auto& a, auto& b) { return a.total < b.total; });
+  const auto most =
+      std::ranges::max_element(rows, [](auto& a, auto& b) { return a.total < b.total; });
   return fmt::format("{} of {} takes {} of the time in collectives", most->label,
                      size_text(most->size), percent(mean(most->total, all)));
 }
@@ -129,7 +129,7 @@ TimeUnit unit_of(const std::vector<CollectiveRow>& rows) {
 }
 
 std::string collectives_legend(const std::vector<CollectiveRow>& rows) {
-  const bool waits = std::any_of(rows.begin(), rows.end(), [](auto& row) { return row.timed > 0; });
+  const bool waits = std::ranges::any_of(rows, [](auto& row) { return row.timed > 0; });
   if (!waits) return html_legend({{"t-communication", "kernel, waiting included"}});
   return html_legend(
       {{"t-host", "waiting for the last to begin"}, {"t-communication", "transfer"}});

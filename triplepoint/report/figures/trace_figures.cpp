@@ -204,14 +204,14 @@ std::vector<std::size_t> drawn_of(const std::vector<double>& amounts) {
   std::vector<std::size_t> order(amounts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (order.size() <= most_bars) return order;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return amounts[a] > amounts[b]; });
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return amounts[a] > amounts[b]; });
   const std::size_t middle = order.size() / 2 - most_of_each / 2;
   std::vector<std::size_t> drawn;
   for (const std::size_t first : {std::size_t{0}, middle, order.size() - most_of_each})
     for (std::size_t i = 0; i < most_of_each; ++i)
       drawn.push_back(order[first + i]);
-  std::sort(drawn.begin(), drawn.end());
+  std::ranges::sort(drawn);
   return drawn;
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("of many ranks the worst, the middle and the best are drawn, and the t
   CHECK(drawn.size() == 24);
   CHECK(drawn.front() == 0);
   CHECK(drawn.back() == 199);
-  CHECK(std::is_sorted(drawn.begin(), drawn.end()));
+  CHECK(std::ranges::is_sorted(drawn));
   CHECK(drawn_of(std::vector<double>(64)).size() == 64);
   const Figure figure = breakdown_figure(metrics::breakdown_of_ranks(ring(80).timeline));
   CHECK(contains(figure.note, "24 of 80 ranks"));

@@ -37,9 +37,8 @@ const StudyRow* largest(const Rows& rows, Value&& value) {
 
 std::string longest_reason(const StudyRow& row) {
   const auto& reasons = row.metrics->throttle;
-  const auto longest =
-      std::max_element(reasons.begin(), reasons.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto longest = std::ranges::max_element(
+      reasons, [](const auto& a, const auto& b) { return a.second < b.second; });
   return longest == reasons.end() ? "" : longest->first;
 }
 

@@ -28,7 +28,7 @@ Rows best_of_layouts(const Group& group, std::string_view time) {
   Rows best;
   for (const StudyRow* row : group.that_ran()) {
     if (!number_at(*row, time)) continue;
-    const auto same = std::find_if(best.begin(), best.end(), [&](const StudyRow* other) {
+    const auto same = std::ranges::find_if(best, [&](const StudyRow* other) {
       return layout_label(*other) == layout_label(*row) &&
              other->job.plan.global_batch_size == row->job.plan.global_batch_size;
     });

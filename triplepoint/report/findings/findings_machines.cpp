@@ -489,8 +489,8 @@ std::vector<MachineComparison> machine_comparisons(const std::vector<Group>& gro
     const StudyRow* chosen = choose(group.that_ran());
     if (chosen == nullptr || !chosen->has_job) continue;
     const std::string model = model_title(*chosen);
-    auto comparison = std::find_if(comparisons.begin(), comparisons.end(),
-                                   [&](const MachineComparison& c) { return c.model == model; });
+    auto comparison = std::ranges::find_if(
+        comparisons, [&](const MachineComparison& c) { return c.model == model; });
     if (comparison == comparisons.end())
       comparison = comparisons.insert(comparisons.end(), {model, {}});
     comparison->entries.push_back(chosen);

@@ -398,7 +398,7 @@ MaybeFinding about_sends(const Groups& groups) {
       strongest(pairs, [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
   if (!most || !least) return std::nullopt;
   const auto idle = [](const Pair& pair) { return *number_at(*pair.from, link_use) < 0.1; };
-  if (!std::all_of(pairs.begin(), pairs.end(), idle)) return std::nullopt;
+  if (!std::ranges::all_of(pairs, idle)) return std::nullopt;
   Finding finding(anchor_of("throughput", *most->to));
   finding.say("Tensor with pipeline parallelism leaves the links between nodes idle")
       .say(why_links_are_idle(*most));

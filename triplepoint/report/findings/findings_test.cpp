@@ -147,7 +147,7 @@ std::vector<Finding> all_sentences(const Study& study) {
 }
 
 bool any_says(const std::vector<Finding>& findings, std::string_view words) {
-  return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+  return std::ranges::any_of(findings, [&](const Finding& finding) {
     return finding.text().find(words) != std::string::npos;
   });
 }
@@ -196,7 +196,7 @@ TEST_CASE("keys of sentences say what results.json says under them") {
     const std::string_view key = quantity->key;
     CAPTURE(key);
     std::string pointer = "/" + std::string(key);
-    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    std::ranges::replace(pointer, '.', '/');
     const Json::json_pointer at(pointer);
     const auto value = number_at(row, key);
     if (!json.contains(at)) {

@@ -39,8 +39,7 @@ std::string variant_in_group(const StudyRow& row) {
 
 std::size_t variant_rank(const StudyRow& row) {
   const std::string variant = variant_in_group(row);
-  return as_size(std::find(variant_order.begin(), variant_order.end(), variant) -
-                 variant_order.begin());
+  return as_size(std::ranges::find(variant_order, variant) - variant_order.begin());
 }
 
 std::string spelled_variant(const StudyRow& row) {
@@ -63,12 +62,12 @@ void sort_rows(std::vector<const StudyRow*>& rows) {
   std::vector<Place> places;
   for (const StudyRow* row : rows) {
     const std::string label = layout_label(*row);
-    const auto found = std::find(layouts.begin(), layouts.end(), label);
+    const auto found = std::ranges::find(layouts, label);
     places.push_back({as_size(found - layouts.begin()), variant_rank(*row),
                       row->job.plan.micro_batch_size, row});
     if (found == layouts.end()) layouts.push_back(label);
   }
-  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+  std::ranges::stable_sort(places, [](const Place& a, const Place& b) {
     return std::tie(a.layout, a.variant, a.microbatch) <
            std::tie(b.layout, b.variant, b.microbatch);
   });
@@ -137,8 +136,7 @@ std::vector<Group> groups_of(const Study& study) {
   std::vector<Group> groups;
   for (const StudyRow& row : study.rows) {
     const std::string title = group_title(row);
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const Group& g) { return g.title == title; });
+    auto group = std::ranges::find_if(groups, [&](const Group& g) { return g.title == title; });
     if (group == groups.end()) group = groups.insert(groups.end(), {identifier(title), title, {}});
     group->rows.push_back(&row);
   }
@@ -369,7 +367,7 @@ std::string nics_of(const spec::Job& job) {
 std::string fabric_of(const spec::Job& job) {
   const spec::ScaleOut& out = job.cluster.scale_out;
   std::string words(spec::enum_name(out.kind));
-  std::replace(words.begin(), words.end(), '_', ' ');
+  std::ranges::replace(words, '_', ' ');
   if (out.oversubscription > 1) words += fmt::format(" {:.3g}:1", out.oversubscription);
   return words;
 }
@@ -439,8 +437,8 @@ void label_conditions(Study& study) {
       row.batch = fmt::format(", batch {}", row.job.plan.global_batch_size);
   std::vector<Property> told;
   for (const Property property : properties)
-    if (std::any_of(machines.begin(), machines.end(),
-                    [&](const auto& machine) { return differ(machine.second, property); }))
+    if (std::ranges::any_of(machines,
+                            [&](const auto& machine) { return differ(machine.second, property); }))
       told.push_back(property);
   for (const auto& [title, rows] : machines)
     tell(rows, told);

@@ -52,8 +52,8 @@ std::vector<Share> shares_of(const Metrics& m) {
     add(m.parts->bubble, "the pipeline's bubble");
     add(m.parts->gaps, m.bubble_fraction ? "gaps between kernels" : "without a kernel");
   }
-  std::stable_sort(shares.begin(), shares.end(),
-                   [](const Share& a, const Share& b) { return a.share > b.share; });
+  std::ranges::stable_sort(shares,
+                           [](const Share& a, const Share& b) { return a.share > b.share; });
   return shares;
 }
 
@@ -92,7 +92,7 @@ void add_time(Findings& findings, const run::Run& run, const Metrics& m) {
 void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   const auto& all = m.temperature_per_gpu_c;
   if (all.size() < 2) return;  // of a single GPU, the key figure says it
-  const auto hottest = std::max_element(all.begin(), all.end(), [](double a, double b) {
+  const auto hottest = std::ranges::max_element(all, [](double a, double b) {
     return (std::isnan(a) ? -1e9 : a) < (std::isnan(b) ? -1e9 : b);
   });
   if (hottest == all.end() || std::isnan(*hottest)) return;
@@ -156,9 +156,8 @@ std::string throttled_text(const Metrics& m, const std::string& reason, double m
 }
 
 void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
-  const auto worst =
-      std::max_element(m.throttle.begin(), m.throttle.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto worst = std::ranges::max_element(
+      m.throttle, [](const auto& a, const auto& b) { return a.second < b.second; });
   if (worst == m.throttle.end() || worst->second < 0.005) return;
   std::string text = throttled_text(m, worst->first, worst->second) + in_step(run);
   const double power = m.clock_lost_to_power_mhz.value_or(0);
@@ -206,8 +205,7 @@ void add_energy(Findings& findings, const run::Run& run, const Metrics& m) {
   uses.reserve(m.energy_ledger_j.size());
   for (const auto& [use, joules] : m.energy_ledger_j)
     uses.emplace_back(joules / sum, use);
-  std::stable_sort(uses.begin(), uses.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(uses, [](const auto& a, const auto& b) { return a.first > b.first; });
   uses.resize(std::min<std::size_t>(3, uses.size()));
   std::vector<std::string> words;
   words.reserve(uses.size());

@@ -168,7 +168,7 @@ bool fastest_has_it(const Pair& pair, const StudyRow& fastest) {
 std::optional<Pair> setting_change(const Group& group, const std::vector<Pair>& pairs,
                                    PlanSetting setting, const StudyRow& fastest) {
   std::vector<Pair> of_setting;
-  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(of_setting), [&](const Pair& pair) {
+  std::ranges::copy_if(pairs, std::back_inserter(of_setting), [&](const Pair& pair) {
     return pair.setting == setting && pair.from->metrics && pair.to->metrics &&
            is_worth_changing(group, *pair.from, fastest) && !fastest_has_it(pair, fastest);
   });
@@ -285,7 +285,7 @@ std::vector<Recommendation> recommendations_for(const Group& group) {
       all.push_back(recommend(group, *pair));
   std::erase_if(all, [](const Recommendation& r) { return r.gain < least_gain; });
   // What leads to the best job comes before what helps elsewhere.
-  std::stable_sort(all.begin(), all.end(), [&](const Recommendation& a, const Recommendation& b) {
+  std::ranges::stable_sort(all, [&](const Recommendation& a, const Recommendation& b) {
     const bool a_leads = a.to == fastest, b_leads = b.to == fastest;
     return a_leads != b_leads ? a_leads : a.gain > b.gain;
   });

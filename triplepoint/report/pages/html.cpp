@@ -25,7 +25,7 @@ bool looks_like_number(const std::string& cell) {
 /// A column stands right if most of what it holds are numbers.
 bool is_numeric(const DataTable& table, std::size_t column) {
   if (column == 0) return false;
-  return std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) {
+  return std::ranges::all_of(table.rows, [&](const auto& row) {
     return row[column].empty() || looks_like_number(row[column]);
   });
 }

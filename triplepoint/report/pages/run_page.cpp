@@ -235,8 +235,8 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
   }
   map.per_node = per_node;
   std::vector<double> known;
-  std::copy_if(values.begin(), values.end(), std::back_inserter(known),
-               [](double value) { return std::isfinite(value); });
+  std::ranges::copy_if(values, std::back_inserter(known),
+                       [](double value) { return std::isfinite(value); });
   const auto [low, high] = std::minmax_element(known.begin(), known.end());
   map.title = fmt::format("{}: {} to {} {}", title_of(name), significant(*low), significant(*high),
                           unit_name);

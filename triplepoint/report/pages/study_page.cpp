@@ -78,7 +78,7 @@ std::vector<Figure> known(const Group& group, std::vector<Figure> figures) {
 
 bool knows_throttling(const Group& group) {
   const auto ran = group.that_ran();
-  return std::any_of(ran.begin(), ran.end(), [](const StudyRow* row) {
+  return std::ranges::any_of(ran, [](const StudyRow* row) {
     return row->metrics && metrics::throttled_share(*row->metrics);
   });
 }
@@ -173,8 +173,8 @@ std::string batch_sentence(const Group& group) {
     ++jobs[row->job.plan.global_batch_size];
   }
   if (layouts.empty()) return "";
-  const auto most = std::max_element(
-      jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = std::ranges::max_element(
+      jobs, [](const auto& a, const auto& b) { return a.second < b.second; });
   std::string text = fmt::format("A step has {} samples", most->first);
   for (const auto& [batch, which] : layouts)
     if (batch != most->first)

@@ -337,8 +337,8 @@ class Writer {
     spans.reserve(piece.spans.size());
     for (const Span& span : piece.spans)
       spans.push_back(&span);
-    std::stable_sort(spans.begin(), spans.end(),
-                     [](const Span* a, const Span* b) { return a->begin < b->begin; });
+    std::ranges::stable_sort(spans,
+                             [](const Span* a, const Span* b) { return a->begin < b->begin; });
     return spans;
   }
 
@@ -371,9 +371,8 @@ class Writer {
     }
     std::vector<std::optional<int64_t>> lanes(rows_.size());
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      const auto most =
-          std::max_element(busy[row].begin(), busy[row].end(),
-                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto most = std::ranges::max_element(
+          busy[row], [](const auto& a, const auto& b) { return a.second < b.second; });
       if (most != busy[row].end()) lanes[row] = lanes_[row].at(most->first);
     }
     return lanes;
@@ -470,8 +469,8 @@ class Writer {
       note += fmt::format("{}{} spans inside more than {} others are left out",
                           note.empty() ? "" : ", ", whole(too_deep_), deepest);
     if (!note.empty()) note += "; triplepoint trace merge writes all of them for Perfetto";
-    const bool any_like = std::any_of(rows_.begin(), rows_.end(),
-                                      [](const TimelineRow& row) { return !row.like.empty(); });
+    const bool any_like =
+        std::ranges::any_of(rows_, [](const TimelineRow& row) { return !row.like.empty(); });
     if (any_like)
       note += fmt::format("{}{} ranks in {} rows: ranks of a row behave the same",
                           note.empty() ? "" : ". ", timeline_.num_ranks, rows_.size());
@@ -499,8 +498,7 @@ class Writer {
 
 Json encoded_column(const std::vector<int64_t>& values) {
   if (values.empty()) return 0;
-  if (std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == values[0]; }))
-    return values[0];
+  if (std::ranges::all_of(values, [&](int64_t v) { return v == values[0]; })) return values[0];
   std::string bytes;
   int64_t before = 0;
   for (const int64_t value : values) {

@@ -42,7 +42,7 @@ std::string words_of(const std::string& quantity) {
       {"mem_standing_gib", "standing memory (GiB)"}};
   if (const auto found = known.find(quantity); found != known.end()) return found->second;
   std::string words = quantity;
-  std::replace(words.begin(), words.end(), '_', ' ');
+  std::ranges::replace(words, '_', ' ');
   return words;
 }
 
@@ -218,8 +218,8 @@ std::vector<answers::Figure> figures_of(const NamedRows& rows,
                                         const std::map<std::string, NamedRows>& families) {
   const auto quantities = rows_by(rows, &ScoredRow::quantity);
   std::vector<std::pair<std::string, NamedRows>> sorted(quantities.begin(), quantities.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  std::ranges::stable_sort(
+      sorted, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   std::vector<answers::Figure> figures = {sources_figure(families)};
   for (const auto& [quantity, members] : sorted)
     figures.push_back(scatter_figure(quantity, members));
@@ -274,8 +274,8 @@ triplepoint::DataTable skipped_table(const TableScores& all) {
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> sorted(reasons.begin(),
                                                                        reasons.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  std::ranges::stable_sort(
+      sorted, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   sorted.resize(std::min(sorted.size(), most_reasons));
   triplepoint::DataTable table =
       text_table({{"reason", Align::left}, {"rows"}, {"one of them", Align::left}});
@@ -288,10 +288,9 @@ triplepoint::DataTable skipped_table(const TableScores& all) {
 // ---- what it says
 
 std::string worst_source_sentence(const std::map<std::string, ErrorSummary>& families) {
-  const auto worst =
-      std::max_element(families.begin(), families.end(), [](const auto& a, const auto& b) {
-        return a.second.median_abs.value_or(0) < b.second.median_abs.value_or(0);
-      });
+  const auto worst = std::ranges::max_element(families, [](const auto& a, const auto& b) {
+    return a.second.median_abs.value_or(0) < b.second.median_abs.value_or(0);
+  });
   if (families.size() < 2 || !worst->second.median_abs) return "";
   const double bias = worst->second.signed_mean.value_or(0);
   return fmt::format("{} is farthest off: median {} % over {} rows, on average {} % too {}.",

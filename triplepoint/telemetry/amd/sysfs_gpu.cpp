@@ -140,9 +140,8 @@ Result<GpuMetrics> parse_gpu_metrics(std::string_view bytes) {
   if (bytes.size() < sizeof head)
     return error(fmt::format("gpu_metrics has {} bytes (its head has 4)", bytes.size()));
   std::memcpy(&head, bytes.data(), sizeof head);
-  const auto* const layout = std::find_if(layouts.begin(), layouts.end(), [&](const Layout& one) {
-    return head.format == 1 && head.content == one.content;
-  });
+  const auto* const layout = std::ranges::find_if(
+      layouts, [&](const Layout& one) { return head.format == 1 && head.content == one.content; });
   if (layout == layouts.end())
     return error(fmt::format("gpu_metrics is version {}.{} (1.1 to 1.8 are known)", head.format,
                              head.content));
@@ -191,9 +190,8 @@ constexpr std::array<ModelName, 9> model_names = {{{0x738c, "AMD Instinct MI100"
                                                    {0x75a3, "AMD Instinct MI355X", false}}};
 
 const ModelName* model_of(uint32_t device_id) {
-  const auto* const found =
-      std::find_if(model_names.begin(), model_names.end(),
-                   [&](const ModelName& model) { return model.device_id == device_id; });
+  const auto* const found = std::ranges::find_if(
+      model_names, [&](const ModelName& model) { return model.device_id == device_id; });
   return found == model_names.end() ? nullptr : found;
 }
 
@@ -285,8 +283,7 @@ std::vector<SysfsGpu> sysfs_gpus(const Path& sysfs) {
     if (is_card(name) && first_line(folder / "vendor") == amd_vendor)
       gpus.push_back(look_at(folder));
   }
-  std::sort(gpus.begin(), gpus.end(),
-            [](const auto& a, const auto& b) { return a.device.pci < b.device.pci; });
+  std::ranges::sort(gpus, [](const auto& a, const auto& b) { return a.device.pci < b.device.pci; });
   for (std::size_t i = 0; i < gpus.size(); ++i)
     gpus[i].device.local = static_cast<int32_t>(i);
   pair_dies(gpus);

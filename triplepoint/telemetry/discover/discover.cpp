@@ -88,7 +88,7 @@ void fill_nics(const std::vector<NicFacts>& all, NodeShape& shape) {
   const auto slower = [](const NicFacts& a, const NicFacts& b) {
     return a.bandwidth < b.bandwidth;
   };
-  const NicFacts fastest = *std::max_element(nics.begin(), nics.end(), slower);
+  const NicFacts fastest = *std::ranges::max_element(nics, slower);
   shape.nic_bandwidth = fastest.bandwidth;
   shape.nic_kind = fastest.kind;
   for (const NicFacts& nic : nics) {
@@ -110,8 +110,8 @@ Result<NodeShape> shape_of(const Sensors& sensors) {
         "GPUs, triplepoint doctor lists what is missing, triplepoint show clusters the described "
         "machines");
   const std::string& model = devices.front().device.name;
-  if (std::any_of(devices.begin(), devices.end(),
-                  [&](const DeviceFacts& facts) { return facts.device.name != model; }))
+  if (std::ranges::any_of(devices,
+                          [&](const DeviceFacts& facts) { return facts.device.name != model; }))
     return error(
         fmt::format("this node has {} (GPUs of a cluster are all equal); choose with --devices",
                     models_text(devices)));

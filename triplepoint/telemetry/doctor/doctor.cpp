@@ -77,7 +77,7 @@ void look_for_launcher(const Variable& variable, std::vector<Finding>& findings)
 }
 
 void look_at_gpus(const std::vector<DeviceFacts>& devices, std::vector<Finding>& findings) {
-  const auto any = [&](auto has) { return std::any_of(devices.begin(), devices.end(), has); };
+  const auto any = [&](auto has) { return std::ranges::any_of(devices, has); };
   if (any([](const DeviceFacts& f) { return f.persistence == false; }))
     findings.push_back(
         {Weight::warning, "persistence mode is off",
@@ -187,7 +187,7 @@ std::vector<Measurable> group(const std::vector<run::SeriesSource>& channels,
   std::vector<std::vector<Seconds>> found;
   for (std::size_t c = 0; c < channels.size(); ++c) {
     const auto same = [&](const Measurable& m) { return same_kind(m.about, channels[c]); };
-    auto at = std::find_if(groups.begin(), groups.end(), same);
+    auto at = std::ranges::find_if(groups, same);
     if (at == groups.end()) {
       groups.push_back({.about = channels[c]});
       found.emplace_back();

@@ -22,7 +22,7 @@ Variable variables(std::map<std::string, std::string> values) {
 }
 
 bool mentions(const std::vector<Finding>& findings, std::string_view words) {
-  return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+  return std::ranges::any_of(findings, [&](const Finding& finding) {
     return (finding.what + finding.why + finding.remedy).find(words) != std::string::npos;
   });
 }
@@ -42,8 +42,8 @@ TEST_CASE("equal channels are one line, with how many answer") {
   const Examination found =
       examine(std::move(sensors), SensorPaths(), variables({}), 300 * unit::ms);
   const auto line = [&](const char* signal) {
-    return *std::find_if(found.measurable.begin(), found.measurable.end(),
-                         [&](const Measurable& m) { return m.about.signal == signal; });
+    return *std::ranges::find_if(found.measurable,
+                                 [&](const Measurable& m) { return m.about.signal == signal; });
   };
   CHECK(line("die_c").devices == 3);
   CHECK(line("die_c").answering == 2);

@@ -119,7 +119,7 @@ Unit unit_of(std::string_view signal) {
     if (signal.ends_with(unit.suffix)) return unit;
   const bool share = signal.ends_with("_share") || signal.ends_with("_active") ||
                      signal.ends_with("_occupancy") ||
-                     std::find(shares.begin(), shares.end(), signal) != shares.end();
+                     std::ranges::find(shares, signal) != shares.end();
   return {"", share ? "_ratio" : "", 1};
 }
 
@@ -264,7 +264,7 @@ bool is_label(std::string_view name) {
   };
   const auto any = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
   return !name.empty() && letter(name.front()) && !name.starts_with("__") &&
-         std::all_of(name.begin(), name.end(), any);
+         std::ranges::all_of(name, any);
 }
 
 Result<std::pair<std::string, std::string>> parse_label(std::string_view text) {

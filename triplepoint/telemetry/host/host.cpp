@@ -82,7 +82,7 @@ using run::Scope;
 bool is_cpu(const std::string& chip) {
   constexpr std::array<std::string_view, 4> chips = {"coretemp", "k10temp", "zenpower",
                                                      "cpu_thermal"};
-  return std::find(chips.begin(), chips.end(), chip) != chips.end();
+  return std::ranges::find(chips, chip) != chips.end();
 }
 
 /// Whether a label names a whole CPU rather than one of its cores or dies.
@@ -362,8 +362,8 @@ std::unique_ptr<Sensor> open_rapl(const Path& sysfs) {
   auto sensor = std::make_unique<FileSensor>("rapl");
   const std::vector<Zone> zones = zones_in(sysfs / "class/powercap");
   const auto has = [&](std::string_view beginning) {
-    return std::any_of(zones.begin(), zones.end(),
-                       [&](const Zone& zone) { return zone.name.starts_with(beginning); });
+    return std::ranges::any_of(zones,
+                               [&](const Zone& zone) { return zone.name.starts_with(beginning); });
   };
   std::vector<Kind> kinds = {
       {"package", "cpu_energy_j", "energy of the CPU packages", run::Scope::package},

@@ -130,7 +130,7 @@ std::string GpuView::cause() const {
   std::vector<std::pair<double, std::string>> shares;
   for (const auto& [reason, share] : throttle)
     if (share >= shown_share) shares.emplace_back(-share, reason);
-  std::sort(shares.begin(), shares.end());
+  std::ranges::sort(shares);
   std::string text;
   for (const auto& [share, reason] : shares)
     text +=

@@ -209,7 +209,7 @@ int GpuReader::read(Gpu& gpu, bool slow, std::vector<Reading>& readings) {
 
 int GpuReader::read_batch(Gpu& gpu, FieldBatch& batch, std::vector<Reading>& readings) {
   if (batch.request.empty()) return Code::success;
-  std::copy(batch.request.begin(), batch.request.end(), batch.answer.begin());
+  std::ranges::copy(batch.request, batch.answer.begin());
   const int code = driver_.api().field_values(gpu.handle, static_cast<int>(batch.answer.size()),
                                               batch.answer.data());
   const int64_t now = monotonic_now_ns();

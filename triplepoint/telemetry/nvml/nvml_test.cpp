@@ -284,7 +284,7 @@ TEST_CASE("GPUs come back after a driver reset, and their counters go on where t
   CHECK(bench.value(16, "energy_j", 1) == doctest::Approx(3600));
   auto troubles = bench.take_troubles();
   REQUIRE(troubles.size() == 4);
-  CHECK(std::count_if(troubles.begin(), troubles.end(), [](const std::string& sentence) {
+  CHECK(std::ranges::count_if(troubles, [](const std::string& sentence) {
           return sentence.find(" is back after ") != std::string::npos;
         }) == 2);
   // One GPU that is lost comes back under its own handle; the other one never stops.

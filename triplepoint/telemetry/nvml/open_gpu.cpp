@@ -76,7 +76,7 @@ class Opener {
   }
 
   bool has(std::string_view signal) const {
-    return std::any_of(channels_.begin(), channels_.end(), [&](const Channel& channel) {
+    return std::ranges::any_of(channels_, [&](const Channel& channel) {
       return channel.about.device == gpu_.device.index && channel.about.signal == signal;
     });
   }
@@ -120,9 +120,8 @@ class Opener {
       const bool has_power = has("power_instant_w") || has("power_average_w");
       if (wanted.signal == "module_power_w" && has_power) continue;
       int code = Code::not_supported;
-      const bool works =
-          std::any_of(wanted.sources.begin(), wanted.sources.end(),
-                      [&](const Source& source) { return open_source(wanted, source, code); });
+      const bool works = std::ranges::any_of(
+          wanted.sources, [&](const Source& source) { return open_source(wanted, source, code); });
       if (works && wanted.rare) channels_.back().pace = Pace::slow;
       if (works || wanted.what.empty()) continue;
       missing_fields_.push_back({wanted.what, driver_.words(code), remedy_of(wanted)});

@@ -317,7 +317,7 @@ void link_facts(const Api& api, Handle handle, DeviceFacts& facts) {
   for (unsigned link = 0; link < most_links; ++link) {
     if (number_from(api.link_state, handle, link) != 1U) continue;
     const LinkFacts one = link_at(api, handle, link);
-    const auto same = std::find_if(facts.links.begin(), facts.links.end(), [&](const auto& other) {
+    const auto same = std::ranges::find_if(facts.links, [&](const auto& other) {
       return other.kind == one.kind && other.remote_pci == one.remote_pci;
     });
     if (same == facts.links.end()) {

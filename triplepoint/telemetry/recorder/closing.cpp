@@ -20,8 +20,7 @@ namespace triplepoint::telemetry {
 
 std::vector<run::StepRecord> measured_steps(std::vector<run::StepRecord> all,
                                             const StepWindow& window) {
-  std::sort(all.begin(), all.end(),
-            [](const run::StepRecord& a, const run::StepRecord& b) { return a.begin < b.begin; });
+  std::ranges::sort(all, {}, &run::StepRecord::begin);
   const auto size = static_cast<int64_t>(all.size());
   // A training shorter than its warm-up has its last step measured, which is better than nothing.
   const int64_t skipped = std::max<int64_t>(0, std::min(window.warmup, size - 1));

@@ -203,7 +203,7 @@ void MarksToRun::take_core_wait(int32_t rank, double seconds) {
 /// Regions that were begun inside and never ended end with it.
 void MarksToRun::end_region(Marker& marker, const mark::Event& event) {
   std::vector<OpenRegion>& open = marker.regions[event.thread];
-  if (!event.name.empty() && std::none_of(open.begin(), open.end(), [&](const OpenRegion& region) {
+  if (!event.name.empty() && std::ranges::none_of(open, [&](const OpenRegion& region) {
         return region.name == event.name;
       }))
     return;

@@ -153,7 +153,7 @@ std::vector<NodeRank> NodeGathering::ranks() const {
     const auto text = read_file(entry.path());
     if (pid && text) ranks.push_back(read_introduction(*text, *pid));
   }
-  std::sort(ranks.begin(), ranks.end(), [](const NodeRank& a, const NodeRank& b) {
+  std::ranges::sort(ranks, [](const NodeRank& a, const NodeRank& b) {
     return std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid);
   });
   return ranks;

@@ -367,8 +367,8 @@ TEST_CASE("of all ranks that begin at once exactly one records, and it knows whe
   std::string said(many_ranks, ' ');
   for (char& one : said)
     REQUIRE(read(ready[0], &one, 1) == 1);
-  CHECK(std::count(said.begin(), said.end(), 'l') == 1);
-  CHECK(std::count(said.begin(), said.end(), 'f') == many_ranks - 1);
+  CHECK(std::ranges::count(said, 'l') == 1);
+  CHECK(std::ranges::count(said, 'f') == many_ranks - 1);
   close(go[0]);
   close(go[1]);
   for (pid_t child : children) {

@@ -146,10 +146,8 @@ TEST_CASE("slow channels are read when it is their turn only") {
         sensor.add("power_limit_w", 0, ReadingKind::instant, [](double) { return 700; }));
   });
   const auto samples = bench.poll(100 * ms, 100);
-  CHECK(std::count_if(samples.begin(), samples.end(),
-                      [](const Sample& s) { return s.channel == 0; }) == 100);
-  CHECK(std::count_if(samples.begin(), samples.end(),
-                      [](const Sample& s) { return s.channel == 1; }) == 10);
+  CHECK(std::ranges::count_if(samples, [](const Sample& s) { return s.channel == 0; }) == 100);
+  CHECK(std::ranges::count_if(samples, [](const Sample& s) { return s.channel == 1; }) == 10);
 }
 
 TEST_CASE("a sensor slower than the ticks is read at half of its period, and misses no update") {
@@ -282,8 +280,7 @@ TEST_CASE("the thread samples until it is stopped, and meters itself") {
     by_channel[sample.channel].push_back(sample);
   CHECK(by_channel.size() == 5);  // power and four of the sampler's own
   for (const auto& [channel, own] : by_channel)
-    CHECK(std::is_sorted(own.begin(), own.end(),
-                         [](const Sample& a, const Sample& b) { return a.time_ns < b.time_ns; }));
+    CHECK(std::ranges::is_sorted(own, {}, &Sample::time_ns));
   const SamplerCost cost = sampler.cost();
   CHECK(by_channel[0].size() == as_size(cost.ticks));
   CHECK(cost.cpu_s >= 1e-4 * as_real(cost.ticks));

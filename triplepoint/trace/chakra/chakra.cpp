@@ -26,7 +26,7 @@ std::vector<int64_t> begins_of(const TaskGraph& graph) {
   std::vector<int32_t> missing(count, 0);
   std::vector<int64_t> ready(count, 0), begins(count, -1);
   auto needs = graph.needs;
-  std::sort(needs.begin(), needs.end(), [](auto a, auto b) {
+  std::ranges::sort(needs, [](auto a, auto b) {
     return std::pair(a.second, a.first) < std::pair(b.second, b.first);
   });
   for (const auto& [after, before] : needs)
@@ -195,8 +195,8 @@ bool read_attribute(std::string_view bytes, std::vector<Attribute>& attributes) 
 }
 
 const Attribute* find(const std::vector<Attribute>& attributes, std::string_view name) {
-  const auto found = std::find_if(attributes.begin(), attributes.end(),
-                                  [&](const Attribute& a) { return a.name == name; });
+  const auto found =
+      std::ranges::find_if(attributes, [&](const Attribute& a) { return a.name == name; });
   return found == attributes.end() ? nullptr : &*found;
 }
 
@@ -369,8 +369,7 @@ class ChakraReader {
         take(node);
     }
     if (is_truncated) builder_.truncated("the file ends inside of a node");
-    if (std::none_of(items_.begin(), items_.end(), [](const Item& i) { return i.has_begin; }))
-      lay_out();
+    if (std::ranges::none_of(items_, [](const Item& i) { return i.has_begin; })) lay_out();
     for (const Item& item : items_)
       if (item.span.begin.nanoseconds() < 0)
         builder_.skip("a node needs itself, by way of others");

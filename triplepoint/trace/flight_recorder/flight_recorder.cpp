@@ -183,7 +183,7 @@ class Dump {
     if (!has_times_) known.push_back(day);
     const int64_t middle = upper_median(known);
     const auto is_near = [&](int64_t ns) { return ns > 0 && std::abs(ns - middle) < day; };
-    const auto first = std::find_if(known.begin(), known.end(), is_near);
+    const auto first = std::ranges::find_if(known, is_near);
     int64_t before = first == known.end() ? middle : *first;
     for (Entry& entry : entries_) {
       const bool placed = is_near(entry.created);

@@ -19,7 +19,7 @@ namespace {
 using Intervals = std::vector<std::pair<int64_t, int64_t>>;
 
 int64_t union_length(Intervals all) {
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   int64_t length = 0, reached = INT64_MIN;
   for (const auto& [begin, end] : all) {
     if (end > reached) length += end - std::max(begin, reached);
@@ -66,7 +66,7 @@ std::string figures(const Trace& trace, int32_t rank) {
   const Breakdown parts = breakdown(trace, rank);
   const Intervals kernels = together(parts.compute, parts.communication);
   const Intervals all = together(kernels, parts.copy);
-  const auto first = std::min_element(all.begin(), all.end())->first;
+  const auto first = std::ranges::min_element(all)->first;
   int64_t last = first;
   for (const auto& [begin, end] : all)
     last = std::max(last, end);

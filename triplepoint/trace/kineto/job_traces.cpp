@@ -31,7 +31,7 @@ std::optional<JobTraces> newest_job_traces(const Path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, problem))
     if (const auto id = job_id(entry.path()); id && entry.is_directory(ignored))
       jobs.emplace_back(*id, entry.path());
-  std::sort(jobs.begin(), jobs.end());
+  std::ranges::sort(jobs);
   const auto newest = std::find_if(jobs.rbegin(), jobs.rend(),
                                    [](const auto& job) { return has_files(job.second); });
   if (newest == jobs.rend()) return std::nullopt;

@@ -50,7 +50,7 @@ bool begins_with_key(std::string_view text, const std::array<std::string_view, n
   if (!text.starts_with('"')) return false;
   const size_t end = text.find('"', 1);
   if (end == std::string_view::npos) return false;
-  return std::find(keys.begin(), keys.end(), text.substr(1, end - 1)) != keys.end();
+  return std::ranges::find(keys, text.substr(1, end - 1)) != keys.end();
 }
 
 /// Whether an event or the end of the list begins here, where a brace or bracket stands.
@@ -378,10 +378,9 @@ class Reading {
     else
       set_rank();
     const auto& types = trace_.timeline.types;
-    about_.amd =
-        about_.amd || std::any_of(types.begin(), types.end(), [](const run::SpanType& type) {
-          return type.stream == run::Stream::host && type.name.starts_with("hip");
-        });
+    about_.amd = about_.amd || std::ranges::any_of(types, [](const run::SpanType& type) {
+                   return type.stream == run::Stream::host && type.name.starts_with("hip");
+                 });
     settle(trace_, unix_ns_of_zero(), about_.amd);
     trace_.operators = collector_.take_operators();
     for (OperatorCall& call : trace_.operators)
@@ -403,9 +402,8 @@ class Reading {
     constexpr int64_t year_2001_ns = 1'000'000'000'000'000'000;
     if (about_.base_ns) return about_.base_ns;
     const auto& spans = trace_.timeline.spans;
-    const auto since_1970 = std::count_if(spans.begin(), spans.end(), [](const run::Span& span) {
-      return span.begin.nanoseconds() > year_2001_ns;
-    });
+    const auto since_1970 = std::ranges::count_if(
+        spans, [](const run::Span& span) { return span.begin.nanoseconds() > year_2001_ns; });
     if (2 * as_size(since_1970) <= spans.size()) return std::nullopt;
     return 0;
   }

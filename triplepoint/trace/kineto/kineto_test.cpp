@@ -195,7 +195,7 @@ std::vector<Plain> plain(const Trace& trace) {
     all.emplace_back(t.spans[i].begin.nanoseconds(), t.spans[i].end.nanoseconds(),
                      t.types[as_size(t.spans[i].type)].name, lane.number, t.details[i].correlation);
   }
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   return all;
 }
 
@@ -207,7 +207,7 @@ std::vector<Plain> plain(const std::vector<SampleEvent>& events) {
   for (const SampleEvent& event : events)
     all.emplace_back(event.begin_ns - first, event.begin_ns + event.length_ns - first, event.name,
                      event.place, event.correlation);
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   return all;
 }
 
@@ -309,7 +309,7 @@ TEST_CASE("grids come from the kernel, on AMD from its launch") {
 TEST_CASE("durations that overflow into the next operation end there") {
   auto events = sample_step({.layers = 2, .python = false}, 1);
   const auto is_kernel = [](const SampleEvent& e) { return e.kind == SampleEvent::Kind::kernel; };
-  const auto first = std::find_if(events.begin(), events.end(), is_kernel);
+  const auto first = std::ranges::find_if(events, is_kernel);
   const int64_t length = first->length_ns;
   for (const int64_t more : {int64_t{1'000'000}, int64_t{3600} * 1'000'000'000}) {
     first->length_ns = length + more;

@@ -42,9 +42,8 @@ class LaunchIndex {
     order_.resize(launches.size());
     for (size_t i = 0; i < order_.size(); ++i)
       order_[i] = static_cast<uint32_t>(i);
-    std::stable_sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
-      return key_of(launches[a]) < key_of(launches[b]);
-    });
+    std::ranges::stable_sort(
+        order_, [&](uint32_t a, uint32_t b) { return key_of(launches[a]) < key_of(launches[b]); });
   }
   const Launch* find(const run::SpanDetail& detail) const {
     const int32_t process = detail.lane < 0 ? 0 : process_[as_size(detail.lane)];
@@ -83,7 +82,7 @@ class OpIndex {
  public:
   OpIndex(std::vector<CollectiveOp> ops, const std::vector<int32_t>& process)
       : ops_(std::move(ops)) {
-    std::stable_sort(ops_.begin(), ops_.end(), by_lane_and_begin);
+    std::ranges::stable_sort(ops_, by_lane_and_begin);
     for (const CollectiveOp& op : ops_)
       if (op.external_id >= 0)
         by_external_id_.try_emplace({process[as_size(op.lane)], op.external_id}, &op);
@@ -151,9 +150,8 @@ std::vector<size_t> collectives_in_order(const run::Timeline& timeline) {
   std::vector<size_t> all;
   for (size_t i = 0; i < timeline.spans.size(); ++i)
     if (is_collective(timeline, timeline.spans[i])) all.push_back(i);
-  std::stable_sort(all.begin(), all.end(), [&](size_t a, size_t b) {
-    return timeline.spans[a].begin < timeline.spans[b].begin;
-  });
+  std::ranges::stable_sort(
+      all, [&](size_t a, size_t b) { return timeline.spans[a].begin < timeline.spans[b].begin; });
   return all;
 }
 
@@ -272,8 +270,8 @@ void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
 
 void link_grids(run::Timeline& timeline, const std::vector<Launch>& launches,
                 const std::vector<int32_t>& process) {
-  const bool known = std::any_of(launches.begin(), launches.end(),
-                                 [](const Launch& launch) { return launch.blocks >= 0; });
+  const bool known =
+      std::ranges::any_of(launches, [](const Launch& launch) { return launch.blocks >= 0; });
   if (!known) return;
   const LaunchIndex launch_of(launches, process);
   for (size_t i = 0; i < timeline.spans.size(); ++i) {

@@ -314,15 +314,15 @@ class LogReader {
 
   void finish() {
     if (back_) begin_again();
-    std::stable_sort(log_.steps.begin(), log_.steps.end(), [](const auto& a, const auto& b) {
+    std::ranges::stable_sort(log_.steps, [](const auto& a, const auto& b) {
       return std::pair(a.execution, a.step) < std::pair(b.execution, b.step);
     });
     std::map<int64_t, int64_t> intervals;
     for (size_t i = 1; i < log_.steps.size(); ++i)
       if (log_.steps[i].execution == log_.steps[i - 1].execution)
         ++intervals[log_.steps[i].step - log_.steps[i - 1].step];
-    const auto usual = std::max_element(intervals.begin(), intervals.end(),
-                                        [](auto& a, auto& b) { return a.second < b.second; });
+    const auto usual =
+        std::ranges::max_element(intervals, [](auto& a, auto& b) { return a.second < b.second; });
     const int64_t interval = usual == intervals.end() ? 1 : usual->first;
     const bool says_times =
         std::ranges::any_of(log_.steps, [](const LoggedStep& s) { return s.time.has_value(); });
@@ -474,7 +474,7 @@ std::vector<Placed> place(const TrainingLog& log) {
   std::vector<Placed> all;
   // Stamps that stand still are none.
   const bool stamped = (log.steps.size() == 1 || log.steps.front().at != log.steps.back().at) &&
-                       std::all_of(log.steps.begin(), log.steps.end(), [](const LoggedStep& step) {
+                       std::ranges::all_of(log.steps, [](const LoggedStep& step) {
                          return step.at.has_value() || !step.time;
                        });
   Instant end;
@@ -493,10 +493,7 @@ std::vector<Placed> place(const TrainingLog& log) {
         all.push_back({step.step - n, end - ago - *step.time, end - ago});
   }
   if (all.empty()) return all;
-  const int64_t first =
-      std::min_element(all.begin(), all.end(), [](const Placed& a, const Placed& b) {
-        return a.begin < b.begin;
-      })->begin.nanoseconds();
+  const int64_t first = std::ranges::min_element(all, {}, &Placed::begin)->begin.nanoseconds();
   for (Placed& placed : all) {
     placed.begin = Instant(placed.begin.nanoseconds() - first);
     placed.end = Instant(placed.end.nanoseconds() - first);
@@ -544,9 +541,8 @@ bool looks_like_training_log(std::string_view head) {
         !goes_on)
       return has("train_steps_per_second");
   }
-  const bool has_step = std::any_of(dialects.begin(), dialects.end(), [&](const Dialect& dialect) {
-    return has(dialect.proof) && has(dialect.marker);
-  });
+  const bool has_step = std::ranges::any_of(
+      dialects, [&](const Dialect& dialect) { return has(dialect.proof) && has(dialect.marker); });
   return has_step || has("megatron") || has("[NeMo ") || has("[titan]") || has("DeepSpeed") ||
          has("{'loss':");
 }

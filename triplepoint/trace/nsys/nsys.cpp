@@ -115,7 +115,7 @@ class NsysReader {
     order.reserve(device_of.size());
     for (const auto& [process, device] : device_of)
       order.emplace_back(device, process);
-    std::sort(order.begin(), order.end());
+    std::ranges::sort(order);
     for (size_t i = 0; i < order.size(); ++i)
       rank_of_[order[i].second] = static_cast<int32_t>(i);
     const auto given = options_.rank ? options_.rank : options_.rank_if_unknown;
@@ -345,8 +345,7 @@ class NsysReader {
   /// What the innermost ranges around its launch say of each collective's kernel, the inner first.
   void link_collectives() {
     for (auto& [thread, ranges] : ranges_)
-      std::stable_sort(ranges.begin(), ranges.end(),
-                       [](const NcclRange& a, const NcclRange& b) { return a.begin < b.begin; });
+      std::ranges::stable_sort(ranges, {}, &NcclRange::begin);
     for (const CollectiveKernel& kernel : collectives_) {
       const auto launch = launch_of_.find({kernel.process, kernel.correlation});
       if (launch == launch_of_.end()) continue;
